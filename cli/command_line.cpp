@@ -36,9 +36,9 @@ namespace penstock {
 namespace {
 
 constexpr std::string_view kFooter =
-    R"(Exit status: 0 ok; 1 a check failed (invalid, hanging, over a tolerance, out of memory with
---fail-on-oom); 2 bad input; 3 a fault of penstock itself; 4 a run that failed for want of a process,
-peer, device or port; 77 a part that is not there.
+    R"(Exit status: 0 ok; 1 a check failed (invalid, hanging, crossed messages, over a tolerance, out of
+memory with --fail-on-oom); 2 bad input; 3 a fault of penstock itself; 4 a run that failed for want of
+a process, peer, device or port; 77 a part that is not there.
 
 Examples:
   penstock simulate --schedule 1f1b --pp-size 4 --num-microbatches 8

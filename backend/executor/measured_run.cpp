@@ -167,7 +167,8 @@ tl::expected<std::optional<Result>, RunError> measure(const Experiment& experime
                                                       const Runner& runner) {
   if (const auto hang = find_hang(experiment.program, runner.channels, experiment.costs)) {
     return tl::unexpected(
-        RunError{.message = fmt::format("the program hangs on the {} transport ({} channels):\n{}",
+        RunError{.message = fmt::format("the program {} on the {} transport ({} channels):\n{}",
+                                        hang->crossed.empty() ? "hangs" : "has messages that cross",
                                         runner.transport, to_text(runner.channels.model), hang->message),
                  .fault = RunFault::invalid});
   }

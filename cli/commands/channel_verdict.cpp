@@ -1,6 +1,7 @@
 // The text form of a verdict; channel_verdict_json.cpp has the other one. Channel models stand in the order
 // from the one that orders most to the one that orders least, so that the first that does not hang is the
-// weakest safe one; the cycle of a hang is said hop by hop, each rank with what it waits for.
+// weakest safe one; the cycle of a hang is said hop by hop, each rank with what it waits for. Messages that
+// cross are a verdict of their own: where messages have no tags nothing hangs, and the tensors are wrong.
 
 #include "cli/commands/channel_verdict.hpp"
 
@@ -27,7 +28,10 @@
 namespace penstock {
 namespace {
 
-std::string_view verdict_word(const std::optional<Hang>& hang) { return hang ? "hangs" : "safe"; }
+std::string_view verdict_word(const std::optional<Hang>& hang) {
+  if (!hang) return "safe";
+  return hang->crossed.empty() ? "hangs" : "crossed";
+}
 
 /// channel   issued ahead  blocking
 /// rank      hangs         hangs
@@ -48,7 +52,7 @@ Table model_table(const ChannelVerdict& verdict) {
   return table;
 }
 
-/// The hang to explain: the chosen model's, or the first there is.
+/// Returns the hang or crossing to explain: the chosen model's, or the first there is.
 const Hang* explained(const ChannelVerdict& verdict) {
   if (const auto& chosen = verdict.hang(verdict.channels.model)) return &*chosen;
   for (const ChannelModel model : kChannelModels) {
@@ -62,8 +66,24 @@ std::string verdict_in_words(const ChannelVerdict& verdict) {
   const std::string channels = fmt::format("{} channels{}{}", to_text(verdict.channels.model),
                                            verdict.channels.blocking ? ", blocking" : "",
                                            verdict.channels.launch_order ? ", in launch order" : "");
-  return verdict.passed() ? fmt::format("valid, does not hang under {}", channels)
-                          : fmt::format("HANGS under {}, though each action is valid", channels);
+  const auto& hang = verdict.hang(verdict.channels.model);
+  if (!hang) return fmt::format("valid, does not hang under {}", channels);
+  return fmt::format("{} under {}, though each action is valid", hang->crossed.empty() ? "HANGS" : "CROSSED",
+                     channels);
+}
+
+/// "none, it hangs under all"
+std::string_view no_safe_channel(const ChannelVerdict& verdict) {
+  const bool crosses = std::ranges::any_of(
+      kChannelModels, [&](ChannelModel model) { return !verdict.hang(model)->crossed.empty(); });
+  return crosses ? "none, it hangs or its messages cross under all" : "none, it hangs under all";
+}
+
+/// "hangs under pair channels; ...", as a sentence of its own where the program passes under its own
+/// channels.
+std::string in_words(const Hang& hang, bool elsewhere) {
+  if (!elsewhere) return hang.message;
+  return (hang.crossed.empty() ? "elsewhere it " : "elsewhere its ") + hang.message;
 }
 
 /// "2", or "0 to 3".
@@ -184,9 +204,8 @@ std::string to_text(const ChannelVerdict& verdict, const VerdictOptions& options
                   shown_name(verdict.name), verdict_in_words(verdict), verdict.schedule, verdict.ranks,
                   verdict.stages, verdict.microbatches, table_to_text(model_table(verdict)),
                   verdict.channels.blocking ? " with --blocking" : "",
-                  weakest ? to_text(*weakest) : "none, it hangs under all");
-  if (const Hang* hang = explained(verdict))
-    text += fmt::format("\n{}{}\n", verdict.passed() ? "elsewhere it " : "", hang->message);
+                  weakest ? to_text(*weakest) : no_safe_channel(verdict));
+  if (const Hang* hang = explained(verdict)) text += fmt::format("\n{}\n", in_words(*hang, verdict.passed()));
   return text + versions_to_text(verdict, options) + smallest;
 }
 

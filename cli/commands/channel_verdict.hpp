@@ -36,11 +36,11 @@ struct ChannelVerdict {
   std::optional<SmallestFailure> smallest{};  ///< when it was asked for and there is one
 
   bool valid() const { return error.empty(); }
-  /// Under `model` and the chosen blocking.
+  /// Returns the hang or crossing under `model` and the chosen blocking; nothing if it is safe there.
   const std::optional<Hang>& hang(ChannelModel model) const;
   /// Valid, and safe under the chosen channels.
   bool passed() const { return valid() && !hang(channels.model); }
-  /// The first model that does not hang with the chosen blocking.
+  /// Returns the first model that is safe with the chosen blocking.
   std::optional<ChannelModel> weakest_safe() const;
 };
 
@@ -56,8 +56,9 @@ struct VerdictOptions {
 /// For people: the verdicts as a table, then the cycle of the chosen model, or of the first one that hangs,
 /// the weight versions of a program that keeps several, and what the options ask for.
 std::string to_text(const ChannelVerdict& verdict, const VerdictOptions& options = {});
-/// {schema_version, kind, valid, hangs, cycle, weakest_safe_channel, weight_versions, error, ...}; `cycle` is
-/// that of the chosen model, empty when it does not hang.
+/// Returns {schema_version, kind, valid, hangs, crosses, cycle, crossed, weakest_safe_channel,
+/// weight_versions, error, ...}. `cycle` and `crossed` are those of the chosen model, empty when it neither
+/// hangs nor crosses.
 std::string to_json(const ChannelVerdict& verdict, const VerdictOptions& options = {});
 
 }  // namespace penstock

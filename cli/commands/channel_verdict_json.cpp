@@ -1,5 +1,6 @@
-// The JSON form of a verdict, for scripts: valid, hangs by channel model, the cycle as a list, the weakest
-// safe model, null where there is none. It is made from the verdict, not from its text.
+// The JSON form of a verdict, for scripts: valid, hangs and crosses by channel model, the cycle and the
+// crossed messages as lists, the weakest safe model, null where there is none. It is made from the verdict,
+// not from its text.
 
 #include "cli/commands/channel_verdict.hpp"
 
@@ -14,6 +15,7 @@
 
 #include "cli/commands/smallest_failure.hpp"
 #include "schedules/check/channel_check.hpp"
+#include "schedules/check/crossed_messages.hpp"
 #include "schedules/check/weight_versions.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
@@ -35,13 +37,32 @@ Json cycle_json(const std::vector<WaitFor>& waits) {
   return cycle;
 }
 
-/// {"rank": true, ..., "boundary": false}, with the chosen blocking.
-Json hangs_json(const ChannelVerdict& verdict) {
-  Json hangs = Json::object();
-  for (const ModelVerdict& row : verdict.models) {
-    hangs[std::string(to_text(row.model))] = verdict.hang(row.model).has_value();
+/// Returns a list of {rank, position, send, peer, peer_position, receive}.
+Json crossed_json(const std::vector<CrossedMessage>& crossed) {
+  Json messages = Json::array();
+  for (const CrossedMessage& one : crossed) {
+    messages.push_back({{"rank", one.rank},
+                        {"position", one.position},
+                        {"send", to_text(one.send)},
+                        {"peer", one.peer},
+                        {"peer_position", one.peer_position},
+                        {"receive", to_text(one.receive)}});
   }
-  return hangs;
+  return messages;
+}
+
+/// Adds {"rank": true, ..., "boundary": false} of both verdicts, with the chosen blocking; nothing by model
+/// of an invalid program.
+void add_models(Json& document, const ChannelVerdict& verdict) {
+  document["hangs"] = Json::object();
+  document["crosses"] = Json::object();
+  if (!verdict.valid()) return;
+  for (const ModelVerdict& row : verdict.models) {
+    const std::string model(to_text(row.model));
+    const auto& hang = verdict.hang(row.model);
+    document["hangs"][model] = hang && !hang->cycle.empty();
+    document["crosses"][model] = hang && !hang->crossed.empty();
+  }
 }
 
 void add_program(Json& document, const ChannelVerdict& verdict) {
@@ -95,7 +116,8 @@ Json smallest_json(const std::optional<SmallestFailure>& smallest) {
                 {"microbatches", smallest->program.microbatches},
                 {"text", to_text(smallest->program)},
                 {"error", smallest->message},
-                {"cycle", cycle_json(smallest->cycle)}};
+                {"cycle", cycle_json(smallest->cycle)},
+                {"crossed", crossed_json(smallest->crossed)}};
   if (smallest->shape) {
     found["schedule"] = {{"stages", smallest->shape->stages},
                          {"microbatches", smallest->shape->microbatches},
@@ -113,8 +135,9 @@ std::string to_json(const ChannelVerdict& verdict, const VerdictOptions& options
   document["channel"] = to_text(verdict.channels.model);
   document["blocking"] = verdict.channels.blocking;
   if (verdict.channels.launch_order) document["launch_order"] = true;
-  document["hangs"] = verdict.valid() ? hangs_json(verdict) : Json::object();
+  add_models(document, verdict);
   document["cycle"] = cycle_json(hang ? hang->cycle : std::vector<WaitFor>{});
+  document["crossed"] = crossed_json(hang ? hang->crossed : std::vector<CrossedMessage>{});
   const auto weakest = verdict.valid() ? verdict.weakest_safe() : std::nullopt;
   document["weakest_safe_channel"] = weakest ? Json(to_text(*weakest)) : Json(nullptr);
   if (verdict.valid()) {

@@ -28,8 +28,9 @@
 namespace penstock {
 namespace {
 
-/// The smallest program with the same fault, and what is said of it: that it is invalid, cannot be lowered,
-/// or hangs; of a hang the lowered lists, which the cycle speaks of. Nothing where `program` has no fault.
+/// Finds the smallest program with the same fault, and says that it is invalid, cannot be lowered, hangs, or
+/// has messages that cross; then it has the lowered lists, whose positions the message names. Returns nothing
+/// if `program` has no fault.
 std::optional<SmallestFailure> shrunk(const Program& program, const ChannelOptions& channels,
                                       const CostTable& costs) {
   auto found = smallest_counterexample(program, channels, costs);
@@ -43,6 +44,7 @@ std::optional<SmallestFailure> shrunk(const Program& program, const ChannelOptio
     failure.program = *lowered;
     failure.message = std::move(hang->message);
     failure.cycle = std::move(hang->cycle);
+    failure.crossed = std::move(hang->crossed);
   }
   return failure;
 }

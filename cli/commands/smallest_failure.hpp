@@ -7,6 +7,7 @@
 
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/channel_check.hpp"
+#include "schedules/check/crossed_messages.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 
@@ -14,9 +15,10 @@ namespace penstock {
 
 struct SmallestFailure {
   Program program;
-  std::string message;         ///< what validate(), lower() or find_hang() says of it
-  std::vector<WaitFor> cycle;  ///< of a hang
-  std::optional<Shape> shape;  ///< of a generated schedule: the smallest that fails
+  std::string message;                    ///< what validate(), lower() or find_hang() says of it
+  std::vector<WaitFor> cycle;             ///< of a hang
+  std::optional<Shape> shape;             ///< of a generated schedule: the smallest that fails
+  std::vector<CrossedMessage> crossed{};  ///< the messages that cross
 };
 
 /// Nothing when the scenario's program is valid and safe under the scenario's channels, or when a generated

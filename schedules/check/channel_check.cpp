@@ -1,6 +1,9 @@
 // Walks the program, and asks the walk for no times. Where it stalls, every position that was not passed
 // waits for others: a compute action for its messages, a position behind the cursor for the cursor, a reached
 // transfer for the one before it in its queue or for its other end. A cycle of these is the hang.
+//
+// The walk joins a SEND and a RECV by name, so that messages that cross stall it unless they are eager. Such
+// a program is walked again as a transport without tags runs it, each RECV joined to the SEND that it meets.
 
 #include "schedules/check/channel_check.hpp"
 
@@ -10,14 +13,19 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "schedules/check/crossed_messages.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/launch_order.hpp"
 #include "schedules/check/stalled_walk.hpp"
 #include "schedules/check/wait_cycle.hpp"
 #include "schedules/check/walk.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
@@ -173,6 +181,31 @@ struct Nobody {
   void launch(std::int32_t /*rank*/, std::int32_t /*position*/) {}
 };
 
+/// Lays out as many passes as show whatever can go wrong: more than two repeat the second one.
+FlatProgram flat_passes(const Program& lowered, const ChannelOptions& channels, const CostTable& costs,
+                        std::vector<CrossedMessage> crossed) {
+  return flatten(
+      lowered, costs,
+      {.channels = channels, .iterations = std::min(lowered.iterations, 2), .crossed = std::move(crossed)});
+}
+
+/// "rank 0 sends 0SEND_F0 where rank 1 expects 1RECV_F1 (positions 1 and 0)", a line for each of the first
+/// few.
+std::string crossed_in_words(const std::vector<CrossedMessage>& crossed, ChannelModel model) {
+  constexpr std::size_t kMostLines = 10;
+  std::string text = fmt::format(
+      "messages cross under {} channels: each of these SENDs meets the RECV of another message, and where "
+      "messages have no tags the tensors are exchanged silently; give both ranks one order:",
+      to_text(model));
+  for (std::size_t i = 0; i < std::min(crossed.size(), kMostLines); ++i) {
+    const CrossedMessage& one = crossed[i];
+    text += fmt::format("\n  rank {} sends {} where rank {} expects {} (positions {} and {})", one.rank,
+                        to_text(one.send), one.peer, to_text(one.receive), one.position, one.peer_position);
+  }
+  if (crossed.size() > kMostLines) text += fmt::format("\n  and {} more", crossed.size() - kMostLines);
+  return text;
+}
+
 }  // namespace
 
 Hang hang_of(const FlatProgram& flat, const WalkState& stalled, const ChannelOptions& channels) {
@@ -182,15 +215,28 @@ Hang hang_of(const FlatProgram& flat, const WalkState& stalled, const ChannelOpt
       channels);
 }
 
-std::optional<Hang> find_hang(const Program& lowered, const ChannelOptions& channels,
-                              const CostTable& costs) {
-  // Two passes show whatever can go wrong between iterations; more repeat the second one.
-  const std::int32_t passes = std::min(lowered.iterations, 2);
-  const FlatProgram flat = flatten(lowered, costs, {.channels = channels, .iterations = passes});
+std::optional<Hang> find_stall(const FlatProgram& flat, const ChannelOptions& channels) {
   Nobody nobody;
   const auto stalled = ListWalk<Nobody>(flat, channels, nobody).run();
   // What ends on the channels may still hang where kernels start in the order of their launches.
   return stalled ? std::optional(hang_of(flat, *stalled, channels)) : find_launch_hang(flat, channels);
+}
+
+std::optional<Hang> find_hang(const Program& lowered, const ChannelOptions& channels,
+                              const CostTable& costs) {
+  auto stall = find_stall(flat_passes(lowered, channels, costs, {}), channels);
+  // Messages that cross keep each other from the heads of their FIFOs, unless they are eager.
+  if (!stall && channels.eager_bytes == 0) return std::nullopt;
+  std::vector<CrossedMessage> crossed = crossed_messages(lowered, channels.model);
+  if (crossed.empty()) return stall;
+  stall = find_stall(flat_passes(lowered, channels, costs, crossed), channels);
+  Hang found{.channels = channels, .cycle = {}, .message = crossed_in_words(crossed, channels.model)};
+  if (stall) {
+    found.message += "\nwith these messages exchanged the program " + stall->message;
+    found.cycle = std::move(stall->cycle);
+  }
+  found.crossed = std::move(crossed);
+  return found;
 }
 
 std::optional<ChannelModel> weakest_safe_channel(const Program& lowered, ChannelOptions channels,

@@ -1,11 +1,13 @@
 #pragma once
-// The channel check: can a lowered program hang, under which channel model, and who waits for whom.
+// The channel check: can a lowered program hang, under which channel model, who waits for whom, and which
+// messages cross.
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "schedules/check/crossed_messages.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
@@ -23,21 +25,23 @@ struct WaitFor {
   friend bool operator==(const WaitFor&, const WaitFor&) = default;
 };
 
-/// Why a program hangs.
+/// The reason why a program must not run on its channels: it hangs, or its messages cross, or both.
 struct Hang {
   ChannelOptions channels;
-  std::vector<WaitFor> cycle;  ///< a shortest one; each entry waits for the next, the last for the first
-  std::string message;         ///< the cycle in words, one line an entry
+  /// A shortest cycle; each entry waits for the next, the last for the first. Empty if messages only cross.
+  std::vector<WaitFor> cycle;
+  std::string message;  ///< The reason in words, one line for each entry of the cycle or crossed message.
+  std::vector<CrossedMessage> crossed{};  ///< Empty if every SEND meets its own RECV.
 };
 
 /// Runs `lowered` with zero-capacity rendezvous (a message below channels.eager_bytes needs only its
 /// sender) until it ends or stalls: in program order each rank posts its transfers, and a compute
-/// action waits for its own RECVs. Requires a validated, lowered program. The answer is empty when the
-/// program cannot hang.
+/// action waits for its own RECVs. Messages have no tags: the k-th SEND of a FIFO meets the k-th RECV.
+/// Requires a validated, lowered program. Returns nothing if the program ends and no messages cross.
 std::optional<Hang> find_hang(const Program& lowered, const ChannelOptions& channels, const CostTable& costs);
 
-/// The first model in the order rank, pair, direction, directed, boundary under which the program does
-/// not hang; the other channel options stay. Empty when it hangs under all.
+/// Returns the first model in the order rank, pair, direction, directed, boundary for which find_hang()
+/// returns nothing; the other channel options stay. Returns nothing if there is no such model.
 std::optional<ChannelModel> weakest_safe_channel(const Program& lowered, ChannelOptions channels,
                                                  const CostTable& costs);
 

@@ -14,6 +14,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -85,6 +86,8 @@ class Flattener {
     flat_.rank_count = program.rank_count();
     flat_.has_launches = !costs.launch.is_free();
     flat_.most_ahead = costs.launch.most_ahead;
+    for (const CrossedMessage& one : options.crossed)
+      met_.emplace(message_of(one.receive), recv_of(message_of(one.send)));
   }
 
   FlatProgram run() {
@@ -220,14 +223,15 @@ class Flattener {
   }
 
   void place_transfer(const RankScan& scan, std::int32_t position, const Action& action) {
-    const StageMessage what = message_of(action);
-    const std::size_t edge = edge_number(action, what);
+    const Action moved = met_.empty() || is_send(action.kind) ? action : met_by(action);
+    const StageMessage what = message_of(moved);
+    const std::size_t edge = edge_number(moved, what);
     const std::size_t way = 2 * edge + static_cast<std::size_t>(what.flow);
-    std::int32_t& id = transfers_[way * numbers_ + index(action.microbatch)];
-    if (id == kNone) id = new_transfer(what, edge, action);
+    std::int32_t& id = transfers_[way * numbers_ + index(moved.microbatch)];
+    if (id == kNone) id = new_transfer(what, edge, moved);
     flat_.message[index(position)] = id;
     FlatMessage& transfer = flat_.messages[index(id)];
-    StageFlow& at_stage = of_stage(action.stage, action.microbatch, what.flow);
+    StageFlow& at_stage = of_stage(action.stage, action.microbatch, flow_of(action.kind));
     const bool sends = is_send(action.kind);
     if (sends) {
       transfer.first = position;
@@ -242,6 +246,19 @@ class Flattener {
     const bool waits_its_turn = sends || !transfer.eager;
     if (waits_its_turn) ++transfer.pending;  // for this end being reached
     enqueue(queue_on(scan.rank, transfer, edge, what.flow), id, sends, waits_its_turn);
+  }
+
+  /// Returns the RECV of the message that `receive` meets. Numbers run on over iterations, and crossed
+  /// messages name those of one.
+  Action met_by(const Action& receive) const {
+    StageMessage own = message_of(receive);
+    const std::int32_t first_of_pass = own.microbatch - own.microbatch % units_;
+    own.microbatch -= first_of_pass;
+    const auto found = met_.find(own);
+    if (found == met_.end()) return receive;
+    Action met = found->second;
+    met.microbatch += first_of_pass;
+    return met;
   }
 
   /// Mostly that of the SEND or RECV of this kind before.
@@ -414,6 +431,7 @@ class Flattener {
   std::vector<std::int32_t> barriers_;               // messages
   std::vector<std::int32_t> previous_unordered_;     // by message; with an eager size
   std::vector<std::int32_t> consumer_;  // by RECV: the compute position that waits for it; with a capacity
+  std::map<StageMessage, Action> met_;  // what a RECV is for -> the RECV of what it meets, where they differ
   std::array<RecentEdge, 4> recent_edges_{};  // by kind: SEND_F, RECV_F, SEND_B, RECV_B
   // Of the rank whose list is scanned:
   std::vector<std::int32_t> steps_;          // by stage, in one pass

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "schedules/check/crossed_messages.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
@@ -79,6 +80,9 @@ struct FlatProgram {
 struct FlattenOptions {
   ChannelOptions channels;
   std::int32_t iterations = 1;
+  /// Messages that meet the RECV of another one: each RECV here is joined to the SEND that it meets instead
+  /// of its own. Numbers are those of one pass.
+  std::vector<CrossedMessage> crossed{};
 };
 
 /// Lays out `lowered`. Requires a validated, lowered program of fewer than 2^31 actions over the

@@ -1,6 +1,8 @@
 #pragma once
-// Why a walk of a flat program stalled. channel_check.hpp walks and asks in one; whoever has walked already
-// (the critical_path engine of sim/) asks here.
+// Why a walk of a flat program stalls. channel_check.hpp lays a program out, asks here, and looks for
+// messages that cross; a caller that has the flat program or the stalled walk already asks here.
+
+#include <optional>
 
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
@@ -8,6 +10,10 @@
 #include "schedules/ir/channel.hpp"
 
 namespace penstock {
+
+/// Finds the hang of `flat`, which is laid out for `channels`, launch order included. Returns nothing if the
+/// walk comes to its end.
+std::optional<Hang> find_stall(const FlatProgram& flat, const ChannelOptions& channels);
 
 /// A shortest cycle of those that wait for each other where the walk of `flat` under `channels` stalled.
 /// Requires a walk that has not finished.

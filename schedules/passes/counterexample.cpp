@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "schedules/check/crossed_messages.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/launch_order.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
@@ -53,18 +54,20 @@ std::string rule_of(std::string_view message) {
   return rule;
 }
 
-/// As find_hang() has it, without the cycle of a walk that stalls, which costs more than all else.
-bool hangs(const Program& lowered, const ChannelOptions& channels, const CostTable& costs) {
+/// Returns true where find_hang() finds something. It looks for no cycle, which costs more than all else.
+bool fails(const Program& lowered, const ChannelOptions& channels, const CostTable& costs) {
   const FlatProgram flat =
       flatten(lowered, costs, {.channels = channels, .iterations = std::min(lowered.iterations, 2)});
-  return !walk(flat, {}, channels) || find_launch_hang(flat, channels);
+  // Messages that cross stall the walk, unless they are eager.
+  return !walk(flat, {}, channels) || find_launch_hang(flat, channels) ||
+         (channels.eager_bytes > 0 && !crossed_messages(lowered, channels.model).empty());
 }
 
-/// "direction channels; unlimited capacity": each milder kind of transport under which `lowered` ends. Hangs
-/// with different causes are told apart by it.
+/// "direction channels; unlimited capacity": each milder kind of transport under which `lowered` passes.
+/// Hangs with different causes are told apart by it.
 std::string relief_of(const Program& lowered, const ChannelOptions& channels, const CostTable& costs) {
   std::vector<std::string> relief;
-  const auto helps = [&](ChannelOptions milder) { return !hangs(lowered, milder, costs); };
+  const auto helps = [&](ChannelOptions milder) { return !fails(lowered, milder, costs); };
   for (const ChannelModel model : kChannelModels) {
     ChannelOptions milder = channels;
     milder.model = model;
@@ -264,10 +267,10 @@ std::optional<ProgramFault> fault_of(const Program& program, const ChannelOption
   }
   const auto lowered = lower(program);
   if (!lowered) return ProgramFault{.kind = FaultKind::unexecutable, .rule = rule_of(lowered.error())};
-  if (hangs(*lowered, channels, costs)) {
-    return ProgramFault{.kind = FaultKind::hang, .rule = relief_of(*lowered, channels, costs)};
-  }
-  return std::nullopt;
+  if (!fails(*lowered, channels, costs)) return std::nullopt;
+  const bool crosses = !crossed_messages(*lowered, channels.model).empty();
+  return ProgramFault{.kind = crosses ? FaultKind::crossed : FaultKind::hang,
+                      .rule = relief_of(*lowered, channels, costs)};
 }
 
 std::optional<Counterexample> smallest_counterexample(const Program& program, const ChannelOptions& channels,

@@ -16,21 +16,22 @@ enum class FaultKind : std::uint8_t {
   invalid,       // breaks a rule of validate.hpp
   unexecutable,  // lower.hpp cannot order it: ranks wait for each other's results
   hang,          // stalls under the channels
+  crossed,       // a SEND meets the RECV of another message
 };
 
 /// The first fault of a program, as its three checks find them in turn.
 struct ProgramFault {
   FaultKind kind = FaultKind::invalid;
-  /// The rule that is broken: the first line of the check's message, with `#` for numbers; of a hang, the
-  /// milder transports under which the program ends, empty if there are none. Two programs fail in the same
-  /// way when kind and rule are equal.
+  /// The rule that is broken: the first line of the check's message, with `#` for numbers; of a hang or
+  /// crossing, the milder transports under which the program passes, empty if there are none. Two programs
+  /// fail in the same way when kind and rule are equal.
   std::string rule;
 
   friend bool operator==(const ProgramFault&, const ProgramFault&) = default;
 };
 
-/// Nothing when the program is valid and, once lowered, does not hang under `channels`. Of `costs` only the
-/// edges count, and only with an eager size.
+/// Returns nothing if the program is valid and, once lowered, passes find_hang() under `channels`. Of `costs`
+/// only the edges count, and only with an eager size.
 std::optional<ProgramFault> fault_of(const Program& program, const ChannelOptions& channels,
                                      const CostTable& costs);
 

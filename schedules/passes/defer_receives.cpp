@@ -1,6 +1,7 @@
 //   0F0 0SEND_F0 0RECV_B0 0F1 0SEND_F1 0B0   ->   0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0
 //
-// All RECVs move at first. While the result hangs, those in the wait-for cycle go back to their old places.
+// All RECVs move at first. While the result hangs or its messages cross, those that are in the way go back to
+// their old places.
 
 #include "schedules/passes/defer_receives.hpp"
 
@@ -8,10 +9,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <optional>
+#include <utility>
 #include <vector>
 
 #include "schedules/check/channel_check.hpp"
+#include "schedules/check/crossed_messages.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/stalled_walk.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
@@ -69,8 +73,9 @@ bool same_in_list(const Action& listed, const Action& met, std::int32_t units) {
          listed.microbatch == met.microbatch % units;
 }
 
-/// Puts the RECVs of the cycle back, or, when it has none that moved, all of its ranks. False: none was left.
-bool put_back(Deferred& deferred, const Program& lowered, const Hang& hang) {
+/// Puts the RECVs among `in_the_way` back or, if none of them was deferred, all RECVs of their ranks. Returns
+/// false if there was nothing to put back.
+bool put_back(Deferred& deferred, const Program& lowered, const std::vector<WaitFor>& in_the_way) {
   bool changed = false;
   const auto keep = [&](const WaitFor& wait, bool whole_rank) {
     const auto rank = static_cast<std::size_t>(wait.rank);
@@ -82,12 +87,28 @@ bool put_back(Deferred& deferred, const Program& lowered, const Hang& hang) {
       changed = true;
     }
   };
-  for (const WaitFor& wait : hang.cycle) keep(wait, false);
+  for (const WaitFor& wait : in_the_way) keep(wait, false);
   // The cycle may run through RECVs that stand where they were; then a whole rank of it goes back.
   // Something goes back each time, so that the loop ends, at the latest with the lists as they were
   // lowered.
-  for (std::size_t i = 0; i < hang.cycle.size() && !changed; ++i) keep(hang.cycle[i], true);
+  for (std::size_t i = 0; i < in_the_way.size() && !changed; ++i) keep(in_the_way[i], true);
   return changed;
+}
+
+/// Returns the actions that keep `candidate` from ending on the channels with each SEND at its own RECV. The
+/// cycle that joins messages by name shows which RECV went too far back; eager messages that cross have none.
+std::vector<WaitFor> obstacles(const Program& candidate, const ChannelOptions& channels,
+                               const CostTable& costs) {
+  const FlatProgram flat =
+      flatten(candidate, costs, {.channels = channels, .iterations = std::min(candidate.iterations, 2)});
+  if (auto hang = find_stall(flat, channels)) return std::move(hang->cycle);
+  std::vector<WaitFor> receives;
+  if (channels.eager_bytes == 0) return receives;
+  for (const CrossedMessage& one : crossed_messages(candidate, channels.model)) {
+    receives.push_back(
+        {.rank = one.peer, .position = one.peer_position, .action = one.receive, .waits_for = {}});
+  }
+  return receives;
 }
 
 }  // namespace
@@ -100,9 +121,9 @@ Program defer_receives(const Program& lowered, const ChannelOptions& channels, c
   }
   for (;;) {
     Program candidate = with_deferred(lowered, deferred);
-    const std::optional<Hang> hang = find_hang(candidate, channels, costs);
-    if (!hang) return candidate;
-    if (!put_back(deferred, lowered, *hang)) return lowered;
+    const std::vector<WaitFor> in_the_way = obstacles(candidate, channels, costs);
+    if (in_the_way.empty()) return candidate;
+    if (!put_back(deferred, lowered, in_the_way)) return lowered;
   }
 }
 

@@ -2,7 +2,7 @@
 //   makespan, peak bytes   now > then * (1 + tolerance)
 //   bubble                 now > then + tolerance
 //   tokens a second, MFU   now < then / (1 + the makespan's tolerance)
-//   hangs, valid           a new hang, no longer valid
+//   hangs, crosses, valid  a new hang, messages that newly cross, no longer valid
 
 #include "sim/baseline/baseline.hpp"
 
@@ -39,16 +39,18 @@
 namespace penstock {
 namespace {
 
-/// The message of each channel model under which it hangs.
-std::map<ChannelModel, std::string> hangs_of(const Experiment& experiment) {
-  std::map<ChannelModel, std::string> hangs;
+/// Asks under each channel model, whichever the scenario has, so that a baseline notices before its user
+/// changes channels.
+void find_hangs(Measurement& now, const Experiment& experiment) {
   for (const ChannelModel model : kChannelModels) {
     ChannelOptions options = experiment.channels;
     options.model = model;
-    if (auto hang = find_hang(experiment.program, options, experiment.costs))
-      hangs[model] = std::move(hang->message);
+    auto hang = find_hang(experiment.program, options, experiment.costs);
+    now.figures.hangs[model] = hang && !hang->cycle.empty();
+    if (!hang) continue;
+    if (!hang->crossed.empty()) now.figures.crosses.insert(model);
+    now.hangs[model] = std::move(hang->message);
   }
-  return hangs;
 }
 
 std::int64_t forwards_of(const Program& program) {
@@ -133,6 +135,9 @@ void compare_hangs(Differences& differences, const BaselineFigures& expected, co
     // A baseline that leaves a channel model out holds nothing about it.
     if (found == now.figures.hangs.end()) continue;
     differences.flag(fmt::format("hangs under {}", to_text(model)), then, found->second, !found->second, "");
+    const bool crosses = now.figures.crosses.contains(model);
+    differences.flag(fmt::format("messages cross under {}", to_text(model)), expected.crosses.contains(model),
+                     crosses, !crosses, "");
   }
 }
 
@@ -175,7 +180,10 @@ std::vector<std::string> problems_of(const BaselineFigures& expected, const Meas
   add_lines(lines, now.problem);
   for (const auto& [model, message] : now.hangs) {
     const auto then = expected.hangs.find(model);
-    const bool is_new = then != expected.hangs.end() && !then->second;
+    if (then == expected.hangs.end()) continue;
+    const bool newly_hangs = !then->second && now.figures.hangs.at(model);
+    const bool newly_crosses = !expected.crosses.contains(model) && now.figures.crosses.contains(model);
+    const bool is_new = newly_hangs || newly_crosses;
     if (is_new && message != now.problem) add_lines(lines, message);
   }
   return lines;
@@ -239,10 +247,9 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
   Measurement now{
       .figures = {.digest = digest(experiment->program), .forwards = forwards_of(experiment->program)},
       .problem = {},
-      .hangs = hangs_of(*experiment),
+      .hangs = {},
       .notes = import_notes(*loaded)};
-  // Of all models, whichever the scenario has, so that a baseline notices before somebody changes channels.
-  for (const ChannelModel model : kChannelModels) now.figures.hangs[model] = now.hangs.contains(model);
+  find_hangs(now, *experiment);
   const auto result =
       simulate(*experiment, {.memory = {.samples = false},
                              .steady = SteadyState::skip,

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
@@ -52,9 +53,10 @@ struct RunFigures {
 struct BaselineFigures {
   bool valid = true;
   std::map<ChannelModel, bool> hangs{};  ///< with the scenario's other channel options; empty when invalid
+  std::set<ChannelModel> crosses{};      ///< models under which messages cross
   std::string digest{};                  ///< of the lowered program; empty when invalid
   std::int64_t forwards = 0;             ///< F actions of all ranks and iterations: the amount of work
-  std::optional<RunFigures> run{};       ///< absent: invalid, or hanging under its own channels
+  std::optional<RunFigures> run{};       ///< absent: invalid, hanging or crossing under its own channels
 
   friend bool operator==(const BaselineFigures&, const BaselineFigures&) = default;
 };
@@ -118,11 +120,12 @@ struct BaselineVerdict {
   bool failed() const;
 };
 
-/// Figures of now, and why the program is invalid or hangs (empty when it runs).
+/// Figures of now, and why the program is invalid, hangs or crosses (empty when it runs).
 struct Measurement {
   BaselineFigures figures;
   std::string problem;
-  std::map<ChannelModel, std::string> hangs{};  ///< the message of each model under which it hangs
+  /// The message of each model under which it hangs or its messages cross.
+  std::map<ChannelModel, std::string> hangs{};
   /// Where it was asked for; of an invalid program its own text alone, as far as there is one.
   std::optional<HeldRun> run{};
   std::vector<std::string> notes{};  ///< what was repaired or assumed where a program was read

@@ -11,6 +11,7 @@
 //         "digest": "9f...",
 //         "forwards": 16,
 //         "hangs": {"rank": false, "pair": false, "direction": false, "directed": false, "boundary": false},
+//         "crosses": ["pair"],       (left out where no messages cross)
 //         "makespan_ns": 21000000,
 //         "idle_over_total": 0.42857142857142855,
 //         "peak_bytes": 0,
@@ -31,6 +32,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -106,6 +108,23 @@ bool is_amount(const Json& value) {
   return is_count(value) && value.get<Bytes>() <= kMost;
 }
 
+/// Reads a list of channel models; none where the key is left out, as in older files.
+std::set<ChannelModel> read_crosses(BaselineReader& reader, const Json& entry, const std::string& path) {
+  std::set<ChannelModel> crosses;
+  const auto found = entry.find("crosses");
+  if (found == entry.end()) return crosses;
+  if (!found->is_array()) reader.note(path + "crosses", "a list of channel models", &*found);
+  for (const Json& name : *found) {
+    const auto model = name.is_string() ? channel_model_of_text(name.get<std::string>()) : std::nullopt;
+    if (!model) {
+      reader.note(path + "crosses", "a channel model", &name);
+      return crosses;
+    }
+    crosses.insert(*model);
+  }
+  return crosses;
+}
+
 /// A word that nobody reads is a word that somebody believes in.
 void refuse_others(BaselineReader& reader, const Json& object, const std::string& path,
                    std::initializer_list<std::string_view> known) {
@@ -169,6 +188,7 @@ BaselineFigures read_figures(BaselineReader& reader, const Json& entry, const st
   figures.valid = reader.member<bool>(entry, path, "valid", "true or false", is_flag);
   if (!figures.valid) return figures;
   figures.hangs = read_hangs(reader, entry, path);
+  figures.crosses = read_crosses(reader, entry, path);
   figures.digest = reader.member<std::string>(entry, path, "digest", "a string", is_text);
   const auto count = [&](const char* key) {
     return reader.member<std::int64_t>(entry, path, key, "a whole number of at least 0", is_count);
@@ -257,8 +277,8 @@ BaselineEntry read_entry(BaselineReader& reader, const Json& entry, std::size_t 
       .figures = std::nullopt};
   refuse_others(
       reader, entry, path + ".",
-      {"scenario", "valid", "digest", "forwards", "hangs", "makespan_ns", "idle_over_total", "peak_bytes",
-       "tokens_per_second", "tokens_per_second_per_device", "mfu", "program", "path", "peak"});
+      {"scenario", "valid", "digest", "forwards", "hangs", "crosses", "makespan_ns", "idle_over_total",
+       "peak_bytes", "tokens_per_second", "tokens_per_second_per_device", "mfu", "program", "path", "peak"});
   // Without it the entry is listed, and waits for --update.
   if (entry.contains("valid")) read.figures = read_figures(reader, entry, path + ".");
   if (entry.contains("program")) read.held = read_held(reader, entry, path + ".");
@@ -326,6 +346,7 @@ Json json_of(const BaselineEntry& entry) {
   json["forwards"] = entry.figures->forwards;
   json["hangs"] = Json::object();
   for (const auto& [model, hangs] : entry.figures->hangs) json["hangs"][std::string(to_text(model))] = hangs;
+  for (const ChannelModel model : entry.figures->crosses) json["crosses"].push_back(to_text(model));
   if (entry.figures->run) add_run(json, *entry.figures->run);
   if (entry.held) add_held(json, *entry.held);
   return json;

@@ -1,6 +1,6 @@
 // The critical-path engine: with fixed durations the start of every action is the longest path to it, and one
-// pass over the program's tape finds all of them. A program that hangs has no tape; the walk says where it
-// stalls.
+// pass over the program's tape finds all of them. A program that hangs has no tape; the channel check says
+// why.
 
 #include <optional>
 #include <utility>
@@ -12,9 +12,6 @@
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/launch_order.hpp"
 #include "schedules/check/program_times.hpp"
-#include "schedules/check/rendezvous_walk.hpp"
-#include "schedules/check/stalled_walk.hpp"
-#include "schedules/check/walk.hpp"
 #include "sim/engines/compile.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/evaluate.hpp"
@@ -26,9 +23,10 @@ tl::expected<EngineRun, Hang> critical_path_run(const Experiment& experiment) {
   FlatProgram flat = flatten(experiment.program, experiment.costs,
                              {.channels = experiment.channels, .iterations = experiment.program.iterations});
   std::optional<Tape> tape = compile(flat, experiment.channels, microbatch_groups(experiment.costs));
-  if (!tape) {
-    const WalkState stalled = walk(flat, {}, experiment.channels).error();
-    return tl::unexpected(hang_of(flat, stalled, experiment.channels));
+  // Messages that cross keep a program from having a tape, unless they are eager.
+  if (!tape || experiment.channels.eager_bytes > 0) {
+    if (auto hang = find_hang(experiment.program, experiment.channels, experiment.costs))
+      return tl::unexpected(*std::move(hang));
   }
   // A launch order says who can hang and changes no time, so that the tape knows nothing of it.
   if (auto hang = find_launch_hang(flat, experiment.channels)) return tl::unexpected(*std::move(hang));

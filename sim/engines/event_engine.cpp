@@ -365,8 +365,11 @@ tl::expected<EngineRun, Hang> event_run(const Experiment& experiment) {
   FlatProgram flat = flatten(experiment.program, experiment.costs,
                              {.channels = experiment.channels, .iterations = experiment.program.iterations});
   auto times = EventSimulator(experiment, flat, walk_durations(experiment, flat)).run();
-  if (!times)
-    return tl::unexpected(find_hang(experiment.program, experiment.channels, experiment.costs).value());
+  // Messages that cross stall no run where they are eager.
+  if (!times || experiment.channels.eager_bytes > 0) {
+    if (auto hang = find_hang(experiment.program, experiment.channels, experiment.costs))
+      return tl::unexpected(*std::move(hang));
+  }
   if (auto hang = find_launch_hang(flat, experiment.channels)) return tl::unexpected(*std::move(hang));
   return EngineRun{.flat = std::move(flat), .times = *std::move(times)};
 }

@@ -39,7 +39,7 @@ std::size_t position_of(const Program& program, std::int32_t rank, const std::st
 }
 
 /// Rank 1 sends its third activation to rank 2 before it takes the gradient that rank 2 sends it first.
-Program with_crossed_messages() {
+Program with_a_late_receive() {
   Program program = lowered("1f1b", {.stages = 4, .microbatches = 8});
   auto& list = program.ranks[1];
   const std::size_t recv = position_of(program, 1, "1RECV_B0");
@@ -94,8 +94,8 @@ Counterexample smallest(const Program& program, const ChannelOptions& channels =
   return *std::move(found);
 }
 
-TEST(Counterexample, OfCrossedMessagesIsTwoRanksAndTwoMicrobatches) {
-  const Counterexample found = smallest(with_crossed_messages(), kPair);
+TEST(Counterexample, OfALateReceiveIsTwoRanksAndTwoMicrobatches) {
+  const Counterexample found = smallest(with_a_late_receive(), kPair);
   EXPECT_EQ(found.fault.kind, FaultKind::hang);
   EXPECT_EQ(to_text(found.program),
             "penstock program 1\n"
@@ -105,6 +105,26 @@ TEST(Counterexample, OfCrossedMessagesIsTwoRanksAndTwoMicrobatches) {
             "stage 1: rank 1\n"
             "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1\n"
             "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1\n");
+}
+
+TEST(Counterexample, OfMessagesThatCrossIsTwoRanksAndTwoMicrobatches) {
+  Program program = lowered("gpipe", {.stages = 4, .microbatches = 8});
+  auto& list = program.ranks[3];
+  std::swap(list[position_of(program, 3, "3RECV_F3")], list[position_of(program, 3, "3RECV_F4")]);
+  std::swap(list[position_of(program, 3, "3F3")], list[position_of(program, 3, "3F4")]);
+  const ChannelOptions eager{.eager_bytes = 1 << 20};
+  for (const ChannelOptions& channels : {ChannelOptions{}, eager}) {
+    const Counterexample found = smallest(program, channels);
+    EXPECT_EQ(found.fault.kind, FaultKind::crossed);
+    EXPECT_EQ(to_text(found.program),
+              "penstock program 1\n"
+              "schedule custom\n"
+              "microbatches 2\n"
+              "stage 0: rank 0\n"
+              "stage 1: rank 1\n"
+              "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1\n"
+              "rank 1: 1RECV_F1 1F1 1RECV_F0 1F0 1B0 1SEND_B0 1B1 1SEND_B1\n");
+  }
 }
 
 /// 1F1B of four stages and eight microbatches, changed by `plant`, at its smallest; lists only.
@@ -179,7 +199,7 @@ TEST(Counterexample, OfAnOrderThatCannotBeExecutedIsTwoRanksThatWaitForEachOther
 }
 
 TEST(Counterexample, ForgetsIterationsAndBarriersThatDoNotMatter) {
-  Program program = with_crossed_messages();
+  Program program = with_a_late_receive();
   program.iterations = 7;
   program.barrier = true;
   const Counterexample found = smallest(program, kPair);
@@ -199,7 +219,7 @@ TEST(Counterexample, OfSlicedSequencesHasFewerSlicesAndMicrobatches) {
 TEST(Counterexample, OfReplicasKeepsTheOnesThatDisagree) {
   // Data parallelism on four ranks, where rank 2 reduces one stage less.
   Program program = *generate("data-parallel", {.stages = 3, .microbatches = 8, .replicas = {4}});
-  auto& list = program.ranks[2];
+  auto& list = program.ranks[3];
   list.erase(list.begin() + static_cast<std::ptrdiff_t>(position_of(program, 2, "1REDUCE_GRAD")));
   const Counterexample found = smallest(program);
   EXPECT_EQ(found.program.rank_count(), 2);
@@ -244,7 +264,7 @@ TEST(Counterexample, OfAReductionThatOneStageLacksIsTwoStages) {
 }
 
 TEST(Counterexample, OfAnEagerSizeKeepsTheMessagesThatAreNotEager) {
-  const Program program = with_crossed_messages();
+  const Program program = with_a_late_receive();
   CostTable costs = unit_costs(program);
   for (std::int32_t stage = 0; stage < 3; ++stage) {
     const Bytes bytes = stage == 1 ? 100 : 1;
@@ -358,7 +378,7 @@ TEST(Counterexample, IsThereOnlyForAProgramWithAFault) {
   const Program program = lowered("1f1b", {.stages = 4, .microbatches = 8});
   EXPECT_FALSE(fault_of(program, {}, unit_costs(program)));
   EXPECT_FALSE(smallest_counterexample(program, {}, unit_costs(program)));
-  const Program crossed = with_crossed_messages();
+  const Program crossed = with_a_late_receive();
   EXPECT_FALSE(smallest_counterexample(crossed, {}, unit_costs(crossed))) << "safe under directed channels";
 }
 

@@ -30,6 +30,12 @@ inline constexpr const char* kStraight =
     "rank 0: 0F0 0SEND_F0 0RECV_B0 0F1 0SEND_F1 0B0 0RECV_B1 0B1 0STEP\n"
     "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1 1STEP\n";
 
+// Rank 1 wants microbatch 1 first, and rank 0 sends microbatch 0 first.
+inline constexpr const char* kSwapped =
+    "penstock program 1\nschedule custom\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
+    "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B1 0B1 0RECV_B0 0B0 0STEP\n"
+    "rank 1: 1RECV_F1 1F1 1B1 1SEND_B1 1RECV_F0 1F0 1B0 1SEND_B0 1STEP\n";
+
 class BaselineTest : public testing::Test {
  protected:
   BaselineTest()

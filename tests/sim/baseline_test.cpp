@@ -42,6 +42,41 @@ TEST_F(BaselineTest, AnUnchangedScheduleHasNoFindings) {
   EXPECT_FALSE(verdict.failed());
 }
 
+TEST_F(BaselineTest, MessagesThatNewlyCrossFail) {
+  write("a.psched", kStraight);
+  const Baseline baseline = baseline_of({"a.psched"});
+  write("a.psched", kSwapped);
+  const BaselineVerdict verdict = verdict_on(baseline);
+  EXPECT_TRUE(verdict.failed());
+  const auto figure = [](const char* name) {
+    return AllOf(Field(&BaselineFinding::figure, name), Field(&BaselineFinding::failed, true));
+  };
+  EXPECT_THAT(verdict.findings, Contains(figure("messages cross under directed")));
+  EXPECT_THAT(verdict.findings, Contains(figure("runs")));
+  EXPECT_THAT(verdict.findings, testing::Not(Contains(figure("hangs under directed"))));
+  EXPECT_THAT(verdict.reasons, Contains(HasSubstr("rank 0 sends 0SEND_F0 where rank 1 expects 1RECV_F1")));
+  EXPECT_THAT(to_junit({verdict}), HasSubstr("messages cross under directed"));
+}
+
+TEST_F(BaselineTest, MessagesThatCrossAreWrittenAndReadAgain) {
+  write("a.psched", kSwapped);
+  const Baseline baseline = baseline_of({"a.psched"});
+  EXPECT_EQ(baseline.entries.at(0).figures->crosses.size(), kChannelModels.size());
+  EXPECT_EQ(parse_baseline(to_json(baseline), "base.json"), baseline);
+  EXPECT_THAT(verdict_on(baseline).findings, IsEmpty());
+  write("a.psched", kStraight);
+  EXPECT_FALSE(verdict_on(baseline).findings.empty());
+}
+
+TEST_F(BaselineTest, ACrossingOfAModelThatDoesNotExistIsRefused) {
+  write("a.psched", kSwapped);
+  std::string text = to_json(baseline_of({"a.psched"}));
+  text.replace(text.find("\"pair\"", text.find("\"crosses\"")), 6, "\"pairs\"");
+  const auto read = parse_baseline(text, "base.json");
+  ASSERT_FALSE(read);
+  EXPECT_THAT(read.error(), HasSubstr("entries[0].crosses: expected a channel model, got \"pairs\""));
+}
+
 TEST_F(BaselineTest, RemembersTheFiguresOfTheSimulation) {
   write("a.yaml", kOneFOneB);
   const BaselineFigures figures = baseline_of({"a.yaml"}).entries.at(0).figures.value();

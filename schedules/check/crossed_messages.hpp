@@ -1,0 +1,31 @@
+#pragma once
+// Messages that cross: a SEND that meets the RECV of another message, because the two ranks list the messages
+// between them in different orders.
+
+#include <cstdint>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+
+/// A SEND and the RECV that it meets, which asks for another message.
+struct CrossedMessage {
+  std::int32_t rank = 0;      ///< The rank that sends.
+  std::int32_t position = 0;  ///< The place of the SEND in the rank's list, from 0.
+  Action send;
+  std::int32_t peer = 0;           ///< The rank that receives.
+  std::int32_t peer_position = 0;  ///< The place of the RECV in the peer's list, from 0.
+  Action receive;
+
+  friend bool operator==(const CrossedMessage&, const CrossedMessage&) = default;
+};
+
+/// Finds every SEND that meets the RECV of another message under `model`, by sending rank and list position.
+/// The k-th SEND from one rank to another meets the k-th RECV there, counted for each FIFO that the model has
+/// between them. Requires a validated, lowered program.
+std::vector<CrossedMessage> crossed_messages(const Program& lowered, ChannelModel model);
+
+}  // namespace penstock
