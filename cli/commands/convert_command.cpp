@@ -50,13 +50,17 @@ struct ConvertFlags {
 
 using Text = tl::expected<std::string, std::string>;
 
-/// True when --fsdp has been applied already, or comes too late.
-bool is_sharded_or_lowered(const Program& program) {
-  return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
-    return std::ranges::any_of(actions, [](const Action& action) {
-      return is_transfer(action.kind) || gathers_or_drops(action.kind);
-    });
+/// True where a list holds an action of a wanted kind.
+bool has_actions(const Program& program, bool (*wanted)(ActionKind)) {
+  return std::ranges::any_of(program.ranks, [wanted](const std::vector<Action>& actions) {
+    return std::ranges::any_of(actions, wanted, &Action::kind);
   });
+}
+
+bool is_sharded(const Program& program) { return has_actions(program, gathers_or_drops); }
+
+bool reduces_gradients(const Program& program) {
+  return has_actions(program, [](ActionKind kind) { return kind == ActionKind::reduce_grad; });
 }
 
 /// The compute program that lower() made `lowered` from: it only adds messages.
@@ -97,7 +101,8 @@ tl::expected<Program, Failure> program_of(const ConvertFlags& flags) {
         flags.output);
   }
   if (flags.fsdp) {
-    if (is_sharded_or_lowered(*program)) {
+    // It has been applied already, or comes too late.
+    if (is_sharded(*program) || has_transfers(*program)) {
       return bad_input("--fsdp comes first: expected a program without SEND, RECV, UNSHARD and RESHARD");
     }
     program = insert_reduce_grad(insert_unshard_reshard(*program));
@@ -156,6 +161,13 @@ Text csv_of(const Program& program, const ConvertFlags& flags) {
                         dialect);
 }
 
+/// True where a .csv is printed or written to a file.
+bool writes_csv(const ConvertFlags& flags) {
+  const bool prints = flags.output.files.empty() || flags.output.json;
+  return (prints && flags.format == "csv") ||
+         std::ranges::any_of(flags.output.files, [](const auto& file) { return has_suffix(file, ".csv"); });
+}
+
 /// The bare form is one of a .csv with messages: where none is written the flag would be passed over in
 /// silence.
 tl::expected<void, Failure> check_bare_form(const Program& program, const ConvertFlags& flags) {
@@ -166,11 +178,7 @@ tl::expected<void, Failure> check_bare_form(const Program& program, const Conver
         "--without-reduce-grad is for a .csv with messages: expected --lower; without messages PyTorch "
         "places REDUCE_GRAD itself");
   }
-  const bool writes_csv =
-      flags.format == "csv" || std::ranges::any_of(flags.output.files, [](const std::string& file) {
-        return has_suffix(file, ".csv");
-      });
-  if (!writes_csv) return bad_input("--without-reduce-grad: expected -o FILE.csv or --format csv");
+  if (!writes_csv(flags)) return bad_input("--without-reduce-grad: expected -o FILE.csv or --format csv");
   return {};
 }
 
@@ -180,6 +188,29 @@ Text printed(const Program& program, const ConvertFlags& flags) {
   Text text = flags.format == "csv" ? csv_of(program, flags) : Text(to_text(program));
   if (!text || !flags.output.json) return text;
   return program_json(program, flags.format, *text);
+}
+
+/// Says which call of PyTorch takes a .csv of the program. torchtitan loads a file as compute actions alone
+/// and places the messages itself, so that it would send every message of a lowered file twice.
+std::string loader_note(const Program& program, const ConvertFlags& flags) {
+  constexpr std::string_view kComplete = "_load_csv(FILE, format=\"compute_comms\")";
+  if (has_messages(program, flags)) {
+    return fmt::format(
+        "this .csv has its messages: PyTorch loads it by {}; torchtitan's pipeline_parallel_schedule_csv "
+        "would "
+        "send every message twice: for it leave --lower out",
+        kComplete);
+  }
+  if (is_sharded(program) || reduces_gradients(program)) {
+    return fmt::format(
+        "this .csv has collectives and no messages, and torchtitan and _load_csv(FILE) would place its "
+        "collectives a second time: add --lower, for {}",
+        kComplete);
+  }
+  return fmt::format(
+      "this .csv has compute actions alone: torchtitan's pipeline_parallel_schedule_csv and PyTorch's "
+      "_load_csv(FILE) place the messages; with --lower it is for {}",
+      kComplete);
 }
 
 Outcome run_convert(const ConvertFlags& flags) {
@@ -196,6 +227,7 @@ Outcome run_convert(const ConvertFlags& flags) {
   if (!text) return bad_input(text.error());
   if (auto written = write_answer(flags.output, forms, *text); !written)
     return tl::unexpected(written.error());
+  if (writes_csv(flags)) write_notes({loader_note(*program, flags)}, flags.output);
   return ExitCode::ok;
 }
 
@@ -207,7 +239,10 @@ Command convert_command(CLI::App& root) {
   add_input_file(app, flags->input.file);
   add_shape_flags(app, flags->input);
   add_search_flags(app, flags->input);
-  app.add_flag("--lower", flags->lower, "with every SEND and RECV in place; a .csv also with REDUCE_GRAD")
+  app.add_flag(
+         "--lower", flags->lower,
+         "with every SEND and RECV in place; a .csv also with REDUCE_GRAD, for PyTorch's _load_csv(FILE, "
+         "format=\"compute_comms\"); torchtitan takes a .csv without it")
       .group("Passes");
   app.add_flag("--fsdp", flags->fsdp, "with UNSHARD, RESHARD and REDUCE_GRAD as PyTorch inserts them")
       .group("Passes");
