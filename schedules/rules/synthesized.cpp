@@ -54,13 +54,7 @@ Program placed(const Shape& shape) {
 
 bool fits(const Lists& lists, const OrderCosts& costs) {
   for (std::size_t rank = 0; rank < lists.size(); ++rank) {
-    Bytes kept = 0;
-    for (const Action& action : lists[rank]) {
-      const StageCost& cost = costs.stages[index(action.stage)];
-      if (action.kind == ActionKind::forward) kept += cost.kept;
-      if (kept > costs.memory_limit[rank]) return false;
-      kept -= released_activations(cost, action.kind);
-    }
+    if (peak_kept(lists[rank], costs) > costs.memory_limit[rank]) return false;
   }
   return true;
 }
@@ -75,15 +69,17 @@ void add_interleaved(std::vector<Lists>& known, const Shape& shape, const OrderC
   if (fits(program->ranks, costs)) known.push_back(std::move(program->ranks));
 }
 
-/// Where the search starts. The last one always fits, so that there is an answer in any memory.
-std::vector<Lists> known_orders(const Program& program, const Shape& shape, const OrderCosts& costs) {
+/// Where the search starts. The last one always fits, so that there is an answer in any memory. Those that
+/// are longer than `longest` may be left out.
+std::vector<Lists> known_orders(const Program& program, const Shape& shape, const OrderCosts& costs,
+                                Ns longest) {
   std::vector<Lists> known;
   if (shape.virtual_stages == 1) {
-    known.push_back(zero_bubble_order(costs));
+    if (auto order = zero_bubble_order(costs, longest)) known.push_back(*std::move(order));
   } else if (!lies_as_a_v(shape)) {
     add_interleaved(known, shape, costs);
   } else if (shape.virtual_stages == 2) {
-    known.push_back(best_followed(program, costs, orders_on_a_v(shape)).ranks);
+    if (auto lists = best_followed(costs, orders_on_a_v(shape), longest)) known.push_back(*std::move(lists));
   }
   known.push_back(one_by_one(program));
   return known;
@@ -134,7 +130,9 @@ GeneratedWithNotes synthesized_with_notes(const Shape& shape) {
   if (!costs) return tl::unexpected(costs.error());
   SearchEffort effort = shape.effort;
   if (!shape.costs) effort.passes = 0;
-  Synthesis found = synthesize(*costs, shape.objective, effort, known_orders(program, shape, *costs));
+  Synthesis found = synthesize(*costs, shape.objective, effort, [&](const OrderCosts& within, Ns longest) {
+    return known_orders(program, shape, within, longest);
+  });
   program.ranks = std::move(found.lists);
   append_steps(program);
   return ProgramWithNotes{.program = std::move(program), .notes = {note_of(found, shape)}};

@@ -75,9 +75,15 @@ Generated zb_v(const Shape& shape) {
     costs =
         counting_activations(*costs, std::vector<Bytes>(static_cast<std::size_t>(shape.stages), activations));
     choices.resize(1);
+    // Without a limit the pattern says how much memory it takes.
+    return searched(best_followed(std::move(program), *costs, choices), *costs, shape);
   }
-  program = best_followed(std::move(program), *costs, choices);
-  return searched(std::move(program), *costs, shape);
+  const auto known = [&](const OrderCosts& within, Ns longest) {
+    std::vector<std::vector<std::vector<Action>>> orders;
+    if (auto lists = best_followed(within, choices, longest)) orders.push_back(*std::move(lists));
+    return orders;
+  };
+  return searched(std::move(program), *costs, shape, known);
 }
 
 }  // namespace penstock

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
@@ -59,8 +60,11 @@ PreferredOrder repeated_block(const std::vector<BlockSlots>& slots, std::int32_t
   return order;
 }
 
-Program best_followed(Program program, const OrderCosts& costs, const std::vector<OrderChoice>& choices) {
-  Ns best = std::numeric_limits<Ns>::max();
+std::optional<std::vector<std::vector<Action>>> best_followed(const OrderCosts& costs,
+                                                              const std::vector<OrderChoice>& choices,
+                                                              Ns longest) {
+  std::optional<std::vector<std::vector<Action>>> lists;
+  Ns best = longest + 1;
   for (const OrderChoice& choice : choices) {
     OrderFollower follower(costs, choice.order);
     // A run stands for all ways that would have decided as it did; only the others are run, one of them
@@ -69,10 +73,15 @@ Program best_followed(Program program, const OrderCosts& costs, const std::vecto
       const auto span = follower.run(ways, best);
       if (!span) continue;
       best = *span;
-      program.ranks = follower.lists();
+      lists = follower.lists();
     }
   }
-  program.ranks = squeeze(program.ranks, costs);
+  if (lists) lists = squeeze(*lists, costs);
+  return lists;
+}
+
+Program best_followed(Program program, const OrderCosts& costs, const std::vector<OrderChoice>& choices) {
+  program.ranks = best_followed(costs, choices, std::numeric_limits<Ns>::max() - 1).value();
   return program;
 }
 

@@ -3,6 +3,7 @@
 // v_min.cpp, one_f_one_b_v.cpp, zb_v.cpp). Private to schedules/.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,12 @@ struct OrderChoice {
 /// `program`, which has empty lists, with the lists of the choice whose longest span is shortest, squeezed
 /// (squeeze.hpp), without STEPs. Requires one choice that does not jam.
 Program best_followed(Program program, const OrderCosts& costs, const std::vector<OrderChoice>& choices);
+
+/// Makes the lists of best_followed(). Returns nothing if each choice jams or, before it is squeezed, is
+/// longer than `longest`.
+std::optional<std::vector<std::vector<Action>>> best_followed(const OrderCosts& costs,
+                                                              const std::vector<OrderChoice>& choices,
+                                                              Ns longest);
 
 /// The grid that suits orders with I and W.
 std::vector<FollowOptions> options_with_weights();

@@ -5,23 +5,30 @@
 // searches and then further.
 //
 //   bracket   8 x n   4 x 2n   2 x 4n   1 x 8n   champion and challenger: n = 4, 8, 16, ... passes
+//
+// What was found fills the memory that it was given. So the same length is asked for in less memory at last,
+// by bisection between what one microbatch needs and what the best order keeps.
 
 #include "schedules/search/synthesis.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/mixed_bits.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/search_effort.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/search/order_bound.hpp"
+#include "schedules/search/order_builder.hpp"
 #include "schedules/search/order_rules.hpp"
 #include "schedules/search/retimed_lists.hpp"
 #include "schedules/search/rule_search.hpp"
@@ -128,36 +135,127 @@ class Tournament {
 
 }  // namespace
 
-Ns length_of(const Lists& lists, const OrderCosts& costs, Objective objective) {
+namespace {
+
+/// What one order is better than another by: the length first.
+struct Merit {
+  Ns length = RatedRules::kUnknownLength;
+  Bytes peak = 0;  ///< of the fullest rank
+  Ns makespan = 0;
+
+  friend auto operator<=>(const Merit&, const Merit&) = default;
+};
+
+Merit merit_of(const Lists& lists, const OrderCosts& costs, Objective objective) {
   const RetimedLists timed(lists, costs);
-  if (objective == Objective::span) return timed.length().longest_span_ns;
-  return timed.last_end_ns();
+  Merit merit{.makespan = timed.last_end_ns()};
+  merit.length = objective == Objective::span ? timed.length().longest_span_ns : merit.makespan;
+  for (const std::vector<Action>& list : lists) merit.peak = std::max(merit.peak, peak_kept(list, costs));
+  return merit;
+}
+
+/// The best of all orders that it was offered.
+class BestOrder {
+ public:
+  BestOrder(const OrderCosts& costs, Objective objective) : costs_(costs), objective_(objective) {}
+
+  void offer(Lists lists) {
+    const Merit merit = merit_of(lists, costs_, objective_);
+    if (merit >= merit_) return;
+    merit_ = merit;
+    lists_ = std::move(lists);
+  }
+  void offer_all(std::vector<Lists> orders) {
+    for (Lists& lists : orders) offer(std::move(lists));
+  }
+  const Merit& merit() const { return merit_; }
+  const Lists& lists() const { return lists_; }
+
+ private:
+  const OrderCosts& costs_;
+  Objective objective_;
+  Merit merit_;
+  Lists lists_;
+};
+
+OrderCosts within(OrderCosts costs, Bytes most) {
+  for (Bytes& limit : costs.memory_limit) limit = std::min(limit, most);
+  return costs;
+}
+
+/// Offers what `starts` build in the memory of `costs`.
+void offer_built(BestOrder& best, const OrderCosts& costs, Objective objective,
+                 const std::vector<OrderRules>& starts) {
+  OrderBuilder builder(costs, objective, costs.microbatches);
+  for (const OrderRules& rules : starts) {
+    if (builder.run(rules, best.merit().length)) best.offer(builder.lists());
+  }
+}
+
+/// Asks for orders as short as the best one in ever less memory. `champion`: the rules that a search ended
+/// with.
+void lower_memory(BestOrder& best, const OrderCosts& costs, Objective objective, const KnownOrders& known,
+                  const std::vector<OrderRules>& champion) {
+  constexpr Bytes kMostParts = 1024;  // where one stage keeps next to nothing
+  Bytes least_kept = std::numeric_limits<Bytes>::max();
+  for (const StageCost& stage : costs.stages) least_kept = std::min(least_kept, stage.kept);
+  const Bytes step = std::max({Bytes{1}, least_kept, best.merit().peak / kMostParts});
+  Bytes too_little = most_kept_by_one_microbatch(costs) - 1;
+  while (best.merit().peak - too_little > 1) {
+    // In whole activations: what lies between two numbers of them holds no more than the lower one.
+    const Bytes parts = (best.merit().peak - too_little - 1 + step - 1) / step;
+    const Bytes most = std::min(too_little + (parts + 1) / 2 * step, best.merit().peak - 1);
+    const OrderCosts smaller = within(costs, most);
+    best.offer_all(known(smaller, best.merit().length));
+    if (best.merit().peak > most) offer_built(best, smaller, objective, champion);
+    if (best.merit().peak > most) too_little = most;
+  }
+}
+
+}  // namespace
+
+Ns length_of(const Lists& lists, const OrderCosts& costs, Objective objective) {
+  return merit_of(lists, costs, objective).length;
 }
 
 Synthesis synthesize(const OrderCosts& costs, Objective objective, const SearchEffort& effort,
-                     const std::vector<Lists>& known) {
-  Synthesis best{
-      .lists = {}, .length_ns = RatedRules::kUnknownLength, .bound_ns = shortest_possible(costs, objective)};
-  const auto offer = [&](Lists lists) {
-    const Ns length = length_of(lists, costs, objective);
-    if (length >= best.length_ns) return;
-    best.length_ns = length;
-    best.lists = std::move(lists);
-  };
-  for (const Lists& lists : known) offer(lists);
-  if (effort.passes == 0 || best.length_ns <= best.bound_ns) return best;
-  Tournament tournament(costs, objective, effort, best.bound_ns);
-  tournament.run();
-  best.passes = tournament.passes();
-  if (tournament.best().best().length < best.length_ns) offer(tournament.best().lists());
-  // It shortens spans. Where the makespan is asked for its lists count only if that is shorter as well.
-  offer(squeeze(best.lists, costs));
-  return best;
+                     const KnownOrders& known, MemoryUse use) {
+  Synthesis found{.bound_ns = shortest_possible(costs, objective)};
+  BestOrder best(costs, objective);
+  best.offer_all(known(costs, RatedRules::kUnknownLength));
+  std::vector<OrderRules> champion;
+  if (effort.passes > 0 && best.merit().length > found.bound_ns) {
+    Tournament tournament(costs, objective, effort, found.bound_ns);
+    tournament.run();
+    found.passes = tournament.passes();
+    champion.push_back(tournament.best().best().rules);
+    if (tournament.best().best().length <= best.merit().length) best.offer(tournament.best().lists());
+    // It shortens spans. Where the makespan is asked for its lists count only if that is shorter as well.
+    best.offer(squeeze(best.lists(), costs));
+  }
+  if (use == MemoryUse::least) lower_memory(best, costs, objective, known, champion);
+  found.lists = best.lists();
+  found.length_ns = best.merit().length;
+  return found;
+}
+
+Program searched(Program program, const OrderCosts& costs, const Shape& shape, const KnownOrders& known) {
+  SearchEffort effort = shape.effort;
+  if (!shape.costs) effort.passes = 0;
+  program.ranks = synthesize(costs, shape.objective, effort, known).lists;
+  append_steps(program);
+  return program;
 }
 
 Program searched(Program program, const OrderCosts& costs, const Shape& shape) {
-  if (shape.costs)
-    program.ranks = synthesize(costs, shape.objective, shape.effort, {std::move(program.ranks)}).lists;
+  if (!shape.costs) {
+    append_steps(program);
+    return program;
+  }
+  const auto known = [&](const OrderCosts& /*within*/, Ns /*longest*/) {
+    return std::vector<Lists>{program.ranks};
+  };
+  program.ranks = synthesize(costs, shape.objective, shape.effort, known, MemoryUse::up_to_limit).lists;
   append_steps(program);
   return program;
 }

@@ -3,6 +3,7 @@
 // seeds, and moves on the best order at the end. Private to schedules/.
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
@@ -15,7 +16,7 @@ namespace penstock {
 
 /// An order and what is known of it.
 struct Synthesis {
-  std::vector<std::vector<Action>> lists;
+  std::vector<std::vector<Action>> lists{};
   Ns length_ns = 0;
   Ns bound_ns = 0;          ///< shortest_possible() (order_bound.hpp)
   std::int64_t passes = 0;  ///< that were made: less than asked for where the bound is met or time is over
@@ -23,13 +24,29 @@ struct Synthesis {
   bool is_optimal() const { return length_ns <= bound_ns; }
 };
 
-/// The best order that `effort` finds, never longer than any of `known`, which must be runnable within
-/// memory. Deterministic unless a budget of time ends it. Requires at least one of `known`.
-Synthesis synthesize(const OrderCosts& costs, Objective objective, const SearchEffort& effort,
-                     const std::vector<std::vector<std::vector<Action>>>& known);
+/// Makes the orders that are known for `costs`, each a list a rank, which can run within its memory limits.
+/// It may leave out what is longer than `longest`.
+using KnownOrders =
+    std::function<std::vector<std::vector<std::vector<Action>>>(const OrderCosts& costs, Ns longest)>;
 
-/// `program`, whose lists can run and hold no STEP, with better lists where shape.effort finds some, and with
-/// its STEPs. Without costs in `shape` the lists are left as they are.
+/// How much of its memory limits a search uses.
+enum class MemoryUse : std::uint8_t {
+  least,        // as little as the shortest length needs
+  up_to_limit,  // whatever the first order of that length needs
+};
+
+/// Finds the best order for `effort`, never longer than any of `known`: the shortest one, of equally short
+/// ones the one whose fullest rank keeps least, of these the one with the least makespan. Deterministic
+/// unless a budget of time ends it. Requires at least one known order under the limits of `costs`.
+Synthesis synthesize(const OrderCosts& costs, Objective objective, const SearchEffort& effort,
+                     const KnownOrders& known, MemoryUse use = MemoryUse::least);
+
+/// Returns `program` with the best order that synthesize() finds, and with its STEPs. Without costs in
+/// `shape` it is the best of the known orders.
+Program searched(Program program, const OrderCosts& costs, const Shape& shape, const KnownOrders& known);
+
+/// Returns `program`, whose lists can run and hold no STEP, with shorter lists where shape.effort finds some,
+/// and with its STEPs. Without costs in `shape` the lists are left as they are.
 Program searched(Program program, const OrderCosts& costs, const Shape& shape);
 
 /// How long lists take that can run.

@@ -129,6 +129,22 @@ std::vector<MicrobatchShare> microbatch_shares(const OrderCosts& costs) {
   return shares;
 }
 
+Bytes most_kept_by_one_microbatch(const OrderCosts& costs) {
+  return std::ranges::max(microbatch_shares(costs), {}, &MicrobatchShare::kept).kept;
+}
+
+Bytes peak_kept(const std::vector<Action>& list, const OrderCosts& costs) {
+  Bytes kept = 0;
+  Bytes peak = 0;
+  for (const Action& action : list) {
+    const StageCost& cost = costs.stages[index(action.stage)];
+    if (action.kind == ActionKind::forward) kept += cost.kept;
+    peak = std::max(peak, kept);
+    kept -= released_activations(cost, action.kind);
+  }
+  return peak;
+}
+
 Ns busiest_work_ns(const OrderCosts& costs) {
   return costs.microbatches *
          std::ranges::max(microbatch_shares(costs), {}, &MicrobatchShare::work_ns).work_ns;

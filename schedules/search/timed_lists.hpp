@@ -43,6 +43,10 @@ struct MicrobatchShare {
 };
 /// By rank.
 std::vector<MicrobatchShare> microbatch_shares(const OrderCosts& costs);
+/// Returns what one microbatch takes on the rank where that is most. No limit below it lets anything run.
+Bytes most_kept_by_one_microbatch(const OrderCosts& costs);
+/// Returns the most that a rank with this list keeps at a time.
+Bytes peak_kept(const std::vector<Action>& list, const OrderCosts& costs);
 /// Work on all microbatches of the rank that has most.
 Ns busiest_work_ns(const OrderCosts& costs);
 

@@ -292,9 +292,10 @@ class Heuristic {
 
 }  // namespace
 
-std::vector<std::vector<Action>> zero_bubble_order(const OrderCosts& costs) {
+std::optional<std::vector<std::vector<Action>>> zero_bubble_order(const OrderCosts& costs, Ns longest) {
   std::vector<std::vector<Action>> lists(costs.stages.size());
-  Ns best_ns = std::numeric_limits<Ns>::max();
+  bool is_found = false;
+  Ns best_ns = longest + 1;
   std::vector<Decisions> tried;
   for (const Variant& variant : all_variants()) {
     const std::vector<std::int32_t> warm_up = warm_up_counts(costs, variant);
@@ -305,19 +306,24 @@ std::vector<std::vector<Action>> zero_bubble_order(const OrderCosts& costs) {
     const auto span_ns = heuristic.run(best_ns);
     tried.push_back(heuristic.decisions());
     if (!span_ns) continue;
+    is_found = true;
     best_ns = *span_ns;
     for (std::size_t rank = 0; rank < lists.size(); ++rank)
       lists[rank] = heuristic.lists().list(static_cast<std::int32_t>(rank));
   }
-  return lists;
+  return is_found ? std::optional(std::move(lists)) : std::nullopt;
 }
 
 Generated automatic_zero_bubble(std::string schedule, const Shape& shape, std::int64_t activations) {
   Program program = looped_program(std::move(schedule), shape);
   const auto costs = order_costs(shape, program, activations);
   if (!costs) return tl::unexpected(costs.error());
-  program.ranks = zero_bubble_order(*costs);
-  return searched(std::move(program), *costs, shape);
+  const auto known = [](const OrderCosts& within, Ns longest) {
+    std::vector<std::vector<std::vector<Action>>> orders;
+    if (auto order = zero_bubble_order(within, longest)) orders.push_back(*std::move(order));
+    return orders;
+  };
+  return searched(std::move(program), *costs, shape, known);
 }
 
 }  // namespace penstock

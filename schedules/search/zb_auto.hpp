@@ -3,6 +3,7 @@
 // to schedules/.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,9 @@
 
 namespace penstock {
 
-/// The lists of the heuristic's best variant. Requires one stage a rank and memory for one microbatch.
-std::vector<std::vector<Action>> zero_bubble_order(const OrderCosts& costs);
+/// Makes the lists of the heuristic's variant whose longest span is shortest. Returns nothing if each is
+/// longer than `longest`. Requires one stage a rank and memory for one microbatch.
+std::optional<std::vector<std::vector<Action>>> zero_bubble_order(const OrderCosts& costs, Ns longest);
 
 /// The best of the heuristic's variants, or of a search, for shape.costs, shape.transfer_ns and
 /// shape.memory_limit. Where no limit is given, a rank may hold `activations` of its stage. Errors: those of

@@ -90,7 +90,9 @@ Lists one_after_the_other(const OrderCosts& costs) {
 }
 
 Synthesis synthesized_from_nothing(const OrderCosts& costs, Objective objective, const SearchEffort& effort) {
-  return synthesize(costs, objective, effort, {one_after_the_other(costs)});
+  return synthesize(costs, objective, effort, [](const OrderCosts& within, Ns /*longest*/) {
+    return std::vector<Lists>{one_after_the_other(within)};
+  });
 }
 
 /// One chunk of equal stages that keep 2 bytes, one of which goes at I.

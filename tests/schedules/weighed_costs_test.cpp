@@ -13,6 +13,7 @@
 #include "report/print/memory_category.hpp"
 #include "report/result/metrics.hpp"
 #include "report/result/result.hpp"
+#include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/validate.hpp"
@@ -210,6 +211,55 @@ TEST(MemoryLimit, NeverMakesAScheduleFasterWhenItShrinks) {
     EXPECT_GE(makespan, before) << limit;
     before = makespan;
   }
+}
+
+Ns longest_span_ns(const Program& program, const CostTable& costs) {
+  const Timeline timeline = *critical_path(experiment_of(program, costs, free_links(program)));
+  std::vector<Ns> first(program.ranks.size(), timeline.makespan_ns);
+  std::vector<Ns> last(program.ranks.size(), 0);
+  for (const Span& span : timeline.spans) {
+    if (!is_compute(span.action.kind)) continue;
+    const auto rank = static_cast<std::size_t>(span.rank);
+    first[rank] = std::min(first[rank], span.start_ns);
+    last[rank] = std::max(last[rank], span.end_ns);
+  }
+  Ns longest = 0;
+  for (std::size_t rank = 0; rank < first.size(); ++rank)
+    longest = std::max(longest, last[rank] - first[rank]);
+  return longest;
+}
+
+// With 8 ranks and equal times no rank pauses in the memory of 16 stages' activations, nor in any more.
+TEST(MemoryLimit, IsNotFilledWhereLessIsAsShort) {
+  constexpr std::int32_t kMicrobatches = 48;
+  for (const std::string schedule : {"synthesized", "zb-1p", "zb-2p", "zb-v"}) {
+    for (const bool has_costs : {false, true}) {
+      Shape shape{.stages = 8, .microbatches = kMicrobatches, .memory_limit = {32}};
+      if (has_costs) {
+        shape = with_costs(schedule, shape,
+                           {.forward_ns = 5, .backward_input_ns = 5, .backward_weight_ns = 5, .kept = 1});
+      }
+      SCOPED_TRACE(testing::Message() << schedule << (has_costs ? " with costs" : ""));
+      const Program roomy = *generate(schedule, shape);
+      const CostTable costs = shape.costs.value_or(unit_costs(roomy));
+      const Bytes peak = std::ranges::max(peak_activation_bytes(roomy, costs));
+      const Ns span = longest_span_ns(roomy, costs);
+      EXPECT_EQ(span, 3 * kMicrobatches * costs.stages.front().forward_ns * roomy.stage_count() / 8);
+      EXPECT_LE(peak, 16);
+      // In less memory than that the schedule knows no span that is as short.
+      shape.memory_limit = {peak - 1};
+      EXPECT_GT(longest_span_ns(*generate(schedule, shape), costs), span);
+    }
+  }
+}
+
+// Where two ranks may differ the fullest one counts.
+TEST(MemoryLimit, IsNotFilledWhereRanksMayHoldUnlikeAmounts) {
+  Shape shape{.stages = 4, .microbatches = 24, .memory_limit = {40, 12, 12, 12}};
+  const Program program = *generate("zb-2p", shape);
+  const auto peaks = peak_activation_bytes(program, unit_costs(program));
+  EXPECT_THAT(peaks, testing::Each(testing::Le(7)));
+  EXPECT_EQ(longest_span_ns(program, unit_costs(program)), 3 * 24 * unit_costs(program).stages[0].forward_ns);
 }
 
 TEST(MemoryLimit, BelowOneMicrobatchNamesWhatIsNeeded) {
