@@ -63,7 +63,8 @@ void add_schedule_option_flags(Subcommand app, InputFlags& flags) {
   add_number(app, "--buckets", flags.buckets, group,
              "parts of each stage whose gradients are reduced while the backward pass goes on (default 1)");
   app.add_option("--sharding", flags.sharding,
-                 "ZeRO stage 1, 2 or 3 over the ranks that hold a stage together (default 0: none)")
+                 "ZeRO stage 1, 2 or 3 over the ranks that hold a stage together (default 0: none; 1 for a "
+                 "model on devices)")
       .range(std::int64_t{0}, std::int64_t{3})
       .group(group)
       .type_name("N");

@@ -192,7 +192,7 @@ tl::expected<Scenario, Failure> scenario_with_flags(const InputFlags& flags, con
   shape.virtual_stages = narrowed(flags.virtual_stages, shape.virtual_stages);
   set_copies(*scenario, flags.data_parallel);
   if (flags.buckets) shape.buckets = {narrowed(flags.buckets, 1)};
-  shape.sharding = narrowed(flags.sharding, shape.sharding);
+  if (flags.sharding) shape.sharding = narrowed(flags.sharding, 0);
   shape.group_size = narrowed(flags.group_size, shape.group_size);
   shape.slices = narrowed(flags.slices, shape.slices);
   shape.iterations = narrowed(flags.iterations, shape.iterations);

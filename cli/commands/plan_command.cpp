@@ -165,7 +165,7 @@ std::optional<std::string> left_out_note(const Scenario& scenario) {
   const Shape& shape = scenario.shape;
   std::vector<std::string_view> keys;
   if (shape.data_parallel > 1) keys.emplace_back("schedule.data_parallel");
-  if (shape.sharding > 0) keys.emplace_back("schedule.sharding");
+  if (shape.sharding.value_or(0) > 0) keys.emplace_back("schedule.sharding");
   if (shape.checkpoint != Checkpoint::never) keys.emplace_back("schedule.checkpoint");
   if (shape.iterations > 1) keys.emplace_back("training.iterations");
   if (keys.empty()) return std::nullopt;

@@ -20,6 +20,9 @@ struct DeviceModel {
   std::shared_ptr<const KernelTables> kernels;
   std::int64_t devices = 1;            ///< of the cluster
   std::optional<std::int32_t> copies;  ///< of the pipeline; absent: as many as fill the cluster
+  /// `parallel.distributed_optimizer` where it is stated. `work.parallel.sharding` is what it amounts to, as
+  /// long as the schedule states no sharding.
+  std::optional<bool> distributed_optimizer{};
 
   friend bool operator==(const DeviceModel&, const DeviceModel&) = default;
 };

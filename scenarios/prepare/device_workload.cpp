@@ -70,16 +70,23 @@ tl::expected<std::int32_t, std::string> copies_of(const DeviceModel& model, std:
       one > model.devices ? "more than" : "which do not divide", model.devices));
 }
 
-/// `schedule.sharding` of copies that share out their optimizer's state anyway, as sharding 1 does.
-Fault settle_sharding(Parallel& parallel, std::int32_t sharding) {
-  if (sharding == 0) return std::nullopt;
-  if (parallel.sharding == 0) {
-    return fmt::format(
-        "schedule.sharding: {} shares out the optimizer's state, which parallel.distributed_optimizer: false "
-        "does not; leave one of them out",
-        sharding);
+/// Puts the sharding that the schedule states, if it does, in the place of what `distributed_optimizer` amounts
+/// to. Both say whether the optimizer's state is shared out, and must not contradict each other.
+Fault settle_sharding(Parallel& parallel, const DeviceModel& model, std::optional<std::int32_t> sharding) {
+  if (!sharding) return std::nullopt;
+  const bool shares = *sharding > 0;
+  if (model.distributed_optimizer.value_or(shares) != shares) {
+    if (shares) {
+      return fmt::format(
+          "schedule.sharding: {} shares out the optimizer's state, which parallel.distributed_optimizer: "
+          "false does not; leave one of them out",
+          *sharding);
+    }
+    return std::string(
+        "schedule.sharding: none keeps the optimizer's state whole on every copy, which "
+        "parallel.distributed_optimizer: true shares out; leave one of them out");
   }
-  parallel.sharding = sharding;
+  parallel.sharding = *sharding;
   return std::nullopt;
 }
 
@@ -92,7 +99,7 @@ tl::expected<Workload, std::string> device_workload(const Scenario& scenario, co
   if (!copies) return tl::unexpected(copies.error());
   work.parallel.data = *copies;
   if (const Fault fault = schedule_fault(scenario.shape)) return tl::unexpected(*fault);
-  if (const Fault fault = settle_sharding(work.parallel, scenario.shape.sharding))
+  if (const Fault fault = settle_sharding(work.parallel, model, scenario.shape.sharding))
     return tl::unexpected(*fault);
   if (const Fault fault = fault_of(work)) return tl::unexpected(*fault);
   return work;

@@ -227,6 +227,7 @@ ParallelPart read_parallel(const Node& node, Problem& problem) {
   const auto degree = [&](Word key) {
     return static_cast<std::int32_t>(reader.integer(key, kParallelDegree).value_or(1));
   };
+  const auto distributed_optimizer = reader.flag("distributed_optimizer");
   ParallelPart part{
       .degrees = {.tensor = degree("tensor"),
                   .context = degree("context"),
@@ -238,7 +239,8 @@ ParallelPart read_parallel(const Node& node, Problem& problem) {
                   .sequence_parallel = reader.flag("sequence_parallel").value_or(true),
                   .tensor_overlap = reader.flag("tensor_overlap").value_or(true),
                   .data_overlap = reader.flag("data_overlap").value_or(true),
-                  .sharding = reader.flag("distributed_optimizer").value_or(true) ? 1 : 0},
+                  .sharding = distributed_optimizer.value_or(true) ? 1 : 0},
+      .distributed_optimizer = distributed_optimizer,
       .place = fmt::format("{}: parallel", place_of(node))};
   if (reader.has("data")) part.data = part.degrees.data;
   return part;
@@ -318,6 +320,7 @@ std::optional<DeviceModel> device_model_of(const Node& document, const DeviceMod
   on_devices.kernels = named->kernels;
   on_devices.devices = named->device_count();
   on_devices.copies = parts.parallel.data;
+  on_devices.distributed_optimizer = parts.parallel.distributed_optimizer;
   return on_devices;
 }
 

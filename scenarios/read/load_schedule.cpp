@@ -140,7 +140,7 @@ Shape read_shape(const MappingReader& reader) {
   shape.slices = static_cast<std::int32_t>(reader.integer("slices", {.least = 1}).value_or(1));
   shape.data_parallel = static_cast<std::int32_t>(reader.integer("data_parallel", {.least = 1}).value_or(1));
   shape.buckets = reader.integers("buckets", {.least = 1});
-  shape.sharding = reader.choice("sharding", kShardings).value_or(0);
+  shape.sharding = reader.choice("sharding", kShardings);
   shape.memory_limit = reader.bytes_per_stage("memory_limit").values;
   shape.effort = read_effort(reader);
   shape.objective = reader.choice("objective", kObjectives).value_or(shape.objective);

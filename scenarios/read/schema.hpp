@@ -52,6 +52,7 @@ LaunchCost read_host(const Node& node, Problem& problem);
 struct ParallelPart {
   Parallel degrees;  ///< `data` is 1 where it is not stated
   std::optional<std::int32_t> data{};
+  std::optional<bool> distributed_optimizer{};
   std::string place;  ///< where it was written, for messages; empty: nowhere
 };
 ParallelPart read_parallel(const Node& node, Problem& problem);

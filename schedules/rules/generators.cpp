@@ -26,7 +26,7 @@ namespace {
 
 /// Passes read and write plain lists.
 bool has_passes_over_it(const Shape& shape) {
-  return shape.data_parallel > 1 || !shape.buckets.empty() || shape.sharding > 0 ||
+  return shape.data_parallel > 1 || !shape.buckets.empty() || shape.sharding.value_or(0) > 0 ||
          shape.checkpoint != Checkpoint::never;
 }
 

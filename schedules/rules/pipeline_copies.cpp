@@ -33,8 +33,9 @@ Generated with_passes(Program program, const Shape& shape) {
   }
   if (pipeline && !shape.buckets.empty())
     pipeline = split_into_buckets(*pipeline, {.counts = shape.buckets, .reduction = shape.reduction});
-  if (!pipeline || shape.sharding == 0) return pipeline;
-  return shard_stages(*pipeline, shape.sharding);
+  const std::int32_t sharding = shape.sharding.value_or(0);
+  if (!pipeline || sharding == 0) return pipeline;
+  return shard_stages(*pipeline, sharding);
 }
 
 }  // namespace
@@ -46,7 +47,7 @@ Shape of_one_copy(const ScheduleInfo& schedule, Shape shape) {
   if (!takes_option(schedule, "reduction")) shape.reduction = Reduction::overlapped;
   shape.data_parallel = 1;
   shape.buckets.clear();
-  shape.sharding = 0;
+  shape.sharding.reset();
   return shape;
 }
 

@@ -97,9 +97,9 @@ tl::expected<void, std::string> check_counts(const ScheduleInfo& schedule, const
         std::pair{"slices", shape.slices}}) {
     if (auto checked = at_least_one(key, count); !checked) return checked;
   }
-  if (shape.sharding < 0 || shape.sharding > 3) {
-    return tl::unexpected(
-        fmt::format("sharding: expected a ZeRO stage, 0 (none) to 3, got {}", shape.sharding));
+  const std::int32_t sharding = shape.sharding.value_or(0);
+  if (sharding < 0 || sharding > 3) {
+    return tl::unexpected(fmt::format("sharding: expected a ZeRO stage, 0 (none) to 3, got {}", sharding));
   }
   if (shape.group_size < 0) {
     return tl::unexpected(fmt::format(

@@ -115,7 +115,7 @@ Configuration configuration_of(const Scenario& run, const TuneRequest& request) 
           .micro_batch_size = static_cast<std::int32_t>(*run.batch.micro_batch_size),
           .microbatches = static_cast<std::int32_t>(*run.batch.microbatches),
           .recompute = model.work.recompute,
-          .sharding = has_copies ? std::max(run.shape.sharding, parallel.sharding) : 0};
+          .sharding = has_copies ? run.shape.sharding.value_or(parallel.sharding) : 0};
 }
 
 /// By simulate(), since the run may be outside the space.

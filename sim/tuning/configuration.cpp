@@ -57,9 +57,11 @@ std::int64_t device_count(const Configuration& configuration) {
 
 namespace {
 
-/// Stages of ZeRO that the schedule states; 1 is parallel.distributed_optimizer, which the pricing knows.
-std::int32_t stated_sharding(const Configuration& configuration) {
-  return configuration.sharding > 1 ? configuration.sharding : 0;
+/// The sharding that the schedule of the configuration's scenario states. 0 and 1 are what
+/// parallel.distributed_optimizer says, so that they are stated only over another one of the base.
+std::optional<std::int32_t> stated_sharding(const TuneRequest& request, const Configuration& configuration) {
+  if (configuration.sharding > 1 || request.base.shape.sharding) return configuration.sharding;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -81,6 +83,7 @@ Scenario scenario_of(const TuneRequest& request, const Configuration& configurat
   Scenario scenario = request.base;
   auto& model = std::get<DeviceModel>(scenario.model);
   set_choices(model.work, configuration);
+  model.distributed_optimizer = configuration.sharding > 0;
   // Beyond that the schedule states it.
   model.work.parallel.sharding = std::min(configuration.sharding, 1);
   model.split = request.layer_splits[configuration.layer_split];
@@ -90,7 +93,7 @@ Scenario scenario_of(const TuneRequest& request, const Configuration& configurat
   scenario.program.reset();       // a program of the base's file would be run instead of the schedule
   scenario.shape.iterations = 1;  // a step; a run of several of them says no more of one
   scenario.shape.stages = configuration.stages;
-  scenario.shape.sharding = stated_sharding(configuration);
+  scenario.shape.sharding = stated_sharding(request, configuration);
   // A schedule whose rule fixes v takes no other.
   const ScheduleInfo* schedule = find_schedule(configuration.schedule);
   scenario.shape.virtual_stages = schedule->chunks > 0 ? 1 : configuration.virtual_stages;
@@ -127,9 +130,8 @@ std::vector<Override> overrides_of(const TuneRequest& request, const Configurati
   if (chunks > 1 || request.base.shape.virtual_stages > 1)
     overrides.push_back(number("schedule.virtual_stages", chunks));
   if (const auto passes = passes_of(configuration)) overrides.push_back(number("schedule.passes", *passes));
-  const std::int32_t sharding = stated_sharding(configuration);
-  if (sharding > 0 || request.base.shape.sharding > 0)
-    overrides.push_back(word("schedule.sharding", sharding > 0 ? fmt::to_string(sharding) : "none"));
+  if (const auto sharding = stated_sharding(request, configuration))
+    overrides.push_back(number("schedule.sharding", *sharding));
   if (request.base.shape.iterations > 1) overrides.push_back(number("training.iterations", 1));
   // Both sizes say it; a base that states M would contradict them.
   if (request.base.batch.microbatches)

@@ -40,7 +40,7 @@ constexpr std::size_t kMostInstructions = 16'000'000;
 /// what copies exchange is in the prices.
 Generated constructed(const Scenario& scenario, std::int32_t microbatches) {
   Shape shape = scenario.shape;
-  shape.sharding = 0;
+  shape.sharding.reset();
   shape.microbatches = microbatches;
   return generate(scenario.schedule, shape);
 }

@@ -220,7 +220,6 @@ TEST(WeightCopies, AreAskedForByTheSchedulesSharding) {
   };
   const Experiment usual = experiment_with({}).value();
   EXPECT_EQ(sharded("1").costs, usual.costs) << "parallel.distributed_optimizer is on";
-  EXPECT_EQ(sharded("none").costs, usual.costs);
   const StageCost two = sharded("2").costs.stages.front();
   const StageCost three = sharded("3").costs.stages.front();
   EXPECT_EQ(two.weights, usual.costs.stages.front().weights);
@@ -230,7 +229,30 @@ TEST(WeightCopies, AreAskedForByTheSchedulesSharding) {
   EXPECT_EQ(sharded("3").program, usual.program) << "copies are priced, not simulated";
 }
 
+TEST(WeightCopies, KeepTheWholeOptimizerStateWhereTheScheduleSharesOutNothing) {
+  const Experiment replicated =
+      experiment_with({{.key = "parallel.distributed_optimizer", .value = "false"}}).value();
+  const Experiment usual = experiment_with({}).value();
+  for (const std::string word : {"none", "0"}) {
+    const auto stated = experiment_with({{.key = "schedule.sharding", .value = word}});
+    ASSERT_TRUE(stated) << stated.error();
+    EXPECT_EQ(stated->costs, replicated.costs) << "sharding: " << word;
+    EXPECT_EQ(stated->costs.stages.front().optimizer_state,
+              4 * usual.costs.stages.front().optimizer_state);
+    EXPECT_EQ(experiment_with({{.key = "schedule.sharding", .value = word},
+                               {.key = "parallel.distributed_optimizer", .value = "false"}})
+                  .value()
+                  .costs,
+              replicated.costs);
+  }
+}
+
 TEST(WeightCopies, CannotKeepAllAndSharedStateAtOnce) {
+  EXPECT_EQ(experiment_with({{.key = "schedule.sharding", .value = "none"},
+                             {.key = "parallel.distributed_optimizer", .value = "true"}})
+                .error(),
+            "a.yaml: schedule.sharding: none keeps the optimizer's state whole on every copy, which "
+            "parallel.distributed_optimizer: true shares out; leave one of them out");
   EXPECT_EQ(experiment_with({{.key = "schedule.sharding", .value = "2"},
                              {.key = "parallel.distributed_optimizer", .value = "false"}})
                 .error(),
