@@ -20,6 +20,7 @@
 #include "cli/subcommand.hpp"
 #include "scenarios/read/quantities.hpp"
 #include "schedules/ir/channel.hpp"
+#include "schedules/ir/gather.hpp"
 #include "schedules/ir/nearest_name.hpp"
 #include "schedules/ir/transports.hpp"
 #include "sim/engines/engines.hpp"
@@ -68,6 +69,12 @@ void add_schedule_option_flags(Subcommand app, InputFlags& flags) {
       .range(std::int64_t{0}, std::int64_t{3})
       .group(group)
       .type_name("N");
+  add_choice(app, "--gather", flags.gather,
+             {.words = {to_text(Gather::step), to_text(Gather::microbatch)},
+              .help = "how often sharding 2 and 3 exchange what they share out: once a step, with whole "
+                      "gradients until its last microbatch, or in each microbatch (default)",
+              .group = group,
+              .type_name = "WHEN"});
   add_number(app, "--group-size", flags.group_size, group,
              "microbatches that pass a chunk before the next one, for interleaved (default: PyTorch's "
              "rounds), or run forward before as many run backward, for kfkb (default 2)");

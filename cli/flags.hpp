@@ -30,6 +30,7 @@ struct InputFlags {
   std::optional<std::int64_t> data_parallel;
   std::optional<std::int64_t> buckets;
   std::optional<std::int64_t> sharding;
+  std::string gather;                  ///< "step" or "microbatch"; empty: not given
   std::optional<std::int64_t> passes;  ///< of a schedule that is searched
   std::optional<std::int64_t> seed;
   std::optional<double> budget_seconds;
@@ -87,7 +88,7 @@ void add_choice(Subcommand app, const std::string& name, std::string& value, con
 
 /// The positional SCENARIO | PROGRAM.
 void add_input_file(Subcommand app, std::string& file);
-/// --data-parallel, --buckets, --sharding, --group-size and --slices, of each point of a sweep too.
+/// --data-parallel, --buckets, --sharding, --gather, --group-size and --slices, of each point of a sweep too.
 void add_schedule_option_flags(Subcommand app, InputFlags& flags);
 /// --schedule, --pp-size, ... for one point.
 void add_shape_flags(Subcommand app, InputFlags& flags);

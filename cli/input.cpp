@@ -28,6 +28,7 @@
 #include "scenarios/read/override.hpp"
 #include "scenarios/read/program_scenario.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/ir/gather.hpp"
 #include "schedules/ir/nearest_name.hpp"
 #include "schedules/ir/search_effort.hpp"
 #include "schedules/ir/shape.hpp"
@@ -78,7 +79,7 @@ tl::expected<void, Failure> refuse_shape_of_program(const InputFlags& flags) {
         std::pair{"--virtual-stages", flags.virtual_stages.has_value()},
         std::pair{"--data-parallel", flags.data_parallel.has_value()},
         std::pair{"--buckets", flags.buckets.has_value()},
-        std::pair{"--sharding", flags.sharding.has_value()},
+        std::pair{"--sharding", flags.sharding.has_value()}, std::pair{"--gather", !flags.gather.empty()},
         std::pair{"--group-size", flags.group_size.has_value()},
         std::pair{"--slices", flags.slices.has_value()}, std::pair{"--passes", flags.passes.has_value()},
         std::pair{"--seed", flags.seed.has_value()},
@@ -193,6 +194,8 @@ tl::expected<Scenario, Failure> scenario_with_flags(const InputFlags& flags, con
   set_copies(*scenario, flags.data_parallel);
   if (flags.buckets) shape.buckets = {narrowed(flags.buckets, 1)};
   if (flags.sharding) shape.sharding = narrowed(flags.sharding, 0);
+  if (!flags.gather.empty())
+    shape.gather = flags.gather == to_text(Gather::step) ? Gather::step : Gather::microbatch;
   shape.group_size = narrowed(flags.group_size, shape.group_size);
   shape.slices = narrowed(flags.slices, shape.slices);
   shape.iterations = narrowed(flags.iterations, shape.iterations);

@@ -118,8 +118,8 @@ Json or_null(const std::optional<Value>& value) {
 /// Of what is no part of the document. The file, --set and the flags of the model are.
 Json flags_json(const InputFlags& flags) {
   const auto& [file, settings, schedule, pp_size, num_microbatches, virtual_stages, group_size, slices,
-               data_parallel, buckets, sharding, passes, seed, budget_seconds, dialect, micro_batch_size,
-               global_batch_size, iterations, model] = flags;
+               data_parallel, buckets, sharding, gather, passes, seed, budget_seconds, dialect,
+               micro_batch_size, global_batch_size, iterations, model] = flags;
   return {schedule,
           or_null(pp_size),
           or_null(num_microbatches),
@@ -129,6 +129,7 @@ Json flags_json(const InputFlags& flags) {
           or_null(data_parallel),
           or_null(buckets),
           or_null(sharding),
+          gather,
           or_null(passes),
           or_null(seed),
           or_null(budget_seconds),

@@ -296,9 +296,7 @@ void TorchStage::accept(ActionKind collective, std::span<const SharedPayload> co
     Tensors sums = added_up(contributions);
     if (place_.shard) {
       observe(sums);
-      reduced_ = weights_.kept_of(std::move(sums));
-      report("REDUCE_GRAD");
-      return;
+      sums = weights_.kept_of(std::move(sums));
     }
     reduced_ = reduced_ ? added(*std::move(reduced_), std::move(sums)) : std::move(sums);
     report("REDUCE_GRAD");

@@ -70,8 +70,8 @@ tl::expected<std::int32_t, std::string> copies_of(const DeviceModel& model, std:
       one > model.devices ? "more than" : "which do not divide", model.devices));
 }
 
-/// Puts the sharding that the schedule states, if it does, in the place of what `distributed_optimizer` amounts
-/// to. Both say whether the optimizer's state is shared out, and must not contradict each other.
+/// Puts the sharding that the schedule states, if it does, in the place of what `distributed_optimizer`
+/// amounts to. Both say whether the optimizer's state is shared out, and must not contradict each other.
 Fault settle_sharding(Parallel& parallel, const DeviceModel& model, std::optional<std::int32_t> sharding) {
   if (!sharding) return std::nullopt;
   const bool shares = *sharding > 0;
@@ -98,6 +98,7 @@ tl::expected<Workload, std::string> device_workload(const Scenario& scenario, co
   const auto copies = copies_of(model, work.ranks);
   if (!copies) return tl::unexpected(copies.error());
   work.parallel.data = *copies;
+  work.parallel.gather = scenario.shape.gather;
   if (const Fault fault = schedule_fault(scenario.shape)) return tl::unexpected(*fault);
   if (const Fault fault = settle_sharding(work.parallel, model, scenario.shape.sharding))
     return tl::unexpected(*fault);

@@ -20,6 +20,7 @@
 #include "scenarios/prepare/device_workload.hpp"
 #include "scenarios/prepare/planned_partition.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/ir/gather.hpp"
 
 namespace penstock {
 namespace {
@@ -34,13 +35,15 @@ Copy on_devices(const Scenario& stated, const DeviceModel& model) {
   // nobody to share with. The barrier is the norm of all gradients, for which every rank waits before it
   // updates.
   copy.scenario.shape.sharding.reset();
+  copy.scenario.shape.gather = Gather::microbatch;
   copy.scenario.shape.barrier = true;
   if (copy.scenario.program) copy.scenario.program->barrier = true;
   return copy;
 }
 
 Copy by_fit(const Scenario& stated, const FittedModel& model) {
-  if (stated.shape.data_parallel > 1 || stated.shape.sharding.value_or(0) > 0 || !stated.shape.buckets.empty()) {
+  if (stated.shape.data_parallel > 1 || stated.shape.sharding.value_or(0) > 0 ||
+      !stated.shape.buckets.empty()) {
     return tl::unexpected(
         std::string("schedule: copies of a model with fitted costs are parallel.data; leave data_parallel, "
                     "sharding and buckets out"));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "schedules/ir/gather.hpp"
 #include "topology/device_types.hpp"
 
 namespace penstock {
@@ -36,6 +37,13 @@ struct Parallel {
   /// What the copies of a weight share out (ZeRO): 0 nothing, 1 the optimizer's state, 2 gradients as well, 3
   /// weights as well.
   std::int32_t sharding = 1;
+  Gather gather = Gather::microbatch;  ///< how often copies exchange what sharding 2 and 3 share out
+
+  /// The sharding that a copy's memory and exchanges between a step's first and last microbatch follow:
+  /// gathered once a step, weights and gradients are whole in between, as under sharding 1.
+  std::int32_t sharding_between_steps() const {
+    return gather == Gather::step && sharding > 1 ? 1 : sharding;
+  }
 
   std::int32_t devices_per_rank() const { return tensor * context; }
   /// Copies of a weight that is no expert's: those whose gradients are reduced together.

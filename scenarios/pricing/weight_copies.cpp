@@ -16,6 +16,10 @@
 //
 //   forward    max(0, gather - F)
 //   backward   max(0, gather - I)  +  max(0, scatter - what is left of I and W)
+//
+// With `parallel.gather: step` weights are gathered once a step and gradients are whole until the last
+// microbatch, as PyTorch's FSDP has it inside a pipeline (reshard_after_forward off): 2 and 3 hold and
+// exchange what 1 does. The optimizer's state is shared out in all three.
 
 #include "scenarios/pricing/weight_copies.hpp"
 
@@ -49,7 +53,7 @@ DeviceParameters shared_parameters(const Parallel& parallel, const DeviceParamet
 double gathered_bytes(const Workload& work) { return work.precision == GemmPrecision::bf16 ? 2 : 1; }
 
 DeviceParameters held_from(const Parallel& parallel, std::int32_t sharding, const DeviceParameters& held) {
-  if (parallel.sharding < sharding) return held;
+  if (parallel.sharding_between_steps() < sharding) return held;
   return {.dense = held.dense / parallel.weight_copies(), .expert = held.expert / parallel.expert_copies()};
 }
 
@@ -58,7 +62,7 @@ void add_copies_terms(std::vector<Term>& terms, const Workload& work, const Kern
   const Parallel& parallel = work.parallel;
   // Experts may have copies where nothing else has: in a tensor group that is larger than theirs.
   const bool has_copies = parallel.weight_copies() > 1 || parallel.expert_copies() > 1;
-  if (parallel.sharding < 2 || !has_copies) return;
+  if (parallel.sharding_between_steps() < 2 || !has_copies) return;
   const Term beside = total_of(terms);
   const auto exposed = [&](double seconds, double hidden) {
     return parallel.data_overlap ? std::max(0.0, seconds - hidden) : seconds;
@@ -90,13 +94,13 @@ ShownCollectives shown_collectives(const std::vector<Term>& terms) {
 }
 
 double whole_layer_bytes(const Workload& work, const DeviceParameters& parameters) {
-  if (work.parallel.sharding < 2) return 0;
+  if (work.parallel.sharding_between_steps() < 2) return 0;
   const double gradients = work.gradient_bytes * shared_parameters(work.parallel, parameters).total();
   return gradients + whole_weight_bytes(work, parameters);
 }
 
 double whole_weight_bytes(const Workload& work, const DeviceParameters& parameters) {
-  if (work.parallel.sharding < 3) return 0;
+  if (work.parallel.sharding_between_steps() < 3) return 0;
   return weight_bytes(work) * shared_parameters(work.parallel, parameters).total();
 }
 

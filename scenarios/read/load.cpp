@@ -152,6 +152,7 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.shape = parts.schedule.shape;
   scenario.shape.stages = parts.schedule.stages.value_or(default_stages(parts));
   scenario.shape.iterations = parts.training.iterations.value_or(1);
+  scenario.shape.gather = parts.parallel.gather.value_or(scenario.shape.gather);
   scenario.schedule = parts.schedule.name;
   scenario.channels = parts.schedule.channels;
   scenario.program = std::move(parts.schedule.program);

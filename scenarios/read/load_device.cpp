@@ -216,9 +216,19 @@ ClusterSpec read_device_cluster(const Node& node, Problem& problem) {
 }
 
 ParallelPart read_parallel(const Node& node, Problem& problem) {
-  static constexpr std::array<Word, 10> kKeys = {
-      "tensor", "context",           "context_exchange", "expert",       "data",
-      "order",  "sequence_parallel", "tensor_overlap",   "data_overlap", "distributed_optimizer"};
+  static constexpr std::array<Word, 11> kKeys = {"tensor",
+                                                 "context",
+                                                 "context_exchange",
+                                                 "expert",
+                                                 "data",
+                                                 "order",
+                                                 "gather",
+                                                 "sequence_parallel",
+                                                 "tensor_overlap",
+                                                 "data_overlap",
+                                                 "distributed_optimizer"};
+  static constexpr std::array kGathers = {std::pair{to_text(Gather::step), Gather::step},
+                                          std::pair{to_text(Gather::microbatch), Gather::microbatch}};
   static constexpr std::array kExchanges = {std::pair{Word{"ring"}, ContextExchange::ring},
                                             std::pair{Word{"all-to-all"}, ContextExchange::all_to_all}};
   static constexpr std::array kOrders = {std::pair{Word{"tp-cp-ep-pp-dp"}, PlacementOrder::tp_cp_ep_pp_dp},
@@ -241,6 +251,7 @@ ParallelPart read_parallel(const Node& node, Problem& problem) {
                   .data_overlap = reader.flag("data_overlap").value_or(true),
                   .sharding = distributed_optimizer.value_or(true) ? 1 : 0},
       .distributed_optimizer = distributed_optimizer,
+      .gather = reader.choice("gather", kGathers),
       .place = fmt::format("{}: parallel", place_of(node))};
   if (reader.has("data")) part.data = part.degrees.data;
   return part;
@@ -248,17 +259,36 @@ ParallelPart read_parallel(const Node& node, Problem& problem) {
 
 namespace {
 
+constexpr std::string_view kOfDevicesAlone =
+    "belongs to a model that is priced on named devices: model.huggingface with cluster.device, such as "
+    "h100-sxm";
+
+/// Complains of `parallel:` without named devices. Fitted costs have degrees, and programs that are generated
+/// exchange as `gather` says.
+void check_parallel_without_devices(const Node& parallel, const ModelPart& model,
+                                    const SchedulePart& schedule, Problem& problem) {
+  const Node* gather = parallel.find("gather");
+  const bool is_fitted = std::holds_alternative<FittedModel>(model.model);
+  if (gather != nullptr && is_fitted) {
+    problem.note(*gather, "parallel.gather",
+                 "does not go with fitted costs, which hold for the copies that were measured; leave it out");
+  } else if (gather != nullptr && schedule.program) {
+    problem.note(*gather, "parallel.gather",
+                 "does not go with schedule.program, whose lists say themselves when they gather; leave it "
+                 "out");
+  } else if (!is_fitted && parallel.entries.size() > (gather != nullptr ? 1 : 0)) {
+    problem.note(parallel, "parallel", kOfDevicesAlone);
+  }
+}
+
 /// Keys that say something of a model on named devices alone, but for degrees beside fitted costs.
 void refuse_without_devices(const Node& document, const ModelPart& model, const SchedulePart& schedule,
                             const TrainingPart& training, Problem& problem) {
-  constexpr std::string_view kWhy =
-      "belongs to a model that is priced on named devices: model.huggingface with cluster.device, such as "
-      "h100-sxm";
-  const Node* parallel = document.find("parallel");
-  if (parallel != nullptr && !std::holds_alternative<FittedModel>(model.model))
-    problem.note(*parallel, "parallel", kWhy);
+  if (const Node* parallel = document.find("parallel"); parallel != nullptr)
+    check_parallel_without_devices(*parallel, model, schedule, problem);
   const auto refuse = [&](bool is_given, Word part, Word key) {
-    if (is_given) problem.note(*document.find(part)->find(key), fmt::format("{}.{}", part, key), kWhy);
+    if (is_given)
+      problem.note(*document.find(part)->find(key), fmt::format("{}.{}", part, key), kOfDevicesAlone);
   };
   refuse(schedule.layer_split.has_value(), "schedule", "layer_split");
   refuse(training.device_precision.has_value(), "training", "precision");

@@ -53,6 +53,7 @@ struct ParallelPart {
   Parallel degrees;  ///< `data` is 1 where it is not stated
   std::optional<std::int32_t> data{};
   std::optional<bool> distributed_optimizer{};
+  std::optional<Gather> gather{};
   std::string place;  ///< where it was written, for messages; empty: nowhere
 };
 ParallelPart read_parallel(const Node& node, Problem& problem);

@@ -3,6 +3,7 @@
 //   weights     sharded --UNSHARD--> gathered --RESHARD--> dropped --UNSHARD--> gathered
 //               (with sharding 1 and 2 they begin whole)     any --STEP--> outdated --UNSHARD--> gathered
 //   gradients   none --B, W--> accumulating --REDUCE_GRAD--> reduced --STEP--> none
+//               (with sharding 2 and 3 also          reduced --B, W--> accumulating: parts of sums add up)
 //
 // F, B, I, W, R and REDUCE_GRAD want weights that are whole or gathered; STEP wants gradients that are
 // reduced where the stage reduces at all. A list with STEPs is walked twice, since the next iteration goes on
@@ -276,19 +277,25 @@ class LifeWalk {
                        gathering_duty(stage).value_or(fmt::format("{}RESHARD drops them", stage)));
   }
 
-  static std::optional<Breach> breach_of_gradients(const Life& life, const Action& action,
-                                                   std::size_t position) {
+  /// Whether each rank keeps its part of what has been reduced, to which another reduction may add.
+  bool adds_reductions(std::int32_t stage) const {
+    return program_.sharding > 1 && is_sharded(program_, stage);
+  }
+
+  std::optional<Breach> breach_of_gradients(const Life& life, const Action& action,
+                                            std::size_t position) const {
     if (!life.reduces) return std::nullopt;
     const std::int32_t stage = action.stage;
+    const bool is_reduced = life.gradients == Gradients::reduced;
     // This B or W is right; the reduction before it came too early, and is what is shown.
-    if (makes_weight_gradient(action.kind) && life.gradients == Gradients::reduced) {
+    if (makes_weight_gradient(action.kind) && is_reduced && !adds_reductions(stage)) {
       return Breach{.position = life.gradients_since,
                     .action = life.gradient,
                     .rule = fmt::format("comes before {} (position {}), whose gradient it leaves out; must "
                                         "come after the last B or W of the stage before its STEP",
                                         to_text(action), position)};
     }
-    if (action.kind == ActionKind::reduce_grad && life.gradients == Gradients::reduced) {
+    if (action.kind == ActionKind::reduce_grad && is_reduced) {
       return Breach{.position = position,
                     .action = action,
                     .rule = fmt::format("comes a second time (before at position {}), must come once before "

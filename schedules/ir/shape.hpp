@@ -10,6 +10,7 @@
 
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/gather.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/search_effort.hpp"
 
@@ -70,9 +71,10 @@ struct Shape {
   std::int32_t slices = 1;              ///< q >= 1 slices of a microbatch's sequence
   std::int32_t data_parallel = 1;       ///< >= 1 copies of the whole pipeline, which share the microbatches
   std::vector<std::int32_t> buckets{};  ///< of gradients, one a stage or one for all; empty: 1 (buckets.hpp)
-  /// The stage of ZeRO, 0 to 3, over the ranks of each stage (sharding.hpp). Absent where nothing states it: a
-  /// program then shares out nothing, and priced copies what `parallel.distributed_optimizer` says.
+  /// The stage of ZeRO, 0 to 3, over the ranks of each stage (sharding.hpp). Absent where nothing states it:
+  /// a program then shares out nothing, and priced copies what `parallel.distributed_optimizer` says.
   std::optional<std::int32_t> sharding{};
+  Gather gather = Gather::microbatch;  ///< how often stages exchange what sharding 2 and 3 share out
 
   // What the schedules that weigh costs read (zb-1p, zb-2p, zb-v, v-half, v-min, 1f1b-v); others ignore it.
   std::optional<CostTable> costs{};  ///< of all model stages; absent: F, I and W take equally long

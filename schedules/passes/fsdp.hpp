@@ -12,9 +12,10 @@ namespace penstock {
 /// What is no longer among them is dropped first, in ascending order, but behind its last use not before the
 /// stage's REDUCE_GRAD, where the list has one; STEP works on the sharded weights, so its stage is gathered
 /// anew behind it.
-/// The result has `sharding` 3. Each rank is walked on its own: a replica without any microbatch of a stage
-/// gathers nothing, and validate() refuses such a program because an UNSHARD needs all replicas. Requires
-/// max_active_stages >= 1 and a program without UNSHARD and RESHARD.
+/// With a window of all stages nothing is gathered twice. The result has `sharding` 3. Each rank is walked on
+/// its own: a replica without any microbatch of a stage gathers nothing, and validate() refuses such a
+/// program because an UNSHARD needs all replicas. Requires max_active_stages >= 1 and a program without
+/// UNSHARD and RESHARD.
 Program insert_unshard_reshard(const Program& program, int max_active_stages = 3);
 
 /// One REDUCE_GRAD for each stage of a rank and each of its STEPs, right after (the group of) its last B or W

@@ -1,8 +1,12 @@
 // Two ranks, which share stage 0 and stage 1 (a = REDUCE_GRAD, s = STEP, u = UNSHARD, r = RESHARD); the same
 // actions on both:
 //
-//   sharded 1, 2   0F 1F 1B 1a 0B 0a 1s 0s 0u 1u
-//   sharded 3      0u 1u 0F 1F 1B 1a 1r 0B 0a 0r 1s 0s
+//   sharded 1, 2          0F 1F 1B 1a 0B 0a 1s 0s 0u 1u
+//   sharded 3             0u 1u 0F 0r 1F 1r 1u 0u 1B 1a 1r 0B 0a 0r 1s 0s
+//   sharded 3, by step    0u 1u 0F 1F 1B 1a 1r 0B 0a 0r 1s 0s
+//
+// With several microbatches sharded 1 has one REDUCE_GRAD a stage, behind the last B; so have 2 and 3 by
+// step. Otherwise 2 and 3 have one behind every B, and 3 gathers around every F and B.
 
 #include "schedules/passes/sharding.hpp"
 
@@ -17,8 +21,10 @@
 #include <tl/expected.hpp>
 
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/gather.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/passes/fsdp.hpp"
+#include "schedules/passes/microbatch_exchange.hpp"
 #include "schedules/passes/shared_gathers.hpp"
 
 namespace penstock {
@@ -67,20 +73,25 @@ void gather_behind_steps(const Program& program, std::vector<Action>& actions) {
 
 }  // namespace
 
-tl::expected<Program, std::string> shard_stages(const Program& program, std::int32_t sharding) {
+tl::expected<Program, std::string> shard_stages(const Program& program, const ShardOptions& options) {
+  const std::int32_t sharding = options.sharding;
   if (sharding == 0) return program;
   if (auto checked = check_updates(program); !checked) return tl::unexpected(checked.error());
   if (auto checked = check_reduction(program); !checked) return tl::unexpected(checked.error());
-  Program result = program;
-  if (sharding < 3) {
-    for (std::vector<Action>& actions : result.ranks) gather_behind_steps(program, actions);
-  } else {
-    auto gathered = with_gathers_of_shared_stages(insert_unshard_reshard(program));
-    if (!gathered) return gathered;
-    result = *std::move(gathered);
+  tl::expected<Program, std::string> result = program;
+  const bool each_microbatch = sharding > 1 && options.gather == Gather::microbatch;
+  if (each_microbatch) {
+    result = exchange_each_microbatch(program, sharding);
+  } else if (sharding == 3) {
+    // A window of all stages: what is gathered stays until its last use.
+    result = insert_unshard_reshard(program, program.stage_count());
   }
-  result.sharding = sharding;
-  return result;
+  if (!result) return result;
+  result->sharding = sharding;
+  if (sharding < 3) {
+    for (std::vector<Action>& actions : result->ranks) gather_behind_steps(program, actions);
+  }
+  return sharding == 3 || each_microbatch ? with_exchanges_of_shared_stages(*std::move(result)) : result;
 }
 
 }  // namespace penstock

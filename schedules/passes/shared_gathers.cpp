@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -51,18 +52,23 @@ tl::expected<void, std::string> check_gathers(const Program& program) {
   return {};
 }
 
-/// The stages that a rank gathers, in its order, of those that `other` holds, too.
-std::vector<std::int32_t> gathered_together(const Program& program, std::int32_t rank, std::int32_t other) {
-  std::vector<std::int32_t> stages;
+/// The gathers and reductions, in the rank's order, of the stages that `other` holds, too.
+std::vector<Action> exchanged_together(const Program& program, std::int32_t rank, std::int32_t other) {
+  std::vector<Action> exchanges;
   for (const Action& action : program.ranks[index(rank)]) {
-    if (action.kind != ActionKind::unshard) continue;
+    if (!is_collective(action.kind)) continue;
     const std::vector<std::int32_t>& ranks = program.placement.stages[index(action.stage)].ranks;
-    if (std::ranges::find(ranks, other) != ranks.end()) stages.push_back(action.stage);
+    if (std::ranges::find(ranks, other) != ranks.end()) exchanges.push_back(action);
   }
-  return stages;
+  return exchanges;
 }
 
-/// Ranks that gather stages together in different orders would wait for each other.
+std::string_view verb_of(const Action& exchange, bool of_one) {
+  if (exchange.kind == ActionKind::unshard) return of_one ? "gathers" : "gather";
+  return of_one ? "reduces" : "reduce";
+}
+
+/// Ranks that exchange stages in different orders would wait for each other.
 tl::expected<void, std::string> check_order(const Program& program) {
   std::set<std::pair<std::int32_t, std::int32_t>> seen;
   for (const StagePlacement& stage : program.placement.stages) {
@@ -70,15 +76,17 @@ tl::expected<void, std::string> check_order(const Program& program) {
       const std::int32_t first = stage.ranks.front();
       // Each pair of ranks once, however many stages they share.
       if (rank == first || !seen.emplace(first, rank).second) continue;
-      const std::vector<std::int32_t> here = gathered_together(program, first, rank);
-      const std::vector<std::int32_t> there = gathered_together(program, rank, first);
+      const std::vector<Action> here = exchanged_together(program, first, rank);
+      const std::vector<Action> there = exchanged_together(program, rank, first);
       const auto [ours, theirs] = std::ranges::mismatch(here, there);
-      // check_gathers() has seen that they are as many, so that one list does not end before the other.
+      // They are as many: gathers were counted by check_gathers(), reductions where they were made.
       if (ours == here.end() || theirs == there.end()) continue;
-      return tl::unexpected(
-          fmt::format("sharding: 3 has rank {} gather stage {} where rank {} gathers stage {}, so that they "
-                      "wait for each other; take fewer buckets or virtual stages, or sharding 2",
-                      first, *ours, rank, *theirs));
+      return tl::unexpected(fmt::format(
+          "sharding: {} has rank {} {} stage {} where rank {} {} stage {}, so that they wait for "
+          "each other; take fewer buckets or virtual stages, `parallel.gather: step` or a smaller "
+          "sharding",
+          program.sharding, first, verb_of(*ours, false), ours->stage, rank, verb_of(*theirs, true),
+          theirs->stage));
     }
   }
   return {};
@@ -97,17 +105,19 @@ void sort_gathers(std::vector<Action>& actions) {
 
 }  // namespace
 
-tl::expected<Program, std::string> with_gathers_of_shared_stages(Program gathered) {
-  for (std::vector<Action>& actions : gathered.ranks) {
+tl::expected<Program, std::string> with_exchanges_of_shared_stages(Program sharded) {
+  for (std::vector<Action>& actions : sharded.ranks) {
     // PyTorch's pass gathers a stage on one rank all the same.
     std::erase_if(actions, [&](const Action& action) {
-      return gathers_or_drops(action.kind) && !is_shared(gathered, action.stage);
+      return gathers_or_drops(action.kind) && !is_shared(sharded, action.stage);
     });
-    sort_gathers(actions);
   }
-  if (auto checked = check_gathers(gathered); !checked) return tl::unexpected(checked.error());
-  if (auto checked = check_order(gathered); !checked) return tl::unexpected(checked.error());
-  return gathered;
+  if (auto checked = check_gathers(sharded); !checked) return tl::unexpected(checked.error());
+  // In the order of their use, where that is one and the same on all ranks of a stage.
+  if (check_order(sharded)) return sharded;
+  for (std::vector<Action>& actions : sharded.ranks) sort_gathers(actions);
+  if (auto checked = check_order(sharded); !checked) return tl::unexpected(checked.error());
+  return sharded;
 }
 
 }  // namespace penstock

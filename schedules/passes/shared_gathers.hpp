@@ -1,5 +1,5 @@
 #pragma once
-// The gathers of weights that ranks share, in an order in which none waits for another for ever.
+// The exchanges of stages that ranks share, in an order in which no rank waits for another for ever.
 
 #include <string>
 #include <tl/expected.hpp>
@@ -8,9 +8,10 @@
 
 namespace penstock {
 
-/// `gathered` has an UNSHARD and a RESHARD around what uses a stage. Those of stages on one rank are taken
-/// out, since weights are whole there, and neighbours are put in one order. Errors: ranks of a stage that
-/// gather it more or less often than others, or two stages in another order than others.
-tl::expected<Program, std::string> with_gathers_of_shared_stages(Program gathered);
+/// Returns a sharded program without the UNSHARD and RESHARD of stages that one rank holds, whose weights are
+/// whole there. Neighbouring UNSHARDs are sorted by stage where ranks use the stages that they share in
+/// different orders. Errors: ranks of a stage that gather it more or less often than others, or that gather
+/// or reduce two stages in another order than others all the same.
+tl::expected<Program, std::string> with_exchanges_of_shared_stages(Program sharded);
 
 }  // namespace penstock

@@ -4,10 +4,13 @@
 
 #include "schedules/rules/pipeline_copies.hpp"
 
+#include <cstdint>
 #include <utility>
 
+#include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include "schedules/ir/gather.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/passes/buckets.hpp"
@@ -35,7 +38,13 @@ Generated with_passes(Program program, const Shape& shape) {
     pipeline = split_into_buckets(*pipeline, {.counts = shape.buckets, .reduction = shape.reduction});
   const std::int32_t sharding = shape.sharding.value_or(0);
   if (!pipeline || sharding == 0) return pipeline;
-  return shard_stages(*pipeline, sharding);
+  if (sharding > 1 && shape.gather == Gather::microbatch && shape.reduction == Reduction::at_end) {
+    return tl::unexpected(fmt::format(
+        "reduction: at_end waits for all backward passes, but sharding {} scatters the gradients of "
+        "each microbatch; leave it out, or take `parallel.gather: step`",
+        sharding));
+  }
+  return shard_stages(*pipeline, {.sharding = sharding, .gather = shape.gather});
 }
 
 }  // namespace
@@ -48,6 +57,7 @@ Shape of_one_copy(const ScheduleInfo& schedule, Shape shape) {
   shape.data_parallel = 1;
   shape.buckets.clear();
   shape.sharding.reset();
+  shape.gather = Gather::microbatch;
   return shape;
 }
 

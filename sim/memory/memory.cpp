@@ -168,32 +168,48 @@ class RankHoldings {
   /// What one minibatch makes of a stage's gradients.
   struct GradientLife {
     std::int32_t first = kNoPosition;  // B or W, or the REDUCE_GRAD of a replica without a microbatch
-    std::int32_t reduced = kNoPosition;
     std::int32_t step = kNoPosition;
+    /// From a first B or W to the REDUCE_GRAD that takes their sum; kNoPosition where none does.
+    std::vector<std::pair<std::int32_t, std::int32_t>> sums;
   };
 
   void hold_gradients(std::int32_t stage, Positions positions) {
     GradientLife life;
+    std::int32_t begun = kNoPosition;  // the first B or W of a sum that is not reduced yet
     for (const std::int32_t position : positions) {
       const ActionKind kind = span(position).action.kind;
       const bool reduces = kind == ActionKind::reduce_grad;
-      if ((reduces || makes_weight_gradient(kind)) && life.first == kNoPosition) life.first = position;
-      if (reduces) life.reduced = position;
+      if (!reduces && !makes_weight_gradient(kind) && kind != ActionKind::step) continue;
+      if (kind != ActionKind::step) {
+        if (life.first == kNoPosition) life.first = position;
+        if (begun == kNoPosition) begun = position;
+        if (reduces) life.sums.emplace_back(std::exchange(begun, kNoPosition), position);
+        continue;
+      }
       // A STEP of a replica that had no microbatch and no reduction finds no gradients.
-      if (kind != ActionKind::step || life.first == kNoPosition) continue;
+      if (life.first == kNoPosition) continue;
+      if (begun != kNoPosition) life.sums.emplace_back(std::exchange(begun, kNoPosition), kNoPosition);
       life.step = position;
       hold_gradients(stage, std::exchange(life, {}));
     }
     // A list that ends without a STEP holds them to the end.
+    if (begun != kNoPosition) life.sums.emplace_back(begun, kNoPosition);
     if (life.first != kNoPosition) hold_gradients(stage, life);
   }
 
   void hold_gradients(std::int32_t stage, const GradientLife& life) {
     const Bytes whole = cost(stage).gradients;
-    const Bytes kept = life.reduced == kNoPosition ? whole : share(stage, whole, 2);
-    // Two holdings instead of a change of size: what stays after the reduction, and what it frees.
+    const bool is_reduced = life.sums.front().second != kNoPosition;
+    const Bytes kept = is_reduced ? share(stage, whole, 2) : whole;
     hold_between(MemoryCategory::gradients, kept, life.first, life.step);
-    hold_between(MemoryCategory::gradients, whole - kept, life.first, life.reduced);
+    if (kept == whole) return;
+    // Two holdings instead of a change of size: the first sum leaves the part that is kept. Each later one is
+    // whole beside that part, to which its own is added.
+    Bytes beside = whole - kept;
+    for (const auto& [begun, reduced] : life.sums) {
+      hold_between(MemoryCategory::gradients, beside, begun, reduced == kNoPosition ? life.step : reduced);
+      beside = whole;
+    }
   }
 
   // --- activations ------------------------------------------------------------------------------------

@@ -23,7 +23,8 @@ struct MemoryOptions {
 ///                      from UNSHARD to RESHARD
 ///   weight_versions    an older version from the STEP that replaced it to the end of its last use
 ///   gradients          from the first B, W or REDUCE_GRAD after a STEP to the end of the next STEP;
-///                      sharding >= 2: from the REDUCE_GRAD on 1/n
+///                      sharding >= 2: from the REDUCE_GRAD on 1/n, and the whole beside it from
+///                      the next B or W to the next REDUCE_GRAD
 ///   optimizer_state    from the start to the end; sharding >= 1: 1/n
 ///   activations        `kept` from F to B, or `released_by_input` to I and the rest to W; a recomputed
 ///                      microbatch keeps its stage's input from F to B (or I), and `kept` from R on

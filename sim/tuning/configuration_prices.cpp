@@ -82,7 +82,9 @@ std::string sum_fault(const PricedConfiguration& priced, const Configuration& co
 }  // namespace
 
 ConfigurationPrices::ConfigurationPrices(const TuneRequest& request)
-    : request_(request), work_(model_of(request).work) {}
+    : request_(request), work_(model_of(request).work) {
+  work_.parallel.gather = request.base.shape.gather;
+}
 
 // Requires that work_ has the configuration's choices. On how many NVLink domains a group is depends on
 // all degrees and the stages, and is all that a layer's price knows of most of them.

@@ -20,6 +20,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/gather.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
@@ -41,6 +42,7 @@ constexpr std::size_t kMostInstructions = 16'000'000;
 Generated constructed(const Scenario& scenario, std::int32_t microbatches) {
   Shape shape = scenario.shape;
   shape.sharding.reset();
+  shape.gather = Gather::microbatch;
   shape.microbatches = microbatches;
   return generate(scenario.schedule, shape);
 }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -368,6 +369,19 @@ TEST(LoadSchedule, TakesSharding) {
   EXPECT_EQ(
       prepared("schedule: {name: data-parallel, replicas: 2, microbatches: 2, sharding: 3}").program.sharding,
       3);
+}
+
+// Of `parallel:` it is the one key that says something of any model.
+TEST(LoadParallel, TakesGatherWithoutDevices) {
+  const std::string schedule =
+      "schedule: {name: 1f1b, stages: 1, microbatches: 8, data_parallel: 2, sharding: 3}\n";
+  const auto gathers = [&](const std::string& parallel) {
+    const std::vector<Action> actions = prepared(schedule + parallel).program.ranks.front();
+    return std::ranges::count(actions, ActionKind::unshard, &Action::kind);
+  };
+  EXPECT_EQ(gathers(""), 2 * 4) << "both passes of four microbatches";
+  EXPECT_EQ(gathers("parallel: {gather: microbatch}"), 2 * 4);
+  EXPECT_EQ(gathers("parallel: {gather: step}"), 1);
 }
 
 TEST(LoadLayers, HoldTheLargestTransientOfTheirStage) {

@@ -229,6 +229,22 @@ TEST(WeightCopies, AreAskedForByTheSchedulesSharding) {
   EXPECT_EQ(sharded("3").program, usual.program) << "copies are priced, not simulated";
 }
 
+// As PyTorch's FSDP inside a pipeline: only the optimizer's state is in parts from microbatch to microbatch.
+TEST(WeightCopies, TakeTheTimeAndMemoryOfSharding1WhereTheyGatherOnceAStep) {
+  const Experiment usual = experiment_with({}).value();
+  for (const std::string sharding : {"2", "3"}) {
+    const auto gathered = [&](const std::string& when) {
+      return experiment_with(
+                 {{.key = "schedule.sharding", .value = sharding}, {.key = "parallel.gather", .value = when}})
+          .value();
+    };
+    EXPECT_EQ(gathered("step").costs, usual.costs) << sharding;
+    EXPECT_EQ(gathered("microbatch").costs,
+              experiment_with({{.key = "schedule.sharding", .value = sharding}}).value().costs);
+    EXPECT_NE(gathered("microbatch").costs, usual.costs);
+  }
+}
+
 TEST(WeightCopies, KeepTheWholeOptimizerStateWhereTheScheduleSharesOutNothing) {
   const Experiment replicated =
       experiment_with({{.key = "parallel.distributed_optimizer", .value = "false"}}).value();
@@ -237,8 +253,7 @@ TEST(WeightCopies, KeepTheWholeOptimizerStateWhereTheScheduleSharesOutNothing) {
     const auto stated = experiment_with({{.key = "schedule.sharding", .value = word}});
     ASSERT_TRUE(stated) << stated.error();
     EXPECT_EQ(stated->costs, replicated.costs) << "sharding: " << word;
-    EXPECT_EQ(stated->costs.stages.front().optimizer_state,
-              4 * usual.costs.stages.front().optimizer_state);
+    EXPECT_EQ(stated->costs.stages.front().optimizer_state, 4 * usual.costs.stages.front().optimizer_state);
     EXPECT_EQ(experiment_with({{.key = "schedule.sharding", .value = word},
                                {.key = "parallel.distributed_optimizer", .value = "false"}})
                   .value()

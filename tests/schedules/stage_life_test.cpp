@@ -10,6 +10,7 @@
 
 #include "schedules/check/validate.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/gather.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/passes/fsdp.hpp"
@@ -88,11 +89,28 @@ int superfluous(const Program& program) {
   return found;
 }
 
+// The parts that each microbatch's reduction keeps add up: an earlier one may be left out, the last one not.
+TEST(StageLife, OnlyTheLastOfSeveralReductionsHasToBeThere) {
+  const Program program =
+      *generate("1f1b", {.stages = 1, .microbatches = 4, .data_parallel = 2, .sharding = 2});
+  EXPECT_EQ(superfluous(program), 2) << "one on each rank";
+  Program without = program;
+  for (std::vector<Action>& actions : without.ranks) {
+    const auto last = std::ranges::find(actions, ActionKind::step, &Action::kind) - 1;
+    ASSERT_EQ(to_text(*last), "0REDUCE_GRAD");
+    actions.erase(last);
+  }
+  EXPECT_NE(error_of(without).find("must come after 0REDUCE_GRAD"), std::string::npos) << error_of(without);
+  without.sharding = 1;
+  EXPECT_NE(error_of(without).find("comes before 0B2"), std::string::npos) << error_of(without);
+}
+
 TEST(StageLife, NoGatherAndNoReductionIsSuperfluous) {
   const Shape loop{.stages = 2, .microbatches = 4, .virtual_stages = 4};
   EXPECT_EQ(superfluous(insert_reduce_grad(insert_unshard_reshard(*generate("interleaved", loop)))), 0);
   for (const std::int32_t sharding : {1, 2, 3}) {
-    Shape copies{.stages = 4, .microbatches = 4, .data_parallel = 2, .sharding = sharding};
+    Shape copies{
+        .stages = 4, .microbatches = 4, .data_parallel = 2, .sharding = sharding, .gather = Gather::step};
     EXPECT_EQ(superfluous(*generate("1f1b", copies)), 0) << "sharding " << sharding;
     copies.reduction = Reduction::at_end;
     EXPECT_EQ(superfluous(*generate("gpipe", copies)), 0) << "sharding " << sharding;

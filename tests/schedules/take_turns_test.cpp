@@ -159,7 +159,7 @@ TEST(TakeTurns, PlaceWhatPollingPlacesOfEveryGenerator) {
       SCOPED_TRACE(testing::Message()
                    << schedule.name << " K=" << shape.stages << " M=" << shape.microbatches
                    << " v=" << shape.virtual_stages << " replicas " << testing::PrintToString(shape.replicas)
-                   << " d=" << shape.data_parallel << " sharding " << shape.sharding);
+                   << " d=" << shape.data_parallel << " sharding " << shape.sharding.value_or(0));
       EXPECT_NE(same_as_polling(*program), Outcome::refused);
       ASSERT_FALSE(HasFailure());
       ++compared;

@@ -12,6 +12,7 @@
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/gather.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
@@ -31,8 +32,12 @@ struct Costs {
 
 /// `buckets` stages on all of `ranks` ranks, one microbatch each.
 Experiment data_parallel(std::int32_t ranks, std::int32_t buckets, std::int32_t sharding, Costs costs = {},
-                         std::int32_t iterations = 1) {
-  Shape shape{.stages = buckets, .microbatches = ranks, .iterations = iterations, .sharding = sharding};
+                         std::int32_t iterations = 1, Gather gather = Gather::microbatch) {
+  Shape shape{.stages = buckets,
+              .microbatches = ranks,
+              .iterations = iterations,
+              .sharding = sharding,
+              .gather = gather};
   shape.replicas = {ranks};
   const StageCost stage{.forward_ns = costs.forward_ns,
                         .backward_ns = costs.backward_ns,
@@ -57,12 +62,33 @@ TEST(ShardedTraffic, OfStages1And2IsThatOfAnAllReduce) {
   }
 }
 
-// F gathers all buckets, B again all but the last three, which are still there.
+// F gathers all buckets, and B does again.
 TEST(ShardedTraffic, OfStage3IsOneAndAHalfTimesAsMuch) {
-  for (const std::int32_t buckets : {4, 10, 100}) {
-    EXPECT_EQ(makespan_ns(data_parallel(4, buckets, 3)), (3 * buckets - 3) * ring_pass_ns(4));
+  for (const std::int32_t buckets : {1, 4, 10, 100}) {
+    EXPECT_EQ(makespan_ns(data_parallel(4, buckets, 3)), 3 * buckets * ring_pass_ns(4));
   }
-  EXPECT_EQ(makespan_ns(data_parallel(4, 1, 3)), 2 * ring_pass_ns(4));
+}
+
+TEST(ShardedTraffic, OfStage3ByStepIsThatOfAnAllReduce) {
+  for (const std::int32_t buckets : {1, 4, 10}) {
+    EXPECT_EQ(makespan_ns(data_parallel(4, buckets, 3, {}, 1, Gather::step)), 2 * buckets * ring_pass_ns(4));
+  }
+}
+
+// Four microbatches of each copy: gathers both ways and a scatter of each, or one gather and one scatter.
+TEST(ShardedTraffic, GrowsWithTheMicrobatchesUnlessItIsByStep) {
+  const auto exchanged_ns = [](std::int32_t sharding, Gather gather) {
+    const Shape shape{
+        .stages = 1, .microbatches = 8, .data_parallel = 2, .sharding = sharding, .gather = gather};
+    const StageCost stage{.weights = kShardedWeights, .gradients = kShardedWeights};
+    const Program program = *generate("1f1b", shape);
+    return makespan_ns(
+        experiment_of(program, uniform_costs(program, stage), uniform_links(2, kBytesPerSecond, 0)));
+  };
+  EXPECT_EQ(exchanged_ns(3, Gather::microbatch), 4 * 3 * ring_pass_ns(2));
+  EXPECT_EQ(exchanged_ns(3, Gather::step), 2 * ring_pass_ns(2));
+  EXPECT_EQ(exchanged_ns(2, Gather::microbatch), (4 + 1) * ring_pass_ns(2));
+  EXPECT_EQ(exchanged_ns(2, Gather::step), 2 * ring_pass_ns(2));
 }
 
 std::optional<Span> span_of(const Timeline& timeline, const std::string& action, std::int32_t occurrence) {
@@ -158,12 +184,48 @@ TEST(ShardedMemory, HasPartsOfReducedGradientsFromStage2On) {
   }
 }
 
-// At most three buckets are gathered beside the parts of all.
+// At most three buckets are gathered beside the parts of all, as long as passes hide the gathers.
 TEST(ShardedMemory, HasPartsOfWeightsInStage3) {
   EXPECT_EQ(peak(data_parallel(4, 10, 2), MemoryCategory::weights), 10 * kShardedWeights);
-  EXPECT_EQ(peak(data_parallel(4, 10, 3), MemoryCategory::weights),
+  const Costs long_passes{.forward_ns = 10'000'000, .backward_ns = 10'000'000};
+  EXPECT_EQ(peak(data_parallel(4, 10, 3, long_passes), MemoryCategory::weights),
             10 * kShardedWeights / 4 + 3 * kShardedWeights);
   EXPECT_EQ(peak(data_parallel(4, 1, 3), MemoryCategory::weights), kShardedWeights / 4 + kShardedWeights);
+}
+
+// Two microbatches of each copy, one backward pass after the other: whole gradients while one of them runs,
+// or from the first one to the end of the second.
+TEST(ShardedMemory, HasWholeGradientsBetweenMicrobatchesByStepAlone) {
+  const auto held_between = [](Gather gather) {
+    const Shape shape{.stages = 1, .microbatches = 4, .data_parallel = 2, .sharding = 2, .gather = gather};
+    const StageCost stage{.forward_ns = 10'000'000, .backward_ns = 10'000'000, .gradients = kShardedWeights};
+    const Program program = *generate("1f1b", shape);
+    const Experiment experiment =
+        experiment_of(program, uniform_costs(program, stage), uniform_links(2, kBytesPerSecond, 0));
+    const auto memory = memory_of(*critical_path(experiment), experiment, {.samples = true});
+    // 0F0 0B0 0F2 0B2: the second forward pass runs until 30 ms.
+    Bytes held = 0;
+    for (const MemorySample& sample : memory.front().samples) {
+      if (sample.time_ns < 30'000'000)
+        held = sample.bytes[static_cast<std::size_t>(MemoryCategory::gradients)];
+    }
+    return held;
+  };
+  EXPECT_EQ(held_between(Gather::microbatch), kShardedWeights / 2);
+  EXPECT_EQ(held_between(Gather::step), kShardedWeights);
+}
+
+// The second microbatch makes a whole gradient beside the part of the first one's.
+TEST(ShardedMemory, HasAWholeGradientBesideThePartThatIsReduced) {
+  const auto peak_by = [](Gather gather) {
+    const Shape shape{.stages = 1, .microbatches = 4, .data_parallel = 2, .sharding = 2, .gather = gather};
+    const StageCost stage{.forward_ns = 10'000'000, .backward_ns = 1, .gradients = kShardedWeights};
+    const Program program = *generate("1f1b", shape);
+    return peak(experiment_of(program, uniform_costs(program, stage), uniform_links(2, kBytesPerSecond, 0)),
+                MemoryCategory::gradients);
+  };
+  EXPECT_EQ(peak_by(Gather::microbatch), kShardedWeights + kShardedWeights / 2);
+  EXPECT_EQ(peak_by(Gather::step), kShardedWeights);
 }
 
 TEST(ShardedMemory, OfOneRankIsWhole) {

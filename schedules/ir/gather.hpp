@@ -1,0 +1,18 @@
+#pragma once
+// How often the holders of a stage exchange the parts of it that they have shared out.
+
+#include <cstdint>
+#include <string_view>
+
+namespace penstock {
+
+/// A rhythm of the exchanges under sharding 2 and 3. Under 0 and 1 nothing is exchanged but once a step.
+enum class Gather : std::uint8_t {
+  microbatch,  // either pass of a microbatch gathers weights (3), and its backward pass scatters gradients
+  step,        // a step gathers weights once (3), and gradients are whole until its last microbatch
+};
+
+/// Returns the word that scenarios and flags have for it.
+constexpr std::string_view to_text(Gather gather) { return gather == Gather::step ? "step" : "microbatch"; }
+
+}  // namespace penstock
