@@ -20,7 +20,9 @@ struct TuneAnswer {
   std::optional<double> tokens{};   ///< to be trained in all
   std::optional<ToldApart> told{};  ///< nothing where the search was interrupted
   std::vector<SensitivityRow> sensitivity{};
-  std::string launch{};  ///< a launcher's name and arguments, for the best one
+  /// With a launcher: what the best one's overlap of tensor collectives is worth, where it has any.
+  std::optional<TensorOverlapWorth> overlap{};
+  std::string launch{};  ///< the launcher's name and arguments, for the best one
 };
 
 double step_seconds(const TunedConfiguration& tuned);

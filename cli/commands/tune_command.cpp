@@ -16,7 +16,6 @@
 #include "cli/commands/tune_answer.hpp"
 #include "cli/commands/tune_flags.hpp"
 #include "cli/commands/tune_json.hpp"
-#include "cli/commands/tune_launchers.hpp"
 #include "cli/commands/tune_output.hpp"
 #include "cli/commands/tune_tables.hpp"
 #include "cli/flags.hpp"
@@ -30,6 +29,7 @@
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/override.hpp"
 #include "sim/tuning/configuration.hpp"
+#include "sim/tuning/launchers.hpp"
 #include "sim/tuning/sensitivity.hpp"
 #include "sim/tuning/stoppable_work.hpp"
 #include "sim/tuning/told_apart.hpp"
@@ -62,14 +62,27 @@ tl::expected<std::string, std::string> best_scenario(const TuneFlags& flags, con
   });
 }
 
+/// Comments for a shell: what the step takes with and without the overlap of tensor collectives, and what to
+/// take without it. Empty where the best one has none.
+std::string overlap_comments(const TuneAnswer& answer) {
+  if (!answer.overlap) return {};
+  const TunedConfiguration& best = answer.report.candidates.front();
+  const auto& [same, other] = *answer.overlap;
+  const std::string lead = fmt::format("# with tensor overlap {:.3f} s, without {:.3f} s; ",
+                                       step_seconds(best), step_seconds(same));
+  if (!other.fits) return lead + "nothing fits without it\n";
+  if (other.configuration == same.configuration) return lead + "this is the best plan without it, too\n";
+  return lead + fmt::format("best plan without it: {}, {:.3f} s\n",
+                            configuration_text(answer.request, other.configuration), step_seconds(other));
+}
+
 /// What --emit asks for; empty without it.
-tl::expected<std::string, Failure> launch_text(const TuneFlags& flags, const TuneAnswer& answer) {
-  if (flags.emit.empty()) return std::string();
+std::string launch_text(const TuneAnswer& answer) {
+  if (!answer.request.launcher) return {};
+  const Launcher launcher = *answer.request.launcher;
   const Configuration& best = answer.report.candidates.front().configuration;
-  const auto arguments = flags.emit == "megatron" ? megatron_arguments(answer.request, best)
-                                                  : torchtitan_arguments(answer.request, best);
-  if (!arguments) return bad_input(fmt::format("--emit {}", arguments.error()));
-  return fmt::format("{}\n{}{}", flags.emit, misfit_comment(answer), *arguments);
+  return fmt::format("{}\n{}{}{}", to_text(launcher), misfit_comment(answer), overlap_comments(answer),
+                     launch_arguments(launcher, answer.request, best));
 }
 
 /// --list: what would be searched, without a time.
@@ -111,6 +124,18 @@ tl::expected<TuneAnswer, Failure> answer_of(const TuneFlags& flags, TuneRequest 
   // Copies, not references: work that nobody waits for any more goes on while this function returns.
   answer.told = done_unless(options.stopped, [report = answer.report] { return told_apart(report); });
   if (!answer.told) note_interrupt("it was known which candidates are as good as the best");
+  if (answer.request.launcher) {
+    auto overlap =
+        done_unless(options.stopped, [request = answer.request, best = answer.report.candidates.front()] {
+          return tensor_overlap_worth(request, best);
+        });
+    if (!overlap) {
+      note_interrupt("it was known what the overlap of tensor collectives is worth");
+      return answer;
+    }
+    if (!*overlap) return bad_input(overlap->error());
+    answer.overlap = **std::move(overlap);
+  }
   if (flags.sensitivity) {
     auto rows =
         done_unless(options.stopped, [request = answer.request, best = answer.report.candidates.front()] {
@@ -141,9 +166,7 @@ Outcome run_tune(const TuneFlags& flags) {
     interrupt.end_if_it_came();
     return tl::unexpected(answer.error());
   }
-  // A launcher that cannot do it costs nobody the answer.
-  auto launch = launch_text(flags, *answer);
-  if (launch) answer->launch = *launch;
+  answer->launch = launch_text(*answer);
   const std::vector<OutputForm> forms = {{".json", [&] { return tune_json(*answer); }},
                                          {".csv", [&] { return tune_csv(*answer); }},
                                          {".html", [&] { return tune_html(*answer); }},
@@ -153,7 +176,6 @@ Outcome run_tune(const TuneFlags& flags) {
   if (auto written = write_answer(flags.output, forms, text); !written)
     return tl::unexpected(written.error());
   interrupt.end_if_it_came();  // everything is written by now
-  if (!launch) return tl::unexpected(launch.error());
   return ExitCode::ok;
 }
 

@@ -33,6 +33,7 @@
 #include "scenarios/read/quantities.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "sim/tuning/configuration.hpp"
+#include "sim/tuning/launchers.hpp"
 
 namespace penstock {
 namespace {
@@ -154,6 +155,17 @@ std::vector<std::int32_t> nodes_up_to(std::int64_t most) {
   return nodes;
 }
 
+/// What the launcher cannot run is not searched. torchtitan numbers devices in one order alone, which is
+/// taken unless the scenario states one.
+void set_launcher(TuneRequest& request, const std::string& emit) {
+  for (const Launcher launcher : {Launcher::megatron, Launcher::torchtitan}) {
+    if (emit == to_text(launcher)) request.launcher = launcher;
+  }
+  auto& model = std::get<DeviceModel>(request.base.model);
+  if (request.launcher == Launcher::torchtitan && !model.states_order)
+    model.work.parallel.order = PlacementOrder::tp_cp_ep_dp_pp;
+}
+
 }  // namespace
 
 InputFlags base_input(const TuneFlags& flags) {
@@ -213,11 +225,12 @@ void add_tune_flags(Subcommand app, TuneFlags& flags) {
   app.add_flag("--sensitivity", flags.sensitivity,
                "what is best with half and twice the bandwidth, sustained rate and memory");
   const std::string answer = "Answer";
-  add_choice(app, "--emit", flags.emit,
-             {.words = {"megatron", "torchtitan"},
-              .help = "print the best one's command line for megatron or torchtitan",
-              .group = answer,
-              .type_name = "LAUNCHER"});
+  add_choice(
+      app, "--emit", flags.emit,
+      {.words = {to_text(Launcher::megatron), to_text(Launcher::torchtitan)},
+       .help = "search what megatron or torchtitan can run, and print the best one's command line for it",
+       .group = answer,
+       .type_name = "LAUNCHER"});
   app.add_option("--price", flags.price, "of a device for an hour")
       .range(0.0, 1e9)
       .group(answer)
@@ -251,6 +264,7 @@ tl::expected<TuneRequest, Failure> request_of(const TuneFlags& flags) {
   if (flags.choices.max_nodes) request.nodes = nodes_up_to(*flags.choices.max_nodes);
   if (!flags.choices.schedules.empty()) request.schedules = flags.choices.schedules;
   if (!splits->empty()) request.layer_splits = *std::move(splits);
+  set_launcher(request, flags.emit);
   return request;
 }
 

@@ -107,6 +107,10 @@ std::string tune_json(const TuneAnswer& answer) {
                                        {"best", candidate_json(answer, row.best)},
                                        {"loss", row.loss ? Json(*row.loss) : Json(nullptr)}});
   }
+  if (answer.overlap) {
+    document["without_tensor_overlap"] = {{"same", candidate_json(answer, answer.overlap->same)},
+                                          {"best", candidate_json(answer, answer.overlap->best)}};
+  }
   document["notes"] = report.notes;
   if (!answer.launch.empty()) document["launch"] = answer.launch;
   return dumped(document);

@@ -23,6 +23,7 @@ struct DeviceModel {
   /// `parallel.distributed_optimizer` where it is stated. `work.parallel.sharding` is what it amounts to, as
   /// long as the schedule states no sharding.
   std::optional<bool> distributed_optimizer{};
+  bool states_order = false;  ///< `work.parallel.order` is stated, and not the usual one by default
 
   friend bool operator==(const DeviceModel&, const DeviceModel&) = default;
 };

@@ -254,6 +254,7 @@ ParallelPart read_parallel(const Node& node, Problem& problem) {
       .gather = reader.choice("gather", kGathers),
       .place = fmt::format("{}: parallel", place_of(node))};
   if (reader.has("data")) part.data = part.degrees.data;
+  part.states_order = reader.has("order");
   return part;
 }
 
@@ -351,6 +352,7 @@ std::optional<DeviceModel> device_model_of(const Node& document, const DeviceMod
   on_devices.devices = named->device_count();
   on_devices.copies = parts.parallel.data;
   on_devices.distributed_optimizer = parts.parallel.distributed_optimizer;
+  on_devices.states_order = parts.parallel.states_order;
   return on_devices;
 }
 

@@ -54,6 +54,7 @@ struct ParallelPart {
   std::optional<std::int32_t> data{};
   std::optional<bool> distributed_optimizer{};
   std::optional<Gather> gather{};
+  bool states_order = false;
   std::string place;  ///< where it was written, for messages; empty: nowhere
 };
 ParallelPart read_parallel(const Node& node, Problem& problem);

@@ -130,6 +130,10 @@ std::vector<Override> overrides_of(const TuneRequest& request, const Configurati
   if (chunks > 1 || request.base.shape.virtual_stages > 1)
     overrides.push_back(number("schedule.virtual_stages", chunks));
   if (const auto passes = passes_of(configuration)) overrides.push_back(number("schedule.passes", *passes));
+  // A launcher's own order, where the base states none.
+  const DeviceModel& model = model_of(request);
+  if (!model.states_order && model.work.parallel.order != Parallel{}.order)
+    overrides.push_back(word("parallel.order", to_text(model.work.parallel.order)));
   if (const auto sharding = stated_sharding(request, configuration))
     overrides.push_back(number("schedule.sharding", *sharding));
   if (request.base.shape.iterations > 1) overrides.push_back(number("training.iterations", 1));

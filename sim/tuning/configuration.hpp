@@ -37,6 +37,9 @@ struct Configuration {
   friend auto operator<=>(const Configuration&, const Configuration&) = default;
 };
 
+/// A framework that runs what is found (launchers.hpp).
+enum class Launcher : std::uint8_t { megatron, torchtitan };
+
 /// What a choice may be; empty: everything that the rules of the space allow.
 struct TuneChoices {
   std::vector<std::int32_t> tensor{};
@@ -65,6 +68,7 @@ struct TuneRequest {
   std::vector<std::string> schedules = default_tuned_schedules();
   std::vector<LayerSplit> layer_splits = default_layer_splits();
   TuneChoices choices{};
+  std::optional<Launcher> launcher{};  ///< what it cannot run as it is priced is not in the space
 };
 
 /// The model, its training and its devices. Requires a request that tuning_space() takes.

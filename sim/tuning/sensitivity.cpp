@@ -99,4 +99,18 @@ tl::expected<std::vector<SensitivityRow>, std::string> sensitivity(const TuneReq
   return rows;
 }
 
+tl::expected<std::optional<TensorOverlapWorth>, std::string> tensor_overlap_worth(
+    const TuneRequest& request, const TunedConfiguration& best) {
+  if (best.configuration.tensor == 1 || !model_of(request).work.parallel.tensor_overlap) return std::nullopt;
+  TuneRequest without = request;
+  std::get<DeviceModel>(without.base.model).work.parallel.tensor_overlap = false;
+  const auto same = tuned_there(without, best.configuration);
+  if (!same) return tl::unexpected(same.error());
+  const auto report = tune(without, {.top = 1});
+  if (!report) return tl::unexpected(report.error().message);
+  const TunedConfiguration& found = report->candidates.front();
+  // Its order may have been searched where the new search has left it.
+  return TensorOverlapWorth{.same = *same, .best = is_better(*same, found) ? *same : found};
+}
+
 }  // namespace penstock

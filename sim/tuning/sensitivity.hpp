@@ -27,4 +27,14 @@ struct SensitivityRow {
 tl::expected<std::vector<SensitivityRow>, std::string> sensitivity(const TuneRequest& request,
                                                                    const TunedConfiguration& best);
 
+/// What the overlap of tensor collectives is worth, which asks for tuning that a user may not have.
+struct TensorOverlapWorth {
+  TunedConfiguration same;  ///< the best configuration, run without the overlap
+  TunedConfiguration best;  ///< of those that run without it
+};
+
+/// Returns nothing where the best configuration overlaps no tensor collectives. Errors: those of tune().
+tl::expected<std::optional<TensorOverlapWorth>, std::string> tensor_overlap_worth(
+    const TuneRequest& request, const TunedConfiguration& best);
+
 }  // namespace penstock

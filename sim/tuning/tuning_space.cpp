@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -31,6 +32,7 @@
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/tuning/configuration.hpp"
+#include "sim/tuning/launchers.hpp"
 
 namespace penstock {
 namespace {
@@ -246,6 +248,34 @@ tl::expected<std::vector<const ScheduleInfo*>, std::string> schedules_of(const T
   return schedules;
 }
 
+/// Takes out what the launcher cannot run. Returns for each reason how many it took.
+std::map<std::string, std::size_t> keep_launchable(std::vector<Configuration>& space, Launcher launcher,
+                                                   const TuneRequest& request) {
+  std::map<std::string, std::size_t> taken;
+  Workload work = model_of(request).work;
+  work.parallel.gather = request.base.shape.gather;
+  std::erase_if(space, [&](const Configuration& of) {
+    set_choices(work, of);
+    const std::string reason = beyond_launcher(launcher, {.request = request, .of = of, .work = work});
+    if (!reason.empty()) ++taken[reason];
+    return !reason.empty();
+  });
+  return taken;
+}
+
+/// Of a space of which the launcher runs nothing: its reasons, the one for most configurations first.
+std::string nothing_launchable(Launcher launcher, const std::map<std::string, std::size_t>& taken) {
+  std::vector<std::pair<std::size_t, std::string_view>> reasons;
+  for (const auto& [reason, count] : taken) reasons.emplace_back(count, reason);
+  std::ranges::stable_sort(reasons, std::ranges::greater{}, &std::pair<std::size_t, std::string_view>::first);
+  std::string message = fmt::format(
+      "tune: no configuration is left that {} runs as it is priced ({}); allow others:", to_text(launcher),
+      release_of(launcher));
+  for (const auto& [count, reason] : reasons)
+    message += fmt::format("\n  {} configurations: {}", count, reason);
+  return message;
+}
+
 }  // namespace
 
 tl::expected<std::vector<Configuration>, std::string> tuning_space(const TuneRequest& request) {
@@ -257,6 +287,10 @@ tl::expected<std::vector<Configuration>, std::string> tuning_space(const TuneReq
   auto schedules = schedules_of(request);
   if (!schedules) return tl::unexpected(schedules.error());
   auto space = Space(request, *std::move(schedules)).all();
+  if (!space.empty() && request.launcher) {
+    const auto taken = keep_launchable(space, *request.launcher, request);
+    if (space.empty()) return tl::unexpected(nothing_launchable(*request.launcher, taken));
+  }
   if (!space.empty()) return space;
   return tl::unexpected(fmt::format(
       "tune: no configuration is left: expected degrees that divide the model and fill {} x {} "

@@ -20,10 +20,11 @@ namespace penstock {
 ///   layout has;
 ///   the schedule takes (stages, virtual stages, M);
 ///   sharding is 0, or another where weights have copies;
-/// and the choices of the request allow it. Configurations that are one and the same (a pipeline of one
+/// and the choices of the request allow it, and its launcher, if it has one, can run it as it is priced
+/// (launchers.hpp). Configurations that are one and the same (a pipeline of one
 /// stage under any schedule and layout, v = 1 under an interleaved one) are there once. Ascending. Error: no
 /// model on named devices; an unknown schedule, or one that does not train synchronously with one copy of
-/// the weights a pipeline; nothing is left.
+/// the weights a pipeline; nothing is left, with what the launcher lacks for most.
 tl::expected<std::vector<Configuration>, std::string> tuning_space(const TuneRequest& request);
 
 }  // namespace penstock

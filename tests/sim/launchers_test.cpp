@@ -1,0 +1,329 @@
+// What a launcher is told is what was priced: every assumption of a price that is flipped changes the command
+// line, or the launcher is said to lack it.
+
+#include "sim/tuning/launchers.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "scenarios/architecture/architecture.hpp"
+#include "scenarios/model/device_model.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_recompute.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/gather.hpp"
+#include "schedules/ir/shape.hpp"
+#include "sim/tuning/configuration.hpp"
+#include "sim/tuning/sensitivity.hpp"
+#include "sim/tuning/tune.hpp"
+#include "sim/tuning/tuning_space.hpp"
+#include "tests/sim/tune_request.hpp"
+
+namespace penstock {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+/// A request with one configuration in mind.
+struct Asked {
+  TuneRequest request;
+  Configuration of;
+
+  Workload& work() { return std::get<DeviceModel>(request.base.model).work; }
+};
+
+/// Eight layers on 32 devices with every degree above 1, in an order that both launchers have.
+Asked dense(Launcher launcher) {
+  Asked asked{.request = tune_request(kTunedLlama, 64),
+              .of = {.nodes = 4,
+                     .tensor = 2,
+                     .context = 2,
+                     .data = 2,
+                     .stages = 4,
+                     .virtual_stages = 2,
+                     .schedule = "interleaved",
+                     .microbatches = 32,
+                     .sharding = 1}};
+  asked.request.launcher = launcher;
+  asked.work().parallel.order = PlacementOrder::tp_cp_ep_dp_pp;
+  return asked;
+}
+
+/// The same with experts, without a pipeline where `stages` is 1.
+Asked with_experts(Launcher launcher) {
+  Asked asked{
+      .request = tune_request(kTunedMixtral, 64),
+      .of = {
+          .nodes = 1, .tensor = 2, .expert = 2, .data = 2, .stages = 2, .microbatches = 32, .sharding = 1}};
+  asked.request.launcher = launcher;
+  asked.work().parallel.order = PlacementOrder::tp_cp_ep_dp_pp;
+  return asked;
+}
+
+/// Why it cannot be launched, or the text that launches it.
+std::string launched(Asked asked) {
+  Workload work = asked.work();
+  work.parallel.gather = asked.request.base.shape.gather;
+  set_choices(work, asked.of);
+  const Launcher launcher = *asked.request.launcher;
+  const std::string lacks =
+      beyond_launcher(launcher, {.request = asked.request, .of = asked.of, .work = work});
+  return lacks.empty() ? launch_arguments(launcher, asked.request, asked.of) : "cannot: " + lacks;
+}
+
+std::string launched_with(Asked asked, const std::function<void(Asked&)>& change) {
+  change(asked);
+  return launched(std::move(asked));
+}
+
+/// Something that a price assumes, as another value of it.
+struct Flip {
+  std::string name;
+  std::function<void(Asked&)> flip;
+};
+
+std::vector<Flip> flips_of_degrees() {
+  return {{"tensor", [](Asked& a) { a.of.tensor = 4; }},
+          {"sequence parallelism", [](Asked& a) { a.work().parallel.sequence_parallel = false; }},
+          {"tensor overlap", [](Asked& a) { a.work().parallel.tensor_overlap = false; }},
+          {"data", [](Asked& a) { a.of.data = 1; }},
+          {"order", [](Asked& a) { a.work().parallel.order = PlacementOrder::tp_cp_ep_pp_dp; }},
+          {"data overlap", [](Asked& a) { a.work().parallel.data_overlap = false; }},
+          {"sharding 0", [](Asked& a) { a.of.sharding = 0; }},
+          {"sharding 2", [](Asked& a) { a.of.sharding = 2; }},
+          {"sharding 3", [](Asked& a) { a.of.sharding = 3; }},
+          {"stages", [](Asked& a) { a.of.stages = a.of.stages == 4 ? 2 : 3; }}};
+}
+
+std::vector<Flip> flips_of_training() {
+  return {{"microbatch", [](Asked& a) { a.of.micro_batch_size = 2; }},
+          {"sequence", [](Asked& a) { a.work().sequence = 8192; }},
+          {"global batch", [](Asked& a) { a.request.global_batch_size = 128; }},
+          {"selective recomputation", [](Asked& a) { a.of.recompute = LayerRecompute::selective; }},
+          {"recomputed norms", [](Asked& a) { a.of.recompute = LayerRecompute::norm; }},
+          {"recomputed activations", [](Asked& a) { a.of.recompute = LayerRecompute::activation; }},
+          {"recomputed feed-forward", [](Asked& a) { a.of.recompute = LayerRecompute::mlp; }},
+          {"full recomputation", [](Asked& a) { a.of.recompute = LayerRecompute::full; }},
+          {"gradients in 2 bytes", [](Asked& a) { a.work().gradient_bytes = 2; }},
+          {"momentum", [](Asked& a) { a.work().optimizer_bytes = 8; }},
+          {"plain descent", [](Asked& a) { a.work().optimizer_bytes = 4; }},
+          {"fp8", [](Asked& a) { a.work().precision = GemmPrecision::fp8; }},
+          {"fp4", [](Asked& a) { a.work().precision = GemmPrecision::fp4; }},
+          {"deferred head", [](Asked& a) { a.work().deferred_head = true; }},
+          {"multi-token prediction", [](Asked& a) { a.work().model.multi_token = 1; }},
+          {"checkpoints of the schedule",
+           [](Asked& a) { a.request.base.shape.checkpoint = Checkpoint::always; }}};
+}
+
+std::vector<Flip> flips_of_the_dense_one() {
+  return {{"context", [](Asked& a) { a.of.context = 1; }},
+          {"context exchange", [](Asked& a) { a.of.context_exchange = ContextExchange::all_to_all; }},
+          {"virtual stages", [](Asked& a) { a.of.virtual_stages = 1; }},
+          {"schedule", [](Asked& a) { a.of.schedule = "looped-bfs"; }},
+          {"groups of microbatches", [](Asked& a) { a.request.base.shape.group_size = 8; }},
+          {"layers of stages", [](Asked& a) {
+             a.request.layer_splits[0] = {.rule = LayerSplit::Rule::listed,
+                                          .counts = {2, 1, 1, 1, 1, 1, 1, 0}};
+           }}};
+}
+
+constexpr std::array kLaunchers = {Launcher::megatron, Launcher::torchtitan};
+
+void expect_told(const Asked& asked, const std::vector<Flip>& flips) {
+  const std::string usual = launched(asked);
+  ASSERT_THAT(usual, Not(HasSubstr("cannot:")));
+  for (const Flip& flip : flips) {
+    EXPECT_NE(launched_with(asked, flip.flip), usual)
+        << to_text(*asked.request.launcher) << " is not told of another " << flip.name;
+  }
+}
+
+TEST(Launchers, AreToldOfEveryAssumptionOfAPriceOrLackIt) {
+  for (const Launcher launcher : kLaunchers) {
+    for (const auto& flips : {flips_of_degrees(), flips_of_training()}) {
+      expect_told(dense(launcher), flips);
+      expect_told(with_experts(launcher), flips);
+    }
+    expect_told(dense(launcher), flips_of_the_dense_one());
+    expect_told(with_experts(launcher), {{"experts", [](Asked& a) { a.of.expert = 1; }}});
+  }
+}
+
+// A degree or a switch more is a flip more above.
+TEST(Launchers, AreAskedForEveryMemberOfTheDegrees) {
+  const auto& [tensor, context, context_exchange, expert, data, order, sequence_parallel, tensor_overlap,
+               data_overlap, sharding, gather] = Parallel{};
+  EXPECT_EQ(tensor + context + expert + data, 4);
+  EXPECT_TRUE(sequence_parallel && tensor_overlap && data_overlap);
+  EXPECT_EQ(sharding, 1);
+  EXPECT_EQ(gather, Gather::microbatch);
+  EXPECT_EQ(context_exchange, ContextExchange::ring);
+  EXPECT_EQ(order, PlacementOrder::tp_cp_ep_pp_dp);
+}
+
+TEST(Launchers, ExchangeAsOftenAsIsPriced) {
+  for (const Launcher launcher : kLaunchers) {
+    Asked asked = dense(launcher);
+    asked.of = {.nodes = 1, .tensor = 2, .data = 4, .microbatches = 16, .sharding = 3};
+    asked.request.layer_splits[0] = {};
+    const std::string by_microbatch = launched(asked);
+    EXPECT_THAT(by_microbatch, Not(HasSubstr("cannot:")));
+    asked.request.base.shape.gather = Gather::step;
+    EXPECT_THAT(launched(asked), HasSubstr("exchanges")) << by_microbatch;
+  }
+}
+
+TEST(Launchers, TellMegatronOfTheOverlapsThatArePriced) {
+  EXPECT_EQ(launched(dense(Launcher::megatron)),
+            R"(# Megatron-LM core_v0.15.0, on 32 devices
+# it starts only with CUDA_DEVICE_MAX_CONNECTIONS=1 in the environment
+  --tensor-model-parallel-size 2 \
+  --sequence-parallel \
+  --tp-comm-overlap \
+  --context-parallel-size 2 --cp-comm-type p2p \
+  --pipeline-model-parallel-size 4 \
+  --num-virtual-stages-per-pipeline-rank 2 \
+  --micro-batch-size 1 --global-batch-size 64 --seq-length 4096 \
+  --use-distributed-optimizer \
+  --overlap-grad-reduce \
+  --overlap-param-gather \
+  --bf16
+)");
+}
+
+// FSDP inside a pipeline: weights gathered once a step, gradients whole until the last microbatch.
+TEST(Launchers, TellTorchtitanToShardWithoutReshardingInAPipeline) {
+  EXPECT_EQ(launched(dense(Launcher::torchtitan)),
+            R"(# torchtitan v0.2.1, on 32 devices
+  --parallelism.tensor_parallel_degree 2 \
+  --parallelism.enable_async_tensor_parallel --compile.enable \
+  --parallelism.context_parallel_degree 2 --parallelism.context_parallel_rotate_method alltoall \
+  --parallelism.pipeline_parallel_degree 4 \
+  --parallelism.pipeline_parallel_schedule Interleaved1F1B \
+  --parallelism.pipeline_parallel_microbatch_size 1 \
+  --parallelism.pipeline_parallel_layers_per_stage 1 \
+  --parallelism.pipeline_parallel_first_stage_less_layers 0 \
+  --parallelism.pipeline_parallel_last_stage_less_layers 0 \
+  --training.local_batch_size 32 --training.global_batch_size 64 --training.seq_len 4096 \
+  --activation_checkpoint.mode none \
+  --parallelism.data_parallel_replicate_degree 1 \
+  --parallelism.data_parallel_shard_degree 2 \
+  --parallelism.fsdp_reshard_after_forward never
+)");
+}
+
+TEST(Launchers, TakeALayoutOrModulesForListedLayers) {
+  const auto listed = [](Launcher launcher) {
+    Asked asked = dense(launcher);
+    asked.of.virtual_stages = 1;
+    asked.of.schedule = "1f1b";
+    asked.request.layer_splits[0] = {.rule = LayerSplit::Rule::listed, .counts = {1, 3, 3, 1}};
+    return launched(asked);
+  };
+  EXPECT_THAT(listed(Launcher::megatron),
+              HasSubstr("--pipeline-model-parallel-layout \"Et*1|t*3|t*3|t*1L\""));
+  EXPECT_THAT(listed(Launcher::torchtitan),
+              HasSubstr("--parallelism.module_fqns_per_model_part tok_embeddings,layers.0 "
+                        "layers.1,layers.2,layers.3 layers.4,layers.5,layers.6 layers.7,norm,output "));
+}
+
+TEST(Launchers, PlaceChunksOfAFileOfActionsAsTheScheduleDoes) {
+  const auto placed_as = [](std::string_view schedule, std::int32_t chunks) {
+    Asked asked = dense(Launcher::torchtitan);
+    asked.of.schedule = schedule;
+    asked.of.virtual_stages = chunks;
+    return launched(asked);
+  };
+  EXPECT_THAT(placed_as("zb-h1", 1), HasSubstr("schedule PipelineScheduleSingle \\\n"));
+  EXPECT_THAT(placed_as("zb-v", 2), HasSubstr("schedule ZBVZeroBubble \\\n"));
+  EXPECT_THAT(placed_as("zb-v", 2), HasSubstr("schedule_csv schedule.csv"));
+  EXPECT_THAT(placed_as("zbv-zero-bubble", 2), Not(HasSubstr("schedule_csv")));
+}
+
+// --- the space --------------------------------------------------------------------------------------------
+
+std::vector<Configuration> space_for(std::optional<Launcher> launcher) {
+  TuneRequest request = tune_request(kTunedLlama, 16);
+  request.launcher = launcher;
+  std::get<DeviceModel>(request.base.model).work.parallel.order = PlacementOrder::tp_cp_ep_dp_pp;
+  return *tuning_space(request);
+}
+
+TEST(LaunchedSpace, IsWhatTheLauncherRunsOfTheWholeSpace) {
+  const std::vector<Configuration> whole = space_for(std::nullopt);
+  for (const Launcher launcher : kLaunchers) {
+    Asked asked{.request = tune_request(kTunedLlama, 16), .of = {}};
+    asked.request.launcher = launcher;
+    asked.work().parallel.order = PlacementOrder::tp_cp_ep_dp_pp;
+    std::vector<Configuration> expected;
+    for (const Configuration& of : whole) {
+      asked.of = of;
+      if (!launched(asked).starts_with("cannot:")) expected.push_back(of);
+    }
+    EXPECT_EQ(space_for(launcher), expected);
+    EXPECT_LT(expected.size(), whole.size());
+    EXPECT_TRUE(std::ranges::any_of(expected, [](const Configuration& of) { return of.stages > 1; }));
+  }
+}
+
+TEST(LaunchedSpace, HasTorchtitansShardedPipelines) {
+  const std::vector<Configuration> space = space_for(Launcher::torchtitan);
+  const auto count = [&](std::int32_t stages, std::int32_t sharding) {
+    return std::ranges::count_if(space, [&](const Configuration& of) {
+      return of.stages == stages && of.data > 1 && of.sharding == sharding;
+    });
+  };
+  EXPECT_GT(count(2, 1), 0);
+  EXPECT_EQ(count(2, 2) + count(2, 3), 0);
+  EXPECT_EQ(count(1, 1), 0);
+  EXPECT_GT(count(1, 3), 0);
+}
+
+TEST(LaunchedSpace, SaysWhatIsLackingWhereNothingIsLeft) {
+  TuneRequest request = tune_request(kTunedLlama, 16);
+  request.launcher = Launcher::megatron;
+  request.choices.stages = {4};
+  request.schedules = {"zb-v"};
+  EXPECT_THAT(
+      tuning_space(request).error(),
+      HasSubstr("no configuration is left that megatron runs as it is priced (Megatron-LM core_v0.15.0); "
+                "allow others:\n"));
+  EXPECT_THAT(tuning_space(request).error(),
+              HasSubstr("it has no schedule zb-v; take --schedule 1f1b,interleaved"));
+}
+
+TEST(TensorOverlapWorth, IsThatOfTheBestPlanWithAndWithoutIt) {
+  TuneRequest request = tune_request(kTunedLlama, 16);
+  request.launcher = Launcher::megatron;
+  const auto report = tune(request, {.top = 1});
+  ASSERT_TRUE(report) << report.error().message;
+  const TunedConfiguration& best = report->candidates.front();
+  ASSERT_GT(best.configuration.tensor, 1);
+  const auto worth = tensor_overlap_worth(request, best);
+  ASSERT_TRUE(worth && *worth);
+  EXPECT_EQ((*worth)->same.configuration, best.configuration);
+  EXPECT_GT((*worth)->same.step_ns, best.step_ns);
+  EXPECT_LE((*worth)->best.step_ns, (*worth)->same.step_ns);
+  TuneRequest without = request;
+  std::get<DeviceModel>(without.base.model).work.parallel.tensor_overlap = false;
+  EXPECT_EQ(simulated_configuration(without, best.configuration).makespan_ns, (*worth)->same.step_ns);
+  EXPECT_FALSE(*tensor_overlap_worth(without, best));
+}
+
+}  // namespace
+}  // namespace penstock
