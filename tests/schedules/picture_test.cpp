@@ -17,149 +17,227 @@
 namespace penstock {
 namespace {
 
+/// A picture is a raw string, which no formatter joins or breaks: a line a rank, as people see it.
 struct Golden {
   const char* schedule;
   const char* file;
   Shape shape;
-  std::vector<std::string> rows;
+  const char* picture;
 };
+
+/// Returns the lines of a picture, which begins behind the line end of its opening mark.
+std::vector<std::string> rows_of(const Golden& golden) {
+  std::istringstream text(golden.picture + 1);
+  std::vector<std::string> rows;
+  for (std::string row; std::getline(text, row);) rows.push_back(row);
+  return rows;
+}
 
 const std::vector<Golden>& goldens() {
   static const std::vector<Golden> all = {
       {"naive",
        "naive.cpp",
        {.stages = 3, .microbatches = 2},
-       {"rank 0   F0             B0 F1             B1", "rank 1      F0       B0       F1       B1",
-        "rank 2         F0 B0             F1 B1"}},
+       R"(
+rank 0   F0             B0 F1             B1
+rank 1      F0       B0       F1       B1
+rank 2         F0 B0             F1 B1
+)"},
       {"gpipe",
        "gpipe.cpp",
        {.stages = 3, .microbatches = 4},
-       {"rank 0   F0 F1 F2 F3             B0 B1 B2 B3", "rank 1      F0 F1 F2 F3       B0 B1 B2 B3",
-        "rank 2         F0 F1 F2 F3 B0 B1 B2 B3"}},
+       R"(
+rank 0   F0 F1 F2 F3             B0 B1 B2 B3
+rank 1      F0 F1 F2 F3       B0 B1 B2 B3
+rank 2         F0 F1 F2 F3 B0 B1 B2 B3
+)"},
       {"1f1b",
        "one_f_one_b.cpp",
        {.stages = 3, .microbatches = 4},
-       {"rank 0   F0 F1 F2       B0 F3 B1    B2    B3", "rank 1      F0 F1    B0 F2 B1 F3 B2    B3",
-        "rank 2         F0 B0 F1 B1 F2 B2 F3 B3"}},
+       R"(
+rank 0   F0 F1 F2       B0 F3 B1    B2    B3
+rank 1      F0 F1    B0 F2 B1 F3 B2    B3
+rank 2         F0 B0 F1 B1 F2 B2 F3 B3
+)"},
       {"1f1b-rr",
        "one_f_one_b_rr.cpp",
        {.stages = 3, .microbatches = 5},
-       {"rank 0   F0 F1 F2       B0 F3 B1 F4 B2    B3    B4",
-        "rank 1      F0 F1    B0 F2 B1 F3 B2 F4 B3    B4", "rank 2         F0 B0 F1 B1 F2 B2 F3 B3 F4 B4"}},
+       R"(
+rank 0   F0 F1 F2       B0 F3 B1 F4 B2    B3    B4
+rank 1      F0 F1    B0 F2 B1 F3 B2 F4 B3    B4
+rank 2         F0 B0 F1 B1 F2 B2 F3 B3 F4 B4
+)"},
       {"interleaved",
        "interleaved.cpp",
        {.stages = 2, .microbatches = 2, .virtual_stages = 2},
-       {"rank 0   0F0 0F1 2F0 2F1     2B0     2B1 0B0 0B1", "rank 1       1F0 1F1 3F0 3B0 3F1 3B1 1B0 1B1"}},
+       R"(
+rank 0   0F0 0F1 2F0 2F1     2B0     2B1 0B0 0B1
+rank 1       1F0 1F1 3F0 3B0 3F1 3B1 1B0 1B1
+)"},
       {"zb-h1",
        "zb_h1.cpp",
        {.stages = 3, .microbatches = 4},
-       {"rank 0   F0 F1 F2       I0 W0 F3 I1 W1 I2 W2 I3 W3",
-        "rank 1      F0 F1    I0 F2 I1 W0 F3 I2 W1 I3 W2 W3",
-        "rank 2         F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3"}},
+       R"(
+rank 0   F0 F1 F2       I0 W0 F3 I1 W1 I2 W2 I3 W3
+rank 1      F0 F1    I0 F2 I1 W0 F3 I2 W1 I3 W2 W3
+rank 2         F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3
+)"},
       {"looped-bfs",
        "looped_bfs.cpp",
        {.stages = 2, .microbatches = 2, .virtual_stages = 2},
-       {"rank 0   0F0 0F1 2F0 2F1         2B1 2B0 0B1 0B0", "rank 1       1F0 1F1 3F0 3F1 3B1 3B0 1B1 1B0"}},
+       R"(
+rank 0   0F0 0F1 2F0 2F1         2B1 2B0 0B1 0B0
+rank 1       1F0 1F1 3F0 3F1 3B1 3B0 1B1 1B0
+)"},
       {"zb-h2",
        "zb_h2.cpp",
        {.stages = 3, .microbatches = 6},
-       {"rank 0   F0 F1 F2 F3 F4 I0 W0 F5 I1 W1 I2 W2 I3 W3 I4 W4 I5 W5",
-        "rank 1      F0 F1 F2 I0 F3 I1 F4 I2 W0 F5 I3 W1 I4 W2 I5 W3 W4 W5",
-        "rank 2         F0 I0 F1 I1 F2 I2 F3 I3 F4 I4 W0 F5 I5 W1 W2 W3 W4 W5"}},
+       R"(
+rank 0   F0 F1 F2 F3 F4 I0 W0 F5 I1 W1 I2 W2 I3 W3 I4 W4 I5 W5
+rank 1      F0 F1 F2 I0 F3 I1 F4 I2 W0 F5 I3 W1 I4 W2 I5 W3 W4 W5
+rank 2         F0 I0 F1 I1 F2 I2 F3 I3 F4 I4 W0 F5 I5 W1 W2 W3 W4 W5
+)"},
       {"zb-1p",
        "zb_1p.cpp",
        {.stages = 3, .microbatches = 4},
-       {"rank 0   F0 F1 F2       I0 W0 F3 I1 W1 I2 W2 I3 W3",
-        "rank 1      F0 F1    I0 F2 I1 W0 F3 I2 W1 I3 W2 W3",
-        "rank 2         F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3"}},
+       R"(
+rank 0   F0 F1 F2       I0 W0 F3 I1 W1 I2 W2 I3 W3
+rank 1      F0 F1    I0 F2 I1 W0 F3 I2 W1 I3 W2 W3
+rank 2         F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3
+)"},
       {"synthesized",
        "synthesized.cpp",
        {.stages = 3, .microbatches = 4},
-       {"rank 0   F0 F1 F2       I0 W0 F3 I1 W1 I2 W2 I3 W3",
-        "rank 1      F0 F1    I0 F2 I1 W0 F3 I2 W1 I3 W2 W3",
-        "rank 2         F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3"}},
+       R"(
+rank 0   F0 F1 F2       I0 W0 F3 I1 W1 I2 W2 I3 W3
+rank 1      F0 F1    I0 F2 I1 W0 F3 I2 W1 I3 W2 W3
+rank 2         F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3
+)"},
       {"zb-2p",
        "zb_2p.cpp",
        {.stages = 3, .microbatches = 6},
-       {"rank 0   F0 F1 F2 F3 F4 I0 W0 F5 I1 W1 I2 W2 I3 W3 I4 W4 I5 W5",
-        "rank 1      F0 F1 F2 I0 F3 I1 F4 I2 W0 F5 I3 I4 W1 W2 I5 W3 W4 W5",
-        "rank 2         F0 I0 F1 I1 F2 I2 F3 I3 F4 I4 W0 F5 I5 W1 W2 W3 W4 W5"}},
+        R"(
+rank 0   F0 F1 F2 F3 F4 I0 W0 F5 I1 W1 I2 W2 I3 W3 I4 W4 I5 W5
+rank 1      F0 F1 F2 I0 F3 I1 F4 I2 W0 F5 I3 I4 W1 W2 I5 W3 W4 W5
+rank 2         F0 I0 F1 I1 F2 I2 F3 I3 F4 I4 W0 F5 I5 W1 W2 W3 W4 W5
+)"},
       {"v-half",
        "v_half.cpp",
        {.stages = 2, .microbatches = 3},
-       {"rank 0   0F0 0F1 0F2 3F0 3I0 3W0 3F1 0I0 3I1 0W0 3W1 3F2 3I2 0I1 3W2 0I2 0W1 0W2",
-        "rank 1       1F0 2F0 1F1 2F1 2I0 1I0 2W0 1F2 1W0 2F2 2I1 1I1 2I2 1I2 2W1 1W1 2W2 1W2"}},
+       R"(
+rank 0   0F0 0F1 0F2 3F0 3I0 3W0 3F1 0I0 3I1 0W0 3W1 3F2 3I2 0I1 3W2 0I2 0W1 0W2
+rank 1       1F0 2F0 1F1 2F1 2I0 1I0 2W0 1F2 1W0 2F2 2I1 1I1 2I2 1I2 2W1 1W1 2W2 1W2
+)"},
       {"v-min",
        "v_min.cpp",
        {.stages = 2, .microbatches = 3},
-       {"rank 0   0F0 0F1     3F0 3I0 3W0 3F1 0I0 3I1 0W0 0F2 0I1 3W1 3F2 3I2 0W1 3W2 0I2 0W2",
-        "rank 1       1F0 2F0 1F1 2F1 2I0 1I0 2W0 1W0 2I1 1I1 1F2 2F2 2W1 1W1 2I2 1I2 2W2 1W2"}},
+       R"(
+rank 0   0F0 0F1     3F0 3I0 3W0 3F1 0I0 3I1 0W0 0F2 0I1 3W1 3F2 3I2 0W1 3W2 0I2 0W2
+rank 1       1F0 2F0 1F1 2F1 2I0 1I0 2W0 1W0 2I1 1I1 1F2 2F2 2W1 1W1 2I2 1I2 2W2 1W2
+)"},
       {"1f1b-v",
        "one_f_one_b_v.cpp",
        {.stages = 2, .microbatches = 3},
-       {"rank 0   0F0 0F1     3F0 3B0 3F1 0F2 3B1 0B0 3F2 3B2 0B1     0B2",
-        "rank 1       1F0 2F0 1F1 2F1 2B0 1B0 1F2 2F2 2B1 1B1 2B2 1B2"}},
+       R"(
+rank 0   0F0 0F1     3F0 3B0 3F1 0F2 3B1 0B0 3F2 3B2 0B1     0B2
+rank 1       1F0 2F0 1F1 2F1 2B0 1B0 1F2 2F2 2B1 1B1 2B2 1B2
+)"},
       {"zb-v",
        "zb_v.cpp",
        {.stages = 2, .microbatches = 3},
-       {"rank 0   0F0 0F1 0F2 3F0 3I0 3W0 3F1 3I1 3W1 0I0 0W0 3F2 3I2 0I1 3W2 0I2 0W1 0W2",
-        "rank 1       1F0 2F0 1F1 2F1 2I0 2W0 1F2 1I0 1W0 2F2 2I1 1I1 2I2 1I2 2W1 1W1 2W2 1W2"}},
+       R"(
+rank 0   0F0 0F1 0F2 3F0 3I0 3W0 3F1 3I1 3W1 0I0 0W0 3F2 3I2 0I1 3W2 0I2 0W1 0W2
+rank 1       1F0 2F0 1F1 2F1 2I0 2W0 1F2 1I0 1W0 2F2 2I1 1I1 2I2 1I2 2W1 1W1 2W2 1W2
+)"},
       {"eager-1f1b",
        "eager_one_f_one_b.cpp",
        {.stages = 3, .microbatches = 5},
-       {"rank 0   F0 F1 F2 F3 F4 B0    B1    B2    B3    B4",
-        "rank 1      F0 F1 F2 B0 F3 B1 F4 B2    B3    B4", "rank 2         F0 B0 F1 B1 F2 B2 F3 B3 F4 B4"}},
+       R"(
+rank 0   F0 F1 F2 F3 F4 B0    B1    B2    B3    B4
+rank 1      F0 F1 F2 B0 F3 B1 F4 B2    B3    B4
+rank 2         F0 B0 F1 B1 F2 B2 F3 B3 F4 B4
+)"},
       {"kfkb",
        "kfkb.cpp",
        {.stages = 3, .microbatches = 6},
-       {"rank 0   F0 F1 F2 F3 F4 F5 B0 B1       B2 B3       B4 B5",
-        "rank 1      F0 F1 F2 F3 B0 B1 F4 F5 B2 B3       B4 B5",
-        "rank 2         F0 F1 B0 B1 F2 F3 B2 B3 F4 F5 B4 B5"}},
+       R"(
+rank 0   F0 F1 F2 F3 F4 F5 B0 B1       B2 B3       B4 B5
+rank 1      F0 F1 F2 F3 B0 B1 F4 F5 B2 B3       B4 B5
+rank 2         F0 F1 B0 B1 F2 F3 B2 B3 F4 F5 B4 B5
+)"},
       {"seq-1f1b",
        "seq_one_f_one_b.cpp",
        {.stages = 2, .microbatches = 2, .slices = 2},
-       {"rank 0   F0 F1 F2    B1 F3 B0    B3 B2", "rank 1      F0 F1 B1 F2 B0 F3 B3 B2"}},
+       R"(
+rank 0   F0 F1 F2    B1 F3 B0    B3 B2
+rank 1      F0 F1 B1 F2 B0 F3 B3 B2
+)"},
       {"interleaved-zero-bubble",
        "interleaved_zero_bubble.cpp",
        {.stages = 2, .microbatches = 2, .virtual_stages = 2},
-       {"rank 0   0F0 0F1 2F0 2F1     2I0 2W0 2I1 2W1 0I0 0W0 0I1 0W1",
-        "rank 1       1F0 1F1 3F0 3I0 3F1 3I1 3W0 1I0 3W1 1I1 1W0 1W1"}},
+       R"(
+rank 0   0F0 0F1 2F0 2F1     2I0 2W0 2I1 2W1 0I0 0W0 0I1 0W1
+rank 1       1F0 1F1 3F0 3I0 3F1 3I1 3W0 1I0 3W1 1I1 1W0 1W1
+)"},
       {"zbv-zero-bubble",
        "zbv_zero_bubble.cpp",
        {.stages = 2, .microbatches = 3},
-       {"rank 0   0F0 0F1 0F2 3F0 3I0 3W0 3F1 3I1 3W1 0I0 0W0 3F2 3I2 3W2 0I1 0W1 0I2 0W2",
-        "rank 1       1F0 2F0 1F1 2F1 2I0 2W0 1F2 1I0 1W0 2F2 2I1 2W1 1I1 2I2 1I2 1W1 2W2 1W2"}},
+       R"(
+rank 0   0F0 0F1 0F2 3F0 3I0 3W0 3F1 3I1 3W1 0I0 0W0 3F2 3I2 3W2 0I1 0W1 0I2 0W2
+rank 1       1F0 2F0 1F1 2F1 2I0 2W0 1F2 1I0 1W0 2F2 2I1 2W1 1I1 2I2 1I2 1W1 2W2 1W2
+)"},
       {"dualpipe",
        "dual_pipe.cpp",
        {.stages = 2, .microbatches = 4},
-       {"rank 0   F0 F2 F1 B2 F3&B0 B3 I1 W1", "rank 1   F2 F0 F3 B0 F1&B2 B1 I3 W3"}},
+       R"(
+rank 0   F0 F2 F1 B2 F3&B0 B3 I1 W1
+rank 1   F2 F0 F3 B0 F1&B2 B1 I3 W3
+)"},
       {"dualpipe-v",
        "dual_pipe_v.cpp",
        {.stages = 2, .microbatches = 4},
-       {"rank 0   0F0 0F1 0F2 3F0 3I0 3W0 3F1 0F3&3B1 3F2&0B0 3B2     3F3&0B1 3B3 0I2 0W2 0I3 0W3",
-        "rank 1       1F0 2F0 1F1 2F1 1F2 2B0 2F2&1B0 1F3&2B1 2F3&1B1 2B2     1B2 2I3 1I3 2W3 1W3"}},
+       R"(
+rank 0   0F0 0F1 0F2 3F0 3I0 3W0 3F1 0F3&3B1 3F2&0B0 3B2     3F3&0B1 3B3 0I2 0W2 0I3 0W3
+rank 1       1F0 2F0 1F1 2F1 1F2 2B0 2F2&1B0 1F3&2B1 2F3&1B1 2B2     1B2 2I3 1I3 2W3 1W3
+)"},
       {"chimera",
        "chimera.cpp",
        {.stages = 4, .microbatches = 4},
-       {"rank 0   F0 F1    F2 B2 F3 B3 B0    B1", "rank 1      F0 F2 F1 F3 B2 B0 B3 B1",
-        "rank 2      F2 F0 F3 F1 B0 B2 B1 B3", "rank 3   F2 F3    F0 B0 F1 B1 B2    B3"}},
+       R"(
+rank 0   F0 F1    F2 B2 F3 B3 B0    B1
+rank 1      F0 F2 F1 F3 B2 B0 B3 B1
+rank 2      F2 F0 F3 F1 B0 B2 B1 B3
+rank 3   F2 F3    F0 B0 F1 B1 B2    B3
+)"},
       {"gems",
        "gems.cpp",
        {.stages = 3, .microbatches = 3},
-       {"rank 0   F0             B0 F1 B1 F2             B2",
-        "rank 1      F0       B0 F1       B1 F2       B2", "rank 2         F0 B0 F1             B1 F2 B2"}},
+       R"(
+rank 0   F0             B0 F1 B1 F2             B2
+rank 1      F0       B0 F1       B1 F2       B2
+rank 2         F0 B0 F1             B1 F2 B2
+)"},
       {"pipedream-2bw",
        "pipedream_2bw.cpp",
        {.stages = 2, .microbatches = 2, .iterations = 2},
-       {"rank 0   F0 F1    B0 F2 B1 F3 B2    B3", "rank 1      F0 B0 F1 B1 F2 B2 F3 B3"}},
+       R"(
+rank 0   F0 F1    B0 F2 B1 F3 B2    B3
+rank 1      F0 B0 F1 B1 F2 B2 F3 B3
+)"},
       {"hanayo",
        "hanayo.cpp",
        {.stages = 2, .microbatches = 2, .virtual_stages = 2},
-       {"rank 0   0F0 0F1     3F0 3B0 3F1 3B1 0B0     0B1", "rank 1       1F0 2F0 1F1 2F1 2B0 1B0 2B1 1B1"}},
+       R"(
+rank 0   0F0 0F1     3F0 3B0 3F1 3B1 0B0     0B1
+rank 1       1F0 2F0 1F1 2F1 2B0 1B0 2B1 1B1
+)"},
       {"data-parallel",
        "data_parallel.cpp",
        {.stages = 2, .microbatches = 2},
-       {"rank 0   F0 F0 B0 B0", "rank 1   F1 F1 B1 B1"}},
+       R"(
+rank 0   F0 F0 B0 B0
+rank 1   F1 F1 B1 B1
+)"},
   };
   return all;
 }
@@ -175,7 +253,7 @@ TEST(Picture, IsWhatTheGeneratorMakes) {
   for (const Golden& golden : goldens()) {
     const auto program = generate(golden.schedule, golden.shape);
     ASSERT_TRUE(program) << program.error();
-    EXPECT_EQ(picture(*program), golden.rows) << golden.schedule;
+    EXPECT_EQ(picture(*program), rows_of(golden)) << golden.schedule;
   }
 }
 
@@ -185,7 +263,7 @@ TEST(Picture, StandsAtTheTopOfTheGeneratorsFile) {
     std::ifstream file(source_path("schedules/rules/") + golden.file);
     std::stringstream text;
     text << file.rdbuf();
-    for (const std::string& row : golden.rows)
+    for (const std::string& row : rows_of(golden))
       EXPECT_THAT(text.str(), testing::HasSubstr("//   " + row + "\n")) << golden.file;
   }
 }
