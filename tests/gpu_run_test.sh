@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Holds scripts/gpu_run.sh to its promise: a step that fails, is killed or is late costs its own time alone, and what the
+# others wrote is kept. gpu_run_test.sh SOURCE SCRATCH: the programs of the bundle are small scripts here.
+set -euo pipefail
+source=$1 scratch=$2
+rm -rf "$scratch" && mkdir -p "$scratch/bundle/bin"
+cp "$source/scripts/gpu_run.sh" "$scratch/bundle/"
+
+program() { printf '#!/usr/bin/env bash\n%s\n' "$2" >"$scratch/bundle/bin/$1" && chmod +x "$scratch/bundle/bin/$1"; }
+program penstock 'case $1 in
+  selftest) echo "timer: WRONG"; exit 1 ;;
+  compare) echo "iteration time   33.000 ms   33.100 ms   -0.30 %   5.00 %  ok" ;;
+  *) while (($# > 0)); do if [[ $1 == -o ]]; then echo "of $0" >"$2"; fi; shift; done ;;
+esac'
+program penstock-cuda 'echo "penstock 0.1.0"'
+program backend_cuda_tests 'echo "begins"; sleep 60'
+program gpu_validation 'echo "| a row |" >validation.md; kill -KILL $$'
+program nvidia-smi 'echo "no GPU, a script"'
+
+fail() { echo "$1"; cat "$scratch/out/summary.txt"; exit 1; }
+status=0
+begin=$SECONDS
+sed -i 's/^step 02-device-tests 90 /step 02-device-tests 2 /' "$scratch/bundle/gpu_run.sh"
+OUT=$scratch/out LIMIT=50 STEPS='00|01|02|10|20' "$scratch/bundle/gpu_run.sh" >/dev/null || status=$?
+((status == 1)) || fail "expected exit 1 for steps that failed, found $status"
+((SECONDS - begin < 45)) || fail "a late step cost more than its own time"
+expect() { grep -qE "$1" "$scratch/out/summary.txt" || fail "expected a line $1"; }
+expect '^00-machine +exit +0 '
+expect '^01-selftest +exit +1 .* timer: WRONG$'
+expect '^02-device-tests +exit +124 .* begins$'
+expect '^10-schedules-K4 +exit +0 .*zbv-zero-bubble-K4 .* -0.30 %'
+expect '^20-validation +exit +137 '
+expect '^took .*; 3 steps failed$'
+tar -xOf "$scratch/out/all.tar" ./validation.md | grep -q 'a row' || fail "the killed step's rows are lost"
+[[ $(tar -xOf "$scratch/out/all.tar" ./10-schedules-K4.log | wc -l) == 23 ]] || fail "expected 23 schedules"
+
+# Where no time is left a step is not begun, and says so.
+rm -rf "$scratch/out"
+OUT=$scratch/out LIMIT=1 STEPS='00' "$scratch/bundle/gpu_run.sh" >/dev/null
+expect '^00-machine +not begun: no time is left$'
