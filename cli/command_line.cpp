@@ -1,9 +1,9 @@
 // All subcommands in one tree of CLI11, and what is said when the arguments do not fit it. CLI11 parses; its
-// messages are replaced where they do not say what was expected: an unknown command or flag gets the nearest
-// known name (nearest_name.hpp), a flag without its value says so. Each subcommand adds itself in a file of
-// its own (cli/commands) and only stores what it was given; the chosen one runs after parsing, so that a
-// wrong flag is found before any work is done. One place turns a Failure into a message on stderr and an exit
-// code.
+// messages are replaced where they do not say what was expected: an unknown command or flag gets the name
+// that was likely meant (nearest_name.hpp), a flag without its value says so. Each subcommand adds itself in
+// a file of its own (cli/commands) and only stores what it was given; the chosen one runs after parsing, so
+// that a wrong flag is found before any work is done. One place turns a Failure into a message on stderr and
+// an exit code.
 
 #include "cli/command_line.hpp"
 
@@ -83,13 +83,6 @@ std::vector<std::string> flags_of(const CLI::App& app) {
   return flags;
 }
 
-/// "; did you mean simulate?", where some known name is like the one that was typed.
-std::string hint_for(std::string_view typed, const std::vector<std::string>& known) {
-  const std::vector<std::string_view> names(known.begin(), known.end());
-  const auto name = likely_name(typed, names);
-  return name ? fmt::format("; did you mean {}?", *name) : "";
-}
-
 /// "tp" of "tensor-parallel", as the field calls it for short.
 std::string initials_of(std::string_view name) {
   std::string initials;
@@ -117,11 +110,12 @@ std::string hint_for_flag(std::string_view typed, const std::vector<std::string>
   return name ? fmt::format("; did you mean --{}?", *name) : "";
 }
 
-/// With the nearest name, where one is likely, and all there are in the order of `penstock --help`.
+/// Returns the message about a command that does not exist, with the one that was likely meant and all there
+/// are in the order of `penstock --help`.
 std::string unknown_command(const CLI::App& root, std::string_view typed) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : root.get_subcommands({})) names.push_back(command->get_name());
-  const std::string hint = hint_for(typed, names);
+  std::vector<std::string_view> names;
+  for (const CLI::App* command : root.get_subcommands({})) names.emplace_back(command->get_name());
+  const std::string hint = did_you_mean(typed, names);
   return fmt::format("unknown command \"{}\"{} Commands: {}", typed, hint.empty() ? "." : hint,
                      fmt::join(names, ", "));
 }
@@ -136,6 +130,8 @@ std::string unexpected_arguments(const CLI::App& root) {
                            : fmt::format("unexpected argument \"{}\"", argument);
     }
     const std::string flag = argument.substr(0, argument.find('='));
+    if (const std::string_view advice = advice_on_flag(flag); !advice.empty())
+      return fmt::format("unknown flag {}; {}", flag, advice);
     return fmt::format("unknown flag {}{}", flag, hint_for_flag(flag, flags_of(app)));
   }
   return "expected a command";

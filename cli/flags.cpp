@@ -43,8 +43,7 @@ void add_choice(Subcommand app, const std::string& name, std::string& value, con
   const auto fault = [words = choice.words](const std::string& text) -> std::string {
     if (std::ranges::find(words, text) != words.end()) return {};
     if (text.empty()) return fmt::format("expected {}, got nothing", fmt::join(words, ", "));
-    return fmt::format("expected {}, got \"{}\"; did you mean {}?", fmt::join(words, ", "), text,
-                       nearest_name(text, words));
+    return fmt::format("expected {}, got \"{}\"{}", fmt::join(words, ", "), text, did_you_mean(text, words));
   };
   app.add_option(name, value, choice.help).check(fault).group(choice.group).type_name(choice.type_name);
 }

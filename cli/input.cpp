@@ -29,10 +29,10 @@
 #include "scenarios/read/program_scenario.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/gather.hpp"
-#include "schedules/ir/nearest_name.hpp"
 #include "schedules/ir/search_effort.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
+#include "schedules/rules/schedule_names.hpp"
 #include "sim/runs/memory_need.hpp"
 
 namespace penstock {
@@ -138,11 +138,7 @@ std::vector<FileArgument> inputs_of(const InputFlags& flags) {
 
 tl::expected<std::string, Failure> known_schedule(const std::string& name) {
   if (find_schedule(name) != nullptr) return name;
-  std::vector<std::string_view> known;
-  for (const ScheduleInfo& row : schedule_table()) known.push_back(row.name);
-  return bad_input(
-      fmt::format("--schedule: unknown schedule \"{}\"; did you mean {}? `penstock schedules` lists all",
-                  name, nearest_name(name, known)));
+  return bad_input("--schedule: " + unknown_schedule(name));
 }
 
 tl::expected<std::vector<Override>, Failure> scenario_overrides(const InputFlags& flags) {

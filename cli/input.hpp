@@ -33,7 +33,7 @@ tl::expected<Scenario, Failure> scenario_of(const InputFlags& flags, const Chann
 /// The figures of the batch that are flags.
 Batch stated_batch(const InputFlags& flags);
 
-/// `name`, when find_schedule() knows it. Error: offers the nearest name.
+/// `name`, when find_schedule() knows it. Error: unknown_schedule().
 tl::expected<std::string, Failure> known_schedule(const std::string& name);
 
 /// prepare() with its error as an exit code.

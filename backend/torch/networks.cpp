@@ -154,8 +154,9 @@ std::string listed(const std::vector<std::string_view>& words) {
 
 std::string unknown(std::string_view what, std::string_view word,
                     const std::vector<std::string_view>& known) {
-  return "there is no " + std::string(what) + " \"" + std::string(word) + "\"; did you mean " +
-         std::string(nearest_name(word, known)) + "? Known: " + listed(known);
+  const std::string hint = did_you_mean(word, known);
+  return "there is no " + std::string(what) + " \"" + std::string(word) + "\"" + (hint.empty() ? "." : hint) +
+         " Known: " + listed(known);
 }
 
 /// Products of a few of them are counted in 64 bits.

@@ -58,8 +58,9 @@ tl::expected<std::vector<Reproduction>, Failure> chosen(const std::vector<std::s
     if (found == table.end()) {
       std::vector<std::string_view> known;
       for (const Reproduction& row : table) known.push_back(row.name);
-      return bad_input(fmt::format("reproduce: unknown experiment \"{}\"; did you mean {}? There are: {}",
-                                   name, nearest_name(name, known), fmt::join(known, ", ")));
+      const std::string hint = did_you_mean(name, known);
+      return bad_input(fmt::format("reproduce: unknown experiment \"{}\"{} There are: {}", name,
+                                   hint.empty() ? "." : hint, fmt::join(known, ", ")));
     }
     experiments.push_back(*found);
   }

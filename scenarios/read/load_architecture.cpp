@@ -93,9 +93,9 @@ void ignore(HuggingFaceConfig& config, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
     if (key == "model_type") config.ignore("architectures");  // which says the same
     if (config.ignore(key) || config.keys().empty()) continue;
-    config.complain(config.root(), "ignore",
-                    fmt::format("expected a key of this file, got \"{}\"; did you mean {}?", key,
-                                nearest_name(key, config.keys())));
+    config.complain(
+        config.root(), "ignore",
+        fmt::format("expected a key of this file, got \"{}\"{}", key, did_you_mean(key, config.keys())));
   }
 }
 

@@ -69,14 +69,12 @@ ClusterSpec read_two_level(const Node& node, TwoLevelCluster shape, std::string 
   return {.shape = std::move(shape), .name = std::move(name), .price_per_device_hour = read_price(reader)};
 }
 
-/// With the nearest name, where a word was written at all.
+/// Returns the message about a preset that does not exist, with the name that was likely meant.
 std::string unknown_preset(const Node& node) {
   std::vector<std::string_view> names = {"uniform", "two-level"};
   for (const Preset& preset : presets()) names.push_back(preset.name);
-  const std::string hint = node.kind == Node::Kind::scalar
-                               ? fmt::format("; did you mean {}?", nearest_name(node.text, names))
-                               : "";
-  return fmt::format("expected one of {}, got {}{}", listed(names), describe(node), hint);
+  return fmt::format("expected one of {}, got {}{}", listed(names), describe(node),
+                     did_you_mean(node.text, names));
 }
 
 // --- explicit clusters ----------------------------------------------------------------------------------

@@ -29,6 +29,7 @@
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/cluster_spec.hpp"
+#include "scenarios/read/device_names.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/parts.hpp"
@@ -37,7 +38,6 @@
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/schema.hpp"
 #include "scenarios/read/weight_state.hpp"
-#include "schedules/ir/nearest_name.hpp"
 #include "topology/device_types.hpp"
 #include "topology/presets.hpp"
 #include "topology/unit_factors.hpp"
@@ -78,13 +78,6 @@ double peak_rate(const MappingReader& reader, Word key, double usual) {
                        "out for the device's own",
                        reader.word(key).value_or("0")));
   return usual;
-}
-
-std::string unknown_device(std::string_view name) {
-  std::vector<std::string_view> names;
-  for (const DeviceType& type : device_types()) names.emplace_back(type.name);
-  return fmt::format("expected one of {}, got \"{}\"; did you mean {}?", listed(names), name,
-                     nearest_name(name, names));
 }
 
 /// The device of that name with every constant that is stated in the place of its own.

@@ -20,11 +20,11 @@
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/schema.hpp"
 #include "schedules/ir/channel.hpp"
-#include "schedules/ir/nearest_name.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/search_effort.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
+#include "schedules/rules/schedule_names.hpp"
 #include "schedules/text/csv_dialect.hpp"
 #include "schedules/text/program_text.hpp"
 #include "schedules/text/pytorch_csv.hpp"
@@ -152,11 +152,7 @@ Shape read_shape(const MappingReader& reader) {
 std::string read_name(const MappingReader& reader) {
   const auto name = reader.word("name");
   if (!name || find_schedule(*name) != nullptr) return name.value_or("");
-  std::vector<std::string_view> known;
-  for (const ScheduleInfo& schedule : schedule_table()) known.push_back(schedule.name);
-  reader.complain(
-      "name", fmt::format("unknown schedule \"{}\"; did you mean {}? `penstock schedules` lists all", *name,
-                          nearest_name(*name, known)));
+  reader.complain("name", unknown_schedule(*name));
   return "";
 }
 

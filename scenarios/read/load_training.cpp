@@ -149,9 +149,8 @@ std::string no_such_layer(const LayerGraph& graph, Word name) {
   names.reserve(graph.layers.size());
   for (const Layer& layer : graph.layers) names.push_back(layer.name);
   return fmt::format(
-      "expected the number of layers before the cut or the name of the layer behind it, got \"{}\"; did you "
-      "mean {}?",
-      name, nearest_name(name, names));
+      "expected the number of layers before the cut or the name of the layer behind it, got \"{}\"{}", name,
+      did_you_mean(name, names));
 }
 
 /// A cut is the number of layers before it or the name of the first layer behind it. Layers may be called 1,

@@ -23,6 +23,7 @@
 #include "scenarios/read/file_suffix.hpp"
 #include "schedules/ir/nearest_name.hpp"
 #include "schedules/rules/generators.hpp"
+#include "schedules/rules/schedule_names.hpp"
 #include "topology/presets.hpp"
 
 namespace penstock {
@@ -49,31 +50,28 @@ bool is_partition_word(const std::string& text) {
   return extension != ".yaml" && extension != ".yml" && extension != ".json";
 }
 
-/// The names that a scalar may be instead of a file's.
-std::vector<std::string_view> known_words(std::string_view part) {
-  std::vector<std::string_view> words;
-  if (part == "cluster") {
-    words = {"uniform", "two-level"};
-    for (const Preset& preset : presets()) words.push_back(preset.name);
-  }
-  if (part == "schedule") {
-    for (const ScheduleInfo& schedule : schedule_table()) words.push_back(schedule.name);
-  }
+/// Returns the names of clusters that a scalar may be instead of a file's.
+std::vector<std::string_view> cluster_words() {
+  std::vector<std::string_view> words = {"uniform", "two-level"};
+  for (const Preset& preset : presets()) words.push_back(preset.name);
   return words;
 }
 
-/// "; did you mean uniform?", unless the scalar was meant to be a file.
-std::string nearest_word(const std::string& typed, std::string_view part) {
-  const std::vector<std::string_view> words = known_words(part);
-  // Somebody who typed a path meant a file; a preset's name would only confuse.
-  const bool is_path = typed.find_first_of("./\\") != std::string::npos;
-  return words.empty() || is_path ? "" : fmt::format("; did you mean {}?", nearest_name(typed, words));
+/// Returns "; did you mean uniform?" of a word that is spelled like a name of that part, and nothing of a
+/// path.
+std::string likely_word(const std::string& typed, std::string_view part) {
+  // The user who typed a path meant a file; a preset's name would only confuse.
+  if (typed.find_first_of("./\\") != std::string::npos) return "";
+  if (part == "cluster") return did_you_mean(typed, cluster_words());
+  if (part != "schedule") return "";
+  const auto likely = likely_schedule(typed);
+  return likely ? fmt::format("; did you mean {}?", *likely) : "";
 }
 
 /// What a scalar may be instead of a file's name.
 std::string alternatives(std::string_view part) {
   if (part == "cluster")
-    return fmt::format("a mapping, a preset ({}) or a file", fmt::join(known_words(part), ", "));
+    return fmt::format("a mapping, a preset ({}) or a file", fmt::join(cluster_words(), ", "));
   if (part == "schedule")
     return "a mapping, the name of a schedule (`penstock schedules` lists them) or a file";
   return "a mapping or a file";
@@ -124,7 +122,7 @@ tl::expected<Node, std::string> included(Node scalar, std::string_view part) {
       return tl::unexpected(
           message_at(scalar, part,
                      fmt::format("expected {}, got {}: {}{}", alternatives(part), describe(scalar),
-                                 text.error(), nearest_word(scalar.text, part))));
+                                 text.error(), likely_word(scalar.text, part))));
     }
     auto document = parse_document(
         *text, std::make_shared<const Source>(

@@ -297,10 +297,8 @@ std::optional<std::size_t> MappingReader::index_of_choice(std::string_view key,
   const auto parse = [words](std::string_view text) -> tl::expected<std::size_t, std::string> {
     const auto found = std::ranges::find(words, text);
     if (found != words.end()) return static_cast<std::size_t>(found - words.begin());
-    // Of two words, neither is a typing error of the other.
-    const std::string hint =
-        words.size() > 2 ? fmt::format("; did you mean {}?", nearest_name(text, words)) : "";
-    return tl::unexpected(fmt::format("expected {}, got \"{}\"{}", fmt::join(words, " or "), text, hint));
+    return tl::unexpected(
+        fmt::format("expected {}, got \"{}\"{}", fmt::join(words, " or "), text, did_you_mean(text, words)));
   };
   return parsed<std::size_t>(key, parse);
 }
@@ -315,8 +313,8 @@ std::string listed(std::span<const std::string_view> words) {
 
 std::string unknown_word(std::string_view what, std::string_view word,
                          std::span<const std::string_view> known) {
-  return fmt::format("unknown {}; did you mean {}? Known: {}", what, nearest_name(word, known),
-                     listed(known));
+  const std::string hint = did_you_mean(word, known);
+  return fmt::format("unknown {}{} Known: {}", what, hint.empty() ? "." : hint, listed(known));
 }
 
 }  // namespace penstock

@@ -48,8 +48,8 @@ struct Range {
 class MappingReader {
  public:
   /// Notes a problem when `node` is no mapping or has a key that is not among `keys`; the message offers the
-  /// nearest key and lists them all. Of several keys that are all unknown only the first is shown: it is
-  /// another kind of file then. `node`, `keys` and `problem` must outlive the reader.
+  /// key that was likely meant and lists them all. Of several keys that are all unknown only the first is
+  /// shown: it is another kind of file then. `node`, `keys` and `problem` must outlive the reader.
   MappingReader(const Node& node, std::string path, std::span<const std::string_view> keys, Problem& problem);
 
   const Node& node() const { return *node_; }
@@ -116,7 +116,8 @@ tl::expected<std::int64_t, std::string> integer_of(const Node& node, Range range
 
 /// "name, stages, microbatches".
 std::string listed(std::span<const std::string_view> words);
-/// "unknown key; did you mean stages? Known keys: name, stages".
+/// Returns "unknown key; did you mean stages? Known: name, stages", without the question where no known word
+/// is spelled alike.
 std::string unknown_word(std::string_view what, std::string_view word,
                          std::span<const std::string_view> known);
 

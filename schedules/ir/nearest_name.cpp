@@ -1,6 +1,10 @@
-// Levenshtein's edit distance by rows: d(i, j) is the least of d(i-1, j-1) + (a_i != b_j), d(i-1, j) + 1 and
-// d(i, j-1) + 1, and one row is enough, since the old value of a cell is the diagonal of the next. Letters'
-// case does not count. The first of several nearest names is taken.
+// The distance of two names counts the letters to replace, to add, to drop and to swap with a neighbour
+// (optimal string alignment):
+//
+//   d(i, j) = least of  d(i-1, j-1) + (a_i != b_j),  d(i-1, j) + 1,  d(i, j-1) + 1,
+//                       d(i-2, j-2) + 1  where a_i = b_j-1 and a_i-1 = b_j
+//
+// Three rows are enough, since a cell reads no further back.
 
 #include "schedules/ir/nearest_name.hpp"
 
@@ -12,41 +16,83 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 namespace penstock {
 namespace {
 
 char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 
-/// O(letters of a x letters of b): who takes `a` from a file cuts it first.
+std::string lower(std::string_view text) {
+  std::string letters(text);
+  std::ranges::transform(letters, letters.begin(), [](char c) { return lower(c); });
+  return letters;
+}
+
+/// Returns the edit distance in O(letters of a x letters of b).
 std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> two_back;
+  std::vector<std::size_t> back;
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0]++;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (lower(a[i]) == lower(b[j]) ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    two_back = std::exchange(back, row);
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = back[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({replaced, back[j] + 1, row[j - 1] + 1});
+      const bool swaps = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swaps) row[j] = std::min(row[j], two_back[j - 2] + 1);
     }
   }
   return row.back();
 }
 
-}  // namespace
+/// The most letters that may differ from a name: half of them would make expert-parallel of
+/// sequence-parallel.
+std::size_t most_differences(std::string_view name) { return name.size() / 3; }
 
-std::string_view nearest_name(std::string_view typed, std::span<const std::string_view> known) {
-  return *std::ranges::min_element(known, {},
-                                   [&](std::string_view name) { return edit_distance(typed, name); });
+/// Returns true where `typed` is some of the words of a name: "bandwidth" of "intra_bandwidth".
+bool is_part_of(std::string_view typed, std::string_view name) {
+  // Fewer letters may be anything.
+  constexpr std::size_t kLeast = 3;
+  if (typed.size() < kLeast || typed.size() >= name.size()) return false;
+  const auto is_between_words = [](char c) { return c == '-' || c == '_'; };
+  const bool begins =
+      lower(name.substr(0, typed.size())) == lower(typed) && is_between_words(name[typed.size()]);
+  const std::size_t rest = name.size() - typed.size();
+  const bool ends = lower(name.substr(rest)) == lower(typed) && is_between_words(name[rest - 1]);
+  return begins || ends;
 }
 
+}  // namespace
+
 std::optional<std::string_view> likely_name(std::string_view typed, std::span<const std::string_view> known) {
-  const std::string_view name = nearest_name(typed, known);
-  // With more than a third of its letters different a name is no guess worth making: half of them would make
-  // expert-parallel of sequence-parallel.
-  if (3 * edit_distance(typed, name) > name.size()) return std::nullopt;
-  return name;
+  const auto surplus = [&](std::string_view name) {
+    return std::max(typed.size(), name.size()) - std::min(typed.size(), name.size());
+  };
+  std::optional<std::string_view> likely;
+  std::size_t least = 0;
+  for (const std::string_view name : known) {
+    // A difference in length alone may be too large. The typed text may be a whole file's, and costs no time.
+    if (surplus(name) > most_differences(name)) continue;
+    const std::size_t distance = edit_distance(lower(typed), lower(name));
+    if (distance > most_differences(name) || (likely && distance >= least)) continue;
+    likely = name;
+    least = distance;
+  }
+  if (likely) return likely;
+  const auto whole =
+      std::ranges::find_if(known, [&](std::string_view name) { return is_part_of(typed, name); });
+  return whole == known.end() ? std::nullopt : std::optional(*whole);
+}
+
+std::string did_you_mean(std::string_view typed, std::span<const std::string_view> known) {
+  const auto name = likely_name(typed, known);
+  return name ? fmt::format("; did you mean {}?", *name) : "";
 }
 
 std::string plain_name(std::string_view name) {

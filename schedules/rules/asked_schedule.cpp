@@ -5,27 +5,19 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
-#include "schedules/ir/nearest_name.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
+#include "schedules/rules/schedule_names.hpp"
 #include "schedules/rules/shape_checks.hpp"
 
 namespace penstock {
 
 tl::expected<AskedSchedule, std::string> asked_schedule(std::string_view name, const Shape& shape) {
   const ScheduleInfo* schedule = find_schedule(name);
-  if (schedule == nullptr) {
-    std::vector<std::string_view> names;
-    for (const ScheduleInfo& row : schedule_table()) names.push_back(row.name);
-    return tl::unexpected(fmt::format("schedule: unknown schedule '{}'; did you mean '{}'? Known: {}", name,
-                                      nearest_name(name, names), fmt::join(names, ", ")));
-  }
+  if (schedule == nullptr) return tl::unexpected("schedule: " + unknown_schedule(name));
   if (auto given = check_given(*schedule, shape); !given) return tl::unexpected(given.error());
   AskedSchedule asked{.schedule = schedule, .shape = shape};
   asked.shape.virtual_stages = chunks_of(*schedule, shape);

@@ -3,7 +3,8 @@
 
 #include "schedules/text/action_reader.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +23,6 @@ namespace penstock {
 namespace {
 
 constexpr std::string_view kOverlap = "OVERLAP_F_B";
-constexpr std::size_t kLongestCompared = 64;  // a file may be one endless line
 constexpr int kActionKinds = static_cast<int>(ActionKind::step) + 1;
 
 using Done = tl::expected<void, TextFault>;
@@ -113,14 +113,17 @@ bool is_known(ActionKind kind, ActionForm form) {
   return form == ActionForm::penstock || (kind != ActionKind::recompute && kind != ActionKind::step);
 }
 
-/// For a message about a word that is none. Of the form's own words: an R is no help to who writes PyTorch's.
-std::string_view nearest_letters(std::string_view word, ActionForm form) {
+/// Returns the message about a word that is no action, with the actions of its form: an R is no help to a
+/// user who writes PyTorch's.
+std::string unknown_action(std::string_view word, ActionForm form) {
   std::vector<std::string_view> known;
   for (int i = 0; i < kActionKinds; ++i) {
     const auto kind = static_cast<ActionKind>(i);
     if (is_known(kind, form)) known.push_back(letters(kind));
   }
-  return nearest_name(word.substr(0, kLongestCompared), known);
+  const std::string hint = did_you_mean(word, known);
+  return fmt::format("unknown action {}{} Known: {}", shown(word), hint.empty() ? "." : hint,
+                     fmt::join(known, ", "));
 }
 
 tl::expected<ActionKind, TextFault> ActionReader::read_kind(std::int32_t stage) {
@@ -137,8 +140,7 @@ tl::expected<ActionKind, TextFault> ActionReader::read_kind(std::int32_t stage) 
   if (kind) {
     return TextCursor::fault_at(begin, fmt::format("PyTorch's form has no action {}; delete it", word));
   }
-  return TextCursor::fault_at(begin, fmt::format("unknown action {}; the nearest is `{}`", shown(word),
-                                                 nearest_letters(word, limits_.form)));
+  return TextCursor::fault_at(begin, unknown_action(word, limits_.form));
 }
 
 tl::expected<std::int32_t, TextFault> ActionReader::read_stage(std::string_view what) {

@@ -10,6 +10,7 @@
 
 #include <fmt/core.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -166,9 +167,12 @@ Done ProgramParser::read_keyword(TextCursor& line) {
   if (found == kKeywords.end()) {
     std::array<std::string_view, kKeywords.size()> known;
     std::ranges::transform(kKeywords, known.begin(), &Keyword::word);
-    return before.fault(
-        // Comparing takes time with the word's length, and no keyword is nearly as long.
-        fmt::format("a keyword (the nearest is `{}`)", nearest_name(word.substr(0, 64), known)));
+    // Of a line that begins with no letter the whole word is shown.
+    if (word.empty()) return before.fault(fmt::format("one of {}", fmt::join(known, ", ")));
+    const std::string hint = did_you_mean(word, known);
+    return TextCursor::fault_at(
+        before.offset(), fmt::format("unknown keyword {}{} Known: {}", shown(word), hint.empty() ? "." : hint,
+                                     fmt::join(known, ", ")));
   }
   const auto index = static_cast<std::size_t>(found - kKeywords.begin());
   if (index < kOnceOnly) {

@@ -91,8 +91,11 @@ class RowReader {
   }
 
   void expected(std::string_view column, std::string_view what) {
-    if (fault_.empty())
-      fault_ = fmt::format("{}: {}: expected {}, got \"{}\"", table_.line(row_), column, what, text(column));
+    refuse(column, fmt::format("expected {}, got \"{}\"", what, text(column)));
+  }
+  /// Notes the whole message about a cell, if it is the first fault of the row.
+  void refuse(std::string_view column, std::string_view message) {
+    if (fault_.empty()) fault_ = fmt::format("{}: {}: {}", table_.line(row_), column, message);
   }
   const std::string& fault() const { return fault_; }
 
@@ -159,7 +162,7 @@ DeviceModel model_of(RowReader& row, const DeviceType& device, const KernelsOf& 
   if (const auto split = parse_layer_split(row.text("layer_split"))) {
     model.split = *split;
   } else {
-    row.expected("layer_split", split.error());
+    row.refuse("layer_split", split.error());
   }
   model.kernels = kernels_of(device);
   model.devices = row.count("devices");

@@ -123,7 +123,7 @@ TEST(Networks, SayWhatTheyDoNotKnow) {
       "a.yaml:1:3: model.network: there is no network \"transfomer\"; did you mean transformer? Known: mlp, "
       "conv-net, branch-net, transformer");
   EXPECT_EQ(error_of({.name = "mlp", .sizes = {{"wide", 3}}, .place = ""}),
-            "there is no size of mlp \"wide\"; did you mean width? Known: layers, width");
+            "there is no size of mlp \"wide\". Known: layers, width");
   EXPECT_EQ(error_of({.name = "transformer", .sizes = {{"heads", 3}, {"width", 4}}, .place = ""}),
             "the heads must divide the width, got 3 heads and a width of 4");
   EXPECT_EQ(error_of({.name = "mlp", .sizes = {{"width", 99'999'999'999'999}}, .place = ""}),

@@ -122,7 +122,9 @@ TEST(ActionReader, FaultSaysWhereItIs) {
   const auto actions = read_actions("0F0 1F1 2Q2", {});
   ASSERT_FALSE(actions);
   EXPECT_EQ(actions.error().offset, 9U);
-  EXPECT_EQ(actions.error().message, "unknown action `Q`; the nearest is `F`");
+  EXPECT_EQ(actions.error().message,
+            "unknown action `Q`. Known: F, B, I, W, R, SEND_F, RECV_F, SEND_B, RECV_B, UNSHARD, RESHARD, "
+            "REDUCE_GRAD, STEP");
 }
 
 TEST(ActionReader, NegativeAndSignedNumbersAreNoNumbers) {
