@@ -25,6 +25,7 @@
 #include <yaml-cpp/yaml.h>
 #include <tl/expected.hpp>
 
+#include "scenarios/read/foreign_form.hpp"
 #include "schedules/text/text_cursor.hpp"
 
 namespace penstock {
@@ -290,9 +291,10 @@ bool looks_like_a_figure(std::string_view text) {
   return text.find_first_not_of("+-.0123456789") == std::string_view::npos;
 }
 
-tl::expected<Node, std::string> parse_document(std::string_view text,
-                                               const std::shared_ptr<const Source>& source) {
-  text = without_byte_order_mark(text);
+namespace {
+
+tl::expected<Node, std::string> parse_yaml(std::string_view text,
+                                           const std::shared_ptr<const Source>& source) {
   if (!has_content(text))
     return tl::unexpected(fmt::format("{}: the file is empty", in_a_line(source->name)));
   if (std::string found = control_character(text, *source); !found.empty()) return tl::unexpected(found);
@@ -319,8 +321,6 @@ tl::expected<Node, std::string> parse_document(std::string_view text,
     return tl::unexpected(fmt::format("{}: not readable as YAML: {}", in_a_line(source->name), error.what()));
   }
 }
-
-namespace {
 
 /// Left to itself, the emitter leaves control characters as they are, which no document may hold, and what
 /// begins and ends one, which is none where a line begins.
@@ -368,6 +368,16 @@ void emit(YAML::Emitter& out, const Node& node, bool is_part) {
 
 }  // namespace
 
+tl::expected<Node, std::string> parse_document(std::string_view text,
+                                               const std::shared_ptr<const Source>& source) {
+  text = without_byte_order_mark(text);
+  auto document = parse_yaml(text, source);
+  if (document) return document;
+  // A parser of YAML says of another form only where it stumbled.
+  const std::string form = foreign_text(text);
+  return form.empty() ? document : tl::unexpected(fmt::format("{}: {}", in_a_line(source->name), form));
+}
+
 std::string document_to_yaml(const Node& document) {
   YAML::Emitter out;
   emit(out, document, true);
@@ -401,6 +411,8 @@ tl::expected<std::string, std::string> read_text_file(const std::filesystem::pat
     if (text.size() > kLargest) return failed("the file is larger than 64 MiB");
   }
   if (stream.bad()) return failed("the file cannot be read");
+  if (const std::string_view form = binary_form(text); !form.empty())
+    return failed(fmt::format("expected text, got {}", form));
   return std::string(without_byte_order_mark(text));
 }
 

@@ -55,15 +55,16 @@ std::string describe(const Node& node);
 bool looks_like_a_figure(std::string_view text);
 
 /// Reads one document. Errors (PLACE: what is wrong): no content, a syntax error, a key twice, anchors,
-/// aliases and tags (which scenarios do not use), a second document, nesting deeper than 100.
+/// aliases and tags (which scenarios do not use), a second document, nesting deeper than 100; of TOML and of
+/// scripts that they are that.
 tl::expected<Node, std::string> parse_document(std::string_view text,
                                                const std::shared_ptr<const Source>& source);
 
 /// The document as YAML text, which reads back as the same tree; places and comments are not in it.
 std::string document_to_yaml(const Node& document);
 
-/// A file's content, without a byte order mark. Errors: it does not exist, is a directory, cannot be read, is
-/// larger than 64 MiB; the message starts with `name`, as messages show the file.
+/// Returns a file's content, without a byte order mark. Errors: it does not exist, is a directory, cannot be
+/// read, is larger than 64 MiB, is no text; the message starts with `name`, as messages show the file.
 tl::expected<std::string, std::string> read_text_file(const std::filesystem::path& path,
                                                       std::string_view name);
 

@@ -24,6 +24,7 @@
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/foreign_form.hpp"
 #include "scenarios/read/load_fitted.hpp"
 #include "scenarios/read/microbatch_file.hpp"
 #include "scenarios/read/override.hpp"
@@ -60,10 +61,28 @@ auto read_part(const MappingReader& reader, std::string_view key, Problem& probl
   return part;
 }
 
+constexpr std::array<std::string_view, 7> kPartKeys = {"model",    "cluster",   "host",    "parallel",
+                                                       "schedule", "partition", "training"};
+
+/// Returns the document of a scenario. Error: also of a text or configuration of another program, what it is.
+tl::expected<Node, std::string> scenario_document(std::string_view text,
+                                                  const std::shared_ptr<const Source>& source) {
+  auto document = parse_document(text, source);
+  if (!document) return document;
+  const bool is_scenario = document->kind == Node::Kind::mapping &&
+                           std::ranges::all_of(document->entries, [](const Node::Entry& entry) {
+                             return std::ranges::find(kPartKeys, entry.key.text) != kPartKeys.end();
+                           });
+  if (is_scenario) return document;
+  // A line of TOML without a section is one word of YAML.
+  const std::string form =
+      document->kind == Node::Kind::mapping ? foreign_configuration(*document) : foreign_text(text);
+  if (!form.empty()) return tl::unexpected(message_at(*document, "", form));
+  return document;
+}
+
 Parts read_parts(const Node& document, Problem& problem) {
-  static constexpr std::array<std::string_view, 7> kKeys = {"model",    "cluster",   "host",    "parallel",
-                                                            "schedule", "partition", "training"};
-  const MappingReader reader(document, "", kKeys, problem);
+  const MappingReader reader(document, "", kPartKeys, problem);
   Parts parts;
   // A key that is no part was meant to be one: what is missing then is no second fault.
   if (problem.found()) return parts;
@@ -252,7 +271,7 @@ tl::expected<Scenario, std::string> parse_scenario(std::string_view text, std::s
                                                    std::span<const Override> overrides) {
   const auto source = std::make_shared<const Source>(
       Source{.name = std::string(name), .directory = base_directory, .override_key = ""});
-  auto document = parse_document(text, source);
+  auto document = scenario_document(text, source);
   if (document) document = written_out(*std::move(document));
   if (!document) return tl::unexpected(document.error());
   const auto own = own_micro_batch_size(*document);
@@ -273,9 +292,9 @@ tl::expected<std::string, std::string> edited_scenario(const std::filesystem::pa
   const tl::expected<std::string, std::string> text =
       path.empty() ? std::string("{}") : read_text_file(path, path.string());
   if (!text) return tl::unexpected(text.error());
-  auto document =
-      parse_document(*text, std::make_shared<const Source>(Source{
-                                .name = path.string(), .directory = path.parent_path(), .override_key = ""}));
+  auto document = scenario_document(
+      *text, std::make_shared<const Source>(
+                 Source{.name = path.string(), .directory = path.parent_path(), .override_key = ""}));
   if (document) document = written_out(*std::move(document));
   if (document) document = edited(*std::move(document), overrides);
   if (!document) return tl::unexpected(document.error());

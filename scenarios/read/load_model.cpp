@@ -164,9 +164,13 @@ Layer read_layer(const Node& node, const LayerNames& earlier, std::int32_t index
 
 LayerGraph read_layers(const Node& node, Problem& problem) {
   if (node.kind != Node::Kind::list || node.items.empty()) {
-    problem.note(node, "model.layers",
-                 fmt::format("expected a list of layers, got {}",
-                             node.kind == Node::Kind::list ? "an empty list" : describe(node)));
+    const bool is_number = node.kind == Node::Kind::scalar && looks_like_a_figure(node.text);
+    problem.note(
+        node, "model.layers",
+        fmt::format(
+            "expected a list of layers, got {}{}",
+            node.kind == Node::Kind::list ? "an empty list" : describe(node),
+            is_number ? "; a number of layers goes with model.huggingface (--model config.json)" : ""));
     return {};
   }
   LayerGraph graph;

@@ -160,8 +160,13 @@ TEST(TextFile, SaysWhatKeepsItFromBeingRead) {
   const std::filesystem::path& folder = scratch.path();
   EXPECT_EQ(read_text_file(folder / "nowhere", "nowhere").error(), "nowhere: the file does not exist");
   EXPECT_EQ(read_text_file(folder, "folder").error(), "folder: expected a file, got a directory");
-  scratch.write("some", std::string("a\0b\r\n", 5));
-  EXPECT_EQ(read_text_file(folder / "some", "some"), std::string("a\0b\r\n", 5));
+  scratch.write("some", "a\tb\r\n");
+  EXPECT_EQ(read_text_file(folder / "some", "some"), "a\tb\r\n");
+  scratch.write("zero", std::string("a\0b\r\n", 5));
+  EXPECT_EQ(read_text_file(folder / "zero", "zero").error(), "zero: expected text, got a binary file");
+  scratch.write("packed", "\x1f\x8b\x08 and so on");
+  EXPECT_EQ(read_text_file(folder / "packed", "packed").error(),
+            "packed: expected text, got a file that gzip has compressed; unpack it first (gunzip)");
   EXPECT_EQ(read_text_file("/dev/zero", "zero").error(), "zero: the file is larger than 64 MiB");
 }
 

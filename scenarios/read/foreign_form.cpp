@@ -1,0 +1,239 @@
+// A user gives the file at hand, and a parser of YAML says of it something that is true and no help: a
+// section of TOML begins a second document. Three questions are asked, each of files that cannot be
+// scenarios:
+//
+//   bytes        no text: its first bytes are those of a compressed file, or some are zero
+//   text         no YAML: its first line is a section or `key = value` (TOML), a command or an option (a
+//   script) document     YAML or JSON with the keys of another program's configuration
+//
+// The answers name the flags that take the same figures (other_names.hpp in cli/ has their names elsewhere).
+
+#include "scenarios/read/foreign_form.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "scenarios/read/document.hpp"
+
+namespace penstock {
+namespace {
+
+// --- bytes ----------------------------------------------------------------------------------------------
+
+struct FileBeginning {
+  std::string_view bytes;
+  std::string_view form;
+};
+
+constexpr std::array<FileBeginning, 10> kFileBeginnings = {
+    {{"\x1f\x8b", "a file that gzip has compressed; unpack it first (gunzip)"},
+     {"\x28\xb5\x2f\xfd", "a file that zstd has compressed; unpack it first (unzstd)"},
+     {"BZh", "a file that bzip2 has compressed; unpack it first (bunzip2)"},
+     {"\xfd\x37zXZ", "a file that xz has compressed; unpack it first (unxz)"},
+     {"PK\x03\x04", "a zip archive, as PyTorch's checkpoints are; give the file in it that is text"},
+     {"%PDF-", "a PDF"},
+     {"SQLite format 3", "a database of SQLite, as profilers write; export it as text first"},
+     {"\x7f\x45LF", "a program of this machine"},
+     {"\xff\xfe", "a text in UTF-16; save it as UTF-8"},
+     {"\xfe\xff", "a text in UTF-16; save it as UTF-8"}}};
+
+// --- text -----------------------------------------------------------------------------------------------
+
+constexpr std::string_view kTaken =
+    "a scenario is YAML or JSON with the parts model, cluster, schedule and training";
+
+std::string_view trimmed(std::string_view line) {
+  const std::size_t first = std::min(line.find_first_not_of(" \t\r"), line.size());
+  line.remove_prefix(first);
+  return line.substr(0, line.find_last_not_of(" \t\r") + 1);
+}
+
+/// Takes the next line off `text`.
+std::string_view next_line(std::string_view& text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  text.remove_prefix(std::min(line.size() + 1, text.size()));
+  return line;
+}
+
+/// Returns the first line that is neither blank nor a comment, without the blanks around it.
+std::string_view first_statement(std::string_view text) {
+  while (!text.empty()) {
+    const std::string_view line = trimmed(next_line(text));
+    if (!line.empty() && line.front() != '#') return line;
+  }
+  return {};
+}
+
+/// True of "[parallelism]" and "[[stage]]".
+bool is_section(std::string_view line) {
+  if (!line.starts_with('[') || !line.ends_with(']')) return false;
+  return std::ranges::all_of(line, [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("[]._-\" '").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+}
+
+/// Returns the key of "key = value"; empty of other lines.
+std::string_view assigned_key(std::string_view line) {
+  const std::size_t equals = line.find('=');
+  if (equals == std::string_view::npos) return {};
+  const std::string_view key = trimmed(line.substr(0, equals));
+  const bool is_key = std::ranges::all_of(key, [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("._-\"").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  return is_key && !key.starts_with('-') ? key : std::string_view{};
+}
+
+bool has_assignment(std::string_view text) {
+  while (!text.empty()) {
+    if (!assigned_key(trimmed(next_line(text))).empty()) return true;
+  }
+  return false;
+}
+
+/// True of a line that a shell runs, or that continues one. NAME=VALUE without blanks is a shell's, too.
+bool is_of_shell(std::string_view line) {
+  constexpr std::array<std::string_view, 16> kCommands = {
+      "export", "set",  "source",    "cd",     "torchrun", "python",     "python3", "srun",
+      "mpirun", "exec", "deepspeed", "sbatch", "if",       "accelerate", "echo",    "module"};
+  const std::string_view word = line.substr(0, line.find_first_of(" \t"));
+  if (std::ranges::find(kCommands, word) != kCommands.end() && word.size() < line.size()) return true;
+  if (line.starts_with("--") && line.size() > 2 && std::isalpha(static_cast<unsigned char>(line[2])) != 0)
+    return true;
+  if (line.ends_with('\\') || line.find("$(") != std::string_view::npos ||
+      line.find("${") != std::string_view::npos)
+    return true;
+  const std::string_view key = assigned_key(line);
+  const bool is_variable = !key.empty() && std::ranges::all_of(key, [](unsigned char c) {
+    return std::isupper(c) != 0 || std::isdigit(c) != 0 || c == '_';
+  });
+  return is_variable && key.size() < line.size() && line[key.size()] == '=';
+}
+
+bool is_of_python(std::string_view line) {
+  return line.starts_with("import ") || line.starts_with("def ") || line.starts_with("class ") ||
+         (line.starts_with("from ") && line.find(" import ") != std::string_view::npos);
+}
+
+// --- documents ------------------------------------------------------------------------------------------
+
+struct Configuration {
+  std::string_view program;
+  std::array<std::string_view, 5>
+      telling;             ///< keys of the document, of which one is enough; the last may be empty
+  std::string_view flags;  ///< which flags take its figures
+};
+
+constexpr std::array<Configuration, 8> kConfigurations = {{
+    {.program = "DeepSpeed",
+     .telling = {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps",
+                 "zero_optimization", ""},
+     .flags = "--schedule 1f1b --pp-size (pipeline.stages) --num-microbatches (gradient_accumulation_steps) "
+              "--micro-batch-size (train_micro_batch_size_per_gpu) --sharding (zero_optimization.stage)"},
+    {.program = "nanotron",
+     .telling = {"tokens", "parallelism", "data_stages", "", ""},
+     .flags =
+         "--schedule (parallelism.pp_engine) --pp-size (parallelism.pp) --data-parallel (parallelism.dp) "
+         "--tensor-parallel (parallelism.tp) --micro-batch-size (tokens.micro_batch_size) "
+         "--num-microbatches (tokens.batch_accumulation_per_replica) --sharding (optimizer.zero_stage)"},
+    {.program = "Megatron",
+     .telling = {"MODEL_ARGS", "ENV_VARS", "pipeline_model_parallel_size", "tensor_model_parallel_size",
+                 "num_layers_per_virtual_pipeline_stage"},
+     .flags = "--schedule 1f1b or interleaved, and Megatron's own names, which are taken as flags: "
+              "--pipeline-model-parallel-size --tensor-model-parallel-size --micro-batch-size "
+              "--global-batch-size --seq-length --num-layers"},
+    {.program = "NeMo",
+     .telling = {"trainer", "exp_manager", "", "", ""},
+     .flags = "--schedule 1f1b or interleaved, --pipeline-model-parallel-size --tensor-model-parallel-size "
+              "--micro-batch-size --global-batch-size, which are its names"},
+    {.program = "GPT-NeoX",
+     .telling = {"pipe_parallel_size", "pipe-parallel-size", "model_parallel_size", "model-parallel-size",
+                 ""},
+     .flags = "--schedule 1f1b --pp-size (pipe_parallel_size) --tensor-parallel (model_parallel_size) "
+              "--micro-batch-size (train_micro_batch_size_per_gpu) --num-microbatches "
+              "(gradient_accumulation_steps)"},
+    {.program = "Accelerate",
+     .telling = {"distributed_type", "compute_environment", "num_machines", "", ""},
+     .flags = "--schedule NAME --pp-size K --num-microbatches M --nodes (num_machines)"},
+    {.program = "Hugging Face's trainer",
+     .telling = {"per_device_train_batch_size", "", "", "", ""},
+     .flags =
+         "--schedule NAME --pp-size K --micro-batch-size (per_device_train_batch_size) --num-microbatches "
+         "(gradient_accumulation_steps)"},
+    {.program = "torchtitan",
+     .telling = {"activation_checkpoint", "job", "", "", ""},
+     .flags = "torchtitan's own names, which are taken: --parallelism.pipeline_parallel_degree "
+              "--parallelism.pipeline_parallel_schedule --parallelism.pipeline_parallel_microbatch_size "
+              "--training.seq_len"},
+}};
+
+/// `form` says what it is beside that: "TOML, ".
+std::string of_configuration(const Configuration& configuration, std::string_view form = "") {
+  return fmt::format("this is {}a configuration of {}, and {}; give its figures as flags: {}", form,
+                     configuration.program, kTaken, configuration.flags);
+}
+
+bool has_key(const Node& document, std::string_view key) {
+  return !key.empty() && document.find(key) != nullptr;
+}
+
+}  // namespace
+
+std::string_view binary_form(std::string_view bytes) {
+  const auto found = std::ranges::find_if(
+      kFileBeginnings, [&](const FileBeginning& row) { return bytes.starts_with(row.bytes); });
+  if (found != kFileBeginnings.end()) return found->form;
+  return bytes.find('\0') == std::string_view::npos ? std::string_view{} : "a binary file";
+}
+
+std::string foreign_text(std::string_view text) {
+  const std::string_view first = first_statement(text);
+  const std::string_view opening = text.substr(0, text.find('\n'));
+  const bool is_script = opening.starts_with("#!");
+  if (is_of_python(first) || (is_script && opening.find("python") != std::string_view::npos))
+    return fmt::format("this is a program in Python, and {}", kTaken);
+  if (is_script || is_of_shell(first) || text.starts_with("#SBATCH")) {
+    return fmt::format(
+        "this is a shell script, and {}; give the arguments that it has as flags: --schedule 1f1b or "
+        "interleaved, and "
+        "Megatron's own names, which are taken: --pipeline-model-parallel-size --tensor-model-parallel-size "
+        "--micro-batch-size --global-batch-size --seq-length --num-layers",
+        kTaken);
+  }
+  if (!is_section(first) && assigned_key(first).empty()) return "";
+  if (!has_assignment(text)) return "";
+  if (text.find("pipeline_parallel_") != std::string_view::npos ||
+      text.find("[parallelism]") != std::string_view::npos)
+    return of_configuration(kConfigurations.back(), "TOML, ");
+  return fmt::format(
+      "this is TOML, and {}; write `key = value` as `key: value`, and a [section] as a mapping", kTaken);
+}
+
+std::string foreign_configuration(const Node& document) {
+  const auto is_option = [](const Node::Entry& entry) { return entry.key.text.starts_with("--"); };
+  for (const Configuration& row : kConfigurations) {
+    const bool tells =
+        std::ranges::any_of(row.telling, [&](std::string_view key) { return has_key(document, key); });
+    const bool has_options = row.program == "Megatron" && std::ranges::any_of(document.entries, is_option);
+    if (tells || has_options) return of_configuration(row);
+  }
+  if (has_key(document, "model_type") || has_key(document, "architectures") ||
+      has_key(document, "num_hidden_layers")) {
+    return fmt::format(
+        "this is the config.json of a model, and {}; give it as --model FILE, with --device, --sequence "
+        "and a schedule",
+        kTaken);
+  }
+  if (has_key(document, "schema_version"))
+    return fmt::format("this is an answer of penstock, which `compare` and `diff` take, and {}", kTaken);
+  return "";
+}
+
+}  // namespace penstock
