@@ -45,7 +45,7 @@ std::string out_of_memory_text(const Sweep& sweep, std::size_t width) {
     if (row.status == SweepStatus::out_of_memory)
       microbatches[{row.schedule, row.stages, row.virtual_stages}].insert(row.microbatches);
   }
-  Table table{.columns = {"schedule", "K", "v", "M"}, .rows = {}};
+  Table table{.columns = {"schedule", "K", "v", "M"}, .rows = {}, .keys = 3};
   for (const auto& [point, numbers] : microbatches) {
     const auto& [schedule, stages, virtual_stages] = point;
     table.rows.push_back({{schedule, {}},

@@ -1,6 +1,7 @@
 #pragma once
 // What `penstock tune` has found, with what was asked: what its text, its files and its page are made of.
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ namespace penstock {
 struct TuneAnswer {
   TuneRequest request;
   TuneReport report;
+  std::size_t top = 10;             ///< rows of a table of configurations, as asked for
   double seconds = 0;               ///< that the search took
   std::optional<double> tokens{};   ///< to be trained in all
   std::optional<ToldApart> told{};  ///< nothing where the search was interrupted

@@ -116,6 +116,7 @@ tl::expected<TuneAnswer, Failure> answer_of(const TuneFlags& flags, TuneRequest 
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   TuneAnswer answer{.request = std::move(request),
                     .report = *std::move(report),
+                    .top = static_cast<std::size_t>(flags.top),
                     .seconds = seconds.count(),
                     .tokens = flags.tokens};
   const auto note_interrupt = [&answer](std::string_view before) {

@@ -216,7 +216,8 @@ void add_tune_flags(Subcommand app, TuneFlags& flags) {
       .type_name("N");
   list("--memory-limit", choices.memory_limit, "BYTES", "of a device, such as 72GiB (default: its own)");
   const std::string search = "Search";
-  app.add_option("--top", flags.top, "configurations that are listed (default 20)")
+  app.add_option("--top", flags.top,
+                 "rows of the table of configurations, and of .csv and .html (default 10)")
       .range(std::int64_t{1}, std::int64_t{1'000'000})
       .group(search)
       .type_name("N");

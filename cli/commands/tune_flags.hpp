@@ -36,7 +36,7 @@ struct TuneFlags {
   InputFlags input;
   TuneChoiceFlags choices;
   OutputFlags output;
-  std::int64_t top = 20;
+  std::int64_t top = 10;
   bool list = false;
   bool exhaustive = false;
   bool sensitivity = false;

@@ -1,5 +1,6 @@
 // A candidate is one object: its configuration's fields, then its figures. CSV has a column a field, so that
-// whatever is added to the object is in both.
+// whatever is added to the object is in both. JSON has all candidates, to which its front and choices refer
+// by number; CSV has the rows of the table.
 
 #include "cli/commands/tune_json.hpp"
 
@@ -14,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/tune_answer.hpp"
+#include "cli/commands/tune_tables.hpp"
 #include "report/print/escaping.hpp"
 #include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/pricing/parallel.hpp"
@@ -123,8 +125,8 @@ std::string tune_csv(const TuneAnswer& answer) {
     text += fmt::format("{}\n", fmt::join(fields, ","));
   };
   std::vector<std::string> fields;
-  for (const TunedConfiguration& tuned : answer.report.candidates) {
-    const Json object = candidate_json(answer, tuned);
+  for (const std::size_t number : shown_configurations(answer).numbers) {
+    const Json object = candidate_json(answer, answer.report.candidates[number]);
     fields.clear();
     if (text.empty()) {
       for (const auto& [key, value] : object.items()) fields.push_back(key);

@@ -71,15 +71,17 @@ std::string best_text(const TuneAnswer& answer) {
                      gib(best.peak_bytes));
 }
 
-/// How many candidates are as good as the best, as far as predictions can tell; empty after an interrupt.
-std::string told_text(const TuneAnswer& answer) {
+/// Returns how many rows of the table are as good as the best, as far as predictions can tell; empty after an
+/// interrupt.
+std::string told_text(const TuneAnswer& answer, const std::vector<std::size_t>& rows) {
   if (!answer.told) return {};
-  const auto as_good = std::ranges::count(answer.told->groups, std::size_t{0});
+  const auto as_good =
+      std::ranges::count_if(rows, [&](std::size_t number) { return answer.told->groups[number] == 0; });
   const RatioSpread& spread = answer.told->spread;
   return fmt::format(
       "{} of the {} listed cannot be told from the best: errors of predictions differ by {:.1f} % among {} "
       "measured steps in {} groups of one model on one site's devices, and they are within twice that\n",
-      as_good - 1, answer.report.candidates.size() - 1, 100 * spread.deviation, spread.rows, spread.groups);
+      as_good - 1, rows.size() - 1, 100 * spread.deviation, spread.rows, spread.groups);
 }
 
 /// A dot a candidate, speed over memory, with a line through those that none beats in both.
@@ -115,14 +117,15 @@ Chart front_chart(const TuneAnswer& answer) {
 
 std::string tune_text(const TuneAnswer& answer, std::size_t width) {
   const TuneReport& report = answer.report;
-  std::vector<std::size_t> front = report.front;
-  if (front.size() > kShownConfigurations) front.resize(kShownConfigurations);
+  const ShownConfigurations shown = shown_configurations(answer);
+  const std::string twins = twins_text(shown);
   std::string text = fmt::format("{}\n{}\n", question_text(answer), effort_text(answer));
   for (const LeftOut& one : report.left_out) text += left_out_text(one) + '\n';
   text += fmt::format(
-      "\n{}\n{}\n{}\nNot beaten in time and memory\n{}\nWhat each choice costs\n{}", best_text(answer),
-      told_text(answer), table_to_text(configurations_table(answer, shown_numbers(report)), width),
-      table_to_text(configurations_table(answer, front), width), table_to_text(choices_table(answer), width));
+      "\n{}\n{}\n{}{}\nNot beaten in time and memory\n{}\nWhat each choice costs\n{}", best_text(answer),
+      told_text(answer, shown.numbers), table_to_text(configurations_table(answer, shown.numbers), width),
+      twins.empty() ? "" : twins + '\n', table_to_text(configurations_table(answer, report.front), width),
+      table_to_text(choices_table(answer), width));
   if (!answer.sensitivity.empty()) {
     text += fmt::format("\nOn machines with one figure changed\n{}",
                         table_to_text(sensitivity_table(answer), width));
@@ -133,6 +136,7 @@ std::string tune_text(const TuneAnswer& answer, std::size_t width) {
 }
 
 std::string tune_html(const TuneAnswer& answer) {
+  const ShownConfigurations shown = shown_configurations(answer);
   HtmlPage page;
   page.title = "Configurations by what they take";
   page.body = fmt::format("<p>{}</p>\n<p class=\"note\">{}</p>\n{}\n", xml_escaped(question_text(answer)),
@@ -143,7 +147,11 @@ std::string tune_html(const TuneAnswer& answer) {
   page.body += fmt::format(
       "<h2>Configurations</h2>\n<input class=\"filter\" size=\"60\" placeholder=\"rows with: zb-v pp=4 "
       "fits=yes\"/>\n<div class=\"scroll\">\n{}</div>\n",
-      table_to_html(configurations_table(answer, all_numbers(answer.report))));
+      table_to_html(configurations_table(answer, shown.numbers)));
+  if (const std::string twins = twins_text(shown); !twins.empty())
+    page.body += fmt::format("<p class=\"note\">{}</p>\n", xml_escaped(twins));
+  page.body +=
+      table_section("Not beaten in time and memory", configurations_table(answer, answer.report.front));
   page.body += table_section("What each choice costs", choices_table(answer));
   if (!answer.sensitivity.empty())
     page.body += table_section("On machines with one figure changed", sensitivity_table(answer));

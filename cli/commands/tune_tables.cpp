@@ -1,5 +1,6 @@
 // A row has what a configuration is, what it takes and how far it is from the best. Configurations that
-// differ in nothing that has an effect are one row of the text; files have all of them.
+// differ in nothing that has an effect are one row, and a sentence says how many rows that saves; JSON has
+// all of them.
 
 #include "cli/commands/tune_tables.hpp"
 
@@ -65,27 +66,37 @@ std::string missing_text(const TuneAnswer& answer, const TunedConfiguration& tun
   return fmt::format("does not fit by {} GiB", gib(tuned.peak_bytes - memory));
 }
 
-std::vector<std::size_t> all_numbers(const TuneReport& report) {
-  std::vector<std::size_t> numbers(report.candidates.size());
-  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = i;
-  return numbers;
-}
-
-std::vector<std::size_t> shown_numbers(const TuneReport& report) {
-  std::vector<std::size_t> shown;
-  for (const std::size_t number : all_numbers(report)) {
-    const bool has_twin = std::ranges::any_of(shown, [&](std::size_t other) {
-      return is_twin(report.candidates[other], report.candidates[number]);
-    });
-    if (!has_twin) shown.push_back(number);
-    if (shown.size() == kShownConfigurations) break;
+ShownConfigurations shown_configurations(const TuneAnswer& answer) {
+  const auto& candidates = answer.report.candidates;
+  ShownConfigurations shown;
+  for (std::size_t number = 0; number < candidates.size(); ++number) {
+    const bool has_twin = std::ranges::any_of(
+        shown.numbers, [&](std::size_t other) { return is_twin(candidates[other], candidates[number]); });
+    if (has_twin) {
+      ++shown.twins;
+    } else if (shown.numbers.size() < answer.top) {
+      shown.numbers.push_back(number);
+    } else {
+      break;
+    }
   }
   return shown;
+}
+
+std::string twins_text(const ShownConfigurations& shown) {
+  if (shown.twins == 0) return "";
+  return fmt::format(
+      "{} left out: {} from a row above in recompute alone and in no figure (fused attention keeps nothing "
+      "that selective recomputation would recompute)",
+      format_count(static_cast<std::int64_t>(shown.twins), "configuration") +
+          (shown.twins == 1 ? " is" : " are"),
+      shown.twins == 1 ? "it differs" : "they differ");
 }
 
 Table configurations_table(const TuneAnswer& answer, const std::vector<std::size_t>& numbers) {
   const auto& candidates = answer.report.candidates;
   Table table;
+  table.keys = 14;
   table.columns = {"#",         "tp",          "cp",       "exchange",        "ep",  "dp",
                    "pp",        "v",           "schedule", "layers",          "mbs", "M",
                    "recompute", "ZeRO",        "step s",   "tokens/s/device", "MFU", "GiB",
@@ -129,6 +140,7 @@ Table configurations_table(const TuneAnswer& answer, const std::vector<std::size
 Table choices_table(const TuneAnswer& answer) {
   const TuneReport& report = answer.report;
   Table table;
+  table.keys = 2;
   table.columns = {"choice", "value", "the best with it", "#", "faster, but too large", "#"};
   for (const ChoiceCost& choice : report.choices) {
     // Where there is one value there is no choice.
@@ -168,6 +180,7 @@ std::string configuration_text(const TuneRequest& request, const Configuration& 
 Table sensitivity_table(const TuneAnswer& answer) {
   Table table;
   // Losses are at most 0: no configuration of this machine beats the best of the other one there.
+  table.keys = 2;
   table.columns = {"figure", "times", "the best there", "tokens/s/device", "the one above there"};
   for (const SensitivityRow& row : answer.sensitivity) {
     const TunedConfiguration& best = row.best;

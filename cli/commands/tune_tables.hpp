@@ -13,13 +13,16 @@
 
 namespace penstock {
 
-/// Rows that a text has of each table of configurations.
-inline constexpr std::size_t kShownConfigurations = 10;
+/// The configurations that tables list.
+struct ShownConfigurations {
+  std::vector<std::size_t> numbers;  ///< of candidates, from 0, the best first
+  std::size_t twins = 0;  ///< between these, left out: each differs from one before it in no figure
+};
 
-/// Of all candidates, counted from 0.
-std::vector<std::size_t> all_numbers(const TuneReport& report);
-/// Of the first ones, without those that differ from one before them in nothing that has an effect.
-std::vector<std::size_t> shown_numbers(const TuneReport& report);
+/// Returns the first `answer.top` candidates that differ from each other in something that has an effect.
+ShownConfigurations shown_configurations(const TuneAnswer& answer);
+/// Returns how many are left out and why, in one sentence; empty where none is.
+std::string twins_text(const ShownConfigurations& shown);
 
 /// A row a candidate of these numbers: what it is, what it takes, how far it is from the best.
 Table configurations_table(const TuneAnswer& answer, const std::vector<std::size_t>& numbers);

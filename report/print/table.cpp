@@ -8,8 +8,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "report/print/escaping.hpp"
@@ -49,21 +52,53 @@ constexpr std::size_t kColumnGap = 2;  // between columns
 
 using Columns = std::vector<std::size_t>;
 
-/// Which columns stand side by side.
-/// Each block begins with the first column, which names the rows. It has another one even where that is
-/// too wide, since nothing would be shown otherwise. Width 0: no limit.
+/// Returns the width of the first `count` columns and the gaps between them.
+std::size_t width_of_first(const std::vector<ColumnLayout>& layout, std::size_t count) {
+  std::size_t width = kColumnGap * (count - 1);
+  for (std::size_t column = 0; column < count; ++column) width += layout[column].width;
+  return width;
+}
+
+/// Returns true if no two rows have the same texts in their first `count` columns.
+bool tells_rows_apart(const Table& table, std::size_t count) {
+  std::set<std::vector<std::string_view>> seen;
+  return std::ranges::all_of(table.rows, [&](const std::vector<Cell>& row) {
+    std::vector<std::string_view> texts;
+    for (std::size_t column = 0; column < count; ++column) texts.push_back(row[column].text);
+    return seen.insert(std::move(texts)).second;
+  });
+}
+
+/// Returns how many columns each block begins with: all keys, or the fewest that tell rows apart where all of
+/// them would leave less than a third of the width.
+std::size_t repeated_columns(const Table& table, const std::vector<ColumnLayout>& layout, std::size_t width) {
+  const std::size_t keys = std::min(table.keys, layout.size());
+  const auto has_room = [&](std::size_t count) { return 3 * width_of_first(layout, count) <= 2 * width; };
+  if (has_room(keys)) return keys;
+  for (std::size_t count = 1; count < keys && has_room(count); ++count) {
+    if (tells_rows_apart(table, count)) return count;
+  }
+  return 1;
+}
+
+/// Returns which columns stand side by side. Each block begins with the `repeated` ones, which say which row
+/// it is. It has another one even where that is too wide, since nothing would be shown otherwise. Width 0: no
+/// limit.
 ///
-///     rank  busy  idle        width 16: {0, 1, 2}, {0, 3}
+///     rank  busy  idle        width 16, repeated 1: {0, 1, 2}, {0, 3}
 ///     rank  peak
-std::vector<Columns> blocks_of(const std::vector<ColumnLayout>& layout, std::size_t width) {
-  std::vector<Columns> blocks = {{0}};
-  std::size_t used = layout.front().width;
-  for (std::size_t column = 1; column < layout.size(); ++column) {
+std::vector<Columns> blocks_of(const std::vector<ColumnLayout>& layout, std::size_t repeated,
+                               std::size_t width) {
+  Columns beginning(repeated);
+  std::iota(beginning.begin(), beginning.end(), std::size_t{0});
+  std::vector<Columns> blocks = {beginning};
+  std::size_t used = width_of_first(layout, repeated);
+  for (std::size_t column = repeated; column < layout.size(); ++column) {
     const std::size_t wanted = kColumnGap + layout[column].width;
     const bool has_room = width == 0 || used + wanted <= width;
-    if (!has_room && blocks.back().size() > 1) {
-      blocks.push_back({0});
-      used = layout.front().width;
+    if (!has_room && blocks.back().size() > repeated) {
+      blocks.push_back(beginning);
+      used = width_of_first(layout, repeated);
     }
     blocks.back().push_back(column);
     used += wanted;
@@ -102,7 +137,7 @@ std::string table_to_text(const Table& given, std::size_t width) {
     layout.push_back({width_of(table, column), is_numeric(table, column)});
   }
   std::string text;
-  for (const Columns& shown : blocks_of(layout, width)) {
+  for (const Columns& shown : blocks_of(layout, repeated_columns(table, layout, width), width)) {
     if (!text.empty()) text += '\n';
     text += text_line({table.columns.begin(), table.columns.end()}, layout, shown);
     for (const auto& row : table.rows) {

@@ -289,6 +289,7 @@ std::vector<SweepRow> best_per_schedule(const Sweep& sweep) {
 
 Table sweep_rows(const std::vector<SweepRow>& rows) {
   Table table;
+  table.keys = 4;
   table.columns = {"schedule", "K",      "v",           "M",         "micro batch", "samples/update",
                    "makespan", "bubble", "closed form", "samples/s", "steady /s",   "peak memory"};
   const bool priced =

@@ -115,7 +115,7 @@ class TuneSearch {
     report_.left_out = std::move(runnable->left_out);
     if (auto bounded = find_bounds(runnable->configurations); !bounded) return failure(bounded.error());
     // After the bounds, which number the values.
-    KnownWorth known(std::max(options_.top, pool_size()), capacity_, values_.count());
+    KnownWorth known(std::max(kMostAlike * options_.top, pool_size()), capacity_, values_.count());
     known.set_possible_fits(static_cast<std::size_t>(
         std::ranges::count_if(candidates_, [&](const Candidate& c) { return known.fits(c.least.bytes); })));
     if (auto done = run(known); !done) return failure(done.error());
@@ -259,8 +259,9 @@ class TuneSearch {
   /// Peaks that nobody has asked for yet, the orders that are searched, the list, and the report of that.
   tl::expected<TuneReport, TuneError> reported(const KnownWorth& known) {
     if (auto peaks = measure_fastest(known); !peaks) return failure(peaks.error());
-    std::vector<std::size_t> pool = listed_numbers(known, pool_size());
-    std::vector<std::size_t> listed = listed_numbers(known, options_.top);
+    const std::vector<std::size_t> measured = measured_numbers();
+    std::vector<std::size_t> pool = listed_numbers(known, measured, std::min(pool_size(), measured.size()));
+    std::vector<std::size_t> listed = listed_numbers(known, measured, count_of_first(measured, options_.top));
     if (listed.empty()) return failure(kNothingSettled);
     refine(pool);
     complete(listed, pool);
@@ -299,15 +300,30 @@ class TuneSearch {
     return measure_all(wanted);
   }
 
-  /// The first `top`, the front and the best of every value, the best first.
-  std::vector<std::size_t> listed_numbers(const KnownWorth& known, std::size_t top) const {
+  /// Returns how many of the first are `top` different ones, and those that differ from these in no figure.
+  std::size_t count_of_first(const std::vector<std::size_t>& sorted, std::size_t top) const {
+    std::size_t different = 0;
+    for (std::size_t i = 0; i < sorted.size(); ++i) {
+      if (!has_twin_before(sorted, i) && ++different > top) return i;
+    }
+    return sorted.size();
+  }
+
+  /// Returns the candidates whose time and memory are known, the best first.
+  std::vector<std::size_t> measured_numbers() const {
     std::vector<std::size_t> measured;
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
       if (candidates_[i].peak_bytes) measured.push_back(i);
     }
     sort(measured);
+    return measured;
+  }
+
+  /// Returns the `first` ones of `measured`, the front and the best of every value, the best first.
+  std::vector<std::size_t> listed_numbers(const KnownWorth& known, std::vector<std::size_t> measured,
+                                          std::size_t first) const {
     std::vector<bool> is_listed(candidates_.size(), false);
-    for (std::size_t i = 0; i < std::min(top, measured.size()); ++i) is_listed[measured[i]] = true;
+    for (std::size_t i = 0; i < first; ++i) is_listed[measured[i]] = true;
     for (const std::size_t number : front_of(measured)) is_listed[number] = true;
     for (std::size_t value = 0; value < values_.count(); ++value) {
       const BestOfValue& best = known.of_value(value);
@@ -388,7 +404,8 @@ class TuneSearch {
   /// The list with the first ones of the pool, which a search may have carried forward, and without what
   /// cannot run.
   void complete(std::vector<std::size_t>& listed, const std::vector<std::size_t>& pool) const {
-    for (std::size_t i = 0; i < std::min(options_.top, pool.size()); ++i) {
+    const std::size_t first = count_of_first(pool, options_.top);
+    for (std::size_t i = 0; i < first; ++i) {
       if (std::ranges::find(listed, pool[i]) == listed.end()) listed.push_back(pool[i]);
     }
     std::erase_if(listed, [&](std::size_t number) { return refused_[number]; });

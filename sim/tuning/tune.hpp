@@ -45,8 +45,8 @@ struct TuneReport {
   std::size_t pruned_by_time = 0;    ///< their lower bound is above what others take
   std::vector<LeftOut> left_out;     ///< part of the space, and not timed: they cannot run
   /// The best first: those that fit before the others, then by tokens per second and device, then by memory,
-  /// then by their tuple. The first `top`, the front, and what `choices` names. The first one is the same
-  /// for every `top`.
+  /// then by their tuple. The first `top` that differ in more than how they recompute, with those that do
+  /// not; the front; and what `choices` names. The first one is the same for every `top`.
   std::vector<TunedConfiguration> candidates;
   std::vector<std::size_t> front;  ///< that none beats in time and memory; indices, fastest first
   std::vector<ChoiceCost> choices;
@@ -57,7 +57,7 @@ struct TuneReport {
 using TuneProgress = std::function<void(std::size_t done, std::size_t all)>;
 
 struct TuneOptions {
-  std::size_t top = 20;  ///< >= 1 configurations that are listed whatever they are
+  std::size_t top = 10;  ///< >= 1 different configurations that are listed whatever they are
   /// How many of the first, and of those whose schedules search their order and whose bounds are below the
   /// best, have that searched for the true costs; what differs in nothing that has an effect counts once.
   std::size_t refined = 10;

@@ -156,6 +156,34 @@ TEST(Table, ColumnsThatDoNotFitFollowBelowBesideTheFirstOne) {
       << "one column beside the first always has room";
 }
 
+TEST(Table, AllKeyColumnsStandInEveryPartOfATableThatIsFolded) {
+  const Table table = {.columns = {"schedule", "K", "M", "busy", "idle"},
+                       .rows = {{{"1f1b", {}}, {"4", 4}, {"8", 8}, {"1 ms", 1}, {"2 ms", 2}},
+                                {{"1f1b", {}}, {"4", 4}, {"9", 9}, {"3 ms", 3}, {"4 ms", 4}}},
+                       .keys = 3};
+  EXPECT_EQ(table_to_text(table, 24),
+            "schedule  K  M  busy\n"
+            "1f1b      4  8  1 ms\n"
+            "1f1b      4  9  3 ms\n\n"
+            "schedule  K  M  idle\n"
+            "1f1b      4  8  2 ms\n"
+            "1f1b      4  9  4 ms\n");
+}
+
+TEST(Table, KeysThatLeaveNoRoomGiveWayToTheFirstThatTellRowsApart) {
+  const Table table = {.columns = {"#", "schedule", "layers", "time"},
+                       .rows = {{{"1", 1}, {"1f1b", {}}, {"even", {}}, {"1 ms", 1}},
+                                {{"2", 2}, {"1f1b", {}}, {"even", {}}, {"2 ms", 2}}},
+                       .keys = 3};
+  EXPECT_EQ(table_to_text(table, 20),
+            "#  schedule  layers\n"
+            "1  1f1b      even\n"
+            "2  1f1b      even\n\n"
+            "#  time\n"
+            "1  1 ms\n"
+            "2  2 ms\n");
+}
+
 TEST(Table, ANameEndsNoLine) {
   const Table table = {.columns = {"name", "n"},
                        .rows = {{{"a\nb\x1b[8m", std::nullopt}, {"1", 1}}, {{"c", std::nullopt}, {"2", 2}}}};

@@ -20,6 +20,7 @@
 #include "report/result/result.hpp"
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/device_model.hpp"
+#include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/override.hpp"
@@ -121,6 +122,28 @@ TEST(Tuning, FiguresAreThoseOfSimulate) {
                 }));
     }
   }
+}
+
+/// Selective recomputation of fused attention is none: such configurations do not count among those asked
+/// for.
+TEST(Tuning, TheFirstOnesDifferInMoreThanHowTheyRecompute) {
+  TuneRequest request = tune_request(kTunedLlama, 16);
+  request.choices.recompute = {LayerRecompute::none, LayerRecompute::selective};
+  const auto report = tune(request, {.top = 25});
+  ASSERT_TRUE(report) << report.error().message;
+  std::vector<Configuration> different;
+  std::size_t twins = 0;
+  for (const TunedConfiguration& tuned : report->candidates) {
+    Configuration plain = tuned.configuration;
+    plain.recompute = LayerRecompute::none;
+    if (std::ranges::find(different, plain) == different.end()) {
+      different.push_back(plain);
+    } else {
+      ++twins;
+    }
+  }
+  EXPECT_GE(different.size(), 25U);
+  EXPECT_GT(twins, 0U);
 }
 
 /// Programs whose times only a walk through lowered lists tells, and actions that overlap.
