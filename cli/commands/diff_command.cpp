@@ -1,6 +1,11 @@
 // penstock diff: what differs between two programs, by rank and by time, or between two results. A side is a
-// file or the name of a schedule with the shape of the flags; two programs are also simulated, because lists
-// that differ in many lines may take the same time.
+// file or the name of a schedule; the flags give the shape of named schedules, and beside a file that file
+// does:
+//
+//   diff 1f1b zb-h1 --pp-size 4 --num-microbatches 8       both of K = 4, M = 8
+//   diff ours.csv zb-v                                     zb-v with K and M of ours.csv
+//
+// Two programs are also simulated, because lists that differ in many lines may take the same time.
 
 #include <algorithm>
 #include <cstddef>
@@ -28,9 +33,12 @@
 #include "report/compare/result_diff.hpp"
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
+#include "report/result/result_figures.hpp"
 #include "report/result/result_json.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/file_suffix.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_diff.hpp"
@@ -49,10 +57,11 @@ struct DiffFlags {
   OutputFlags output;
 };
 
-/// One side: a result, with the program that gave it where that is known.
+/// One side: a result, with the program that gave it and the scenario of a file where these are known.
 struct Side {
   std::optional<Program> program;
   Result result;
+  std::optional<Scenario> scenario{};
 };
 
 /// A result alone: the program that gave it is not in the file, only its digest. Nothing where the file is a
@@ -80,27 +89,117 @@ InputFlags shape_for(const std::string& name, const DiffFlags& flags) {
   return shape;
 }
 
-/// A file, or the name of a schedule with the shape of the flags.
-tl::expected<Side, Failure> side_of(const std::string& name, const DiffFlags& flags) {
-  std::error_code unusable;  // a name that is too long, or in a folder that is closed, is said to be no file
-  const bool is_file = std::filesystem::exists(name, unusable);
-  if (is_file && has_suffix(name, ".json")) {
+/// Returns true for a file, which comes before a schedule of the same name. A name that is too long, or in a
+/// folder that is closed, is no file.
+bool is_file(const std::string& name) {
+  std::error_code unusable;
+  return std::filesystem::exists(name, unusable);
+}
+
+/// Returns true for the name of a schedule. A word that is neither a file nor a schedule is named as a file
+/// that is not there.
+bool is_schedule(const std::string& name) { return !is_file(name) && find_schedule(name) != nullptr; }
+
+tl::expected<Side, Failure> simulated(Scenario scenario) {
+  auto experiment = prepared(scenario);
+  if (!experiment) return tl::unexpected(experiment.error());
+  auto result = simulate(*experiment, {.memory = {.samples = false}, .steady = SteadyState::skip});
+  if (!result) return tl::unexpected(Failure{ExitCode::check_failed, result.error().message});
+  return Side{.program = std::move(experiment->program),
+              .result = *std::move(result),
+              .scenario = std::move(scenario)};
+}
+
+/// Returns the side of a file: a result, a program or a scenario. `flags.shape` is that of named schedules; a
+/// scenario takes it, too.
+tl::expected<Side, Failure> side_of_file(const std::string& name, const DiffFlags& flags) {
+  if (is_file(name) && has_suffix(name, ".json")) {
     auto side = result_side(name);
     if (!side) return tl::unexpected(side.error());
     if (*side) return **std::move(side);
   }
-  // A file comes before a schedule of the same name; a word that is neither is named as a file that is not
-  // there.
   InputFlags input = shape_for(name, flags);
-  (is_file || find_schedule(name) == nullptr ? input.file : input.schedule) = name;
-  const auto scenario = scenario_of(input, {});
+  const bool is_beside_schedule = is_schedule(flags.before) || is_schedule(flags.after);
+  if (is_beside_schedule && names_program(name)) input = InputFlags{};
+  input.file = name;
+  auto scenario = scenario_of(input, {});
   if (!scenario) return tl::unexpected(scenario.error());
   if (scenario->program) write_notes(scenario->notes, flags.output);
-  auto experiment = prepared(*scenario);
-  if (!experiment) return tl::unexpected(experiment.error());
-  auto result = simulate(*experiment, {.memory = {.samples = false}, .steady = SteadyState::skip});
-  if (!result) return tl::unexpected(Failure{ExitCode::check_failed, result.error().message});
-  return Side{.program = std::move(experiment->program), .result = *std::move(result)};
+  return simulated(*std::move(scenario));
+}
+
+/// Puts the shape of a file's side in place of what the flags leave out: K and M; v of schedules that take
+/// it; copies of the pipeline where the program has them.
+void take_shape(InputFlags& shape, const std::string& schedule, const Side& file) {
+  const ProgramReport& program = file.result.program;
+  const std::int32_t ranks = std::max(1, pipeline_size(program));
+  if (!shape.pp_size) shape.pp_size = ranks;
+  if (!shape.num_microbatches) shape.num_microbatches = program.microbatches;
+  if (!shape.virtual_stages && takes_virtual_stages(schedule) && program.stages > ranks)
+    shape.virtual_stages = program.stages / ranks;
+  const std::int32_t copies = program.ranks / ranks;
+  const bool is_by_flag = !takes_option(*find_schedule(schedule), "replicas");
+  if (copies > 1 && is_by_flag && !shape.data_parallel) shape.data_parallel = copies;
+  if (program.iterations > 1) shape.iterations = program.iterations;
+}
+
+/// Returns the side of a named schedule, with the costs and the shape of the file on the other side, if there
+/// is one.
+tl::expected<Side, Failure> side_of_schedule(const std::string& name, const DiffFlags& flags,
+                                             const std::optional<Side>& file) {
+  InputFlags input = shape_for(name, flags);
+  input.schedule = name;
+  if (file) take_shape(input, name, *file);
+  auto scenario = scenario_of(input, {});
+  if (!scenario) return tl::unexpected(scenario.error());
+  if (!file || !file->scenario) return simulated(*std::move(scenario));
+  // The file's model, cluster and training with the named schedule.
+  Scenario base = *file->scenario;
+  base.program.reset();
+  base.schedule = name;
+  base.shape = scenario->shape;
+  // A scenario says its batch itself.
+  if (flags.shape.num_microbatches || file->scenario->program)
+    base.batch.microbatches = scenario->batch.microbatches;
+  if (!file->scenario->program) base.shape.data_parallel = file->scenario->shape.data_parallel;
+  return simulated(std::move(base));
+}
+
+struct Sides {
+  Side before;
+  Side after;
+};
+
+/// Makes a file's side before that of a schedule, which takes its shape from it.
+tl::expected<Sides, Failure> both_sides(const DiffFlags& flags) {
+  std::optional<Side> before;
+  std::optional<Side> after;
+  const auto make_file = [&](std::optional<Side>& side,
+                             const std::string& name) -> tl::expected<void, Failure> {
+    if (is_schedule(name)) return {};
+    auto made = side_of_file(name, flags);
+    if (!made) return tl::unexpected(made.error());
+    side = *std::move(made);
+    return {};
+  };
+  if (auto made = make_file(before, flags.before); !made) return tl::unexpected(made.error());
+  if (auto made = make_file(after, flags.after); !made) return tl::unexpected(made.error());
+  if (!before) {
+    auto made = side_of_schedule(flags.before, flags, after);
+    if (!made) return tl::unexpected(made.error());
+    before = *std::move(made);
+    // Of two schedules neither is a file.
+    if (!after) {
+      made = side_of_schedule(flags.after, flags, std::nullopt);
+      if (!made) return tl::unexpected(made.error());
+      after = *std::move(made);
+    }
+  } else if (!after) {
+    auto made = side_of_schedule(flags.after, flags, before);
+    if (!made) return tl::unexpected(made.error());
+    after = *std::move(made);
+  }
+  return Sides{.before = *std::move(before), .after = *std::move(after)};
 }
 
 /// The lists that differ, rank by rank: at which place of the first one what goes and what comes.
@@ -189,16 +288,14 @@ Outcome run_diff(const DiffFlags& flags) {
                                       {{"BEFORE", flags.before}, {"AFTER", flags.after}});
       !known)
     return tl::unexpected(known.error());
-  const auto before = side_of(flags.before, flags);
-  if (!before) return tl::unexpected(before.error());
-  const auto after = side_of(flags.after, flags);
-  if (!after) return tl::unexpected(after.error());
+  const auto sides = both_sides(flags);
+  if (!sides) return tl::unexpected(sides.error());
+  const auto& [before, after] = *sides;
   Difference difference{
       .programs = std::nullopt,
-      .results = diff_results(before->result, after->result),
-      .note = note_on_stages(before->result, after->result) + note_on_links(before->result, after->result)};
-  if (before->program && after->program)
-    difference.programs = diff_programs(*before->program, *after->program);
+      .results = diff_results(before.result, after.result),
+      .note = note_on_stages(before.result, after.result) + note_on_links(before.result, after.result)};
+  if (before.program && after.program) difference.programs = diff_programs(*before.program, *after.program);
   const auto most = static_cast<std::size_t>(flags.most);
   const std::vector<OutputForm> forms = {{".json", [&] { return to_json(difference); }},
                                          {".txt", [&] { return to_text(difference, most); }}};
@@ -216,7 +313,7 @@ Command diff_command(CLI::App& root) {
   const std::string side = "a scenario, a program, JSON of simulate or run, or the name of a schedule";
   app.add_option("BEFORE", flags->before, side).required().type_name("");
   app.add_option("AFTER", flags->after, "the same").required().type_name("");
-  const std::string group = "Shape of named schedules";
+  const std::string group = "Shape of named schedules (default: that of the file on the other side)";
   const auto add_count = [&](const std::string& name, std::optional<std::int64_t>& count,
                              const std::string& help) {
     app.add_option(name, count, help)
@@ -239,6 +336,7 @@ Command diff_command(CLI::App& root) {
       "Examples:\n"
       "  penstock diff 1f1b zb-h1 --pp-size 4 --num-microbatches 8\n"
       "  penstock diff old.psched new.psched --most 3\n"
+      "  penstock diff ours.csv zb-v\n"
       "  penstock diff monday.json tuesday.json");
   return {app, [flags] { return run_diff(*flags); }};
 }

@@ -69,6 +69,24 @@ struct SweepFlags {
 
 const std::vector<std::string_view> kSweepFiles = {".csv", ".json", ".html", ".txt"};
 
+/// Error: the first axis of the grid that a program, which is one schedule of one shape, decides itself.
+tl::expected<void, Failure> refuse_axes_of_program(const SweepFlags& flags) {
+  for (const auto& [name, given] :
+       {std::pair{"--schedule", !flags.schedules.empty()}, std::pair{"--pp-size", !flags.pp_sizes.empty()},
+        std::pair{"--virtual-stages", !flags.virtual_stages.empty()},
+        std::pair{"--num-microbatches", !flags.microbatches.empty()},
+        std::pair{"--hold", !flags.hold.empty()}}) {
+    if (given) {
+      return bad_input(fmt::format(
+          "{} does not go with a program, which says its schedule, K, v and M itself: leave the flag out, or "
+          "sweep a scenario (program of {})",
+          name, flags.input.file));
+    }
+  }
+  if (flags.resume.empty()) return {};
+  return bad_input("--resume keeps the points of a long sweep, and a program has one: leave the flag out");
+}
+
 /// The scenario that every point starts from, without the sizes that are flags: which of its own figures
 /// those replace depends on each point's schedule. What a point sets itself need not be there.
 tl::expected<Scenario, Failure> base_scenario(const SweepFlags& flags) {
@@ -77,8 +95,10 @@ tl::expected<Scenario, Failure> base_scenario(const SweepFlags& flags) {
   input.global_batch_size.reset();
   auto scenario = scenario_with_flags(input, flags.channels);
   if (!scenario) return scenario;
-  if (scenario->program)
-    return bad_input(fmt::format("{}: a sweep needs a scenario, got a program", flags.input.file));
+  if (scenario->program) {
+    if (auto refused = refuse_axes_of_program(flags); !refused) return tl::unexpected(refused.error());
+    return scenario;
+  }
   const bool complete = !scenario->schedule.empty() || !flags.schedules.empty();
   if (!complete) return bad_input("expected --schedule NAME[,NAME...]: the scenario names none");
   const bool says_m = !flags.microbatches.empty() || !flags.input.settings.empty() ||

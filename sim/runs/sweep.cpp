@@ -27,6 +27,7 @@
 #include "report/print/one_line.hpp"
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
+#include "report/result/result_figures.hpp"
 #include "report/result/sweep_table.hpp"
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/model/model.hpp"
@@ -61,10 +62,13 @@ Numbers virtual_stages_of(const ScheduleInfo& schedule, std::int32_t own, const 
 }
 
 std::vector<std::string> schedules_of(const Scenario& scenario, const SweepGrid& grid) {
+  // A program is one schedule, whatever the grid has.
+  if (scenario.program) return {scenario.program->schedule};
   return grid.schedules.empty() ? std::vector<std::string>{scenario.schedule} : grid.schedules;
 }
 
 Numbers chunks_of_grid(const std::string& schedule, const Scenario& scenario, const SweepGrid& grid) {
+  if (scenario.program) return {1};
   const ScheduleInfo* known = find_schedule(schedule);
   const std::int32_t own = scenario.shape.virtual_stages;
   return known != nullptr ? virtual_stages_of(*known, own, grid.virtual_stages) : Numbers{own};
@@ -82,7 +86,7 @@ std::vector<Point> points_of(const Scenario& scenario, const SweepGrid& grid) {
   std::vector<Point> points;
   for (const std::string& schedule : schedules_of(scenario, grid)) {
     const ScheduleInfo* known = find_schedule(schedule);
-    const std::string name(known != nullptr ? known->name : schedule);
+    const std::string name(known != nullptr && !scenario.program ? known->name : schedule);
     for (const auto& stages : or_own(grid.stages)) {
       for (const std::int32_t virtual_stages : chunks_of_grid(schedule, scenario, grid)) {
         for (const auto& microbatches : or_own(grid.microbatches))
@@ -117,6 +121,8 @@ Scenario scenario_at(const Scenario& base, const Batch& stated, const Point& poi
 
 /// idle_over_total by the schedule's formula, where it does not depend on how F and B share the time.
 std::optional<double> formula_of(const Scenario& scenario, std::int32_t microbatches) {
+  // A program may have a rule's name and another order.
+  if (scenario.program) return std::nullopt;
   const ScheduleInfo* schedule = find_schedule(scenario.schedule);
   const ClosedForm* form = schedule == nullptr ? nullptr : find_closed_form(schedule->name);
   if (form == nullptr || !form->for_any_times) return std::nullopt;
@@ -157,6 +163,11 @@ std::int32_t microbatches_of_iteration(const ProgramReport& program, const Shape
 
 void add_figures(SweepRow& row, const Scenario& scenario, const Prediction& prediction) {
   const Result& result = prediction.result;
+  // A program says its shape itself; that of the scenario is not used.
+  if (scenario.program) {
+    row.stages = pipeline_size(result.program);
+    row.virtual_stages = std::max(1, result.program.stages / row.stages);
+  }
   row.microbatches = microbatches_of_iteration(result.program, scenario.shape);
   // Samples are those of all copies of the pipeline, a microbatch is one copy's.
   row.micro_batch_size =

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 
 #include "report/result/sweep_table.hpp"
 #include "scenarios/read/load.hpp"
+#include "schedules/rules/generators.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/runs/sweep.hpp"
 
@@ -39,6 +41,21 @@ TEST(Sweep, ListsEveryPointBySchedulesThenStagesThenMicrobatches) {
   for (const SweepRow& row : swept.rows)
     order += row.schedule.substr(0, 1) + std::to_string(row.stages) + std::to_string(row.microbatches) + " ";
   EXPECT_EQ(order, "n11 n12 n13 n21 n22 n23 g11 g12 g13 g21 g22 g23 ");
+}
+
+TEST(Sweep, AProgramIsOnePointOfItsOwnShape) {
+  Scenario scenario = sweep_scenario("{}");
+  scenario.program = *generate("zb-v", {.stages = 4, .microbatches = 8});
+  scenario.program->schedule = "ours";
+  const Sweep swept = sweep(scenario, {.schedules = {}, .stages = {}, .microbatches = {}});
+  ASSERT_EQ(swept.rows.size(), 1U);
+  const SweepRow& row = swept.rows[0];
+  EXPECT_EQ(row.status, SweepStatus::ok) << row.reason;
+  EXPECT_EQ(row.schedule, "ours");
+  EXPECT_EQ(row.stages, 4);
+  EXPECT_EQ(row.virtual_stages, 2);
+  EXPECT_EQ(row.microbatches, 8);
+  EXPECT_EQ(row.closed_form_bubble, std::nullopt) << "its order is its own";
 }
 
 TEST(Sweep, HoldingTheGlobalBatchFindsTheBestNumberOfMicrobatches) {
