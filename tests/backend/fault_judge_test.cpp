@@ -40,7 +40,7 @@ class FaultJudgeTest : public testing::Test {
   }
 
   FaultyRun run_{one_f_one_b_of(2)};
-  ProcessExecution execution_ = run_.execution(std::chrono::seconds(20));
+  ProcessExecution execution_ = run_.execution(std::chrono::seconds(20), std::chrono::seconds(1));
   std::array<Progress, 2> progress_;
   Attendance attendance_{2};
   FaultJudge judge_{execution_, {}, progress_, attendance_};

@@ -59,12 +59,15 @@ ProcessPlace secret_place_of(std::int32_t rank, std::uint16_t port) {
   return place;
 }
 
+/// How long rank 0 waits for what rank 1 has to say.
+constexpr seconds kPatience(3);
+
 /// Joins as rank 1 of two and then says what a rank would not; what rank 0 ends with.
 std::string words_of_zero_after(const ControlMessage& said, const std::string& host = boot_id(),
                                 milliseconds stays = milliseconds(300)) {
   const FaultyRun run(one_f_one_b_of(2));
   const ProcessPlace place = secret_place_of(0, HeldPort().port());
-  RankProcess zero(run, place, seconds(20));
+  RankProcess zero(run, place, seconds(20), kPatience);
   {
     SocketLoop loop({.received = [](ConnectionId, const Frame&) {},
                      .closed = [](ConnectionId, Closing) {},
@@ -84,7 +87,7 @@ std::string words_of_zero_after(const ControlMessage& said, const std::string& h
 
 TEST(InsiderAttacks, APlaceFarBehindTheProgramsEndFailsTheRunAndNotTheCoordinator) {
   // It stays for longer than rank 0 would wait for what it has to say: the word ends the connection.
-  EXPECT_EQ(words_of_zero_after(Report{.position = 2'000'000'000}, boot_id(), milliseconds(1'500)),
+  EXPECT_EQ(words_of_zero_after(Report{.position = 2'000'000'000}, boot_id(), kPatience + seconds(1)),
             "rank 1: the start: its process has closed the connection; rank 0 waits for it there");
 }
 
@@ -95,8 +98,8 @@ TEST(InsiderAttacks, APlaceInAnotherRanksListIsRefused) {
 
 TEST(InsiderAttacks, ARankOfAnotherHostThatDoesNotSayItsTimeIsNotWaitedForForEver) {
   EXPECT_EQ(
-      words_of_zero_after(ClockAnswer{.sent_ns = 7, .shown_ns = 9}, "another host", milliseconds(1'500)),
-      "rank 1: the clock alignment: waited 1 s for rank 1 to say what the clock shows there; rank 0 waits "
+      words_of_zero_after(ClockAnswer{.sent_ns = 7, .shown_ns = 9}, "another host", kPatience + seconds(1)),
+      "rank 1: the clock alignment: waited 3 s for rank 1 to say what the clock shows there; rank 0 waits "
       "for it there");
 }
 

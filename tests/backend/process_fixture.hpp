@@ -58,13 +58,15 @@ class FaultyRun {
     return *this;
   }
 
-  /// Refers to this object.
-  ProcessExecution execution(std::chrono::milliseconds deadline) const {
+  /// Returns an execution that refers to this object. The patience is one that a busy machine keeps: only
+  /// tests in which somebody is to be found missing have a shorter one.
+  ProcessExecution execution(std::chrono::milliseconds deadline,
+                             std::chrono::milliseconds patience = std::chrono::seconds(60)) const {
     return {.program = program_,
             .flat = flat_,
             .modules = [this](std::int32_t rank, const Clock& clock) { return modules(rank, clock); },
             .deadline = deadline,
-            .patience = std::chrono::milliseconds(1000)};
+            .patience = patience};
   }
 
   /// Of an execution in children of this process; empty when it ends well.
@@ -119,8 +121,9 @@ class RankProcess {
           const auto ended = execute_as_rank(execution, place);
           return ended ? "ended well" : ended.error().message;
         }) {}
-  RankProcess(const FaultyRun& run, const ProcessPlace& place, std::chrono::milliseconds deadline)
-      : RankProcess(run.execution(deadline), place) {}
+  RankProcess(const FaultyRun& run, const ProcessPlace& place, std::chrono::milliseconds deadline,
+              std::chrono::milliseconds patience = std::chrono::seconds(60))
+      : RankProcess(run.execution(deadline, patience), place) {}
   RankProcess(const RankProcess&) = delete;
   RankProcess& operator=(const RankProcess&) = delete;
   ~RankProcess() {
