@@ -26,8 +26,8 @@ StageFigures StageFigures::at_microbatch(std::size_t microbatch) const {
                               &one.recompute, &one.overlapped_pair}) {
     *times = times->at_microbatch(microbatch);
   }
-  for (PerStage<Bytes>* bytes :
-       {&one.activation, &one.gradient, &one.kept, &one.released_by_input, &one.input, &one.transient}) {
+  for (PerStage<Bytes>* bytes : {&one.activation, &one.gradient, &one.kept, &one.released_by_input,
+                                 &one.recomputed, &one.recomputed_at_once, &one.input, &one.transient}) {
     *bytes = bytes->at_microbatch(microbatch);
   }
   return one;
@@ -44,7 +44,8 @@ std::vector<std::pair<std::size_t, std::string>> StageFigures::microbatch_lists(
        {&forward, &backward, &backward_input, &backward_weight, &recompute, &overlapped_pair}) {
     add(*times);
   }
-  for (const PerStage<Bytes>* bytes : {&activation, &gradient, &kept, &released_by_input, &input, &transient})
+  for (const PerStage<Bytes>* bytes : {&activation, &gradient, &kept, &released_by_input, &recomputed,
+                                       &recomputed_at_once, &input, &transient})
     add(*bytes);
   return lists;
 }

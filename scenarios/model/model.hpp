@@ -68,6 +68,8 @@ struct StageFigures {
   PerStage<Bytes> gradient;      ///< sent back over each edge out of the stage; default: activation
   PerStage<Bytes> kept;
   PerStage<Bytes> released_by_input;
+  PerStage<Bytes> recomputed;
+  PerStage<Bytes> recomputed_at_once;  ///< a part of `transient`
   PerStage<Bytes> input;
   PerStage<Bytes> weights;
   PerStage<Bytes> gradients;        ///< default: weights
@@ -95,7 +97,8 @@ struct Layer {
   Bytes output = 0;             ///< what it hands on
   std::optional<Bytes> kept{};  ///< held from F to B; absent: the output
   Bytes weights = 0;
-  Bytes transient = 0;  ///< held while its F or its B runs
+  Bytes transient = 0;   ///< held while its F or its B runs
+  Bytes recomputed = 0;  ///< activations among `transient` that B computes again, and that W reads
   std::vector<std::int32_t>
       inputs;  ///< indices of the layers that it reads, all smaller than its own; ascending
 

@@ -15,6 +15,7 @@
 
 #include "scenarios/model/transformer.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -139,11 +140,19 @@ Layer embedding(const TransformerShape& shape) {
           .inputs = {}};
 }
 
-/// What a block holds beside what it keeps while it runs: all that recomputation brings back at once.
+/// Returns what a block holds beside what it keeps while it runs: all that recomputation brings back at once.
 Bytes recomputed_bytes(TransformerShape shape) {
   const Bytes kept = kept_of_block(shape);
   shape.recompute = BlockRecompute::none;
   return kept_of_block(shape) - kept;
+}
+
+/// Returns the part of recomputed_bytes() that W reads: all but the core, which has no weights.
+Bytes read_by_weight_gradients(TransformerShape shape) {
+  if (shape.recompute != BlockRecompute::full) return 0;
+  const Bytes kept = kept_of_block(shape);
+  shape.recompute = BlockRecompute::selective;
+  return std::max<Bytes>(0, kept_of_block(shape) - kept);
 }
 
 Layer block(const TransformerShape& shape, const TransformerSpeed& speed) {
@@ -160,6 +169,7 @@ Layer block(const TransformerShape& shape, const TransformerSpeed& speed) {
           .kept = kept_of_block(shape),
           .weights = weight_bytes(shape, block_parameters(shape)),
           .transient = recomputed_bytes(shape),
+          .recomputed = read_by_weight_gradients(shape),
           .inputs = {}};
 }
 

@@ -242,12 +242,15 @@ Layer merged(const LayerGraph& graph, const std::vector<std::int32_t>& members, 
     sum.backward_ns += layer.backward_ns;
     sum.weights += layer.weights;
     sum.transient = std::max(sum.transient, layer.transient);
+    sum.recomputed += layer.recomputed;
     if (is_read_outside[static_cast<std::size_t>(member)]) sum.output += layer.output;
     kept += layer.kept_bytes();
     for (const std::int32_t input : layer.inputs)
       if (groups.of(input) != groups.of(member)) sum.inputs.push_back(input);
   }
   sum.kept = kept;
+  // What is computed again is a part of what is held while the layer runs, so that it can be no more.
+  sum.transient = std::max(sum.transient, sum.recomputed);
   return sum;
 }
 

@@ -1,6 +1,6 @@
 // No rank holds, and no link carries, more than everything that the whole run ever makes:
 //
-//   bytes <= units x sum over stages of (kept + input + transient)
+//   bytes <= units x sum over stages of (kept + recomputed + input + transient)
 //            + versions x sum over stages of weights + sum of their clones, gradients, optimizer state
 //            + iterations x units x sum over edges of (activation + gradient)
 //            + updates x replicas x sum over stages of 2 (weights + gradients)
@@ -35,6 +35,7 @@ struct Times {
 
 void add_stage(PartSum& sum, const StageCost& cost, std::size_t stage, double replicas, const Times& times) {
   sum.add("kept of stage {}", stage, static_cast<double>(cost.kept), times.units);
+  sum.add("recomputed of stage {}", stage, static_cast<double>(cost.recomputed), times.units);
   sum.add("input of stage {}", stage, static_cast<double>(cost.input), times.units);
   sum.add("transient of stage {}", stage, static_cast<double>(cost.transient), 1);
   sum.add("weights of stage {}", stage, static_cast<double>(cost.weights), times.versions);
@@ -56,6 +57,7 @@ CostTable largest_of(const CostTable& costs) {
     for (std::size_t stage = 0; stage < one.stages.size(); ++stage) {
       StageCost& most = largest.stages[stage];
       most.kept = std::max(most.kept, one.stages[stage].kept);
+      most.recomputed = std::max(most.recomputed, one.stages[stage].recomputed);
       most.input = std::max(most.input, one.stages[stage].input);
       most.transient = std::max(most.transient, one.stages[stage].transient);
     }

@@ -24,6 +24,8 @@ StageFigures figures_of_stages(const CostTable& costs) {
   figures.backward_weight = figures_by_stage(costs, &StageCost::backward_weight_ns);
   figures.step = figures_by_stage(costs, &StageCost::step_ns);
   figures.kept = figures_by_stage(costs, &StageCost::kept);
+  figures.recomputed = figures_by_stage(costs, &StageCost::recomputed);
+  figures.recomputed_at_once = figures_by_stage(costs, &StageCost::recomputed_at_once);
   figures.weights = figures_by_stage(costs, &StageCost::weights);
   figures.gradients = figures_by_stage(costs, &StageCost::gradients);
   figures.optimizer_state = figures_by_stage(costs, &StageCost::optimizer_state);

@@ -55,6 +55,8 @@ std::string first_length_error(const StageFigures& figures, std::int32_t stages)
         length_error(figures.activation, "activation", stages),
         length_error(figures.gradient, "gradient", stages), length_error(figures.kept, "kept", stages),
         length_error(figures.released_by_input, "released_by_input", stages),
+        length_error(figures.recomputed, "recomputed", stages),
+        length_error(figures.recomputed_at_once, "recomputed_at_once", stages),
         length_error(figures.input, "input", stages), length_error(figures.weights, "weights", stages),
         length_error(figures.gradients, "gradients", stages),
         length_error(figures.optimizer_state, "optimizer_state", stages),
@@ -113,6 +115,8 @@ tl::expected<UnscaledStage, std::string> unscaled(const StageFigures& figures,
   cost.overlapped_pair_ns = figures.overlapped_pair.of(stage, -1);
   cost.kept = figures.kept.of(stage, 0);
   cost.released_by_input = figures.released_by_input.of(stage, 0);
+  cost.recomputed = figures.recomputed.of(stage, 0);
+  cost.recomputed_at_once = figures.recomputed_at_once.of(stage, 0);
   cost.input = figures.input.of(stage, 0);
   cost.weights = figures.weights.of(stage, 0);
   const Wide gradients = static_cast<Wide>(cost.weights) * beside.gradients;
@@ -129,6 +133,11 @@ tl::expected<UnscaledStage, std::string> unscaled(const StageFigures& figures,
     return tl::unexpected(fmt::format("{}: expected at most the kept {} B of stage {}, got {} B",
                                       placed(figures.released_by_input.place, "released_by_input"), cost.kept,
                                       stage, cost.released_by_input));
+  }
+  if (cost.recomputed_at_once > cost.transient) {
+    return tl::unexpected(fmt::format("{}: expected at most the transient {} B of stage {}, got {} B",
+                                      placed(figures.recomputed_at_once.place, "recomputed_at_once"),
+                                      cost.transient, stage, cost.recomputed_at_once));
   }
   result.overhead_ns = figures.overhead.of(stage, 0);
   result.activation = figures.activation.of(stage, 0);
@@ -147,17 +156,24 @@ tl::expected<UnscaledStage, std::string> stage_of_layers(const LayerGraph& graph
   Wide backward = 0;
   Wide kept = 0;
   Wide weights = 0;
+  Wide recomputed = 0;
   Bytes transient = 0;
+  Bytes transient_of_split = 0;  // of I and W
   for (auto layer = static_cast<std::size_t>(begin); layer < static_cast<std::size_t>(end); ++layer) {
     forward += graph.layers[layer].forward_ns;
     backward += graph.layers[layer].backward_ns;
     kept += graph.layers[layer].kept_bytes();
     weights += graph.layers[layer].weights;
-    transient = std::max(transient, graph.layers[layer].transient);  // one layer runs at a time
+    recomputed += graph.layers[layer].recomputed;
+    // One layer runs at a time.
+    transient = std::max(transient, graph.layers[layer].transient);
+    transient_of_split =
+        std::max(transient_of_split, graph.layers[layer].transient - graph.layers[layer].recomputed);
   }
   const Wide gradients = weights * beside.gradients;
   const Wide state = weights * beside.optimizer_state;
-  if (std::max({forward, backward, kept, gradients, state}) > std::numeric_limits<std::int64_t>::max()) {
+  if (std::max({forward, backward, kept, recomputed, gradients, state}) >
+      std::numeric_limits<std::int64_t>::max()) {
     return tl::unexpected(
         fmt::format("the layers {} to {} of the model add up to more than 2^63", begin, end - 1));
   }
@@ -176,6 +192,8 @@ tl::expected<UnscaledStage, std::string> stage_of_layers(const LayerGraph& graph
   stage.cost.gradients = static_cast<Bytes>(gradients);
   stage.cost.optimizer_state = static_cast<Bytes>(state);
   stage.cost.transient = transient;
+  stage.cost.recomputed = static_cast<Bytes>(recomputed);
+  stage.cost.recomputed_at_once = transient - transient_of_split;
   return stage;
 }
 

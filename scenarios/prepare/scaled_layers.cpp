@@ -2,6 +2,7 @@
 
 #include "scenarios/prepare/scaled_layers.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include <tl/expected.hpp>
@@ -19,6 +20,7 @@ tl::expected<LayerGraph, std::string> scaled_layers(LayerGraph graph, Scaling sc
     layer.output = scale(layer.output);
     if (layer.kept) layer.kept = scale(*layer.kept);
     layer.transient = scale(layer.transient);
+    layer.recomputed = std::min(scale(layer.recomputed), layer.transient);
   }
   if (!scale.overflowed()) return graph;
   return tl::unexpected(scale.overflow());

@@ -85,8 +85,11 @@ StageCost scaled(const UnscaledStage& stage, Scaler& scale) {
   }
   cost.kept = scale(cost.kept);
   cost.released_by_input = scale(cost.released_by_input);
+  cost.recomputed = scale(cost.recomputed);
   cost.input = scale(cost.input);
   cost.transient = scale(cost.transient);
+  // Roundings cannot make the part larger than the whole.
+  cost.recomputed_at_once = std::min(scale(cost.recomputed_at_once), cost.transient);
   return cost;
 }
 
@@ -150,6 +153,7 @@ StageCost bucket_of(const StageCost& stage, std::int32_t i, std::int32_t n) {
   bucket.step_ns = part(stage.step_ns, i, n);
   bucket.kept = part(stage.kept, i, n);
   bucket.released_by_input = std::min(part(stage.released_by_input, i, n), bucket.kept);
+  bucket.recomputed = part(stage.recomputed, i, n);
   // What a stage reads comes into its first bucket.
   bucket.input = i == 0 ? stage.input : 0;
   bucket.weights = part(stage.weights, i, n);

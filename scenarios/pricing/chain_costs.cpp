@@ -52,6 +52,7 @@ std::optional<std::string> chain_fault(std::span<const StagePrice> prices, const
     add_time("{}B", i, price.backward_input_s + price.backward_weight_s, 1);
     add_time("what stage {} puts off to its STEP", i, price.deferred_s, all);
     sizes.add("kept of stage {}", i, price.kept_bytes, 1);
+    sizes.add("recomputed of stage {}", i, price.recomputed_bytes, 1);
     sizes.add("transient of stage {}", i, price.transient_bytes, 1);
     sizes.add("activation of edge {}", i, price.edge_bytes, 1);
     sizes.add("gradients of stage {}", i, price.gradient_bytes, 1);
@@ -91,6 +92,8 @@ CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::i
     cost.gradients = whole_bytes(price.gradient_bytes);
     cost.optimizer_state = whole_bytes(price.optimizer_bytes);
     cost.transient = whole_bytes(price.transient_bytes + price.deferred_bytes * all);
+    cost.recomputed = whole_bytes(price.recomputed_bytes);
+    cost.recomputed_at_once = whole_bytes(price.recomputed_at_once);
     // There is one edge fewer than stages.
     if (i + 1 == prices.size()) break;
     costs.edges.push_back(

@@ -10,7 +10,8 @@
 //
 // A block with LayerNorm and dropouts keeps 34 h where f = 4 h (Korthikanti et al., MLSys'23, table 2,
 // without its attention core). When B is split, the products' inputs and the gradients of their outputs wait
-// for W: together they are as many bytes as were kept, so that nothing is given back at I.
+// for W: together they are as many bytes as were kept, so that nothing is given back at I. Recomputation
+// changes what is kept from F to I alone: from I to W a layer holds what it would hold without.
 
 #include "scenarios/pricing/layer_memory.hpp"
 
@@ -199,6 +200,12 @@ double kept_bytes(const Workload& work, const LayerKind& kind) {
   return tokens * (around + kept_of_attention(work) + kept_of_feed_forward(work, inner));
 }
 
+double recomputed_bytes(const Workload& work, const LayerKind& kind) {
+  Workload without = work;
+  without.recompute = LayerRecompute::none;
+  return kept_bytes(without, kind) - kept_bytes(work, kind);
+}
+
 WeightShapes weight_shapes(const Workload& work, const LayerKind& kind) {
   const Architecture& model = work.model;
   const std::int64_t t = work.parallel.tensor;
@@ -247,10 +254,14 @@ double layer_transient_bytes(const Workload& work, const LayerKind& kind) {
   } else {
     bytes += 4 * as_double(work.model.feed_forward) * work.tokens() / t;
   }
-  if (work.recompute != LayerRecompute::full) return bytes;
-  Workload kept = work;  // what the layer keeps while it is computed again
-  kept.recompute = LayerRecompute::none;
-  return bytes + kept_bytes(kept, kind);
+  return bytes + recomputed_at_once(work, kind);
+}
+
+double recomputed_at_once(const Workload& work, const LayerKind& kind) {
+  if (work.recompute != LayerRecompute::full) return 0;
+  Workload without = work;
+  without.recompute = LayerRecompute::none;
+  return kept_bytes(without, kind);
 }
 
 double head_transient_bytes(const Workload& work) {

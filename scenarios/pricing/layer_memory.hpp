@@ -35,8 +35,11 @@ struct LayerNorms {
 };
 LayerNorms norms_around(const Architecture& model);
 
-/// Bytes held of a layer from F to B for one microbatch.
+/// Returns the bytes held of a layer from F to B for one microbatch.
 double kept_bytes(const Workload& work, const LayerKind& kind);
+/// Returns the bytes that the backward pass computes again of a layer, for one microbatch: what W reads
+/// beside kept_bytes().
+double recomputed_bytes(const Workload& work, const LayerKind& kind);
 
 /// Shapes of weights (rows, columns) on one device.
 using WeightShapes = std::set<std::pair<std::int64_t, std::int64_t>>;
@@ -46,9 +49,12 @@ WeightShapes weight_shapes(const Workload& work, const LayerKind& kind);
 /// product: 2 bytes a value.
 double placeholder_bytes(const WeightShapes& shapes);
 
-/// What a layer's kernels hold while they run beside what is kept.
+/// Returns what a layer's kernels hold while they run beside what is kept.
 double layer_transient_bytes(const Workload& work, const LayerKind& kind);
-/// The same of the head: logits, their gradient, its weights' gradient, its input's copies.
+/// Returns the part of layer_transient_bytes() that is activations of the layer, computed again at once.
+double recomputed_at_once(const Workload& work, const LayerKind& kind);
+/// Returns what layer_transient_bytes() is for a layer, of the head: logits, their gradient, its weights'
+/// gradient, its input's copies.
 double head_transient_bytes(const Workload& work);
 /// What is held beside everything that is counted.
 inline constexpr double kOtherBytes = 0.05 * (1 << 30);

@@ -30,7 +30,9 @@ LayerPrice price_of(const Workload& work, const KernelTables& kernels, const Lay
   const DeviceParameters parameters = layer_device_parameters(work, kind);
   return {.times = times_of(layer_terms(work, kernels, kind)),
           .kept_bytes = kept_bytes(work, kind),
+          .recomputed_bytes = recomputed_bytes(work, kind),
           .transient_bytes = layer_transient_bytes(work, kind) + whole_layer_bytes(work, parameters),
+          .recomputed_at_once = recomputed_at_once(work, kind),
           .next_weight_bytes = whole_weight_bytes(work, parameters),
           .parameters = parameters};
 }
@@ -55,6 +57,7 @@ HeadPrice head_of(const Workload& work, const KernelTables& kernels) {
   // It needs no more at once than the layer before it, nor than the head.
   const LayerPrice one{.times = times_of(multi_token_terms(work, kernels)),
                        .kept_bytes = kept_bytes(work, work.model.layers.back()),
+                       .recomputed_bytes = recomputed_bytes(work, work.model.layers.back()),
                        .parameters = multi_token_device_parameters(work)};
   head.multi_token.assign(static_cast<std::size_t>(work.model.multi_token), one);
   return head;

@@ -25,8 +25,10 @@ struct PassTimes {
 struct LayerPrice {
   PassTimes times;
   double kept_bytes = 0;
+  double recomputed_bytes = 0;  ///< held besides from I to W
   double transient_bytes = 0;
-  double next_weight_bytes = 0;  ///< held besides where another part of the rank's is gathered beside it
+  double recomputed_at_once = 0;  ///< the part of transient_bytes that I and W count in recomputed_bytes
+  double next_weight_bytes = 0;   ///< held besides where another part of the rank's is gathered beside it
   DeviceParameters parameters;
 };
 

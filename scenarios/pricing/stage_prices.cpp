@@ -34,18 +34,22 @@ void add_times(StagePrice& stage, const PassTimes& times) {
   stage.shown += times.shown;
 }
 
-/// Layers and ends run one after the other: a stage holds what the largest of them needs. Where `part` is the
-/// only one of its rank, there is no next one to gather beside it.
+/// Adds a part of a stage whose layers and ends run one after the other: the stage holds what the largest of
+/// them needs, of which I and W have `recomputed` elsewhere. Where `part` is the only one of its rank, there
+/// is no next one to gather beside it.
 template <typename Part>
-void add_transient(StagePrice& stage, const Part& part, bool is_alone) {
+void add_transient(StagePrice& stage, const Part& part, double recomputed, bool is_alone) {
   const double bytes = part.transient_bytes + (is_alone ? 0 : part.next_weight_bytes);
+  const double of_split = std::max(stage.transient_bytes - stage.recomputed_at_once, bytes - recomputed);
   stage.transient_bytes = std::max(stage.transient_bytes, bytes);
+  stage.recomputed_at_once = stage.transient_bytes - of_split;
 }
 
 void add_layer(StagePrice& stage, const LayerPrice& layer, bool is_alone) {
   add_times(stage, layer.times);
   stage.kept_bytes += layer.kept_bytes;
-  add_transient(stage, layer, is_alone);
+  stage.recomputed_bytes += layer.recomputed_bytes;
+  add_transient(stage, layer, layer.recomputed_at_once, is_alone);
   stage.parameters += layer.parameters;
 }
 
@@ -63,7 +67,7 @@ void put_off(StagePrice& stage, const Workload& work, const PassTimes& head) {
 void add_embedding(StagePrice& stage, const EmbeddingPrice& embedding, bool is_alone) {
   add_times(stage, embedding.times);
   stage.parameters += embedding.parameters;
-  add_transient(stage, embedding, is_alone);
+  add_transient(stage, embedding, 0, is_alone);
 }
 
 void add_head(StagePrice& stage, const Workload& work, const HeadPrice& head, bool beside_embedding,
@@ -72,7 +76,7 @@ void add_head(StagePrice& stage, const Workload& work, const HeadPrice& head, bo
   add_times(stage, head.times);
   if (work.deferred_head) put_off(stage, work, head.times);
   stage.parameters += beside_embedding ? head.beside_embedding : head.parameters;
-  add_transient(stage, head, is_alone);
+  add_transient(stage, head, 0, is_alone);
 }
 
 /// Bytes of weights: norms, embedding and head stay in 2 bytes, which only 8 bit weights would notice.

@@ -20,8 +20,10 @@ struct StagePrice {
   double backward_weight_s = 0;
   ShownCollectives shown;  ///< a part of these
   double kept_bytes = 0;
+  double recomputed_bytes = 0;  ///< held besides from I to W
   double transient_bytes = 0;
-  double edge_bytes = 0;  ///< sent forward over the edge out of it, and back as gradient
+  double recomputed_at_once = 0;  ///< the part of transient_bytes that I and W count in recomputed_bytes
+  double edge_bytes = 0;          ///< sent forward over the edge out of it, and back as gradient
   double weight_bytes = 0;
   double gradient_bytes = 0;
   double optimizer_bytes = 0;

@@ -145,9 +145,10 @@ std::size_t longest_list(const Parts& parts) {
           &figures->recompute, &figures->overlapped_pair, &figures->step, &figures->overhead}) {
       longest = std::max(longest, listed_count(*list));
     }
-    for (const auto* list : {&figures->activation, &figures->gradient, &figures->kept,
-                             &figures->released_by_input, &figures->input, &figures->weights,
-                             &figures->gradients, &figures->optimizer_state, &figures->transient}) {
+    for (const auto* list :
+         {&figures->activation, &figures->gradient, &figures->kept, &figures->released_by_input,
+          &figures->recomputed, &figures->recomputed_at_once, &figures->input, &figures->weights,
+          &figures->gradients, &figures->optimizer_state, &figures->transient}) {
       longest = std::max(longest, listed_count(*list));
     }
   }

@@ -88,10 +88,12 @@ void check_times(const MappingReader& stages) {
 }
 
 StageFigures read_stages(const Node& node, Problem& problem) {
-  static constexpr std::array<std::string_view, 18> kKeys = {
-      "forward", "backward", "backward_input", "backward_weight", "recompute", "overlapped_pair",
-      "step",    "overhead", "activation",     "gradient",        "kept",      "released_by_input",
-      "input",   "weights",  "gradients",      "optimizer_state", "transient", "edges"};
+  static constexpr std::array<std::string_view, 20> kKeys = {
+      "forward",    "backward",           "backward_input", "backward_weight",
+      "recompute",  "overlapped_pair",    "step",           "overhead",
+      "activation", "gradient",           "kept",           "released_by_input",
+      "recomputed", "recomputed_at_once", "input",          "weights",
+      "gradients",  "optimizer_state",    "transient",      "edges"};
   const MappingReader stages(node, "model.stages", kKeys, problem);
   if (!problem.found()) check_times(stages);
   return {.forward = stages.durations_per_microbatch("forward"),
@@ -106,6 +108,8 @@ StageFigures read_stages(const Node& node, Problem& problem) {
           .gradient = stages.bytes_per_microbatch("gradient"),
           .kept = stages.bytes_per_microbatch("kept"),
           .released_by_input = stages.bytes_per_microbatch("released_by_input"),
+          .recomputed = stages.bytes_per_microbatch("recomputed"),
+          .recomputed_at_once = stages.bytes_per_microbatch("recomputed_at_once"),
           .input = stages.bytes_per_microbatch("input"),
           .weights = stages.bytes_per_stage("weights"),
           .gradients = stages.bytes_per_stage("gradients"),
@@ -139,8 +143,8 @@ std::vector<std::int32_t> read_inputs(const MappingReader& reader, const LayerNa
 
 /// Inputs are names of earlier layers, so that the list is an order in which layers can run.
 Layer read_layer(const Node& node, const LayerNames& earlier, std::int32_t index, Problem& problem) {
-  static constexpr std::array<std::string_view, 8> kKeys = {"name", "forward", "backward",  "output",
-                                                            "kept", "weights", "transient", "inputs"};
+  static constexpr std::array<std::string_view, 9> kKeys = {
+      "name", "forward", "backward", "output", "kept", "weights", "transient", "recomputed", "inputs"};
   const std::size_t before = problem.count();
   const MappingReader reader(node, fmt::format("model.layers.{}", index), kKeys, problem);
   const bool is_sound = problem.count() == before;
@@ -154,7 +158,12 @@ Layer read_layer(const Node& node, const LayerNames& earlier, std::int32_t index
               .kept = reader.bytes("kept"),
               .weights = reader.bytes("weights").value_or(0),
               .transient = reader.bytes("transient").value_or(0),
+              .recomputed = reader.bytes("recomputed").value_or(0),
               .inputs = read_inputs(reader, earlier, index)};
+  if (layer.recomputed > layer.transient) {
+    reader.complain("recomputed", fmt::format("expected at most the layer's transient {} B, got {} B",
+                                              layer.transient, layer.recomputed));
+  }
   if (earlier.contains(layer.name)) {
     reader.complain("name", fmt::format("the layers {} and {} are both called \"{}\"", earlier.at(layer.name),
                                         index, layer.name));

@@ -84,6 +84,7 @@ std::string layer_line(const LayerGraph& graph, std::size_t index) {
       index == 0 ? std::vector<std::int32_t>{} : std::vector<std::int32_t>{before};
   if (layer.inputs != usual) {
     std::vector<std::string> names;
+  if (layer.recomputed != 0) line += fmt::format(", recomputed: {} B", layer.recomputed);
     names.reserve(layer.inputs.size());
     for (const std::int32_t input : layer.inputs)
       names.push_back(scalar_to_yaml(graph.layers[static_cast<std::size_t>(input)].name));
@@ -297,6 +298,8 @@ std::string stages_to_yaml(const StageFigures& figures, std::int64_t batch) {
   text += byte_line_beside("optimizer_state", figures.optimizer_state, figures.weights);
   text += byte_line_unless_0("transient", figures.transient);
   if (figures.edges.empty()) return text;
+  text += byte_line_unless_0("recomputed", figures.recomputed);
+  text += byte_line_unless_0("recomputed_at_once", figures.recomputed_at_once);
   std::vector<std::string> edges;
   edges.reserve(figures.edges.size());
   for (const StageEdge& edge : figures.edges) edges.push_back(fmt::format("[{}, {}]", edge.from, edge.to));

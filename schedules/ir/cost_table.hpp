@@ -26,12 +26,16 @@ struct StageCost {
   Ns overlapped_pair_ns = -1;   ///< of a pair with a leaf on this stage; -1: the sum of its leaves
   Bytes kept = 0;               ///< activations held from F to B
   Bytes released_by_input = 0;  ///< the part of `kept` that I gives back; W gives back the rest
-  Bytes input = 0;              ///< what F keeps under re-materialisation when no edge feeds it
-  Bytes weights = 0;            ///< one version of the weights
-  Bytes cloned_weights = 0;     ///< of clones that stand beside them from start to end; 0: versions as needed
-  Bytes gradients = 0;          ///< held from the first B or W after a STEP to the next STEP
+  /// Activations that the backward pass computes again without an R. I charges them and W, which reads them,
+  /// gives them back; a B has those of one layer at a time, in `transient`.
+  Bytes recomputed = 0;
+  Bytes input = 0;           ///< what F keeps under re-materialisation when no edge feeds it
+  Bytes weights = 0;         ///< one version of the weights
+  Bytes cloned_weights = 0;  ///< of clones that stand beside them from start to end; 0: versions as needed
+  Bytes gradients = 0;       ///< held from the first B or W after a STEP to the next STEP
   Bytes optimizer_state = 0;
-  Bytes transient = 0;  ///< held while an F, B, I, W or R runs
+  Bytes transient = 0;           ///< held while an F, B, I, W or R runs
+  Bytes recomputed_at_once = 0;  ///< the part of `transient` that I and W count among `recomputed`
 
   /// What an older version takes from the STEP that replaces it to its last use.
   Bytes version_bytes() const { return cloned_weights > 0 ? 0 : weights; }

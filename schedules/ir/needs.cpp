@@ -1,6 +1,10 @@
-// What backwards release of the activations that F has charged: B all of them, I the part that only the
-// input's gradient reads, W the rest. The questions that every walk asks of every action are inline in
-// needs.hpp.
+// What actions charge and release of a microbatch's activations. A B releases all that F has charged. I
+// releases the part that only the input's gradient reads, and charges what it computes again; W releases the
+// rest of both:
+//
+//   F   + kept        I   + recomputed, - released_by_input        W   - recomputed, - the rest of kept
+//
+// The questions that every walk asks of every action are inline in needs.hpp. Tested by needs_test.cpp.
 
 #include "schedules/ir/needs.hpp"
 
@@ -13,6 +17,16 @@ Bytes released_activations(const StageCost& cost, ActionKind kind) {
   if (kind == ActionKind::backward) return cost.kept;
   if (kind == ActionKind::backward_input) return cost.released_by_input;
   return kind == ActionKind::backward_weight ? cost.kept - cost.released_by_input : 0;
+}
+
+Bytes recomputed_activations(const StageCost& cost, ActionKind kind) {
+  const bool is_split = kind == ActionKind::backward_input || kind == ActionKind::backward_weight;
+  return is_split ? cost.recomputed : 0;
+}
+
+Bytes transient_bytes(const StageCost& cost, ActionKind kind) {
+  const bool is_split = kind == ActionKind::backward_input || kind == ActionKind::backward_weight;
+  return cost.transient - (is_split ? cost.recomputed_at_once : 0);
 }
 
 }  // namespace penstock

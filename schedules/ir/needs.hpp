@@ -121,6 +121,10 @@ constexpr std::optional<ActionKind> collective_before(ActionKind kind) {
 
 /// How many of the `kept` bytes that F charged an action of the microbatch's backward releases; 0 for others.
 Bytes released_activations(const StageCost& cost, ActionKind kind);
+/// Bytes that I charges when it starts and W releases when it ends, for these two kinds; 0 for others.
+Bytes recomputed_activations(const StageCost& cost, ActionKind kind);
+/// Bytes that an F, B, I, W or R holds beside activations while it runs.
+Bytes transient_bytes(const StageCost& cost, ActionKind kind);
 
 // --- weight versions ---------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 //
 //   F      activations, live          B, I, W   gradients where none are held
 //   B      all of F's activations     I, W      a part of them each; B and W its live one
+//                                     I         charges what it computes again, W releases it
 //   STEP   releases gradients; the version that it replaces is held on where it is used later, up to the end
 //          of the last backward that uses it
 //
@@ -88,13 +89,12 @@ void RankLedger::note_fresh(const Fresh& what, Ns now_ns) {
   fresh_.push_back(what);
 }
 
-void RankLedger::charge_transient(const PlacedAction& placed) {
-  held_.charge(kind_of(MemoryCategory::transient), placed.cost.transient, placed.start_ns, placed.position,
-               placed.action);
+void RankLedger::charge_transient(const PlacedAction& placed, Bytes bytes) {
+  held_.charge(kind_of(MemoryCategory::transient), bytes, placed.start_ns, placed.position, placed.action);
 }
 
-void RankLedger::release_transient(const PlacedAction& placed) {
-  held_.release_own(kind_of(MemoryCategory::transient), placed.cost.transient, placed.end_ns, placed.position,
+void RankLedger::release_transient(const PlacedAction& placed, Bytes bytes) {
+  held_.release_own(kind_of(MemoryCategory::transient), bytes, placed.end_ns, placed.position,
                     charged_at(placed.start_ns, placed.end_ns));
 }
 
@@ -106,8 +106,22 @@ void RankLedger::forward(const PlacedAction& placed) {
   note_fresh({.kind = kLive, .stage = action.stage, .number = action.microbatch}, placed.start_ns);
 }
 
+void RankLedger::recompute(const PlacedAction& placed) {
+  const Action& action = placed.action;
+  const std::size_t activations = kind_of(MemoryCategory::activations);
+  held_.charge(activations, placed.cost.recomputed, placed.start_ns, placed.position, action);
+  // Activations that F charges are remembered as live ones, so that these have the category to themselves.
+  note_fresh({.kind = activations, .stage = action.stage, .number = action.microbatch}, placed.start_ns);
+}
+
 void RankLedger::release_activations(const PlacedAction& placed) {
   const Action& action = placed.action;
+  if (action.kind == ActionKind::backward_weight && placed.cost.recomputed != 0) {
+    const std::size_t activations = kind_of(MemoryCategory::activations);
+    const Fresh made{.kind = activations, .stage = action.stage, .number = action.microbatch};
+    held_.release(activations, placed.cost.recomputed, placed.end_ns, placed.position,
+                  charged(made, placed.end_ns));
+  }
   const Charged since =
       charged({.kind = kLive, .stage = action.stage, .number = action.microbatch}, placed.end_ns);
   held_.release(kind_of(MemoryCategory::activations), released_activations(placed.cost, action.kind),

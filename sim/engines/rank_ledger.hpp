@@ -89,12 +89,14 @@ class RankLedger {
       step(stage, placed, later);
       return;
     }
-    if (placed.cost.transient != 0) charge_transient(placed);
+    const Bytes transient = transient_bytes(placed.cost, placed.action.kind);
+    if (transient != 0) charge_transient(placed, transient);
     if (placed.action.kind == ActionKind::forward) forward(placed);
+    if (placed.action.kind == ActionKind::backward_input && placed.cost.recomputed != 0) recompute(placed);
     if (makes_weight_gradient(placed.action.kind) && !stage.gradients_held) open_gradients(stage, placed);
     if (placed.action.kind == ActionKind::forward && later.keep_old_versions())
       stage.versions.forward(placed.action.weight_version);
-    if (placed.cost.transient != 0) release_transient(placed);
+    if (transient != 0) release_transient(placed, transient);
     if (is_backward(placed.action.kind)) backward(stage, placed, later);
   }
   void reduce(const PlacedAction& placed) {
@@ -155,9 +157,10 @@ class RankLedger {
   Charged charged(const Fresh& what, Ns now_ns) const;
   void note_fresh(const Fresh& what, Ns now_ns);
 
-  void charge_transient(const PlacedAction& placed);
-  void release_transient(const PlacedAction& placed);
+  void charge_transient(const PlacedAction& placed, Bytes bytes);
+  void release_transient(const PlacedAction& placed, Bytes bytes);
   void forward(const PlacedAction& placed);
+  void recompute(const PlacedAction& placed);
   void release_activations(const PlacedAction& placed);
   void open_gradients(StageAccount& stage, const PlacedAction& placed);
   void close_gradients(StageAccount& stage, const PlacedAction& placed);

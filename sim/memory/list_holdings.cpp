@@ -1,7 +1,8 @@
 // F keeps its activations until B, or I and W, have released them; the first B or W after a STEP charges the
-// gradients, which the STEP releases:
+// gradients, which the STEP releases. What I computes again stays until W:
 //
 //   F   + kept        B   + gradients, - kept        STEP   - gradients
+//                     I   + recomputed               W      + gradients, - kept, - recomputed
 
 #include "sim/memory/list_holdings.hpp"
 
@@ -47,9 +48,11 @@ ListHoldings::ListHoldings(const CostTable& costs)
       kinds_[stage][static_cast<std::size_t>(kind)] = {
           .known = true,
           .holding = {.charged = kind == ActionKind::forward ? cost.kept : 0,
-                      .transient = cost.transient,
+                      .transient = transient_bytes(cost, kind),
                       .released = released_activations(cost, kind)}};
     }
+    kinds_[stage][static_cast<std::size_t>(ActionKind::backward_input)].holding.charged += cost.recomputed;
+    kinds_[stage][static_cast<std::size_t>(ActionKind::backward_weight)].holding.released += cost.recomputed;
     // Gradients, which depend on what came before, are next()'s own affair.
     kinds_[stage][static_cast<std::size_t>(ActionKind::step)].known = true;
   }

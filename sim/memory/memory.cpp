@@ -243,6 +243,9 @@ class RankHoldings {
         passage.backward == kNoPosition ? 0 : released_activations(cost, span(passage.backward).action.kind);
     hold_between(MemoryCategory::activations, at_gradient, kept_from, passage.backward);
     hold_between(MemoryCategory::activations, cost.kept - at_gradient, kept_from, passage.last);
+    if (passage.backward == kNoPosition) return;
+    const Bytes recomputed = recomputed_activations(cost, span(passage.backward).action.kind);
+    hold_between(MemoryCategory::activations, recomputed, passage.backward, passage.last);
   }
 
   // --- buffers and transients ---------------------------------------------------------------------------
@@ -252,7 +255,8 @@ class RankHoldings {
     if (is_transfer(here.action.kind)) {
       hold_buffer(position);
     } else if (is_compute(here.action.kind) && has_microbatch(here.action.kind)) {
-      hold_between(MemoryCategory::transient, costs_.stage_of(here.action).transient, position, position);
+      const Bytes transient = transient_bytes(costs_.stage_of(here.action), here.action.kind);
+      hold_between(MemoryCategory::transient, transient, position, position);
       if (here.action.kind == ActionKind::forward) {
         hold_activations(passage_of(here.action));
       }

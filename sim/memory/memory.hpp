@@ -27,7 +27,8 @@ struct MemoryOptions {
 ///                      the next B or W to the next REDUCE_GRAD
 ///   optimizer_state    from the start to the end; sharding >= 1: 1/n
 ///   activations        `kept` from F to B, or `released_by_input` to I and the rest to W; a recomputed
-///                      microbatch keeps its stage's input from F to B (or I), and `kept` from R on
+///                      microbatch keeps its stage's input from F to B (or I), and `kept` from R on;
+///                      `recomputed` from I to W
 ///   send_buffers       from the producer's end to the arrival
 ///   receive_buffers    from the transfer's start to the consumer's end
 ///   transient          while F, B, I, W or R runs

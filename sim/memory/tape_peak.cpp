@@ -301,6 +301,8 @@ bool tells_instants(const Program& program, const CostTable& costs, const TurnTa
     const bool is_last = edges.leaving(static_cast<std::int32_t>(stage)).empty();
     // On the last stage B may follow its F at once, and a STEP of no time what made its gradients.
     if (!takes_time(cost) && (is_last || cost.step_ns == 0)) return false;
+    // A W that follows its I at once would release before that has charged.
+    if (!takes_time(cost) && cost.recomputed > 0) return false;
   }
   for (std::size_t link = 0; link < turns.tape.links.size(); ++link) {
     const bool is_message = turns.tape.links[link].transfer != LinkClass::kNoTransfer;

@@ -54,6 +54,7 @@ std::string sum_fault(const PricedConfiguration& priced, const Configuration& co
     times.add("a launch", i, static_cast<double>(priced.costs.launch.overhead_ns), kLaunches * microbatches);
     times.add("{}STEP", i, static_cast<double>(cost.step_ns), 1);
     sizes.add("kept of stage {}", i, static_cast<double>(cost.kept), microbatches);
+    sizes.add("recomputed of stage {}", i, static_cast<double>(cost.recomputed), microbatches);
     sizes.add("weights of stage {}", i, static_cast<double>(cost.weights), 1);
     sizes.add("gradients of stage {}", i, static_cast<double>(cost.gradients), 1);
     sizes.add("optimizer state of stage {}", i, static_cast<double>(cost.optimizer_state), 1);

@@ -23,6 +23,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
 #include "sim/tuning/configuration_prices.hpp"
 #include "sim/tuning/schedule_outline.hpp"
 #include "topology/cluster.hpp"
@@ -89,9 +90,10 @@ Bytes peak_bound(const PricedConfiguration& priced, const RankOutline& rank) {
     constant += cost(stage).weights + cost(stage).optimizer_state;
   Bytes most = 0;
   for (const HeldMoment& moment : rank.moments) {
-    Bytes held = cost(index(moment.running)).transient;
+    Bytes held = transient_bytes(cost(index(moment.running)), moment.kind);
     for (std::size_t stage = 0; stage < rank.stages.size(); ++stage) {
       held += moment.live[stage] * cost(stage).kept;
+      held += moment.waiting[stage] * cost(stage).recomputed;
       if (moment.gradients[stage]) held += cost(stage).gradients;
     }
     most = std::max(most, held);

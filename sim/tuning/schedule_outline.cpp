@@ -3,6 +3,9 @@
 // of the latter those in which its first or last stage runs, whose ends (the head) weigh most:
 //
 //   1F1B, rank 0 of 3:   F0  F1  F2  B0   F3  B1 ...       live 1 2 3 3 | 3 3 ..   gradients from B0 on
+//
+// Where layers are computed again, microbatches between I and W weigh most: the moment with the most of those
+// is kept as well.
 
 #include "sim/tuning/schedule_outline.hpp"
 
@@ -30,16 +33,24 @@ bool has_all_gradients(const HeldMoment& moment) {
   return std::ranges::find(moment.gradients, false) == moment.gradients.end();
 }
 
-/// Keeps the fullest moment that a condition admits.
+/// Those of live_count() that wait for W.
+std::int64_t waiting_count(const HeldMoment& moment) {
+  return std::accumulate(moment.waiting.begin(), moment.waiting.end(), std::int64_t{0});
+}
+
+/// Keeps the fullest moment that a condition admits, by what is counted.
 class Fullest {
  public:
-  explicit Fullest(std::function<bool(const HeldMoment&)> admits) : admits_(std::move(admits)) {}
+  using Count = std::int64_t (*)(const HeldMoment&);
+
+  explicit Fullest(std::function<bool(const HeldMoment&)> admits, Count count = live_count)
+      : admits_(std::move(admits)), count_(count) {}
 
   void see(const HeldMoment& moment) {
     if (!admits_(moment)) return;
-    const std::int64_t live = live_count(moment);
-    if (live <= most_) return;
-    most_ = live;
+    const std::int64_t count = count_(moment);
+    if (count <= most_) return;
+    most_ = count;
     moment_ = moment;
   }
   bool is_known() const { return most_ >= 0; }
@@ -47,6 +58,7 @@ class Fullest {
 
  private:
   std::function<bool(const HeldMoment&)> admits_;
+  Count count_;
   std::int64_t most_ = -1;
   HeldMoment moment_;
 };
@@ -60,18 +72,23 @@ std::vector<HeldMoment> fullest_moments(const std::vector<std::int32_t>& stages,
   kept.emplace_back(has_all_gradients);
   kept.emplace_back([](const HeldMoment& m) { return has_all_gradients(m) && m.running == 0; });
   kept.emplace_back([=](const HeldMoment& m) { return has_all_gradients(m) && m.running == last; });
+  kept.emplace_back(has_all_gradients, waiting_count);
   HeldMoment now{.live = std::vector<std::int32_t>(stages.size(), 0),
+                 .waiting = std::vector<std::int32_t>(stages.size(), 0),
                  .gradients = std::vector<bool>(stages.size(), false)};
   for (const Action& action : list) {
     if (!is_compute(action.kind) || action.kind == ActionKind::step) continue;
     now.running = static_cast<std::int32_t>(std::ranges::find(stages, action.stage) - stages.begin());
+    now.kind = action.kind;
     const std::size_t stage = index(now.running);
     if (action.kind == ActionKind::forward) ++now.live[stage];
+    if (action.kind == ActionKind::backward_input) ++now.waiting[stage];
     // With whole backwards B, with split ones W: until then something of the microbatch is kept.
     const bool ends_microbatch = makes_weight_gradient(action.kind);
     if (ends_microbatch) now.gradients[stage] = true;
     for (Fullest& fullest : kept) fullest.see(now);
     if (ends_microbatch) --now.live[stage];
+    if (action.kind == ActionKind::backward_weight) --now.waiting[stage];
   }
   std::vector<HeldMoment> moments;
   for (const Fullest& fullest : kept) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 
@@ -14,8 +15,10 @@ namespace penstock {
 /// What a rank holds when one of its actions starts.
 struct HeldMoment {
   std::vector<std::int32_t> live;  ///< microbatches between F and their last backward, by stage of the rank
-  std::vector<bool> gradients;     ///< held, by stage of the rank
-  std::int32_t running = 0;        ///< index among the rank's stages
+  std::vector<std::int32_t> waiting;      ///< those of them whose I has begun, and that wait for W
+  std::vector<bool> gradients;            ///< held, by stage of the rank
+  std::int32_t running = 0;               ///< index among the rank's stages
+  ActionKind kind = ActionKind::forward;  ///< of the action that starts
 };
 
 struct RankOutline {

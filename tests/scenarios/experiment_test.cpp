@@ -68,7 +68,7 @@ constexpr const char* kScaled = R"(
 model:
   stages: {forward: 1 ms, backward: 3 ms, backward_input: 1 ms, recompute: 2 ms, overlapped_pair: 2.5 ms, step: 5 ms,
            overhead: 20 us, activation: 16 B, gradient: 24 B, kept: 40 B, released_by_input: 8 B, input: 4 B,
-           weights: 100 B, transient: 12 B}
+           weights: 100 B, transient: 12 B, recomputed: 6 B, recomputed_at_once: 10 B}
 schedule: {name: gpipe, stages: 2, microbatches: 8}
 training: {micro_batch_size: 4}
 )";
@@ -100,6 +100,8 @@ TEST(Scaling, BytesOfAMicrobatchScaleAndWeightsDoNot) {
   EXPECT_EQ(costs.stages[0].released_by_input, 4);
   EXPECT_EQ(costs.stages[0].input, 2);
   EXPECT_EQ(costs.stages[0].transient, 6);
+  EXPECT_EQ(costs.stages[0].recomputed, 3);
+  EXPECT_EQ(costs.stages[0].recomputed_at_once, 5);
   EXPECT_EQ(costs.stages[0].weights, 100);
 }
 

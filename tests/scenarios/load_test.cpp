@@ -58,7 +58,7 @@ model:
   stages: {forward: 1 ns, backward: 9 ns, backward_input: 3 ns, backward_weight: 6 ns, recompute: 4 ns,
            overlapped_pair: 5 ns, step: 7 ns, overhead: 8 ns, activation: 10 B, gradient: 11 B, kept: 12 B,
            released_by_input: 2 B, input: 13 B, weights: 14 B, gradients: 15 B, optimizer_state: 16 B,
-           transient: 17 B, edges: [[0, 1], [0, 2]]}
+           transient: 17 B, recomputed: 18 B, recomputed_at_once: 9 B, edges: [[0, 1], [0, 2]]}
 )");
   EXPECT_EQ(
       (std::vector<Ns>{stages.forward.of(0, 0), stages.backward.of(0, 0), stages.backward_input.of(0, 0),
@@ -68,8 +68,9 @@ model:
   EXPECT_EQ((std::vector<Bytes>{stages.activation.of(0, 0), stages.gradient.of(0, 0), stages.kept.of(0, 0),
                                 stages.released_by_input.of(0, 0), stages.input.of(0, 0),
                                 stages.weights.of(0, 0), stages.gradients.of(0, 0),
-                                stages.optimizer_state.of(0, 0), stages.transient.of(0, 0)}),
-            (std::vector<Bytes>{10, 11, 12, 2, 13, 14, 15, 16, 17}));
+                                stages.optimizer_state.of(0, 0), stages.transient.of(0, 0),
+                                stages.recomputed.of(0, 0), stages.recomputed_at_once.of(0, 0)}),
+            (std::vector<Bytes>{10, 11, 12, 2, 13, 14, 15, 16, 17, 18, 9}));
   EXPECT_EQ(stages.edges, (std::vector<StageEdge>{{0, 1}, {0, 2}}));
 }
 

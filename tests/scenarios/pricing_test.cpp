@@ -14,6 +14,7 @@
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/kernel_library.hpp"
 #include "scenarios/pricing/layer_memory.hpp"
+#include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/layer_terms.hpp"
 #include "scenarios/pricing/parallel.hpp"
@@ -65,6 +66,22 @@ TEST(LayerMemory, AGptsBlockKeepsWhatItsWidthsSay) {
   EXPECT_DOUBLE_EQ(kept_bytes(work, {}), (34 + 16) * kTokensByHidden);
   work.model.kv_heads = 1;
   EXPECT_NEAR(kept_bytes(work, {}), (34 + 16 - 4.0 * 95 / 96) * kTokensByHidden, 1);
+}
+
+TEST(LayerMemory, BetweenIAndWRecomputationSavesNothing) {
+  for (const char* model : {"llama-3.1-70b", "gpt3-175b", "mixtral-8x7b"}) {
+    Workload work = workload_on("h100", model, 4096);
+    const LayerKind& kind = work.model.layers.back();
+    const double whole = kept_bytes(work, kind);
+    EXPECT_EQ(recomputed_bytes(work, kind), 0);
+    for (const LayerRecompute recompute :
+         {LayerRecompute::selective, LayerRecompute::norm, LayerRecompute::activation, LayerRecompute::mlp,
+          LayerRecompute::full}) {
+      work.recompute = recompute;
+      EXPECT_DOUBLE_EQ(kept_bytes(work, kind) + recomputed_bytes(work, kind), whole)
+          << model << " " << to_text(recompute);
+    }
+  }
 }
 
 TEST(LayerMemory, PlaceholdersOfGradientsByHand) {

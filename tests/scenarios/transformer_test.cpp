@@ -340,7 +340,7 @@ TEST(TransformerModel, KeysAreReadAsTheyAreWritten) {
 }
 
 TEST(TransformerModel, IsWrittenAsLayersAndReadsBack) {
-  Scenario scenario = read_scenario(transformer_with(""));
+  Scenario scenario = read_scenario(transformer_with(", recompute: full"));
   scenario.schedule = "1f1b-rr";
   scenario.shape.replicas = {1, 1, 1, 1};
   scenario.partition = {.rule = Partition::Rule::cuts, .cuts = {2, 4, 6}};
@@ -377,6 +377,17 @@ TEST(TransformerModel, HoldsABlockThatItRecomputes) {
     EXPECT_GT(block(keys).transient, 0);
     EXPECT_EQ(block(keys).kept_bytes() + block(keys).transient, whole);
   }
+}
+
+// W reads the inputs of products; of the attention core, which has no weights, it reads nothing.
+TEST(TransformerModel, KeepsWhatIHasComputedAgainForW) {
+  const auto block = [](const std::string& keys) {
+    return std::get<LayerGraph>(read_scenario(transformer_with(keys)).model).layers[1];
+  };
+  EXPECT_EQ(block("").recomputed, 0);
+  EXPECT_EQ(block(", recompute: selective").recomputed, 0);
+  EXPECT_EQ(block(", recompute: full").recomputed,
+            block(", recompute: selective").kept_bytes() - block(", recompute: full").kept_bytes());
 }
 
 TEST(TransformerModel, IsPlannedByWhatItKeeps) {

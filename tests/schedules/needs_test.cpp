@@ -52,6 +52,19 @@ TEST(Needs, OnlyALateRecomputationWaitsForItsGradient) {
   EXPECT_EQ(needs_of(ActionKind::recompute, RecomputeTiming::late), "R: gradient -> - after UNSHARD");
 }
 
+TEST(Needs, WhatIComputesAgainIsItsOwnUntilW) {
+  const StageCost cost{
+      .kept = 100, .released_by_input = 30, .recomputed = 40, .transient = 9, .recomputed_at_once = 5};
+  const auto of = [&](ActionKind kind) {
+    return std::vector<Bytes>{released_activations(cost, kind), recomputed_activations(cost, kind),
+                              transient_bytes(cost, kind)};
+  };
+  EXPECT_EQ(of(ActionKind::forward), (std::vector<Bytes>{0, 0, 9}));
+  EXPECT_EQ(of(ActionKind::backward), (std::vector<Bytes>{100, 0, 9}));
+  EXPECT_EQ(of(ActionKind::backward_input), (std::vector<Bytes>{30, 40, 4}));
+  EXPECT_EQ(of(ActionKind::backward_weight), (std::vector<Bytes>{70, 40, 4}));
+}
+
 TEST(Needs, GradientsComeFromTheStagesThatActivationsWentTo) {
   const Program diamond{.placement = {.stages = std::vector<StagePlacement>(4, {.ranks = {0}})},
                         .edges = {{0, 1}, {0, 2}, {1, 3}, {2, 3}}};

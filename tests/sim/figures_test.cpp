@@ -83,11 +83,13 @@ CostTable heavy_costs(const Program& program) {
                                    .step_ns = 11,
                                    .kept = 80,
                                    .released_by_input = 20,
+                                   .recomputed = 30,
                                    .input = 7,
                                    .weights = 500,
                                    .gradients = 500,
                                    .optimizer_state = 1000,
-                                   .transient = 13},
+                                   .transient = 13,
+                                   .recomputed_at_once = 5},
                                   {.activation = 60, .gradient = 40});
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage)
     costs.stages[static_cast<std::size_t>(stage)].forward_ns += 37 * (stage % 3);

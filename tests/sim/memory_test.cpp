@@ -125,6 +125,26 @@ TEST(Memory, SplitBackwardGivesBackAPartAtI) {
   EXPECT_EQ(activations, (std::vector<std::pair<Ns, Bytes>>{{0, 1000}, {20, 600}, {30, 0}}));
 }
 
+// F 0..10, I 10..20, W 20..30: what I has computed again is there from its start to the end of W.
+TEST(Memory, WhatIComputesAgainWaitsForW) {
+  Experiment experiment = with_memory("zb-h1", {.stages = 1, .microbatches = 1});
+  StageCost& cost = experiment.costs.stages[0];
+  cost.recomputed = 700;
+  cost.transient = 50;
+  cost.recomputed_at_once = 20;
+  const RankMemory rank = memory(experiment).front();
+  std::vector<std::pair<Ns, Bytes>> activations;
+  std::vector<std::pair<Ns, Bytes>> transients;
+  for (const MemorySample& sample : rank.samples) {
+    activations.emplace_back(sample.time_ns,
+                             sample.bytes[static_cast<std::size_t>(MemoryCategory::activations)]);
+    transients.emplace_back(sample.time_ns,
+                            sample.bytes[static_cast<std::size_t>(MemoryCategory::transient)]);
+  }
+  EXPECT_EQ(activations, (std::vector<std::pair<Ns, Bytes>>{{0, 1000}, {10, 1700}, {20, 1700}, {30, 0}}));
+  EXPECT_EQ(transients, (std::vector<std::pair<Ns, Bytes>>{{0, 50}, {10, 30}, {20, 30}, {30, 0}}));
+}
+
 TEST(Memory, GradientsLiveFromTheFirstBackwardToTheStep) {
   const RankMemory rank = memory(with_memory("gpipe", {.stages = 1, .microbatches = 2})).front();
   const auto gradients = [&](Ns time) {

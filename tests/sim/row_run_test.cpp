@@ -53,7 +53,7 @@ bool agrees(const Scenario& scenario) {
 }
 
 /// Free links and a microbatch's activation as the unit; stages and edges with bytes; messages that hold
-/// their links and arrive late; stages without a time; weights with clones.
+/// their links and arrive late; stages without a time; what I computes again for W; weights with clones.
 const std::vector<std::string> kModels = {
     "",
     "model: {stages: {forward: 3 ms, backward: 7 ms, kept: 5 MB, weights: 2 MB, activation: 1 MB}}\n",
@@ -62,6 +62,11 @@ const std::vector<std::string> kModels = {
     "model: {stages: {forward: 3 ms, backward: 5 ms, kept: 6 MB, transient: 9 MB, activation: 7 MB}}\n"
     "cluster: {preset: uniform, bandwidth: 1 GB/s, latency: 2 ms, memory: 30 MB}\n",
     "model: {stages: {forward: 0 ms, backward: 5 ms, kept: 6 MB}}\n",
+    "model: {stages: {forward: 3 ms, backward: 6 ms, kept: 1 MB, recomputed: 5 MB, transient: 4 MB, "
+    "recomputed_at_once: 3 MB, activation: 1 MB}}\ncluster: {preset: uniform, bandwidth: 4 GB/s}\n",
+    "model: {stages: {forward: 3 ms, backward_input: 0 ms, backward_weight: 0 ms, kept: 1 MB, recomputed: 5 "
+    "MB, "
+    "step: 1 ms}}\n",
     "model: {stages: {forward: 3 ms, backward: 7 ms, kept: 5 MB, weights: 2 MB}}\n"
     "training: {weight_versions: cloned}\n"};
 

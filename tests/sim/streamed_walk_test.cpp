@@ -60,6 +60,8 @@ CostTable random_costs(const Program& program, Draws& draws, Ns most, bool zeros
     cost.gradients = draws.below(12);
     cost.optimizer_state = draws.below(7);
     cost.transient = draws.below(3);
+    cost.recomputed = draws.one_in(2) ? 0 : draws.below(6);
+    cost.recomputed_at_once = draws.below(cost.transient + 1);
   }
   for (EdgeCost& edge : costs.edges) {
     if (buffers) edge = {.activation = draws.below(2 * most), .gradient = draws.below(2 * most)};

@@ -59,6 +59,8 @@ const std::vector<std::string> kTurnModels = {
     "model: {stages: {forward: 3 ms, backward: 5 ms, kept: 6 MB, transient: 9 MB, activation: 7 MB}}\n"
     "cluster: {preset: uniform, bandwidth: 1 GB/s, latency: 2 ms, memory: 30 MB}\n",
     "model: {stages: {forward: 0 ms, backward: 5 ms, kept: 6 MB, activation: 1 MB}}\n",
+    "model: {stages: {forward: 3 ms, backward: 6 ms, kept: 1 MB, recomputed: 5 MB, transient: 4 MB, "
+    "recomputed_at_once: 3 MB}}\n",
     "model: {stages: {forward: 3 ms, backward: 7 ms, kept: 5 MB, weights: 2 MB}}\n"
     "training: {weight_versions: cloned}\n"};
 
