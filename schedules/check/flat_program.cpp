@@ -109,6 +109,8 @@ class Flattener {
     flat_.next_wait.assign(total, kNone);
     flat_.messages.reserve(total / 2);  // each is at two positions at least
     consumer_.assign(channels_.capacity > 0 ? total : 0, kNone);
+    const bool late = program_.recompute == RecomputeTiming::late;
+    if (channels_.capacity > 0 && late) backward_.assign(index(program_.stage_count()) * numbers_, kNone);
 
     transfers_.assign(2 * edges_.size() * numbers_, kNone);
     bytes_.assign(2 * edges_.size(), kUnknown);
@@ -316,6 +318,8 @@ class Flattener {
       of_stage(action.stage, action.microbatch, *made).producer = head;
     if (const auto taken = input_of(action.kind, program_.recompute))
       take_recvs(head, of_stage(action.stage, action.microbatch, *taken).recvs);
+    if (!backward_.empty() && makes_input_gradient(action.kind))
+      backward_[index(action.stage) * numbers_ + index(action.microbatch)] = head;
   }
 
   void hang_collective_onto(std::int32_t head, const Action& action) {
@@ -335,7 +339,6 @@ class Flattener {
       const std::int32_t recv = std::exchange(recvs, flat_.next_wait[index(recvs)]);
       flat_.messages[index(flat_.message[index(recv)])].awaited = true;
       flat_.next_wait[index(recv)] = std::exchange(flat_.next_wait[index(head)], recv);
-      // Who ends frees the place that the message took.
       if (!consumer_.empty()) consumer_[index(recv)] = head;
     }
   }
@@ -402,11 +405,19 @@ class Flattener {
     FlatMessage& limited = flat_.messages[index(id)];
     // It arrives whether its receiver has come to it or not.
     if (limited.eager) return;
-    const std::int32_t holder = consumer_[index(recvs[recvs.size() - 1 - index(channels_.capacity)])];
+    const std::int32_t holder = reader_of(recvs[recvs.size() - 1 - index(channels_.capacity)]);
     // What nobody takes would never free its place, so that it counts for none.
     if (holder == kNone) return;
     limited.next_of_capacity = std::exchange(flat_.released_by_consumer[index(holder)], id);
     ++limited.pending;
+  }
+
+  /// Returns the compute position that reads the message of a RECV, and whose end frees its place; kNone:
+  /// none does. A late R only waits for the gradient that its B or I reads.
+  std::int32_t reader_of(std::int32_t recv) const {
+    const Action& action = flat_.actions[index(recv)];
+    if (backward_.empty() || flow_of(action.kind) == Flow::activation) return consumer_[index(recv)];
+    return backward_[index(action.stage) * numbers_ + index(action.microbatch)];
   }
 
   static constexpr Bytes kUnknown = -1;
@@ -432,6 +443,7 @@ class Flattener {
   std::vector<std::int32_t> previous_unordered_;     // by message; with an eager size
   std::vector<std::int32_t> consumer_;  // by RECV: the compute position that waits for it; with a capacity
   std::map<StageMessage, Action> met_;  // what a RECV is for -> the RECV of what it meets, where they differ
+  std::vector<std::int32_t> backward_;  // B or I by stage and number; with a capacity where R is late
   std::array<RecentEdge, 4> recent_edges_{};  // by kind: SEND_F, RECV_F, SEND_B, RECV_B
   // Of the rank whose list is scanned:
   std::vector<std::int32_t> steps_;          // by stage, in one pass

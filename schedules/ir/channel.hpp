@@ -28,7 +28,7 @@ std::optional<ChannelModel> channel_model_of_text(std::string_view text);
 struct ChannelOptions {
   ChannelModel model = ChannelModel::directed;
   bool blocking = false;         ///< program order waits for each transfer
-  std::int64_t capacity = 0;     ///< RECV k waits for the consumer of RECV k-capacity; 0: unlimited
+  std::int64_t capacity = 0;     ///< RECV k waits for the F, B or I that reads RECV k-capacity; 0: unlimited
   std::int64_t eager_bytes = 0;  ///< messages below this size need only the sender's end
   /// What a rank has launched later starts no earlier, over all its queues (NCCL_LAUNCH_ORDER_IMPLICIT=1). A
   /// rule of who can hang; times do not know it. Nothing is added to blocking channels, which have one

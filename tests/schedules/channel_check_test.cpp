@@ -160,6 +160,20 @@ TEST(ChannelCheck, ACapacityCanHangWhatIsSafeWithoutOne) {
   EXPECT_THAT(hang->message, testing::HasSubstr("capacity 1"));
 }
 
+//   rank 0   F0 F1 R0 R1 B0 B1    R1 waits for the second gradient while B0 has still to read the first
+TEST(ChannelCheck, ALateRecomputationFreesNoPlace) {
+  const auto compute = parse_program(
+      "penstock program 1\nschedule both\nmicrobatches 2\nrecompute late\nstage 0: rank 0\nstage 1: rank 1\n"
+      "rank 0: 0F0 0F1 0R0 0R1 0B0 0B1 0STEP\nrank 1: 1F0 1B0 1F1 1B1 1STEP\n",
+      "late.psched");
+  ASSERT_TRUE(compute) << compute.error();
+  const Program program = *lower(*compute);
+  EXPECT_FALSE(find_hang(program, {.capacity = 2}, unit_costs(program)));
+  const auto hang = find_hang(program, {.capacity = 1}, unit_costs(program));
+  ASSERT_TRUE(hang);
+  EXPECT_THAT(hang->message, testing::HasSubstr("0B0"));
+}
+
 TEST(ChannelCheck, CollectivesTakePartInTheCheck) {
   // The two replicated stages are reduced in opposite orders.
   const auto program = parse_program(

@@ -245,7 +245,8 @@ class Reference {
     return p_.placement.rank_of(end.action.peer, end.action.microbatch % p_.unit_count());
   }
 
-  /// RECV k of a queue waits for the consumer of RECV k - capacity.
+  /// RECV k of a queue waits for the consumer of RECV k - capacity, which reads it: a late R only waits for
+  /// it.
   Ns after_capacity(const Item& recv) const {
     if (e_.channels.capacity == 0) return 0;
     std::vector<const Item*> earlier;
@@ -260,7 +261,8 @@ class Reference {
     const Item& holder = *earlier[earlier.size() - n];
     for (const Item& consumer : items_) {
       if (consumer.rank == recv.rank && consumer.position > holder.position &&
-          is_compute(consumer.action.kind) && waits_for(consumer, holder)) {
+          is_compute(consumer.action.kind) && consumer.action.kind != ActionKind::recompute &&
+          waits_for(consumer, holder)) {
         return consumer.end;
       }
     }
