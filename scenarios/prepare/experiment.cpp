@@ -12,16 +12,21 @@
 
 #include "scenarios/prepare/experiment.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/model/fitted_model.hpp"
+#include "scenarios/model/model.hpp"
 #include "scenarios/prepare/lowered_program.hpp"
 #include "scenarios/prepare/one_copy.hpp"
 #include "scenarios/prepare/placed_program.hpp"
@@ -31,6 +36,7 @@
 #include "scenarios/prepare/schedule_in_force.hpp"
 #include "scenarios/prepare/settle.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/rules/generators.hpp"
 
@@ -126,13 +132,38 @@ tl::expected<RolledExperiment, PrepareError> prepare_rolled(const Scenario& stat
       [&](PrepareError error) { return in_file(stated.file, std::move(error)); });
 }
 
+namespace {
+
+/// Returns the compute actions of a program's lists, as often as they are run.
+double listed_actions(const Program& program, std::int32_t iterations) {
+  std::ptrdiff_t actions = 0;
+  for (const std::vector<Action>& list : program.ranks)
+    actions += std::ranges::count_if(list, [](const Action& action) { return is_compute(action.kind); });
+  return static_cast<double>(actions) * std::max(program.iterations, iterations);
+}
+
+bool is_priced_by_one_copy(const Model& model) {
+  return std::holds_alternative<DeviceModel>(model) || std::holds_alternative<FittedModel>(model);
+}
+
+}  // namespace
+
 double compute_actions(const Scenario& scenario) {
-  // A model with copies of its own says its microbatches only when it is priced; its runs are stored.
-  if (scenario.program || std::holds_alternative<DeviceModel>(scenario.model) ||
-      std::holds_alternative<FittedModel>(scenario.model))
-    return 0;
-  const auto in_force = schedule_in_force(scenario);
+  if (scenario.program) return listed_actions(*scenario.program, scenario.shape.iterations);
+  // Such a model shares its batch out to its copies; a partition that is to be planned takes too long to be
+  // planned for this.
+  std::optional<std::int32_t> copies;
+  if (is_priced_by_one_copy(scenario.model)) {
+    const auto copy = one_copy(scenario);
+    if (!copy) return 0;
+    copies = copy->copies;
+  }
+  const auto in_force = schedule_in_force(scenario, copies);
   return in_force ? compute_actions(in_force->schedule.name, in_force->schedule.shape) : 0;
+}
+
+bool may_be_rolled(const Scenario& scenario) {
+  return !scenario.program && !is_priced_by_one_copy(scenario.model);
 }
 
 }  // namespace penstock

@@ -60,8 +60,12 @@ struct RolledExperiment {
 /// the model.
 tl::expected<RolledExperiment, PrepareError> prepare_rolled(const Scenario& scenario);
 
-/// About how many compute actions a scenario's schedule has. 0 where it is not a schedule by name, or where
-/// prepare() refuses its numbers.
+/// Returns about how many compute actions a scenario has: of one copy of the pipeline, where copies are alike
+/// and one of them is prepared. 0 where prepare() refuses its numbers, or does not know the schedule.
 double compute_actions(const Scenario& scenario);
+
+/// Returns true where prepare_rolled() may be asked: false for a program file, and for a model that is priced
+/// by one of its copies, whose runs are stored.
+bool may_be_rolled(const Scenario& scenario);
 
 }  // namespace penstock

@@ -34,6 +34,7 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/text/program_text.hpp"
 #include "sim/baseline/longest_path.hpp"
+#include "sim/runs/memory_need.hpp"
 #include "sim/runs/simulate.hpp"
 
 namespace penstock {
@@ -223,6 +224,12 @@ BaselineVerdict verdict_of(const BaselineEntry& entry, const BaselineTolerance& 
   return verdict;
 }
 
+SimulateOptions simulate_options(RunHeld held) {
+  return {.memory = {.samples = false},
+          .steady = SteadyState::skip,
+          .timeline = held == RunHeld::yes ? TimelineKept::all : TimelineKept::none};
+}
+
 }  // namespace
 
 bool BaselineVerdict::failed() const {
@@ -232,6 +239,8 @@ bool BaselineVerdict::failed() const {
 tl::expected<Measurement, std::string> measure(const std::filesystem::path& scenario, RunHeld held) {
   const auto loaded = load_scenario_or_program(scenario);
   if (!loaded) return tl::unexpected(loaded.error());
+  if (auto refusal = memory_refusal(*loaded, simulate_options(held)))
+    return tl::unexpected(*std::move(refusal));
   const auto experiment = prepare(*loaded);
   // What cannot be read has no figures; a program that breaks a rule has one, that it is not valid.
   if (!experiment && !experiment.error().invalid) return tl::unexpected(experiment.error().message);
@@ -250,10 +259,7 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
       .hangs = {},
       .notes = import_notes(*loaded)};
   find_hangs(now, *experiment);
-  const auto result =
-      simulate(*experiment, {.memory = {.samples = false},
-                             .steady = SteadyState::skip,
-                             .timeline = held == RunHeld::yes ? TimelineKept::all : TimelineKept::none});
+  const auto result = simulate(*experiment, simulate_options(held));
   if (held == RunHeld::yes) now.run = HeldRun{.program = to_text(experiment->program), .path = {}};
   if (!result) {
     now.problem = result.error().message;

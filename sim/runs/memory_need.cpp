@@ -6,7 +6,10 @@
 //   program, channels, walk               160        120
 //   event engine's states                 120        590
 //   spans of a timeline                    60
-//   all of a run by turns, with spans      70         95
+//   all of a run by turns, with spans     115        100
+//   the same of a model on devices        150         80
+//   a row's tape                           30         30
+//   the same of a model on devices         30        230
 //   all of a check                         70         70
 //
 // Of K ranks' compute actions K-1 in K have a neighbour to tell, weights' gradients (one in three) nobody. A
@@ -18,11 +21,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include <fmt/format.h>
 
 #include "report/print/units.hpp"
 #include "scenarios/host/memory_room.hpp"
+#include "scenarios/model/device_model.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
@@ -42,7 +47,11 @@ constexpr ActionBytes kListedBytes = {.compute = 50, .transfer = 50};
 constexpr ActionBytes kStoredBytes = {.compute = 160, .transfer = 120};
 constexpr ActionBytes kEventBytes = {.compute = 120, .transfer = 590};
 constexpr ActionBytes kTimelineBytes = {.compute = 60, .transfer = 0};
-constexpr ActionBytes kTurnBytes = {.compute = 70, .transfer = 95};
+constexpr ActionBytes kTurnBytes = {.compute = 115, .transfer = 100};
+constexpr ActionBytes kDeviceTurnBytes = {.compute = 150, .transfer = 80};
+constexpr ActionBytes kRowBytes = {.compute = 30, .transfer = 30};
+// Messages between devices have bytes, so that a peak takes the times of the whole tape.
+constexpr ActionBytes kDeviceRowBytes = {.compute = 30, .transfer = 230};
 constexpr ActionBytes kCheckedBytes = {.compute = 70, .transfer = 70};
 // 64 MiB: less is not worth a look at the machine.
 constexpr double kAnyMachinesBytes = 1 << 26;
@@ -70,7 +79,7 @@ std::string refusal_text(const ActionCounts& counts, double needed, Bytes within
 
 ActionCounts action_counts(const Scenario& scenario) {
   const double compute = compute_actions(scenario);
-  const double ranks = scenario.shape.stages;
+  const double ranks = scenario.program ? scenario.program->rank_count() : scenario.shape.stages;
   // Each of its ranks has all stages, and gradients go in a bucket a stage.
   const ScheduleInfo* schedule = find_schedule(scenario.schedule);
   if (schedule != nullptr && schedule->name == "data-parallel") return {.compute = compute, .transfers = 0};
@@ -95,6 +104,8 @@ std::optional<std::string> memory_refusal(const Scenario& scenario, const Simula
 
 namespace {
 
+bool is_on_devices(const Scenario& scenario) { return std::holds_alternative<DeviceModel>(scenario.model); }
+
 /// Of a scenario whose actions take so much each.
 std::optional<std::string> refusal_of(const Scenario& scenario, ActionBytes each) {
   const ActionCounts counts = action_counts(scenario);
@@ -108,7 +119,11 @@ std::optional<std::string> refusal_of(const Scenario& scenario, ActionBytes each
 }  // namespace
 
 std::optional<std::string> turns_refusal(const Scenario& scenario) {
-  return refusal_of(scenario, kTurnBytes);
+  return refusal_of(scenario, is_on_devices(scenario) ? kDeviceTurnBytes : kTurnBytes);
+}
+
+std::optional<std::string> row_refusal(const Scenario& scenario) {
+  return refusal_of(scenario, is_on_devices(scenario) ? kDeviceRowBytes : kRowBytes);
 }
 
 std::optional<std::string> lists_refusal(const Scenario& scenario) {

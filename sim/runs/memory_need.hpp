@@ -25,6 +25,8 @@ std::optional<std::string> memory_refusal(const ActionCounts& counts, const Simu
 std::optional<std::string> memory_refusal(const Scenario& scenario, const SimulateOptions& options);
 /// The same of a run by turns (turn_run.hpp), which takes less.
 std::optional<std::string> turns_refusal(const Scenario& scenario);
+/// The same of a row of a sweep (row_run.hpp), which takes less still.
+std::optional<std::string> row_refusal(const Scenario& scenario);
 /// The same of its program's lists alone.
 std::optional<std::string> lists_refusal(const Scenario& scenario);
 /// The same of a check, which keeps no times.

@@ -29,6 +29,7 @@
 #include "sim/memory/memory.hpp"
 #include "sim/memory/tape_peak.hpp"
 #include "sim/runs/experiment_facts.hpp"
+#include "sim/runs/memory_need.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/runs/turn_run.hpp"
 
@@ -90,6 +91,8 @@ Prediction prediction_of(const Experiment& experiment, const TurnTape& turns,
 
 std::optional<tl::expected<Prediction, SimulateError>> row_prediction(const Scenario& scenario,
                                                                       const SimulateOptions& options) {
+  if (auto refusal = row_refusal(scenario))
+    return tl::unexpected(SimulateError{*std::move(refusal), false, std::nullopt});
   const ScheduleInfo* schedule = find_schedule(scenario.schedule);
   const bool is_stream = schedule != nullptr && schedule->asynchronous;
   if (is_stream || !may_go_by_turns(scenario, options)) return std::nullopt;

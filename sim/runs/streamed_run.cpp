@@ -186,7 +186,9 @@ std::optional<std::string> reason_against(const RolledExperiment& rolled, const 
 
 }  // namespace
 
-bool is_long(const Scenario& scenario) { return compute_actions(scenario) > kMostStored; }
+bool is_long(const Scenario& scenario) {
+  return may_be_rolled(scenario) && compute_actions(scenario) > kMostStored;
+}
 
 std::optional<std::string> timeline_refusal(const Scenario& scenario) {
   const double actions = compute_actions(scenario);
@@ -226,7 +228,7 @@ std::optional<tl::expected<Result, SimulateError>> streamed_result(const Scenari
 }
 
 std::optional<Prediction> short_streamed_run(const Scenario& scenario, const SimulateOptions& options) {
-  const bool is_generated = compute_actions(scenario) > 0;
+  const bool is_generated = may_be_rolled(scenario) && compute_actions(scenario) > 0;
   if (!is_generated || options.memory.samples) return std::nullopt;
   const auto rolled = prepare_rolled(scenario);
   if (!rolled) return std::nullopt;

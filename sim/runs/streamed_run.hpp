@@ -15,7 +15,7 @@ namespace penstock {
 inline constexpr double kMostGenerated = 1LL << 40;
 
 /// True where a run without a timeline is better streamed than stored: beyond 2^24 compute actions, which
-/// take 5 GB and more stored.
+/// take 5 GB and more stored. False where it cannot be streamed in any case (may_be_rolled()).
 bool is_long(const Scenario& scenario);
 
 /// Why a run has no timeline that any machine could hold; nothing where it has one, and of shapes that

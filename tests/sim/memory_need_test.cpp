@@ -3,6 +3,7 @@
 #include "sim/runs/memory_need.hpp"
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -10,9 +11,12 @@
 #include <gtest/gtest.h>
 
 #include "scenarios/read/load.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/runs/simulate.hpp"
+#include "tests/source_path.hpp"
 
 namespace penstock {
 namespace {
@@ -63,6 +67,68 @@ TEST(MemoryNeed, RanksThatHaveAllStagesTellNobody) {
       parse_scenario("schedule: {name: ddp, stages: 4, microbatches: 64}", "test.yaml", ".");
   EXPECT_EQ(action_counts(*scenario).compute, 512);
   EXPECT_EQ(action_counts(*scenario).transfers, 0);
+}
+
+Scenario scenario_in(std::string_view folder, std::string_view text) {
+  return parse_scenario(text, "test.yaml", source_path(std::string(folder))).value();
+}
+
+// Of 128 samples each of the two copies has 64.
+TEST(MemoryNeed, OfAModelOnDevicesOneCopyCounts) {
+  const Scenario scenario = scenario_in("scenarios/library/models",
+                                        "model: {huggingface: llama-3.1-8b.json, sequence: 4096}\n"
+                                        "cluster: {device: h100-sxm}\nparallel: {data: 2}\n"
+                                        "schedule: {name: 1f1b, stages: 4}\n"
+                                        "training: {global_batch_size: 128}\n");
+  EXPECT_EQ(action_counts(scenario).compute, 4 * 64 * 2);
+  EXPECT_EQ(action_counts(scenario).transfers, 256);
+}
+
+TEST(MemoryNeed, OfFittedCostsOneCopyCounts) {
+  const Scenario scenario = scenario_in(
+      "scenarios/library",
+      "model: {fitted: runs/vtrain_costs.json, hidden: 1024, heads: 16, layers: 8, sequence: 1024}\n"
+      "parallel: {data: 2}\nschedule: {name: 1f1b, stages: 4}\ntraining: {global_batch_size: 128}\n");
+  EXPECT_EQ(action_counts(scenario).compute, 4 * 64 * 2);
+}
+
+TEST(MemoryNeed, AProgramIsCountedByItsLists) {
+  Scenario scenario = scenario_in(".", "{}");
+  scenario.program = *generate("1f1b", {.stages = 4, .microbatches = 16});
+  EXPECT_EQ(action_counts(scenario).compute, 4 * (16 * 2 + 1)) << "STEPs, too";
+  EXPECT_EQ(action_counts(scenario).transfers, 66);
+  scenario.program->iterations = 10;
+  EXPECT_EQ(action_counts(scenario).compute, 10 * 4 * (16 * 2 + 1));
+}
+
+// So many compute actions fit no machine, and nothing is made before that is known.
+TEST(MemoryNeed, OfAHugeBatchOnDevicesIsKnownBeforeTheRun) {
+  const Scenario scenario = scenario_in("scenarios/library/models",
+                                        "model: {huggingface: llama-3.1-8b.json, sequence: 4096}\n"
+                                        "cluster: {device: h100-sxm}\n"
+                                        "schedule: {name: 1f1b, stages: 8}\n"
+                                        "training: {micro_batch_size: 1, global_batch_size: 2000000000}\n");
+  for (const WantedFigures figures : {WantedFigures::all, WantedFigures::of_rows}) {
+    SimulateOptions options;
+    options.timeline = TimelineKept::none;
+    options.figures = figures;
+    const auto result = simulate_scenario(scenario, options);
+    ASSERT_FALSE(result);
+    EXPECT_THAT(result.error().message, testing::StartsWith("3.2e+10 compute actions take at least "));
+  }
+  SimulateOptions with_timeline;
+  with_timeline.timeline = TimelineKept::all;
+  EXPECT_THAT(simulate_scenario(scenario, with_timeline).error().message,
+              testing::StartsWith("a timeline of 3.2e+10 compute actions is too long"));
+}
+
+TEST(MemoryNeed, WhatCannotBePreparedIsNotCounted) {
+  const Scenario scenario = scenario_in("scenarios/library/models",
+                                        "model: {huggingface: llama-3.1-8b.json, sequence: 4096}\n"
+                                        "cluster: {device: h100-sxm}\nparallel: {data: 3}\n"
+                                        "schedule: {name: 1f1b, stages: 4}\n"
+                                        "training: {global_batch_size: 128}\n");
+  EXPECT_EQ(action_counts(scenario).compute, 0);
 }
 
 }  // namespace
