@@ -45,6 +45,12 @@ class ModelFlagGroup {
 
 }  // namespace
 
+void add_memory_reserve_flag(Subcommand app, ModelFlags& flags) {
+  ModelFlagGroup(app).text(
+      "--memory-reserve", flags.memory_reserve, "BYTES",
+      "of each device that nothing may use (default: what a named device's driver keeps and 3 GiB)");
+}
+
 void add_trained_model_flags(Subcommand app, ModelFlags& flags) {
   ModelFlagGroup group(app);
   group.text("--model", flags.model, "FILE", "config.json of a transformer, as Hugging Face has it");
@@ -54,6 +60,7 @@ void add_trained_model_flags(Subcommand app, ModelFlags& flags) {
   group.text("--device", flags.device, "NAME",
              "a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300 or gb300");
   group.number("--nodes", flags.nodes, "nodes of these devices (default 1)");
+  add_memory_reserve_flag(app, flags);
   group.text("--precision", flags.precision, "WORD", "of matrix products: bf16 (default), fp8 or fp4");
 }
 
@@ -89,6 +96,7 @@ std::vector<Override> overrides_of(const ModelFlags& flags) {
   number("model.layers", flags.layers, "--layers");
   text("cluster.device", flags.device, "--device");
   number("cluster.nodes", flags.nodes, "--nodes");
+  text("cluster.reserve", flags.memory_reserve, "--memory-reserve");
   number("parallel.tensor", flags.tensor_parallel, "--tensor-parallel");
   number("parallel.context", flags.context_parallel, "--context-parallel");
   number("parallel.expert", flags.expert_parallel, "--expert-parallel");

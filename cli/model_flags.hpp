@@ -23,13 +23,16 @@ struct ModelFlags {
   std::optional<std::int64_t> context_parallel;
   std::optional<std::int64_t> expert_parallel;
   std::string precision;
+  std::string memory_reserve;
   std::string recompute;
   std::string layer_split;
 
   friend bool operator==(const ModelFlags&, const ModelFlags&) = default;
 };
 
-/// --model, --sequence, --device, --nodes, --precision: what is trained on what.
+/// Adds --memory-reserve, which add_trained_model_flags() has as well.
+void add_memory_reserve_flag(Subcommand app, ModelFlags& flags);
+/// --model, --sequence, --device, --nodes, --memory-reserve, --precision: what is trained on what.
 void add_trained_model_flags(Subcommand app, ModelFlags& flags);
 /// These, and how it is shared out: --tensor-parallel, ..., --recompute, --layer-split.
 void add_model_flags(Subcommand app, ModelFlags& flags);

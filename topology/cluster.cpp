@@ -216,6 +216,10 @@ std::optional<std::string> ClusterBuilder::device_error() const {
           "device '{}': its memory must be greater than 0 bytes, found {}; leave it out for no limit",
           device.name, *device.memory_bytes);
     }
+    if (device.reserved_bytes < 0) {
+      return fmt::format("device '{}': its reserve must be 0 bytes or more, found {}", device.name,
+                         device.reserved_bytes);
+    }
     if (!is_rate(device.flops_per_second)) {
       return fmt::format("device '{}': its flops_per_second must be 0 (unknown) or more, found {}",
                          device.name, device.flops_per_second);

@@ -2,6 +2,7 @@
 // The machine: devices, directed links and the routes between devices. Built by presets.hpp, by
 // ClusterBuilder, or by scenarios/ from YAML; read by the engines. How routes are found: next_links.hpp.
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -21,12 +22,22 @@ inline constexpr std::int64_t kMostLinks = std::int64_t{1} << 22;
 inline constexpr std::int32_t kMostJoinedDevices = 1 << 24;  // their names take about a gigabyte
 inline constexpr std::int64_t kMostRouteEntries = std::int64_t{1} << 26;
 
+/// Returns the bytes of a device that a plan may use: its memory without what is reserved, and never less
+/// than 0. Nothing where the memory is unlimited. Every question whether something fits is asked of this
+/// figure.
+constexpr std::optional<std::int64_t> usable_bytes(std::optional<std::int64_t> memory_bytes,
+                                                   std::int64_t reserved_bytes) {
+  if (!memory_bytes) return std::nullopt;
+  return std::max<std::int64_t>(0, *memory_bytes - reserved_bytes);
+}
+
 /// One accelerator.
 struct Device {
   std::string name{};  ///< empty: ClusterBuilder calls it "device" and its index
   std::optional<std::int64_t> memory_bytes = std::nullopt;  ///< > 0; absent: unlimited
-  double flops_per_second = 0;                              ///< peak rate, >= 0; 0: unknown
-  double memory_bytes_per_second = 0;                       ///< >= 0; 0: unknown
+  std::int64_t reserved_bytes = 0;     ///< >= 0; of its memory, what the driver and libraries take
+  double flops_per_second = 0;         ///< peak rate, >= 0; 0: unknown
+  double memory_bytes_per_second = 0;  ///< >= 0; 0: unknown
 
   friend bool operator==(const Device&, const Device&) = default;
 };

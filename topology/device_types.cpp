@@ -5,6 +5,16 @@
 // SimuMax's kernels (4dcaae51) as sustained on one machine over the tables of scenarios/library/kernels; the
 // others are priors out of published training steps (MLPerf training 3.1 to 5.1, Megatron Bridge 26.02
 // and 26.04), so that a prediction of those runs with them is no blind one.
+//
+// What the driver gives to programs is the total that nvidia-smi prints on such a device, in MiB. Drivers
+// keep the rest of the memory for themselves:
+//
+//           memory      nvidia-smi   kept by the driver
+//   A100     80 GiB      81920        0
+//   H100     80 GiB      81559        361
+//   H200    141 GiB     143771        613
+//   B200    180 GiB     183359        961
+//   GB200   185 GiB     189471        0, as the memory is the driver's figure already; so with B300, GB300
 
 #include "topology/device_types.hpp"
 
@@ -27,6 +37,12 @@ std::int64_t gibibytes(double amount) {
   return static_cast<std::int64_t>(std::llround(amount * static_cast<double>(std::int64_t{1} << 30)));
 }
 
+/// Returns what a plan may not use of a device whose driver gives so many MiB of its memory to programs.
+std::int64_t reserve(std::int64_t memory_bytes, std::int64_t driver_mebibytes) {
+  const std::int64_t kept_by_driver = memory_bytes - (driver_mebibytes << 20);
+  return std::max<std::int64_t>(0, kept_by_driver) + kReservedBesideAllocator;
+}
+
 DeviceType a100() {
   return {.name = "a100-sxm",
           .kernels = "A100",
@@ -35,7 +51,8 @@ DeviceType a100() {
           .nvlink_bytes_per_second = 300 * kGiga,
           .network_bytes_per_second = 25 * kGiga,
           .multiprocessors = 108,
-          .memory_bytes = gibibytes(80)};
+          .memory_bytes = gibibytes(80),
+          .reserved_bytes = reserve(gibibytes(80), 81920)};
 }
 
 DeviceType h100() {
@@ -48,6 +65,7 @@ DeviceType h100() {
           .network_bytes_per_second = 50 * kGiga,
           .multiprocessors = 132,
           .memory_bytes = gibibytes(80),
+          .reserved_bytes = reserve(gibibytes(80), 81559),
           .sustained = 1.35};
 }
 
@@ -58,6 +76,7 @@ DeviceType h200() {
   device.kernels = "H200";
   device.memory_bytes_per_second = 4.8 * kTera;
   device.memory_bytes = gibibytes(141);
+  device.reserved_bytes = reserve(device.memory_bytes, 143771);
   device.sustained = 1.31;
   return device;
 }
@@ -73,6 +92,7 @@ DeviceType b200() {
           .network_bytes_per_second = 50 * kGiga,
           .multiprocessors = 148,
           .memory_bytes = gibibytes(180),
+          .reserved_bytes = reserve(gibibytes(180), 183359),
           .sustained = 1.38,
           .sustained_fp4 = 1.38};
 }
@@ -89,6 +109,7 @@ DeviceType gb200() {
   device.devices_per_node = 4;
   device.multiprocessors = 152;
   device.memory_bytes = gibibytes(185);
+  device.reserved_bytes = reserve(device.memory_bytes, 189471);
   device.sustained = 1.27;
   device.sustained_fp4 = 1.27;
   return device;
@@ -102,6 +123,7 @@ DeviceType gb300() {
   device.network_bytes_per_second = 100 * kGiga;
   device.multiprocessors = 160;
   device.memory_bytes = gibibytes(277.5);
+  device.reserved_bytes = reserve(device.memory_bytes, 284208);
   device.sustained = 1.2;
   device.sustained_fp4 = 1.05;
   return device;
@@ -114,6 +136,7 @@ DeviceType b300() {
   device.nvlink_devices = 8;
   device.devices_per_node = 8;
   device.memory_bytes = gibibytes(268.6);
+  device.reserved_bytes = reserve(device.memory_bytes, 275040);
   return device;
 }
 

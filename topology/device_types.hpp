@@ -3,11 +3,18 @@
 // scenarios/pricing prices models on them; every figure can be replaced by a scenario.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "topology/cluster.hpp"
+
 namespace penstock {
+
+/// Memory that a training run takes of a device beside what its allocator counts: the CUDA context, NCCL's
+/// buffers and fragmentation take 2 to 5 GiB.
+inline constexpr std::int64_t kReservedBesideAllocator = std::int64_t{3} << 30;
 
 /// One kind of accelerator in the node that it is sold in. Rates are of dense operations and of one direction
 /// of a link.
@@ -23,7 +30,8 @@ struct DeviceType {
   std::int32_t nvlink_devices = 8;      ///< on one NVLink domain
   std::int32_t devices_per_node = 8;
   std::int32_t multiprocessors = 1;
-  std::int64_t memory_bytes = 0;
+  std::int64_t memory_bytes = 0;    ///< 0: unlimited
+  std::int64_t reserved_bytes = 0;  ///< of it, what the driver does not give and kReservedBesideAllocator
   /// Time of a matrix product in a training step over its time in a short burst, which clocks and power make;
   /// in bf16 and fp8, and in fp4.
   double sustained = 1;
@@ -38,6 +46,11 @@ struct DeviceType {
   /// Part of the gradients' reduction over the network that stays exposed once a step though it is
   /// overlapped, beside the first chunk's.
   double step_fraction = 0.30;
+
+  /// Returns what a plan may use of its memory; nothing where it is unlimited.
+  std::optional<std::int64_t> usable_memory() const {
+    return usable_bytes(memory_bytes > 0 ? std::optional(memory_bytes) : std::nullopt, reserved_bytes);
+  }
 
   /// What it reaches over one link to another device, efficiency counted.
   double link_bytes_per_second(bool on_nvlink) const {

@@ -137,6 +137,11 @@ FieldError memory_error(const std::optional<std::int64_t>& value) {
   return fmt::format("memory_bytes must be greater than 0, found {}; leave it out for no limit", *value);
 }
 
+FieldError reserve_error(std::int64_t value) {
+  if (value >= 0) return std::nullopt;
+  return fmt::format("reserved_bytes must be 0 or more, found {}", value);
+}
+
 FieldError flops_error(double value) {
   if (value >= 0 && std::isfinite(value)) return std::nullopt;
   return fmt::format("flops_per_second must be 0 (unknown) or more, found {}", value);
@@ -182,7 +187,8 @@ FieldError error_of(const UniformCluster& shape) {
   return first_of({count_error("devices", shape.devices),
                    bandwidth_error("bytes_per_second", shape.bytes_per_second),
                    latency_error("latency_ns", shape.latency_ns), memory_error(shape.memory_bytes),
-                   flops_error(shape.flops_per_second), uniform_size_error(shape.devices)});
+                   reserve_error(shape.reserved_bytes), flops_error(shape.flops_per_second),
+                   uniform_size_error(shape.devices)});
 }
 
 FieldError error_of(const TwoLevelCluster& shape) {
@@ -192,7 +198,7 @@ FieldError error_of(const TwoLevelCluster& shape) {
                 latency_error("intra_latency_ns", shape.intra_latency_ns),
                 bandwidth_error("inter_bytes_per_second", shape.inter_bytes_per_second),
                 latency_error("inter_latency_ns", shape.inter_latency_ns), memory_error(shape.memory_bytes),
-                flops_error(shape.flops_per_second)});
+                reserve_error(shape.reserved_bytes), flops_error(shape.flops_per_second)});
   if (fields) return fields;
   // The order is looked at last, since its check multiplies what the sizes must have bounded.
   auto size = two_level_size_error(shape.nodes, shape.devices_per_node);
@@ -215,7 +221,8 @@ tl::expected<Cluster, std::string> uniform_cluster(const UniformCluster& shape) 
   std::vector<Device> devices;
   devices.reserve(static_cast<std::size_t>(shape.devices));
   for (std::int32_t i = 0; i < shape.devices; ++i)
-    devices.push_back({fmt::format("gpu{}", i), shape.memory_bytes, shape.flops_per_second});
+    devices.push_back(
+        {fmt::format("gpu{}", i), shape.memory_bytes, shape.reserved_bytes, shape.flops_per_second});
   return Cluster::fully_joined("uniform", std::move(devices), shape.bytes_per_second, shape.latency_ns);
 }
 
@@ -237,7 +244,7 @@ tl::expected<Cluster, std::string> two_level_cluster(const TwoLevelCluster& shap
     const auto server = servers[static_cast<std::size_t>(node)];
     const auto device =
         builder.add_device({fmt::format("node{}/gpu{}", node, number % shape.devices_per_node),
-                            shape.memory_bytes, shape.flops_per_second});
+                            shape.memory_bytes, shape.reserved_bytes, shape.flops_per_second});
     builder.add_link(device, server, shape.intra_bytes_per_second, intra_up_ns);
     builder.add_link(server, device, shape.intra_bytes_per_second, intra_down_ns);
   }

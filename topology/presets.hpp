@@ -19,6 +19,7 @@ struct UniformCluster {
   double bytes_per_second = kUnlimitedBandwidth;            ///< > 0
   std::int64_t latency_ns = 0;                              ///< >= 0
   std::optional<std::int64_t> memory_bytes = std::nullopt;  ///< > 0; absent: unlimited
+  std::int64_t reserved_bytes = 0;                          ///< >= 0; of the memory, what a plan may not use
   double flops_per_second = 0;                              ///< >= 0; 0: unknown
 
   friend bool operator==(const UniformCluster&, const UniformCluster&) = default;
@@ -39,6 +40,7 @@ struct TwoLevelCluster {
   double inter_bytes_per_second = kUnlimitedBandwidth;  ///< > 0, each way of a server's uplink
   std::int64_t inter_latency_ns = 0;                    ///< >= 0, of the two uplinks together (half on each)
   std::optional<std::int64_t> memory_bytes = std::nullopt;  ///< > 0; absent: unlimited
+  std::int64_t reserved_bytes = 0;                          ///< >= 0; of the memory, what a plan may not use
   double flops_per_second = 0;                              ///< >= 0; 0: unknown
   std::string name = "two-level";                           ///< of the cluster
   /// Device d of the cluster is number device_order[d] server by server; empty: in that order.

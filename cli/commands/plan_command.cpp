@@ -21,6 +21,7 @@
 #include "cli/commands/plan_output.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
+#include "cli/model_flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
@@ -253,8 +254,9 @@ void add_planning_flags(Subcommand app, PlanFlags& flags) {
               .help = "whether activations take time to cross a cut: counted (default) or free",
               .group = group,
               .type_name = "NAME"});
-  app.add_option("--memory-limit", flags.memory_limit,
-                 "most bytes of a device, or unlimited (default: what the smallest device has)")
+  app.add_option(
+         "--memory-limit", flags.memory_limit,
+         "most bytes of a device, or unlimited (default: what the smallest device has, less its reserve)")
       .group(group)
       .type_name("BYTES");
   app.add_flag("--no-front", flags.no_front, "leave out the plans for fewer devices").group(group);
@@ -290,6 +292,7 @@ Command plan_command(CLI::App& root) {
   add_planning_flags(app, *flags);
   add_question_flags(app, *flags);
   add_settings_flag(app, flags->input.settings, "Scenario");
+  add_memory_reserve_flag(app, flags->input.model);
   add_channel_flags(app, flags->channels);
   add_output_flags(app, flags->output, ".yaml .json .txt");
   app.footer(

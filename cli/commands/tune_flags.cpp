@@ -171,8 +171,13 @@ void set_launcher(TuneRequest& request, const std::string& emit) {
 InputFlags base_input(const TuneFlags& flags) {
   InputFlags input = flags.input;
   input.global_batch_size.reset();  // it is the request's: there is no M yet that it could disagree with
-  if (!flags.choices.memory_limit.empty())
+  if (!flags.choices.memory_limit.empty()) {
     input.settings.push_back(fmt::format("cluster.memory={}", flags.choices.memory_limit));
+    // A limit is what may be used: nothing is taken off it unless a flag says so.
+    const bool is_reserved = std::ranges::any_of(
+        input.settings, [](const std::string& setting) { return setting.starts_with("cluster.reserve="); });
+    if (!is_reserved) input.settings.emplace_back("cluster.reserve=0 B");
+  }
   if (flags.price) input.settings.push_back(fmt::format("cluster.price={}", *flags.price));
   return input;
 }
@@ -214,7 +219,8 @@ void add_tune_flags(Subcommand app, TuneFlags& flags) {
       .range(std::int64_t{1}, std::int64_t{1 << 20})
       .group(group)
       .type_name("N");
-  list("--memory-limit", choices.memory_limit, "BYTES", "of a device, such as 72GiB (default: its own)");
+  list("--memory-limit", choices.memory_limit, "BYTES",
+       "that may be used of a device, such as 72GiB (default: its own, less the reserve)");
   const std::string search = "Search";
   app.add_option("--top", flags.top,
                  "rows of the table of configurations, and of .csv and .html (default 10)")

@@ -62,8 +62,8 @@ bool is_twin(const TunedConfiguration& a, const TunedConfiguration& b) {
 std::string gib(Bytes bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / kBytesPerGibibyte); }
 
 std::string missing_text(const TuneAnswer& answer, const TunedConfiguration& tuned) {
-  const Bytes memory = model_of(answer.request).work.device.memory_bytes;
-  return fmt::format("does not fit by {} GiB", gib(tuned.peak_bytes - memory));
+  const Bytes usable = model_of(answer.request).work.device.usable_memory().value_or(tuned.peak_bytes);
+  return fmt::format("does not fit by {} GiB", gib(tuned.peak_bytes - usable));
 }
 
 ShownConfigurations shown_configurations(const TuneAnswer& answer) {

@@ -67,7 +67,7 @@ std::string title_of(const RankReport& rank) {
   const RankMemory& memory = rank.memory;
   std::string title =
       fmt::format("rank {}: peak {}", rank.rank, format_memory(memory.peak_bytes, memory.unit));
-  if (memory.capacity) title += fmt::format(" of {}", format_memory(*memory.capacity, memory.unit));
+  if (memory.capacity) title += fmt::format(" of {}", available_text(memory));
   if (rank.memory.out_of_memory()) title += ", out of memory";
   return title;
 }
@@ -88,9 +88,10 @@ std::vector<MemorySample> drawn_samples(const std::vector<MemorySample>& samples
   return drawn;
 }
 
-/// The capacity, unless a line so far above all peaks would leave the bands flat.
+/// Returns what is usable of the capacity, unless a line so far above all peaks would leave the bands flat.
 std::optional<Bytes> drawn_capacity(const RankMemory& memory, Bytes highest) {
-  return memory.capacity && *memory.capacity / 2 <= highest ? memory.capacity : std::nullopt;
+  const std::optional<Bytes> usable = memory.usable();
+  return usable && *usable / 2 <= highest ? usable : std::nullopt;
 }
 
 /// The top of all y axes: the highest peak, or the highest capacity that is drawn.
@@ -139,7 +140,7 @@ std::vector<Chart> memory_charts(const Result& result) {
     if (const auto drawn = drawn_capacity(rank.memory, highest)) {
       const auto capacity = static_cast<double>(*drawn);
       chart.curves.push_back(
-          {.label = "capacity",
+          {.label = rank.memory.reserved > 0 ? "usable" : "capacity",
            .colour = {0xb0, 0x00, 0x20},
            .dashed = true,
            .points = {{.x = 0, .y = capacity}, {.x = static_cast<double>(end_ns), .y = capacity}}});

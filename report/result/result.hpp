@@ -2,6 +2,7 @@
 // The document that `simulate` and `run` produce: one prediction or one measurement. Exporters
 // (result_json.hpp, result_table.hpp, ...) print it; metrics.hpp computes its figures from a Timeline.
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -31,8 +32,16 @@ struct RankMemory {
   MemoryByCategory at_peak{};  ///< what was held at the peak of the sum
   MemoryByCategory peaks{};    ///< each category's own peak
   std::optional<Bytes> capacity;        ///< of the rank's device; absent: unlimited
+  Bytes reserved = 0;                   ///< of the capacity, what a plan may not use
   MemoryUnit unit = MemoryUnit::bytes;  ///< of all amounts
-  bool out_of_memory() const { return capacity && peak_bytes > *capacity; }
+
+  /// Returns what a plan may use of the capacity; nothing where that is unlimited.
+  std::optional<Bytes> usable() const {
+    return capacity ? std::optional(std::max<Bytes>(0, *capacity - reserved)) : std::nullopt;
+  }
+  /// Returns the bytes of the peak for which there is no room; 0 where it fits.
+  Bytes lacking() const { return std::max<Bytes>(0, peak_bytes - usable().value_or(peak_bytes)); }
+  bool out_of_memory() const { return lacking() > 0; }
 
   friend bool operator==(const RankMemory&, const RankMemory&) = default;
 };

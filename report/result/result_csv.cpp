@@ -36,18 +36,18 @@ void write_timeline_csv(const Timeline& timeline, const TextSink& sink) {
 std::string ranks_to_csv(const Result& result) {
   std::string csv =
       "rank,device,busy_ns,idle_ns,exposed_communication_ns,peak_bytes,peak_live_activations,weight_versions,"
-      "sent_bytes,received_bytes,capacity_bytes,out_of_memory";
+      "sent_bytes,received_bytes,capacity_bytes,usable_bytes,out_of_memory";
   for (std::size_t i = 0; i < kMemoryCategoryCount; ++i) {
     csv += fmt::format(",peak_{}", to_text(static_cast<MemoryCategory>(i)));
   }
   csv += '\n';
   for (const RankReport& rank : result.ranks) {
     const RankMemory& memory = rank.memory;
-    fmt::format_to(std::back_inserter(csv), "{},{},{},{},{},{},{},{},{},{},{},{}", rank.rank,
+    fmt::format_to(std::back_inserter(csv), "{},{},{},{},{},{},{},{},{},{},{},{},{}", rank.rank,
                    csv_field(rank.device), rank.busy_ns, rank.idle_ns, rank.exposed_communication_ns,
                    memory.peak_bytes, rank.peak_live_activations, rank.weight_versions, rank.sent_bytes,
                    rank.received_bytes, memory.capacity ? std::to_string(*memory.capacity) : "",
-                   memory.out_of_memory());
+                   memory.capacity ? std::to_string(*memory.usable()) : "", memory.out_of_memory());
     for (const Bytes peak : memory.peaks) csv += fmt::format(",{}", peak);
     csv += '\n';
   }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -75,7 +76,7 @@ std::string traffic_text(const Result& result) {
 Cell peak_cell(const RankMemory& memory) {
   Cell cell = memory_cell(memory.peak_bytes, memory.unit);
   if (memory.out_of_memory())
-    cell.text += fmt::format(" > {}", format_memory(memory.capacity.value_or(0), memory.unit));
+    cell.text += fmt::format(" > {}", format_memory(memory.usable().value_or(0), memory.unit));
   return cell;
 }
 
@@ -90,6 +91,21 @@ std::string origin_text(const Result& result) {
   if (transfers.capacity > 0) text += fmt::format(", capacity {}", transfers.capacity);
   if (transfers.eager_bytes > 0) text += fmt::format(", eager below {}", format_bytes(transfers.eager_bytes));
   return text;
+}
+
+/// "74.3 of 76.6 GiB usable on rank 0": the rank that has the least left, or lacks the most. Empty where
+/// nothing is reserved.
+std::string memory_text(const Result& result) {
+  const auto left = [](const RankReport& rank) {
+    return rank.memory.usable().value_or(std::numeric_limits<Bytes>::max()) - rank.memory.peak_bytes;
+  };
+  const auto fullest = std::ranges::min_element(result.ranks, {}, left);
+  if (fullest == result.ranks.end() || fullest->memory.reserved == 0) return "";
+  const auto usable = fullest->memory.usable();
+  if (!usable) return "";
+  const auto gibibytes = [](Bytes bytes) { return static_cast<double>(bytes) / (1 << 30); };
+  return fmt::format("{:.1f} of {:.1f} GiB usable on rank {}", gibibytes(fullest->memory.peak_bytes),
+                     gibibytes(*usable), fullest->rank);
 }
 
 std::string model_text(const ModelReport& model) {
@@ -107,6 +123,12 @@ std::string model_rates_text(const ModelRates& rates) {
 
 }  // namespace
 
+std::string available_text(const RankMemory& memory) {
+  const std::string capacity = format_memory(memory.capacity.value_or(0), memory.unit);
+  if (memory.reserved == 0) return capacity;
+  return fmt::format("{} usable of {}", format_memory(memory.usable().value_or(0), memory.unit), capacity);
+}
+
 std::int32_t pipeline_size(const ProgramReport& program) {
   return program.pipeline_size > 0 ? program.pipeline_size : std::min(program.ranks, program.stages);
 }
@@ -123,6 +145,7 @@ std::vector<Headline> headlines(const Result& result) {
   if (result.throughput.model) lines.push_back({"training", model_rates_text(*result.throughput.model)});
   lines.push_back({"samples", fmt::format("{}, {} per update", format_quantity(result.throughput.samples),
                                           format_quantity(result.throughput.samples_per_update))});
+  if (const std::string memory = memory_text(result); !memory.empty()) lines.push_back({"memory", memory});
   lines.push_back({"sent", traffic_text(result)});
   if (!result.program.digest.empty()) lines.push_back({"digest", result.program.digest});
   return lines;
@@ -205,8 +228,8 @@ std::vector<std::string> out_of_memory_lines(const Result& result) {
             ? "from the start"
             : fmt::format("at {} in {}", format_duration(memory.peak_time_ns), memory.peak_action);
     lines.push_back(fmt::format("rank {}{} needs {} and has {}; the peak is reached {}", rank.rank, device,
-                                format_memory(memory.peak_bytes, memory.unit),
-                                format_memory(*memory.capacity, memory.unit), cause));
+                                format_memory(memory.peak_bytes, memory.unit), available_text(memory),
+                                cause));
   }
   return lines;
 }

@@ -55,6 +55,7 @@ Json memory_json(const RankMemory& memory, const ResultJsonOptions& options) {
                  {"at_peak", categories_json(memory.at_peak)},
                  {"peaks", categories_json(memory.peaks)},
                  {"capacity_bytes", memory.capacity ? Json(*memory.capacity) : Json(nullptr)},
+                 {"usable_bytes", memory.capacity ? Json(*memory.usable()) : Json(nullptr)},
                  {"out_of_memory", memory.out_of_memory()}};
   if (memory.unit == MemoryUnit::activations) object["unit"] = "activations";
   if (options.memory) {

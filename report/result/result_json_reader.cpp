@@ -184,6 +184,9 @@ RankMemory read_memory(const ObjectReader& object) {
   memory.at_peak = read_categories(object.object("at_peak"));
   memory.peaks = read_categories(object.object("peaks"));
   memory.capacity = object.count_or_null("capacity_bytes");
+  // Files from before there were reserves have no such key, and all of the capacity is usable.
+  const auto usable = object.count_or_null("usable_bytes");
+  if (memory.capacity && usable) memory.reserved = std::max<Bytes>(0, *memory.capacity - *usable);
   if (object.text_if_any("unit") == "activations") memory.unit = MemoryUnit::activations;
   for (const ObjectReader& sample : object.objects_if_any("samples")) {
     memory.samples.push_back({sample.count("time_ns"), read_categories(sample)});

@@ -31,14 +31,19 @@ namespace {
 
 constexpr Bytes kNoLimit = std::numeric_limits<Bytes>::max();
 
-/// The memory of the smallest device; nothing when all are unlimited.
+/// Returns what a plan may use of the smallest device; nothing when all are unlimited.
 struct LeastMemory {
-  std::optional<Bytes> operator()(const UniformCluster& shape) const { return shape.memory_bytes; }
-  std::optional<Bytes> operator()(const TwoLevelCluster& shape) const { return shape.memory_bytes; }
+  std::optional<Bytes> operator()(const UniformCluster& shape) const {
+    return usable_bytes(shape.memory_bytes, shape.reserved_bytes);
+  }
+  std::optional<Bytes> operator()(const TwoLevelCluster& shape) const {
+    return usable_bytes(shape.memory_bytes, shape.reserved_bytes);
+  }
   std::optional<Bytes> operator()(const Cluster& cluster) const {
     std::optional<Bytes> least;
     for (const Device& device : cluster.devices()) {
-      if (device.memory_bytes) least = std::min(least.value_or(kNoLimit), *device.memory_bytes);
+      const auto usable = usable_bytes(device.memory_bytes, device.reserved_bytes);
+      if (usable) least = std::min(least.value_or(kNoLimit), *usable);
     }
     return least;
   }

@@ -111,6 +111,7 @@ UniformCluster links_between_stages(const Workload& work) {
       is_on_nvlink(work.parallel, work.ranks, DeviceGroup::pipeline, work.device));
   cluster.latency_ns = work.device.link_latency_ns;
   if (work.device.memory_bytes > 0) cluster.memory_bytes = work.device.memory_bytes;
+  cluster.reserved_bytes = work.device.reserved_bytes;
   cluster.flops_per_second = work.device.bf16_flops_per_second;
   return cluster;
 }

@@ -34,8 +34,8 @@ constexpr std::int64_t kMostDevices = 1 << 20;
 // --- presets --------------------------------------------------------------------------------------------
 
 ClusterSpec read_uniform(const Node& node, Problem& problem) {
-  static constexpr std::array<std::string_view, 7> kKeys = {"preset", "devices", "bandwidth", "latency",
-                                                            "memory", "flops",   "price"};
+  static constexpr std::array<std::string_view, 8> kKeys = {"preset", "devices", "bandwidth", "latency",
+                                                            "memory", "reserve", "flops",     "price"};
   const MappingReader reader(node, "cluster", kKeys, problem);
   UniformCluster shape;
   shape.devices =
@@ -43,17 +43,16 @@ ClusterSpec read_uniform(const Node& node, Problem& problem) {
   shape.bytes_per_second = reader.bandwidth("bandwidth").value_or(kUnlimitedBandwidth);
   shape.latency_ns = reader.duration("latency").value_or(0);
   shape.memory_bytes = reader.limit("memory");
+  shape.reserved_bytes = read_reserve(reader, shape.memory_bytes).value_or(0);
   shape.flops_per_second = reader.flops("flops").value_or(0);
   return {.shape = shape, .name = "uniform", .price_per_device_hour = read_price(reader)};
 }
 
 /// A two-level cluster: the preset's figures where the mapping gives none.
 ClusterSpec read_two_level(const Node& node, TwoLevelCluster shape, std::string name, Problem& problem) {
-  static constexpr std::array<std::string_view, 11> kKeys = {
-      "preset",          "nodes",         "devices_per_node",
-      "intra_bandwidth", "intra_latency", "inter_bandwidth",
-      "inter_latency",   "memory",        "flops",
-      "device_order",    "price"};
+  static constexpr std::array<std::string_view, 12> kKeys = {
+      "preset",        "nodes",  "devices_per_node", "intra_bandwidth", "intra_latency", "inter_bandwidth",
+      "inter_latency", "memory", "reserve",          "flops",           "device_order",  "price"};
   const MappingReader reader(node, "cluster", kKeys, problem);
   const Range devices{.least = 1, .most = kMostDevices};
   shape.nodes = static_cast<std::int32_t>(reader.integer("nodes", devices).value_or(shape.nodes));
@@ -64,6 +63,7 @@ ClusterSpec read_two_level(const Node& node, TwoLevelCluster shape, std::string 
   shape.inter_bytes_per_second = reader.bandwidth("inter_bandwidth").value_or(shape.inter_bytes_per_second);
   shape.inter_latency_ns = reader.duration("inter_latency").value_or(shape.inter_latency_ns);
   if (reader.has("memory")) shape.memory_bytes = reader.limit("memory");
+  shape.reserved_bytes = read_reserve(reader, shape.memory_bytes).value_or(0);
   shape.flops_per_second = reader.flops("flops").value_or(shape.flops_per_second);
   shape.device_order = reader.integers("device_order", {.least = 0, .most = kMostDevices});
   return {.shape = std::move(shape), .name = std::move(name), .price_per_device_hour = read_price(reader)};
@@ -140,14 +140,16 @@ void add_link(ClusterBuilder& builder, const NodeNames& names, const Node& node,
 }
 
 ClusterSpec read_explicit(const Node& node, Problem& problem) {
-  static constexpr std::array<std::string_view, 5> kKeys = {"name", "devices", "switches", "links", "price"};
+  static constexpr std::array<std::string_view, 6> kKeys = {"name",  "devices", "switches",
+                                                            "links", "reserve", "price"};
   const MappingReader reader(node, "cluster", kKeys, problem);
   const std::string name = reader.word("name").value_or("explicit");
   ClusterBuilder builder(name);
   NodeNames names;
   const std::vector<Node>& devices = reader.find("devices")->items;
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    const Device device = read_device(devices[i], i, problem);
+    Device device = read_device(devices[i], i, problem);
+    device.reserved_bytes = read_reserve(reader, device.memory_bytes).value_or(0);
     add_name(names, device.name, builder.add_device(device), devices[i], fmt::format("cluster.devices.{}", i),
              problem);
   }
@@ -172,6 +174,16 @@ ClusterSpec read_explicit(const Node& node, Problem& problem) {
 }
 
 }  // namespace
+
+std::optional<std::int64_t> read_reserve(const MappingReader& reader,
+                                         std::optional<std::int64_t> memory_bytes) {
+  const auto reserve = reader.bytes("reserve");
+  if (reserve && memory_bytes && *reserve > *memory_bytes) {
+    reader.complain("reserve", fmt::format("expected at most the {} B of memory of a device, got {} B",
+                                           *memory_bytes, *reserve));
+  }
+  return reserve;
+}
 
 std::optional<double> read_price(const MappingReader& reader) {
   const auto text = reader.word("price");

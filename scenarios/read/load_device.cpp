@@ -90,7 +90,14 @@ DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   type.nvlink_bytes_per_second = finite_bandwidth(reader, "nvlink", type.nvlink_bytes_per_second);
   type.network_bytes_per_second = finite_bandwidth(reader, "network", type.network_bytes_per_second);
   type.link_latency_ns = reader.duration("latency").value_or(type.link_latency_ns);
-  type.memory_bytes = reader.has("memory") ? reader.limit("memory").value_or(0) : type.memory_bytes;
+  if (reader.has("memory")) {
+    type.memory_bytes = reader.limit("memory").value_or(0);
+    // What is stated is taken for what the driver gives.
+    type.reserved_bytes = kReservedBesideAllocator;
+  }
+  const std::optional<std::int64_t> limit =
+      type.memory_bytes > 0 ? std::optional(type.memory_bytes) : std::nullopt;
+  type.reserved_bytes = read_reserve(reader, limit).value_or(type.reserved_bytes);
   type.nvlink_devices =
       static_cast<std::int32_t>(reader.integer("nvlink_devices", kNodes).value_or(type.nvlink_devices));
   type.devices_per_node =
@@ -166,7 +173,8 @@ std::shared_ptr<const KernelTables> read_kernels(const MappingReader& cluster, c
 }  // namespace
 
 ClusterSpec read_device_cluster(const Node& node, Problem& problem) {
-  static constexpr std::array<Word, 21> kKeys = {"kernels",
+  static constexpr std::array<Word, 22> kKeys = {"kernels",
+                                                 "reserve",
                                                  "device",
                                                  "nodes",
                                                  "flops",
@@ -202,7 +210,10 @@ ClusterSpec read_device_cluster(const Node& node, Problem& problem) {
     return {};
   }
   named.kernels = read_kernels(reader, named.type, problem);
-  return {.shape = shape_of(named.type, named.device_count()),
+  TwoLevelCluster shape = shape_of(named.type, named.device_count());
+  // Stages and profiles say what they hold, and nothing is added to that unless it is stated.
+  if (reader.has("reserve")) shape.reserved_bytes = named.type.reserved_bytes;
+  return {.shape = std::move(shape),
           .name = named.type.name,
           .price_per_device_hour = read_price(reader),
           .named = std::move(named)};

@@ -64,6 +64,11 @@ std::string flops(double flops_per_second) {
   return flops_per_second == 0 ? std::string() : fmt::format(", flops: {} FLOP/s", flops_per_second);
 }
 
+/// `reserve: ...` with what stands before and behind it, where something is reserved.
+std::string reserve(std::int64_t bytes, std::string_view before, std::string_view behind) {
+  return bytes == 0 ? std::string() : fmt::format("{}reserve: {} B{}", before, bytes, behind);
+}
+
 /// `price: ...` with what stands before and behind it, where a device has one.
 std::string price(std::optional<double> per_device_hour, std::string_view before, std::string_view behind) {
   return per_device_hour ? fmt::format("{}price: {}{}", before, *per_device_hour, behind) : std::string();
@@ -79,12 +84,12 @@ std::string layer_line(const LayerGraph& graph, std::size_t index) {
                                  duration_text(layer.backward_ns), layer.output, layer.weights);
   if (layer.kept) line += fmt::format(", kept: {} B", *layer.kept);
   if (layer.transient != 0) line += fmt::format(", transient: {} B", layer.transient);
+  if (layer.recomputed != 0) line += fmt::format(", recomputed: {} B", layer.recomputed);
   const auto before = static_cast<std::int32_t>(index) - 1;
   const std::vector<std::int32_t> usual =
       index == 0 ? std::vector<std::int32_t>{} : std::vector<std::int32_t>{before};
   if (layer.inputs != usual) {
     std::vector<std::string> names;
-  if (layer.recomputed != 0) line += fmt::format(", recomputed: {} B", layer.recomputed);
     names.reserve(layer.inputs.size());
     for (const std::int32_t input : layer.inputs)
       names.push_back(scalar_to_yaml(graph.layers[static_cast<std::size_t>(input)].name));
@@ -118,11 +123,11 @@ struct ClusterText {
   std::optional<double> price_per_device_hour;
 
   Text operator()(const UniformCluster& shape) const {
-    return fmt::format("cluster: {{preset: uniform, {}bandwidth: {}, latency: {}, memory: {}{}{}}}\n",
+    return fmt::format("cluster: {{preset: uniform, {}bandwidth: {}, latency: {}, memory: {}{}{}{}}}\n",
                        shape.devices > 0 ? fmt::format("devices: {}, ", shape.devices) : "",
                        bandwidth(shape.bytes_per_second), duration_text(shape.latency_ns),
-                       memory(shape.memory_bytes), flops(shape.flops_per_second),
-                       price(price_per_device_hour, ", ", ""));
+                       memory(shape.memory_bytes), reserve(shape.reserved_bytes, ", ", ""),
+                       flops(shape.flops_per_second), price(price_per_device_hour, ", ", ""));
   }
   Text operator()(const TwoLevelCluster& shape) const {
     std::string text = fmt::format(
@@ -131,6 +136,7 @@ struct ClusterText {
         preset, shape.nodes, shape.devices_per_node, bandwidth(shape.intra_bytes_per_second),
         duration_text(shape.intra_latency_ns), bandwidth(shape.inter_bytes_per_second),
         duration_text(shape.inter_latency_ns), memory(shape.memory_bytes));
+    text += reserve(shape.reserved_bytes, "  ", "\n");
     if (shape.flops_per_second != 0) text += fmt::format("  flops: {} FLOP/s\n", shape.flops_per_second);
     text += price(price_per_device_hour, "  ", "\n");
     if (!shape.device_order.empty())
@@ -292,14 +298,14 @@ std::string stages_to_yaml(const StageFigures& figures, std::int64_t batch) {
   text += byte_line_beside("gradient", figures.gradient, figures.activation);
   text += byte_line_unless_0("kept", figures.kept);
   text += byte_line_unless_0("released_by_input", figures.released_by_input);
+  text += byte_line_unless_0("recomputed", figures.recomputed);
+  text += byte_line_unless_0("recomputed_at_once", figures.recomputed_at_once);
   text += byte_line_unless_0("input", figures.input);
   text += byte_line_unless_0("weights", figures.weights);
   text += byte_line_beside("gradients", figures.gradients, figures.weights);
   text += byte_line_beside("optimizer_state", figures.optimizer_state, figures.weights);
   text += byte_line_unless_0("transient", figures.transient);
   if (figures.edges.empty()) return text;
-  text += byte_line_unless_0("recomputed", figures.recomputed);
-  text += byte_line_unless_0("recomputed_at_once", figures.recomputed_at_once);
   std::vector<std::string> edges;
   edges.reserve(figures.edges.size());
   for (const StageEdge& edge : figures.edges) edges.push_back(fmt::format("[{}, {}]", edge.from, edge.to));

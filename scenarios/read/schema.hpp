@@ -44,6 +44,10 @@ ClusterSpec read_cluster(const Node& node, Problem& problem);
 ClusterSpec read_device_cluster(const Node& node, Problem& problem);
 /// `price: 2.5`, of a device for an hour; of load_cluster.cpp.
 std::optional<double> read_price(const MappingReader& reader);
+/// Reads `reserve`, the bytes of each device that a plan may not use; nothing where it is left out. Notes a
+/// problem where it is more than the memory.
+std::optional<std::int64_t> read_reserve(const MappingReader& reader,
+                                         std::optional<std::int64_t> memory_bytes);
 
 /// `host:` of load_training.cpp.
 LaunchCost read_host(const Node& node, Problem& problem);

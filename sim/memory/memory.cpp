@@ -325,6 +325,16 @@ RankMemory run_through(std::span<const Holding> holdings, std::span<const Span> 
 
 }  // namespace
 
+void set_device(RankMemory& memory, const Experiment& experiment, std::int32_t rank) {
+  if (experiment.counts_activations) memory.unit = MemoryUnit::activations;
+  // A rank beyond the cluster's devices has no stated capacity.
+  if (rank >= experiment.cluster.device_count()) return;
+  const Device& device = experiment.cluster.devices()[index(rank)];
+  memory.capacity = device.memory_bytes;
+  // No more than there is, so that what is usable and what is reserved add up to the capacity.
+  if (device.memory_bytes) memory.reserved = std::min(device.reserved_bytes, *device.memory_bytes);
+}
+
 MemoryOfRanks::MemoryOfRanks(const Experiment& experiment, const MemoryOptions& options)
     : experiment_(experiment),
       options_(options),
@@ -336,10 +346,7 @@ RankMemory MemoryOfRanks::of(std::int32_t rank, std::span<const Span> spans) con
   const auto holdings =
       RankHoldings(spans, experiment_, edges_, neighbours_).all(stages_of_rank_[index(rank)]);
   RankMemory memory = run_through(holdings, spans, options_);
-  if (experiment_.counts_activations) memory.unit = MemoryUnit::activations;
-  // A rank beyond the cluster's devices has no stated capacity.
-  if (rank < experiment_.cluster.device_count())
-    memory.capacity = experiment_.cluster.devices()[index(rank)].memory_bytes;
+  set_device(memory, experiment_, rank);
   return memory;
 }
 

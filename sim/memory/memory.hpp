@@ -18,6 +18,9 @@ struct MemoryOptions {
   bool samples = true;  ///< keep the whole curve, not only the peaks
 };
 
+/// Puts what the rank's device has for it into a rank's memory, and the unit of its amounts.
+void set_device(RankMemory& memory, const Experiment& experiment, std::int32_t rank);
+
 /// The memory of single ranks. Charged at the start and released at the end of actions:
 ///   weights            from the start to the end; sharding 3: 1/n of a group of n, and the whole beside it
 ///                      from UNSHARD to RESHARD

@@ -52,10 +52,7 @@ std::vector<RankMemory> memory_of_peaks(const Experiment& experiment, const std:
   for (const Bytes peak : peaks) {
     RankMemory& memory = memories.emplace_back();
     memory.peak_bytes = peak;
-    if (experiment.counts_activations) memory.unit = MemoryUnit::activations;
-    const auto rank = std::ssize(memories) - 1;
-    if (rank < experiment.cluster.device_count())
-      memory.capacity = experiment.cluster.devices()[static_cast<std::size_t>(rank)].memory_bytes;
+    set_device(memory, experiment, static_cast<std::int32_t>(memories.size()) - 1);
   }
   return memories;
 }
@@ -91,11 +88,11 @@ Prediction prediction_of(const Experiment& experiment, const TurnTape& turns,
 
 std::optional<tl::expected<Prediction, SimulateError>> row_prediction(const Scenario& scenario,
                                                                       const SimulateOptions& options) {
-  if (auto refusal = row_refusal(scenario))
-    return tl::unexpected(SimulateError{*std::move(refusal), false, std::nullopt});
   const ScheduleInfo* schedule = find_schedule(scenario.schedule);
   const bool is_stream = schedule != nullptr && schedule->asynchronous;
   if (is_stream || !may_go_by_turns(scenario, options)) return std::nullopt;
+  if (auto refusal = row_refusal(scenario))
+    return tl::unexpected(SimulateError{*std::move(refusal), false, std::nullopt});
   const auto experiment = prepare_as_generated(scenario);
   if (!experiment) {
     return tl::unexpected(

@@ -19,6 +19,7 @@
 #include "report/print/units.hpp"
 #include "report/result/metrics.hpp"
 #include "report/result/result.hpp"
+#include "report/result/result_figures.hpp"
 #include "report/timeline/arrivals.hpp"
 #include "report/timeline/timeline.hpp"
 #include "report/timeline/walk_timeline.hpp"
@@ -147,17 +148,14 @@ std::optional<std::string> steady_memory_note(const Result& result, const Endles
       "this run fits in memory, but the stream's steady state needs {} on rank {} ({}), which has {}: the "
       "steady rate is what it would be with enough memory",
       format_memory(memory.peak_bytes, memory.unit), *rank, result.ranks[*rank].device,
-      format_memory(*memory.capacity, memory.unit));
+      available_text(memory));
 }
 
 }  // namespace
 
 std::optional<std::size_t> fullest_out_of_memory(const std::vector<RankMemory>& memories) {
-  const auto lacking = [](const RankMemory& memory) {
-    return memory.out_of_memory() ? memory.peak_bytes - *memory.capacity : 0;
-  };
-  const auto found = std::ranges::max_element(memories, {}, lacking);
-  if (found == memories.end() || lacking(*found) == 0) return std::nullopt;
+  const auto found = std::ranges::max_element(memories, {}, &RankMemory::lacking);
+  if (found == memories.end() || !found->out_of_memory()) return std::nullopt;
   return static_cast<std::size_t>(found - memories.begin());
 }
 

@@ -37,6 +37,7 @@
 #include "sim/engines/period.hpp"
 #include "sim/engines/streamable.hpp"
 #include "sim/engines/streamed_walk.hpp"
+#include "sim/memory/memory.hpp"
 #include "sim/runs/endless_stream.hpp"
 #include "sim/runs/experiment_facts.hpp"
 #include "sim/runs/simulate.hpp"
@@ -67,8 +68,7 @@ void name_devices(std::vector<RankFigures>& ranks, const Experiment& experiment)
   const std::vector<std::string> devices = rank_devices(experiment);
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     ranks[rank].report.device = devices[rank];
-    ranks[rank].report.memory.capacity = experiment.cluster.devices()[rank].memory_bytes;
-    if (experiment.counts_activations) ranks[rank].report.memory.unit = MemoryUnit::activations;
+    set_device(ranks[rank].report.memory, experiment, static_cast<std::int32_t>(rank));
   }
 }
 

@@ -147,7 +147,7 @@ void add_memory_verdict(SweepRow& row, const Prediction& prediction) {
   if (!rank) return;
   const RankMemory& fullest = memories[*rank];
   const std::string needed = format_memory(fullest.peak_bytes, fullest.unit);
-  const std::string available = format_memory(*fullest.capacity, fullest.unit);
+  const std::string available = available_text(fullest);
   row.status = SweepStatus::out_of_memory;
   row.reason = prediction.stream
                    ? fmt::format("the stream's steady state needs {} on rank {}, its device has {}", needed,

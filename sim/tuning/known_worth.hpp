@@ -31,11 +31,12 @@ struct BestOfValue {
 
 class KnownWorth {
  public:
-  /// `top` first ones are wanted, devices have `capacity`; `values` numbers of values.
-  KnownWorth(std::size_t top, Bytes capacity, std::size_t values)
-      : top_(top), capacity_(capacity), values_(values) {}
+  /// Makes an account of which `top` first ones are wanted, on devices of which `usable` bytes may be used;
+  /// `values` is the number of values.
+  KnownWorth(std::size_t top, Bytes usable, std::size_t values)
+      : top_(top), usable_(usable), values_(values) {}
 
-  bool fits(Bytes bytes) const { return bytes <= capacity_; }
+  bool fits(Bytes bytes) const { return bytes <= usable_; }
   /// So many may fit; where they are fewer than the first ones, others are among those.
   void set_possible_fits(std::size_t count) { others_count_ = count < top_; }
 
@@ -56,7 +57,7 @@ class KnownWorth {
   void add_to_front(const Worth& worth);
 
   std::size_t top_;
-  Bytes capacity_;
+  Bytes usable_;
   bool others_count_ = false;
   std::vector<std::int64_t> fitting_times_;  // of the first ones, ascending
   std::vector<std::int64_t> other_times_;

@@ -63,10 +63,9 @@ constexpr std::size_t kMeasuredAtOnce = 4;
 /// Configurations that may differ in how they recompute alone, and in no figure.
 constexpr std::size_t kMostAlike = 3;
 
-/// Of a device; without a limit where none is known.
-Bytes capacity_of(const TuneRequest& request) {
-  const Bytes memory = model_of(request).work.device.memory_bytes;
-  return memory > 0 ? memory : std::numeric_limits<Bytes>::max();
+/// Returns what a configuration may use of a device, or the largest `Bytes` if its memory is unlimited.
+Bytes usable_of(const TuneRequest& request) {
+  return model_of(request).work.device.usable_memory().value_or(std::numeric_limits<Bytes>::max());
 }
 
 /// Of a space of which nothing can run.
@@ -98,7 +97,7 @@ class TuneSearch {
         prices_(request),
         programs_(std::make_shared<ProgramLibrary>(request)),
         searched_(request, options.stopped),
-        capacity_(capacity_of(request)) {}
+        usable_(usable_of(request)) {}
 
   tl::expected<TuneReport, TuneError> report() {
     // A tape is made once for all costs; eager messages would let sizes decide who waits for whom.
@@ -115,7 +114,7 @@ class TuneSearch {
     report_.left_out = std::move(runnable->left_out);
     if (auto bounded = find_bounds(runnable->configurations); !bounded) return failure(bounded.error());
     // After the bounds, which number the values.
-    KnownWorth known(std::max(kMostAlike * options_.top, pool_size()), capacity_, values_.count());
+    KnownWorth known(std::max(kMostAlike * options_.top, pool_size()), usable_, values_.count());
     known.set_possible_fits(static_cast<std::size_t>(
         std::ranges::count_if(candidates_, [&](const Candidate& c) { return known.fits(c.least.bytes); })));
     if (auto done = run(known); !done) return failure(done.error());
@@ -252,7 +251,7 @@ class TuneSearch {
   void sort(std::vector<std::size_t>& measured) const {
     std::ranges::sort(measured, {}, [&](std::size_t number) {
       const Candidate& of = candidates_[number];
-      return std::tuple(*of.peak_bytes > capacity_, time_of(of), *of.peak_bytes, of.configuration);
+      return std::tuple(*of.peak_bytes > usable_, time_of(of), *of.peak_bytes, of.configuration);
     });
   }
 
@@ -483,7 +482,7 @@ class TuneSearch {
     for (std::size_t place = 0; place < listed.size(); ++place) {
       const Candidate& candidate = candidates_[listed[place]];
       if (std::ranges::find(candidate.values, value) == candidate.values.end()) continue;
-      auto& first = *candidate.peak_bytes <= capacity_ ? cost.best : other;
+      auto& first = *candidate.peak_bytes <= usable_ ? cost.best : other;
       if (!first) first = place;
     }
     const auto time_at = [&](std::size_t place) { return time_of(candidates_[listed[place]]); };
@@ -496,7 +495,7 @@ class TuneSearch {
   std::shared_ptr<ProgramLibrary> programs_;  // which work that was given up may still use
   SearchedOrders searched_;
   ValueNumbers values_;
-  Bytes capacity_;
+  Bytes usable_;  // of a device
   std::vector<Candidate> candidates_;
   std::vector<bool> refined_;
   std::vector<bool> refused_;  // their searched order cannot run
@@ -520,7 +519,7 @@ TunedConfiguration tuned_configuration(const TuneRequest& request, const Configu
   return {.configuration = configuration,
           .step_ns = step_ns,
           .peak_bytes = peak_bytes,
-          .fits = peak_bytes <= capacity_of(request),
+          .fits = peak_bytes <= usable_of(request),
           .tokens_per_second_per_device = samples * static_cast<double>(work.sequence) / device_seconds,
           .mfu = samples * flops_per_sample(work.model, work.sequence) / device_seconds /
                  peak_flops(work.device, work.precision)};

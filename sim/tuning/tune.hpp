@@ -21,7 +21,7 @@ struct TunedConfiguration {
   Configuration configuration;
   Ns step_ns = 0;
   Bytes peak_bytes = 0;  ///< of the fullest device
-  bool fits = true;      ///< in the devices' memory
+  bool fits = true;      ///< in what is usable of a device's memory
   /// Its schedule searches an order for the stages' costs, and these figures are those of the order for equal
   /// stages: simulate() may find a better one.
   bool constructed = false;

@@ -99,6 +99,21 @@ TEST(ResultTable, LeavesTheOutOfMemorySentencesToOthersButMarksTheRank) {
   EXPECT_EQ(rank_figures(result).rows[0][5].value, 10.25 * (1 << 30));
 }
 
+TEST(ResultTable, WhatIsReservedIsNotUsable) {
+  Result result = figures_sample();
+  RankMemory& memory = result.ranks[0].memory;
+  memory.capacity = Bytes{11} << 30;
+  EXPECT_FALSE(memory.out_of_memory());
+  EXPECT_EQ(result_to_table(result).find("usable"), std::string::npos) << "nothing is reserved";
+  memory.reserved = Bytes{1} << 30;
+  EXPECT_TRUE(memory.out_of_memory());
+  EXPECT_EQ(memory.lacking(), Bytes{256} << 20);
+  const std::string table = result_to_table(result);
+  EXPECT_NE(table.find("memory      10.2 of 10.0 GiB usable on rank 0"), std::string::npos) << table;
+  EXPECT_NE(table.find("10.25 GiB > 10.00 GiB"), std::string::npos);
+  EXPECT_NE(table.find("needs 10.25 GiB and has 10.00 GiB usable of 11.00 GiB"), std::string::npos);
+}
+
 TEST(ResultTable, CountedActivationsAreNoBytes) {
   Result result = figures_sample();
   RankMemory& memory = result.ranks[0].memory;
@@ -235,10 +250,11 @@ TEST(ResultCsv, HasALineARank) {
   EXPECT_EQ(
       ranks_to_csv(result),
       "rank,device,busy_ns,idle_ns,exposed_communication_ns,peak_bytes,peak_live_activations,weight_versions,"
-      "sent_bytes,received_bytes,capacity_bytes,out_of_memory,peak_weights,peak_weight_versions,peak_"
+      "sent_bytes,received_bytes,capacity_bytes,usable_bytes,out_of_memory,peak_weights,peak_weight_versions,"
+      "peak_"
       "gradients,"
       "peak_optimizer_state,peak_activations,peak_send_buffers,peak_receive_buffers,peak_transient\n"
-      "0,\"H100, \"\"big\"\"\",6000000,3000000,750000,11005853696,2,1,268435456,267386880,,false,"
+      "0,\"H100, \"\"big\"\"\",6000000,3000000,750000,11005853696,2,1,268435456,267386880,,,false,"
       "3221225472,0,0,6442450944,1342177280,0,0,0\n");
 }
 

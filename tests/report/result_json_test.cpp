@@ -110,7 +110,23 @@ TEST(ResultJson, SaysNullForAMissingSteadyRateAndForUnlimitedMemory) {
   const std::string text = result_to_json(result, kEverything);
   EXPECT_TRUE(Json::parse(text)["throughput"]["steady_samples_per_second"].is_null());
   EXPECT_TRUE(Json::parse(text)["ranks"][0]["memory"]["capacity_bytes"].is_null());
+  EXPECT_TRUE(Json::parse(text)["ranks"][0]["memory"]["usable_bytes"].is_null());
   EXPECT_EQ(result_from_json(text, "r.json"), result);
+}
+
+TEST(ResultJson, SaysWhatIsUsableBesideTheCapacity) {
+  Result result = json_sample();
+  RankMemory& memory = result.ranks[0].memory;
+  memory.capacity = 1000;
+  memory.reserved = 300;
+  const std::string text = result_to_json(result, kEverything);
+  Json document = Json::parse(text);
+  EXPECT_EQ(document["ranks"][0]["memory"]["capacity_bytes"], 1000);
+  EXPECT_EQ(document["ranks"][0]["memory"]["usable_bytes"], 700);
+  EXPECT_EQ(result_from_json(text, "r.json"), result);
+  // Files from before there were reserves.
+  document["ranks"][0]["memory"].erase("usable_bytes");
+  EXPECT_EQ(result_from_json(document.dump(), "r.json")->ranks[0].memory.reserved, 0);
 }
 
 TEST(ResultJson, NeverWritesNanOrInfinity) {

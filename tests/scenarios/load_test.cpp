@@ -111,13 +111,46 @@ TEST(LoadCluster, UniformTakesItsParameters) {
                                 .bytes_per_second = 25e9,
                                 .latency_ns = 4'000,
                                 .memory_bytes = 80LL << 30,
+                                .reserved_bytes = 2LL << 30,
                                 .flops_per_second = 15.7e12};
   const std::string parameters =
-      "devices: 4, bandwidth: 25 GB/s, latency: 4 us, memory: 80 GiB, flops: 15.7 TFLOP/s";
+      "devices: 4, bandwidth: 25 GB/s, latency: 4 us, memory: 80 GiB, reserve: 2 GiB, flops: 15.7 TFLOP/s";
   for (const std::string& text :
        {"cluster: {preset: uniform, " + parameters + "}", "cluster: {" + parameters + "}"}) {
     EXPECT_EQ(std::get<UniformCluster>(read_scenario(text).cluster.shape), expected) << text;
   }
+}
+
+TEST(LoadCluster, AReserveIsThatOfEachDevice) {
+  const auto usable = [](const std::string& cluster) {
+    const Device device = build_cluster(read_scenario("cluster: " + cluster).cluster, 1)->devices()[0];
+    return usable_bytes(device.memory_bytes, device.reserved_bytes);
+  };
+  EXPECT_EQ(usable("{memory: 16 GiB}"), Bytes{16} << 30);
+  EXPECT_EQ(usable("{memory: 16 GiB, reserve: 3 GiB}"), Bytes{13} << 30);
+  EXPECT_EQ(usable("{preset: pipedream-a, reserve: 1 GiB}"), Bytes{15} << 30);
+  EXPECT_EQ(usable("{devices: [{name: a, memory: 8 GiB}], reserve: 1 GiB}"), Bytes{7} << 30);
+  EXPECT_EQ(usable("{reserve: 3 GiB}"), std::nullopt);
+}
+
+// A model of stages says what it holds; only what is stated is taken off its devices' memory.
+TEST(LoadCluster, ANamedDeviceReservesNothingOfModelsThatAreNotPricedOnIt) {
+  EXPECT_EQ(std::get<TwoLevelCluster>(read_scenario("cluster: {device: h100}").cluster.shape).reserved_bytes,
+            0);
+  EXPECT_EQ(std::get<TwoLevelCluster>(read_scenario("cluster: {device: h100, reserve: 1 GiB}").cluster.shape)
+                .reserved_bytes,
+            1LL << 30);
+}
+
+TEST(LoadCluster, ANamedDeviceReservesWhatItsDriverKeepsAndThreeGibibytes) {
+  const auto reserved = [](const std::string& cluster) {
+    return read_scenario("cluster: " + cluster).cluster.named->type.reserved_bytes;
+  };
+  EXPECT_EQ(reserved("{device: h100}"), (80LL << 30) - (81559LL << 20) + (3LL << 30));
+  EXPECT_EQ(reserved("{device: h100, memory: 72 GiB}"), 3LL << 30)
+      << "a stated memory is what the driver gives";
+  EXPECT_EQ(reserved("{device: h100, memory: 72 GiB, reserve: 0}"), 0);
+  EXPECT_EQ(reserved("{device: h100, reserve: 5 GiB}"), 5LL << 30);
 }
 
 TEST(LoadCluster, UnlimitedIsAWord) {
@@ -130,7 +163,7 @@ TEST(LoadCluster, UnlimitedIsAWord) {
 TEST(LoadCluster, TwoLevelTakesItsParameters) {
   const auto shape = std::get<TwoLevelCluster>(read_scenario(R"(
 cluster: {preset: two-level, nodes: 2, devices_per_node: 8, intra_bandwidth: 30 GB/s, intra_latency: 1 us,
-          inter_bandwidth: 25 Gb/s, inter_latency: 5 us, memory: 16 GiB, flops: 1 TFLOP/s}
+          inter_bandwidth: 25 Gb/s, inter_latency: 5 us, memory: 16 GiB, reserve: 1 GiB, flops: 1 TFLOP/s}
 )")
                                                    .cluster.shape);
   EXPECT_EQ(shape, (TwoLevelCluster{.nodes = 2,
@@ -140,6 +173,7 @@ cluster: {preset: two-level, nodes: 2, devices_per_node: 8, intra_bandwidth: 30 
                                     .inter_bytes_per_second = 25e9 / 8,
                                     .inter_latency_ns = 5'000,
                                     .memory_bytes = 16LL << 30,
+                                    .reserved_bytes = 1LL << 30,
                                     .flops_per_second = 1e12,
                                     .name = "two-level"}));
 }

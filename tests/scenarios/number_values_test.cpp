@@ -70,7 +70,7 @@ std::vector<Keys> all_keys() {
         "training.failures.checkpoint_every"}},
       {uniform, "", {"cluster.devices", "cluster.price"}},
       {uniform, "us", {"cluster.latency"}},
-      {uniform, "GB", {"cluster.memory"}},
+      {uniform, "GB", {"cluster.memory", "cluster.reserve"}},
       {uniform, "GB/s", {"cluster.bandwidth"}},
       {uniform, "TFLOP/s", {"cluster.flops"}},
       {servers, "", {"cluster.nodes", "cluster.devices_per_node", "cluster.price"}},

@@ -216,6 +216,16 @@ TEST(PlannedScenario, KeepsWithinTheSmallestDevice) {
   EXPECT_TRUE(plan_scenario(scenario, {.memory_limit = std::numeric_limits<Bytes>::max()}));
 }
 
+TEST(PlannedScenario, KeepsOutOfWhatIsReserved) {
+  const std::string cluster = "cluster: {preset: uniform, devices: 2, memory: 2 GB, reserve: ";
+  EXPECT_EQ(planned(read_scenario(kLightThenHeavy + cluster + "500 MB}\n")).memory_limit, 1'500'000'000);
+  EXPECT_FALSE(plan_scenario(read_scenario(kLightThenHeavy + cluster + "1.5 GB}\n"), {}));
+  EXPECT_EQ(planned(read_scenario(kLightThenHeavy + cluster + "1.5 GB}\n"), {.memory_limit = 2'000'000'000})
+                .memory_limit,
+            2'000'000'000)
+      << "a stated limit is what may be used";
+}
+
 TEST(PlannedScenario, NeedsLayersAndDevices) {
   EXPECT_EQ(plan_scenario(read_scenario("model: {stages: {forward: 1 ms, backward: 2 ms}}\n"
                                         "cluster: {preset: uniform, devices: 2}\n"),
@@ -256,10 +266,11 @@ TEST(ScenarioText, ReadsBackAsTheSameExperiment) {
       "training: {micro_batch_size: 6, optimizer: adam}\n"
       "schedule: {name: 1f1b-rr, channel: pair, eager: 2 kB, blocking: true}\n";
   for (const std::string cluster :
-       {"cluster: {preset: uniform, devices: 4, bandwidth: 8.5 GB/s, latency: 3 us, memory: 64 GiB}\n",
+       {"cluster: {preset: uniform, devices: 4, bandwidth: 8.5 GB/s, latency: 3 us, memory: 64 GiB, reserve: "
+        "3 GiB}\n",
         "cluster: {preset: uniform, devices: 3, flops: 15.7 TFLOP/s}\n", "cluster: pipedream-a\n",
         "cluster: {preset: two-level, nodes: 2, devices_per_node: 3, intra_bandwidth: 1.1 GB/s, "
-        "inter_bandwidth: 10 Gb/s, inter_latency: 5 us}\n"}) {
+        "inter_bandwidth: 10 Gb/s, inter_latency: 5 us, memory: 16 GiB, reserve: 1 GB}\n"}) {
     SCOPED_TRACE(cluster);
     expect_reads_back(
         planned(read_scenario(odd_model + cluster), {.memory_limit = std::numeric_limits<Bytes>::max()})

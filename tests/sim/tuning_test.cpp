@@ -284,6 +284,22 @@ TEST(Tuning, PruningChangesNothingWhereLittleOrNothingFits) {
   }
 }
 
+TEST(Tuning, WhatIsReservedHoldsNothing) {
+  const auto fits = [](std::int64_t reserved_bytes) {
+    TuneRequest request = tune_request(kTunedLlama, 16);
+    std::get<DeviceModel>(request.base.model).work.device.reserved_bytes = reserved_bytes;
+    const TunedConfiguration best = tune(request, {.top = 1})->candidates.front();
+    const auto usable = model_of(request).work.device.usable_memory();
+    EXPECT_EQ(best.fits, best.peak_bytes <= *usable);
+    const Result result = simulated_configuration(request, best.configuration);
+    EXPECT_EQ(best.fits, !any_out_of_memory(result));
+    EXPECT_EQ(result.ranks.front().memory.usable(), usable);
+    return best.fits;
+  };
+  EXPECT_TRUE(fits(0));
+  EXPECT_FALSE(fits(70LL << 30));
+}
+
 TEST(Tuning, TheBestIsTheFastestThatFits) {
   const TuneRequest request = tune_request(kTunedLlama, 16);
   const auto report = tune(request, {.top = 10, .prune = false});

@@ -39,5 +39,29 @@ TEST(DeviceTypes, NarrowValuesAreFaster) {
   }
 }
 
+// The total that nvidia-smi prints, less the 3 GiB that a run takes beside its allocator.
+TEST(DeviceTypes, LeaveWhatTheDriverGivesLessThreeGibibytes) {
+  const auto usable_mebibytes = [](const char* name) {
+    return *find_device_type(name)->usable_memory() >> 20;
+  };
+  EXPECT_EQ(usable_mebibytes("a100"), 81920 - 3072);
+  EXPECT_EQ(usable_mebibytes("h100"), 81559 - 3072);
+  EXPECT_EQ(usable_mebibytes("h200"), 143771 - 3072);
+  EXPECT_EQ(usable_mebibytes("b200"), 183359 - 3072);
+  for (const DeviceType& type : device_types()) {
+    SCOPED_TRACE(type.name);
+    EXPECT_GE(type.reserved_bytes, kReservedBesideAllocator);
+    EXPECT_LT(type.reserved_bytes, kReservedBesideAllocator + (std::int64_t{1} << 30));
+  }
+}
+
+TEST(DeviceTypes, HaveNoLimitWithoutAMemory) {
+  DeviceType device = *find_device_type("h100");
+  device.memory_bytes = 0;
+  EXPECT_EQ(device.usable_memory(), std::nullopt);
+  device.memory_bytes = 1;
+  EXPECT_EQ(device.usable_memory(), 0) << "and never a negative one";
+}
+
 }  // namespace
 }  // namespace penstock

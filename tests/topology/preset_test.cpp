@@ -49,8 +49,8 @@ TEST(UniformCluster, GivesEveryDeviceTheSameFigures) {
   const auto cluster =
       uniform_cluster({.devices = 3, .memory_bytes = 80 * kGiB, .flops_per_second = 1e12}).value();
   EXPECT_EQ(cluster.name(), "uniform");
-  EXPECT_EQ(cluster.devices()[0], (Device{"gpu0", 80 * kGiB, 1e12, 0}));
-  EXPECT_EQ(cluster.devices()[2], (Device{"gpu2", 80 * kGiB, 1e12, 0}));
+  EXPECT_EQ(cluster.devices()[0], (Device{"gpu0", 80 * kGiB, 0, 1e12, 0}));
+  EXPECT_EQ(cluster.devices()[2], (Device{"gpu2", 80 * kGiB, 0, 1e12, 0}));
 }
 
 TEST(UniformCluster, IsOneFreeUnlimitedDeviceByDefault) {
