@@ -75,7 +75,8 @@ void add_model_flags(Subcommand app, ModelFlags& flags) {
              "by each layer: none (default), selective, norm, activation, mlp or full");
   group.text(
       "--layer-split", flags.layer_split, "RULE",
-      "even (default), ends-one-less, a Megatron layout such as \"Et*3|t*4|t*3L\" or a list [3, 4, 3]");
+      "even (default where layers divide), ends-one-less, balanced (by price; default where they do not), a "
+      "Megatron layout such as \"Et*3|t*4|t*3L\" or a list [3, 4, 3]");
 }
 
 // An empty text is a flag that was not given.

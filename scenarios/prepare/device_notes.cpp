@@ -3,11 +3,15 @@
 
 #include "scenarios/prepare/device_notes.hpp"
 
+#include <cstdint>
+#include <iterator>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_recompute.hpp"
@@ -51,10 +55,25 @@ std::string prices_note(const LayerSplit& split, const Workload& work) {
       sustained_factor(work), device.collectives, device.step_fraction);
 }
 
+/// Says which layers each stage has, and why the prices have decided that.
+std::string layers_note(const LayerSplit& split, const Workload& work, std::span<const std::int64_t> layers) {
+  const std::string reason =
+      split.rule == LayerSplit::Rule::unstated
+          ? fmt::format("{} layers do not divide over {} stages, and are balanced by price",
+                        work.model.layers.size(), layers.size())
+          : fmt::format("{} layers are balanced by price", work.model.layers.size());
+  return fmt::format("{}; by stage: [{}]", reason, fmt::join(layers, ", "));
+}
+
 }  // namespace
 
-std::vector<std::string> device_notes(const Workload& work, const LayerSplit& split) {
-  std::vector<std::string> notes = {devices_note(work), prices_note(split, work)};
+std::vector<std::string> device_notes(const Workload& work, const LayerSplit& split,
+                                      std::span<const std::int64_t> layers) {
+  const LayerSplit in_force = {
+      .rule = rule_in_force(split, std::ssize(work.model.layers), static_cast<std::int32_t>(layers.size())),
+      .counts = split.counts};
+  std::vector<std::string> notes = {devices_note(work), prices_note(in_force, work)};
+  if (in_force.rule == LayerSplit::Rule::balanced) notes.push_back(layers_note(split, work, layers));
   if (work.deferred_head) {
     notes.emplace_back(
         "the head's weight gradient is computed at the end of the step, from what all microbatches leave "

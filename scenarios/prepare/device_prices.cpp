@@ -15,9 +15,11 @@
 #include <variant>
 #include <vector>
 
+#include <fmt/format.h>
 #include <tl/expected.hpp>
 
 #include "scenarios/model/device_model.hpp"
+#include "scenarios/prepare/balanced_split.hpp"
 #include "scenarios/prepare/device_figures.hpp"
 #include "scenarios/prepare/device_notes.hpp"
 #include "scenarios/prepare/one_copy.hpp"
@@ -27,6 +29,7 @@
 #include "scenarios/pricing/chain_costs.hpp"
 #include "scenarios/pricing/copy_costs.hpp"
 #include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/level_layers.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
 #include "scenarios/pricing/step_prices.hpp"
 #include "scenarios/pricing/workload.hpp"
@@ -35,13 +38,33 @@
 #include "schedules/ir/program.hpp"
 
 namespace penstock {
+namespace {
+
+/// The layers of each stage, by the rule in force. Errors: those of split_layers(), and more stages than can
+/// be given layers.
+tl::expected<std::vector<std::int64_t>, std::string> layers_by_stage(const DeviceModel& model,
+                                                                     const Workload& work,
+                                                                     const StatedSchedule& schedule,
+                                                                     const Program& placed) {
+  const auto layers = std::ssize(work.model.layers);
+  const std::int32_t stages = placed.stage_count();
+  if (rule_in_force(model.split, layers, stages) != LayerSplit::Rule::balanced)
+    return split_layers(model.split, layers, stages);
+  if (has_layers_for(layers, stages)) return balanced_split(work, *model.kernels, schedule, placed);
+  return tl::unexpected(
+      fmt::format("{} layers are too few for {} stages: each needs one, but for the first and the last; "
+                  "choose fewer stages or virtual stages",
+                  layers, stages));
+}
+
+}  // namespace
 
 tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const ScheduleInForce& in_force,
                                                       const Program& placed) {
   const auto model = std::get<DeviceModel>(copy.scenario.model);
   Workload work = *std::move(copy.work);
   work.micro_batch_size = in_force.batch.micro_batch_size;
-  auto layers = split_layers(model.split, std::ssize(work.model.layers), placed.stage_count());
+  auto layers = layers_by_stage(model, work, in_force.schedule, placed);
   if (!layers) return tl::unexpected(layers.error());
   std::vector<std::int32_t> ranks = placed.placement.ranks_of_stages();
   const std::int64_t microbatches = in_force.batch.microbatches;
@@ -59,7 +82,7 @@ tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const Schedu
   priced.batch = in_force.stated;
   // Priced for this very microbatch: nothing is left to scale.
   priced.batch.own_micro_batch_size = work.micro_batch_size;
-  for (std::string& note : device_notes(work, model.split)) priced.notes.push_back(std::move(note));
+  for (std::string& note : device_notes(work, model.split, *layers)) priced.notes.push_back(std::move(note));
   return DevicePrices{
       .settled = {.scenario = std::move(priced), .copies = work.parallel.data, .trained = trained_by(work)},
       .work = work,

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <tl/expected.hpp>
 
 #include "scenarios/model/fitted_model.hpp"
@@ -16,7 +17,6 @@
 #include "scenarios/prepare/schedule_in_force.hpp"
 #include "scenarios/prepare/settled_scenario.hpp"
 #include "scenarios/pricing/fitted_stages.hpp"
-#include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/program.hpp"
 
@@ -27,11 +27,16 @@ tl::expected<SettledScenario, std::string> fitted_prices(OneCopy copy, const Sch
   auto model = std::get<FittedModel>(copy.scenario.model);
   model.kind.micro_batch_size = in_force.batch.micro_batch_size;
   // Evenly: costs were fitted for layers of one kind, and schedule.layer_split belongs to devices.
-  const auto layers = split_layers({}, model.layers, placed.stage_count());
-  if (!layers) return tl::unexpected(layers.error());
+  const std::int32_t count = placed.stage_count();
+  if (model.layers % count != 0) {
+    return tl::unexpected(
+        fmt::format("{} layers do not divide over {} stages; choose other stages or virtual stages",
+                    model.layers, count));
+  }
+  const std::vector<std::int64_t> layers(static_cast<std::size_t>(count), model.layers / count);
   const std::vector<std::int32_t> ranks = placed.placement.ranks_of_stages();
   const auto stages = fitted_stages(
-      *model.costs, {.kind = model.kind, .copies = model.copies, .layers = *layers, .rank_of_stage = ranks});
+      *model.costs, {.kind = model.kind, .copies = model.copies, .layers = layers, .rank_of_stage = ranks});
   if (!stages) return tl::unexpected("model.fitted: " + stages.error());
   Scenario priced = std::move(copy.scenario);
   priced.model = fitted_figures(model, *stages);

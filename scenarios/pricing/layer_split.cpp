@@ -6,13 +6,16 @@
 #include "scenarios/pricing/layer_split.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -25,6 +28,11 @@ namespace {
 
 /// Letters of a layout that is spelt out: more than any model has layers, and a MiB of memory.
 constexpr std::size_t kLongestLayout = std::size_t{1} << 20;
+
+using NamedRule = std::pair<std::string_view, LayerSplit::Rule>;
+constexpr std::array<NamedRule, 3> kRules = {{{"even", LayerSplit::Rule::even},
+                                              {"ends-one-less", LayerSplit::Rule::ends_one_less},
+                                              {"balanced", LayerSplit::Rule::balanced}}};
 
 using Text = tl::expected<std::string, std::string>;
 
@@ -141,32 +149,35 @@ tl::expected<LayerSplit, std::string> parse_layout(std::string_view text) {
 }  // namespace
 
 tl::expected<LayerSplit, std::string> parse_layer_split(std::string_view text) {
-  if (text == "even") return LayerSplit{};
-  if (text == "ends-one-less") return LayerSplit{.rule = LayerSplit::Rule::ends_one_less};
+  for (const auto& [name, rule] : kRules) {
+    if (text == name) return LayerSplit{.rule = rule};
+  }
   // Every layout has a loss, and no rule's name has a capital.
   if (text.find('L') != std::string_view::npos) return parse_layout(text);
   return tl::unexpected(
-      fmt::format("expected even, ends-one-less, a Megatron layout such as \"Et*3|t*4|t*3L\" or a list of "
-                  "layers a stage, got \"{}\"",
+      fmt::format("expected even, ends-one-less, balanced, a Megatron layout such as \"Et*3|t*4|t*3L\" or a "
+                  "list of layers a stage, got \"{}\"",
                   text));
 }
 
 std::string to_text(const LayerSplit& split) {
-  switch (split.rule) {
-    case LayerSplit::Rule::even:
-      return "even";
-    case LayerSplit::Rule::ends_one_less:
-      return "ends-one-less";
-    case LayerSplit::Rule::listed:
-      return fmt::format("[{}]", fmt::join(split.counts, ", "));
-  }
-  return "";
+  if (split.rule == LayerSplit::Rule::listed) return fmt::format("[{}]", fmt::join(split.counts, ", "));
+  const auto named = std::ranges::find(kRules, split.rule, &NamedRule::second);
+  return named == kRules.end() ? "even, or balanced where the layers do not divide"
+                               : std::string(named->first);
+}
+
+LayerSplit::Rule rule_in_force(const LayerSplit& split, std::int64_t layers, std::int32_t stages) {
+  if (split.rule != LayerSplit::Rule::unstated) return split.rule;
+  return layers % stages == 0 ? LayerSplit::Rule::even : LayerSplit::Rule::balanced;
 }
 
 tl::expected<std::vector<std::int64_t>, std::string> split_layers(const LayerSplit& split,
                                                                   std::int64_t layers, std::int32_t stages) {
-  const std::int64_t ends = split.rule == LayerSplit::Rule::ends_one_less ? 1 : 0;
-  if (split.rule == LayerSplit::Rule::listed) {
+  const LayerSplit::Rule rule = rule_in_force(split, layers, stages);
+  if (rule == LayerSplit::Rule::balanced) throw std::logic_error("layers are balanced without their prices");
+  const std::int64_t ends = rule == LayerSplit::Rule::ends_one_less ? 1 : 0;
+  if (rule == LayerSplit::Rule::listed) {
     if (split.counts.size() != static_cast<std::size_t>(stages)) {
       return tl::unexpected(
           fmt::format("layer_split lists {} stages, the schedule has {}", split.counts.size(), stages));
@@ -180,10 +191,19 @@ tl::expected<std::vector<std::int64_t>, std::string> split_layers(const LayerSpl
   // As if each end were a layer of its own.
   const std::int64_t all = layers + 2 * ends;
   if (all % stages != 0) {
-    return tl::unexpected(fmt::format(
-        "{} layers{} do not divide over {} stages (layer_split: {}); choose other stages or virtual stages, "
-        "or list the layers of each stage",
-        layers, ends > 0 ? " and the two ends" : "", stages, to_text(split)));
+    // The other rule, where that one does divide.
+    const std::int64_t others = ends > 0 ? layers : layers + 2;
+    const std::string_view other = ends > 0 ? "even" : "ends-one-less";
+    const std::string hint =
+        others % stages == 0
+            ? fmt::format("take {}, which divides ({})", other,
+                          ends > 0 ? fmt::format("{} = {} x {}", layers, layers / stages, stages)
+                                   : fmt::format("{} + 2 = {}", layers, others))
+            : std::string("choose other stages or virtual stages");
+    return tl::unexpected(
+        fmt::format("{} layers{} do not divide over {} stages (layer_split: {}); {}, take balanced, or list "
+                    "the layers of each stage",
+                    layers, ends > 0 ? " and the two ends" : "", stages, to_text(split), hint));
   }
   std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), all / stages);
   counts.front() -= ends;

@@ -62,6 +62,15 @@ Workload question_of(const Scenario& run) {
   return work;
 }
 
+/// Returns how layers are shared out, with the rule in force where none is stated.
+LayerSplit split_of(const Scenario& run) {
+  const auto& model = std::get<DeviceModel>(run.model);
+  const ScheduleInfo* schedule = find_schedule(run.schedule);
+  const auto layers = static_cast<std::int64_t>(model.work.model.layers.size());
+  const std::int32_t stages = run.shape.stages * chunks_of(*schedule, run.shape);
+  return {.rule = rule_in_force(model.split, layers, stages), .counts = model.split.counts};
+}
+
 /// Samples of a step. The run states all three: its row has columns for them.
 std::int64_t global_batch(const Scenario& run) {
   return *run.batch.micro_batch_size * *run.batch.microbatches * *std::get<DeviceModel>(run.model).copies;
@@ -79,7 +88,9 @@ tl::expected<TuneRequest, std::string> request_of(const Scenario& run) {
   request.base.cluster.named =
       DeviceCluster{.type = device, .nodes = static_cast<std::int32_t>(devices / device.devices_per_node)};
   // What the run has chosen must be in the space, or its value could not be weighed.
-  const LayerSplit& split = model_of(request).split;
+  auto& model = std::get<DeviceModel>(request.base.model);
+  model.split = split_of(run);
+  const LayerSplit& split = model.split;
   if (std::ranges::find(request.layer_splits, split) == request.layer_splits.end())
     request.layer_splits.push_back(split);
   if (std::ranges::find(request.schedules, run.schedule) == request.schedules.end())
@@ -100,7 +111,7 @@ Configuration configuration_of(const Scenario& run, const TuneRequest& request) 
   const DeviceModel& model = std::get<DeviceModel>(run.model);
   const Parallel& parallel = model.work.parallel;
   const bool has_copies = *model.copies * parallel.context > 1;
-  const auto split = std::ranges::find(request.layer_splits, model.split);
+  const auto split = std::ranges::find(request.layer_splits, split_of(run));
   return {.nodes = request.base.cluster.named->nodes,
           .tensor = parallel.tensor,
           .context = parallel.context,

@@ -20,12 +20,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "scenarios/prepare/schedule_outline.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
-#include "schedules/ir/needs.hpp"
 #include "sim/tuning/configuration_prices.hpp"
-#include "sim/tuning/schedule_outline.hpp"
 #include "topology/cluster.hpp"
 
 namespace penstock {
@@ -79,28 +78,6 @@ Ns step_bound(const PricedConfiguration& priced, const ScheduleOutline& outline,
   return ways.there[earliest] + std::max(back, microbatches * work + step_of(priced, rank));
 }
 
-/// State is there at any moment; the rest is that of the fullest of the outline's moments, whichever that is
-/// for these prices.
-Bytes peak_bound(const PricedConfiguration& priced, const RankOutline& rank) {
-  const auto cost = [&](std::size_t stage) -> const StageCost& {
-    return priced.costs.stages[index(rank.stages[stage])];
-  };
-  Bytes constant = 0;
-  for (std::size_t stage = 0; stage < rank.stages.size(); ++stage)
-    constant += cost(stage).weights + cost(stage).optimizer_state;
-  Bytes most = 0;
-  for (const HeldMoment& moment : rank.moments) {
-    Bytes held = transient_bytes(cost(index(moment.running)), moment.kind);
-    for (std::size_t stage = 0; stage < rank.stages.size(); ++stage) {
-      held += moment.live[stage] * cost(stage).kept;
-      held += moment.waiting[stage] * cost(stage).recomputed;
-      if (moment.gradients[stage]) held += cost(stage).gradients;
-    }
-    most = std::max(most, held);
-  }
-  return constant + most;
-}
-
 }  // namespace
 
 LowerBounds lower_bounds(const PricedConfiguration& priced, const ScheduleOutline& outline,
@@ -109,7 +86,7 @@ LowerBounds lower_bounds(const PricedConfiguration& priced, const ScheduleOutlin
   LowerBounds bounds;
   for (const RankOutline& rank : outline.ranks) {
     bounds.step_ns = std::max(bounds.step_ns, step_bound(priced, outline, rank, ways, microbatches));
-    bounds.peak_bytes = std::max(bounds.peak_bytes, peak_bound(priced, rank));
+    bounds.peak_bytes = std::max(bounds.peak_bytes, least_peak_bytes(priced.costs, rank));
   }
   return bounds;
 }

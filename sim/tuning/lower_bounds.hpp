@@ -1,9 +1,9 @@
 #pragma once
 // What a configuration takes at least, from its prices and its schedule's outline alone.
 
+#include "scenarios/prepare/schedule_outline.hpp"
 #include "schedules/ir/action.hpp"
 #include "sim/tuning/configuration_prices.hpp"
-#include "sim/tuning/schedule_outline.hpp"
 
 namespace penstock {
 

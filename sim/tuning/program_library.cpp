@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include "scenarios/prepare/schedule_outline.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/cost_table.hpp"
@@ -29,7 +30,6 @@
 #include "sim/engines/compile.hpp"
 #include "sim/engines/turn_tape.hpp"
 #include "sim/tuning/configuration.hpp"
-#include "sim/tuning/schedule_outline.hpp"
 
 namespace penstock {
 namespace {

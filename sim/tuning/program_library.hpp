@@ -14,11 +14,11 @@
 #include <utility>
 #include <vector>
 
+#include "scenarios/prepare/schedule_outline.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/engines/turn_tape.hpp"
 #include "sim/tuning/configuration.hpp"
-#include "sim/tuning/schedule_outline.hpp"
 
 namespace penstock {
 

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +20,7 @@
 #include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/layer_terms.hpp"
+#include "scenarios/pricing/level_layers.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
 #include "scenarios/pricing/step_prices.hpp"
@@ -461,6 +465,84 @@ TEST(Step, OneCopyReducesNothing) {
   EXPECT_EQ(reduction_seconds(work, kernels_of(work), {.dense = 1e9}, 1, {}), 0);
 }
 
+// --- layers by price --------------------------------------------------------------------------------------
+
+LayerTimes times_of(const std::vector<double>& layers, double embedding, double head) {
+  LayerTimes times{.before = {0}, .embedding = embedding, .head = head};
+  for (const double layer : layers) times.before.push_back(times.before.back() + layer);
+  return times;
+}
+
+/// The longest stage of a list.
+double longest(const LayerTimes& times, const std::vector<std::int64_t>& counts) {
+  std::vector<std::int32_t> own_rank(counts.size());
+  std::iota(own_rank.begin(), own_rank.end(), 0);
+  return std::ranges::max(rank_times(times, counts, own_rank));
+}
+
+/// The longest stage of the best list, by trying all.
+double least_longest(const LayerTimes& times, std::size_t stages, std::vector<std::int64_t> begun = {}) {
+  const auto all = static_cast<std::int64_t>(times.before.size()) - 1;
+  const std::int64_t left = all - std::accumulate(begun.begin(), begun.end(), std::int64_t{0});
+  if (begun.size() + 1 == stages) {
+    begun.push_back(left);
+    return longest(times, begun);
+  }
+  double best = std::numeric_limits<double>::infinity();
+  for (std::int64_t count = begun.empty() ? 0 : 1; count <= left; ++count) {
+    std::vector<std::int64_t> next = begun;
+    next.push_back(count);
+    best = std::min(best, least_longest(times, stages, next));
+  }
+  return best;
+}
+
+TEST(LevelLayers, LongerStagesComeFirstAndAreSpread) {
+  const std::vector<std::int32_t> four = {0, 1, 2, 3};
+  EXPECT_EQ(level_layers(times_of(std::vector<double>(6, 1.0), 0, 0), four, {}),
+            (std::vector<std::int64_t>{2, 1, 2, 1}));
+  // The head is as long as a layer, the embedding as half of one.
+  EXPECT_EQ(level_layers(times_of(std::vector<double>(7, 1.0), 0, 1), four, {}),
+            (std::vector<std::int64_t>{2, 2, 2, 1}));
+  // Three dense layers that are short, five long ones.
+  EXPECT_EQ(level_layers(times_of({1, 1, 1, 3, 3, 3, 3, 3}, 0, 0), four, {}),
+            (std::vector<std::int64_t>{4, 1, 2, 1}));
+  EXPECT_EQ(level_layers(times_of({1, 1}, 0, 9), four, {}), (std::vector<std::int64_t>{0, 1, 1, 0}));
+}
+
+TEST(LevelLayers, NoListHasAShorterLongestStage) {
+  std::uint64_t state = 1;
+  const auto draw = [&](std::uint64_t most) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    return (state >> 33U) % (most + 1);
+  };
+  for (int i = 0; i < 200; ++i) {
+    const std::size_t stages = 2 + draw(3);
+    std::vector<double> layers(stages + draw(5));
+    for (double& layer : layers) layer = 1 + static_cast<double>(draw(4));
+    const LayerTimes times = times_of(layers, static_cast<double>(draw(2)), static_cast<double>(draw(6)));
+    std::vector<std::int32_t> own_rank(stages);
+    std::iota(own_rank.begin(), own_rank.end(), 0);
+    const std::vector<std::int64_t> level = level_layers(times, own_rank, {});
+    ASSERT_EQ(level.size(), stages);
+    EXPECT_EQ(std::accumulate(level.begin(), level.end(), std::size_t{0}), layers.size());
+    EXPECT_NEAR(longest(times, level), least_longest(times, stages), 1e-6) << i;
+  }
+}
+
+TEST(LevelLayers, RanksOfSeveralStagesAreLevelAndBounded) {
+  // Ten equal layers, two stages a rank: five layers each, whichever stage has three.
+  const std::vector<std::int32_t> interleaved = {0, 1, 0, 1};
+  const LayerTimes ten = times_of(std::vector<double>(10, 1.0), 0, 0);
+  const std::vector<std::int64_t> level = level_layers(ten, interleaved, {});
+  EXPECT_EQ(level[0] + level[2], 5);
+  EXPECT_EQ(level[1] + level[3], 5);
+  // A rank that may have two layers leaves the others to the other one.
+  const std::vector<std::int64_t> bounded = level_layers(ten, interleaved, std::vector<std::int64_t>{2, 10});
+  EXPECT_EQ(bounded[0] + bounded[2], 2);
+  EXPECT_TRUE(level_layers(ten, interleaved, std::vector<std::int64_t>{2, 7}).empty());
+}
+
 // --- layouts ----------------------------------------------------------------------------------------------
 
 std::vector<std::int64_t> layers_of(std::string_view rule, std::int64_t layers, std::int32_t stages) {
@@ -475,9 +557,15 @@ TEST(LayerSplit, Rules) {
 }
 
 TEST(LayerSplit, WhatDoesNotDivideOrIsNoLayoutIsAnError) {
-  EXPECT_EQ(split_layers({}, 7, 4).error(),
+  EXPECT_EQ(split_layers(parse_layer_split("even").value(), 7, 4).error(),
             "7 layers do not divide over 4 stages (layer_split: even); choose other stages or virtual "
-            "stages, or list the layers of each stage");
+            "stages, take balanced, or list the layers of each stage");
+  EXPECT_EQ(split_layers(parse_layer_split("even").value(), 94, 32).error(),
+            "94 layers do not divide over 32 stages (layer_split: even); take ends-one-less, which divides "
+            "(94 + 2 = 96), take balanced, or list the layers of each stage");
+  EXPECT_EQ(split_layers(parse_layer_split("ends-one-less").value(), 8, 4).error(),
+            "8 layers and the two ends do not divide over 4 stages (layer_split: ends-one-less); take even, "
+            "which divides (8 = 2 x 4), take balanced, or list the layers of each stage");
   EXPECT_EQ(split_layers(parse_layer_split("Ett|tL").value(), 4, 2).error(),
             "layer_split lists 3 layers, the model has 4");
   EXPECT_EQ(parse_layer_split("Ett|t").error().substr(0, 30), "expected even, ends-one-less, ");

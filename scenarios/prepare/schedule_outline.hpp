@@ -1,14 +1,13 @@
 #pragma once
-// What of a schedule is known before its program is made: where stages are, whether backwards are split, and
-// what ranks hold at their fullest.
+// What of a schedule is known before its whole program is made: where stages are, whether backwards are
+// split, and what ranks hold at their fullest.
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
-#include "schedules/ir/shape.hpp"
 
 namespace penstock {
 
@@ -30,10 +29,19 @@ struct ScheduleOutline {
   std::vector<std::int32_t> rank_of_stage;
   bool splits_backward = false;
   std::vector<RankOutline> ranks{};
+  std::int32_t units = 0;  ///< microbatches, or their slices, of the program that was outlined
 };
 
-/// Of a program of compute actions. Requires one rank a stage.
+/// Outlines a program of compute actions; SEND and RECV in its lists are passed over. Requires one rank a
+/// stage.
 ScheduleOutline outline_of(const Program& program);
+
+/// Returns the outline of a program of `microbatches` that goes on as the outlined one, which may have fewer:
+/// where a rank held all of those, it holds all of these.
+ScheduleOutline outline_of_whole(ScheduleOutline outline, std::int64_t microbatches);
+
+/// Returns bytes that a rank holds at some moment, messages left out: never more than its peak.
+Bytes least_peak_bytes(const CostTable& costs, const RankOutline& rank);
 
 /// Microbatches with which a schedule of so many ranks holds no more than it does with `microbatches`, at
 /// most as many: enough for its fullest moments.

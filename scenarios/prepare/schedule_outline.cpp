@@ -7,7 +7,7 @@
 // Where layers are computed again, microbatches between I and W weigh most: the moment with the most of those
 // is kept as well.
 
-#include "sim/tuning/schedule_outline.hpp"
+#include "scenarios/prepare/schedule_outline.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -18,7 +18,9 @@
 #include <vector>
 
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
 
 namespace penstock {
@@ -106,7 +108,8 @@ std::int32_t outlined_microbatches(std::int32_t stages, std::int32_t microbatche
 }
 
 ScheduleOutline outline_of(const Program& program) {
-  ScheduleOutline outline{.rank_of_stage = program.placement.ranks_of_stages()};
+  ScheduleOutline outline{.rank_of_stage = program.placement.ranks_of_stages(),
+                          .units = program.unit_count()};
   outline.ranks.resize(program.ranks.size());
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage)
     outline.ranks[index(outline.rank_of_stage[index(stage)])].stages.push_back(stage);
@@ -118,6 +121,40 @@ ScheduleOutline outline_of(const Program& program) {
     outline.ranks[rank].moments = fullest_moments(outline.ranks[rank].stages, program.ranks[rank]);
   }
   return outline;
+}
+
+ScheduleOutline outline_of_whole(ScheduleOutline outline, std::int64_t microbatches) {
+  if (microbatches <= outline.units) return outline;
+  for (RankOutline& rank : outline.ranks) {
+    for (HeldMoment& moment : rank.moments) {
+      for (std::int32_t& live : moment.live) {
+        if (live == outline.units) live = static_cast<std::int32_t>(microbatches);
+      }
+    }
+  }
+  return outline;
+}
+
+// State is there at any moment; the rest is that of the fullest of the outline's moments, whichever that is
+// for these costs.
+Bytes least_peak_bytes(const CostTable& costs, const RankOutline& rank) {
+  const auto cost = [&](std::size_t stage) -> const StageCost& {
+    return costs.stages[index(rank.stages[stage])];
+  };
+  Bytes constant = 0;
+  for (std::size_t stage = 0; stage < rank.stages.size(); ++stage)
+    constant += cost(stage).weights + cost(stage).optimizer_state;
+  Bytes most = 0;
+  for (const HeldMoment& moment : rank.moments) {
+    Bytes held = transient_bytes(cost(index(moment.running)), moment.kind);
+    for (std::size_t stage = 0; stage < rank.stages.size(); ++stage) {
+      held += moment.live[stage] * cost(stage).kept;
+      held += moment.waiting[stage] * cost(stage).recomputed;
+      if (moment.gradients[stage]) held += cost(stage).gradients;
+    }
+    most = std::max(most, held);
+  }
+  return constant + most;
 }
 
 }  // namespace penstock

@@ -1,0 +1,257 @@
+// The least maximum alone is not best: which stages have the longer ones decides how long a pipeline takes to
+// fill and how often ranks wait. So lists of layers are timed in the order of the schedule itself:
+//
+//   level by price, level without the ends, even, ends one less
+//     -> from each: a layer from one stage to another; faster? then from there again, until no move helps
+//     -> the fastest of all that fits
+//
+// Programs of many microbatches are timed with fewer, and for each further one the busiest rank's work is
+// added: that is what it takes once the pipeline is full.
+
+#include "scenarios/prepare/balanced_split.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "scenarios/prepare/order_times.hpp"
+#include "scenarios/prepare/placed_program.hpp"
+#include "scenarios/prepare/schedule_outline.hpp"
+#include "scenarios/pricing/chain_costs.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_prices.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/level_layers.hpp"
+#include "scenarios/pricing/stage_prices.hpp"
+#include "scenarios/pricing/step_prices.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
+#include "topology/presets.hpp"
+#include "topology/unit_factors.hpp"
+
+namespace penstock {
+namespace {
+
+/// Compute actions that a program is timed with, if it has more.
+constexpr std::int64_t kTimedActions = 1 << 15;
+/// Compute actions that all trials together may time: 0.1 to 0.2 s of them.
+constexpr std::size_t kTriedActions = 30'000'000;
+
+using Layers = std::vector<std::int64_t>;
+
+/// Returns what each rank leaves of its device's memory, below 0 where it lacks some. Messages count as if
+/// one on each side of each way were there. Returns nothing for devices whose memory is not known.
+std::vector<Bytes> spare_bytes(const SplitTask& task, const CostTable& costs) {
+  std::vector<Bytes> spare;
+  const Bytes memory = task.work.device.memory_bytes;
+  if (memory <= 0) return spare;
+  Bytes messages = 0;
+  for (const EdgeCost& edge : costs.edges)
+    messages = std::max(messages, 2 * (edge.activation + edge.gradient));
+  for (const RankOutline& rank : task.outline.ranks)
+    spare.push_back(memory - least_peak_bytes(costs, rank) - (task.outline.ranks.size() > 1 ? messages : 0));
+  return spare;
+}
+
+/// Returns what stages with these layers cost; nothing where prices are beyond 64 bits.
+std::optional<CostTable> costs_of(const SplitTask& task, const Layers& layers) {
+  const auto& ranks = task.outline.rank_of_stage;
+  const std::vector<StagePrice> stages = price_stages(task.work, task.prices, layers, ranks);
+  const RankStep step = longest_step(task.work, task.kernels, stages, ranks);
+  if (chain_fault(stages, step, task.microbatches)) return std::nullopt;
+  return chain_costs(stages, ranks, step, task.microbatches);
+}
+
+bool lacks_memory(const SplitTask& task, const CostTable& costs) {
+  return std::ranges::any_of(spare_bytes(task, costs), [](Bytes spare) { return spare < 0; });
+}
+
+std::vector<std::int64_t> layers_of_ranks(const SplitTask& task, const Layers& layers) {
+  std::vector<std::int64_t> of_ranks(task.outline.ranks.size(), 0);
+  for (std::size_t s = 0; s < layers.size(); ++s) of_ranks[index(task.outline.rank_of_stage[s])] += layers[s];
+  return of_ranks;
+}
+
+/// A list of layers with what it takes.
+struct Trial {
+  Layers layers;
+  bool fits = false;
+  double time_ns = std::numeric_limits<double>::infinity();
+};
+
+class Trials {
+ public:
+  Trials(const SplitTask& task, const OrderTimes& order)
+      : task_(task),
+        order_(order),
+        times_(layer_times(task.work, task.prices)),
+        links_(links_between_stages(task.work)) {}
+
+  /// Returns the fastest list that is reached from the starts, of those that fit if any does.
+  Layers best_from(const std::vector<Layers>& starts) {
+    Trial best;
+    for (const Layers& start : starts) {
+      best_ = {};
+      take_if_better(start);
+      while (moved_once()) {
+      }
+      if (best_.fits > best.fits || (best_.fits == best.fits && best_.time_ns < best.time_ns)) best = best_;
+    }
+    return best.layers;
+  }
+
+ private:
+  /// Returns true where the work of the busiest rank alone takes longer than the best list does.
+  bool is_too_slow(const Layers& layers) const {
+    const auto ranks = rank_times(times_, layers, task_.outline.rank_of_stage);
+    return std::ranges::max(ranks) * kNanosecondsPerSecond * static_cast<double>(task_.microbatches) >
+           best_.time_ns;
+  }
+
+  bool take_if_better(const Layers& layers) {
+    if (best_.fits && is_too_slow(layers)) return false;
+    // Counted before it is known whether the list fits: prices take as long as times do.
+    actions_ += order_.actions();
+    const auto costs = costs_of(task_, layers);
+    if (!costs) return false;
+    const bool fits = !lacks_memory(task_, *costs);
+    if (best_.fits && !fits) return false;
+    const double further = static_cast<double>(task_.microbatches - order_.microbatches());
+    const double time_ns = static_cast<double>(order_.makespan_ns(*costs, links_)) +
+                           further * order_.busiest_ns_per_microbatch(*costs);
+    if (fits == best_.fits && time_ns >= best_.time_ns) return false;
+    best_ = {.layers = layers, .fits = fits, .time_ns = time_ns};
+    return true;
+  }
+
+  /// Tries to move one layer from any stage to any other, from where the last move was on; stops at the first
+  /// that helps.
+  bool moved_once() {
+    const std::size_t stages = best_.layers.size();
+    for (std::size_t tried = 0; tried < stages * stages; ++tried) {
+      if (actions_ > kTriedActions) return false;
+      next_ = (next_ + 1) % (stages * stages);
+      const std::size_t from = next_ / stages;
+      const std::size_t to = next_ % stages;
+      const bool is_end = from == 0 || from + 1 == stages;
+      if (from == to || best_.layers[from] <= (is_end ? 0 : 1)) continue;
+      Layers moved = best_.layers;
+      --moved[from];
+      ++moved[to];
+      if (take_if_better(moved)) return true;
+    }
+    return false;
+  }
+
+  const SplitTask& task_;
+  const OrderTimes& order_;
+  LayerTimes times_;
+  UniformCluster links_;
+  Trial best_;
+  std::size_t next_ = 0;
+  std::size_t actions_ = 0;
+};
+
+/// Returns what is timed in place of the whole program; nothing where a program file has no lists here.
+std::optional<Program> timed_program(const StatedSchedule& schedule, const Program& placed) {
+  const std::int64_t stages = placed.stage_count();
+  const std::int64_t microbatches = placed.microbatches;
+  const bool has_lists = std::ranges::any_of(placed.ranks, [](const auto& list) { return !list.empty(); });
+  const bool is_short = 2 * stages * microbatches * placed.slices <= kTimedActions;
+  if (has_lists && (is_short || schedule.program != nullptr)) return placed;
+  if (schedule.program != nullptr) return std::nullopt;
+  StatedSchedule shorter = schedule;
+  shorter.shape.iterations = 1;
+  if (!is_short) {
+    // Whole rounds of the ranks, and enough of them to be full for some time.
+    const std::int64_t ranks = placed.rank_count();
+    const std::int64_t rounds =
+        std::max<std::int64_t>(4, kTimedActions / (2 * stages * ranks * placed.slices));
+    shorter.shape.microbatches = static_cast<std::int32_t>(std::min(microbatches, rounds * ranks));
+  }
+  auto program = placed_program(shorter);
+  // Some rules take M and not so few.
+  if (!program) return has_lists ? std::optional(placed) : std::nullopt;
+  return *std::move(program);
+}
+
+/// Returns where the search begins: level layers first, then what other rules give where they divide.
+std::vector<Layers> starts_of(const SplitTask& task) {
+  std::vector<Layers> starts = {level_split(task)};
+  LayerTimes times = layer_times(task.work, task.prices);
+  times.embedding = 0;
+  times.head = 0;
+  starts.push_back(level_layers(times, task.outline.rank_of_stage, {}));
+  const auto layers = static_cast<std::int64_t>(task.work.model.layers.size());
+  const auto stages = static_cast<std::int32_t>(task.outline.rank_of_stage.size());
+  for (const LayerSplit::Rule rule : {LayerSplit::Rule::even, LayerSplit::Rule::ends_one_less}) {
+    if (auto split = split_layers({.rule = rule}, layers, stages)) starts.push_back(*std::move(split));
+  }
+  return starts;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> level_split(const SplitTask& task) {
+  Layers level = level_layers(layer_times(task.work, task.prices), task.outline.rank_of_stage, {});
+  const auto costs = costs_of(task, level);
+  return costs ? fitted_split(task, std::move(level), *costs) : level;
+}
+
+// A rank that lacks memory gives up as many layers as would free it if all that it holds were layers, which
+// is too few rather than too many, and all are shared out again.
+std::vector<std::int64_t> fitted_split(const SplitTask& task, std::vector<std::int64_t> level,
+                                       const CostTable& level_costs) {
+  Layers layers = level;
+  std::vector<Bytes> spare = spare_bytes(task, level_costs);
+  std::vector<std::int64_t> most(task.outline.ranks.size(), std::ssize(task.work.model.layers));
+  while (!spare.empty() && std::ranges::min(spare) < 0) {
+    // Where all together lack memory nothing fits, and the fastest is as good as any.
+    if (std::accumulate(spare.begin(), spare.end(), Bytes{0}) < 0) return level;
+    const std::vector<std::int64_t> held = layers_of_ranks(task, layers);
+    for (std::size_t rank = 0; rank < spare.size(); ++rank) {
+      if (spare[rank] >= 0) continue;
+      const double part = static_cast<double>(-spare[rank]) /
+                          static_cast<double>(task.work.device.memory_bytes - spare[rank]);
+      const auto given_up = static_cast<std::int64_t>(part * static_cast<double>(held[rank]));
+      most[rank] = held[rank] - std::max<std::int64_t>(1, given_up);
+      if (most[rank] < 0) return level;
+    }
+    layers = level_layers(layer_times(task.work, task.prices), task.outline.rank_of_stage, most);
+    const auto costs = layers.empty() ? std::nullopt : costs_of(task, layers);
+    if (!costs) return level;
+    spare = spare_bytes(task, *costs);
+  }
+  return layers;
+}
+
+std::vector<std::int64_t> balanced_split(const Workload& work, const KernelTables& kernels,
+                                         const StatedSchedule& schedule, const Program& placed) {
+  const LayerPrices prices(work, kernels);
+  const auto program = timed_program(schedule, placed);
+  const std::int64_t microbatches = placed.microbatches;
+  ScheduleOutline outline;
+  if (program) {
+    outline = outline_of_whole(outline_of(*program), microbatches);
+  } else {
+    outline.rank_of_stage = placed.placement.ranks_of_stages();
+    outline.ranks.resize(index(placed.rank_count()));
+  }
+  const SplitTask task{
+      .work = work, .kernels = kernels, .prices = prices, .outline = outline, .microbatches = microbatches};
+  const auto order = program ? OrderTimes::of(*program) : std::nullopt;
+  const std::vector<Layers> starts = starts_of(task);
+  if (!order || !costs_of(task, starts.front())) return starts.front();
+  return Trials(task, *order).best_from(starts);
+}
+
+}  // namespace penstock

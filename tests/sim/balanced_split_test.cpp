@@ -1,0 +1,216 @@
+// Layers that are shared out by price (layer_split: balanced), held against lists written by hand, against
+// the other rules and against the engines.
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "report/result/result.hpp"
+#include "scenarios/prepare/device_prices.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/prepare/order_times.hpp"
+#include "scenarios/pricing/chain_costs.hpp"
+#include "scenarios/read/load.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
+#include "sim/runs/simulate.hpp"
+#include "tests/source_path.hpp"
+
+namespace penstock {
+namespace {
+
+Scenario read(const std::string& text) {
+  auto scenario = parse_scenario(text, "test.yaml", source_path("tests/scenarios/configs"));
+  EXPECT_TRUE(scenario) << scenario.error() << "\n" << text;
+  return *std::move(scenario);
+}
+
+Result run(const std::string& text) {
+  SimulateOptions options;
+  options.steady = SteadyState::skip;
+  auto result = simulate_scenario(read(text), options);
+  EXPECT_TRUE(result) << result.error().message << "\n" << text;
+  return *std::move(result);
+}
+
+double seconds(const std::string& text) { return static_cast<double>(run(text).makespan_ns) * 1e-9; }
+
+std::vector<std::int64_t> layers_of(const std::string& text) {
+  const auto prices = price_on_devices(read(text));
+  EXPECT_TRUE(prices) << prices.error();
+  return prices->layers;
+}
+
+Bytes fullest_bytes(const Result& result) {
+  Bytes peak = 0;
+  for (const RankReport& rank : result.ranks) peak = std::max(peak, rank.memory.peak_bytes);
+  return peak;
+}
+
+/// 40 layers that cost the same, and a head of 50 257 words.
+std::string forty_layers(std::string_view schedule,
+                         std::string_view devices = "{device: a100-sxm, nodes: 2}") {
+  return fmt::format(
+      "model: {{transformer: {{layers: 40, hidden: 5120, heads: 40, sequence: 2048, vocabulary: 50257}}}}\n"
+      "cluster: {}\n"
+      "schedule: {}\n"
+      "training: {{micro_batch_size: 1, global_batch_size: 128}}\n",
+      devices, schedule);
+}
+
+/// 32 layers and a head that is nearly as long as two of them.
+std::string heavy_head(std::string_view split) {
+  return fmt::format(
+      "model: {{transformer: {{layers: 32, hidden: 4096, heads: 32, kv_heads: 8, sequence: 8192, vocabulary: "
+      "128256, feed_forward: 14336, gated: true}}}}\n"
+      "cluster: {{device: h100-sxm}}\n"
+      "schedule: {{name: 1f1b, stages: 8, layer_split: {}}}\n"
+      "training: {{micro_batch_size: 1, global_batch_size: 64, recompute: full}}\n",
+      split);
+}
+
+TEST(BalancedSplit, LayersThatDoNotDivideAreBalancedByThemselves) {
+  const Result result = run(forty_layers("{name: 1f1b, stages: 16}"));
+  // 2 and 3 layers as 2 2 .. 3 3 take 9.62 s, as 3 3 .. 2 2 7.954 s, as 3 2 3 2 .. 7.850 s.
+  EXPECT_LE(static_cast<double>(result.makespan_ns) * 1e-9, 7.850);
+  const std::vector<std::int64_t> layers = layers_of(forty_layers("{name: 1f1b, stages: 16}"));
+  EXPECT_EQ(std::accumulate(layers.begin(), layers.end(), 0), 40);
+  EXPECT_THAT(result.notes,
+              testing::Contains(
+                  fmt::format("40 layers do not divide over 16 stages, and are balanced by price; by stage: "
+                              "[{}]",
+                              fmt::join(layers, ", "))));
+  // The list that is said gives the same run.
+  EXPECT_EQ(
+      run(forty_layers(fmt::format("{{name: 1f1b, stages: 16, layer_split: [{}]}}", fmt::join(layers, ", "))))
+          .makespan_ns,
+      result.makespan_ns);
+}
+
+TEST(BalancedSplit, WhoAsksForEvenIsToldWhatDivides) {
+  const auto refused =
+      simulate_scenario(read(forty_layers("{name: 1f1b, stages: 16, layer_split: even}")), {});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message,
+              testing::HasSubstr("40 layers do not divide over 16 stages (layer_split: even); "));
+  const auto too_many =
+      simulate_scenario(read(forty_layers("{name: interleaved, stages: 16, virtual_stages: 3}")), {});
+  ASSERT_FALSE(too_many);
+  EXPECT_THAT(too_many.error().message, testing::HasSubstr("40 layers are too few for 48 stages"));
+}
+
+TEST(BalancedSplit, ExpertsAndDenseLayersAreWeighedByTheirPrices) {
+  const std::string text =
+      "model: {transformer: {layers: 92, hidden: 5120, heads: 96, kv_heads: 8, head_dim: 128, sequence: "
+      "4096, "
+      "vocabulary: 151552, feed_forward: 12288, gated: true, query_key_norm: true, experts: 160, "
+      "experts_per_token: 8, expert_feed_forward: 1536, shared_experts: 1, dense_layers: 3}}\n"
+      "cluster: {device: h100-sxm, nodes: 64}\n"
+      "parallel: {tensor: 8, expert: 16}\n"
+      "schedule: {name: 1f1b, stages: 8}\n"
+      "training: {micro_batch_size: 1, global_batch_size: 1024, recompute: full}\n";
+  // By hand: 12 12 12 12 11 11 11 11 takes 16.147 s, 11 11 11 11 12 12 12 12 16.776 s.
+  EXPECT_LE(seconds(text), 16.147);
+}
+
+TEST(BalancedSplit, AHeadIsWeighedToo) {
+  // Even 12.135 s; by hand 5 4 4 4 4 4 4 3 10.802 s.
+  EXPECT_LE(seconds(heavy_head("balanced")), 10.8024);
+}
+
+TEST(BalancedSplit, IsNeverSlowerThanRulesThatDivide) {
+  for (const std::string_view schedule : {"1f1b", "gpipe", "zb-h1", "interleaved", "hanayo", "dualpipe-v"}) {
+    for (const std::int32_t layers : {16, 14}) {
+      const bool has_chunks = schedule == "interleaved" || schedule == "hanayo";
+      const auto text = [&](std::string_view split) {
+        return fmt::format(
+            "model: {{huggingface: llama-3.2-1b.json, sequence: 4096, layers: {}}}\n"
+            "cluster: {{device: h100-sxm}}\n"
+            "schedule: {{name: {}, stages: 4, layer_split: {}{}}}\n"
+            "training: {{micro_batch_size: 1, global_batch_size: 32}}\n",
+            layers, schedule, split, has_chunks ? ", virtual_stages: 2" : "");
+      };
+      const std::string_view rule = layers == 16 ? "even" : "ends-one-less";
+      EXPECT_LE(run(text("balanced")).makespan_ns, run(text(rule)).makespan_ns) << schedule << " " << layers;
+    }
+  }
+}
+
+TEST(BalancedSplit, FitsTheMemoryWhereAnyListDoes) {
+  // 1F1B's first rank holds most microbatches; with all the memory that there is it has the longer stages.
+  const auto text = [](std::string_view memory) {
+    return forty_layers("{name: 1f1b, stages: 16, layer_split: balanced}",
+                        fmt::format("{{device: a100-sxm, nodes: 2, memory: {}}}", memory));
+  };
+  const Result roomy = run(text("80 GiB"));
+  const Bytes peak = fullest_bytes(roomy);
+  // Two layers on the first ranks hold 27 GiB, three 37 GiB.
+  const Result narrow = run(text("30 GiB"));
+  EXPECT_GT(peak, Bytes{30} << 30);
+  EXPECT_LE(fullest_bytes(narrow), Bytes{30} << 30);
+  EXPECT_GT(narrow.makespan_ns, roomy.makespan_ns);
+  // Where nothing fits, the fastest one is as good as any.
+  EXPECT_EQ(run(text("1 GiB")).makespan_ns, roomy.makespan_ns);
+}
+
+TEST(BalancedSplit, ManyMicrobatchesAndProgramsOfLoopsHaveOneAnswer) {
+  const auto layers = [](std::int32_t samples) {
+    return layers_of(
+        fmt::format("model: {{huggingface: llama-3.2-1b.json, sequence: 4096, layers: 15}}\n"
+                    "cluster: {{device: h100-sxm}}\n"
+                    "schedule: {{name: 1f1b, stages: 4}}\n"
+                    "training: {{micro_batch_size: 1, global_batch_size: {}}}\n",
+                    samples));
+  };
+  // Beyond some thousand microbatches only the busiest rank counts: with 5 layers, as the head is 4 long.
+  EXPECT_EQ(layers(1 << 20), layers(1 << 21));
+  EXPECT_EQ(std::ranges::max(layers(1 << 20)), 5);
+}
+
+TEST(OrderTimes, AreThoseOfTheEngines) {
+  for (const std::string_view schedule :
+       {"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "kfkb", "hanayo", "looped-bfs",
+        "eager-1f1b", "dualpipe-v", "zbv-zero-bubble", "interleaved-zero-bubble", "zb-v"}) {
+    const bool has_chunks = schedule == "interleaved" || schedule == "hanayo" || schedule == "looped-bfs" ||
+                            schedule == "interleaved-zero-bubble";
+    const std::string text = fmt::format(
+        "model: {{huggingface: llama-3.2-1b.json, sequence: 8192, layers: 16}}\n"
+        "cluster: {{device: h100-sxm, nvlink: 2 GB/s}}\n"
+        "schedule: {{name: {}, stages: 4{}}}\n"
+        "training: {{micro_batch_size: 1, global_batch_size: 16}}\n",
+        schedule, has_chunks ? ", virtual_stages: 2" : "");
+    const auto experiment = prepare_as_generated(read(text));
+    ASSERT_TRUE(experiment) << experiment.error().message;
+    const auto prices = price_on_devices(read(text));
+    ASSERT_TRUE(prices) << prices.error();
+    const auto order = OrderTimes::of(experiment->program);
+    ASSERT_TRUE(order) << schedule;
+    EXPECT_EQ(order->makespan_ns(experiment->costs, links_between_stages(prices->work)),
+              run(text).makespan_ns)
+        << schedule;
+  }
+}
+
+TEST(OrderTimes, RanksThatWaitForEachOtherHaveNone) {
+  Program program;
+  program.microbatches = 1;
+  program.placement.stages = {{.ranks = {0}}, {.ranks = {1}}};
+  const auto action = [](ActionKind kind, std::int32_t stage) {
+    return Action{.kind = kind, .stage = stage, .microbatch = 0};
+  };
+  program.ranks = {{action(ActionKind::backward, 0), action(ActionKind::forward, 0)},
+                   {action(ActionKind::forward, 1), action(ActionKind::backward, 1)}};
+  EXPECT_FALSE(OrderTimes::of(program));
+}
+
+}  // namespace
+}  // namespace penstock
