@@ -49,7 +49,7 @@ Candidates candidates() {
 /// What every candidate of a search costs, whether it is timed or not.
 Ns price_and_bound(ConfigurationPrices& prices, ProgramLibrary& programs, const Configuration& of) {
   const ScheduleOutline& outline = **programs.outline(of);
-  return lower_bounds(prices.of(of, outline.rank_of_stage), outline, of.microbatches).step_ns;
+  return lower_bounds(prices.of(of, outline), outline, of.microbatches).step_ns;
 }
 
 void bounded(benchmark::State& state) {
@@ -72,8 +72,7 @@ void timed(benchmark::State& state) {
   const auto time_all = [&] {
     std::vector<PricedConfiguration> priced;
     priced.reserve(of.space.size());
-    for (const Configuration& one : of.space)
-      priced.push_back(prices.of(one, (*programs.outline(one))->rank_of_stage));
+    for (const Configuration& one : of.space) priced.push_back(prices.of(one, **programs.outline(one)));
     return step_times(*program, priced);
   };
   for (auto _ : state) benchmark::DoNotOptimize(time_all());

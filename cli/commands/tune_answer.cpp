@@ -4,8 +4,12 @@
 
 #include "cli/commands/tune_answer.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
+
+#include <fmt/format.h>
 
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/pricing/layer_split.hpp"
@@ -39,6 +43,18 @@ std::optional<double> training_cost(const TuneAnswer& answer, const TunedConfigu
 
 std::string split_text(const TuneRequest& request, const Configuration& of) {
   return to_text(request.layer_splits[of.layer_split]);
+}
+
+std::string layers_text(const TuneRequest& request, const TunedConfiguration& tuned) {
+  std::string text = split_text(request, tuned.configuration);
+  if (request.layer_splits[tuned.configuration.layer_split].rule != LayerSplit::Rule::balanced) return text;
+  for (auto next = tuned.layers.begin(); next != tuned.layers.end();) {
+    const auto end =
+        std::find_if(next, tuned.layers.end(), [&](std::int64_t other) { return other != *next; });
+    text += end - next == 1 ? fmt::format(" {}", *next) : fmt::format(" {}*{}", *next, end - next);
+    next = end;
+  }
+  return text;
 }
 
 }  // namespace penstock

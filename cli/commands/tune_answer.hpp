@@ -36,5 +36,8 @@ double training_seconds(const TuneAnswer& answer, const TunedConfiguration& tune
 std::optional<double> training_cost(const TuneAnswer& answer, const TunedConfiguration& tuned);
 /// How layers are shared out, as a scenario states it.
 std::string split_text(const TuneRequest& request, const Configuration& of);
+/// Returns the same with the layers of each stage where they are balanced, equal neighbours counted:
+/// "balanced 4 5 4*5 3".
+std::string layers_text(const TuneRequest& request, const TunedConfiguration& tuned);
 
 }  // namespace penstock

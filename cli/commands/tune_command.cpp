@@ -55,8 +55,9 @@ tl::expected<std::string, std::string> best_scenario(const TuneFlags& flags, con
   const InputFlags input = base_input(flags);
   auto overrides = scenario_overrides(input);
   if (!overrides) return tl::unexpected(overrides.error().message);
-  for (Override& change : overrides_of(answer.request, answer.report.candidates.front().configuration))
-    overrides->push_back(std::move(change));
+  const TunedConfiguration& best = answer.report.candidates.front();
+  const TuneRequest request = with_layers(answer.request, best.configuration, best.layers);
+  for (Override& change : overrides_of(request, best.configuration)) overrides->push_back(std::move(change));
   return edited_scenario(input.file, *overrides).map([&](const std::string& text) {
     return misfit_comment(answer) + text;
   });
@@ -72,17 +73,19 @@ std::string overlap_comments(const TuneAnswer& answer) {
                                        step_seconds(best), step_seconds(same));
   if (!other.fits) return lead + "nothing fits without it\n";
   if (other.configuration == same.configuration) return lead + "this is the best plan without it, too\n";
-  return lead + fmt::format("best plan without it: {}, {:.3f} s\n",
-                            configuration_text(answer.request, other.configuration), step_seconds(other));
+  return lead + fmt::format("best plan without it: {}, {:.3f} s\n", configuration_text(answer.request, other),
+                            step_seconds(other));
 }
 
 /// What --emit asks for; empty without it.
 std::string launch_text(const TuneAnswer& answer) {
   if (!answer.request.launcher) return {};
   const Launcher launcher = *answer.request.launcher;
-  const Configuration& best = answer.report.candidates.front().configuration;
+  const TunedConfiguration& best = answer.report.candidates.front();
+  // Launchers know no prices: balanced layers are a list to them.
+  const TuneRequest request = with_layers(answer.request, best.configuration, best.layers);
   return fmt::format("{}\n{}{}{}", to_text(launcher), misfit_comment(answer), overlap_comments(answer),
-                     launch_arguments(launcher, answer.request, best));
+                     launch_arguments(launcher, request, best.configuration));
 }
 
 /// --list: what would be searched, without a time.

@@ -209,9 +209,10 @@ void add_tune_flags(Subcommand app, TuneFlags& flags) {
   list("--micro-batch-size", choices.micro_batch_size, "NUMBERS", "samples of a microbatch, of 1,2,4,8,16");
   list("--recompute", choices.recompute, "WORDS", "none,selective,full");
   list("--sharding", choices.sharding, "WORDS", "ZeRO stages: none,1,2,3");
-  app.add_option("--layer-split", choices.layer_splits,
-                 "layouts to try (default even and ends-one-less), a Megatron layout or a list among them; "
-                 "may be repeated")
+  app.add_option(
+         "--layer-split", choices.layer_splits,
+         "layouts to try (default even, ends-one-less and balanced), a Megatron layout or a list among "
+         "them; may be repeated")
       .one_value_each()
       .group(group)
       .type_name("RULE");

@@ -52,6 +52,7 @@ Json configuration_json(const TuneRequest& request, const Configuration& of) {
 
 Json candidate_json(const TuneAnswer& answer, const TunedConfiguration& tuned) {
   Json object = configuration_json(answer.request, tuned.configuration);
+  object["layers"] = tuned.layers;
   object["step_ns"] = tuned.step_ns;
   object["mfu"] = tuned.mfu;
   object["tokens_per_second_per_device"] = tuned.tokens_per_second_per_device;

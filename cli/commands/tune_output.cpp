@@ -67,9 +67,9 @@ std::string best_text(const TuneAnswer& answer) {
   if (!best.fits) return "nothing fits in memory; the fastest first:";
   const auto usable = model_of(answer.request).work.device.usable_memory();
   return fmt::format("best: {}\n      {:.1f} tokens/s a device, MFU {}, {:.4f} s a step, {}{} GiB{}",
-                     configuration_text(answer.request, best.configuration),
-                     best.tokens_per_second_per_device, format_percent(best.mfu), step_seconds(best),
-                     gib(best.peak_bytes), usable ? " of " + gib(*usable) : "", usable ? " usable" : "");
+                     configuration_text(answer.request, best), best.tokens_per_second_per_device,
+                     format_percent(best.mfu), step_seconds(best), gib(best.peak_bytes),
+                     usable ? " of " + gib(*usable) : "", usable ? " usable" : "");
 }
 
 /// Returns how many rows of the table are as good as the best, as far as predictions can tell; empty after an

@@ -49,11 +49,13 @@ std::string cost_text(const TuneReport& report, std::size_t number) {
   return gain < 0 ? fmt::format("{:.1f} % slower", -100 * gain) : fmt::format("{:.1f} % faster", 100 * gain);
 }
 
-/// Whether two rows differ in nothing but how they recompute, and in no figure: selective recomputation
-/// recomputes what fused attention never keeps.
+/// Returns true where two rows differ in nothing but how they recompute or by which rule layers are shared
+/// out, and in no figure: selective recomputation recomputes what fused attention never keeps, and balanced
+/// layers may be those of another rule.
 bool is_twin(const TunedConfiguration& a, const TunedConfiguration& b) {
   Configuration plain = b.configuration;
   plain.recompute = a.configuration.recompute;
+  plain.layer_split = a.configuration.layer_split;
   return plain == a.configuration && a.step_ns == b.step_ns && a.peak_bytes == b.peak_bytes;
 }
 
@@ -116,7 +118,7 @@ Table configurations_table(const TuneAnswer& answer, const std::vector<std::size
         count(of.stages),
         count(of.virtual_stages),
         words(std::string(of.schedule)),
-        words(split_text(answer.request, of)),
+        words(layers_text(answer.request, tuned)),
         count(of.micro_batch_size),
         count(of.microbatches),
         words(std::string(to_text(of.recompute))),
@@ -167,13 +169,14 @@ Table choices_table(const TuneAnswer& answer) {
   return table;
 }
 
-std::string configuration_text(const TuneRequest& request, const Configuration& of) {
+std::string configuration_text(const TuneRequest& request, const TunedConfiguration& tuned) {
+  const Configuration& of = tuned.configuration;
   std::string degrees = fmt::format("tensor {}", of.tensor);
   if (of.context > 1) degrees += fmt::format(", context {} ({})", of.context, exchange_text(of));
   if (of.expert > 1) degrees += fmt::format(", expert {}", of.expert);
   return fmt::format(
       "{}, {} stages x {}, data {}, {}, layers {}, {} microbatches of {}, recompute {}, ZeRO {}", degrees,
-      of.stages, of.virtual_stages, of.data, of.schedule, split_text(request, of), of.microbatches,
+      of.stages, of.virtual_stages, of.data, of.schedule, layers_text(request, tuned), of.microbatches,
       of.micro_batch_size, to_text(of.recompute), of.sharding);
 }
 
@@ -190,7 +193,7 @@ Table sensitivity_table(const TuneAnswer& answer) {
     table.rows.push_back(
         {words(std::string(row.figure)),
          {fmt::format("{}", row.factor), row.factor},
-         words(best.fits ? configuration_text(answer.request, best.configuration) : "nothing fits"),
+         words(best.fits ? configuration_text(answer.request, best) : "nothing fits"),
          {fmt::format("{:.1f}", best.tokens_per_second_per_device), best.tokens_per_second_per_device},
          words(loss)});
   }

@@ -32,7 +32,7 @@ Table choices_table(const TuneAnswer& answer);
 Table sensitivity_table(const TuneAnswer& answer);
 
 /// "tensor 8, 4 stages x 1, data 2, 1f1b, ..".
-std::string configuration_text(const TuneRequest& request, const Configuration& of);
+std::string configuration_text(const TuneRequest& request, const TunedConfiguration& tuned);
 /// GiB, as tables have them.
 std::string gib(Bytes bytes);
 /// "does not fit by 3.20 GiB", of the fullest device. Requires one that does not fit.

@@ -48,17 +48,17 @@ constexpr std::size_t kTriedActions = 30'000'000;
 
 using Layers = std::vector<std::int64_t>;
 
-/// Returns what each rank leaves of its device's memory, below 0 where it lacks some. Messages count as if
-/// one on each side of each way were there. Returns nothing for devices whose memory is not known.
+/// Returns what each rank leaves of its device's usable memory, below 0 where it lacks some. Messages count
+/// as if one on each side of each way were there. Returns nothing for devices whose memory is not known.
 std::vector<Bytes> spare_bytes(const SplitTask& task, const CostTable& costs) {
   std::vector<Bytes> spare;
-  const Bytes memory = task.work.device.memory_bytes;
-  if (memory <= 0) return spare;
+  const auto memory = task.work.device.usable_memory();
+  if (!memory) return spare;
   Bytes messages = 0;
   for (const EdgeCost& edge : costs.edges)
     messages = std::max(messages, 2 * (edge.activation + edge.gradient));
   for (const RankOutline& rank : task.outline.ranks)
-    spare.push_back(memory - least_peak_bytes(costs, rank) - (task.outline.ranks.size() > 1 ? messages : 0));
+    spare.push_back(*memory - least_peak_bytes(costs, rank) - (task.outline.ranks.size() > 1 ? messages : 0));
   return spare;
 }
 
@@ -221,7 +221,7 @@ std::vector<std::int64_t> fitted_split(const SplitTask& task, std::vector<std::i
     for (std::size_t rank = 0; rank < spare.size(); ++rank) {
       if (spare[rank] >= 0) continue;
       const double part = static_cast<double>(-spare[rank]) /
-                          static_cast<double>(task.work.device.memory_bytes - spare[rank]);
+                          static_cast<double>(*task.work.device.usable_memory() - spare[rank]);
       const auto given_up = static_cast<std::int64_t>(part * static_cast<double>(held[rank]));
       most[rank] = held[rank] - std::max<std::int64_t>(1, given_up);
       if (most[rank] < 0) return level;

@@ -45,10 +45,19 @@ std::optional<std::int64_t> passes_of(const Configuration& of) {
 std::vector<std::string> default_tuned_schedules() { return {"1f1b", "interleaved", "zb-h1", "zb-v"}; }
 
 std::vector<LayerSplit> default_layer_splits() {
-  return {{.rule = LayerSplit::Rule::even}, {.rule = LayerSplit::Rule::ends_one_less}};
+  return {{.rule = LayerSplit::Rule::even},
+          {.rule = LayerSplit::Rule::ends_one_less},
+          {.rule = LayerSplit::Rule::balanced}};
 }
 
 const DeviceModel& model_of(const TuneRequest& request) { return std::get<DeviceModel>(request.base.model); }
+
+TuneRequest with_layers(TuneRequest request, const Configuration& configuration,
+                        const std::vector<std::int64_t>& layers) {
+  LayerSplit& split = request.layer_splits[configuration.layer_split];
+  if (split.rule == LayerSplit::Rule::balanced) split = {.rule = LayerSplit::Rule::listed, .counts = layers};
+  return request;
+}
 
 std::int64_t device_count(const Configuration& configuration) {
   return std::int64_t{configuration.tensor} * configuration.context * configuration.data *

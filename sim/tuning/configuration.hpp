@@ -56,7 +56,7 @@ struct TuneChoices {
 
 /// The schedules that are tried unless others are named.
 std::vector<std::string> default_tuned_schedules();
-/// The layouts that are tried unless others are given: even, ends-one-less.
+/// Returns the layouts that are tried unless others are given: even, ends-one-less, balanced.
 std::vector<LayerSplit> default_layer_splits();
 
 /// A model, its devices and its batch, and what may be chosen.
@@ -73,6 +73,11 @@ struct TuneRequest {
 
 /// The model, its training and its devices. Requires a request that tuning_space() takes.
 const DeviceModel& model_of(const TuneRequest& request);
+
+/// Returns the request with the layout of the configuration spelled out as `layers`, by stage, where it is
+/// balanced by price: what scenario_of() and overrides_of() then make of the configuration has these layers.
+TuneRequest with_layers(TuneRequest request, const Configuration& configuration,
+                        const std::vector<std::int64_t>& layers);
 
 /// Devices that the configuration occupies.
 std::int64_t device_count(const Configuration& configuration);

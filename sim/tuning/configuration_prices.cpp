@@ -15,16 +15,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "scenarios/model/device_model.hpp"
+#include "scenarios/prepare/balanced_split.hpp"
+#include "scenarios/prepare/schedule_outline.hpp"
 #include "scenarios/pricing/chain_costs.hpp"
 #include "scenarios/pricing/layer_prices.hpp"
 #include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/level_layers.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/part_sum.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
@@ -102,24 +105,52 @@ const LayerPrices& ConfigurationPrices::layers_of(const Configuration& configura
   return *known;
 }
 
-const std::vector<std::int64_t>& ConfigurationPrices::cut_of(std::size_t layer_split, std::int32_t stages) {
-  const auto [known, fresh] = cuts_.try_emplace({layer_split, stages});
-  if (fresh) {
-    const auto layers = static_cast<std::int64_t>(work_.model.layers.size());
-    known->second = split_layers(request_.layer_splits[layer_split], layers, stages).value();
+// Requires that work_ has the configuration's choices.
+std::vector<std::int64_t> ConfigurationPrices::cut_of(const Configuration& configuration,
+                                                      const ScheduleOutline& outline) {
+  const LayerSplit& split = request_.layer_splits[configuration.layer_split];
+  const auto layers = static_cast<std::int64_t>(work_.model.layers.size());
+  const auto stages = static_cast<std::int32_t>(outline.rank_of_stage.size());
+  if (rule_in_force(split, layers, stages) != LayerSplit::Rule::balanced) {
+    const auto [known, fresh] = cuts_.try_emplace({configuration.layer_split, stages});
+    if (fresh) known->second = split_layers(split, layers, stages).value();
+    return known->second;
   }
+  // Many configurations share the times of their layers, and differ in memory alone.
+  const LayerPrices& prices = layers_of(configuration);
+  const auto [known, fresh] = level_.try_emplace({&prices, outline.rank_of_stage});
+  if (fresh) known->second = level_layers(layer_times(work_, prices), outline.rank_of_stage, {});
   return known->second;
+}
+
+PricedConfiguration ConfigurationPrices::of(const Configuration& configuration,
+                                            const ScheduleOutline& outline) {
+  set_choices(work_, configuration);
+  PricedConfiguration priced = of(configuration, outline, cut_of(configuration, outline));
+  const LayerSplit& split = request_.layer_splits[configuration.layer_split];
+  const auto layers = static_cast<std::int64_t>(work_.model.layers.size());
+  const auto stages = static_cast<std::int32_t>(outline.rank_of_stage.size());
+  const bool is_balanced = rule_in_force(split, layers, stages) == LayerSplit::Rule::balanced;
+  if (!is_balanced || !priced.fault.empty()) return priced;
+  const ScheduleOutline whole = outline_of_whole(outline, configuration.microbatches);
+  const SplitTask task{.work = work_,
+                       .kernels = *model_of(request_).kernels,
+                       .prices = layers_of(configuration),
+                       .outline = whole,
+                       .microbatches = configuration.microbatches};
+  std::vector<std::int64_t> fitted = fitted_split(task, priced.layers, priced.costs);
+  return fitted == priced.layers ? priced : of(configuration, outline, std::move(fitted));
 }
 
 // What prepare() makes of the configuration's scenario; a test holds the two together, to the nanosecond.
 PricedConfiguration ConfigurationPrices::of(const Configuration& configuration,
-                                            std::span<const std::int32_t> rank_of_stage) {
+                                            const ScheduleOutline& outline,
+                                            std::vector<std::int64_t> layers) {
   set_choices(work_, configuration);
-  const auto stages = static_cast<std::int32_t>(rank_of_stage.size());
-  const std::vector<StagePrice> prices =
-      price_stages(work_, layers_of(configuration), cut_of(configuration.layer_split, stages), rank_of_stage);
+  const std::vector<std::int32_t>& rank_of_stage = outline.rank_of_stage;
+  const std::vector<StagePrice> prices = price_stages(work_, layers_of(configuration), layers, rank_of_stage);
   const RankStep step = longest_step(work_, *model_of(request_).kernels, prices, rank_of_stage);
-  PricedConfiguration priced{.costs = {}, .links = links_between_stages(work_)};
+  PricedConfiguration priced{.layers = std::move(layers), .costs = {}, .links = links_between_stages(work_)};
   priced.fault = chain_fault(prices, step, configuration.microbatches).value_or("");
   if (!priced.fault.empty()) return priced;
   priced.costs = chain_costs(prices, rank_of_stage, step, configuration.microbatches);

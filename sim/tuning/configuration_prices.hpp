@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "scenarios/prepare/schedule_outline.hpp"
 #include "scenarios/pricing/layer_prices.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
@@ -23,7 +23,8 @@ namespace penstock {
 
 /// A configuration as engines and bounds see it.
 struct PricedConfiguration {
-  CostTable costs;  ///< of a chain of stages
+  std::vector<std::int64_t> layers{};  ///< by stage
+  CostTable costs;                     ///< of a chain of stages
   UniformCluster links;
   std::string fault{};  ///< why its times and bytes do not add up in 64 bits; empty: they do
 
@@ -35,21 +36,26 @@ class ConfigurationPrices {
   /// The request must outlive it.
   explicit ConfigurationPrices(const TuneRequest& request);
 
-  /// `rank_of_stage` is where the schedule puts each model stage. Requires a configuration of the space.
-  /// Where it has a fault, nothing may be made of its costs.
-  PricedConfiguration of(const Configuration& configuration, std::span<const std::int32_t> rank_of_stage);
+  /// Prices a configuration of the space, whose schedule has the outline. Layers that are balanced are level
+  /// by price (prepare/balanced_split.hpp). Where the answer has a fault, nothing may be made of its costs.
+  PricedConfiguration of(const Configuration& configuration, const ScheduleOutline& outline);
+  /// Prices it with these layers of each stage.
+  PricedConfiguration of(const Configuration& configuration, const ScheduleOutline& outline,
+                         std::vector<std::int64_t> layers);
 
  private:
   using LayerKey = std::tuple<std::int32_t, std::int32_t, ContextExchange, std::int32_t, double, std::int32_t,
                               LayerRecompute, std::int32_t, std::int32_t, bool>;
 
   const LayerPrices& layers_of(const Configuration& configuration);
-  const std::vector<std::int64_t>& cut_of(std::size_t layer_split, std::int32_t stages);
+  std::vector<std::int64_t> cut_of(const Configuration& configuration, const ScheduleOutline& outline);
 
   const TuneRequest& request_;
   Workload work_;
   std::map<LayerKey, std::unique_ptr<const LayerPrices>> layers_;
   std::map<std::pair<std::size_t, std::int32_t>, std::vector<std::int64_t>> cuts_;
+  /// Layers that are level by price, by their prices and where stages are.
+  std::map<std::pair<const LayerPrices*, std::vector<std::int32_t>>, std::vector<std::int64_t>> level_;
 };
 
 }  // namespace penstock

@@ -360,7 +360,8 @@ std::string torchtitan_modules(const LaunchedRun& run) {
 }
 
 std::string torchtitan_lacks_layer_split(const LaunchedRun& run) {
-  if (run.of.stages == 1) return "";
+  // Balanced layers are a list when the run is emitted; while the space is made no list is known.
+  if (run.of.stages == 1 || split_of(run).rule == LayerSplit::Rule::balanced) return "";
   const std::vector<std::int64_t> counts = layers_of_stages(run);
   // The ends have modules of their own.
   const bool has_empty = std::any_of(counts.begin() + 1, counts.end() - 1, [](auto n) { return n == 0; });

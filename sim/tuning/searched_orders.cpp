@@ -28,7 +28,8 @@ tl::expected<std::optional<SearchedFigures>, SearchedError> SearchedOrders::of(
                                 .steady = SteadyState::skip,
                                 .timeline = TimelineKept::none,
                                 .figures = WantedFigures::of_rows};
-  const auto searched = done_unless(stopped_, [scenario = scenario_of(request_, configuration), options] {
+  const TuneRequest request = with_layers(request_, configuration, priced.layers);
+  const auto searched = done_unless(stopped_, [scenario = scenario_of(request, configuration), options] {
     return simulate_scenario(scenario, options);
   });
   if (!searched) return std::nullopt;

@@ -44,14 +44,18 @@ constexpr std::array<std::pair<std::string_view, Change>, 4> kFigures = {
      {"rate of collectives", [](DeviceType& device, double factor) { device.collectives /= factor; }}}};
 constexpr std::array kHalfAndDouble = {0.5, 2.0};
 
-/// The configuration on the request's machine, as simulate() has it.
+/// Returns what has been tuned as simulate() has it on the request's machine, with the same layers.
 tl::expected<TunedConfiguration, std::string> tuned_there(const TuneRequest& request,
-                                                          const Configuration& configuration) {
+                                                          const TunedConfiguration& tuned) {
+  const Configuration& configuration = tuned.configuration;
   SimulateOptions options;
   options.steady = SteadyState::skip;
-  const auto result = simulate_scenario(scenario_of(request, configuration), options);
+  const auto result = simulate_scenario(
+      scenario_of(with_layers(request, configuration, tuned.layers), configuration), options);
   if (!result) return tl::unexpected(result.error().message);
-  return tuned_configuration(request, configuration, result->makespan_ns, highest_peak_bytes(*result));
+  auto there = tuned_configuration(request, configuration, result->makespan_ns, highest_peak_bytes(*result));
+  there.layers = tuned.layers;
+  return there;
 }
 
 /// All train the same batch, so that rates of a device are as the inverse of these. Exact, unlike rates: what
@@ -75,7 +79,7 @@ tl::expected<SensitivityRow, std::string> row_of(TuneRequest request, const Tune
   // As many orders as the search that found `best` has looked for.
   const auto report = tune(request, {.top = 1});
   if (!report) return tl::unexpected(report.error().message);
-  const auto old = tuned_there(request, best.configuration);
+  const auto old = tuned_there(request, best);
   if (!old) return tl::unexpected(old.error());
   const TunedConfiguration& found = report->candidates.front();
   SensitivityRow row{.figure = figure.first, .factor = factor, .best = is_better(*old, found) ? *old : found};
@@ -104,7 +108,7 @@ tl::expected<std::optional<TensorOverlapWorth>, std::string> tensor_overlap_wort
   if (best.configuration.tensor == 1 || !model_of(request).work.parallel.tensor_overlap) return std::nullopt;
   TuneRequest without = request;
   std::get<DeviceModel>(without.base.model).work.parallel.tensor_overlap = false;
-  const auto same = tuned_there(without, best.configuration);
+  const auto same = tuned_there(without, best);
   if (!same) return tl::unexpected(same.error());
   const auto report = tune(without, {.top = 1});
   if (!report) return tl::unexpected(report.error().message);

@@ -7,8 +7,8 @@
 // or could be the best of something that it chooses. All three are asked of its bounds first, of its time
 // next; as bounds are never above the truth, the answer is that of timing everything.
 //
-// Orders are searched for a pool that does not depend on `top`, so that how many are listed does not decide
-// which one is best.
+// Orders are searched, and layers that are balanced by price moved between stages, for a pool that does not
+// depend on `top`, so that how many are listed does not decide which one is best.
 
 #include "sim/tuning/tune.hpp"
 
@@ -30,7 +30,10 @@
 
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/device_model.hpp"
+#include "scenarios/prepare/device_prices.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "scenarios/prepare/schedule_outline.hpp"
+#include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
@@ -60,8 +63,9 @@ constexpr std::size_t kFirstRound = 8;
 constexpr std::size_t kLargestRound = 512;
 constexpr std::size_t kMeasuredAtOnce = 4;
 
-/// Configurations that may differ in how they recompute alone, and in no figure.
-constexpr std::size_t kMostAlike = 3;
+/// Configurations that may differ in how they recompute and how layers are shared out alone, and in no
+/// figure: three ways to recompute, of two rules.
+constexpr std::size_t kMostAlike = 6;
 
 /// Returns what a configuration may use of a device, or the largest `Bytes` if its memory is unlimited.
 Bytes usable_of(const TuneRequest& request) {
@@ -85,6 +89,8 @@ struct Candidate {
   Worth least;                        ///< its bounds
   std::optional<Ns> step_ns{};        ///< once it is timed
   std::optional<Bytes> peak_bytes{};  ///< once it is measured, which only what is timed may be
+  /// Layers by stage, where others than ConfigurationPrices::of() gives them were found.
+  std::vector<std::int64_t> layers{};
 };
 
 /// One search, run once. Candidates are numbers into candidates_, ascending by the bound of their time;
@@ -141,7 +147,7 @@ class TuneSearch {
       if (is_stopped()) return {};
       const auto outline = programs_->outline(configuration);
       if (!outline) return tl::unexpected(outline.error());
-      const PricedConfiguration priced = prices_.of(configuration, (*outline)->rank_of_stage);
+      const PricedConfiguration priced = prices_.of(configuration, **outline);
       if (!priced.fault.empty()) return tl::unexpected(priced.fault);
       const LowerBounds bounds = lower_bounds(priced, **outline, configuration.microbatches);
       candidates_.push_back(
@@ -154,8 +160,10 @@ class TuneSearch {
     return {};
   }
 
-  PricedConfiguration priced(const Configuration& configuration) {
-    return prices_.of(configuration, (*programs_->outline(configuration))->rank_of_stage);
+  PricedConfiguration priced(const Candidate& candidate) {
+    const ScheduleOutline& outline = **programs_->outline(candidate.configuration);
+    if (candidate.layers.empty()) return prices_.of(candidate.configuration, outline);
+    return prices_.of(candidate.configuration, outline, candidate.layers);
   }
 
   // Rounds.
@@ -190,8 +198,8 @@ class TuneSearch {
                                        const std::vector<std::size_t>& numbers, FiguresOfProgram figures_of) {
     std::vector<AskedConfiguration> asked;
     for (const std::size_t number : numbers) {
-      const Configuration& configuration = candidates_[number].configuration;
-      asked.push_back({.configuration = configuration, .priced = priced(configuration)});
+      const Candidate& candidate = candidates_[number];
+      asked.push_back({.configuration = candidate.configuration, .priced = priced(candidate)});
     }
     const auto figures = figures_of_all(std::move(asked), programs_, figures_of, options_.stopped);
     if (!figures) return tl::unexpected(figures.error());
@@ -350,8 +358,9 @@ class TuneSearch {
   /// Of the first ones, so many are in the pool: enough for as many different ones as are refined.
   std::size_t pool_size() const { return kMostAlike * options_.refined; }
 
-  /// Schedules that weigh costs search their order for these, as simulate() has it; until those that are to
-  /// be refined all are. Leaves the pool sorted, without what cannot run.
+  /// Schedules that weigh costs search their order for these, as simulate() has it, and balanced layers are
+  /// those that it finds; until those that are to be refined all are. Leaves the pool sorted, without what
+  /// cannot run.
   void refine(std::vector<std::size_t>& pool) {
     refined_.assign(candidates_.size(), false);
     refused_.assign(candidates_.size(), false);
@@ -379,15 +388,15 @@ class TuneSearch {
         if (weighs_costs(number)) ++searching;
       }
       const bool is_first = different <= options_.refined;
-      const bool may_be_best = searching <= options_.refined &&
+      const bool may_be_best = weighs_costs(number) && searching <= options_.refined &&
                                candidates_[number].least.time < time_of(candidates_[pool.front()]);
-      if (is_constructed(number) && (is_first || may_be_best)) return number;
+      if (may_be_refined(number) && (is_first || may_be_best)) return number;
     }
     return std::nullopt;
   }
 
-  /// Whether one before it differs in nothing but how it recomputes, and in no figure. In sorted lists that
-  /// one has the same figures as all between them.
+  /// Returns true where one before it differs in nothing but how it recomputes or by which rule layers are
+  /// shared out, and in no figure. In sorted lists that one has the same figures as all between them.
   bool has_twin_before(const std::vector<std::size_t>& sorted, std::size_t i) const {
     const Candidate& own = candidates_[sorted[i]];
     while (i-- > 0) {
@@ -395,6 +404,7 @@ class TuneSearch {
       if (other.step_ns != own.step_ns || other.peak_bytes != own.peak_bytes) return false;
       Configuration alike = other.configuration;
       alike.recompute = own.configuration.recompute;
+      alike.layer_split = own.configuration.layer_split;
       if (alike == own.configuration) return true;
     }
     return false;
@@ -418,10 +428,51 @@ class TuneSearch {
   /// Whether its figures are those of an order for equal stages, which a search has not replaced.
   bool is_constructed(std::size_t number) const { return weighs_costs(number) && !refined_[number]; }
 
-  /// One whose order cannot run is left out.
+  bool is_balanced(std::size_t number) const {
+    const Configuration& of = candidates_[number].configuration;
+    return of.stages > 1 && request_.layer_splits[of.layer_split].rule == LayerSplit::Rule::balanced;
+  }
+  bool may_be_refined(std::size_t number) const {
+    return (weighs_costs(number) || is_balanced(number)) && !refined_[number];
+  }
+
+  /// Moves layers first, since an order is searched for the costs that they have.
   void refine_one(std::size_t number) {
+    if (is_balanced(number)) move_layers(candidates_[number]);
+    if (is_stopped()) return;
+    if (weighs_costs(number)) {
+      search_order(number);
+    } else {
+      refined_[number] = true;
+    }
+  }
+
+  /// Takes the layers that simulate() finds where they are balanced, if they are better than those that are
+  /// level by price.
+  void move_layers(Candidate& candidate) {
+    const auto found = done_unless(
+        options_.stopped,
+        [scenario = scenario_of(request_, candidate.configuration)] { return price_on_devices(scenario); });
+    if (!found || !*found) return;
+    Candidate moved = candidate;
+    moved.layers = (*found)->layers;
+    const std::vector<AskedConfiguration> asked = {
+        {.configuration = moved.configuration, .priced = priced(moved)}};
+    const auto steps = figures_of_all(asked, programs_, step_times, options_.stopped);
+    const auto peaks = figures_of_all(asked, programs_, peak_bytes, options_.stopped);
+    if (!steps || !peaks || steps->empty() || peaks->empty()) return;
+    moved.step_ns = steps->front();
+    moved.peak_bytes = peaks->front();
+    const auto order_of = [&](const Candidate& one) {
+      return std::tuple(*one.peak_bytes > capacity_, *one.step_ns, *one.peak_bytes);
+    };
+    if (order_of(moved) < order_of(candidate)) candidate = std::move(moved);
+  }
+
+  /// Searches the order of one, and leaves it out where that order cannot run.
+  void search_order(std::size_t number) {
     Candidate& candidate = candidates_[number];
-    auto searched = searched_.of(candidate.configuration, priced(candidate.configuration));
+    auto searched = searched_.of(candidate.configuration, priced(candidate));
     if (!searched) {
       refused_[number] = true;
       add_left_out(report_.left_out, candidate.configuration.schedule, searched.error().message,
@@ -438,18 +489,20 @@ class TuneSearch {
   /// that.
   std::vector<std::string> notes_of(std::size_t number) {
     const Configuration& of = candidates_[number].configuration;
-    if (refined_[number]) return (*searched_.of(of, priced(of)))->notes;
-    Scenario scenario = scenario_of(request_, of);
+    const PricedConfiguration costs = priced(candidates_[number]);
+    if (refined_[number] && weighs_costs(number)) return (*searched_.of(of, costs))->notes;
+    Scenario scenario = scenario_of(with_layers(request_, of, costs.layers), of);
     if (is_stopped()) scenario.shape.effort.passes = 0;
     auto experiment = done_unless(options_.stopped, [scenario] { return prepare_as_generated(scenario); });
     if (!experiment || !*experiment) return {};
     return std::move((*experiment)->notes);
   }
 
-  TunedConfiguration tuned(std::size_t number) const {
+  TunedConfiguration tuned(std::size_t number) {
     const Candidate& candidate = candidates_[number];
     TunedConfiguration tuned =
         tuned_configuration(request_, candidate.configuration, *candidate.step_ns, *candidate.peak_bytes);
+    tuned.layers = priced(candidate).layers;
     tuned.constructed = is_constructed(number);
     return tuned;
   }

@@ -19,6 +19,7 @@ namespace penstock {
 /// A configuration with what simulate() says of it.
 struct TunedConfiguration {
   Configuration configuration;
+  std::vector<std::int64_t> layers{};  ///< by stage
   Ns step_ns = 0;
   Bytes peak_bytes = 0;  ///< of the fullest device
   bool fits = true;      ///< in what is usable of a device's memory
@@ -58,8 +59,9 @@ using TuneProgress = std::function<void(std::size_t done, std::size_t all)>;
 
 struct TuneOptions {
   std::size_t top = 10;  ///< >= 1 different configurations that are listed whatever they are
-  /// How many of the first, and of those whose schedules search their order and whose bounds are below the
-  /// best, have that searched for the true costs; what differs in nothing that has an effect counts once.
+  /// How many of the first have their balanced layers moved between stages while that makes them faster; how
+  /// many of the first, and of those whose schedules search their order and whose bounds are below the best,
+  /// have that searched for the true costs. What differs in nothing that has an effect counts once.
   std::size_t refined = 10;
   bool prune = true;  ///< otherwise every configuration is timed; the answer is the same
   TuneProgress progress{};

@@ -9,10 +9,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -21,11 +23,13 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/level_layers.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/pricing/workload_faults.hpp"
@@ -67,6 +71,9 @@ bool is_tunable(const ScheduleInfo& schedule) {
   return !schedule.asynchronous && std::ranges::find(kOthers, schedule.name) == kOthers.end();
 }
 
+/// How far a configuration in the making has come: each of these has rules that may end it.
+enum class Step : std::uint8_t { begun, filled, priced, batched, sharded, scheduled, cut };
+
 /// The loops of the head, one member a few of them; now_ is the configuration so far.
 class Space {
  public:
@@ -87,6 +94,39 @@ class Space {
     // The loops are nested in another order than members compare.
     std::ranges::sort(found_);
     return std::move(found_);
+  }
+
+  /// Says which rule ended all configurations, of an empty space: the one that those met which came farthest.
+  std::string what_ended_all() const {
+    switch (farthest_) {
+      case Step::begun:
+        return fmt::format(
+            "expected tensor x context x stages x data that make {} devices (tensor at most {}, experts in "
+            "equal "
+            "parts)",
+            devices_, work_.device.nvlink_devices);
+      case Step::filled:
+        return fault_;
+      case Step::priced:
+        return fmt::format(
+            "expected microbatches of 1, 2, 4, .. {} samples that divide a global batch of {} shared by the "
+            "copies "
+            "({} copies in the last one tried)",
+            kMostSamples, request_.global_batch_size, now_.data);
+      case Step::batched:
+        return fmt::format(
+            "ZeRO {} shares out what copies of the weights hold and needs two copies: data x context is 1",
+            fmt::join(choices_.sharding, ", "));
+      case Step::sharded:
+        return faulty_ == farthest_ && !fault_.empty()
+                   ? fault_
+                   : "no schedule asked for takes the virtual stages asked for";
+      case Step::scheduled:
+        return uncut_text();
+      case Step::cut:
+        break;
+    }
+    return {};
   }
 
  private:
@@ -118,6 +158,7 @@ class Space {
       for (const std::int32_t expert : divisors(experts)) {
         if (!allows(choices_.expert, expert)) continue;
         now_.expert = expert;
+        reach(Step::filled);
         if (is_priced()) add_batches();
       }
     }
@@ -126,16 +167,46 @@ class Space {
   /// Whether heads, widths, sequences and experts divide as the degrees ask.
   bool is_priced() {
     set_choices(work_, now_);
-    return !fault_of(work_);
+    const auto fault = fault_of(work_);
+    if (fault) keep_fault(Step::filled, *fault);
+    return !fault;
+  }
+
+  void reach(Step step) { farthest_ = std::max(farthest_, step); }
+  /// Keeps the first reason why a configuration that came so far went no farther.
+  void keep_fault(Step step, const std::string& fault) {
+    if (step < farthest_ || (step == faulty_ && !fault_.empty())) return;
+    faulty_ = step;
+    fault_ = fault;
+  }
+
+  /// Says that layers divide over none of the numbers of stages, of which it names the first few.
+  std::string uncut_text() const {
+    constexpr std::size_t kNamed = 8;
+    std::vector<std::string> numbers;
+    for (const std::int32_t stages : uncut_) numbers.push_back(fmt::to_string(stages));
+    if (numbers.size() > kNamed) {
+      numbers.resize(kNamed);
+      numbers.emplace_back("..");
+    }
+    std::vector<std::string> rules;
+    for (const LayerSplit& split : request_.layer_splits) rules.push_back(to_text(split));
+    return fmt::format(
+        "{} layers divide over none of the stages asked for, virtual ones counted ({}), by layer_split {}; "
+        "take "
+        "--layer-split balanced",
+        work_.model.layers.size(), fmt::join(numbers, ", "), fmt::join(rules, ", "));
   }
 
   /// Microbatches of every size that fills the global batch, and what may be chosen of each alone.
   void add_batches() {
+    reach(Step::priced);
     for (std::int32_t samples = 1; samples <= kMostSamples; samples *= 2) {
       const std::int64_t together = std::int64_t{samples} * now_.data;
       if (!allows(choices_.micro_batch_size, samples) || request_.global_batch_size % together != 0) continue;
       now_.micro_batch_size = samples;
       now_.microbatches = static_cast<std::int32_t>(request_.global_batch_size / together);
+      reach(Step::batched);
       for (const LayerRecompute recompute : kRecomputes) {
         if (!allows(choices_.recompute, recompute)) continue;
         now_.recompute = recompute;
@@ -143,6 +214,7 @@ class Space {
           if (!allows(choices_.sharding, sharding)) continue;
           if (sharding > 0 && now_.data * now_.context == 1) continue;
           now_.sharding = sharding;
+          reach(Step::sharded);
           add_schedules();
         }
       }
@@ -170,6 +242,7 @@ class Space {
     now_.schedule = "1f1b";
     now_.virtual_stages = 1;
     if (!allows(choices_.virtual_stages, 1)) return;
+    reach(Step::scheduled);
     for (std::size_t i = 0; i < request_.layer_splits.size(); ++i) {
       if (!is_cut(i, 1)) continue;
       now_.layer_split = i;
@@ -198,17 +271,27 @@ class Space {
       shape.virtual_stages = schedule.chunks > 0 ? 1 : now_.virtual_stages;
       shape.microbatches = now_.microbatches;
       shape.iterations = 1;  // as scenario_of() has it
-      known->second = check_shape(schedule.name, shape).has_value();
+      const auto taken = check_shape(schedule.name, shape);
+      known->second = taken.has_value();
+      if (!taken) keep_fault(Step::sharded, taken.error());
     }
     return known->second;
   }
 
   void add_layouts() {
     const std::int32_t stages = now_.stages * now_.virtual_stages;
+    reach(Step::scheduled);
     for (std::size_t i = 0; i < request_.layer_splits.size(); ++i) {
       now_.layer_split = i;
-      if (is_cut(i, stages)) found_.push_back(now_);
+      if (is_looked_at(request_.layer_splits[i]) && is_cut(i, stages)) found_.push_back(now_);
     }
+  }
+
+  /// Balanced layers are there for every v. Unless v is chosen they are looked at with powers of two alone,
+  /// as neighbours of many virtual stages differ by little.
+  bool is_looked_at(const LayerSplit& split) const {
+    if (split.rule != LayerSplit::Rule::balanced || !choices_.virtual_stages.empty()) return true;
+    return std::has_single_bit(static_cast<std::uint32_t>(now_.virtual_stages));
   }
 
   /// Whether the layout cuts the model's layers into so many stages.
@@ -216,7 +299,15 @@ class Space {
     const auto [known, fresh] = cuts_.try_emplace({split, stages}, false);
     if (fresh) {
       const auto layers = static_cast<std::int64_t>(work_.model.layers.size());
-      known->second = split_layers(request_.layer_splits[split], layers, stages).has_value();
+      const LayerSplit& rule = request_.layer_splits[split];
+      known->second = rule_in_force(rule, layers, stages) == LayerSplit::Rule::balanced
+                          ? has_layers_for(layers, stages)
+                          : split_layers(rule, layers, stages).has_value();
+    }
+    if (known->second) {
+      reach(Step::cut);
+    } else {
+      uncut_.insert(stages);
     }
     return known->second;
   }
@@ -230,6 +321,10 @@ class Space {
   std::map<std::tuple<std::string_view, std::int32_t, std::int32_t, std::int32_t>, bool> taken_;
   std::map<std::pair<std::size_t, std::int32_t>, bool> cuts_;
   std::vector<Configuration> found_;
+  Step farthest_ = Step::begun;
+  Step faulty_ = Step::begun;  // where fault_ is from
+  std::string fault_;
+  std::set<std::int32_t> uncut_;  // numbers of stages that some layout does not divide the layers over
 };
 
 tl::expected<std::vector<const ScheduleInfo*>, std::string> schedules_of(const TuneRequest& request) {
@@ -286,18 +381,18 @@ tl::expected<std::vector<Configuration>, std::string> tuning_space(const TuneReq
   }
   auto schedules = schedules_of(request);
   if (!schedules) return tl::unexpected(schedules.error());
-  auto space = Space(request, *std::move(schedules)).all();
-  if (!space.empty() && request.launcher) {
-    const auto taken = keep_launchable(space, *request.launcher, request);
-    if (space.empty()) return tl::unexpected(nothing_launchable(*request.launcher, taken));
+  Space space(request, *std::move(schedules));
+  auto all = space.all();
+  if (!all.empty() && request.launcher) {
+    const auto taken = keep_launchable(all, *request.launcher, request);
+    if (all.empty()) return tl::unexpected(nothing_launchable(*request.launcher, taken));
   }
-  if (!space.empty()) return space;
-  return tl::unexpected(fmt::format(
-      "tune: no configuration is left: expected degrees that divide the model and fill {} x {} "
-      "devices, and microbatches of 1, 2, 4, .. {} samples that divide a global batch of {} shared by the "
-      "copies; allow more choices",
-      request.base.cluster.named->nodes, request.base.cluster.named->type.name, kMostSamples,
-      request.global_batch_size));
+  if (!all.empty()) return all;
+  const DeviceCluster& cluster = *request.base.cluster.named;
+  return tl::unexpected(
+      fmt::format("tune: no configuration is left on {} devices ({} x {} {}): {}; allow more choices",
+                  cluster.device_count(), cluster.nodes, cluster.type.devices_per_node, cluster.type.name,
+                  space.what_ended_all()));
 }
 
 }  // namespace penstock

@@ -16,15 +16,16 @@ namespace penstock {
 ///   2 context divides the sequence (ring), or context x tensor the heads (all-to-all);
 ///   expert divides the experts and tensor x context x data;
 ///   the microbatch is a power of two up to 16, and micro_batch_size x data divides the global batch;
-///   stages x virtual stages divides the layers (even), the layers + 2 (ends-one-less), or is what a listed
-///   layout has;
+///   stages x virtual stages divides the layers (even), divides the layers + 2 (ends-one-less), or is at most
+///   the layers + 2 (balanced), with virtual stages a power of two there unless they are chosen;
+///   a listed layout has as many stages;
 ///   the schedule takes (stages, virtual stages, M);
 ///   sharding is 0, or another where weights have copies;
 /// and the choices of the request allow it, and its launcher, if it has one, can run it as it is priced
 /// (launchers.hpp). Configurations that are one and the same (a pipeline of one
 /// stage under any schedule and layout, v = 1 under an interleaved one) are there once. Ascending. Error: no
 /// model on named devices; an unknown schedule, or one that does not train synchronously with one copy of
-/// the weights a pipeline; nothing is left, with what the launcher lacks for most.
+/// the weights a pipeline; nothing is left, with the rule that ended all or what the launcher lacks for most.
 tl::expected<std::vector<Configuration>, std::string> tuning_space(const TuneRequest& request);
 
 }  // namespace penstock

@@ -43,4 +43,10 @@ inline Result simulated_configuration(const TuneRequest& request, const Configur
   return *std::move(result);
 }
 
+/// The same of what a search has found, with the layers that it found.
+inline Result simulated_configuration(const TuneRequest& request, const TunedConfiguration& tuned) {
+  return simulated_configuration(with_layers(request, tuned.configuration, tuned.layers),
+                                 tuned.configuration);
+}
+
 }  // namespace penstock

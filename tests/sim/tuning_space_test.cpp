@@ -1,6 +1,7 @@
 // Which configurations a search looks at, held against every rule of the space tried on every tuple.
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -8,12 +9,14 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/device_model.hpp"
+#include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "schedules/ir/shape.hpp"
@@ -48,7 +51,12 @@ bool is_in_space(const Architecture& model, const Configuration& of, std::int64_
   if (of.stages == 1) return of.schedule == "1f1b" && of.virtual_stages == 1 && of.layer_split == 0;
   const auto layers = static_cast<std::int64_t>(model.layers.size());
   const std::int64_t stages = std::int64_t{of.stages} * of.virtual_stages;
-  if (!divides(stages, of.layer_split == 0 ? layers : layers + 2)) return false;
+  if (of.layer_split == 0 && !divides(stages, layers)) return false;
+  if (of.layer_split == 1 && !divides(stages, layers + 2)) return false;
+  // Balanced: every stage but the first and the last, which have the ends, needs a layer.
+  if (of.layer_split == 2 && stages > layers + 2) return false;
+  if (of.layer_split == 2 && !std::has_single_bit(static_cast<std::uint32_t>(of.virtual_stages)))
+    return false;
   const ScheduleInfo* schedule = find_schedule(of.schedule);
   if (of.schedule == "interleaved" && of.virtual_stages == 1) return false;  // which is 1f1b
   const std::int32_t chunks = of.schedule == "interleaved" ? of.virtual_stages : 1;
@@ -73,7 +81,7 @@ std::set<Configuration> slow_space(const TuneRequest& request) {
   const auto add_schedules = [&] {
     for (const std::string_view schedule : {"1f1b", "interleaved", "zb-h1", "zb-v"}) {
       for (std::int32_t v = 1; v <= 10; ++v) {
-        for (const std::size_t split : {0, 1}) {
+        for (const std::size_t split : {0, 1, 2}) {
           of.schedule = schedule;
           of.virtual_stages = v;
           of.layer_split = split;
@@ -131,7 +139,7 @@ TEST(TuningSpace, ChoicesCutIt) {
   request.schedules = {"1f1b"};
   const auto space = tuning_space(request);
   ASSERT_TRUE(space) << space.error();
-  ASSERT_EQ(space->size(), 1U);  // 8 layers on 4 stages: even alone
+  ASSERT_EQ(space->size(), 2U);  // 8 layers on 4 stages: even and balanced
   EXPECT_EQ(space->front().data, 1);
   EXPECT_EQ(space->front().microbatches, 16);
 }
@@ -139,11 +147,37 @@ TEST(TuningSpace, ChoicesCutIt) {
 TEST(TuningSpace, SaysWhyNothingIsLeft) {
   TuneRequest request = tune_request(kTunedLlama, 16);
   request.choices.tensor = {3};
-  EXPECT_NE(tuning_space(request).error().find("no configuration is left"), std::string::npos);
+  EXPECT_EQ(
+      tuning_space(request).error(),
+      "tune: no configuration is left on 8 devices (1 x 8 h100-sxm): expected tensor x context x stages x "
+      "data that make 8 devices (tensor at most 8, experts in equal parts); allow more choices");
   request.choices.tensor = {};
   request.choices.micro_batch_size = {3};
   EXPECT_NE(tuning_space(request).error().find("microbatches of 1, 2, 4, .. 16 samples"), std::string::npos);
   request.choices.micro_batch_size = {};
+  request.choices.context = {1, 8};
+  request.choices.tensor = {1};
+  request.choices.stages = {8};
+  request.choices.sharding = {1};
+  EXPECT_NE(tuning_space(request).error().find("8 h100-sxm): ZeRO 1 shares out what copies of the weights "
+                                               "hold and needs two copies: data x context is 1; "),
+            std::string::npos)
+      << tuning_space(request).error();
+  request.choices = {};
+  request.choices.stages = {4, 8};
+  std::get<DeviceModel>(request.base.model).work.model.layers.resize(5);
+  request.layer_splits = {{.rule = LayerSplit::Rule::even}};
+  request.schedules = {"1f1b"};
+  EXPECT_NE(tuning_space(request).error().find(
+                "5 layers divide over none of the stages asked for, virtual ones counted "
+                "(4, 8), by layer_split even; take --layer-split balanced"),
+            std::string::npos)
+      << tuning_space(request).error();
+  request.choices.stages = {4};
+  request.choices.virtual_stages = {2};
+  EXPECT_NE(tuning_space(request).error().find("no schedule asked for takes the virtual stages asked for"),
+            std::string::npos)
+      << tuning_space(request).error();
   request.schedules = {"chimera"};
   EXPECT_NE(tuning_space(request).error().find("chimera is not tuned"), std::string::npos);
 }

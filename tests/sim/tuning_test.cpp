@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -14,6 +15,8 @@
 #include <variant>
 #include <vector>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -86,7 +89,7 @@ TEST(Tuning, BoundsAreNeverAboveTheTruth) {
     ProgramLibrary programs(request);
     for (const Configuration& of : *space) {
       const ScheduleOutline& outline = **programs.outline(of);
-      const PricedConfiguration priced = prices.of(of, outline.rank_of_stage);
+      const PricedConfiguration priced = prices.of(of, outline);
       const LowerBounds bounds = lower_bounds(priced, outline, of.microbatches);
       const auto program = programs.program(of);
       ASSERT_TRUE(program) << program.error();
@@ -111,7 +114,7 @@ TEST(Tuning, FiguresAreThoseOfSimulate) {
     ASSERT_GE(report->candidates.size(), 5U);
     for (const TunedConfiguration& tuned : report->candidates) {
       if (tuned.constructed) continue;
-      const Result result = simulated_configuration(request, tuned.configuration);
+      const Result result = simulated_configuration(request, tuned);
       EXPECT_EQ(tuned.step_ns, result.makespan_ns);
       EXPECT_EQ(tuned.peak_bytes, peak_of(result));
       EXPECT_NEAR(tuned.mfu, result.throughput.model->mfu, 1e-12);
@@ -161,7 +164,7 @@ TEST(Tuning, FiguresAreThoseOfSimulateWhereTurnsDoNotTell) {
     int compared = 0;
     for (const TunedConfiguration& tuned : report->candidates) {
       if (tuned.constructed) continue;
-      const Result result = simulated_configuration(request, tuned.configuration);
+      const Result result = simulated_configuration(request, tuned);
       EXPECT_EQ(tuned.step_ns, result.makespan_ns) << tuned.configuration.schedule;
       EXPECT_EQ(tuned.peak_bytes, peak_of(result)) << tuned.configuration.schedule;
       ++compared;
@@ -191,8 +194,9 @@ TEST(Tuning, PeaksOfDeepPipelinesAreThoseOfSimulate) {
     if (find_schedule(of.schedule)->weighs_costs) continue;
     const auto program = programs.program(of);
     ASSERT_TRUE(program) << program.error();
-    const PricedConfiguration priced = prices.of(of, (*programs.outline(of))->rank_of_stage);
-    EXPECT_EQ(peak_bytes(**program, {&priced, 1}).front(), peak_of(simulated_configuration(request, of)))
+    const PricedConfiguration priced = prices.of(of, **programs.outline(of));
+    EXPECT_EQ(peak_bytes(**program, {&priced, 1}).front(),
+              peak_of(simulated_configuration(with_layers(request, of, priced.layers), of)))
         << of.schedule << " " << of.stages << " x " << of.virtual_stages << " layout " << of.layer_split;
   }
 }
@@ -206,7 +210,7 @@ TEST(Tuning, SchedulesThatSearchAreRefinedAmongTheFirst) {
   for (std::size_t i = 0; i < 3; ++i) {
     const TunedConfiguration& tuned = report->candidates[i];
     EXPECT_FALSE(tuned.constructed);
-    EXPECT_EQ(tuned.step_ns, simulated_configuration(request, tuned.configuration).makespan_ns);
+    EXPECT_EQ(tuned.step_ns, simulated_configuration(request, tuned).makespan_ns);
   }
 }
 
@@ -227,7 +231,7 @@ std::string price_fault(TuneRequest request) {
   ConfigurationPrices prices(request);
   ProgramLibrary programs(request);
   const Configuration& first = space->front();
-  return prices.of(first, (*programs.outline(first))->rank_of_stage).fault;
+  return prices.of(first, **programs.outline(first)).fault;
 }
 
 TEST(Tuning, WhatDoesNotFitIsNamedByItsStage) {
@@ -374,7 +378,7 @@ TEST(Tuning, ASearchThatIsStoppedAtAnyMomentReportsWhatSimulateSays) {
     ++reported;
     const TunedConfiguration& best = report->candidates.front();
     if (!best.constructed) {
-      EXPECT_EQ(best.step_ns, simulated_configuration(request, best.configuration).makespan_ns);
+      EXPECT_EQ(best.step_ns, simulated_configuration(request, best).makespan_ns);
     }
     const bool is_partial = !report->notes.empty() && report->notes.back().starts_with("interrupted: ");
     EXPECT_EQ(is_partial, *asked > most);
@@ -445,9 +449,35 @@ TEST(Tuning, AStepIsOneIteration) {
   EXPECT_THAT(thrice->notes, testing::Contains(testing::HasSubstr("training.iterations is 3")));
   EXPECT_THAT(once->notes, testing::Not(testing::Contains(testing::HasSubstr("training.iterations"))));
   const TunedConfiguration& best = thrice->candidates.front();
-  EXPECT_EQ(simulated_configuration(request, best.configuration).makespan_ns, best.step_ns);
+  EXPECT_EQ(simulated_configuration(request, best).makespan_ns, best.step_ns);
   EXPECT_THAT(overrides_of(request, best.configuration),
               testing::Contains(Override{.key = "training.iterations", .value = "1"}));
+}
+
+/// Layers that divide over no number of stages but 1: balanced ones open all others.
+TEST(Tuning, BalancedLayersAreThoseOfTheScenarioThatIsWritten) {
+  TuneRequest request = tune_request(
+      "model: {huggingface: llama-3.1-70b.json, sequence: 4096, layers: 13}\n"
+      "cluster: {device: h100-sxm}\n",
+      32);
+  request.choices.stages = {4, 8};
+  request.schedules = {"1f1b", "interleaved", "zb-h1"};
+  const auto report = tune(request, {.top = 10});
+  ASSERT_TRUE(report) << report.error().message;
+  for (const TunedConfiguration& tuned : report->candidates) {
+    const Configuration& of = tuned.configuration;
+    EXPECT_EQ(tuned.layers.size(), static_cast<std::size_t>(of.stages) * of.virtual_stages);
+    EXPECT_EQ(std::accumulate(tuned.layers.begin(), tuned.layers.end(), std::int64_t{0}), 13);
+    const TuneRequest listed = with_layers(request, of, tuned.layers);
+    EXPECT_EQ(tuned.step_ns, simulated_configuration(listed, of).makespan_ns);
+    EXPECT_EQ(tuned.peak_bytes, peak_of(simulated_configuration(listed, of)));
+  }
+  const TunedConfiguration& best = report->candidates.front();
+  EXPECT_THAT(overrides_of(with_layers(request, best.configuration, best.layers), best.configuration),
+              testing::Contains(Override{.key = "schedule.layer_split",
+                                         .value = fmt::format("[{}]", fmt::join(best.layers, ", "))}));
+  // What simulate() finds by itself is no better than what is reported of the best.
+  EXPECT_LE(best.step_ns, simulated_configuration(request, best.configuration).makespan_ns);
 }
 
 TEST(Tuning, TheScenarioReadsBackAsTheConfiguration) {
