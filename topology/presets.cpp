@@ -220,9 +220,10 @@ tl::expected<Cluster, std::string> uniform_cluster(const UniformCluster& shape) 
   if (const auto error = error_of(shape)) return tl::unexpected("uniform cluster: " + *error);
   std::vector<Device> devices;
   devices.reserve(static_cast<std::size_t>(shape.devices));
-  for (std::int32_t i = 0; i < shape.devices; ++i)
+  for (std::int32_t i = 0; i < shape.devices; ++i) {
     devices.push_back(
         {fmt::format("gpu{}", i), shape.memory_bytes, shape.reserved_bytes, shape.flops_per_second});
+  }
   return Cluster::fully_joined("uniform", std::move(devices), shape.bytes_per_second, shape.latency_ns);
 }
 

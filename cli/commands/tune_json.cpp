@@ -17,7 +17,6 @@
 #include "cli/commands/tune_answer.hpp"
 #include "cli/commands/tune_tables.hpp"
 #include "report/print/escaping.hpp"
-#include "scenarios/model/device_model.hpp"
 #include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "sim/measured/ratio_spread.hpp"
@@ -25,7 +24,6 @@
 #include "sim/tuning/left_out.hpp"
 #include "sim/tuning/sensitivity.hpp"
 #include "sim/tuning/tune.hpp"
-#include "topology/device_types.hpp"
 
 namespace penstock {
 namespace {
@@ -87,10 +85,8 @@ std::string tune_json(const TuneAnswer& answer) {
                                     {"reason", one.reason},
                                     {"hangs", one.hangs}});
   }
-  const DeviceType& device = model_of(answer.request).work.device;
-  const auto usable = device.usable_memory();
-  document["capacity_bytes"] = usable ? Json(device.memory_bytes) : Json(nullptr);
-  document["usable_bytes"] = usable ? Json(*usable) : Json(nullptr);
+  document["capacity_bytes"] = report.capacity ? Json(*report.capacity) : Json(nullptr);
+  document["usable_bytes"] = report.usable ? Json(*report.usable) : Json(nullptr);
   document["candidates"] = Json::array();
   for (std::size_t i = 0; i < report.candidates.size(); ++i) {
     document["candidates"].push_back(candidate_json(answer, report.candidates[i]));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "schedules/ir/action.hpp"
 #include "sim/measured/ratio_spread.hpp"
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/left_out.hpp"
@@ -65,7 +67,7 @@ std::string left_out_text(const LeftOut& left_out) {
 std::string best_text(const TuneAnswer& answer) {
   const TunedConfiguration& best = answer.report.candidates.front();
   if (!best.fits) return "nothing fits in memory; the fastest first:";
-  const auto usable = model_of(answer.request).work.device.usable_memory();
+  const std::optional<Bytes> usable = answer.report.usable;
   return fmt::format("best: {}\n      {:.1f} tokens/s a device, MFU {}, {:.4f} s a step, {}{} GiB{}",
                      configuration_text(answer.request, best), best.tokens_per_second_per_device,
                      format_percent(best.mfu), step_seconds(best), gib(best.peak_bytes),

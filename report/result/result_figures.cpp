@@ -124,7 +124,7 @@ std::string model_rates_text(const ModelRates& rates) {
 }  // namespace
 
 std::string available_text(const RankMemory& memory) {
-  const std::string capacity = format_memory(memory.capacity.value_or(0), memory.unit);
+  std::string capacity = format_memory(memory.capacity.value_or(0), memory.unit);
   if (memory.reserved == 0) return capacity;
   return fmt::format("{} usable of {}", format_memory(memory.usable().value_or(0), memory.unit), capacity);
 }

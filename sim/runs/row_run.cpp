@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,7 +15,6 @@
 
 #include <tl/expected.hpp>
 
-#include "report/print/units.hpp"
 #include "report/result/metrics.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"

@@ -22,7 +22,6 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "report/print/units.hpp"
 #include "report/result/metrics.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"

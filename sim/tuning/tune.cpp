@@ -52,6 +52,7 @@
 #include "sim/tuning/stoppable_work.hpp"
 #include "sim/tuning/timed_configurations.hpp"
 #include "sim/tuning/tuning_space.hpp"
+#include "topology/device_types.hpp"
 #include "topology/unit_factors.hpp"
 
 namespace penstock {
@@ -125,6 +126,9 @@ class TuneSearch {
         std::ranges::count_if(candidates_, [&](const Candidate& c) { return known.fits(c.least.bytes); })));
     if (auto done = run(known); !done) return failure(done.error());
     report_.space = space->size();
+    const DeviceType& device = model_of(request_).work.device;
+    report_.usable = device.usable_memory();
+    if (report_.usable) report_.capacity = device.memory_bytes;
     return reported(known);
   }
 

@@ -44,6 +44,8 @@ struct TuneReport {
   std::size_t evaluated = 0;         ///< timed by the engine
   std::size_t pruned_by_memory = 0;  ///< cannot fit, and others are faster or smaller
   std::size_t pruned_by_time = 0;    ///< their lower bound is above what others take
+  std::optional<Bytes> capacity;     ///< of a device; absent: unlimited
+  std::optional<Bytes> usable;       ///< of it, what a configuration that fits may use
   std::vector<LeftOut> left_out;     ///< part of the space, and not timed: they cannot run
   /// The best first: those that fit before the others, then by tokens per second and device, then by memory,
   /// then by their tuple. The first `top` that differ in more than how they recompute, with those that do
