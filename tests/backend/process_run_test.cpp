@@ -93,12 +93,12 @@ TEST(ProcessRun, WhatSocketsCannotDoIsRefused) {
 }
 
 TEST(ProcessRun, AProgramThatHangsOnTheTransportIsRefused) {
-  // Rank 1 takes the messages of rank 0 in the other order.
+  // Rank 1 waits for F1 before it sends what rank 0 waits for before F1.
   Experiment experiment = small_experiment();
   experiment.program = read_program(
-      "penstock program 1\nschedule crossed\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
-      "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B1 0RECV_B0 0B1 0B0 0STEP\n"
-      "rank 1: 1RECV_F1 1RECV_F0 1F1 1F0 1B1 1SEND_B1 1B0 1SEND_B0 1STEP\n");
+      "penstock program 1\nschedule custom\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
+      "rank 0: 0F0 0SEND_F0 0RECV_B0 0B0 0F1 0SEND_F1 0RECV_B1 0B1 0STEP\n"
+      "rank 1: 1RECV_F0 1F0 1RECV_F1 1F1 1B0 1SEND_B0 1B1 1SEND_B1 1STEP\n");
   experiment.channels.model = ChannelModel::boundary;
   const auto result = run_on_processes(experiment, free_links, {}, OccupyFamily(experiment, {}), {});
   ASSERT_FALSE(result);

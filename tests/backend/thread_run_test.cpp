@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "backend/executor/link_pace.hpp"
@@ -99,21 +100,33 @@ TEST(ThreadRun, MoreThreadsThanMayBeStartedAreRefused) {
   EXPECT_FALSE(threads_refusal(1'000'000, {})) << "no bound is known";
 }
 
-TEST(ThreadRun, AProgramThatHangsOnTheTransportIsRefused) {
-  // Rank 1 takes the messages of rank 0 in the other order.
-  const Program crossed = read_program(
-      "penstock program 1\nschedule crossed\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
-      "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B1 0RECV_B0 0B1 0B0 0STEP\n"
-      "rank 1: 1RECV_F1 1RECV_F0 1F1 1F0 1B1 1SEND_B1 1B0 1SEND_B0 1STEP\n");
+/// What the in-process transport, whose channels are directed, says of a program with these lists.
+std::string refusal_of(const std::string& lists) {
   Experiment experiment = small_experiment("gpipe");
-  experiment.program = crossed;
+  experiment.program = read_program(
+      "penstock program 1\nschedule custom\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n" + lists);
   experiment.channels.model = ChannelModel::boundary;
   const auto result = run_on_threads(experiment, free_links, {}, OccupyFamily(experiment, {}));
-  ASSERT_FALSE(result);
+  if (result) return "";
   EXPECT_EQ(result.error().fault, RunFault::invalid);
-  EXPECT_TRUE(result.error().message.starts_with(
-      "the program hangs on the in-process transport (directed channels):"))
-      << result.error().message;
+  return result.error().message;
+}
+
+TEST(ThreadRun, AProgramThatHangsOnTheTransportIsRefused) {
+  // Rank 1 waits for F1 before it sends what rank 0 waits for before F1.
+  EXPECT_THAT(refusal_of("rank 0: 0F0 0SEND_F0 0RECV_B0 0B0 0F1 0SEND_F1 0RECV_B1 0B1 0STEP\n"
+                         "rank 1: 1RECV_F0 1F0 1RECV_F1 1F1 1B0 1SEND_B0 1B1 1SEND_B1 1STEP\n"),
+              testing::StartsWith("the program hangs on the in-process transport (directed channels):"));
+}
+
+TEST(ThreadRun, AProgramWhoseMessagesCrossOnTheTransportIsRefused) {
+  // Rank 1 takes the messages of rank 0 in the other order.
+  const std::string refusal = refusal_of(
+      "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B1 0RECV_B0 0B1 0B0 0STEP\n"
+      "rank 1: 1RECV_F1 1RECV_F0 1F1 1F0 1B1 1SEND_B1 1B0 1SEND_B0 1STEP\n");
+  EXPECT_THAT(refusal, testing::StartsWith("the program has messages that cross on the in-process transport "
+                                           "(directed channels):"));
+  EXPECT_THAT(refusal, testing::HasSubstr("rank 0 sends 0SEND_F0 where rank 1 expects 1RECV_F1"));
 }
 
 }  // namespace
