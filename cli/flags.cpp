@@ -52,8 +52,20 @@ void add_input_file(Subcommand app, std::string& file) {
   app.add_option(
          "INPUT", file,
          "a scenario (.yaml, .yml, .json) or a program (.psched, PyTorch's .csv); without it the flags of "
-         "\"Schedule\" say everything: F, I, W take 1 ms a sample, B 2 ms, links are free")
+         "\"Schedule\" say everything: a rank's share of the model takes F = I = W = 1 ms a sample and B = 2 "
+         "ms, "
+         "links are free")
       .type_name("FILE");
+}
+
+void add_unit_flag(Subcommand app, InputFlags& flags) {
+  add_choice(
+      app, "--unit", flags.unit,
+      {.words = {"rank", "stage"},
+       .help = "what takes F = 1 ms where no model is given: rank, a rank's share of the model, of which "
+               "a chunk of v takes 1/v (default), or stage, each stage",
+       .group = "Schedule (overrides the scenario)",
+       .type_name = "WORD"});
 }
 
 void add_schedule_option_flags(Subcommand app, InputFlags& flags) {
@@ -78,6 +90,7 @@ void add_schedule_option_flags(Subcommand app, InputFlags& flags) {
              "microbatches that pass a chunk before the next one, for interleaved (default: PyTorch's "
              "rounds), or run forward before as many run backward, for kfkb (default 2)");
   add_number(app, "--slices", flags.slices, group, "q, slices of a sequence, for seq-1f1b (default 1)");
+  add_unit_flag(app, flags);
 }
 
 void add_shape_flags(Subcommand app, InputFlags& flags) {
@@ -88,7 +101,8 @@ void add_shape_flags(Subcommand app, InputFlags& flags) {
       .type_name("NAME");
   add_number(app, "--pp-size", flags.pp_size, group, "K, ranks of the pipeline");
   add_number(app, "--num-microbatches", flags.num_microbatches, group, "M, microbatches of one minibatch");
-  add_number(app, "--virtual-stages", flags.virtual_stages, group, "v, model chunks a rank (default 1)");
+  add_number(app, "--virtual-stages", flags.virtual_stages, group,
+             "v, model chunks a rank (default 1, of interleaved schedules 2)");
   add_schedule_option_flags(app, flags);
   add_choice(
       app, "--dialect", flags.dialect,

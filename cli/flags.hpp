@@ -38,6 +38,7 @@ struct InputFlags {
   std::optional<std::int64_t> micro_batch_size;
   std::optional<std::int64_t> global_batch_size;
   std::optional<std::int64_t> iterations;
+  std::string unit;  ///< what takes F = 1 ms without a model, "rank" or "stage"; empty: not given
   ModelFlags model;
 
   friend bool operator==(const InputFlags&, const InputFlags&) = default;
@@ -91,6 +92,8 @@ void add_input_file(Subcommand app, std::string& file);
 /// --data-parallel, --buckets, --sharding, --gather, --group-size and --slices, of each point of a sweep too.
 void add_schedule_option_flags(Subcommand app, InputFlags& flags);
 /// --schedule, --pp-size, ... for one point.
+/// --unit, of schedules without a model.
+void add_unit_flag(Subcommand app, InputFlags& flags);
 void add_shape_flags(Subcommand app, InputFlags& flags);
 /// How long a schedule that searches its order does so.
 void add_search_flags(Subcommand app, InputFlags& flags);

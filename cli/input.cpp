@@ -71,6 +71,19 @@ void set_copies(Scenario& scenario, const std::optional<std::int64_t>& copies) {
   }
 }
 
+/// Error: the scenario has a model, whose times say how long a stage takes.
+tl::expected<void, Failure> set_unit(Scenario& scenario, const std::string& unit) {
+  if (unit.empty()) return {};
+  auto* costs = std::get_if<UnitCosts>(&scenario.model);
+  if (costs == nullptr) {
+    return bad_input(
+        "--unit says what takes F = 1 ms where no model is given, and this scenario has one: leave the flag "
+        "out");
+  }
+  costs->unit = unit == "stage" ? CostUnit::stage : CostUnit::rank;
+  return {};
+}
+
 /// Error: the first flag that would change what a program is. --iterations repeats it and may stay.
 tl::expected<void, Failure> refuse_shape_of_program(const InputFlags& flags) {
   for (const auto& [name, given] :
@@ -187,6 +200,9 @@ tl::expected<Scenario, Failure> scenario_with_flags(const InputFlags& flags, con
   Shape& shape = scenario->shape;
   shape.stages = narrowed(flags.pp_size, shape.stages);
   shape.virtual_stages = narrowed(flags.virtual_stages, shape.virtual_stages);
+  scenario->states_chunks |= flags.virtual_stages.has_value();
+  use_default_chunks(*scenario);
+  if (auto unit = set_unit(*scenario, flags.unit); !unit) return tl::unexpected(unit.error());
   set_copies(*scenario, flags.data_parallel);
   if (flags.buckets) shape.buckets = {narrowed(flags.buckets, 1)};
   if (flags.sharding) shape.sharding = narrowed(flags.sharding, 0);

@@ -3,6 +3,7 @@
 #include "cli/notes.hpp"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -10,6 +11,8 @@
 #include "cli/flags.hpp"
 #include "cli/output.hpp"
 #include "report/print/escaping.hpp"
+#include "scenarios/prepare/experiment_notes.hpp"
+#include "scenarios/read/scenario.hpp"
 
 namespace penstock {
 
@@ -17,6 +20,11 @@ void write_notes(const std::vector<std::string>& notes, const OutputFlags& flags
   for (const std::string& note : notes) {
     if (!flags.quiet) write_stderr(fmt::format("note: {}", shown_name(note)));
   }
+}
+
+void write_reading_notes(const Scenario& scenario, const OutputFlags& flags) {
+  if (scenario.program) write_notes(scenario.notes, flags);
+  if (auto note = chunks_note(scenario)) write_notes({*std::move(note)}, flags);
 }
 
 }  // namespace penstock

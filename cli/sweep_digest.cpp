@@ -119,7 +119,7 @@ Json or_null(const std::optional<Value>& value) {
 Json flags_json(const InputFlags& flags) {
   const auto& [file, settings, schedule, pp_size, num_microbatches, virtual_stages, group_size, slices,
                data_parallel, buckets, sharding, gather, passes, seed, budget_seconds, dialect,
-               micro_batch_size, global_batch_size, iterations, model] = flags;
+               micro_batch_size, global_batch_size, iterations, unit, model] = flags;
   return {schedule,
           or_null(pp_size),
           or_null(num_microbatches),
@@ -136,7 +136,8 @@ Json flags_json(const InputFlags& flags) {
           dialect,
           or_null(micro_batch_size),
           or_null(global_batch_size),
-          or_null(iterations)};
+          or_null(iterations),
+          unit};
 }
 
 Json channels_json(const ChannelOptions& channels) {

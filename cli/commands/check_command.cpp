@@ -85,8 +85,8 @@ Outcome check_one(const CheckFlags& flags) {
   }
   const auto scenario = scenario_of(input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
-  // What reading a program file has assumed; notes of a scenario are about times, which are not asked here.
-  if (scenario->program) write_notes(scenario->notes, flags.output);
+  // Other notes are about times, which are not asked here.
+  write_reading_notes(*scenario, flags.output);
   if (auto refusal = check_refusal(*scenario)) return bad_input(*std::move(refusal));
   auto verdict = verdict_of(*scenario);
   if (!verdict) return tl::unexpected(verdict.error());

@@ -89,7 +89,7 @@ tl::expected<Program, Failure> untransformed(const Scenario& scenario) {
 tl::expected<Program, Failure> program_of(const ConvertFlags& flags) {
   const auto scenario = scenario_of(flags.input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
-  if (scenario->program) write_notes(scenario->notes, flags.output);
+  write_reading_notes(*scenario, flags.output);
   auto program = untransformed(*scenario);
   if (!program) return program;
   if (!scenario->shape.buckets.empty()) {

@@ -124,7 +124,7 @@ tl::expected<Side, Failure> side_of_file(const std::string& name, const DiffFlag
   input.file = name;
   auto scenario = scenario_of(input, {});
   if (!scenario) return tl::unexpected(scenario.error());
-  if (scenario->program) write_notes(scenario->notes, flags.output);
+  write_reading_notes(*scenario, flags.output);
   return simulated(*std::move(scenario));
 }
 
@@ -239,13 +239,9 @@ struct Difference {
   bool empty() const { return (!programs || programs->empty()) && results.empty(); }
 };
 
-/// Without a model every stage takes the same time, so that more stages are more work.
-std::string note_on_stages(const Result& before, const Result& after) {
-  const auto counts_activations = [](const Result& result) {
-    return !result.ranks.empty() && result.ranks.front().memory.unit == MemoryUnit::activations;
-  };
-  if (before.program.stages == after.program.stages) return "";
-  if (!counts_activations(before) || !counts_activations(after)) return "";
+/// With `--unit stage` every stage takes the same time, so that more stages are more work.
+std::string note_on_stages(const DiffFlags& flags, const Result& before, const Result& after) {
+  if (flags.shape.unit != "stage" || before.program.stages == after.program.stages) return "";
   return fmt::format(
       "note: {} before and {} after; each takes F = 1 ms a sample, whatever its part of a model\n",
       format_count(before.program.stages, "stage"), format_count(after.program.stages, "stage"));
@@ -291,10 +287,10 @@ Outcome run_diff(const DiffFlags& flags) {
   const auto sides = both_sides(flags);
   if (!sides) return tl::unexpected(sides.error());
   const auto& [before, after] = *sides;
-  Difference difference{
-      .programs = std::nullopt,
-      .results = diff_results(before.result, after.result),
-      .note = note_on_stages(before.result, after.result) + note_on_links(before.result, after.result)};
+  Difference difference{.programs = std::nullopt,
+                        .results = diff_results(before.result, after.result),
+                        .note = note_on_stages(flags, before.result, after.result) +
+                                note_on_links(before.result, after.result)};
   if (before.program && after.program) difference.programs = diff_programs(*before.program, *after.program);
   const auto most = static_cast<std::size_t>(flags.most);
   const std::vector<OutputForm> forms = {{".json", [&] { return to_json(difference); }},
@@ -324,7 +320,8 @@ Command diff_command(CLI::App& root) {
   add_count("--pp-size", flags->shape.pp_size, "K, the number of pipeline stages");
   add_count("--num-microbatches", flags->shape.num_microbatches, "M");
   add_count("--virtual-stages", flags->shape.virtual_stages,
-            "v, model chunks a rank, for schedules that take it");
+            "v, model chunks a rank, for schedules that take it (default 1, of interleaved schedules 2)");
+  add_unit_flag(app, flags->shape);
   app.add_option("--most", flags->most,
                  "changes to print of each rank, and actions at other times (default 10)")
       .range(0, 1'000'000)

@@ -103,7 +103,7 @@ Outcome run_show(const ShowFlags& flags) {
     return tl::unexpected(known.error());
   const auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
   if (!scenario) return tl::unexpected(scenario.error());
-  if (scenario->program) write_notes(scenario->notes, flags.result.output);
+  write_reading_notes(*scenario, flags.result.output);
   // Lists alone take less than a run (prepared() refuses those that are too long by themselves).
   if (auto refusal = memory_refusal(*scenario, simulate_options(flags)); refusal && !flags.actions)
     return bad_input(*std::move(refusal));

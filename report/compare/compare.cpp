@@ -63,7 +63,10 @@ ComparedFigure in_proportion(std::string name, double predicted, double measured
           .tolerance = tolerance};
 }
 
-double fullest_rank(const Result& result) { return static_cast<double>(highest_peak_bytes(result)); }
+double fullest_rank(const Result& result) {
+  const MemoryUnit unit = result.ranks.empty() ? MemoryUnit::bytes : result.ranks.front().memory.unit;
+  return shown_amount(highest_peak_bytes(result), unit);
+}
 
 /// The figures of the whole run; those of actions come from the timelines.
 std::vector<ComparedFigure> figures_of(const Result& predicted, const Result& measured,

@@ -27,7 +27,7 @@ namespace {
 /// By the figure's name: time, bytes, a rate, or a part of one.
 std::string value_text(const std::string& name, double value, MemoryUnit unit) {
   if (name == "makespan_ns") return period_cell(value).text;
-  if (name == "peak_bytes") return format_memory(static_cast<Bytes>(value), unit);
+  if (name == "peak_bytes") return format_memory(amount_of_shown(value, unit), unit);
   if (name == "samples_per_second") return format_rate(value);
   return format_percent(value);
 }
@@ -110,8 +110,8 @@ Table rank_errors(const Comparison& comparison) {
     if (launches) row.push_back(signed_cell(rank.parts.launch_ns.value_or(0)));
     row.push_back(signed_cell(rank.parts.waiting_ns));
     if (memory) {
-      const auto predicted = static_cast<double>(rank.predicted_peak_bytes);
-      const auto measured = static_cast<double>(rank.measured_peak_bytes);
+      const double predicted = shown_amount(rank.predicted_peak_bytes, rank.memory_unit);
+      const double measured = shown_amount(rank.measured_peak_bytes, rank.memory_unit);
       const double error = measured > 0 ? (predicted - measured) / measured : 0;
       row.push_back({format_memory(rank.predicted_peak_bytes, rank.memory_unit), predicted});
       row.push_back({format_memory(rank.measured_peak_bytes, rank.memory_unit), measured});

@@ -13,6 +13,7 @@
 #include "report/compare/compare.hpp"
 #include "report/compare/compare_tables.hpp"
 #include "report/print/table.hpp"
+#include "report/result/json_text.hpp"
 #include "schedules/ir/action.hpp"
 
 namespace penstock {
@@ -51,11 +52,12 @@ Json parts_json(const ErrorParts& parts) {
 }
 
 Json rank_json(const RankComparison& rank) {
-  return {
-      {"rank", rank.rank},
-      {"parts", parts_json(rank.parts)},
-      {"predicted_peak_bytes", rank.predicted_peak_bytes},
-      {"measured_peak_bytes", rank.measured_peak_bytes > 0 ? Json(rank.measured_peak_bytes) : Json(nullptr)}};
+  return {{"rank", rank.rank},
+          {"parts", parts_json(rank.parts)},
+          {"predicted_peak_bytes", amount_json<Json>(rank.predicted_peak_bytes, rank.memory_unit)},
+          {"measured_peak_bytes", rank.measured_peak_bytes > 0
+                                      ? amount_json<Json>(rank.measured_peak_bytes, rank.memory_unit)
+                                      : Json(nullptr)}};
 }
 
 template <typename Value, typename ToJson>

@@ -40,11 +40,13 @@ class FigureRows {
   /// Memory of one rank. Activations against bytes are no comparison, but the amounts still differ.
   void add_memory(const std::string& figure, const RankMemory& before, const RankMemory& after) {
     const auto cell = [](const RankMemory& memory) {
-      return Cell{format_memory(memory.peak_bytes, memory.unit), static_cast<double>(memory.peak_bytes)};
+      return Cell{format_memory(memory.peak_bytes, memory.unit),
+                  shown_amount(memory.peak_bytes, memory.unit)};
     };
     if (before.unit == after.unit) {
-      add(figure, static_cast<double>(before.peak_bytes), static_cast<double>(after.peak_bytes),
-          [unit = before.unit](double amount) { return format_memory(static_cast<Bytes>(amount), unit); });
+      const MemoryUnit unit = before.unit;
+      add(figure, shown_amount(before.peak_bytes, unit), shown_amount(after.peak_bytes, unit),
+          [unit](double shown) { return format_memory(amount_of_shown(shown, unit), unit); });
     } else {
       table_.rows.push_back({{figure, {}}, cell(before), cell(after), {"other unit", {}}});
     }

@@ -47,14 +47,13 @@ std::string category_label(MemoryCategory category) {
 
 /// A band a category, each on top of those before it.
 std::vector<ChartBand> bands_of(const std::vector<MemorySample>& samples,
-                                const std::vector<MemoryCategory>& used, Ns end_ns) {
+                                const std::vector<MemoryCategory>& used, MemoryUnit unit, Ns end_ns) {
   std::vector<ChartBand> bands;
   std::vector<double> floor(samples.size(), 0);  // by sample: how high the stack is so far
   for (const MemoryCategory category : used) {
     ChartBand band = {category_label(category), colour_of(category), {}, static_cast<double>(end_ns)};
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      const double high =
-          floor[i] + static_cast<double>(samples[i].bytes[static_cast<std::size_t>(category)]);
+      const double high = floor[i] + shown_amount(samples[i].bytes[static_cast<std::size_t>(category)], unit);
       band.steps.push_back({static_cast<double>(samples[i].time_ns), floor[i], high});
       floor[i] = high;
     }
@@ -126,7 +125,7 @@ std::vector<Chart> memory_charts(const Result& result) {
   const std::vector<MemoryCategory> used = used_categories(result);
   const Bytes highest = highest_peak_bytes(result);
   const Ns end_ns = shared_end(result);
-  const auto top = static_cast<double>(shared_top(result));
+  const Bytes top = shared_top(result);
   std::vector<Chart> charts;
   for (const RankReport& rank : result.ranks) {
     if (rank.memory.samples.empty() || used.empty()) continue;
@@ -135,10 +134,10 @@ std::vector<Chart> memory_charts(const Result& result) {
     chart.x_unit = AxisUnit::nanoseconds;
     chart.y_unit = rank.memory.unit == MemoryUnit::bytes ? AxisUnit::bytes : AxisUnit::plain;
     chart.height = 210;
-    chart.least_top = top;
-    chart.bands = bands_of(drawn_samples(rank.memory.samples, end_ns), used, end_ns);
+    chart.least_top = shown_amount(top, rank.memory.unit);
+    chart.bands = bands_of(drawn_samples(rank.memory.samples, end_ns), used, rank.memory.unit, end_ns);
     if (const auto drawn = drawn_capacity(rank.memory, highest)) {
-      const auto capacity = static_cast<double>(*drawn);
+      const double capacity = shown_amount(*drawn, rank.memory.unit);
       chart.curves.push_back(
           {.label = rank.memory.reserved > 0 ? "usable" : "capacity",
            .colour = {0xb0, 0x00, 0x20},

@@ -231,7 +231,7 @@ std::string left_out_html(const Sweep& sweep, SweepStatus status, std::string_vi
                              {shapes_text(rows), std::nullopt}};
     if (peaks) {
       row.insert(row.begin() + 1, Cell{format_memory(key.peak_bytes, rows.front()->memory_unit),
-                                       static_cast<double>(key.peak_bytes)});
+                                       shown_amount(key.peak_bytes, rows.front()->memory_unit)});
     }
     table.rows.push_back(std::move(row));
   }

@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
 
 namespace penstock {
 namespace {
@@ -98,9 +99,19 @@ std::string format_memory(std::int64_t amount, MemoryUnit unit) {
     case MemoryUnit::bytes:
       return format_bytes(amount);
     case MemoryUnit::activations:
-      return format_count(amount, "activation");
+      if (amount % kActivationParts == 0) return format_count(amount / kActivationParts, "activation");
+      return without_trailing_zeros(fmt::format("{:.2f} activations", shown_amount(amount, unit)));
   }
   return {};
+}
+
+double shown_amount(std::int64_t amount, MemoryUnit unit) {
+  const auto shown = static_cast<double>(amount);
+  return unit == MemoryUnit::bytes ? shown : shown / static_cast<double>(kActivationParts);
+}
+
+std::int64_t amount_of_shown(double shown, MemoryUnit unit) {
+  return std::llround(unit == MemoryUnit::bytes ? shown : shown * static_cast<double>(kActivationParts));
 }
 
 std::string format_percent(double ratio) {

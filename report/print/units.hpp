@@ -19,11 +19,15 @@ std::string format_tick(Ns tick_ns, Ns last_ns);
 std::string format_bytes(Bytes bytes);
 /// The same without trailing zeros: "2 GiB", "1.5 GiB", "0".
 std::string format_bytes_short(Bytes bytes);
-/// What an amount of memory counts: bytes, or one by one what a microbatch leaves on a stage, where no bytes
-/// are known.
+/// The unit of an amount of memory: bytes or, where no bytes are known, activations. One activation is what a
+/// microbatch leaves on a rank's share of the model; an amount counts kActivationParts of it.
 enum class MemoryUnit : std::uint8_t { bytes, activations };
-/// "1.50 GiB", "8 activations".
+/// "1.50 GiB", "8 activations", "5.5 activations".
 std::string format_memory(std::int64_t amount, MemoryUnit unit);
+/// Returns an amount as tables and files show it: in bytes, or in activations, of which there may be a part.
+double shown_amount(std::int64_t amount, MemoryUnit unit);
+/// Returns the amount that is shown so. Requires one that 64 bits hold.
+std::int64_t amount_of_shown(double shown, MemoryUnit unit);
 /// 0.2727 is "27.27 %"; "n/a" when not finite.
 std::string format_percent(double ratio);
 /// Six significant digits, trailing zeros too, so that columns line up: "242.424", "16.0000"; "n/a" when not

@@ -129,7 +129,8 @@ void add_memory(TraceText& trace, const RankReport& rank) {
       if (rank.memory.peaks[i] == 0) continue;
       const std::string_view separator = series.empty() ? "" : ",";
       fmt::format_to(std::back_inserter(series), R"({}"{}":{})", separator,
-                     to_text(static_cast<MemoryCategory>(i)), sample.bytes[i]);
+                     to_text(static_cast<MemoryCategory>(i)),
+                     shortest_number(shown_amount(sample.bytes[i], rank.memory.unit)));
     }
     if (series.empty()) return;
     trace.add(fmt::format(R"({{"ph":"C","name":"memory bytes","pid":{},"ts":{},"args":{{{}}}}})", rank.rank,

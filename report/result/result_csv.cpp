@@ -43,12 +43,16 @@ std::string ranks_to_csv(const Result& result) {
   csv += '\n';
   for (const RankReport& rank : result.ranks) {
     const RankMemory& memory = rank.memory;
+    const auto shown = [&](Bytes amount) {
+      return memory.unit == MemoryUnit::bytes ? fmt::to_string(amount)
+                                              : shortest_number(shown_amount(amount, memory.unit));
+    };
     fmt::format_to(std::back_inserter(csv), "{},{},{},{},{},{},{},{},{},{},{},{},{}", rank.rank,
                    csv_field(rank.device), rank.busy_ns, rank.idle_ns, rank.exposed_communication_ns,
-                   memory.peak_bytes, rank.peak_live_activations, rank.weight_versions, rank.sent_bytes,
-                   rank.received_bytes, memory.capacity ? std::to_string(*memory.capacity) : "",
-                   memory.capacity ? std::to_string(*memory.usable()) : "", memory.out_of_memory());
-    for (const Bytes peak : memory.peaks) csv += fmt::format(",{}", peak);
+                   shown(memory.peak_bytes), rank.peak_live_activations, rank.weight_versions,
+                   rank.sent_bytes, rank.received_bytes, memory.capacity ? shown(*memory.capacity) : "",
+                   memory.capacity ? shown(*memory.usable()) : "", memory.out_of_memory());
+    for (const Bytes peak : memory.peaks) csv += fmt::format(",{}", shown(peak));
     csv += '\n';
   }
   return csv;

@@ -26,7 +26,7 @@ namespace penstock {
 namespace {
 
 Cell memory_cell(Bytes amount, MemoryUnit unit) {
-  return {format_memory(amount, unit), static_cast<double>(amount)};
+  return {format_memory(amount, unit), shown_amount(amount, unit)};
 }
 
 /// "K = 4 (8 stages)" with two stages a rank, "K = 2 stages on 3 ranks" with replicas, "K = 4 (8 stages) on

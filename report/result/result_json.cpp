@@ -20,6 +20,7 @@
 #include "report/print/memory_category.hpp"
 #include "report/print/text_sink.hpp"
 #include "report/print/units.hpp"
+#include "report/result/json_text.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
@@ -29,38 +30,38 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-void append_categories(Json& object, const MemoryByCategory& memory) {
+void append_categories(Json& object, const MemoryByCategory& memory, MemoryUnit unit) {
   for (std::size_t i = 0; i < kMemoryCategoryCount; ++i) {
-    object[std::string(to_text(static_cast<MemoryCategory>(i)))] = memory[i];
+    object[std::string(to_text(static_cast<MemoryCategory>(i)))] = amount_json<Json>(memory[i], unit);
   }
 }
 
 /// Every category, also those of 0 bytes: keys of a contract.
-Json categories_json(const MemoryByCategory& memory) {
+Json categories_json(const MemoryByCategory& memory, MemoryUnit unit) {
   Json object = Json::object();
-  append_categories(object, memory);
+  append_categories(object, memory, unit);
   return object;
 }
 
-Json sample_json(const MemorySample& sample) {
+Json sample_json(const MemorySample& sample, MemoryUnit unit) {
   Json object = {{"time_ns", sample.time_ns}};
-  append_categories(object, sample.bytes);
+  append_categories(object, sample.bytes, unit);
   return object;
 }
 
 /// "unit" stands there only where amounts are no bytes; files from before it mean bytes.
 Json memory_json(const RankMemory& memory, const ResultJsonOptions& options) {
-  Json object = {{"peak_time_ns", memory.peak_time_ns},
-                 {"peak_action", memory.peak_action},
-                 {"at_peak", categories_json(memory.at_peak)},
-                 {"peaks", categories_json(memory.peaks)},
-                 {"capacity_bytes", memory.capacity ? Json(*memory.capacity) : Json(nullptr)},
-                 {"usable_bytes", memory.capacity ? Json(*memory.usable()) : Json(nullptr)},
-                 {"out_of_memory", memory.out_of_memory()}};
+  Json object = {
+      {"peak_time_ns", memory.peak_time_ns},
+      {"peak_action", memory.peak_action},
+      {"at_peak", categories_json(memory.at_peak, memory.unit)},
+      {"peaks", categories_json(memory.peaks, memory.unit)},
+      {"capacity_bytes", memory.capacity ? amount_json<Json>(*memory.capacity, memory.unit) : Json(nullptr)},
+      {"out_of_memory", memory.out_of_memory()}};
   if (memory.unit == MemoryUnit::activations) object["unit"] = "activations";
   if (options.memory) {
     Json samples = Json::array();
-    for (const MemorySample& sample : memory.samples) samples.push_back(sample_json(sample));
+    for (const MemorySample& sample : memory.samples) samples.push_back(sample_json(sample, memory.unit));
     object["samples"] = std::move(samples);
   }
   return object;
@@ -72,7 +73,7 @@ Json rank_json(const RankReport& rank, const ResultJsonOptions& options) {
           {"busy_ns", rank.busy_ns},
           {"idle_ns", rank.idle_ns},
           {"exposed_communication_ns", rank.exposed_communication_ns},
-          {"peak_bytes", rank.memory.peak_bytes},
+          {"peak_bytes", amount_json<Json>(rank.memory.peak_bytes, rank.memory.unit)},
           {"peak_live_activations", rank.peak_live_activations},
           {"weight_versions", rank.weight_versions},
           {"sent_bytes", rank.sent_bytes},

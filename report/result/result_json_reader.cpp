@@ -168,10 +168,20 @@ class ObjectReader {
   FirstFault* fault_;
 };
 
-MemoryByCategory read_categories(const ObjectReader& object) {
+/// Reads an amount of memory: of activations it may be a part of one.
+Bytes read_amount(const ObjectReader& object, const char* key, MemoryUnit unit) {
+  if (unit == MemoryUnit::bytes) return object.count(key);
+  const double shown = object.number(key);
+  if (shown >= 0 && shown <= shown_amount(std::numeric_limits<Bytes>::max() / 2, unit))
+    return amount_of_shown(shown, unit);
+  object.expected(key, "a number of activations");
+  return 0;
+}
+
+MemoryByCategory read_categories(const ObjectReader& object, MemoryUnit unit) {
   MemoryByCategory memory{};
   for (std::size_t i = 0; i < kMemoryCategoryCount; ++i) {
-    memory[i] = object.count(std::string(to_text(static_cast<MemoryCategory>(i))).c_str());
+    memory[i] = read_amount(object, std::string(to_text(static_cast<MemoryCategory>(i))).c_str(), unit);
   }
   return memory;
 }
@@ -181,15 +191,18 @@ RankMemory read_memory(const ObjectReader& object) {
   RankMemory memory;
   memory.peak_time_ns = object.count("peak_time_ns");
   memory.peak_action = object.text("peak_action");
-  memory.at_peak = read_categories(object.object("at_peak"));
-  memory.peaks = read_categories(object.object("peaks"));
-  memory.capacity = object.count_or_null("capacity_bytes");
-  // Files from before there were reserves have no such key, and all of the capacity is usable.
-  const auto usable = object.count_or_null("usable_bytes");
-  if (memory.capacity && usable) memory.reserved = std::max<Bytes>(0, *memory.capacity - *usable);
   if (object.text_if_any("unit") == "activations") memory.unit = MemoryUnit::activations;
+  memory.at_peak = read_categories(object.object("at_peak"), memory.unit);
+  memory.peaks = read_categories(object.object("peaks"), memory.unit);
+  if (object.number_or_null("capacity_bytes"))
+    memory.capacity = read_amount(object, "capacity_bytes", memory.unit);
+  // Files from before there were reserves have no such key, and all of the capacity is usable.
+  if (memory.capacity && object.number_or_null("usable_bytes")) {
+    const Bytes usable = read_amount(object, "usable_bytes", memory.unit);
+    memory.reserved = std::max<Bytes>(0, *memory.capacity - usable);
+  }
   for (const ObjectReader& sample : object.objects_if_any("samples")) {
-    memory.samples.push_back({sample.count("time_ns"), read_categories(sample)});
+    memory.samples.push_back({sample.count("time_ns"), read_categories(sample, memory.unit)});
   }
   return memory;
 }
@@ -207,7 +220,7 @@ RankReport read_rank(const ObjectReader& object) {
   rank.received_bytes = object.count("received_bytes");
   if (object.has("memory")) rank.memory = read_memory(object.object("memory"));
   // It stands outside `memory` in the document, and so is set after that has been read as a whole.
-  rank.memory.peak_bytes = object.count("peak_bytes");
+  rank.memory.peak_bytes = read_amount(object, "peak_bytes", rank.memory.unit);
   return rank;
 }
 

@@ -74,7 +74,7 @@ std::vector<Field> fields_of(const SweepRow& row, bool with_model) {
       {"samples_per_second", figure(finite_or_null(row.samples_per_second))},
       {"steady_samples_per_second", figure(finite_or_null(row.steady_samples_per_second))},
       {"samples_per_update", figure(finite_or_null(row.samples_per_update))},
-      {"peak_bytes", figure(row.peak_bytes)},
+      {"peak_bytes", figure(amount_json<Json>(row.peak_bytes, row.memory_unit))},
       {"peak_rank", figure(row.peak_rank)},
       {"cost_per_million_samples", figure(finite_or_null(row.cost_per_million_samples))}};
   if (!with_model) return fields;
@@ -137,6 +137,9 @@ constexpr FigureRange kRate{.least = 0, .text = "a number of at least 0"};
 constexpr FigureRange kSamples{.least = std::numeric_limits<double>::denorm_min(),
                                .text = "a number above 0"};
 
+/// 64 bits hold them in parts.
+constexpr FigureRange kActivations{.least = 0, .most = 1e12, .text = "a number of activations"};
+
 double figure_at(const Json& object, const char* key, const FigureRange& range) {
   const Json& value = object.at(key);
   if (value.is_number()) {
@@ -173,7 +176,9 @@ void read_figures(SweepRow& row, const Json& object) {
   row.samples_per_second = figure_at(object, "samples_per_second", kRate);
   row.steady_samples_per_second = figure_if_any(object, "steady_samples_per_second", kRate);
   row.samples_per_update = figure_at(object, "samples_per_update", kSamples);
-  row.peak_bytes = count_at<Bytes>(object, "peak_bytes");
+  row.peak_bytes = row.memory_unit == MemoryUnit::bytes
+                       ? count_at<Bytes>(object, "peak_bytes")
+                       : amount_of_shown(figure_at(object, "peak_bytes", kActivations), row.memory_unit);
   row.peak_rank = count_at<std::int32_t>(object, "peak_rank");
   row.cost_per_million_samples = figure_if_any(object, "cost_per_million_samples", kRate);
   // A row of its own has these rates only if it has a model, and then all of them.
@@ -184,8 +189,9 @@ void read_figures(SweepRow& row, const Json& object) {
 }
 
 /// What fields_of() makes of a row. Throws where a key, its type or a figure is wrong.
-SweepRow row_of(const Json& object) {
+SweepRow row_of(const Json& object, MemoryUnit unit) {
   SweepRow row;
+  row.memory_unit = unit;
   row.schedule = object.at("schedule").get<std::string>();
   row.status = status_of(object.at("status").get<std::string>());
   row.reason = object.at("reason").get<std::string>();
@@ -225,7 +231,7 @@ std::vector<Cell> figure_cells(const SweepRow& row) {
           row.closed_form_bubble ? percent_cell(*row.closed_form_bubble) : Cell{},
           rate_cell(row.samples_per_second),
           steady ? rate_cell(*steady) : Cell{},
-          {format_memory(row.peak_bytes, row.memory_unit), static_cast<double>(row.peak_bytes)}};
+          {format_memory(row.peak_bytes, row.memory_unit), shown_amount(row.peak_bytes, row.memory_unit)}};
 }
 
 std::string status_text(const SweepRow& row) {
@@ -357,9 +363,10 @@ tl::expected<std::pair<std::size_t, SweepPoint>, std::string> sweep_point_of_jso
   if (!parsed) return tl::unexpected(fmt::format("expected a point of a sweep: {}", parsed.error()));
   const Json& object = *parsed;
   try {
-    SweepPoint point{.row = row_of(object.at("row")),
+    const MemoryUnit unit =
+        object.at("counts_activations").get<bool>() ? MemoryUnit::activations : MemoryUnit::bytes;
+    SweepPoint point{.row = row_of(object.at("row"), unit),
                      .notes = object.at("notes").get<std::vector<std::string>>()};
-    if (object.at("counts_activations").get<bool>()) point.row.memory_unit = MemoryUnit::activations;
     return std::pair(count_at<std::size_t>(object, "point"), std::move(point));
   } catch (const std::exception& fault) {
     return tl::unexpected(fmt::format("expected a point of a sweep: {}", fault.what()));

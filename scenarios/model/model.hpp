@@ -49,8 +49,17 @@ struct PerStage {
   friend bool operator==(const PerStage&, const PerStage&) = default;
 };
 
-/// F, I and W take 1 ms, B 2 ms, one activation is one unit of memory (schedules/ir/cost_table.hpp).
+/// The part of a model that takes F = 1 ms where no model is given.
+enum class CostUnit : std::uint8_t {
+  rank,   // all that a rank computes for one microbatch: a chunk of v takes 1/v of it
+  stage,  // each stage
+};
+
+/// F, I and W of a unit take 1 ms, B 2 ms, and what its F keeps counts as one activation
+/// (schedules/ir/cost_table.hpp).
 struct UnitCosts {
+  CostUnit unit = CostUnit::rank;
+
   friend bool operator==(const UnitCosts&, const UnitCosts&) = default;
 };
 

@@ -6,14 +6,18 @@
 
 #include <cstdint>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <tl/expected.hpp>
 
+#include "scenarios/model/model.hpp"
 #include "scenarios/prepare/placed_program.hpp"
 #include "scenarios/prepare/program_prices.hpp"
 #include "scenarios/prepare/stage_cut.hpp"
 #include "scenarios/prepare/weighed_costs.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
@@ -34,6 +38,9 @@ GeneratedWithNotes compute_program(const StatedSchedule& schedule, Program place
     if (!times) return tl::unexpected(times.error());
     shape.transfer_ns = *std::move(times);
     shape.costs = std::move(prices->costs);
+    if (std::holds_alternative<UnitCosts>(terms.model)) {
+      for (Bytes& limit : shape.memory_limit) limit = amount_of_activations(limit);
+    }
   }
   return generate_with_notes(schedule.name, shape);
 }

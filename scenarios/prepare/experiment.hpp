@@ -35,12 +35,11 @@ struct Experiment {
   double samples_per_microbatch = 1;  ///< in all copies of the pipeline
   std::vector<std::string> notes;
   std::optional<double> price_per_device_hour{};
-  bool counts_activations = false;         ///< no model is given: an activation is one "byte" of its costs
+  bool counts_activations = false;         ///< no model is given: "bytes" of its costs are kActivationParts
   std::int32_t pipeline_size = 0;          ///< K that the schedule was asked for; 0: a program file's
   std::optional<TrainedModel> trained{};   ///< where a model is priced on named devices
   std::optional<StagedNetwork> network{};  ///< absent: the model is times and bytes alone
 };
-
 /// Generates, validates, partitions, prices and lowers. Pure: equal scenarios give equal experiments.
 tl::expected<Experiment, PrepareError> prepare(const Scenario& scenario);
 

@@ -16,6 +16,7 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/scaling.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/rules/generators.hpp"
 
 namespace penstock {
 namespace {
@@ -32,8 +33,10 @@ std::optional<std::string> scaling_note(const Model& model, const Scaling& sampl
   const std::string own = samples.own == 1 ? "one sample" : fmt::format("{} samples", samples.own);
   return std::holds_alternative<UnitCosts>(model)
              ? fmt::format(
-                   "no model is given: F, I and W take 1 ms and B 2 ms for {}, and times and bytes "
+                   "no model is given: {} takes F = I = W = 1 ms and B = 2 ms for {}, and times and bytes "
                    "are scaled linearly to the microbatch's size",
+                   std::get<UnitCosts>(model).unit == CostUnit::stage ? "a stage"
+                                                                      : "a rank's share of the model",
                    own)
              : fmt::format(
                    "the model's times and bytes hold for {} a microbatch and are scaled linearly to "
@@ -42,6 +45,18 @@ std::optional<std::string> scaling_note(const Model& model, const Scaling& sampl
 }
 
 }  // namespace
+
+std::optional<std::string> chunks_note(const Scenario& scenario) {
+  const ScheduleInfo* schedule = scenario.program ? nullptr : find_schedule(scenario.schedule);
+  if (schedule == nullptr || schedule->default_chunks == 1) return std::nullopt;
+  if (scenario.shape.virtual_stages == 1) {
+    return fmt::format("v is 1: {} does not interleave anything{}", schedule->name,
+                       schedule->name == "interleaved" ? " and takes 1F1B's time in more memory" : "");
+  }
+  if (scenario.states_chunks) return std::nullopt;
+  return fmt::format("v is not given: {} takes {} chunks a rank (--virtual-stages)", schedule->name,
+                     scenario.shape.virtual_stages);
+}
 
 std::vector<std::string> experiment_notes(const NotesTerms& terms) {
   std::optional<std::string> scaling = scaling_note(terms.model, terms.samples);
@@ -57,6 +72,7 @@ std::vector<std::string> experiment_notes(const NotesTerms& terms) {
       if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
     }
   }
+  if (terms.of_chunks) notes.push_back(*terms.of_chunks);
   notes.insert(notes.end(), terms.of_schedule.begin(), terms.of_schedule.end());
   if (scaling) notes.push_back(*std::move(scaling));
   return notes;

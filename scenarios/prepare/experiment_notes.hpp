@@ -3,13 +3,19 @@
 // priced_experiment.cpp.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/scaling.hpp"
+#include "scenarios/read/scenario.hpp"
 
 namespace penstock {
+
+/// Says how many chunks a rank has in a schedule that is made for several, unless they are stated, and that
+/// one chunk undoes it. Returns nothing for other schedules and for program files.
+std::optional<std::string> chunks_note(const Scenario& scenario);
 
 /// What a run's notes are made of, in their order.
 struct NotesTerms {
@@ -18,6 +24,7 @@ struct NotesTerms {
   const Model& model;
   Scaling samples;
   std::int32_t microbatches = 1;
+  std::optional<std::string> of_chunks{};  ///< chunks_note()
 };
 
 /// The scenario's notes; where lists of one figure a microbatch are shorter or longer than M, and what a

@@ -61,7 +61,8 @@ tl::expected<Experiment, std::string> priced_experiment(const SettledScenario& s
                                                      .of_schedule = resolved.notes,
                                                      .model = scenario.model,
                                                      .samples = samples,
-                                                     .microbatches = program.microbatches});
+                                                     .microbatches = program.microbatches,
+                                                     .of_chunks = chunks_note(scenario)});
   return Experiment{.name = scenario.file.empty() ? program.schedule : scenario.file,
                     .program = std::move(program),
                     .costs = std::move(prices->costs),

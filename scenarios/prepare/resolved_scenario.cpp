@@ -28,7 +28,8 @@ PriceTerms price_terms(const Scenario& scenario, const ResolvedBatch& batch) {
   return {
       .model = scenario.model,
       .pricing = {.samples = {.own = scenario.batch.own_micro_batch_size, .wanted = batch.micro_batch_size},
-                  .beside = bytes_per_weight_byte(scenario.optimizer, scenario.precision)},
+                  .beside = bytes_per_weight_byte(scenario.optimizer, scenario.precision),
+                  .pipeline_size = scenario.program ? 0 : scenario.shape.stages},
       .cluster = scenario.cluster,
       .launch = scenario.launch,
       .clones_versions = scenario.clones_versions};

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -108,15 +109,39 @@ tl::expected<CostTable, std::string> scaled_table(const std::vector<UnscaledStag
 
 // --- the forms of a model -------------------------------------------------------------------------------
 
+/// Returns the K of a program from a file: the ranks that a microbatch passes, all of them equally many.
+/// Where it passes a single one (data parallelism) the whole model is on each rank, and the ranks are its K
+/// parts.
+std::int64_t pipeline_size_of(const Program& program) {
+  std::set<std::int32_t> passed;
+  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage)
+    passed.insert(program.placement.rank_of(stage, 0));
+  if (passed.size() > 1) return std::ssize(passed);
+  return std::min(program.rank_count(), program.stage_count());
+}
+
+/// Returns the costs of a stage that is one of `parts` equal ones of what `ranks` ranks' shares take. I and W
+/// take as long as F, so that F is rounded alone.
+StageCost part_of_unit(std::int64_t ranks, std::int64_t parts) {
+  StageCost cost = kUnitStage;
+  cost.forward_ns = cost.backward_input_ns = cost.backward_weight_ns = cost.recompute_ns =
+      kUnitStage.forward_ns * ranks / parts;
+  cost.backward_ns = 2 * cost.forward_ns;
+  cost.kept = kActivationParts * ranks / parts;
+  return cost;
+}
+
 /// The figures of the model's stages; of layers those of the program's, whose buckets have layers of their
 /// own.
 struct StagesOf {
   const StageCut& cut;
   const BytesPerWeightByte& beside;
+  std::int64_t ranks = 1;  ///< K of the program, for unit costs
 
-  UnscaledStages operator()(const UnitCosts&) const {
+  UnscaledStages operator()(const UnitCosts& units) const {
+    const std::int64_t parts = units.unit == CostUnit::stage ? ranks : cut.stages;
     return std::vector<UnscaledStage>(static_cast<std::size_t>(cut.stages),
-                                      UnscaledStage{.cost = kUnitStage});
+                                      UnscaledStage{.cost = part_of_unit(ranks, parts)});
   }
   UnscaledStages operator()(const StageFigures& figures) const {
     return unscaled_stages(figures, beside, cut.stages);
@@ -165,7 +190,10 @@ StageCost bucket_of(const StageCost& stage, std::int32_t i, std::int32_t n) {
 tl::expected<CostTable, std::string> stage_costs(const Model& model, const StageCut& cut,
                                                  const Pricing& pricing, const Program& program) {
   const Scaling samples = of_a_slice(model, program, pricing.samples);
-  auto figures = std::visit(StagesOf{.cut = cut, .beside = pricing.beside}, model);
+  StagesOf stages_of{.cut = cut, .beside = pricing.beside, .ranks = pricing.pipeline_size};
+  if (stages_of.ranks == 0 && std::holds_alternative<UnitCosts>(model))
+    stages_of.ranks = pipeline_size_of(program);
+  auto figures = std::visit(stages_of, model);
   if (!figures) return tl::unexpected(figures.error());
   const bool has_layers = !cut.ends.empty();
   std::vector<UnscaledStage> stages =

@@ -19,6 +19,7 @@ namespace penstock {
 struct Pricing {
   Scaling samples;  ///< from the microbatch that the model's figures hold for to the one in force
   BytesPerWeightByte beside;
+  std::int32_t pipeline_size = 0;  ///< K that the schedule was asked for; 0: a program file's
 };
 
 /// The costs of `program`'s stages and edges in a model whose microbatches are alike, or in their mean; each

@@ -174,6 +174,9 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.shape.iterations = parts.training.iterations.value_or(1);
   scenario.shape.gather = parts.parallel.gather.value_or(scenario.shape.gather);
   scenario.schedule = parts.schedule.name;
+  // Lists of the model's stages say how many there are.
+  scenario.states_chunks = parts.schedule.states_chunks || longest_list(parts) > 0;
+  use_default_chunks(scenario);
   scenario.channels = parts.schedule.channels;
   scenario.program = std::move(parts.schedule.program);
   if (scenario.program && parts.training.iterations)
@@ -266,6 +269,12 @@ void name_file_whole(Node* node, std::span<const std::string_view> keys) {
 }
 
 }  // namespace
+
+void use_default_chunks(Scenario& scenario) {
+  if (scenario.states_chunks) return;
+  const ScheduleInfo* schedule = find_schedule(scenario.schedule);
+  scenario.shape.virtual_stages = schedule == nullptr ? 1 : schedule->default_chunks;
+}
 
 tl::expected<Scenario, std::string> parse_scenario(std::string_view text, std::string_view name,
                                                    const std::filesystem::path& base_directory,

@@ -252,7 +252,8 @@ SchedulePart read_schedule(const Node& node, Problem& problem) {
           .shape = read_shape(reader),
           .program = std::nullopt,
           .channels = read_channels(reader, ChannelModel::directed),
-          .layer_split = read_layer_split(reader)};
+          .layer_split = read_layer_split(reader),
+          .states_chunks = reader.has("virtual_stages")};
 }
 
 }  // namespace penstock

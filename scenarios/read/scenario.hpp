@@ -51,6 +51,7 @@ struct Scenario {
   LaunchCost launch;               ///< of the hosts; default: free
   std::string schedule = "gpipe";  ///< a name of the table; unused when `program` is set; empty: not given
   Shape shape;                     ///< shape.microbatches follows from `batch` when it is prepared
+  bool states_chunks = false;  ///< shape.virtual_stages was given, and is not what use_default_chunks() chose
   std::optional<Program> program;  ///< the schedule was given as a program file
   ChannelOptions channels;
   Batch batch;
@@ -62,5 +63,8 @@ struct Scenario {
   std::optional<FailureRates> failures{};
   std::vector<std::string> notes;  ///< assumptions that were made while reading
 };
+
+/// Gives the schedule the chunks a rank that it has where none are stated. Call it when its name has changed.
+void use_default_chunks(Scenario& scenario);
 
 }  // namespace penstock

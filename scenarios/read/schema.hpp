@@ -73,6 +73,7 @@ struct SchedulePart {
   ChannelOptions channels;
   std::optional<LayerSplit> layer_split{};
   std::vector<std::string> notes{};  ///< what was mended in the program's file
+  bool states_chunks = false;        ///< virtual_stages is given
 };
 SchedulePart read_schedule(const Node& node, Problem& problem);
 

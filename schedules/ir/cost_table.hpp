@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -136,6 +137,16 @@ Bytes ring_bytes(const Program& program, const CostTable& costs, const Action& c
 
 /// Every stage of the program costs the same, and so does every edge; messages are empty unless given.
 CostTable uniform_costs(const Program& program, const StageCost& stage, const EdgeCost& edge = {});
+
+/// Parts in which activations are counted where no bytes are known: what a microbatch leaves on a rank's
+/// whole share of the model counts so many. Divisible by 1 to 16, so that a chunk of it counts a whole
+/// number.
+inline constexpr Bytes kActivationParts = 720'720;
+/// Returns a whole number of activations in parts; as many as 64 bits hold where it is beyond them.
+constexpr Bytes amount_of_activations(Bytes activations) {
+  constexpr Bytes kMost = std::numeric_limits<Bytes>::max();
+  return activations > kMost / kActivationParts ? kMost : activations * kActivationParts;
+}
 
 /// F, I, W and R take 1 ms, B 2 ms; one activation is one unit of memory.
 inline constexpr StageCost kUnitStage{.forward_ns = 1'000'000,

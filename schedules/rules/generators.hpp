@@ -35,6 +35,7 @@ struct ScheduleInfo {
   std::vector<std::string_view> options;  ///< keys of Shape beyond stages, microbatches, iterations, barrier
   bool asynchronous = false;              ///< a microbatch is a minibatch with its own update
   std::int32_t chunks = 0;                ///< v where the rule fixes it; 0: Shape::virtual_stages says it
+  std::int32_t default_chunks = 1;        ///< v where a user states none; more for what one chunk undoes
   bool weighs_costs = false;              ///< reads Shape::costs and Shape::transfer_ns
   /// What generate() asks of K, v and M beyond numbers of at least 1; null: nothing.
   ShapeCheck (*takes)(const Shape&) = nullptr;

@@ -62,10 +62,14 @@ std::int64_t forwards_of(const Program& program) {
   return forwards * program.iterations;
 }
 
+MemoryUnit memory_unit(const Result& result) {
+  return result.ranks.empty() ? MemoryUnit::bytes : result.ranks.front().memory.unit;
+}
+
 RunFigures run_figures(const Result& result) {
   RunFigures figures{.makespan_ns = result.makespan_ns,
                      .idle_over_total = result.bubble.idle_over_total,
-                     .peak_bytes = highest_peak_bytes(result)};
+                     .peak_bytes = shown_amount(highest_peak_bytes(result), memory_unit(result))};
   if (const auto& model = result.throughput.model) {
     figures.rates = ReachedRates{.tokens_per_second = model->tokens_per_second,
                                  .tokens_per_second_per_device = model->tokens_per_second_per_device,
@@ -95,14 +99,13 @@ class Differences {
   }
 
   /// Less is better. Fails beyond then * (1 + tolerance).
-  void number(std::string figure, std::int64_t then, std::int64_t now, double tolerance) {
+  void number(std::string figure, double then, double now, double tolerance) {
     if (then == now) return;
-    const double base = static_cast<double>(then);
     // There is no part of nothing: from 0 any growth is more than every tolerance.
-    const double change = then == 0 ? 0 : static_cast<double>(now) / base - 1;
+    const double change = then == 0 ? 0 : now / then - 1;
     const std::string percent = then == 0 ? "" : fmt::format(" ({:+.4g} %)", 100 * change);
-    add(std::move(figure), fmt::format("{}", then), fmt::format("{}{}", now, percent),
-        static_cast<double>(now) > base * (1 + tolerance));
+    add(std::move(figure), shortest_number(then), shortest_number(now) + percent,
+        now > then * (1 + tolerance));
   }
 
   /// Less is better. Fails beyond then + tolerance.
@@ -159,8 +162,8 @@ void compare_runs(Differences& differences, const BaselineFigures& expected, con
     // It hung: that it runs is an improvement, with nothing to hold its figures against.
     differences.add("runs", "false", "true", false);
   } else {
-    differences.number("makespan_ns", expected.run->makespan_ns, now.figures.run->makespan_ns,
-                       tolerance.makespan);
+    differences.number("makespan_ns", static_cast<double>(expected.run->makespan_ns),
+                       static_cast<double>(now.figures.run->makespan_ns), tolerance.makespan);
     differences.ratio("idle_over_total", expected.run->idle_over_total, now.figures.run->idle_over_total,
                       tolerance.bubble);
     differences.number("peak_bytes", expected.run->peak_bytes, now.figures.run->peak_bytes,

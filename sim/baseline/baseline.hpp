@@ -43,7 +43,7 @@ struct ReachedRates {
 struct RunFigures {
   Ns makespan_ns = 0;
   double idle_over_total = 0;
-  Bytes peak_bytes = 0;                 ///< of the fullest rank
+  double peak_bytes = 0;                ///< of the fullest rank; without a model in activations
   std::optional<ReachedRates> rates{};  ///< absent: no such model, or an older file
 
   friend bool operator==(const RunFigures&, const RunFigures&) = default;

@@ -25,6 +25,7 @@
 //   }
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -101,6 +102,12 @@ bool is_count(const Json& value) {
 }
 bool is_rank(const Json& value) {
   return is_count(value) && value.get<std::int64_t>() <= std::numeric_limits<std::int32_t>::max();
+}
+/// A number of activations, of all categories together within 64 bits as well.
+bool is_activations(const Json& value) {
+  return is_ratio(value) &&
+         value.get<double>() <= shown_amount(std::numeric_limits<Bytes>::max(), MemoryUnit::activations) /
+                                    static_cast<double>(2 * kMemoryCategoryCount);
 }
 /// Of memory; the sum of all categories stays within 64 bits.
 bool is_amount(const Json& value) {
@@ -196,11 +203,12 @@ BaselineFigures read_figures(BaselineReader& reader, const Json& entry, const st
   if (entry.contains("forwards")) figures.forwards = count("forwards");  // older files have none: --update
   // A program that hangs has been measured, but has no run.
   if (!entry.contains("makespan_ns")) return figures;
-  figures.run = RunFigures{.makespan_ns = count("makespan_ns"),
-                           .idle_over_total = reader.member<double>(entry, path, "idle_over_total",
-                                                                    "a number from 0 to 1", is_part),
-                           .peak_bytes = count("peak_bytes"),
-                           .rates = {}};
+  figures.run = RunFigures{
+      .makespan_ns = count("makespan_ns"),
+      .idle_over_total =
+          reader.member<double>(entry, path, "idle_over_total", "a number from 0 to 1", is_part),
+      .peak_bytes = reader.member<double>(entry, path, "peak_bytes", "a number of at least 0", is_ratio),
+      .rates = {}};
   // Of a model on named devices alone, and not in older files.
   if (!entry.contains("mfu")) return figures;
   const auto rate = [&](const char* key) {
@@ -225,6 +233,15 @@ std::vector<std::string> read_lines(BaselineReader& reader, const Json& entry, c
   return lines;
 }
 
+/// Reads an amount in bytes, or in activations, of which there may be a part.
+Bytes read_amount(BaselineReader& reader, const Json& object, const std::string& path, const char* key,
+                  MemoryUnit unit) {
+  if (unit == MemoryUnit::bytes)
+    return reader.member<Bytes>(object, path, key, "a whole number of at least 0", is_amount);
+  return amount_of_shown(reader.member<double>(object, path, key, "a number of activations", is_activations),
+                         unit);
+}
+
 /// Categories that are left out hold nothing; "unit" is there where activations are counted.
 HeldPeak read_peak(BaselineReader& reader, const Json& object, const std::string& path) {
   if (!object.is_object()) {
@@ -235,13 +252,11 @@ HeldPeak read_peak(BaselineReader& reader, const Json& object, const std::string
   HeldPeak peak;
   peak.rank = reader.member<std::int32_t>(object, inside, "rank", "a rank", is_rank);
   peak.action = reader.member<std::string>(object, inside, "action", "a string", is_text);
+  if (object.contains("unit") && object.at("unit") == "activations") peak.unit = MemoryUnit::activations;
   for (const auto& [key, value] : object.items()) {
     if (const auto category = category_named(key)) {
-      peak.held[*category] =
-          reader.member<Bytes>(object, inside, key.c_str(), "a whole number of at least 0", is_amount);
-    } else if (key == "unit" && value == "activations") {
-      peak.unit = MemoryUnit::activations;
-    } else if (key != "rank" && key != "action") {
+      peak.held[*category] = read_amount(reader, object, inside, key.c_str(), peak.unit);
+    } else if (key != "rank" && key != "action" && !(key == "unit" && value == "activations")) {
       reader.note(inside + key, "rank, action, a category of memory or the unit activations", &value);
     }
   }
@@ -316,7 +331,8 @@ Json json_of(const HeldPeak& peak) {
   Json json = {{"rank", peak.rank}, {"action", peak.action}};
   if (peak.unit == MemoryUnit::activations) json["unit"] = "activations";
   for (std::size_t i = 0; i < kMemoryCategoryCount; ++i) {
-    if (peak.held[i] != 0) json[std::string(to_text(static_cast<MemoryCategory>(i)))] = peak.held[i];
+    if (peak.held[i] == 0) continue;
+    json[std::string(to_text(static_cast<MemoryCategory>(i)))] = amount_json<Json>(peak.held[i], peak.unit);
   }
   return json;
 }
@@ -330,7 +346,8 @@ void add_held(Json& json, const HeldRun& held) {
 void add_run(Json& json, const RunFigures& run) {
   json["makespan_ns"] = run.makespan_ns;
   json["idle_over_total"] = run.idle_over_total;
-  json["peak_bytes"] = run.peak_bytes;
+  const bool is_whole = run.peak_bytes == std::floor(run.peak_bytes);
+  json["peak_bytes"] = is_whole ? Json(std::llround(run.peak_bytes)) : Json(run.peak_bytes);
   if (!run.rates) return;
   json["tokens_per_second"] = run.rates->tokens_per_second;
   json["tokens_per_second_per_device"] = run.rates->tokens_per_second_per_device;

@@ -330,9 +330,12 @@ void set_device(RankMemory& memory, const Experiment& experiment, std::int32_t r
   // A rank beyond the cluster's devices has no stated capacity.
   if (rank >= experiment.cluster.device_count()) return;
   const Device& device = experiment.cluster.devices()[index(rank)];
-  memory.capacity = device.memory_bytes;
+  if (!device.memory_bytes) return;
   // No more than there is, so that what is usable and what is reserved add up to the capacity.
-  if (device.memory_bytes) memory.reserved = std::min(device.reserved_bytes, *device.memory_bytes);
+  const Bytes reserved = std::min(device.reserved_bytes, *device.memory_bytes);
+  const bool counts = experiment.counts_activations;
+  memory.capacity = counts ? amount_of_activations(*device.memory_bytes) : *device.memory_bytes;
+  memory.reserved = counts ? amount_of_activations(reserved) : reserved;
 }
 
 MemoryOfRanks::MemoryOfRanks(const Experiment& experiment, const MemoryOptions& options)

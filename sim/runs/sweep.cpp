@@ -50,15 +50,17 @@ struct Point {
   std::string schedule;
   std::optional<std::int32_t> stages;
   std::int32_t virtual_stages = 1;  ///< of the shape; a schedule with v by rule keeps 1
+  bool states_chunks = false;       ///< the grid names v
   std::optional<std::int32_t> microbatches;
 };
 
 using Numbers = std::vector<std::int32_t>;
 
-Numbers virtual_stages_of(const ScheduleInfo& schedule, std::int32_t own, const Numbers& wanted) {
+Numbers virtual_stages_of(const ScheduleInfo& schedule, const Scenario& scenario, const Numbers& wanted) {
   // One point, not one for each v: they would be the same program.
   if (!takes_chunks(schedule)) return {1};
-  return wanted.empty() ? Numbers{own} : wanted;
+  if (!wanted.empty()) return wanted;
+  return {scenario.states_chunks ? scenario.shape.virtual_stages : schedule.default_chunks};
 }
 
 std::vector<std::string> schedules_of(const Scenario& scenario, const SweepGrid& grid) {
@@ -70,8 +72,8 @@ std::vector<std::string> schedules_of(const Scenario& scenario, const SweepGrid&
 Numbers chunks_of_grid(const std::string& schedule, const Scenario& scenario, const SweepGrid& grid) {
   if (scenario.program) return {1};
   const ScheduleInfo* known = find_schedule(schedule);
-  const std::int32_t own = scenario.shape.virtual_stages;
-  return known != nullptr ? virtual_stages_of(*known, own, grid.virtual_stages) : Numbers{own};
+  return known != nullptr ? virtual_stages_of(*known, scenario, grid.virtual_stages)
+                          : Numbers{scenario.shape.virtual_stages};
 }
 
 /// The grid as a list, in the order of the rows: schedule, K, v, M. Schedules by their own names, however
@@ -90,7 +92,7 @@ std::vector<Point> points_of(const Scenario& scenario, const SweepGrid& grid) {
     for (const auto& stages : or_own(grid.stages)) {
       for (const std::int32_t virtual_stages : chunks_of_grid(schedule, scenario, grid)) {
         for (const auto& microbatches : or_own(grid.microbatches))
-          points.push_back({name, stages, virtual_stages, microbatches});
+          points.push_back({name, stages, virtual_stages, !grid.virtual_stages.empty(), microbatches});
       }
     }
   }
@@ -112,6 +114,7 @@ Batch batch_at(const Batch& own, const Batch& stated, const Point& point) {
 
 Scenario scenario_at(const Scenario& base, const Batch& stated, const Point& point) {
   Scenario scenario = base;
+  scenario.states_chunks |= point.states_chunks;
   scenario.schedule = point.schedule;
   if (point.stages) scenario.shape.stages = *point.stages;
   scenario.shape.virtual_stages = point.virtual_stages;
@@ -258,11 +261,12 @@ std::optional<std::string> virtual_stages_note(const Scenario& scenario, const s
   const bool has_chunks =
       std::ranges::any_of(rows, [](const SweepRow& row) { return row.virtual_stages > 1; });
   const auto* figures = std::get_if<StageFigures>(&scenario.model);
-  const bool no_model = std::holds_alternative<UnitCosts>(scenario.model);
-  const bool grows = no_model || (figures != nullptr && !figures->forward.is_list);
+  const auto* units = std::get_if<UnitCosts>(&scenario.model);
+  const bool by_stage = units != nullptr && units->unit == CostUnit::stage;
+  const bool grows = by_stage || (figures != nullptr && !figures->forward.is_list);
   if (!has_chunks || !grows) return std::nullopt;
   return fmt::format("each of the K*v stages {}, so v = 2 is twice the work of v = 1",
-                     no_model ? "takes F = 1 ms a sample" : "takes the times of model.stages");
+                     by_stage ? "takes F = 1 ms a sample (--unit stage)" : "takes the times of model.stages");
 }
 
 void add_once(std::vector<std::string>& notes, const std::vector<std::string>& added) {

@@ -106,6 +106,7 @@ Scenario scenario_of(const TuneRequest& request, const Configuration& configurat
   // A schedule whose rule fixes v takes no other.
   const ScheduleInfo* schedule = find_schedule(configuration.schedule);
   scenario.shape.virtual_stages = schedule->chunks > 0 ? 1 : configuration.virtual_stages;
+  scenario.states_chunks = true;
   if (const auto passes = passes_of(configuration)) scenario.shape.effort.passes = *passes;
   scenario.batch = Batch{.micro_batch_size = configuration.micro_batch_size,
                          .global_batch_size = request.global_batch_size,
@@ -136,7 +137,7 @@ std::vector<Override> overrides_of(const TuneRequest& request, const Configurati
       number("training.micro_batch_size", configuration.micro_batch_size),
       number("training.global_batch_size", request.global_batch_size),
       word("training.recompute", to_text(configuration.recompute))};
-  if (chunks > 1 || request.base.shape.virtual_stages > 1)
+  if (takes_chunks(*schedule) || request.base.shape.virtual_stages > 1)
     overrides.push_back(number("schedule.virtual_stages", chunks));
   if (const auto passes = passes_of(configuration)) overrides.push_back(number("schedule.passes", *passes));
   // A launcher's own order, where the base states none.

@@ -12,6 +12,7 @@
 #include "report/result/result_csv.hpp"
 #include "report/result/result_figures.hpp"
 #include "report/result/result_table.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "tests/report/sample_result.hpp"
 
 namespace penstock {
@@ -118,9 +119,10 @@ TEST(ResultTable, CountedActivationsAreNoBytes) {
   Result result = figures_sample();
   RankMemory& memory = result.ranks[0].memory;
   memory.unit = MemoryUnit::activations;
-  memory.peak_bytes = 8;
+  memory.peak_bytes = 8 * kActivationParts;
   EXPECT_EQ(rank_figures(result).rows[0][5].text, "8 activations");
-  memory.capacity = 1;
+  EXPECT_EQ(rank_figures(result).rows[0][5].value, 8);
+  memory.capacity = kActivationParts;
   EXPECT_EQ(
       out_of_memory_lines(result).front(),
       "rank 0 (H100-0) needs 8 activations and has 1 activation; the peak is reached at 1.000 ms in 0F1");

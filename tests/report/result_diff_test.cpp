@@ -11,6 +11,7 @@
 
 #include "report/result/metrics.hpp"
 #include "report/result/result.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "sim/engines/engines.hpp"
 #include "tests/sim/experiments.hpp"
 
@@ -74,7 +75,7 @@ TEST(ResultDiff, AnAmountOfAnotherUnitIsNoPartOfTheOther) {
   before.ranks[0].memory.unit = MemoryUnit::bytes;
   before.ranks[0].memory.peak_bytes = 8LL << 30;
   after.ranks[0].memory.unit = MemoryUnit::activations;
-  after.ranks[0].memory.peak_bytes = 8;
+  after.ranks[0].memory.peak_bytes = 8 * kActivationParts;
   const ResultDiff diff = diff_results(before, after);
   ASSERT_EQ(diff.figures.rows.size(), 1U);
   EXPECT_EQ(diff.figures.rows[0][1].text, "8.00 GiB");

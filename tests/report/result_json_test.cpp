@@ -10,6 +10,7 @@
 #include <string>
 
 #include "report/result/result.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "tests/report/sample_result.hpp"
 
 namespace penstock {
@@ -75,6 +76,23 @@ TEST(ResultJson, ReadsBackWhatIsWrittenOnlyWhereItSaysSomething) {
   const auto again = result_from_json(result_to_json(result, kEverything), "r.json");
   ASSERT_TRUE(again) << again.error();
   EXPECT_EQ(*again, result);
+}
+
+// A chunk of a rank's share of the model keeps a part of an activation.
+TEST(ResultJson, HasPartsOfActivationsAsNumbers) {
+  Result result = json_sample();
+  RankMemory& memory = result.ranks[0].memory;
+  memory.unit = MemoryUnit::activations;
+  memory.peak_bytes = 11 * kActivationParts / 2;
+  memory.capacity = 6 * kActivationParts;
+  const std::string text = result_to_json(result, kEverything);
+  const Json document = Json::parse(text);
+  EXPECT_EQ(document["ranks"][0]["peak_bytes"], 5.5);
+  EXPECT_TRUE(document["ranks"][0]["memory"]["capacity_bytes"].is_number_integer());
+  EXPECT_EQ(document["ranks"][0]["memory"]["capacity_bytes"], 6);
+  const auto again = result_from_json(text, "r.json");
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_EQ(again->ranks[0].memory, memory);
 }
 
 TEST(ResultJson, LeavesTheLongPartsOutUnlessAskedFor) {

@@ -15,6 +15,7 @@
 #include "report/print/one_line.hpp"
 #include "report/print/palette.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
 
 namespace penstock {
 namespace {
@@ -66,7 +67,10 @@ TEST(Units, BytesAreBinary) {
   EXPECT_EQ(format_bytes_short(Bytes{3} << 29), "1.5 GiB");
   EXPECT_EQ(format_bytes_short(0), "0");
   EXPECT_EQ(format_memory(1024, MemoryUnit::bytes), "1.00 KiB");
-  EXPECT_EQ(format_memory(1024, MemoryUnit::activations), "1024 activations");
+  EXPECT_EQ(format_memory(1024 * kActivationParts, MemoryUnit::activations), "1024 activations");
+  EXPECT_EQ(format_memory(kActivationParts, MemoryUnit::activations), "1 activation");
+  EXPECT_EQ(format_memory(11 * kActivationParts / 2, MemoryUnit::activations), "5.5 activations");
+  EXPECT_EQ(format_memory(11 * kActivationParts / 3, MemoryUnit::activations), "3.67 activations");
 }
 
 TEST(Units, RatesHaveSixDigits) {

@@ -42,6 +42,16 @@ TEST_F(BaselineTest, AnUnchangedScheduleHasNoFindings) {
   EXPECT_FALSE(verdict.failed());
 }
 
+// A chunk of a rank's share keeps half an activation.
+TEST_F(BaselineTest, PartsOfActivationsAreWrittenAndReadAgain) {
+  write("a.yaml", "schedule: {name: interleaved, stages: 4, virtual_stages: 2, microbatches: 8}\n");
+  const Baseline baseline = baseline_of({"a.yaml"}, Holds::programs);
+  EXPECT_EQ(baseline.entries.at(0).figures->run->peak_bytes, 5.5);
+  EXPECT_THAT(to_json(baseline), HasSubstr("\"peak_bytes\": 5.5"));
+  EXPECT_EQ(parse_baseline(to_json(baseline), "base.json"), baseline);
+  EXPECT_THAT(verdict_on(baseline).findings, IsEmpty());
+}
+
 TEST_F(BaselineTest, MessagesThatNewlyCrossFail) {
   write("a.psched", kStraight);
   const Baseline baseline = baseline_of({"a.psched"});

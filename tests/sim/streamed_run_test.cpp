@@ -17,6 +17,7 @@
 
 #include "report/result/result.hpp"
 #include "scenarios/read/load.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/runs/simulate.hpp"
 
@@ -38,7 +39,7 @@ TEST(StreamedRun, GivesTheFiguresOfALongPass) {
   EXPECT_EQ(result->program.digest, "");
   EXPECT_TRUE(result->timeline.spans.empty());
   ASSERT_EQ(result->ranks.size(), 64U);
-  EXPECT_EQ(result->ranks[0].memory.peak_bytes, 64);
+  EXPECT_EQ(result->ranks[0].memory.peak_bytes, 64 * kActivationParts);
   EXPECT_EQ(result->ranks[0].memory.unit, MemoryUnit::activations);
   EXPECT_EQ(result->ranks[63].peak_live_activations, 1);
   EXPECT_DOUBLE_EQ(result->bubble.idle_over_ideal, 63.0 / 262'144);

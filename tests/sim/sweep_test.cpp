@@ -15,7 +15,10 @@
 #include <tbb/global_control.h>
 
 #include "report/result/sweep_table.hpp"
+#include "scenarios/model/model.hpp"
 #include "scenarios/read/load.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/runs/sweep.hpp"
@@ -244,10 +247,34 @@ TEST(Sweep, RunsEachVirtualStageCountWhereTheScheduleTakesIt) {
   ASSERT_EQ(swept.rows.size(), 3U);
   EXPECT_EQ(swept.rows[0].makespan_ns, 33'000'000) << "(8 + 3) x 3 ms";
   EXPECT_EQ(swept.rows[1].makespan_ns, 33'000'000) << "one chunk a rank is 1F1B";
-  EXPECT_EQ(swept.rows[2].makespan_ns, 57'000'000) << "(2 x 8 + 3) x 3 ms";
-  EXPECT_EQ(swept.notes,
-            std::vector<std::string>{
-                "each of the K*v stages takes F = 1 ms a sample, so v = 2 is twice the work of v = 1"});
+  EXPECT_EQ(swept.rows[2].makespan_ns, 28'500'000) << "(2 x 8 + 3) x 1.5 ms";
+  EXPECT_THAT(swept.notes, testing::ElementsAre(testing::StartsWith("v is 1: interleaved")));
+}
+
+// The model is as large for each of them, and a chunk of v = 2 is half of a rank's share.
+TEST(Sweep, ComparesSchedulesOverOneModelWhereNoneIsGiven) {
+  const SweepGrid grid = {.schedules = {"1f1b", "interleaved", "zb-v"}, .stages = {4}, .microbatches = {8}};
+  const Sweep swept = sweep(Scenario{}, grid);
+  ASSERT_EQ(swept.rows.size(), 3U);
+  EXPECT_EQ(swept.rows[0].makespan_ns, 33'000'000);
+  EXPECT_EQ(swept.rows[1].makespan_ns, 28'500'000);
+  EXPECT_EQ(swept.rows[2].makespan_ns, 25'500'000);
+  EXPECT_EQ(swept.rows[0].peak_bytes, 4 * kActivationParts);
+  EXPECT_EQ(swept.rows[1].peak_bytes, 11 * kActivationParts / 2);
+  EXPECT_EQ(swept.rows[2].peak_bytes, 4 * kActivationParts);
+  EXPECT_THAT(sweep_csv(swept), testing::HasSubstr(",5.5,"));
+  EXPECT_THAT(swept.notes, testing::ElementsAre("v is not given: interleaved takes 2 chunks a rank "
+                                                "(--virtual-stages)"));
+}
+
+TEST(Sweep, OfUnitsThatAreStagesSaysThatMoreOfThemAreMoreWork) {
+  Scenario by_stage;
+  by_stage.model = UnitCosts{.unit = CostUnit::stage};
+  const Sweep swept = sweep(by_stage, {.schedules = {"interleaved"}, .stages = {4}, .microbatches = {8}});
+  EXPECT_EQ(swept.rows.at(0).makespan_ns, 57'000'000);
+  EXPECT_THAT(swept.notes,
+              testing::Contains("each of the K*v stages takes F = 1 ms a sample (--unit stage), so "
+                                "v = 2 is twice the work of v = 1"));
 }
 
 TEST(Sweep, AnOptionOfTheFileThatAScheduleDoesNotTakeIsAReason) {
@@ -278,7 +305,7 @@ TEST(Sweep, WithoutAModelWorkGrowsWithTheMicrobatch) {
   EXPECT_EQ(swept.rows[0].makespan_ns, 4 * 24 * 3'000'000LL);
   EXPECT_EQ(swept.rows[1].makespan_ns, (8 + 3) * 3 * 3'000'000LL);
   ASSERT_EQ(swept.notes.size(), 1U);
-  EXPECT_THAT(swept.notes[0], testing::HasSubstr("B 2 ms for one sample"));
+  EXPECT_THAT(swept.notes[0], testing::HasSubstr("B = 2 ms for one sample"));
 }
 
 // --- sweeps that go on ------------------------------------------------------------------------------------
