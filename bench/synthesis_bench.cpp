@@ -77,9 +77,10 @@ void curve(benchmark::State& state) {
     return 1 - static_cast<double>(work / 32 * costs.microbatches) / static_cast<double>(span);
   };
   for (auto _ : state) {
-    const Synthesis found =
-        synthesize(costs, Objective::span, {.passes = state.range(2)},
-                   [&](const OrderCosts& /*within*/, Ns /*longest*/) { return std::vector{known.ranks}; });
+    const Synthesis found = synthesize(costs, Objective::span, {.passes = state.range(2)},
+                                       [&](const OrderCosts& /*within*/, Ns /*longest*/) {
+                                         return std::vector<std::vector<std::vector<Action>>>{known.ranks};
+                                       });
     state.counters["bubble"] = rate(found.length_ns);
     state.counters["bound"] = rate(found.bound_ns);
   }
