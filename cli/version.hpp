@@ -9,7 +9,8 @@ namespace penstock {
 /// The commit that was built, or that there is none. cmake/commit.cmake writes the definition in every build.
 std::string_view built_commit();
 
-/// The texts that CMake has found out: the version, and of each part its version, or "left out: " and the reason.
+/// The texts that CMake has found out: the version, and of each part its version, or "left out: " and the
+/// reason.
 struct BuiltParts {
   std::string_view version;
   std::string_view torch;

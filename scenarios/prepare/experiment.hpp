@@ -40,6 +40,7 @@ struct Experiment {
   std::optional<TrainedModel> trained{};   ///< where a model is priced on named devices
   std::optional<StagedNetwork> network{};  ///< absent: the model is times and bytes alone
 };
+
 /// Generates, validates, partitions, prices and lowers. Pure: equal scenarios give equal experiments.
 tl::expected<Experiment, PrepareError> prepare(const Scenario& scenario);
 

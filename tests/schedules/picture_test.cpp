@@ -116,7 +116,7 @@ rank 2         F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3
       {"zb-2p",
        "zb_2p.cpp",
        {.stages = 3, .microbatches = 6},
-        R"(
+       R"(
 rank 0   F0 F1 F2 F3 F4 I0 W0 F5 I1 W1 I2 W2 I3 W3 I4 W4 I5 W5
 rank 1      F0 F1 F2 I0 F3 I1 F4 I2 W0 F5 I3 I4 W1 W2 I5 W3 W4 W5
 rank 2         F0 I0 F1 I1 F2 I2 F3 I3 F4 I4 W0 F5 I5 W1 W2 W3 W4 W5
