@@ -69,8 +69,8 @@ void add_interleaved(std::vector<Lists>& known, const Shape& shape, const OrderC
   if (fits(program->ranks, costs)) known.push_back(std::move(program->ranks));
 }
 
-/// Where the search starts. The last one always fits, so that there is an answer in any memory. Those that
-/// are longer than `longest` may be left out.
+/// Where the search starts; what is longer than `longest` may be left out. The last one always fits, so that
+/// there is an answer in any memory, and is long.
 std::vector<Lists> known_orders(const Program& program, const Shape& shape, const OrderCosts& costs,
                                 Ns longest) {
   std::vector<Lists> known;
@@ -81,7 +81,7 @@ std::vector<Lists> known_orders(const Program& program, const Shape& shape, cons
   } else if (shape.virtual_stages == 2) {
     if (auto lists = best_followed(costs, orders_on_a_v(shape), longest)) known.push_back(*std::move(lists));
   }
-  known.push_back(one_by_one(program));
+  if (longest == kAnyLength) known.push_back(one_by_one(program));
   return known;
 }
 

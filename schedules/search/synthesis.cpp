@@ -146,11 +146,17 @@ struct Merit {
   friend auto operator<=>(const Merit&, const Merit&) = default;
 };
 
+Bytes highest_peak(const Lists& lists, const OrderCosts& costs) {
+  Bytes highest = 0;
+  for (const std::vector<Action>& list : lists) highest = std::max(highest, peak_kept(list, costs));
+  return highest;
+}
+
 Merit merit_of(const Lists& lists, const OrderCosts& costs, Objective objective) {
   const RetimedLists timed(lists, costs);
   Merit merit{.makespan = timed.last_end_ns()};
   merit.length = objective == Objective::span ? timed.length().longest_span_ns : merit.makespan;
-  for (const std::vector<Action>& list : lists) merit.peak = std::max(merit.peak, peak_kept(list, costs));
+  merit.peak = highest_peak(lists, costs);
   return merit;
 }
 
@@ -164,6 +170,10 @@ class BestOrder {
     if (merit >= merit_) return;
     merit_ = merit;
     lists_ = std::move(lists);
+  }
+  /// Offers lists that are no better unless they keep less; those that do not are not timed.
+  void offer_smaller(Lists lists) {
+    if (highest_peak(lists, costs_) < merit_.peak) offer(std::move(lists));
   }
   void offer_all(std::vector<Lists> orders) {
     for (Lists& lists : orders) offer(std::move(lists));
@@ -206,7 +216,7 @@ void lower_memory(BestOrder& best, const OrderCosts& costs, Objective objective,
     const Bytes parts = (best.merit().peak - too_little - 1 + step - 1) / step;
     const Bytes most = std::min(too_little + (parts + 1) / 2 * step, best.merit().peak - 1);
     const OrderCosts smaller = within(costs, most);
-    best.offer_all(known(smaller, best.merit().length));
+    for (Lists& lists : known(smaller, best.merit().length)) best.offer_smaller(std::move(lists));
     if (best.merit().peak > most) offer_built(best, smaller, objective, champion);
     if (best.merit().peak > most) too_little = most;
   }
@@ -222,7 +232,7 @@ Synthesis synthesize(const OrderCosts& costs, Objective objective, const SearchE
                      const KnownOrders& known, MemoryUse use) {
   Synthesis found{.bound_ns = shortest_possible(costs, objective)};
   BestOrder best(costs, objective);
-  best.offer_all(known(costs, RatedRules::kUnknownLength));
+  best.offer_all(known(costs, kAnyLength));
   std::vector<OrderRules> champion;
   if (effort.passes > 0 && best.merit().length > found.bound_ns) {
     Tournament tournament(costs, objective, effort, found.bound_ns);

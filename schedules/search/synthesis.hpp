@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
@@ -24,8 +25,11 @@ struct Synthesis {
   bool is_optimal() const { return length_ns <= bound_ns; }
 };
 
+/// Longer than any order.
+inline constexpr Ns kAnyLength = std::numeric_limits<Ns>::max() / 4;
+
 /// Makes the orders that are known for `costs`, each a list a rank, which can run within its memory limits.
-/// It may leave out what is longer than `longest`.
+/// It may leave out what is longer than `longest`; with kAnyLength it makes at least one.
 using KnownOrders =
     std::function<std::vector<std::vector<std::vector<Action>>>(const OrderCosts& costs, Ns longest)>;
 
