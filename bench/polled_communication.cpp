@@ -124,10 +124,10 @@ class Placer {
 
   /// What the action waits for has been joined by all that hold the stage.
   bool collectives_are_done(std::size_t rank, const Action& action) {
-    const auto awaited = collective_before(action.kind);
-    if (!awaited) return true;
-    const auto& counts = joined({.kind = *awaited, .stage = action.stage});
-    return std::ranges::min(counts) >= counts[replica_on(action.stage, rank)];
+    return std::ranges::all_of(collectives_before(action.kind, source_.sharding), [&](ActionKind awaited) {
+      const auto& counts = joined({.kind = awaited, .stage = action.stage});
+      return std::ranges::min(counts) >= counts[replica_on(action.stage, rank)];
+    });
   }
 
   /// Places the action or group at the rank's head with all that it sends; false where something is not there

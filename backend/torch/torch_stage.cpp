@@ -67,6 +67,13 @@ Tensors added(Tensors sums, Tensors more) {
   return sums;
 }
 
+Tensors copied(const Tensors& tensors) {
+  Tensors copies;
+  copies.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) copies.push_back(tensor.clone());
+  return copies;
+}
+
 /// A member without a microbatch of the minibatch has contributed nothing, and is passed over.
 Tensors added_up(std::span<const SharedPayload> contributions) {
   Tensors sums;
@@ -244,6 +251,7 @@ void TorchStage::backward_weight(const ComputeCall& call) {
 void TorchStage::step(const ComputeCall& call) {
   plainly([&] {
     if (place_.shard) {
+      if (!observed_.empty()) observe(std::exchange(observed_, {}));
       // A rank whose part nobody gave gradients for steps as well, so that versions stay in step.
       weights_.step(reduced_ ? *std::exchange(reduced_, {}) : Tensors());
     } else {
@@ -295,7 +303,7 @@ void TorchStage::accept(ActionKind collective, std::span<const SharedPayload> co
     // In the order of the ranks on every member, so that all of them have the same sum, bit for bit.
     Tensors sums = added_up(contributions);
     if (place_.shard) {
-      observe(sums);
+      if (training_->observer) observed_ = added(std::move(observed_), copied(sums));
       sums = weights_.kept_of(std::move(sums));
     }
     reduced_ = reduced_ ? added(*std::move(reduced_), std::move(sums)) : std::move(sums);

@@ -129,6 +129,7 @@ class TorchStage : public StageModule {
   bool stepped_ = false;               // the last call was a STEP
   Tensors gradient_;                   // since the last REDUCE_GRAD or STEP; empty: nothing yet
   std::optional<Tensors> reduced_;     // since the last STEP
+  Tensors observed_;                   // their whole sums, for an observer of a shard's gradients
   std::map<std::int32_t, at::Tensor> losses_;
 };
 

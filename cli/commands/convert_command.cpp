@@ -110,7 +110,7 @@ tl::expected<Program, Failure> program_of(const ConvertFlags& flags) {
       return tl::unexpected(Failure{
           ExitCode::check_failed,
           fmt::format("--fsdp: PyTorch inserts UNSHARD and RESHARD rank by rank, and here ranks hold stages "
-                      "together; take --sharding 3 instead: {}",
+                      "together; take --sharding 3 --gather step instead: {}",
                       runs.error())});
     }
   }

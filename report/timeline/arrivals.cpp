@@ -81,9 +81,13 @@ void Arrivals::add(const Span& span) {
 
 /// Adds what this leaf waits for: its collective, where its kind needs one, and all RECVs of its input.
 void Arrivals::gather(const Action& leaf) {
-  if (const auto collective = collective_before(leaf.kind); collective && !collectives_.empty()) {
-    const auto group = collectives_.find({*collective, leaf.stage});
-    if (group != collectives_.end()) waited_.push_back(group->second);
+  if (!collectives_.empty()) {
+    // Where a B does not wait for the reduction before it, a STEP has done so already.
+    constexpr std::int32_t kSharding = 3;
+    for (const ActionKind awaited : collectives_before(leaf.kind, kSharding)) {
+      const auto group = collectives_.find({awaited, leaf.stage});
+      if (group != collectives_.end()) waited_.push_back(group->second);
+    }
   }
   const auto flow = input_of(leaf.kind, recompute_);
   if (!flow) return;

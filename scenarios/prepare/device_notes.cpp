@@ -18,6 +18,7 @@
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "schedules/ir/gather.hpp"
 #include "topology/device_types.hpp"
 
 namespace penstock {

@@ -20,6 +20,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/gather.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 

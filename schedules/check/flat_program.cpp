@@ -323,13 +323,13 @@ class Flattener {
   }
 
   void hang_collective_onto(std::int32_t head, const Action& action) {
-    const auto awaited = collective_before(action.kind);
-    if (!awaited) return;
-    std::int32_t& newest = collectives_[group_of({.kind = *awaited, .stage = action.stage})].newest;
-    // Only the first action that needs it waits: program order keeps all others behind that one.
-    if (newest == kNone) return;
-    flat_.next_wait[index(newest)] = std::exchange(flat_.next_wait[index(head)], newest);
-    newest = kNone;
+    for (const ActionKind awaited : collectives_before(action.kind, program_.sharding)) {
+      std::int32_t& newest = collectives_[group_of({.kind = awaited, .stage = action.stage})].newest;
+      // Only the first action that needs it waits: program order keeps all others behind that one.
+      if (newest == kNone) continue;
+      flat_.next_wait[index(newest)] = std::exchange(flat_.next_wait[index(head)], newest);
+      newest = kNone;
+    }
   }
 
   /// Moves a whole list of RECVs into the list of what the group waits for. Only the first that asks for them

@@ -17,7 +17,9 @@ namespace penstock {
 ///  - weight versions exist when they are used: version v needs v STEPs of the stage before it in the list;
 ///  - with `update minibatch` a stage's STEP comes once, after all its other work;
 ///  - all replicas of a stage have as many UNSHARDs and REDUCE_GRADs;
-///  - between two STEPs a stage reduces once, after its last B or W and before its RESHARD. Of the stages
+///  - between two STEPs a stage reduces once, after its last B or W and before its RESHARD; where it is
+///  sharded
+///    (2, 3) it may reduce earlier as well, and parts of sums add up. Of the stages
 ///    that one rank holds alone all reduce, or none; so it is with those that several hold, and under
 ///    `sharding` all of these do;
 ///  - a stage runs with gathered weights only: not before its UNSHARD, after its RESHARD, or after a STEP

@@ -14,9 +14,11 @@
 //
 // Predicates of a kind alone (makes_weight_gradient, ...) are in action.hpp.
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
@@ -111,10 +113,18 @@ constexpr Action recv_of(const StageMessage& message) {
 
 // --- collectives -------------------------------------------------------------------------------------------
 
-/// The collective of its stage, made last before it on its rank, that an action waits for.
-constexpr std::optional<ActionKind> collective_before(ActionKind kind) {
-  if (kind == ActionKind::step) return ActionKind::reduce_grad;
-  return has_weight_version(kind) ? std::optional(ActionKind::unshard) : std::nullopt;
+inline constexpr std::array kBeforeUse = {ActionKind::unshard};
+inline constexpr std::array kBeforeStep = {ActionKind::reduce_grad};
+/// Where parts of sums add up, a gradient that is still being reduced is in the place where the next one is
+/// made.
+inline constexpr std::array kBeforeWeightGradient = {ActionKind::unshard, ActionKind::reduce_grad};
+
+/// Returns the kinds of collectives of its stage for which an action of a program of that sharding waits, for
+/// the last one of each kind before it on its rank.
+constexpr std::span<const ActionKind> collectives_before(ActionKind kind, std::int32_t sharding) {
+  if (kind == ActionKind::step) return kBeforeStep;
+  if (makes_weight_gradient(kind) && sharding > 1) return kBeforeWeightGradient;
+  return has_weight_version(kind) ? std::span<const ActionKind>(kBeforeUse) : std::span<const ActionKind>();
 }
 
 // --- activations -------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@
 #include "schedules/passes/microbatch_exchange.hpp"
 
 #include <algorithm>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>

@@ -140,8 +140,9 @@ class TurnTaking {
   bool is_ready(std::int32_t rank, const Action& action) {
     if (inputs_.missing_giver(action)) return false;
     if (!some_joined_early_) return true;
-    const auto awaited = collective_before(action.kind);
-    return !awaited || collectives_.all_joined({.kind = *awaited, .stage = action.stage}, rank);
+    return std::ranges::all_of(collectives_before(action.kind, program_.sharding), [&](ActionKind awaited) {
+      return collectives_.all_joined({.kind = awaited, .stage = action.stage}, rank);
+    });
   }
 
   void send(std::int32_t rank, const Action& action, const ActionWay& way) {

@@ -191,12 +191,12 @@ class TurnTapeWriter {
   /// Raises the rank's clock to the ends of the collectives before the group.
   [[gnu::noinline]] void wait_for_collectives(std::int32_t rank, std::span<const Action> group) {
     for (const Action& action : group) {
-      const auto awaited = collective_before(action.kind);
-      if (!awaited) continue;
-      const Register end = ends_.take(rank, {.kind = *awaited, .stage = action.stage});
-      if (end == kNoRegister) continue;
-      raise(static_cast<Register>(rank), end);
-      ends_.release(end, [this](Register at) { free_.push_back(at); });
+      for (const ActionKind awaited : collectives_before(action.kind, program_.sharding)) {
+        const Register end = ends_.take(rank, {.kind = awaited, .stage = action.stage});
+        if (end == kNoRegister) continue;
+        raise(static_cast<Register>(rank), end);
+        ends_.release(end, [this](Register at) { free_.push_back(at); });
+      }
     }
   }
 

@@ -257,10 +257,9 @@ Arguments megatron_precision(const LaunchedRun& run) {
 
 std::string megatron_lacks_head(const LaunchedRun& run) {
   if (!run.work.deferred_head) return "";
-  if (run.of.stages == 1)
-    return "it defers the head's weight gradient (training.deferred_head) in a pipeline alone; take more "
-           "stages";
-  return "";
+  if (run.of.stages > 1) return "";
+  return "it defers the head's weight gradient (training.deferred_head) in a pipeline alone; take more "
+         "stages";
 }
 
 Arguments megatron_head(const LaunchedRun& run) {
@@ -374,7 +373,7 @@ Arguments torchtitan_layer_split(const LaunchedRun& run) {
   if (rule != LayerSplit::Rule::even && rule != LayerSplit::Rule::ends_one_less)
     return {fmt::format("--parallelism.module_fqns_per_model_part {}", torchtitan_modules(run))};
   // torchtitan counts an end that has one layer less as if it had them all.
-  const int ends = rule == LayerSplit::Rule::ends_one_less ? 1 : 0;
+  const std::int64_t ends = rule == LayerSplit::Rule::ends_one_less ? 1 : 0;
   const auto layers = static_cast<std::int64_t>(run.work.model.layers.size());
   const std::int64_t each = (layers + 2 * ends) / (std::int64_t{run.of.stages} * run.of.virtual_stages);
   return {fmt::format("--parallelism.pipeline_parallel_layers_per_stage {}", each),
@@ -408,13 +407,13 @@ std::string torchtitan_lacks_sharding(const LaunchedRun& run) {
   if (run.of.stages > 1) {
     if (parallel.sharding_between_steps() == 1) return "";
     return "in a pipeline it gathers weights once a step and holds gradients whole until the last "
-           "microbatch; "
-           "take --sharding 1";
+           "microbatch; take --sharding 1";
   }
   const bool has_one = run.of.microbatches == 1;
-  if (sharding == 1)
+  if (sharding == 1) {
     return "without a pipeline it scatters gradients in every microbatch; take --sharding 3, or 2 with one "
            "microbatch a step";
+  }
   if (parallel.gather == Gather::step && !has_one)
     return "without a pipeline it exchanges in every microbatch; leave parallel.gather out";
   if (sharding == 2 && !has_one)

@@ -361,6 +361,7 @@ std::map<std::string, std::size_t> keep_launchable(std::vector<Configuration>& s
 /// Of a space of which the launcher runs nothing: its reasons, the one for most configurations first.
 std::string nothing_launchable(Launcher launcher, const std::map<std::string, std::size_t>& taken) {
   std::vector<std::pair<std::size_t, std::string_view>> reasons;
+  reasons.reserve(taken.size());
   for (const auto& [reason, count] : taken) reasons.emplace_back(count, reason);
   std::ranges::stable_sort(reasons, std::ranges::greater{}, &std::pair<std::size_t, std::string_view>::first);
   std::string message = fmt::format(

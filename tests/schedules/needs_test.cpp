@@ -22,13 +22,15 @@ std::string_view name(std::optional<Flow> flow) {
 }
 
 /// "B: gradient -> gradient after UNSHARD": what the kind takes, gives and waits for.
-std::string needs_of(ActionKind kind, RecomputeTiming recompute = RecomputeTiming::early) {
-  const auto collective = collective_before(kind);
+std::string needs_of(ActionKind kind, RecomputeTiming recompute = RecomputeTiming::early,
+                     std::int32_t sharding = 0) {
   std::string text = std::string(letters(kind)) + ": ";
   text += name(input_of(kind, recompute));
   text += " -> ";
   text += name(output_of(kind));
-  if (collective) text += " after " + std::string(letters(*collective));
+  for (const ActionKind collective : collectives_before(kind, sharding))
+    text += (collective == collectives_before(kind, sharding).front() ? " after " : ", ") +
+            std::string(letters(collective));
   return text;
 }
 
@@ -44,6 +46,19 @@ TEST(Needs, AStepWaitsForItsReductionAndTheRestForNothing) {
   for (const ActionKind kind : {ActionKind::unshard, ActionKind::reshard, ActionKind::reduce_grad,
                                 ActionKind::send_forward, ActionKind::recv_backward}) {
     EXPECT_EQ(needs_of(kind), std::string(letters(kind)) + ": - -> -");
+  }
+}
+
+// Where each microbatch's gradients are reduced, the next ones are made in the same place.
+TEST(Needs, AGradientOfAShardWaitsForTheReductionBeforeIt) {
+  const auto of_sharding = [](ActionKind kind, std::int32_t sharding) {
+    return needs_of(kind, RecomputeTiming::early, sharding);
+  };
+  for (const std::int32_t sharding : {2, 3}) {
+    EXPECT_EQ(of_sharding(ActionKind::backward, sharding),
+              "B: gradient -> gradient after UNSHARD, REDUCE_GRAD");
+    EXPECT_EQ(of_sharding(ActionKind::backward_weight, sharding), "W: - -> - after UNSHARD, REDUCE_GRAD");
+    EXPECT_EQ(of_sharding(ActionKind::forward, sharding), "F: activation -> activation after UNSHARD");
   }
 }
 

@@ -156,7 +156,8 @@ class Reference {
     const Action& a = leaf.action;
     const Action& m = message.action;
     if (a.stage != m.stage) return false;
-    if (m.kind == ActionKind::reduce_grad) return a.kind == ActionKind::step;
+    if (m.kind == ActionKind::reduce_grad)
+      return a.kind == ActionKind::step || (p_.sharding > 1 && makes_weight_gradient(a.kind));
     if (m.kind == ActionKind::unshard) return a.kind != ActionKind::step;
     if (a.microbatch != m.microbatch) return false;
     if (m.kind == ActionKind::recv_forward) return a.kind == ActionKind::forward;

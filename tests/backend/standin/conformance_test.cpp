@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/gather.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "tests/backend/standin/gpu_runs.hpp"
@@ -137,10 +138,10 @@ TEST(StandInShapes, TheOrderOfLaunchesIsTheProgramsForEverySeed) {
 
 // What it moves is what is predicted: of n ranks each gets one n-th of the gradients, in place of all.
 TEST(StandInShapes, AShardedReductionIsScattered) {
-  const auto bytes_of = [](std::int32_t sharding) {
-    return run(case_of("1f1b", {.stages = 2, .microbatches = 4, .data_parallel = 2, .sharding = sharding}),
-               Over::nccl, 1)
-        .timed_bytes;
+  const auto bytes_of = [](std::int32_t sharding, Gather gather = Gather::step) {
+    const Shape shape{
+        .stages = 2, .microbatches = 4, .data_parallel = 2, .sharding = sharding, .gather = gather};
+    return run(case_of("1f1b", shape), Over::nccl, 1).timed_bytes;
   };
   auto whole = bytes_of(0);
   auto scattered = bytes_of(2);
@@ -148,6 +149,8 @@ TEST(StandInShapes, AShardedReductionIsScattered) {
   EXPECT_EQ(whole["ncclReduceScatter"], 0U);
   EXPECT_EQ(scattered["ncclReduceScatter"], 4U * kMessage / 2);
   EXPECT_EQ(scattered["ncclAllReduce"], 0U);
+  auto twice = bytes_of(2, Gather::microbatch);
+  EXPECT_EQ(twice["ncclReduceScatter"], 2 * 4U * kMessage / 2) << "once for each of two microbatches";
 }
 
 // Of three ranks a part of 64 bytes is no whole number of numbers, also where it is only sent once
