@@ -39,7 +39,6 @@
 #include "scenarios/read/schema.hpp"
 #include "scenarios/read/weight_state.hpp"
 #include "schedules/ir/gather.hpp"
-#include "schedules/ir/nearest_name.hpp"
 #include "topology/device_types.hpp"
 #include "topology/presets.hpp"
 #include "topology/unit_factors.hpp"
