@@ -21,6 +21,7 @@
 
 #include "backend/calibration/line_fit.hpp"
 #include "backend/cuda/cuda_error.hpp"
+#include "backend/cuda/device_checks.hpp"
 #include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/devices.hpp"
 #include "backend/cuda/kernels.hpp"

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <cuda_runtime_api.h>
+#include <driver_types.h>
 #include <fmt/format.h>
 #include <nccl.h>
 #include <tl/expected.hpp>

@@ -468,7 +468,7 @@ class TuneSearch {
     moved.step_ns = steps->front();
     moved.peak_bytes = peaks->front();
     const auto order_of = [&](const Candidate& one) {
-      return std::tuple(*one.peak_bytes > capacity_, *one.step_ns, *one.peak_bytes);
+      return std::tuple(*one.peak_bytes > usable_, *one.step_ns, *one.peak_bytes);
     };
     if (order_of(moved) < order_of(candidate)) candidate = std::move(moved);
   }
