@@ -14,6 +14,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
+#include "sim/memory/memory.hpp"
 
 namespace penstock {
 namespace {
@@ -117,7 +118,9 @@ TEST(UnitCosts, ADeviceWithoutAModelHoldsWholeActivations) {
       "schedule: {name: 1f1b, stages: 2, microbatches: 4}\ncluster: {preset: uniform, memory: 3 B}\n",
       "it.yaml", ".");
   ASSERT_TRUE(scenario) << scenario.error();
-  EXPECT_EQ(memory_capacity(experiment_from(*scenario), 1), 3 * kActivationParts);
+  RankMemory memory;
+  set_device(memory, experiment_from(*scenario), 1);
+  EXPECT_EQ(memory.capacity, 3 * kActivationParts);
 }
 
 TEST(DefaultChunks, OfSchedulesThatInterleaveAreTwoAndAreSaid) {
