@@ -21,6 +21,7 @@
 #include "cli/outcome.hpp"
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/model/fitted_model.hpp"
+#include "scenarios/model/model.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/file_suffix.hpp"

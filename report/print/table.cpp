@@ -64,6 +64,7 @@ bool tells_rows_apart(const Table& table, std::size_t count) {
   std::set<std::vector<std::string_view>> seen;
   return std::ranges::all_of(table.rows, [&](const std::vector<Cell>& row) {
     std::vector<std::string_view> texts;
+    texts.reserve(count);
     for (std::size_t column = 0; column < count; ++column) texts.push_back(row[column].text);
     return seen.insert(std::move(texts)).second;
   });

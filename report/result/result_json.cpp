@@ -57,6 +57,7 @@ Json memory_json(const RankMemory& memory, const ResultJsonOptions& options) {
       {"at_peak", categories_json(memory.at_peak, memory.unit)},
       {"peaks", categories_json(memory.peaks, memory.unit)},
       {"capacity_bytes", memory.capacity ? amount_json<Json>(*memory.capacity, memory.unit) : Json(nullptr)},
+      {"usable_bytes", memory.capacity ? amount_json<Json>(*memory.usable(), memory.unit) : Json(nullptr)},
       {"out_of_memory", memory.out_of_memory()}};
   if (memory.unit == MemoryUnit::activations) object["unit"] = "activations";
   if (options.memory) {

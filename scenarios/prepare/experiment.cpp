@@ -37,7 +37,6 @@
 #include "scenarios/prepare/settle.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/rules/generators.hpp"
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -264,6 +265,17 @@ std::vector<Configuration> space_for(std::optional<Launcher> launcher) {
   return *tuning_space(request);
 }
 
+/// Returns the request with a list in place of balanced layers, as a launcher gets it: 1 1 .. 1 and the rest
+/// at the end, with empty ends where there are more stages than layers.
+TuneRequest with_some_layers(const TuneRequest& request, const Configuration& of) {
+  const auto layers = static_cast<std::int64_t>(model_of(request).work.model.layers.size());
+  const std::int64_t stages = std::int64_t{of.stages} * of.virtual_stages;
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), 1);
+  if (stages > layers) counts.front() = 0;
+  counts.back() = layers - std::accumulate(counts.begin(), counts.end() - 1, std::int64_t{0});
+  return with_layers(request, of, counts);
+}
+
 TEST(LaunchedSpace, IsWhatTheLauncherRunsOfTheWholeSpace) {
   const std::vector<Configuration> whole = space_for(std::nullopt);
   for (const Launcher launcher : kLaunchers) {
@@ -271,8 +283,10 @@ TEST(LaunchedSpace, IsWhatTheLauncherRunsOfTheWholeSpace) {
     asked.request.launcher = launcher;
     asked.work().parallel.order = PlacementOrder::tp_cp_ep_dp_pp;
     std::vector<Configuration> expected;
+    const TuneRequest request = asked.request;
     for (const Configuration& of : whole) {
       asked.of = of;
+      asked.request = with_some_layers(request, of);
       if (!launched(asked).starts_with("cannot:")) expected.push_back(of);
     }
     EXPECT_EQ(space_for(launcher), expected);

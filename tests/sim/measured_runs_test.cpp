@@ -230,10 +230,10 @@ TEST(MeasuredRunsFile, SaysWhichCellIsWrong) {
             ":2: data_overlap: expected yes or no, got \"maybe\"");
   EXPECT_EQ(fault_of("a,s,m.json,h100,fp8,8,1,1,1,1,,1,8,1,4,4096,4,even,1f1b,none,no,no,4,nan,"),
             ":2: step_seconds: expected a number above 0, got \"nan\"");
-  EXPECT_EQ(
-      fault_of("a,s,m.json,h100,fp8,8,1,1,1,1,,1,8,1,4,4096,4,odd,1f1b,none,no,no,4,1.5,"),
-      ":2: layer_split: expected even, ends-one-less, a Megatron layout such as \"Et*3|t*4|t*3L\" or a list "
-      "of layers a stage, got \"odd\"");
+  EXPECT_EQ(fault_of("a,s,m.json,h100,fp8,8,1,1,1,1,,1,8,1,4,4096,4,odd,1f1b,none,no,no,4,1.5,"),
+            ":2: layer_split: expected even, ends-one-less, balanced, a Megatron layout such as "
+            "\"Et*3|t*4|t*3L\" or a list "
+            "of layers a stage, got \"odd\"");
   EXPECT_EQ(fault_of("a,s"), ":2: expected 25 cells as in the first row, got 2");
 }
 
