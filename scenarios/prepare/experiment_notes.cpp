@@ -15,6 +15,7 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/scaling.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/rules/generators.hpp"
 

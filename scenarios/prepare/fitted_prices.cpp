@@ -3,6 +3,7 @@
 
 #include "scenarios/prepare/fitted_prices.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>

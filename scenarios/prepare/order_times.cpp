@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -73,6 +74,22 @@ OrderTimes::Leaf OrderTimes::leaf_of(const Program& program, const Action& actio
   return leaf;
 }
 
+bool OrderTimes::take(const Program& program, std::span<const Action> group, std::int32_t rank,
+                      std::vector<bool>& is_made) {
+  std::vector<Leaf> leaves;
+  leaves.reserve(group.size());
+  for (const Action& action : group) leaves.push_back(leaf_of(program, action, rank));
+  const bool is_ready = std::ranges::all_of(
+      leaves, [&](const Leaf& leaf) { return leaf.input == kNothing || is_made[index(leaf.input)]; });
+  if (!is_ready) return false;
+  for (const Leaf& leaf : leaves) {
+    if (leaf.output != kNothing) is_made[index(leaf.output)] = true;
+    ++counts_[index(leaf.cost)];
+    leaves_.push_back(leaf);
+  }
+  return true;
+}
+
 std::optional<OrderTimes> OrderTimes::of(const Program& program) {
   OrderTimes order;
   order.rank_of_stage_ = program.placement.ranks_of_stages();
@@ -91,17 +108,9 @@ std::optional<OrderTimes> OrderTimes::of(const Program& program) {
     for (std::size_t rank = 0; rank < lists.size(); ++rank) {
       while (next[rank] < lists[rank].size()) {
         const std::size_t end = group_end(lists[rank], next[rank]);
-        std::vector<Leaf> group;
-        for (std::size_t i = next[rank]; i < end; ++i)
-          group.push_back(order.leaf_of(program, lists[rank][i], static_cast<std::int32_t>(rank)));
-        const bool is_ready = std::ranges::all_of(
-            group, [&](const Leaf& leaf) { return leaf.input == kNothing || is_made[index(leaf.input)]; });
-        if (!is_ready) break;
-        for (const Leaf& leaf : group) {
-          if (leaf.output != kNothing) is_made[index(leaf.output)] = true;
-          ++order.counts_[index(leaf.cost)];
-          order.leaves_.push_back(leaf);
-        }
+        const std::span<const Action> group(lists[rank].begin() + static_cast<std::ptrdiff_t>(next[rank]),
+                                            end - next[rank]);
+        if (!order.take(program, group, static_cast<std::int32_t>(rank), is_made)) break;
         next[rank] = end;
         moved = true;
       }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,10 @@ class OrderTimes {
   };
 
   Leaf leaf_of(const Program& program, const Action& action, std::int32_t rank);
+  /// Adds the leaves of a group that the rank runs next, and notes what they make. Returns false, and adds
+  /// nothing, where one of them waits for something that is not made yet.
+  bool take(const Program& program, std::span<const Action> group, std::int32_t rank,
+            std::vector<bool>& is_made);
   /// Sets the channel of its output, which goes to the stage `consumer`.
   void set_channel(Leaf& leaf, std::int32_t consumer);
 

@@ -47,7 +47,10 @@ class Levelling {
     if (!can_stay_below(all)) return {};
     double low = all / static_cast<double>(stages_);
     double high = 2 * low;
-    for (; !can_stay_below(high); high *= 2) low = high;
+    while (!can_stay_below(high)) {
+      low = high;
+      high *= 2;
+    }
     // Both ends come within some 1e-5 of a stage's time, and layers' times differ by more.
     constexpr int kHalvings = 16;
     for (int i = 0; i < kHalvings; ++i) {

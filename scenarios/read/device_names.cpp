@@ -78,9 +78,8 @@ const DeviceType* device_named(std::string_view word) {
 /// Returns the gigabytes that a word such as "40gb" states.
 std::optional<std::int64_t> gigabytes(std::string_view word) {
   std::int64_t amount = 0;
-  const char* const last = word.data() + word.size();
-  const auto [end, error] = std::from_chars(word.data(), last, amount);
-  const std::string_view unit(end, static_cast<std::size_t>(last - end));
+  const auto [end, error] = std::from_chars(word.begin(), word.end(), amount);
+  const std::string_view unit(end, word.end());
   return error == std::errc() && (unit == "g" || unit == "gb") ? std::optional(amount) : std::nullopt;
 }
 
@@ -101,9 +100,10 @@ std::string hint_for(std::string_view name) {
   const std::vector<std::string> words = words_of(name);
   const auto has_word = [&](std::string_view word) { return std::ranges::find(words, word) != words.end(); };
   for (const Relative& relative : kRelatives) {
-    if (has_word(relative.word))
+    if (has_word(relative.word)) {
       return fmt::format("; write it as cluster: {{device: {}, {}}}, or with --set cluster.KEY=VALUE",
                          relative.known, relative.keys);
+    }
   }
   for (const std::string& word : words) {
     const DeviceType* type = device_named(word);

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "schedules/check/crossed_messages.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
