@@ -21,9 +21,7 @@
 #include <tl/expected.hpp>
 
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
-#include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/search_effort.hpp"

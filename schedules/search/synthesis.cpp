@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
