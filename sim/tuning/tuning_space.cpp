@@ -184,12 +184,14 @@ class Space {
   std::string uncut_text() const {
     constexpr std::size_t kNamed = 8;
     std::vector<std::string> numbers;
+    numbers.reserve(uncut_.size());
     for (const std::int32_t stages : uncut_) numbers.push_back(fmt::to_string(stages));
     if (numbers.size() > kNamed) {
       numbers.resize(kNamed);
       numbers.emplace_back("..");
     }
     std::vector<std::string> rules;
+    rules.reserve(request_.layer_splits.size());
     for (const LayerSplit& split : request_.layer_splits) rules.push_back(to_text(split));
     return fmt::format(
         "{} layers divide over none of the stages asked for, virtual ones counted ({}), by layer_split {}; "
