@@ -99,6 +99,7 @@ std::optional<OrderTimes> OrderTimes::of(const Program& program) {
   order.slices_ = program.slices;
   order.counts_.assign(index(program.stage_count()) * kKinds, 0);
   std::vector<std::vector<Action>> lists;
+  lists.reserve(program.ranks.size());
   for (const std::vector<Action>& list : program.ranks) lists.push_back(compute_actions_of(list));
   std::vector<std::size_t> next(lists.size(), 0);
   std::vector<bool> is_made(order.outputs_, false);
