@@ -48,7 +48,7 @@ constexpr double kMilli = 1e-3;
 /// out near 0 or below: what is taken off is a model's and not measured.
 constexpr double kLeastPart = 0.25;
 constexpr double kHalfBytes = 2;
-constexpr double kMostDevices = 1 << 20;  // of a group
+constexpr double kMostInGroup = 1 << 20;  // of a group
 
 constexpr std::array<std::string_view, kGemmPrecisionCount> kPrecisions = {"bf16", "fp8", "fp4"};
 
@@ -214,9 +214,9 @@ tl::expected<void, std::string> KernelTables::read_collectives(std::string_view 
     const auto sizes = positives(*table, row, kFigures);
     if (!sizes) return tl::unexpected(sizes.error());
     const auto [devices, elements, milliseconds] = *sizes;
-    if (devices != std::floor(devices) || devices > kMostDevices) {
+    if (devices != std::floor(devices) || devices > kMostInGroup) {
       return tl::unexpected(fmt::format("{}: num_gpus: expected a whole number of at most {}, got {}",
-                                        table->line(row), kMostDevices, devices));
+                                        table->line(row), kMostInGroup, devices));
     }
     // One device has nobody to talk to: its row is no group's, and a larger one cannot be told from it.
     if (devices < 2) continue;

@@ -30,9 +30,9 @@ namespace {
 constexpr std::size_t kLongestLayout = std::size_t{1} << 20;
 
 using NamedRule = std::pair<std::string_view, LayerSplit::Rule>;
-constexpr std::array<NamedRule, 3> kRules = {{{"even", LayerSplit::Rule::even},
-                                              {"ends-one-less", LayerSplit::Rule::ends_one_less},
-                                              {"balanced", LayerSplit::Rule::balanced}}};
+constexpr std::array<NamedRule, 3> kSplitRules = {{{"even", LayerSplit::Rule::even},
+                                                   {"ends-one-less", LayerSplit::Rule::ends_one_less},
+                                                   {"balanced", LayerSplit::Rule::balanced}}};
 
 using Text = tl::expected<std::string, std::string>;
 
@@ -149,7 +149,7 @@ tl::expected<LayerSplit, std::string> parse_layout(std::string_view text) {
 }  // namespace
 
 tl::expected<LayerSplit, std::string> parse_layer_split(std::string_view text) {
-  for (const auto& [name, rule] : kRules) {
+  for (const auto& [name, rule] : kSplitRules) {
     if (text == name) return LayerSplit{.rule = rule};
   }
   // Every layout has a loss, and no rule's name has a capital.
@@ -162,9 +162,9 @@ tl::expected<LayerSplit, std::string> parse_layer_split(std::string_view text) {
 
 std::string to_text(const LayerSplit& split) {
   if (split.rule == LayerSplit::Rule::listed) return fmt::format("[{}]", fmt::join(split.counts, ", "));
-  const auto named = std::ranges::find(kRules, split.rule, &NamedRule::second);
-  return named == kRules.end() ? "even, or balanced where the layers do not divide"
-                               : std::string(named->first);
+  const auto named = std::ranges::find(kSplitRules, split.rule, &NamedRule::second);
+  return named == kSplitRules.end() ? "even, or balanced where the layers do not divide"
+                                    : std::string(named->first);
 }
 
 LayerSplit::Rule rule_in_force(const LayerSplit& split, std::int64_t layers, std::int32_t stages) {
