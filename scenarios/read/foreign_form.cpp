@@ -48,7 +48,7 @@ constexpr std::array<FileBeginning, 10> kFileBeginnings = {
 constexpr std::string_view kTaken =
     "a scenario is YAML or JSON with the parts model, cluster, schedule and training";
 
-std::string_view trimmed(std::string_view line) {
+std::string_view trimmed_line(std::string_view line) {
   const std::size_t first = std::min(line.find_first_not_of(" \t\r"), line.size());
   line.remove_prefix(first);
   return line.substr(0, line.find_last_not_of(" \t\r") + 1);
@@ -64,7 +64,7 @@ std::string_view next_line(std::string_view& text) {
 /// Returns the first line that is neither blank nor a comment, without the blanks around it.
 std::string_view first_statement(std::string_view text) {
   while (!text.empty()) {
-    const std::string_view line = trimmed(next_line(text));
+    const std::string_view line = trimmed_line(next_line(text));
     if (!line.empty() && line.front() != '#') return line;
   }
   return {};
@@ -83,7 +83,7 @@ bool is_section(std::string_view line) {
 std::string_view assigned_key(std::string_view line) {
   const std::size_t equals = line.find('=');
   if (equals == std::string_view::npos) return {};
-  const std::string_view key = trimmed(line.substr(0, equals));
+  const std::string_view key = trimmed_line(line.substr(0, equals));
   const bool is_key = std::ranges::all_of(key, [](unsigned char c) {
     return std::isalnum(c) != 0 ||
            std::string_view("._-\"").find(static_cast<char>(c)) != std::string_view::npos;
@@ -93,7 +93,7 @@ std::string_view assigned_key(std::string_view line) {
 
 bool has_assignment(std::string_view text) {
   while (!text.empty()) {
-    if (!assigned_key(trimmed(next_line(text))).empty()) return true;
+    if (!assigned_key(trimmed_line(next_line(text))).empty()) return true;
   }
   return false;
 }
