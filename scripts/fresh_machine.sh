@@ -77,18 +77,18 @@ for folder in "${bound[@]}"; do
   mount --bind "$real" "$root$real" && mount -o remount,bind,ro "$root$real"
   [[ $real == "$folder" ]] || ln -sfn "$real" "$root$folder"
 done
-git -c safe.directory="$checkout" clone --quiet --no-hardlinks "file://$checkout" "$root/root/penstock"
+git -c safe.directory="$checkout" clone --quiet --no-hardlinks "file://$checkout" "$root/srv/penstock"
 echo "== made in $((SECONDS - begin)) s; running: $*"
 
 # A session of its own: an interrupt ends all of its processes, and nothing of this machine's terminal reaches it.
 setsid --wait env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-  chroot "$root" /bin/sh -c 'cd /root/penstock && exec "$@"' sh "$@" </dev/null &
+  chroot "$root" /bin/sh -c 'cd /srv/penstock && exec "$@"' sh "$@" </dev/null &
 child=$!
 status=0
 wait "$child" || status=$?
 child=
-if [[ -n ${PENSTOCK_FRESH_OUT:-} && -d $root/root/penstock/out ]]; then
-  mkdir -p "$PENSTOCK_FRESH_OUT" && cp -a "$root/root/penstock/out/." "$PENSTOCK_FRESH_OUT/"
+if [[ -n ${PENSTOCK_FRESH_OUT:-} && -d $root/srv/penstock/out ]]; then
+  mkdir -p "$PENSTOCK_FRESH_OUT" && cp -a "$root/srv/penstock/out/." "$PENSTOCK_FRESH_OUT/"
 fi
 echo "== ended with $status after $((SECONDS - begin)) s"
 exit "$status"

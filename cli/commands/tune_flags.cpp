@@ -155,7 +155,7 @@ std::vector<std::int32_t> nodes_up_to(std::int64_t most) {
   return nodes;
 }
 
-/// What the launcher cannot run is not searched. torchtitan numbers devices in one order alone, which is
+/// Restricts the search to what the launcher can run. torchtitan numbers devices in one order alone, which is
 /// taken unless the scenario states one.
 void set_launcher(TuneRequest& request, const std::string& emit) {
   for (const Launcher launcher : {Launcher::megatron, Launcher::torchtitan}) {

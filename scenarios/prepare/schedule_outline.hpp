@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// What a rank holds when one of its actions starts.
+/// The microbatches and gradients that a rank holds when one of its actions starts.
 struct HeldMoment {
   std::vector<std::int32_t> live;  ///< microbatches between F and their last backward, by stage of the rank
   std::vector<std::int32_t> waiting;      ///< those of them whose I has begun, and that wait for W

@@ -277,7 +277,7 @@ class LifeWalk {
                        gathering_duty(stage).value_or(fmt::format("{}RESHARD drops them", stage)));
   }
 
-  /// Whether each rank keeps its part of what has been reduced, to which another reduction may add.
+  /// Returns true if each rank keeps its part of a reduced sum, to which another reduction may add.
   bool adds_reductions(std::int32_t stage) const {
     return program_.sharding > 1 && is_sharded(program_, stage);
   }

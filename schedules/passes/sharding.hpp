@@ -10,7 +10,7 @@
 
 namespace penstock {
 
-/// What the ranks of a stage share out, and how often they exchange it.
+/// The state that the ranks of a stage share out, and how often they exchange it.
 struct ShardOptions {
   std::int32_t sharding = 0;  ///< stage of ZeRO, 0 to 3
   Gather gather = Gather::microbatch;

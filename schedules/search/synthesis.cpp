@@ -136,7 +136,7 @@ class Tournament {
 
 namespace {
 
-/// What one order is better than another by: the length first.
+/// The figures by which one order is better than another, the length first.
 struct Merit {
   Ns length = RatedRules::kUnknownLength;
   Bytes peak = 0;  ///< of the fullest rank
