@@ -26,6 +26,7 @@
 #include "report/print/escaping.hpp"
 #include "report/print/memory_category.hpp"
 #include "report/print/text_sink.hpp"
+#include "report/print/units.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/arrivals.hpp"
 #include "report/timeline/timeline.hpp"
