@@ -3,6 +3,7 @@
 #   scripts/fresh_machine.sh COMMAND [ARGUMENT ...]
 # The root comes from debootstrap (variant minbase: no git, python3, curl or locales) with this machine's mirror and apt
 # settings, in a temporary folder that is removed at the end, also after Ctrl-C. Needs root and debootstrap.
+# The folder ../shared with the data that some tests compare with is seen read-only where it lies beside the checkout.
 #   PENSTOCK_FRESH_BIND=FOLDER:...  folders of this machine that the fresh one sees read-only, such as a CUDA toolkit
 #   PENSTOCK_FRESH_OUT=FOLDER       gets a copy of the clone's folder out/, where the command left one
 # Exit: that of COMMAND; 2 when the machine cannot be made.
@@ -23,13 +24,15 @@ if [[ ${PENSTOCK_FRESH_INSIDE:-} != yes ]]; then
 fi
 
 root=$(mktemp -d -t penstock-fresh.XXXXXX)
+# The root is a mount of its own, because unshare(1), which tests call, cannot set the propagation of "/" otherwise.
+mount --bind "$root" "$root"
 child=
 clean_up() {
   trap '' INT TERM
   if [[ -n $child ]]; then kill -TERM -- "-$child" 2>/dev/null || true; fi
   # What is mounted must be gone before anything is removed: the machine's own folders lie behind it.
   local place
-  while read -r place; do umount -l "$place"; done < <(awk -v root="$root/" 'index($2, root) == 1 { print $2 }' /proc/self/mounts | sort -r)
+  while read -r place; do umount -l "$place"; done < <(awk -v root="$root" 'index($2 "/", root "/") == 1 { print $2 }' /proc/self/mounts | sort -r)
   rm -rf --one-file-system "$root"
 }
 trap clean_up EXIT
@@ -69,14 +72,17 @@ if [[ -d /usr/local/share/ca-certificates ]]; then cp -a /usr/local/share/ca-cer
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount -t tmpfs tmpfs "$root/dev/shm" 2>/dev/null || true
+# show FOLDER PLACE: the fresh machine sees the folder read-only in that place.
+show() { mkdir -p "$root$2" && mount --bind "$1" "$root$2" && mount -o remount,bind,ro "$root$2"; }
 IFS=: read -r -a bound <<<"${PENSTOCK_FRESH_BIND:-}"
 for folder in "${bound[@]}"; do
   [[ -d $folder ]] || refuse "PENSTOCK_FRESH_BIND: there is no folder $folder"
   real=$(realpath "$folder")
-  mkdir -p "$root$real" "$(dirname "$root$folder")"
-  mount --bind "$real" "$root$real" && mount -o remount,bind,ro "$root$real"
+  show "$real" "$real"
+  mkdir -p "$(dirname "$root$folder")"
   [[ $real == "$folder" ]] || ln -sfn "$real" "$root$folder"
 done
+if [[ -d $checkout/../shared ]]; then show "$(realpath "$checkout/../shared")" /srv/shared; fi
 git -c safe.directory="$checkout" clone --quiet --no-hardlinks "file://$checkout" "$root/srv/penstock"
 echo "== made in $((SECONDS - begin)) s; running: $*"
 

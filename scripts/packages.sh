@@ -9,6 +9,7 @@ build_packages=(
 test_packages=(
   "${build_packages[@]}"
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev libopenmpi-dev openmpi-bin clang-format-19 git
+  iproute2 locales
 )
 
 # Installs those of the named packages that are missing; asks nobody and calls apt-get only then.
