@@ -29,7 +29,7 @@ finish() {
 }
 
 sources() {
-  find topology schedules report scenarios sim backend cli tests bench -type f \
+  find text topology schedules report scenarios sim backend cli tests bench -type f \
     \( -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 2>/dev/null
 }
 format_check() { sources | xargs -0 clang-format-19 --dry-run -Werror; }

@@ -2,19 +2,21 @@
 # cmake -DROOT=<source dir> -P layering.cmake
 cmake_minimum_required(VERSION 3.25)
 
-set(folders topology schedules report scenarios sim backend cli bench)
+set(folders text topology schedules report scenarios sim backend cli bench)
 
 # What a folder may include beside itself.
-set(topology_uses)
-set(schedules_uses)
-set(report_uses schedules)
-set(scenarios_uses schedules topology)
-set(sim_uses scenarios schedules topology report)
-set(backend_uses scenarios schedules topology report)
-set(cli_uses topology schedules report scenarios sim backend)
-set(bench_uses topology schedules report scenarios sim backend)
+set(text_uses)
+set(topology_uses text)
+set(schedules_uses text)
+set(report_uses text schedules)
+set(scenarios_uses text schedules topology)
+set(sim_uses text scenarios schedules topology report)
+set(backend_uses text scenarios schedules topology report)
+set(cli_uses text topology schedules report scenarios sim backend)
+set(bench_uses text topology schedules report scenarios sim backend)
 
 # A folder's rooms: one includes itself and those to its left. "." are the files that lie in the folder itself.
+set(text_rooms .)
 set(topology_rooms .)
 set(schedules_rooms ir text check passes search rules)
 set(report_rooms print timeline result compare pages)

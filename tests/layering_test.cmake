@@ -3,7 +3,7 @@
 cmake_minimum_required(VERSION 3.25)
 
 file(REMOVE_RECURSE ${SCRATCH})
-foreach(folder topology schedules report scenarios sim backend cli bench)
+foreach(folder text topology schedules report scenarios sim backend cli bench)
   file(COPY ${ROOT}/${folder} DESTINATION ${SCRATCH} FILES_MATCHING PATTERN *.hpp PATTERN *.cpp PATTERN *.cu)
 endforeach()
 
@@ -56,6 +56,7 @@ if(NOT complaints STREQUAL "")
   message(SEND_ERROR "the sources as they are: expected no complaint, got '${complaints}'")
 endif()
 
+forbid_folder(text topology/cluster.hpp)
 forbid_folder(topology schedules/ir/action.hpp)
 forbid_folder(schedules/rules sim/runs/sweep.hpp)
 forbid_folder(report/print topology/cluster.hpp)

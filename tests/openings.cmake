@@ -5,7 +5,7 @@
 cmake_minimum_required(VERSION 3.25)
 
 set(LEAST 60)
-set(folders topology schedules report scenarios sim backend cli bench)
+set(folders text topology schedules report scenarios sim backend cli bench)
 set(folders_of_one_page bench)
 
 # The letters and digits of the block of comments that the file begins with.

@@ -3,7 +3,7 @@
 cmake_minimum_required(VERSION 3.25)
 
 file(REMOVE_RECURSE ${SCRATCH})
-foreach(folder topology schedules report scenarios sim backend cli bench)
+foreach(folder text topology schedules report scenarios sim backend cli bench)
   file(COPY ${ROOT}/${folder} DESTINATION ${SCRATCH}
        FILES_MATCHING PATTERN *.hpp PATTERN *.cpp PATTERN *.cu PATTERN README.md)
 endforeach()

@@ -1,0 +1,93 @@
+#pragma once
+// The words for the values of an enum, stated once, below the enum:
+//
+//   enum class Routing : std::uint8_t { global, runtime };
+//   template <>
+//   inline constexpr auto kEnumWords<Routing> =
+//       std::to_array<EnumWord<Routing>>({{Routing::global, "global"}, {Routing::runtime, "runtime"}});
+//
+//   to_text(Routing::global)             "global"
+//   enum_of_text<Routing>("runtime")     Routing::runtime
+//   words_of<Routing>()                  {"global", "runtime"}, for help and messages
+//
+// Tests: tests/text/enum_words_test.cpp.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+namespace penstock {
+
+/// A value of an enum and the word that files, flags and results write for it.
+template <typename Enum>
+struct EnumWord {
+  Enum value;
+  std::string_view word;
+};
+
+/// The table of an enum's words, in the order in which messages list them. Enums without words keep `false`.
+template <typename Enum>
+inline constexpr auto kEnumWords = false;
+
+/// An enum that has a table of words.
+template <typename Enum>
+concept EnumWithWords =
+    std::is_enum_v<Enum> && !std::is_same_v<std::remove_cv_t<decltype(kEnumWords<Enum>)>, bool>;
+
+/// Returns true if `value` is one of the enumerators that its enum declares. The compiler names an enumerator
+/// as "Routing::global" and any other value as "(Routing)7".
+template <auto value>
+consteval bool is_enumerator() {
+  return std::string_view(__PRETTY_FUNCTION__).find("= (") == std::string_view::npos;
+}
+
+/// Returns true if the table has a row for each enumerator. Requires enumerators that count from 0 on.
+template <EnumWithWords Enum>
+consteval bool names_all_values() {
+  constexpr std::size_t kCount = kEnumWords<Enum>.size();
+  std::array<bool, kCount> is_named{};
+  for (const EnumWord<Enum>& row : kEnumWords<Enum>) {
+    if (static_cast<std::size_t>(row.value) < kCount) is_named[static_cast<std::size_t>(row.value)] = true;
+  }
+  return std::ranges::all_of(is_named, std::identity{}) && !is_enumerator<static_cast<Enum>(kCount)>();
+}
+
+/// Returns the word of a value.
+template <EnumWithWords Enum>
+constexpr std::string_view to_text(Enum value) {
+  static_assert(names_all_values<Enum>(), "a value of the enum has no word");
+  for (const EnumWord<Enum>& row : kEnumWords<Enum>) {
+    if (row.value == value) return row.word;
+  }
+  return "";
+}
+
+/// Returns the value that `word` stands for, or nothing if the table does not have the word.
+template <EnumWithWords Enum>
+constexpr std::optional<Enum> enum_of_text(std::string_view word) {
+  for (const EnumWord<Enum>& row : kEnumWords<Enum>) {
+    if (row.word == word) return row.value;
+  }
+  return std::nullopt;
+}
+
+/// The words of an enum's table without their values.
+template <EnumWithWords Enum>
+inline constexpr auto kWordList = [] {
+  std::array<std::string_view, kEnumWords<Enum>.size()> words;
+  std::ranges::transform(kEnumWords<Enum>, words.begin(), &EnumWord<Enum>::word);
+  return words;
+}();
+
+/// Returns all words of an enum in the order of its table.
+template <EnumWithWords Enum>
+constexpr std::span<const std::string_view> words_of() {
+  return kWordList<Enum>;
+}
+
+}  // namespace penstock
