@@ -81,7 +81,7 @@ void add_schedule_option_flags(Subcommand app, InputFlags& flags) {
       .group(group)
       .type_name("N");
   add_choice(app, "--gather", flags.gather,
-             {.words = {to_text(Gather::step), to_text(Gather::microbatch)},
+             {.words = enum_choices<Gather>(),
               .help = "how often sharding 2 and 3 exchange what they share out: once a step, with whole "
                       "gradients until its last microbatch, or in each microbatch (default)",
               .group = group,
@@ -106,7 +106,7 @@ void add_shape_flags(Subcommand app, InputFlags& flags) {
   add_schedule_option_flags(app, flags);
   add_choice(
       app, "--dialect", flags.dialect,
-      {.words = {"torch-2.4", "torch-2.5", "torch-2.6"},
+      {.words = enum_choices<CsvDialect>(),
        .help = "how a .csv of PyTorch that is read spells its actions: torch-2.4 (F0_s1), torch-2.5 (B, W "
                "and BW) or torch-2.6 and later (default)",
        .group = group,
@@ -146,7 +146,7 @@ void add_settings_flag(Subcommand app, std::vector<std::string>& settings, const
 void add_channel_flags(Subcommand app, ChannelFlags& flags) {
   const std::string group = "Channels (overrides the scenario)";
   add_choice(app, "--channel", flags.channel,
-             {.words = {"rank", "pair", "direction", "directed", "boundary"},
+             {.words = enum_choices<ChannelModel>(),
               .help = "which transfers queue behind each other: rank, pair, direction, directed or boundary "
                       "(default: the scenario's, directed)",
               .group = group,
@@ -209,7 +209,7 @@ tl::expected<ChannelOptions, Failure> with_flags(ChannelOptions channels, const 
   if (const TransportInfo* transport = find_transport(flags.transport); transport != nullptr) {
     channels = transport->channels;
   }
-  channels.model = channel_model_of_text(flags.channel).value_or(channels.model);
+  channels.model = enum_of_text<ChannelModel>(flags.channel).value_or(channels.model);
   channels.blocking |= flags.blocking;  // a flag without a value can switch on, never off
   channels.capacity = flags.capacity.value_or(channels.capacity);
   if (!flags.eager.empty()) {

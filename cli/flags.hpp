@@ -14,6 +14,7 @@
 #include "cli/subcommand.hpp"
 #include "schedules/ir/channel.hpp"
 #include "sim/engines/engines.hpp"
+#include "text/enum_words.hpp"
 
 namespace penstock {
 
@@ -85,6 +86,11 @@ struct Choice {
   std::string group;
   std::string type_name;
 };
+/// Returns the words of an enum as the words of a choice.
+template <EnumWithWords Enum>
+std::vector<std::string_view> enum_choices() {
+  return {words_of<Enum>().begin(), words_of<Enum>().end()};
+}
 void add_choice(Subcommand app, const std::string& name, std::string& value, const Choice& choice);
 
 /// The positional SCENARIO | PROGRAM.

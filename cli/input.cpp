@@ -207,8 +207,7 @@ tl::expected<Scenario, Failure> scenario_with_flags(const InputFlags& flags, con
   set_copies(*scenario, flags.data_parallel);
   if (flags.buckets) shape.buckets = {narrowed(flags.buckets, 1)};
   if (flags.sharding) shape.sharding = narrowed(flags.sharding, 0);
-  if (!flags.gather.empty())
-    shape.gather = flags.gather == to_text(Gather::step) ? Gather::step : Gather::microbatch;
+  shape.gather = enum_of_text<Gather>(flags.gather).value_or(shape.gather);
   shape.group_size = narrowed(flags.group_size, shape.group_size);
   shape.slices = narrowed(flags.slices, shape.slices);
   shape.iterations = narrowed(flags.iterations, shape.iterations);

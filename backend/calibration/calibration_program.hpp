@@ -2,11 +2,13 @@
 // The programs that a calibration runs: made from the stages and the placement of the program that is to be
 // predicted, but never that program. Used by calibration.hpp.
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <tl/expected.hpp>
 
 #include "schedules/ir/program.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
 
@@ -15,6 +17,9 @@ enum class CalibrationLoad : std::uint8_t {
   alone,  // one microbatch at a time goes down the stages and back (naive), a STEP after each
   busy,   // all ranks at once: 1F1B over the same stages
 };
+template <>
+inline constexpr auto kEnumWords<CalibrationLoad> = std::to_array<EnumWord<CalibrationLoad>>(
+    {{CalibrationLoad::alone, "alone"}, {CalibrationLoad::busy, "busy"}});
 
 /// Which backward a microbatch has.
 enum class BackwardForm : std::uint8_t { whole, split, both };

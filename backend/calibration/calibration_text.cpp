@@ -41,8 +41,6 @@ Cell duration_cell(const Spread& spread) {
 /// A fitted line may begin below 0, which nobody would read as a time.
 Cell rounded_cell(double ns) { return {format_duration(std::llround(std::max(0.0, ns))), ns}; }
 
-std::string_view name_of(CalibrationLoad load) { return load == CalibrationLoad::alone ? "alone" : "busy"; }
-
 Table stage_table(const Calibration& calibration) {
   const bool alone_is_model = calibration.options.load == CalibrationLoad::alone;
   Table table{.columns = {"stage", "kind"}, .rows = {}};
@@ -107,7 +105,7 @@ std::string head(const Calibration& calibration) {
       shown_name(calibration.scenario),
       format_count(static_cast<std::int64_t>(calibration.stages.size()), "stage"),
       format_count(calibration.ranks, "rank"), calibration.engine, format_count(options.samples, "sample"),
-      options.warmup, name_of(options.load), format_count(calibration.own_micro_batch_size, "sample"));
+      options.warmup, to_text(options.load), format_count(calibration.own_micro_batch_size, "sample"));
 }
 
 std::string launch_line(const Calibration& calibration) {
@@ -190,7 +188,7 @@ std::string calibration_to_json(const Calibration& calibration) {
       {"micro_batch_size", calibration.own_micro_batch_size},
       {"warmup", options.warmup},
       {"samples", options.samples},
-      {"load", std::string(name_of(options.load))},
+      {"load", std::string(to_text(options.load))},
       {"stages", std::move(stages)},
       {"launch",
        {{"alone", spread_json(calibration.alone_launch)}, {"busy", spread_json(calibration.busy_launch)}}},

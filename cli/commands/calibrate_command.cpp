@@ -76,11 +76,12 @@ tl::expected<CalibrationOptions, Failure> options_of(const CalibrateFlags& flags
         "and rate come apart, got \"{}\"; 1,2,4 is the default",
         flags.sizes));
   }
-  return CalibrationOptions{.multiples = *std::move(multiples),
-                            .warmup = flags.measuring.warmup,
-                            .samples = flags.measuring.counted,
-                            .kinds = flags.kinds == "all" ? CalibrationKinds::all : CalibrationKinds::needed,
-                            .load = flags.load == "alone" ? CalibrationLoad::alone : CalibrationLoad::busy};
+  return CalibrationOptions{
+      .multiples = *std::move(multiples),
+      .warmup = flags.measuring.warmup,
+      .samples = flags.measuring.counted,
+      .kinds = flags.kinds == "all" ? CalibrationKinds::all : CalibrationKinds::needed,
+      .load = enum_of_text<CalibrationLoad>(flags.load).value_or(CalibrationLoad::busy)};
 }
 
 Outcome run_calibrate(const CalibrateFlags& flags, const Invocation& invocation) {

@@ -264,7 +264,7 @@ Command convert_command(CLI::App& root) {
               .type_name = "FORM"});
   add_choice(
       app, "--output-dialect", flags->dialect,
-      {.words = {"torch-2.4", "torch-2.5", "torch-2.6"},
+      {.words = enum_choices<CsvDialect>(),
        .help = "for which torch a .csv is written: torch-2.4, torch-2.5 or torch-2.6 and later (default)",
        .group = "Output",
        .type_name = "RELEASE"});

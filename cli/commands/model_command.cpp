@@ -41,9 +41,7 @@ struct ModelQuestion {
 };
 
 tl::expected<GemmPrecision, std::string> precision_of(const std::string& word) {
-  for (const GemmPrecision precision : {GemmPrecision::bf16, GemmPrecision::fp8, GemmPrecision::fp4}) {
-    if (word == to_text(precision)) return precision;
-  }
+  if (const auto precision = enum_of_text<GemmPrecision>(word)) return *precision;
   return tl::unexpected(fmt::format("--precision: expected bf16, fp8 or fp4, got \"{}\"", word));
 }
 

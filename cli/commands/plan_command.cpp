@@ -2,14 +2,12 @@
 // of a recurrence is never printed without what the simulator makes of it; -o writes the scenario that runs
 // the plan.
 
-#include <charconv>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -39,6 +37,7 @@
 #include "sim/planning/plan_factors.hpp"
 #include "sim/planning/plan_regret.hpp"
 #include "sim/planning/plan_search.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 namespace {
@@ -60,19 +59,12 @@ struct PlanFlags {
   bool factors = false;
 };
 
-/// Requires a word of --objective but "simulated".
-PlanObjective objective_called(std::string_view name) {
-  if (name == "sum") return PlanObjective::sum;
-  return name == "maximum" ? PlanObjective::maximum : PlanObjective::maximum_printed;
-}
-
 /// The scenario's options with the flags' values in place.
 tl::expected<PlanOptions, Failure> options_of(const PlanFlags& flags, const Scenario& scenario) {
   PlanOptions options = scenario.partition.plan;
-  if (!flags.objective.empty() && flags.objective != "simulated")
-    options.objective = objective_called(flags.objective);
-  if (!flags.cut_transfers.empty())
-    options.transfers = flags.cut_transfers == "free" ? CutTransfers::free : CutTransfers::counted;
+  // `simulated` is no form of the recurrence.
+  options.objective = enum_of_text<PlanObjective>(flags.objective).value_or(options.objective);
+  options.transfers = enum_of_text<CutTransfers>(flags.cut_transfers).value_or(options.transfers);
   if (flags.straight) options.form = PlanForm::straight;
   if (flags.memory_limit == "unlimited") {
     options.memory_limit = std::numeric_limits<Bytes>::max();
@@ -99,11 +91,10 @@ std::vector<std::string> layer_names(const Scenario& scenario) {
 std::optional<double> part_of_text(std::string_view text) {
   const bool is_percent = text.ends_with('%');
   if (is_percent) text.remove_suffix(1);
-  double value = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  if (is_percent) value /= 100;
-  return value >= 0 && value <= 1 ? std::optional(value) : std::nullopt;
+  const auto value = number_of_text<double>(text);
+  if (!value) return std::nullopt;
+  const double part = is_percent ? *value / 100 : *value;
+  return part >= 0 && part <= 1 ? std::optional(part) : std::nullopt;
 }
 
 /// What --noise asks for; nothing where it is not given.
@@ -250,7 +241,7 @@ void add_planning_flags(Subcommand app, PlanFlags& flags) {
        .type_name = "NAME"});
   app.add_flag("--straight", flags.straight, "no stage is replicated").group(group);
   add_choice(app, "--cut-transfers", flags.cut_transfers,
-             {.words = {"counted", "free"},
+             {.words = enum_choices<CutTransfers>(),
               .help = "whether activations take time to cross a cut: counted (default) or free",
               .group = group,
               .type_name = "NAME"});

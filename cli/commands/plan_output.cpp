@@ -37,18 +37,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string_view to_text(PlanObjective objective) {
-  switch (objective) {
-    case PlanObjective::maximum:
-      return "maximum";
-    case PlanObjective::sum:
-      return "sum";
-    case PlanObjective::maximum_printed:
-      return "maximum-printed";
-  }
-  return "";
-}
-
 /// As period_cell() has it: a plan that cannot run has an infinite period, which no whole number is.
 std::string period_text(double period_ns) {
   return format_duration(static_cast<Ns>(std::llround(std::min(period_ns, 9e18))));
@@ -321,7 +309,7 @@ std::string plan_to_json(const PlanReport& report) {
   Json document = {{"schema_version", 1}, {"kind", "plan"}, {"scenario", report.scenario}};
   document["objective"] = objective_text(report);
   document["straight"] = report.options.form == PlanForm::straight;
-  document["cut_transfers"] = report.options.transfers == CutTransfers::counted ? "counted" : "free";
+  document["cut_transfers"] = to_text(report.options.transfers);
   document["memory_limit_bytes"] = planned.memory_limit ? Json(*planned.memory_limit) : Json(nullptr);
   document["minibatch_size"] = planned.minibatch_size;
   document["levels"] = levels_json(planned.levels);

@@ -34,6 +34,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/launchers.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 namespace {
@@ -129,7 +130,7 @@ tl::expected<LayerSplit, std::string> listed_split(const std::string& text) {
   if (!text.ends_with(']')) return tl::unexpected(fmt::format("expected a ']' at the end of \"{}\"", text));
   for (const std::string& word : split(text.substr(1, text.size() - 2))) {
     const auto count =
-        number_of(std::string_view(word).substr(std::min(word.find_first_not_of(' '), word.size())));
+        finite_number(std::string_view(word).substr(std::min(word.find_first_not_of(' '), word.size())));
     if (!count || *count < 0 || *count != std::floor(*count) || *count > 1e6)
       return tl::unexpected(fmt::format("expected whole numbers such as [3, 4, 3], got \"{}\"", word));
     list.counts.push_back(static_cast<std::int64_t>(*count));
@@ -158,9 +159,7 @@ std::vector<std::int32_t> nodes_up_to(std::int64_t most) {
 /// Restricts the search to what the launcher can run. torchtitan numbers devices in one order alone, which is
 /// taken unless the scenario states one.
 void set_launcher(TuneRequest& request, const std::string& emit) {
-  for (const Launcher launcher : {Launcher::megatron, Launcher::torchtitan}) {
-    if (emit == to_text(launcher)) request.launcher = launcher;
-  }
+  if (const auto launcher = enum_of_text<Launcher>(emit)) request.launcher = *launcher;
   auto& model = std::get<DeviceModel>(request.base.model);
   if (request.launcher == Launcher::torchtitan && !model.states_order)
     model.work.parallel.order = PlacementOrder::tp_cp_ep_dp_pp;
@@ -235,7 +234,7 @@ void add_tune_flags(Subcommand app, TuneFlags& flags) {
   const std::string answer = "Answer";
   add_choice(
       app, "--emit", flags.emit,
-      {.words = {to_text(Launcher::megatron), to_text(Launcher::torchtitan)},
+      {.words = enum_choices<Launcher>(),
        .help = "search what megatron or torchtitan can run, and print the best one's command line for it",
        .group = answer,
        .type_name = "LAUNCHER"});

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "schedules/ir/action.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
 
@@ -21,9 +22,18 @@ enum class MemoryCategory : std::uint8_t {
   receive_buffers,
   transient,
 };
-inline constexpr std::size_t kMemoryCategoryCount = 8;
-/// "weights", "weight_versions", ...: the key in JSON and the column in tables.
-std::string_view to_text(MemoryCategory category);
+/// The keys in JSON and the columns in tables.
+template <>
+inline constexpr auto kEnumWords<MemoryCategory> =
+    std::to_array<EnumWord<MemoryCategory>>({{MemoryCategory::weights, "weights"},
+                                             {MemoryCategory::weight_versions, "weight_versions"},
+                                             {MemoryCategory::gradients, "gradients"},
+                                             {MemoryCategory::optimizer_state, "optimizer_state"},
+                                             {MemoryCategory::activations, "activations"},
+                                             {MemoryCategory::send_buffers, "send_buffers"},
+                                             {MemoryCategory::receive_buffers, "receive_buffers"},
+                                             {MemoryCategory::transient, "transient"}});
+inline constexpr std::size_t kMemoryCategoryCount = kEnumWords<MemoryCategory>.size();
 
 /// Bytes held, indexed by MemoryCategory.
 using MemoryByCategory = std::array<Bytes, kMemoryCategoryCount>;

@@ -3,6 +3,7 @@
 // (result_json.hpp, result_table.hpp, ...) print it; metrics.hpp computes its figures from a Timeline.
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "report/print/memory_category.hpp"
 #include "report/print/units.hpp"
 #include "report/timeline/timeline.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
 
@@ -131,7 +133,9 @@ struct ProgramReport {
 
 /// Where the times of a result come from.
 enum class ResultKind : std::uint8_t { predicted, measured };
-std::string_view to_text(ResultKind kind);
+template <>
+inline constexpr auto kEnumWords<ResultKind> = std::to_array<EnumWord<ResultKind>>(
+    {{ResultKind::predicted, "predicted"}, {ResultKind::measured, "measured"}});
 
 /// What the times of a result make of links that several messages cross at once.
 enum class LinkSharing : std::uint8_t {
@@ -139,7 +143,9 @@ enum class LinkSharing : std::uint8_t {
   counted,   // they share the bandwidth
   left_out,  // each message has it to itself
 };
-std::string_view to_text(LinkSharing sharing);
+template <>
+inline constexpr auto kEnumWords<LinkSharing> = std::to_array<EnumWord<LinkSharing>>(
+    {{LinkSharing::none, "none"}, {LinkSharing::counted, "counted"}, {LinkSharing::left_out, "left out"}});
 
 /// What moves messages beside the channel model, as far as times depend on it.
 struct TransferReport {

@@ -298,22 +298,16 @@ Timeline read_timeline(const ObjectReader& document, std::int32_t ranks) {
 }
 
 ResultKind read_kind(const ObjectReader& document) {
-  const std::string text = document.text("kind");
-  for (const ResultKind kind : {ResultKind::predicted, ResultKind::measured}) {
-    if (text == to_text(kind)) return kind;
-  }
-  document.expected("kind", "\"predicted\" or \"measured\"");
-  return ResultKind::predicted;
+  const auto kind = enum_of_text<ResultKind>(document.text("kind"));
+  if (!kind) document.expected("kind", "\"predicted\" or \"measured\"");
+  return kind.value_or(ResultKind::predicted);
 }
 
 LinkSharing read_link_sharing(const ObjectReader& document) {
   if (!document.has("link_sharing")) return LinkSharing::none;
-  const std::string text = document.text("link_sharing");
-  for (const LinkSharing sharing : {LinkSharing::none, LinkSharing::counted, LinkSharing::left_out}) {
-    if (text == to_text(sharing)) return sharing;
-  }
-  document.expected("link_sharing", "\"none\", \"counted\" or \"left out\"");
-  return LinkSharing::none;
+  const auto sharing = enum_of_text<LinkSharing>(document.text("link_sharing"));
+  if (!sharing) document.expected("link_sharing", "\"none\", \"counted\" or \"left out\"");
+  return sharing.value_or(LinkSharing::none);
 }
 
 Result read_result(const ObjectReader& document) {

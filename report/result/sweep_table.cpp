@@ -155,10 +155,7 @@ std::optional<double> figure_if_any(const Json& object, const char* key, const F
 }
 
 SweepStatus status_of(const std::string& text) {
-  for (const SweepStatus status :
-       {SweepStatus::ok, SweepStatus::out_of_memory, SweepStatus::skipped, SweepStatus::failed}) {
-    if (to_text(status) == text) return status;
-  }
+  if (const auto status = enum_of_text<SweepStatus>(text)) return *status;
   throw std::invalid_argument(fmt::format("unknown status \"{}\"", text));
 }
 
@@ -243,20 +240,6 @@ std::string status_text(const SweepRow& row) {
 }
 
 }  // namespace
-
-std::string_view to_text(SweepStatus status) {
-  switch (status) {
-    case SweepStatus::ok:
-      return "ok";
-    case SweepStatus::out_of_memory:
-      return "out_of_memory";
-    case SweepStatus::skipped:
-      return "skipped";
-    case SweepStatus::failed:
-      return "failed";
-  }
-  return "";
-}
 
 bool was_simulated(const SweepRow& row) {
   return row.status == SweepStatus::ok || row.status == SweepStatus::out_of_memory;

@@ -2,6 +2,7 @@
 // The outcome of a sweep: one row for each combination of schedule, K, M and batch sizes that was asked
 // for, whether it could be run or not. Filled by sim/, printed here and drawn by html_report.hpp.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
 
@@ -24,8 +26,12 @@ enum class SweepStatus : std::uint8_t {
   skipped,        // the shape is impossible for the schedule, or the batch sizes do not divide
   failed,         // the program hangs, or something else went wrong
 };
-/// "ok", "out_of_memory", "skipped", "failed"
-std::string_view to_text(SweepStatus status);
+template <>
+inline constexpr auto kEnumWords<SweepStatus> =
+    std::to_array<EnumWord<SweepStatus>>({{SweepStatus::ok, "ok"},
+                                          {SweepStatus::out_of_memory, "out_of_memory"},
+                                          {SweepStatus::skipped, "skipped"},
+                                          {SweepStatus::failed, "failed"}});
 
 /// One point. The figures from makespan_ns on mean something for `ok` and `out_of_memory` only; they are
 /// left empty (null in JSON) otherwise, as are sizes that were not given and could not be found.

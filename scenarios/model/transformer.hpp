@@ -3,12 +3,14 @@
 // sizes. Read from `model.transformer` and `model.huggingface` by load_transformer.hpp; it becomes a
 // LayerGraph.
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
 #include "schedules/ir/action.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
 
@@ -18,6 +20,11 @@ enum class BlockRecompute : std::uint8_t {
   selective,  // the attention core: scores, softmax, its dropout, and the sum over the values
   full,       // everything but the block's input
 };
+template <>
+inline constexpr auto kEnumWords<BlockRecompute> =
+    std::to_array<EnumWord<BlockRecompute>>({{BlockRecompute::none, "none"},
+                                             {BlockRecompute::selective, "selective"},
+                                             {BlockRecompute::full, "full"}});
 
 /// A GPT and how it is laid over the devices of one rank. All sizes are at least 1; heads divides hidden,
 /// tensor_parallel divides heads and feed_forward, and sequence where `sequence_parallel`.

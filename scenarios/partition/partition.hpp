@@ -2,6 +2,7 @@
 // How a graph of layers becomes pipeline stages: contiguous runs of its layers. Read from `partition:` and
 // used by stage_costs.hpp.
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <tl/expected.hpp>
@@ -9,6 +10,7 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/plan_options.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
 
@@ -28,6 +30,12 @@ struct Partition {
 
   friend bool operator==(const Partition&, const Partition&) = default;
 };
+/// The rules that a scenario may name. It states cuts as a list.
+template <>
+inline constexpr auto kEnumWords<Partition::Rule> =
+    std::to_array<EnumWord<Partition::Rule>>({{Partition::Rule::balanced, "balanced"},
+                                              {Partition::Rule::block, "block"},
+                                              {Partition::Rule::pipedream, "pipedream"}});
 
 /// The cuts into `stages` stages. Errors: no stage or more stages than layers, no rule for more than one
 /// stage or one that is a plan, cuts that are not stages - 1 ascending numbers between 1 and the number of

@@ -2,10 +2,12 @@
 // What PipeDream's partitioner is asked for. Read from `partition:`, given by the flags of `penstock plan`,
 // used by pipedream_partition.hpp.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
 #include "schedules/ir/action.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
 
@@ -17,12 +19,20 @@ enum class PlanObjective : std::uint8_t {
   maximum_printed,  // max(T, 2(m-1)W/B) / m, 2a/B: as printed (PipeDream, SOSP'19, section 3.1), which
                     // reduces at every minibatch, and over one link
 };
+template <>
+inline constexpr auto kEnumWords<PlanObjective> =
+    std::to_array<EnumWord<PlanObjective>>({{PlanObjective::maximum, "maximum"},
+                                            {PlanObjective::sum, "sum"},
+                                            {PlanObjective::maximum_printed, "maximum-printed"}});
 
 /// Whether a stage may be replicated.
 enum class PlanForm : std::uint8_t { replicated, straight };
 
 /// Whether activations and their gradients take time to cross a cut.
 enum class CutTransfers : std::uint8_t { counted, free };
+template <>
+inline constexpr auto kEnumWords<CutTransfers> =
+    std::to_array<EnumWord<CutTransfers>>({{CutTransfers::counted, "counted"}, {CutTransfers::free, "free"}});
 
 struct PlanOptions {
   PlanObjective objective = PlanObjective::maximum;

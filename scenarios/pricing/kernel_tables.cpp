@@ -50,14 +50,6 @@ constexpr double kLeastPart = 0.25;
 constexpr double kHalfBytes = 2;
 constexpr double kMostInGroup = 1 << 20;  // of a group
 
-constexpr std::array<std::string_view, kGemmPrecisionCount> kPrecisions = {"bf16", "fp8", "fp4"};
-
-std::optional<GemmPrecision> precision_of(std::string_view text) {
-  const auto found = std::ranges::find(kPrecisions, text);
-  if (found == kPrecisions.end()) return std::nullopt;
-  return static_cast<GemmPrecision>(std::distance(kPrecisions.begin(), found));
-}
-
 double value_bytes(GemmPrecision precision) {
   switch (precision) {
     case GemmPrecision::bf16:
@@ -137,8 +129,6 @@ void set_link_speed(std::map<double, double>& times, double speed) {
 
 }  // namespace
 
-std::string_view to_text(GemmPrecision precision) { return kPrecisions[static_cast<std::size_t>(precision)]; }
-
 // --- reading --------------------------------------------------------------------------------------------
 
 tl::expected<void, std::string> KernelTables::read_gemms(std::string_view text, const DeviceRates& rates) {
@@ -148,7 +138,7 @@ tl::expected<void, std::string> KernelTables::read_gemms(std::string_view text, 
   if (!table) return tl::unexpected(table.error());
   std::array<std::map<std::array<double, 3>, double>, kGemmPrecisionCount> figures;
   for (std::size_t row = 0; row < table->row_count(); ++row) {
-    const auto precision = precision_of(table->cell(row, "dtype"));
+    const auto precision = enum_of_text<GemmPrecision>(table->cell(row, "dtype"));
     if (!precision) continue;  // a kind of product that no precision of training asks for
     const auto sizes = positives(*table, row, kFigures);
     if (!sizes) return tl::unexpected(sizes.error());

@@ -17,13 +17,16 @@
 #include "scenarios/pricing/gemm_model.hpp"
 #include "scenarios/pricing/log_grid.hpp"
 #include "scenarios/pricing/product_table.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
 
 /// The values of a matrix product.
 enum class GemmPrecision : std::uint8_t { bf16, fp8, fp4 };
-inline constexpr std::size_t kGemmPrecisionCount = 3;
-std::string_view to_text(GemmPrecision precision);  ///< "bf16", "fp8", "fp4"
+template <>
+inline constexpr auto kEnumWords<GemmPrecision> = std::to_array<EnumWord<GemmPrecision>>(
+    {{GemmPrecision::bf16, "bf16"}, {GemmPrecision::fp8, "fp8"}, {GemmPrecision::fp4, "fp4"}});
+inline constexpr std::size_t kGemmPrecisionCount = kEnumWords<GemmPrecision>.size();
 
 /// Causal attention of `batch` sequences.
 struct AttentionShape {

@@ -1,8 +1,10 @@
 #pragma once
 // What of a layer is computed twice.
 
+#include <array>
 #include <cstdint>
-#include <string_view>
+
+#include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
 
@@ -15,6 +17,15 @@ enum class LayerRecompute : std::uint8_t {
   mlp,         // the first product of a dense feed-forward part, also of a shared expert's
   full,        // everything but the layer's input
 };
-std::string_view to_text(LayerRecompute recompute);
+/// The words of scenarios (training.recompute), as Megatron-LM's --recompute-granularity and
+/// --recompute-modules and SimuMax's tables have them.
+template <>
+inline constexpr auto kEnumWords<LayerRecompute> =
+    std::to_array<EnumWord<LayerRecompute>>({{LayerRecompute::none, "none"},
+                                             {LayerRecompute::selective, "selective"},
+                                             {LayerRecompute::norm, "norm"},
+                                             {LayerRecompute::activation, "activation"},
+                                             {LayerRecompute::mlp, "mlp"},
+                                             {LayerRecompute::full, "full"}});
 
 }  // namespace penstock

@@ -279,26 +279,6 @@ void add_host_floor(std::vector<Term>& terms, double layer_s) {
 
 }  // namespace
 
-std::string_view to_text(TermKind kind) {
-  switch (kind) {
-    case TermKind::gemm:
-      return "gemm";
-    case TermKind::attention:
-      return "attention";
-    case TermKind::memory:
-      return "memory";
-    case TermKind::cast:
-      return "cast";
-    case TermKind::accumulate:
-      return "accumulate";
-    case TermKind::collective:
-      return "collective";
-    case TermKind::host:
-      return "host";
-  }
-  return "";
-}
-
 std::vector<Term> layer_terms(const Workload& work, const KernelTables& kernels, const LayerKind& kind) {
   TermWriter writer(work, kernels);
   add_attention(writer, kind);

@@ -2,6 +2,7 @@
 // What one layer, and the head, take on one device of a rank, term by term. The terms of a stage sum to its
 // times.
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
 
@@ -23,7 +25,15 @@ enum class TermKind : std::uint8_t {
   collective,  // of tensor, context and expert groups, as far as nothing hides it
   host,        // what the host needs beyond all of these
 };
-std::string_view to_text(TermKind kind);
+template <>
+inline constexpr auto kEnumWords<TermKind> =
+    std::to_array<EnumWord<TermKind>>({{TermKind::gemm, "gemm"},
+                                       {TermKind::attention, "attention"},
+                                       {TermKind::memory, "memory"},
+                                       {TermKind::cast, "cast"},
+                                       {TermKind::accumulate, "accumulate"},
+                                       {TermKind::collective, "collective"},
+                                       {TermKind::host, "host"}});
 
 /// Seconds for one microbatch. Backward is split as schedules split it: B = input + weight.
 struct Term {

@@ -19,14 +19,6 @@
 
 namespace penstock {
 
-std::string_view to_text(PlacementOrder order) {
-  return order == PlacementOrder::tp_cp_ep_pp_dp ? "tp-cp-ep-pp-dp" : "tp-cp-ep-dp-pp";
-}
-
-std::string_view to_text(ContextExchange exchange) {
-  return exchange == ContextExchange::ring ? "ring" : "all-to-all";
-}
-
 std::int64_t group_size(const Parallel& parallel, std::int32_t ranks, DeviceGroup group) {
   switch (group) {
     case DeviceGroup::tensor:

@@ -1,10 +1,12 @@
 #pragma once
 // How a model's work and weights are shared out over devices, and which links a group of them uses.
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 
 #include "schedules/ir/gather.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
 #include "topology/device_types.hpp"
 
 namespace penstock {
@@ -14,14 +16,18 @@ enum class PlacementOrder : std::uint8_t {
   tp_cp_ep_pp_dp,  // copies of the pipeline are furthest apart
   tp_cp_ep_dp_pp,  // stages are furthest apart (Megatron's default)
 };
-std::string_view to_text(PlacementOrder order);
+template <>
+inline constexpr auto kEnumWords<PlacementOrder> = std::to_array<EnumWord<PlacementOrder>>(
+    {{PlacementOrder::tp_cp_ep_pp_dp, "tp-cp-ep-pp-dp"}, {PlacementOrder::tp_cp_ep_dp_pp, "tp-cp-ep-dp-pp"}});
 
 /// How a sequence that is shared out reaches the keys and values of the others.
 enum class ContextExchange : std::uint8_t {
   ring,        // keys and values go round beside the attention of those that are there
   all_to_all,  // heads instead of tokens while attention runs
 };
-std::string_view to_text(ContextExchange exchange);
+template <>
+inline constexpr auto kEnumWords<ContextExchange> = std::to_array<EnumWord<ContextExchange>>(
+    {{ContextExchange::ring, "ring"}, {ContextExchange::all_to_all, "all-to-all"}});
 
 /// The degrees of parallelism. Degrees are at least 1; expert divides tensor x context x data.
 struct Parallel {

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <iterator>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -25,9 +24,6 @@
 namespace penstock {
 namespace {
 
-constexpr std::array<std::string_view, kProductCount> kProducts = {"forward", "input-gradient",
-                                                                   "weight-gradient"};
-
 /// The mean of a shape's rows.
 struct Mean {
   double sum = 0;
@@ -35,8 +31,6 @@ struct Mean {
 };
 
 }  // namespace
-
-std::string_view to_text(Product product) { return kProducts[static_cast<std::size_t>(product)]; }
 
 GemmShape shape_of(Product product, const GemmShape& forward) {
   const auto [m, n, k] = forward;
@@ -58,8 +52,8 @@ tl::expected<ProductTable, std::string> ProductTable::parse(std::string_view tex
   std::array<std::map<Key, Mean>, kProductCount> means;
   for (std::size_t row = 0; row < table->row_count(); ++row) {
     const std::string& name = table->cell(row, "product");
-    const auto product = std::ranges::find(kProducts, name);
-    if (product == kProducts.end()) {
+    const auto product = enum_of_text<Product>(name);
+    if (!product) {
       return tl::unexpected(
           fmt::format("{}: product: expected forward, input-gradient or weight-gradient, got \"{}\"",
                       table->line(row), name));
@@ -73,7 +67,7 @@ tl::expected<ProductTable, std::string> ProductTable::parse(std::string_view tex
     const auto [groups, m, n, k, us] = figures;
     Mean& mean =
         // A shape may have several rows.
-        means[static_cast<std::size_t>(std::distance(kProducts.begin(), product))][{groups, m, n, k}];
+        means[static_cast<std::size_t>(*product)][{groups, m, n, k}];
     mean.sum += us * kSecondsPerMicrosecond;
     mean.rows += 1;
   }

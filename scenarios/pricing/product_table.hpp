@@ -11,6 +11,8 @@
 #include <string_view>
 #include <tl/expected.hpp>
 
+#include "text/enum_words.hpp"  // IWYU pragma: export
+
 namespace penstock {
 
 /// Y[m, n] = X[m, k] W[k, n].
@@ -27,8 +29,12 @@ enum class Product : std::uint8_t {
   input_gradient,   // dX = dY W^T
   weight_gradient,  // dW = X^T dY, with its addition to the sum over microbatches
 };
-inline constexpr std::size_t kProductCount = 3;
-std::string_view to_text(Product product);  ///< "forward", "input-gradient", "weight-gradient"
+template <>
+inline constexpr auto kEnumWords<Product> =
+    std::to_array<EnumWord<Product>>({{Product::forward, "forward"},
+                                      {Product::input_gradient, "input-gradient"},
+                                      {Product::weight_gradient, "weight-gradient"}});
+inline constexpr std::size_t kProductCount = kEnumWords<Product>.size();
 
 /// The shape of one of the three products behind Y[m, n] = X[m, k] W[k, n], as the product that it is itself.
 GemmShape shape_of(Product product, const GemmShape& forward);

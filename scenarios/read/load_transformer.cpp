@@ -5,14 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <iterator>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -29,6 +27,7 @@
 #include "scenarios/read/ranges.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "text/numbers.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"
 
@@ -94,10 +93,8 @@ double efficiency_of(const MappingReader& reader) {
   constexpr std::string_view kExpected =
       "expected the part of the peak rate that is reached, above 0 and at most 1, such as 0.45, got ";
   const Node* node = reader.find("efficiency");
-  const std::string text = node == nullptr ? std::string() : node->text;
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc() && end == text.data() + text.size() && value > 0 && value <= 1) return value;
+  const auto value = node == nullptr ? std::nullopt : number_of_text<double>(node->text);
+  if (value && *value > 0 && *value <= 1) return *value;
   reader.complain("efficiency",
                   fmt::format("{}{}", kExpected, node == nullptr ? "nothing" : describe(*node)));
   return 1;
@@ -180,18 +177,6 @@ std::optional<TransformerShape> plain_shape(const ArchitecturePart& part, const 
 
 // --- both -----------------------------------------------------------------------------------------------
 
-std::string_view name_of(BlockRecompute recompute) {
-  switch (recompute) {
-    case BlockRecompute::none:
-      return "none";
-    case BlockRecompute::selective:
-      return "selective";
-    case BlockRecompute::full:
-      return "full";
-  }
-  return "";
-}
-
 /// What a result must not be read without: times are operations at an assumed rate.
 std::vector<std::string> notes_of(const TransformerShape& shape, const TransformerSpeed& speed) {
   std::vector<std::string> notes = {fmt::format(
@@ -208,7 +193,7 @@ std::vector<std::string> notes_of(const TransformerShape& shape, const Transform
     notes.push_back(fmt::format(
         "recompute: {} is part of each B; what one block holds while it is computed again is held "
         "for the whole of it (transient)",
-        name_of(shape.recompute)));
+        to_text(shape.recompute)));
   }
   return notes;
 }

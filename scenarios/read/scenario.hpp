@@ -2,6 +2,7 @@
 // The experiment that a scenario file describes: model + cluster + schedule + training set-up. Read by
 // load.hpp, turned into what an engine takes by experiment.hpp.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,12 +17,19 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
 
 /// Which optimizer's state is held beside the weights (bytes per byte of fp32 weights: sgd 0, momentum 1,
 /// rmsprop 1, adam 2).
 enum class Optimizer : std::uint8_t { sgd, momentum, rmsprop, adam };
+template <>
+inline constexpr auto kEnumWords<Optimizer> =
+    std::to_array<EnumWord<Optimizer>>({{Optimizer::sgd, "sgd"},
+                                        {Optimizer::momentum, "momentum"},
+                                        {Optimizer::rmsprop, "rmsprop"},
+                                        {Optimizer::adam, "adam"}});
 
 /// What the model's bytes hold, and what the optimizer holds beside them.
 enum class Precision : std::uint8_t {
@@ -30,6 +38,11 @@ enum class Precision : std::uint8_t {
           // SC'20, section 3.1: with Adam 2 + 2 + 12 bytes a parameter)
   mixed_full_gradients,  // the same with gradients in 4 bytes (Megatron-LM: 2 + 4 + 12)
 };
+template <>
+inline constexpr auto kEnumWords<Precision> =
+    std::to_array<EnumWord<Precision>>({{Precision::full, "full"},
+                                        {Precision::mixed, "mixed"},
+                                        {Precision::mixed_full_gradients, "mixed-full-gradients"}});
 
 /// How devices fail and what that costs.
 struct FailureRates {

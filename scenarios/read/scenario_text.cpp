@@ -173,30 +173,8 @@ std::string schedule_text(const Scenario& scenario) {
   return text + channels_text(scenario.channels);
 }
 
-std::string_view name_of(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::sgd:
-      return "sgd";
-    case Optimizer::momentum:
-      return "momentum";
-    case Optimizer::rmsprop:
-      return "rmsprop";
-    case Optimizer::adam:
-      return "adam";
-  }
-  return "";
-}
-
 std::string precision_text(Precision precision) {
-  switch (precision) {
-    case Precision::full:
-      return "";
-    case Precision::mixed:
-      return ", precision: mixed";
-    case Precision::mixed_full_gradients:
-      return ", precision: mixed-full-gradients";
-  }
-  return "";
+  return precision == Precision::full ? "" : fmt::format(", precision: {}", to_text(precision));
 }
 
 std::string failures_text(const FailureRates& failures) {
@@ -324,7 +302,7 @@ tl::expected<std::string, std::string> scenario_to_yaml(const Scenario& scenario
   if (!scenario.partition.cuts.empty())
     text += fmt::format("partition: [{}]\n", fmt::join(scenario.partition.cuts, ", "));
   return text + fmt::format("training: {{micro_batch_size: {}, optimizer: {}{}{}{}}}\n",
-                            scenario.batch.micro_batch_size.value_or(1), name_of(scenario.optimizer),
+                            scenario.batch.micro_batch_size.value_or(1), to_text(scenario.optimizer),
                             precision_text(scenario.precision),
                             scenario.clones_versions ? ", weight_versions: cloned" : "",
                             scenario.failures ? failures_text(*scenario.failures) : "");

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string_view>
 
+#include "text/enum_words.hpp"  // IWYU pragma: export
+
 namespace penstock {
 
 /// How many first-in-first-out queues of transfers a rank has, from the fewest to the most.
@@ -17,12 +19,16 @@ enum class ChannelModel : std::uint8_t {
   directed,   // one per ordered pair of ranks (a communicator per directed edge)
   boundary,   // one per stage edge and direction
 };
+template <>
+inline constexpr auto kEnumWords<ChannelModel> =
+    std::to_array<EnumWord<ChannelModel>>({{ChannelModel::rank, "rank"},
+                                           {ChannelModel::pair, "pair"},
+                                           {ChannelModel::direction, "direction"},
+                                           {ChannelModel::directed, "directed"},
+                                           {ChannelModel::boundary, "boundary"}});
 
 inline constexpr std::array kChannelModels = {ChannelModel::rank, ChannelModel::pair, ChannelModel::direction,
                                               ChannelModel::directed, ChannelModel::boundary};
-
-std::string_view to_text(ChannelModel model);
-std::optional<ChannelModel> channel_model_of_text(std::string_view text);
 
 /// What moves messages between ranks, as far as order and time depend on it.
 struct ChannelOptions {

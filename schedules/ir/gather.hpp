@@ -1,8 +1,11 @@
 #pragma once
 // How often the holders of a stage exchange the parts of it that they have shared out.
 
+#include <array>
 #include <cstdint>
 #include <string_view>
+
+#include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
 
@@ -11,8 +14,8 @@ enum class Gather : std::uint8_t {
   microbatch,  // either pass of a microbatch gathers weights (3), and its backward pass scatters gradients
   step,        // a step gathers weights once (3), and gradients are whole until its last microbatch
 };
-
-/// Returns the word that scenarios and flags have for it.
-constexpr std::string_view to_text(Gather gather) { return gather == Gather::step ? "step" : "microbatch"; }
+template <>
+inline constexpr auto kEnumWords<Gather> =
+    std::to_array<EnumWord<Gather>>({{Gather::step, "step"}, {Gather::microbatch, "microbatch"}});
 
 }  // namespace penstock

@@ -3,6 +3,7 @@
 // without asking anybody. Made by generators.hpp, program_text.hpp or pytorch_csv.hpp, proven by
 // validate.hpp and channel_check.hpp, completed by lower.hpp, read by sim/ and backend/.
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <string>
@@ -12,6 +13,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/index.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
 
@@ -59,12 +61,20 @@ enum class UpdateRule : std::uint8_t {
   microbatch,       // one STEP a microbatch (naive per minibatch, PipeDream)
   double_buffered,  // one STEP an iteration beside a second version (PipeDream-2BW)
 };
+template <>
+inline constexpr auto kEnumWords<UpdateRule> =
+    std::to_array<EnumWord<UpdateRule>>({{UpdateRule::minibatch, "minibatch"},
+                                         {UpdateRule::microbatch, "microbatch"},
+                                         {UpdateRule::double_buffered, "double_buffered"}});
 
 /// When a recomputation may start.
 enum class RecomputeTiming : std::uint8_t {
   early,  // as soon as the compute queue reaches it
   late,   // not before the gradient of its microbatch has arrived
 };
+template <>
+inline constexpr auto kEnumWords<RecomputeTiming> = std::to_array<EnumWord<RecomputeTiming>>(
+    {{RecomputeTiming::early, "early"}, {RecomputeTiming::late, "late"}});
 
 /// A pipeline-parallel training program. A plain value: it compares, copies and has a text form.
 struct Program {

@@ -1,8 +1,11 @@
 #pragma once
 // What a schedule that is searched is searched for, and how long.
 
+#include <array>
 #include <cstdint>
 #include <limits>
+
+#include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
 
@@ -11,6 +14,9 @@ enum class Objective : std::uint8_t {
   span,      ///< of the rank that takes longest from its first start to its last end
   makespan,  ///< from 0 to the last end: late starts count, too
 };
+template <>
+inline constexpr auto kEnumWords<Objective> =
+    std::to_array<EnumWord<Objective>>({{Objective::span, "span"}, {Objective::makespan, "makespan"}});
 
 /// Counted in passes, each of which builds the order once, so that equal efforts give equal programs on any
 /// machine. A budget of time ends a search early, and another machine may end it elsewhere.

@@ -2,6 +2,7 @@
 // What a schedule is asked for: K, M and the options that rules take. Read from a scenario or from flags,
 // turned into a Program by rules (generators.hpp).
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,20 +14,30 @@
 #include "schedules/ir/gather.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/search_effort.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
 
 /// Which of a rank's kept microbatches runs backward first.
 enum class BackwardOrder : std::uint8_t { fifo, lifo };
+template <>
+inline constexpr auto kEnumWords<BackwardOrder> =
+    std::to_array<EnumWord<BackwardOrder>>({{BackwardOrder::fifo, "fifo"}, {BackwardOrder::lifo, "lifo"}});
 
 /// Which microbatches keep only their stage input and recompute the rest (torchgpipe's modes).
 enum class Checkpoint : std::uint8_t { never, always, except_last };
+template <>
+inline constexpr auto kEnumWords<Checkpoint> = std::to_array<EnumWord<Checkpoint>>(
+    {{Checkpoint::never, "never"}, {Checkpoint::always, "always"}, {Checkpoint::except_last, "except_last"}});
 
 /// Which replica of the next stage takes a microbatch.
 enum class Routing : std::uint8_t {
   global,   // microbatch number modulo the number of replicas (PipeDream, SOSP'19, section 3.2)
   runtime,  // (local number + own replica) modulo the replicas, as PipeDream's released runtime does
 };
+template <>
+inline constexpr auto kEnumWords<Routing> =
+    std::to_array<EnumWord<Routing>>({{Routing::global, "global"}, {Routing::runtime, "runtime"}});
 
 /// Which weights an asynchronous schedule uses (PipeDream, SOSP'19, section 3.3).
 enum class WeightPolicy : std::uint8_t {
@@ -34,6 +45,11 @@ enum class WeightPolicy : std::uint8_t {
   vertical_sync,  // every stage uses the version that the input stage used
   latest,         // F and B use the newest: no stashing
 };
+template <>
+inline constexpr auto kEnumWords<WeightPolicy> =
+    std::to_array<EnumWord<WeightPolicy>>({{WeightPolicy::stash, "stash"},
+                                           {WeightPolicy::vertical_sync, "vertical_sync"},
+                                           {WeightPolicy::latest, "latest"}});
 
 /// Whether replicas of a stage reduce their gradients, and when.
 enum class ReplicaSync : std::uint8_t { on, off };
@@ -41,6 +57,9 @@ enum class Reduction : std::uint8_t {
   overlapped,  // each stage right after its last backward
   at_end,      // all stages after the whole backward pass
 };
+template <>
+inline constexpr auto kEnumWords<Reduction> = std::to_array<EnumWord<Reduction>>(
+    {{Reduction::overlapped, "overlapped"}, {Reduction::at_end, "at_end"}});
 
 /// How the chunks of `synthesized` lie on the ranks (program_parts.hpp).
 enum class ChunkPlacement : std::uint8_t {
@@ -48,6 +67,10 @@ enum class ChunkPlacement : std::uint8_t {
   interleaved,  // chunk c of rank r is stage c*K + r
   v,            // down the ranks and back up, chunk by chunk
 };
+/// The words that a scenario may state. `by_number` is what it leaves out.
+template <>
+inline constexpr auto kEnumWords<ChunkPlacement> = std::to_array<EnumWord<ChunkPlacement>>(
+    {{ChunkPlacement::interleaved, "interleaved"}, {ChunkPlacement::v, "v"}});
 
 /// What a generator may depend on. Fields that a schedule does not take must keep their default.
 struct Shape {

@@ -122,24 +122,9 @@ std::optional<std::string_view> old_word(ActionKind kind, bool halves) {
 
 }  // namespace
 
-std::string_view to_text(CsvDialect dialect) {
-  switch (dialect) {
-    case CsvDialect::torch_2_4:
-      return "torch-2.4";
-    case CsvDialect::torch_2_5:
-      return "torch-2.5";
-    case CsvDialect::torch_2_6:
-      return "torch-2.6";
-  }
-  return "";
-}
-
 std::optional<CsvDialect> csv_dialect_of_text(std::string_view text) {
-  for (const CsvDialect dialect : kCsvDialects) {
-    // Also without `torch-`.
-    if (text == to_text(dialect) || text == to_text(dialect).substr(sizeof("torch-") - 1)) return dialect;
-  }
-  return std::nullopt;
+  const auto dialect = enum_of_text<CsvDialect>(text);
+  return dialect ? dialect : enum_of_text<CsvDialect>(fmt::format("torch-{}", text));
 }
 
 tl::expected<std::vector<Action>, std::string> read_csv_cell(std::string_view cell, CsvDialect dialect) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "schedules/ir/action.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
 
@@ -21,12 +22,13 @@ enum class CsvDialect : std::uint8_t {
               // 0SEND_F1_0RECV_B0 for two messages at once; no REDUCE_GRAD and no overlapped pairs
   torch_2_6,  // 1F0, 1I0, 1W0, 1B0, (0F7;7B3)OVERLAP_F_B: 2.6 and later
 };
-inline constexpr std::array kCsvDialects = {CsvDialect::torch_2_4, CsvDialect::torch_2_5,
-                                            CsvDialect::torch_2_6};
+template <>
+inline constexpr auto kEnumWords<CsvDialect> =
+    std::to_array<EnumWord<CsvDialect>>({{CsvDialect::torch_2_4, "torch-2.4"},
+                                         {CsvDialect::torch_2_5, "torch-2.5"},
+                                         {CsvDialect::torch_2_6, "torch-2.6"}});
 
-/// "torch-2.5".
-std::string_view to_text(CsvDialect dialect);
-/// The dialect so named; also of "2.5".
+/// Returns the dialect of a word, with or without "torch-" in front: "torch-2.5" or "2.5".
 std::optional<CsvDialect> csv_dialect_of_text(std::string_view text);
 
 /// The actions of one cell without blanks around it; none where it is empty. In the older dialects a B comes

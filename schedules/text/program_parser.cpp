@@ -16,6 +16,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -108,18 +109,23 @@ std::string_view without_comment(std::string_view line) {
   return line.substr(0, last == std::string_view::npos ? 0 : last + 1);
 }
 
-/// One of `values` by its word.
-template <typename Value, std::size_t Count, typename Word>
-tl::expected<Value, TextFault> read_choice(TextCursor& line, const std::array<Value, Count>& values,
-                                           Word word_of_value) {
+/// Reads one of `words`, all of which the message of a fault lists.
+tl::expected<std::string_view, TextFault> read_word(TextCursor& line,
+                                                    std::span<const std::string_view> words) {
   line.skip_blanks();
-  // The message of a fault lists them, so that all are needed and not the one alone.
-  std::array<std::string_view, Count> words;
-  std::ranges::transform(values, words.begin(), word_of_value);
   const TextCursor before = line;
-  const auto found = std::ranges::find(words, line.take_word());
-  if (found == words.end()) return before.fault(fmt::format("{}", fmt::join(words, ", ")));
-  return values[static_cast<std::size_t>(found - words.begin())];
+  const std::string_view word = line.take_word();
+  if (std::ranges::find(words, word) == words.end())
+    return before.fault(fmt::format("{}", fmt::join(words, ", ")));
+  return word;
+}
+
+/// Reads the word of one of an enum's values.
+template <EnumWithWords Enum>
+tl::expected<Enum, TextFault> read_choice(TextCursor& line) {
+  return read_word(line, words_of<Enum>()).map([](std::string_view word) {
+    return *enum_of_text<Enum>(word);
+  });
 }
 
 tl::expected<Program, std::string> ProgramParser::parse(std::string_view text) {
@@ -210,18 +216,17 @@ Done ProgramParser::read_barrier(TextCursor& line) {
 
 Done ProgramParser::read_versions(TextCursor& line) {
   // A choice of one, so that another word is told what it may be.
-  return read_choice(line, std::array{std::string_view("mixed")}, [](std::string_view word) { return word; })
-      .map([this](std::string_view) { program_.mixed_versions = true; });
+  static constexpr std::array kWords = {std::string_view("mixed")};
+  return read_word(line, kWords).map([this](std::string_view) { program_.mixed_versions = true; });
 }
 
 Done ProgramParser::read_update(TextCursor& line) {
-  return read_choice(line, kUpdateRules, [](UpdateRule rule) { return word_of(rule); })
-      .map([this](UpdateRule rule) { program_.update = rule; });
+  return read_choice<UpdateRule>(line).map([this](UpdateRule rule) { program_.update = rule; });
 }
 
 Done ProgramParser::read_recompute(TextCursor& line) {
-  return read_choice(line, kRecomputeTimings, [](RecomputeTiming timing) { return word_of(timing); })
-      .map([this](RecomputeTiming timing) { program_.recompute = timing; });
+  return read_choice<RecomputeTiming>(line).map(
+      [this](RecomputeTiming timing) { program_.recompute = timing; });
 }
 
 Done ProgramParser::read_sharding(TextCursor& line) {
@@ -235,8 +240,7 @@ Done ProgramParser::read_sharding(TextCursor& line) {
 }
 
 Done ProgramParser::read_channel(TextCursor& line) {
-  return read_choice(line, kChannelModels, [](ChannelModel model) { return to_text(model); })
-      .map([this](ChannelModel model) { program_.channel = model; });
+  return read_choice<ChannelModel>(line).map([this](ChannelModel model) { program_.channel = model; });
 }
 
 Done ProgramParser::read_edges(TextCursor& line) {

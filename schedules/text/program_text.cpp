@@ -82,11 +82,11 @@ void ProgramWriter::add_options(const Program& program) {
   if (program.mixed_versions) add("\nversions mixed");
   if (program.update != defaults.update) {
     add("\nupdate ");
-    add(word_of(program.update));
+    add(to_text(program.update));
   }
   if (program.recompute != defaults.recompute) {
     add("\nrecompute ");
-    add(word_of(program.recompute));
+    add(to_text(program.recompute));
   }
   if (program.sharding != defaults.sharding) {
     add("\nsharding ");

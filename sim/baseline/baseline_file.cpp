@@ -122,7 +122,7 @@ std::set<ChannelModel> read_crosses(BaselineReader& reader, const Json& entry, c
   if (found == entry.end()) return crosses;
   if (!found->is_array()) reader.note(path + "crosses", "a list of channel models", &*found);
   for (const Json& name : *found) {
-    const auto model = name.is_string() ? channel_model_of_text(name.get<std::string>()) : std::nullopt;
+    const auto model = name.is_string() ? enum_of_text<ChannelModel>(name.get<std::string>()) : std::nullopt;
     if (!model) {
       reader.note(path + "crosses", "a channel model", &name);
       return crosses;
@@ -143,10 +143,8 @@ void refuse_others(BaselineReader& reader, const Json& object, const std::string
 
 /// The category of that name; absent: there is none.
 std::optional<std::size_t> category_named(std::string_view name) {
-  for (std::size_t i = 0; i < kMemoryCategoryCount; ++i) {
-    if (to_text(static_cast<MemoryCategory>(i)) == name) return i;
-  }
-  return std::nullopt;
+  const auto category = enum_of_text<MemoryCategory>(name);
+  return category ? std::optional(static_cast<std::size_t>(*category)) : std::nullopt;
 }
 
 BaselineTolerance read_tolerance(BaselineReader& reader, const Json& document) {
@@ -175,7 +173,7 @@ std::map<ChannelModel, bool> read_hangs(BaselineReader& reader, const Json& entr
     return hangs;
   }
   for (const auto& [key, value] : found->items()) {
-    const auto model = channel_model_of_text(key);
+    const auto model = enum_of_text<ChannelModel>(key);
     if (!model || !value.is_boolean()) {
       reader.note(fmt::format("{}hangs.{}", path, key), "a channel model with true or false", &value);
       return hangs;

@@ -5,7 +5,6 @@
 #include "sim/measured/measured_runs.hpp"
 
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -13,11 +12,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
 #include "scenarios/architecture/architecture.hpp"
@@ -33,6 +32,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
+#include "text/numbers.hpp"
 #include "topology/device_types.hpp"
 
 namespace penstock {
@@ -54,18 +54,15 @@ class RowReader {
   bool has(std::string_view column) const { return table_.has(column) && !text(column).empty(); }
 
   std::int64_t count(std::string_view column) {
-    const std::string& cell = text(column);
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    if (error == std::errc() && end == cell.data() + cell.size() && value >= 1 && value <= kMost)
-      return value;
+    const auto value = number_of_text<std::int64_t>(text(column));
+    if (value && *value >= 1 && *value <= kMost) return *value;
     expected(column, fmt::format("a whole number from 1 to {}", kMost));
     return 1;
   }
   std::int32_t small(std::string_view column) { return static_cast<std::int32_t>(count(column)); }
 
   double seconds(std::string_view column) {
-    const auto value = number_of(text(column));
+    const auto value = finite_number(text(column));
     if (value && *value > 0) return *value;
     expected(column, "a number above 0");
     return 1;
@@ -78,16 +75,12 @@ class RowReader {
     return false;
   }
 
-  /// One of the values by what to_text() calls it.
-  template <typename Value, std::size_t Count>
-  Value choice(std::string_view column, const std::array<Value, Count>& values) {
-    std::string names;
-    for (const Value value : values) {
-      if (text(column) == to_text(value)) return value;
-      names += fmt::format("{}{}", names.empty() ? "" : ", ", to_text(value));
-    }
-    expected(column, fmt::format("one of {}", names));
-    return values.front();
+  /// Returns the value of an enum by its word.
+  template <EnumWithWords Enum>
+  Enum choice(std::string_view column) {
+    const auto value = enum_of_text<Enum>(text(column));
+    if (!value) expected(column, fmt::format("one of {}", fmt::join(words_of<Enum>(), ", ")));
+    return value.value_or(kEnumWords<Enum>.front().value);
   }
 
   void expected(std::string_view column, std::string_view what) {
@@ -132,30 +125,25 @@ class Architectures {
 
 /// Sequence parallelism and the distributed optimizer are Parallel's own defaults.
 Parallel parallel_of(RowReader& row) {
-  static constexpr std::array kExchanges = {ContextExchange::ring, ContextExchange::all_to_all};
-  static constexpr std::array kOrders = {PlacementOrder::tp_cp_ep_pp_dp, PlacementOrder::tp_cp_ep_dp_pp};
   Parallel parallel{.tensor = row.small("tensor"),
                     .context = row.small("context"),
                     .expert = row.small("expert"),
                     .data = row.small("data"),
                     .tensor_overlap = row.flag("tensor_overlap"),
                     .data_overlap = row.flag("data_overlap")};
-  if (row.has("context_exchange")) parallel.context_exchange = row.choice("context_exchange", kExchanges);
-  if (row.has("order")) parallel.order = row.choice("order", kOrders);
+  if (row.has("context_exchange"))
+    parallel.context_exchange = row.choice<ContextExchange>("context_exchange");
+  if (row.has("order")) parallel.order = row.choice<PlacementOrder>("order");
   return parallel;
 }
 
 DeviceModel model_of(RowReader& row, const DeviceType& device, const KernelsOf& kernels_of) {
-  static constexpr std::array kPrecisions = {GemmPrecision::bf16, GemmPrecision::fp8, GemmPrecision::fp4};
-  static constexpr std::array kRecomputes = {LayerRecompute::none, LayerRecompute::selective,
-                                             LayerRecompute::norm, LayerRecompute::activation,
-                                             LayerRecompute::mlp,  LayerRecompute::full};
   DeviceModel model;
   model.work.sequence = row.count("sequence");
   model.work.parallel = parallel_of(row);
   model.work.device = device;
-  model.work.precision = row.choice("precision", kPrecisions);
-  model.work.recompute = row.choice("recompute", kRecomputes);
+  model.work.precision = row.choice<GemmPrecision>("precision");
+  model.work.recompute = row.choice<LayerRecompute>("recompute");
   model.work.gradient_bytes = row.small("gradient_bytes");
   if (model.work.gradient_bytes != 2 && model.work.gradient_bytes != 4)
     row.expected("gradient_bytes", "2 or 4");

@@ -2,6 +2,7 @@
 // A plan's stream of minibatches with some of what PipeDream's recurrence leaves out left out here, too. Used
 // by plan_factors.cpp.
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <tl/expected.hpp>
@@ -9,6 +10,7 @@
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/prepare/planned_scenario.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
 
@@ -24,6 +26,16 @@ enum class PlanFactor : std::uint8_t {
   depth,    // as many minibatches in flight as 1F1B-RR admits
   ends,     // a run of so many minibatches fills its pipeline and drains it
 };
+template <>
+inline constexpr auto kEnumWords<PlanFactor> =
+    std::to_array<EnumWord<PlanFactor>>({{PlanFactor::transfers, "transfers"},
+                                         {PlanFactor::ring, "ring"},
+                                         {PlanFactor::latency, "latency"},
+                                         {PlanFactor::contention, "contention"},
+                                         {PlanFactor::overlap, "overlap"},
+                                         {PlanFactor::buckets, "buckets"},
+                                         {PlanFactor::depth, "depth"},
+                                         {PlanFactor::ends, "ends"}});
 
 /// Factors that are on, a bit each.
 class FactorSet {

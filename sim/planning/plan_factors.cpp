@@ -85,28 +85,6 @@ PlannedMemory memory_of(const PlanEvaluation& evaluation) {
 
 }  // namespace
 
-std::string_view to_text(PlanFactor factor) {
-  switch (factor) {
-    case PlanFactor::transfers:
-      return "transfers";
-    case PlanFactor::ring:
-      return "ring";
-    case PlanFactor::latency:
-      return "latency";
-    case PlanFactor::contention:
-      return "contention";
-    case PlanFactor::overlap:
-      return "overlap";
-    case PlanFactor::buckets:
-      return "buckets";
-    case PlanFactor::depth:
-      return "depth";
-    case PlanFactor::ends:
-      return "ends";
-  }
-  return "";
-}
-
 namespace {
 
 /// What the recurrence has in a ring's place, by its objective.

@@ -14,8 +14,6 @@
 
 namespace penstock {
 
-std::string_view to_text(PlanFactor factor);
-
 /// A factor in words.
 struct FactorMeaning {
   std::string_view simulated;  ///< what is true with it

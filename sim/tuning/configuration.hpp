@@ -1,6 +1,7 @@
 #pragma once
 // One way to train a model on a cluster, and the question which is best.
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/override.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
 
@@ -39,6 +41,9 @@ struct Configuration {
 
 /// A framework that runs what is found (launchers.hpp).
 enum class Launcher : std::uint8_t { megatron, torchtitan };
+template <>
+inline constexpr auto kEnumWords<Launcher> = std::to_array<EnumWord<Launcher>>(
+    {{Launcher::megatron, "megatron"}, {Launcher::torchtitan, "torchtitan"}});
 
 /// What a choice may be; empty: everything that the rules of the space allow.
 struct TuneChoices {

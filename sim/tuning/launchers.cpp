@@ -625,10 +625,6 @@ const LauncherAnswer& answer_of(Launcher launcher, const LaunchAssumption& assum
 
 }  // namespace
 
-std::string_view to_text(Launcher launcher) {
-  return launcher == Launcher::megatron ? "megatron" : "torchtitan";
-}
-
 std::string_view release_of(Launcher launcher) {
   return launcher == Launcher::megatron ? "Megatron-LM core_v0.15.0" : "torchtitan v0.2.1";
 }

@@ -12,8 +12,7 @@
 
 namespace penstock {
 
-/// Returns the name that `--emit` has for it, and the release whose arguments are known.
-std::string_view to_text(Launcher launcher);
+/// Returns the release whose arguments are known.
 std::string_view release_of(Launcher launcher);
 
 /// A configuration on its way to a launcher. All three outlive it.

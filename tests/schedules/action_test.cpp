@@ -135,10 +135,11 @@ TEST(ActionReader, NegativeAndSignedNumbersAreNoNumbers) {
 }
 
 TEST(ChannelModel, TextReadsBack) {
-  for (const ChannelModel model : kChannelModels) EXPECT_EQ(channel_model_of_text(to_text(model)), model);
+  for (const ChannelModel model : kChannelModels)
+    EXPECT_EQ(enum_of_text<ChannelModel>(to_text(model)), model);
   EXPECT_EQ(to_text(ChannelModel::pair), "pair");
-  EXPECT_EQ(channel_model_of_text("Pair"), std::nullopt);
-  EXPECT_EQ(channel_model_of_text(""), std::nullopt);
+  EXPECT_EQ(enum_of_text<ChannelModel>("Pair"), std::nullopt);
+  EXPECT_EQ(enum_of_text<ChannelModel>(""), std::nullopt);
 }
 
 }  // namespace

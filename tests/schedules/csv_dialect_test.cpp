@@ -64,8 +64,8 @@ TEST(CsvDialect, ComesBackFromEveryProgramThatItCanSay) {
     shape.virtual_stages = chunks_to_try(schedule);
     const Program compute = *generate(schedule.name, shape);
     for (const Program& program : {compute, *lower(compute), merge_backward(compute)}) {
-      for (const CsvDialect dialect : kCsvDialects) {
-        SCOPED_TRACE(testing::Message() << schedule.name << " in " << to_text(dialect));
+      for (const auto& [dialect, word] : kEnumWords<CsvDialect>) {
+        SCOPED_TRACE(testing::Message() << schedule.name << " in " << word);
         const auto csv = to_pytorch_csv(program, dialect);
         const auto newest = to_pytorch_csv(program);
         if (!csv) continue;
@@ -116,7 +116,7 @@ TEST(CsvDialect, OffersTheOneThatACellIsOf) {
 }
 
 TEST(CsvDialect, HasANameWithOrWithoutTorch) {
-  for (const CsvDialect dialect : kCsvDialects) EXPECT_EQ(csv_dialect_of_text(to_text(dialect)), dialect);
+  for (const auto& [dialect, word] : kEnumWords<CsvDialect>) EXPECT_EQ(csv_dialect_of_text(word), dialect);
   EXPECT_EQ(csv_dialect_of_text("2.4"), CsvDialect::torch_2_4);
   EXPECT_EQ(csv_dialect_of_text("torch-2.3"), std::nullopt);
 }
