@@ -7,13 +7,11 @@
 #include "cli/number_list.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -21,6 +19,7 @@
 #include <tl/expected.hpp>
 
 #include "cli/outcome.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 namespace {
@@ -84,18 +83,16 @@ class ListReader {
     return found;
   }
 
-  /// The number that the rest begins with. from_chars() reads a sign and as many digits as there are, so that
-  /// "-3" and "99999999999999999999" are named whole.
+  /// Takes the number that the rest begins with. Messages name "-3" and "99999999999999999999" whole.
   tl::expected<std::int64_t, std::string> number() {
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
-    if (error == std::errc::invalid_argument) return fault();
-    if (error != std::errc() || value < 1 || value > std::numeric_limits<std::int32_t>::max()) {
-      return tl::unexpected(fmt::format("\"{}\": expected numbers from 1 to 2147483647, got {}", text_,
-                                        rest_.substr(0, static_cast<std::size_t>(end - rest_.data()))));
+    const auto number = leading_number<std::int32_t>(rest_);
+    if (number.spelling.empty()) return fault();
+    if (!number.value || *number.value < 1) {
+      return tl::unexpected(
+          fmt::format("\"{}\": expected numbers from 1 to 2147483647, got {}", text_, number.spelling));
     }
-    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
-    return value;
+    rest_.remove_prefix(number.spelling.size());
+    return *number.value;
   }
 
   tl::expected<void, std::string> append_number() {

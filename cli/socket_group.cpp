@@ -18,7 +18,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -46,6 +45,7 @@
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/process_group.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 namespace {
@@ -293,10 +293,8 @@ class Meeting {
 
   /// The number behind the frame's word; -1: none.
   static int number_in(const Frame& frame) {
-    int number = -1;
     const std::string text(frame.begin() + (frame.empty() ? 0 : 1), frame.end());
-    std::from_chars(text.data(), text.data() + text.size(), number);
-    return number;
+    return leading_number<std::int32_t>(text).value.value_or(-1);
   }
 
   /// The text; ends this process where the frame says that all shall.

@@ -4,14 +4,13 @@
 // all, in decimal, and one wording refuses them.
 
 #include "cli/subcommand.hpp"
+#include "text/numbers.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -31,15 +30,6 @@ template <typename Value>
 struct NumberOf<std::optional<Value>> {
   using Type = Value;
 };
-
-/// The number that all of `text` spells in decimal: no blanks, no plus, no 0x; 010 is ten.
-template <typename Number>
-std::optional<Number> decimal(const std::string& text) {
-  Number value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 template <typename Number>
 constexpr const char* kNoun = std::is_integral_v<Number> ? "a whole number" : "a number";
@@ -90,7 +80,7 @@ template <typename Number>
 Flag& Flag::range(Number least, Number most) {
   // nan is in no range: it compares false.
   return check([least, most](const std::string& text) {
-    const auto value = decimal<Number>(text);
+    const auto value = number_of_text<Number>(text);
     if (value && *value >= least && *value <= most) return std::string();
     return fmt::format("expected {} from {} to {}, got {}", kNoun<Number>, least, most, typed(text));
   });
@@ -105,7 +95,7 @@ Flag Subcommand::add_option(const std::string& names, Value& value, const std::s
   if constexpr (std::is_arithmetic_v<Number>) {
     // Checks, such as that of a range, come before it.
     const auto take = [&value, names](const CLI::results_t& texts) {
-      const auto number = decimal<Number>(texts.front());
+      const auto number = number_of_text<Number>(texts.front());
       if (!number) {
         throw CLI::ValidationError(names,
                                    fmt::format("expected {}, got {}", kNoun<Number>, typed(texts.front())));

@@ -3,20 +3,19 @@
 
 #include "cli/terminal.hpp"
 
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cli/output.hpp"
 #include "report/print/palette.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 
@@ -26,10 +25,8 @@ std::string environment(const char* name) {
 }
 
 std::optional<std::int32_t> terminal_columns() {
-  const std::string text = environment("COLUMNS");
-  std::int32_t columns = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), columns);
-  if (error == std::errc() && end == text.data() + text.size() && columns > 0) return columns;
+  const auto columns = number_of_text<std::int32_t>(environment("COLUMNS"));
+  if (columns && *columns > 0) return columns;
   winsize size{};
   // COLUMNS is mostly a variable of the shell that it does not pass on; then the terminal itself is asked.
   // NOLINTNEXTLINE(misc-include-cleaner): <sys/ioctl.h> has it

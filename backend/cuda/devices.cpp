@@ -9,7 +9,6 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -21,6 +20,7 @@
 #include <tl/expected.hpp>
 
 #include "backend/cuda/cuda_error.hpp"
+#include "text/numbers.hpp"
 
 // <sys/wait.h> has what is asked of <cstdlib> here.
 // NOLINTBEGIN(misc-include-cleaner)
@@ -93,9 +93,7 @@ tl::expected<std::int32_t, std::string> cuda_device_count_by_child() {
   close(ends[0]);
   // Reaped here, so that it is not taken for a rank's process that has ended.
   while (child > 0 && waitpid(child, nullptr, 0) < 0 && errno == EINTR) continue;
-  std::int32_t count = 0;
-  const auto [end, error] = std::from_chars(words.data(), words.data() + words.size(), count);
-  if (error == std::errc{} && end == words.data() + words.size()) return count;
+  if (const auto count = number_of_text<std::int32_t>(words)) return *count;
   return tl::unexpected(words.empty() ? "the process that looked for GPUs died" : words);
 }
 

@@ -5,7 +5,6 @@
 
 #include "backend/nccl/nccl_run.hpp"
 
-#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +14,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -47,6 +45,7 @@
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/channel.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 namespace {
@@ -247,9 +246,8 @@ tl::expected<std::int32_t, std::string> local_rank(const Environment& environmen
     const char* value = environment(name);
     if (value == nullptr) continue;
     const std::string_view text(value);
-    std::int32_t number = 0;
-    const auto [end, error] = std::from_chars(text.begin(), text.end(), number);
-    if (error == std::errc{} && end == text.end() && number >= 0) return number;
+    const auto number = number_of_text<std::int32_t>(text);
+    if (number && *number >= 0) return *number;
     return tl::unexpected(
         fmt::format("{}: expected a number of 0 or more, got \"{}\"", name, shown_name(text)));
   }

@@ -5,13 +5,11 @@
 #include "backend/process/launch_environment.hpp"
 
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 #include <fmt/format.h>
 #include <tl/expected.hpp>
@@ -20,6 +18,7 @@
 #include "backend/process/socket_loop.hpp"
 #include "report/print/escaping.hpp"
 #include "report/print/units.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 namespace {
@@ -43,20 +42,14 @@ const Launcher* launcher_of(const Environment& environment) {
   return nullptr;
 }
 
-struct Range {
-  std::int32_t least = 0;
-  std::int32_t most = 0;
-};
-
 /// The variable's value, all of which must be a number of the range.
 tl::expected<std::int32_t, std::string> number(const Environment& environment, const char* name,
                                                Range range) {
   const char* value = environment(name);
   if (value == nullptr) return tl::unexpected(fmt::format("{} is not set", name));
   const std::string_view text(value);
-  std::int32_t read = 0;
-  const auto [end, error] = std::from_chars(text.begin(), text.end(), read);
-  if (error == std::errc{} && end == text.end() && read >= range.least && read <= range.most) return read;
+  const auto read = number_of_text<std::int32_t>(text);
+  if (read && *read >= range.least && *read <= range.most) return *read;
   return tl::unexpected(fmt::format("{}: expected a number from {} to {}, got \"{}\"", name, range.least,
                                     range.most, shown_name(text)));
 }

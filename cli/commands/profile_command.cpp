@@ -3,13 +3,11 @@
 // names.
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -31,6 +29,7 @@
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/pipedream_profile.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 namespace {
@@ -47,12 +46,9 @@ struct ProfileFlags {
 /// Adds a size such as "width=64", over what the scenario has. Error: no name, or no number from 1 on.
 tl::expected<void, Failure> add_size(const std::string& text, NetworkSpec& network) {
   const std::size_t equals = text.find('=');
-  std::int64_t size = 0;
-  if (equals != std::string::npos && equals > 0) {
-    const char* end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data() + equals + 1, end, size);
-    if (error != std::errc() || rest != end) size = 0;
-  }
+  const bool has_name = equals != std::string::npos && equals > 0;
+  const auto value = has_name ? std::string_view(text).substr(equals + 1) : std::string_view();
+  const std::int64_t size = number_of_text<std::int64_t>(value).value_or(0);
   if (size < 1) return bad_input(fmt::format("--size {}: expected a size such as width=64", text));
   network.sizes[text.substr(0, equals)] = size;
   return {};

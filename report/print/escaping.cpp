@@ -6,18 +6,17 @@
 // pair) become U+FFFD everywhere.
 
 #include "report/print/escaping.hpp"
+#include "text/numbers.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 namespace penstock {
 namespace {
@@ -103,11 +102,8 @@ bool is_special_character(char c) { return (c < ' ' || c > '~') && c != '\n'; }
 /// look like it.
 bool is_formula(std::string_view text) {
   if (text.empty() || std::string_view("=+-@\t\r").find(text.front()) == std::string_view::npos) return false;
-  double number = 0;
-  // from_chars() knows no plus.
-  const std::string_view digits = text.substr(text.front() == '+' ? 1 : 0);
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return error != std::errc{} || end != digits.data() + digits.size();
+  // A number that is read has no plus.
+  return !number_of_text<double>(text.substr(text.front() == '+' ? 1 : 0));
 }
 
 bool is_forbidden_in_xml(std::uint32_t code) {

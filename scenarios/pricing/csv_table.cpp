@@ -2,14 +2,11 @@
 
 #include "scenarios/pricing/csv_table.hpp"
 
-#include <charconv>
-#include <cmath>
 #include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -18,16 +15,9 @@
 #include <tl/expected.hpp>
 
 #include "schedules/text/csv_rows.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
-
-std::optional<double> number_of(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
-  return value;
-}
-
 namespace {
 
 /// Names of columns as a message shows them: of another file's first row not all.
@@ -81,7 +71,7 @@ const std::string& CsvTable::cell(std::size_t row, std::string_view column) cons
 
 tl::expected<double, std::string> CsvTable::positive(std::size_t row, std::string_view column) const {
   const std::string& text = cell(row, column);
-  const auto value = number_of(text);
+  const auto value = finite_number(text);
   if (value && *value > 0) return *value;
   return tl::unexpected(
       fmt::format("{}: {}: expected a number above 0, got \"{}\"", line(row), column, text));

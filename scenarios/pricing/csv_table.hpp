@@ -40,7 +40,4 @@ class CsvTable {
   std::vector<CsvRow> rows_;
 };
 
-/// All of `text` as a finite number; nothing where it is none.
-std::optional<double> number_of(std::string_view text);
-
 }  // namespace penstock

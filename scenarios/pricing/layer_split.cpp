@@ -4,17 +4,16 @@
 // stage by stage.
 
 #include "scenarios/pricing/layer_split.hpp"
+#include "text/numbers.hpp"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -97,14 +96,12 @@ class LayoutSpeller {
   tl::expected<std::int64_t, std::string> repetition() {
     if (at_ >= text_.size() || text_[at_] != '*') return 1;
     ++at_;
-    std::int64_t times = 0;
-    const char* first = text_.data() + at_;
-    const auto [end, error] = std::from_chars(first, text_.data() + text_.size(), times);
-    if (error != std::errc() || times < 0 || times > static_cast<std::int64_t>(kLongestLayout)) {
-      return fault("a number behind *");
-    }
-    at_ += static_cast<std::size_t>(end - first);
-    return times;
+    const auto times = leading_number<std::int64_t>(text_.substr(at_));
+    const bool fits =
+        times.value && *times.value >= 0 && *times.value <= static_cast<std::int64_t>(kLongestLayout);
+    if (!fits) return fault("a number behind *");
+    at_ += times.spelling.size();
+    return *times.value;
   }
 
   std::string_view text_;

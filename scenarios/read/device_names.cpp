@@ -13,16 +13,15 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "text/numbers.hpp"
 #include "topology/device_types.hpp"
 #include "topology/unit_factors.hpp"
 
@@ -77,10 +76,9 @@ const DeviceType* device_named(std::string_view word) {
 
 /// Returns the gigabytes that a word such as "40gb" states.
 std::optional<std::int64_t> gigabytes(std::string_view word) {
-  std::int64_t amount = 0;
-  const auto [end, error] = std::from_chars(word.begin(), word.end(), amount);
-  const std::string_view unit(end, word.end());
-  return error == std::errc() && (unit == "g" || unit == "gb") ? std::optional(amount) : std::nullopt;
+  const auto amount = leading_number<std::int64_t>(word);
+  const std::string_view unit = word.substr(amount.spelling.size());
+  return unit == "g" || unit == "gb" ? amount.value : std::nullopt;
 }
 
 /// Returns " Write memory: 40 GB beside it" where a word states another memory than the device has.

@@ -3,14 +3,11 @@
 // which key was meant.
 
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -23,6 +20,7 @@
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/schema.hpp"
 #include "schedules/ir/nearest_name.hpp"
+#include "text/numbers.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"
 
@@ -188,10 +186,8 @@ std::optional<std::int64_t> read_reserve(const MappingReader& reader,
 std::optional<double> read_price(const MappingReader& reader) {
   const auto text = reader.word("price");
   if (!text) return std::nullopt;
-  double price = -1;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), price);
-  if (error == std::errc() && end == text->data() + text->size() && std::isfinite(price) && price >= 0)
-    return price;
+  const auto price = finite_number(*text);
+  if (price && *price >= 0) return price;
   reader.complain(
       "price",
       fmt::format("expected what a device costs for an hour, a number such as 2.5, got \"{}\"", *text));

@@ -39,6 +39,7 @@
 #include "scenarios/read/schema.hpp"
 #include "scenarios/read/weight_state.hpp"
 #include "schedules/ir/gather.hpp"
+#include "text/numbers.hpp"
 #include "topology/device_types.hpp"
 #include "topology/presets.hpp"
 #include "topology/unit_factors.hpp"
@@ -54,7 +55,7 @@ constexpr Range kNodes{.least = 1, .most = 1 << 20};
 double number(const MappingReader& reader, Word key, double usual, double most) {
   const auto text = reader.word(key);
   if (!text) return usual;
-  const auto value = number_of(*text);
+  const auto value = finite_number(*text);
   if (value && *value > 0 && *value <= most) return *value;
   reader.complain(key, fmt::format("expected a number above 0 and at most {}, such as {}, got \"{}\"", most,
                                    usual, *text));

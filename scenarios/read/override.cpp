@@ -3,13 +3,12 @@
 
 #include "scenarios/read/override.hpp"
 
-#include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -18,6 +17,7 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/read/document.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 namespace {
@@ -39,14 +39,13 @@ Node made(Node::Kind kind, const std::shared_ptr<const Source>& source) {
 /// The element `part` of `list`, named `path`.
 tl::expected<Node*, std::string> element(Node& list, const std::string& part, const std::string& path,
                                          const Source& source) {
-  std::size_t index = 0;
-  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
-  if (error != std::errc() || end != part.data() + part.size() || index >= list.items.size()) {
+  const auto index = number_of_text<std::uint64_t>(part);
+  if (!index || *index >= list.items.size()) {
     return tl::unexpected(fmt::format("{}: {} is a list of {}: expected an index from 0 to {}, got \"{}\"",
                                       source.name, path, list.items.size(),
                                       list.items.empty() ? 0 : list.items.size() - 1, part));
   }
-  return &list.items[index];
+  return &list.items[*index];
 }
 
 /// The child `part` of `node`; a missing key is added.

@@ -7,7 +7,6 @@
 #include "scenarios/read/pipedream_profile.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +15,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -26,6 +24,7 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/read/quantities.hpp"
 #include "schedules/ir/action.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 namespace {
@@ -55,9 +54,7 @@ Id id_of(std::string_view name) {
   constexpr std::string_view kPrefix = "node";
   if (!name.starts_with(kPrefix)) return -1;
   name.remove_prefix(kPrefix.size());
-  Id id = -1;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
-  return error == std::errc() && end == name.data() + name.size() ? id : -1;
+  return number_of_text<Id>(name).value_or(-1);
 }
 
 /// The text of "key=TEXT" up to the next figure.

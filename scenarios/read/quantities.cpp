@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -14,13 +13,13 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
 #include "schedules/ir/action.hpp"
+#include "text/numbers.hpp"
 #include "topology/cluster.hpp"
 
 namespace penstock {
@@ -93,12 +92,11 @@ bool take_exponent(std::string_view& rest, Quantity& quantity) {
   const bool is_exponent = !rest.empty() && (rest.front() == 'e' || rest.front() == 'E') &&
                            rest.size() > first_digit && is_digit(rest[first_digit]);
   if (!is_exponent) return true;
-  int value = 0;
-  const auto [end, error] = std::from_chars(rest.data() + first_digit, rest.data() + rest.size(), value);
   constexpr int kMostExponent = 10000;
-  if (error != std::errc() || value > kMostExponent) return false;
-  quantity.exponent += rest[1] == '-' ? -value : value;
-  rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+  const auto exponent = leading_number<std::int32_t>(rest.substr(first_digit));
+  if (!exponent.value || *exponent.value > kMostExponent) return false;
+  quantity.exponent += rest[1] == '-' ? -*exponent.value : *exponent.value;
+  rest.remove_prefix(first_digit + exponent.spelling.size());
   return true;
 }
 
@@ -202,18 +200,15 @@ std::optional<double> scaled(const Quantity& quantity, int ten, int two) {
   const std::size_t e = quantity.number.find_first_of("eE");
   int exponent = ten;
   if (e != std::string::npos) {
-    int written = 0;
-    const std::size_t digits = e + (quantity.number[e + 1] == '+' ? 2 : 1);
-    std::from_chars(quantity.number.data() + digits, quantity.number.data() + quantity.number.size(),
-                    written);
-    exponent += written;
+    const std::string_view number = quantity.number;
+    const std::size_t digits = e + (number[e + 1] == '+' ? 2 : 1);
+    exponent += leading_number<std::int32_t>(number.substr(digits)).value.value_or(0);
   }
   const std::string decimal = fmt::format("{}e{}", quantity.number.substr(0, e), exponent);
-  double value = 0;
-  const auto [end, error] = std::from_chars(decimal.data(), decimal.data() + decimal.size(), value);
-  if (error != std::errc() && quantity.mantissa != 0) return std::nullopt;
+  const auto written = leading_number<double>(decimal).value;
+  if (!written && quantity.mantissa != 0) return std::nullopt;
   // A power of two changes no digit, so that the decimal number is rounded once.
-  value = std::ldexp(value, two);
+  const double value = std::ldexp(written.value_or(0), two);
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "scenarios/read/reader.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 

@@ -6,14 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -26,6 +24,7 @@
 #include "scenarios/read/quantities.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/nearest_name.hpp"
+#include "text/numbers.hpp"
 #include "topology/size_arithmetic.hpp"
 
 namespace penstock {
@@ -39,19 +38,6 @@ tl::expected<Value, std::string> value_of(const Node& node, Parse parse) {
   std::string expected = parse(std::string_view{}).error();
   expected.erase(expected.rfind(", got "));
   return tl::unexpected(fmt::format("{}, got {}", expected, describe(node)));
-}
-
-/// All of the text: "1.0", "1e3" and "+1" are no whole numbers.
-tl::expected<std::int64_t, std::string> parse_integer(std::string_view text, Range range) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_number = error == std::errc() && end == text.data() + text.size();
-  if (is_number && value >= range.least && value <= range.most) return value;
-  Node found;
-  found.kind = text.empty() ? Node::Kind::nothing : Node::Kind::scalar;
-  found.text = text;
-  return tl::unexpected(
-      fmt::format("expected a whole number from {} to {}, got {}", range.least, range.most, describe(found)));
 }
 
 tl::expected<bool, std::string> parse_flag(std::string_view text) {
@@ -238,7 +224,7 @@ std::optional<double> MappingReader::flops(std::string_view key) const {
 }
 
 std::optional<std::int64_t> MappingReader::integer(std::string_view key, Range range) const {
-  return parsed<std::int64_t>(key, [range](std::string_view text) { return parse_integer(text, range); });
+  return parsed<std::int64_t>(key, [range](std::string_view text) { return whole_number(text, range); });
 }
 
 std::int64_t MappingReader::required_integer(std::string_view key, Range range) const {
@@ -272,7 +258,7 @@ std::optional<std::vector<std::string>> MappingReader::words(std::string_view ke
 
 std::vector<std::int32_t> MappingReader::integers(std::string_view key, Range range) const {
   const PerStage<std::int64_t> figures =
-      per_stage<std::int64_t>(key, [range](std::string_view text) { return parse_integer(text, range); });
+      per_stage<std::int64_t>(key, [range](std::string_view text) { return whole_number(text, range); });
   return {figures.values.begin(), figures.values.end()};
 }
 
@@ -304,7 +290,7 @@ std::optional<std::size_t> MappingReader::index_of_choice(std::string_view key,
 }
 
 tl::expected<std::int64_t, std::string> integer_of(const Node& node, Range range) {
-  return value_of<std::int64_t>(node, [range](std::string_view text) { return parse_integer(text, range); });
+  return value_of<std::int64_t>(node, [range](std::string_view text) { return whole_number(text, range); });
 }
 
 std::string listed(std::span<const std::string_view> words) {

@@ -17,6 +17,7 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/read/document.hpp"
 #include "schedules/ir/action.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 
@@ -36,12 +37,6 @@ class Problem {
  private:
   std::vector<std::string> messages_;      ///< in the order of noting
   std::unordered_set<std::string> noted_;  ///< the same, to be found: a wrong file may have one a line
-};
-
-/// Smallest and largest integer that a key takes.
-struct Range {
-  std::int64_t least = 0;
-  std::int64_t most = 2147483647;
 };
 
 /// One mapping of a document. Every read of an absent key gives nothing.

@@ -3,17 +3,16 @@
 // mistake.
 
 #include "schedules/text/text_cursor.hpp"
+#include "text/numbers.hpp"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <tl/expected.hpp>
 #include <utility>
 
@@ -61,13 +60,11 @@ std::string_view TextCursor::take_rest() {
 
 tl::expected<std::int32_t, TextFault> TextCursor::take_number(std::string_view what) {
   if (!is_decimal(peek())) return fault(what);
-  std::int32_t number = 0;
-  const char* const begin = text_.data() + at_;
-  const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), number);
-  // There is a digit, so that the one thing that can be wrong is that there are too many.
-  if (error != std::errc{}) return fault(fmt::format("{} (at most 2147483647)", what));
-  at_ += static_cast<std::size_t>(end - begin);
-  return number;
+  const auto number = leading_number<std::int32_t>(text_.substr(at_));
+  // There is a digit, so the number lacks a value only if it has too many of them.
+  if (!number.value) return fault(fmt::format("{} (at most 2147483647)", what));
+  at_ += number.spelling.size();
+  return *number.value;
 }
 
 tl::unexpected<TextFault> TextCursor::fault(std::string_view expected) const {

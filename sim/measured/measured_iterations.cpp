@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -19,7 +18,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -34,6 +32,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/text/csv_rows.hpp"
 #include "sim/measured/measured_runs.hpp"
+#include "text/numbers.hpp"
 #include "topology/presets.hpp"
 
 namespace penstock {
@@ -91,9 +90,8 @@ class IterationReader {
   /// Behind a fault it goes on with 1, so that one pass names the first thing that is wrong.
   std::int64_t count(std::string_view column, std::int64_t most) {
     const std::string& cell = text(column);
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    if (error == std::errc() && end == cell.data() + cell.size() && value >= 1 && value <= most) return value;
+    const auto value = number_of_text<std::int64_t>(cell);
+    if (value && *value >= 1 && *value <= most) return *value;
     expected(column, fmt::format("a whole number from 1 to {}, got \"{}\"", most, cell));
     return 1;
   }
@@ -109,7 +107,7 @@ class IterationReader {
     constexpr double kMostSeconds = 1e6;
     const std::string_view column = has(kSeconds) ? kSeconds : kMilliseconds;
     const double unit = column == kSeconds ? 1 : kMillisecond;
-    const auto value = number_of(text(column));
+    const auto value = finite_number(text(column));
     if (value && *value > 0 && *value * unit <= kMostSeconds) return *value * unit;
     expected(column,
              fmt::format("a number above 0 and up to {}, got \"{}\"", kMostSeconds / unit, text(column)));
@@ -188,7 +186,7 @@ bool is_empty(const CsvRow& row) {
 void drop_comments_above_names(std::vector<CsvRow>& rows) {
   std::size_t first = 0;
   while (first + 1 < rows.size() && rows[first].cells.front().starts_with('#') &&
-         !number_of(rows[first + 1].cells.front()))
+         !finite_number(rows[first + 1].cells.front()))
     ++first;
   rows.erase(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(first));
 }

@@ -5,14 +5,12 @@
 #include "backend/cuda/torch/device_tensor_codec.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -33,6 +31,7 @@
 #include "backend/executor/payload.hpp"
 #include "backend/torch/layer.hpp"
 #include "backend/torch/torch_stage.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock::nn {
 namespace {
@@ -72,9 +71,8 @@ std::string text_of(const Shape& shape) {
 
 /// Of a layout's text, which may come from another process; at least 0.
 std::int64_t number(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.begin(), text.end(), value);
-  if (error == std::errc{} && end == text.end() && value >= 0) return value;
+  const auto value = number_of_text<std::int64_t>(text);
+  if (value && *value >= 0) return *value;
   throw std::runtime_error("a message's layout has \"" + std::string(text) + "\" where a number is wanted");
 }
 
