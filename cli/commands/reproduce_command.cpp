@@ -1,5 +1,5 @@
-// penstock reproduce: published figures beside what the simulator predicts. All experiments, or those that
-// are named; a figure that is missed is exit 1, so that a CI can hold them.
+// penstock reproduce: published figures beside what the simulator predicts, of all experiments or of those
+// that are named. A claim that does not hold is a miss and makes the exit status 1, known misses as well.
 
 #include <algorithm>
 #include <memory>
@@ -95,7 +95,11 @@ Command reproduce_command(CLI::App& root) {
   app.add_flag("--list", flags->list, "list the experiments with their sources");
   add_output_flags(app, flags->output, ".txt .json .md");
   app.footer(
-      "Exit status: 1 when a figure misses its tolerance.\n"
+      "Each figure has a class: equal (a printed figure, held within a tolerance), bound, formula (a closed\n"
+      "form or a drawing) or missed (no prediction is known to meet it). A figure keeps its class whether "
+      "it\n"
+      "holds or not, and every figure that does not hold counts as a miss.\n"
+      "Exit status: 1 when a figure misses its tolerance or bound.\n"
       "Examples:\n"
       "  penstock reproduce zero-bubble-table-5\n"
       "  penstock reproduce --list");

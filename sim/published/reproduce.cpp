@@ -1,11 +1,12 @@
 // The table of reproductions: name, source with section, setting, function. A setting says everything that
 // the paper leaves open and that was chosen here, because a figure that fits only under unnamed choices is no
-// reproduction. A constant that is fitted on a published number is a figure of its own (Claim::fitted).
+// reproduction. A constant that is fitted on a published number is a figure of its own (FigureClass::fitted).
 
 #include "sim/published/reproduce.hpp"
 
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,6 +35,23 @@ constexpr std::string_view kTable1 =
     "then with one of the pipelines' messages and reductions (Gloo), too, fitted on AlexNet on B: what they "
     "were fitted on is no test; rows that are data parallelism themselves (ResNet-50, GNMT-8 on B: 1.00) and "
     "models without released profiles (GNMT-16, AWD LM, S2VT) are left out";
+
+// One width for each reason: a figure chooses a reason, never a width.
+constexpr std::array kTolerances = {
+    ToleranceKind{Tolerance::exact, "exact", 1e-9,
+                  "nothing is rounded but the last bits of binary fractions"},
+    ToleranceKind{Tolerance::nanoseconds, "nanoseconds", 1e-4,
+                  "each action of a run is rounded to whole nanoseconds, the closed form is not"},
+    ToleranceKind{Tolerance::rounding, "rounding", 0, "half a unit of the last digit that is printed"},
+    ToleranceKind{
+        Tolerance::size, "size", 0.01,
+        "sizes and operations of models whose smaller terms (biases, norms, padding) are not printed"},
+    ToleranceKind{Tolerance::ratio, "ratio", 0.05,
+                  "measured speeds against others of the same table: noise between runs, as in `compare`"},
+    ToleranceKind{Tolerance::step, "step", 0.1,
+                  "measured steps by constants of other runs: two releases of one framework measure the same "
+                  "configuration up to 9 % apart"},
+};
 
 constexpr std::array kReproductions = {
     Reproduction{.name = "pipedream-figures",
@@ -184,30 +202,36 @@ constexpr std::array kReproductions = {
 
 }  // namespace
 
-FigureClass ReproducedFigure::figure_class() const {
-  if (claim == Claim::fitted) return FigureClass::fitted;
-  if (claim == Claim::none) return published ? FigureClass::missed : FigureClass::scale;
-  return bound ? FigureClass::direction : FigureClass::tested;
+const ToleranceKind& kind_of(Tolerance tolerance) {
+  return kTolerances.at(static_cast<std::size_t>(tolerance));
+}
+
+std::span<const ToleranceKind> tolerance_table() { return kTolerances; }
+
+bool ReproducedFigure::is_held() const {
+  return figure_class != FigureClass::fitted && figure_class != FigureClass::shown;
+}
+
+bool ReproducedFigure::is_printed() const {
+  return figure_class == FigureClass::equal || figure_class == FigureClass::missed;
+}
+
+double ReproducedFigure::tolerance() const {
+  // Differences of binary fractions: 50.2 lies 0.05 from 50.25 only up to the last bit.
+  constexpr double kBinary = 1e-9;
+  const double against = std::abs(bound ? *bound : published.value_or(0));
+  if (tolerance_kind == Tolerance::rounding) return 0.5 * std::pow(10, -decimals) + kBinary * against;
+  return kind_of(tolerance_kind).part * against;
 }
 
 bool ReproducedFigure::holds() const {
-  if (claim == Claim::none || claim == Claim::fitted) return true;
+  if (!is_held()) return true;
   const std::optional<double> against = bound ? bound : published;
-  // A claim about nothing is a slip of whoever wrote the figure, and shows.
+  // A claim about nothing is a fault of the table, and shows.
   if (!against) return false;
-  switch (claim) {
-    case Claim::equal:
-      return std::abs(predicted - *against) <= tolerance;
-    case Claim::at_most:
-      return predicted <= *against + tolerance;
-    case Claim::at_least:
-      return predicted >= *against - tolerance;
-    // Answered above.
-    case Claim::fitted:
-    case Claim::none:
-      break;
-  }
-  return true;
+  if (figure_class != FigureClass::bound) return std::abs(predicted - *against) <= tolerance();
+  return side == BoundSide::at_most ? predicted <= *against + tolerance()
+                                    : predicted >= *against - tolerance();
 }
 
 std::optional<double> ReproducedFigure::relative_error() const {
@@ -215,51 +239,84 @@ std::optional<double> ReproducedFigure::relative_error() const {
   return (predicted - *published) / std::abs(*published);
 }
 
-ReproducedFigure within(double part, std::string what, double published, double predicted) {
+ReproducedFigure equal(Tolerance kind, std::string what, double published, double predicted) {
+  return {.what = std::move(what), .published = published, .predicted = predicted, .tolerance_kind = kind};
+}
+
+ReproducedFigure rounded(int decimals, std::string what, double published, double predicted) {
+  return with_decimals(decimals, equal(Tolerance::rounding, std::move(what), published, predicted));
+}
+
+ReproducedFigure formula(std::string what, double published, double predicted, Tolerance kind) {
   return {.what = std::move(what),
+          .figure_class = FigureClass::formula,
           .published = published,
           .predicted = predicted,
-          .tolerance = part * std::abs(published)};
+          .tolerance_kind = kind};
 }
 
 ReproducedFigure at_least(std::string what, double published, double predicted) {
-  return {.what = std::move(what), .published = published, .predicted = predicted, .claim = Claim::at_least};
+  return {.what = std::move(what),
+          .figure_class = FigureClass::bound,
+          .published = published,
+          .predicted = predicted,
+          .side = BoundSide::at_least};
 }
 
 ReproducedFigure at_most(std::string what, double published, double predicted) {
-  return {.what = std::move(what), .published = published, .predicted = predicted, .claim = Claim::at_most};
+  return {.what = std::move(what),
+          .figure_class = FigureClass::bound,
+          .published = published,
+          .predicted = predicted,
+          .side = BoundSide::at_most};
 }
 
 ReproducedFigure no_less(std::string what, double predicted, double bound) {
-  return {.what = std::move(what), .predicted = predicted, .claim = Claim::at_least, .bound = bound};
+  return {.what = std::move(what),
+          .figure_class = FigureClass::bound,
+          .predicted = predicted,
+          .side = BoundSide::at_least,
+          .bound = bound};
 }
 
 ReproducedFigure no_more(std::string what, double predicted, double bound) {
-  return {.what = std::move(what), .predicted = predicted, .claim = Claim::at_most, .bound = bound};
-}
-
-ReproducedFigure shown(std::string what, double predicted) {
-  return {.what = std::move(what), .predicted = predicted, .claim = Claim::none};
-}
-
-ReproducedFigure untested(std::string what, double published, double predicted, std::string note) {
   return {.what = std::move(what),
+          .figure_class = FigureClass::bound,
+          .predicted = predicted,
+          .side = BoundSide::at_most,
+          .bound = bound};
+}
+
+ReproducedFigure missed(Tolerance kind, std::string what, double published, double predicted,
+                        std::string note) {
+  return {.what = std::move(what),
+          .figure_class = FigureClass::missed,
           .published = published,
           .predicted = predicted,
-          .claim = Claim::none,
+          .tolerance_kind = kind,
           .note = std::move(note)};
 }
 
 ReproducedFigure fitted(std::string what, double published, double predicted, std::string note) {
   return {.what = std::move(what),
+          .figure_class = FigureClass::fitted,
           .published = published,
           .predicted = predicted,
-          .claim = Claim::fitted,
           .note = std::move(note)};
+}
+
+ReproducedFigure shown(std::string what, double predicted) {
+  return {.what = std::move(what), .figure_class = FigureClass::shown, .predicted = predicted};
 }
 
 ReproducedFigure noted(ReproducedFigure figure, std::string note) {
   figure.note = std::move(note);
+  return figure;
+}
+
+ReproducedFigure with_decimals(int decimals, ReproducedFigure figure) {
+  figure.tolerance_kind = Tolerance::rounding;
+  figure.decimals = decimals;
   return figure;
 }
 

@@ -12,58 +12,84 @@
 
 namespace penstock {
 
-/// What a figure says of Penstock.
+/// The claim that a figure makes. The table of figures states it; whether the prediction meets the claim is
+/// another question (`holds()`), so that a figure keeps its class when it changes sides.
 enum class FigureClass : std::uint8_t {
-  tested,     // published, and the prediction is held against it
-  fitted,     // published, and a constant that predicts it was taken from it: no test
-  missed,     // published, and no prediction of ours meets it: the note says why
-  direction,  // no number is published, only which of two is larger; that is held
-  scale,      // ours alone: it gives the others their scale
+  equal,    ///< A printed figure that the prediction must meet within a tolerance.
+  bound,    ///< A printed number, or an order in words, that the prediction must not cross.
+  formula,  ///< A closed form, a drawing or the output of a published algorithm, computed again.
+  missed,   ///< A printed figure that no prediction is known to meet. The note says why.
+  fitted,   ///< A printed figure from which a constant of the prediction was taken. It tests nothing.
+  shown,    ///< A figure of ours that gives the others their scale. Nothing is printed for it.
 };
 
-/// How the prediction must stand to the published figure, or to the bound of a direction.
-enum class Claim : std::uint8_t {
-  equal,     // at most the tolerance away
-  at_most,   // not above it by more than the tolerance: the paper's schedule may be beaten
-  at_least,  // not below it by more than the tolerance: a bound on what the paper measured
-  fitted,    // shown beside what a constant of the prediction was taken from
-  none,      // shown, not held against anything
+/// The reason for which a prediction may differ from a printed figure. Each reason has one width for all
+/// figures (`tolerance_table()`), so that no tolerance can be fitted to a figure.
+enum class Tolerance : std::uint8_t { exact, nanoseconds, rounding, size, ratio, step };
+
+/// A tolerance with its width and the reason for it.
+struct ToleranceKind {
+  Tolerance tolerance = Tolerance::exact;
+  std::string_view word;    ///< "rounding"
+  double part = 0;          ///< Part of the published figure; 0 for rounding, whose width the digits state.
+  std::string_view reason;  ///< One sentence without a full stop.
 };
+/// All tolerances, in the order of the enum.
+std::span<const ToleranceKind> tolerance_table();
+const ToleranceKind& kind_of(Tolerance tolerance);
+
+/// The side of a bound on which the prediction must stay.
+enum class BoundSide : std::uint8_t { at_most, at_least };
 
 /// One figure.
 struct ReproducedFigure {
-  std::string what;                   ///< the setting and the figure: "K = 8, M = 24, zb-h1: bubble rate"
-  std::optional<double> published{};  ///< a number that somebody else printed; absent: none
+  std::string what;  ///< The setting and the figure: "K = 8, M = 24, zb-h1: bubble rate".
+  FigureClass figure_class = FigureClass::equal;
+  std::optional<double> published{};  ///< The printed number or the formula's value. Absent: there is none.
   double predicted = 0;
-  double tolerance = 0;  ///< absolute, >= 0
-  Claim claim = Claim::equal;
-  std::string note{};             ///< a misprint, or what the two figures leave out
-  std::optional<double> bound{};  ///< of a direction, which has no published number: 1 for a ratio
+  Tolerance tolerance_kind = Tolerance::exact;
+  int decimals = 0;                     ///< Printed digits behind the point, for `Tolerance::rounding`.
+  BoundSide side = BoundSide::at_most;  ///< For bounds only.
+  std::optional<double> bound{};        ///< The bound where an order is stated in words: 1 for a ratio.
+  std::string note{};                   ///< A misprint, or what the two figures leave out.
 
-  FigureClass figure_class() const;
-  /// False where a published number or a direction is not met; true of what is not held against anything.
+  /// Returns whether the figure makes a claim that the prediction can fail.
+  bool is_held() const;
+  /// Returns whether the figure counts among the printed figures that are predicted: equal or missed.
+  bool is_printed() const;
+  /// Returns the largest distance from the published figure or bound, in its unit.
+  double tolerance() const;
+  /// Returns whether the prediction meets the claim. True for figures that are not held.
   bool holds() const;
-  /// (predicted - published) / |published|, below 0 where the prediction is smaller. Absent where nothing or
-  /// 0 is published.
+  /// Returns (predicted - published) / |published|, below 0 where the prediction is smaller. Absent where
+  /// nothing or 0 is published.
   std::optional<double> relative_error() const;
 };
 
-/// `published` within a part of it: 0.06 is 6 %.
-ReproducedFigure within(double part, std::string what, double published, double predicted);
-/// A bound: the prediction leaves something out that can only make it better.
+/// Returns a printed figure with a tolerance that its kind determines.
+ReproducedFigure equal(Tolerance kind, std::string what, double published, double predicted);
+/// Returns a printed figure that may differ by half a unit of its last digit.
+ReproducedFigure rounded(int decimals, std::string what, double published, double predicted);
+/// Returns a closed form, a drawing or an algorithm's output, computed again.
+ReproducedFigure formula(std::string what, double published, double predicted,
+                         Tolerance kind = Tolerance::exact);
+/// Returns a printed bound: the prediction leaves something out that can only make it better.
 ReproducedFigure at_least(std::string what, double published, double predicted);
 ReproducedFigure at_most(std::string what, double published, double predicted);
-/// A direction: the prediction, a ratio, is at least, or at most, `bound`.
+/// Returns an order that is stated in words: the prediction, a ratio, is at least, or at most, `bound`.
 ReproducedFigure no_less(std::string what, double predicted, double bound = 1);
 ReproducedFigure no_more(std::string what, double predicted, double bound = 1);
-/// A figure that nothing is printed for; it gives the ones beside it their scale.
-ReproducedFigure shown(std::string what, double predicted);
-/// A printed figure that no model of a schedule can or should meet; `note` says why.
-ReproducedFigure untested(std::string what, double published, double predicted, std::string note);
-/// A printed figure from which a constant of the prediction was taken; `note` says which.
+/// Returns a printed figure that no prediction is known to meet; `note` says why. It counts as a miss.
+ReproducedFigure missed(Tolerance kind, std::string what, double published, double predicted,
+                        std::string note);
+/// Returns a printed figure from which a constant of the prediction was taken; `note` says which.
 ReproducedFigure fitted(std::string what, double published, double predicted, std::string note);
-/// `figure` with that note.
+/// Returns a figure for which nothing is printed.
+ReproducedFigure shown(std::string what, double predicted);
+/// Returns `figure` with that note.
 ReproducedFigure noted(ReproducedFigure figure, std::string note);
+/// Returns `figure` with the tolerance of a number that was printed with so many digits behind the point.
+ReproducedFigure with_decimals(int decimals, ReproducedFigure figure);
 
 /// One experiment.
 struct Reproduction {

@@ -91,10 +91,9 @@ ReproducedFigure recomputation_cases(RecomputeTiming timing) {
       }
     }
   }
-  return {.what = fmt::format("recomputed {}, K = 1..6, M = 1..8, r = f/4..f: cases of the closed form",
-                              is_late ? "late" : "early"),
-          .published = cases,
-          .predicted = static_cast<double>(met)};
+  return formula(fmt::format("recomputed {}, K = 1..6, M = 1..8, r = f/4..f: cases of the closed form",
+                             is_late ? "late" : "early"),
+                 cases, met);
 }
 
 /// Of 300 pipelines of 2 to 6 uneven stages: how many steps take sum f + (M-1) max f + sum b + (M-1) max b.
@@ -122,9 +121,7 @@ ReproducedFigure uneven_cases() {
                ? 1
                : 0;
   }
-  return {.what = "uneven stages, K = 2..6, M = 1..7: cases of that form",
-          .published = kCases,
-          .predicted = static_cast<double>(met)};
+  return formula("uneven stages, K = 2..6, M = 1..7: cases of that form", kCases, met);
 }
 
 }  // namespace
@@ -133,26 +130,26 @@ std::vector<ReproducedFigure> reproduce_gpipe_schedule() {
   const std::vector<UnitTimes> uneven = {
       {.forward = 1, .backward = 2}, {.forward = 3, .backward = 5}, {.forward = 2, .backward = 2}};
   return {
-      {"best number of microbatches, K = 4, W = 48, overhead 1: sqrt((K-1)W/o)", 12,
-       static_cast<double>(best_microbatches(4, 48, 1))},
-      {"its time: units", 75, time_with_overhead(4, 12, 48, 1), 1e-3},
-      {"uneven stages, M = 6: sum f + (M-1) max f + sum b + (M-1) max b", 6 + 5 * 3 + 9 + 5 * 5,
-       makespan_units(predicted_run("gpipe", {.stages = 3, .microbatches = 6}, uneven))},
+      formula("best number of microbatches, K = 4, W = 48, overhead 1: sqrt((K-1)W/o)", 12,
+              best_microbatches(4, 48, 1)),
+      formula("its time: units", 75, time_with_overhead(4, 12, 48, 1)),
+      formula("uneven stages, M = 6: sum f + (M-1) max f + sum b + (M-1) max b", 6 + 5 * 3 + 9 + 5 * 5,
+              makespan_units(predicted_run("gpipe", {.stages = 3, .microbatches = 6}, uneven))),
       uneven_cases(),
       recomputation_cases(RecomputeTiming::early),
       recomputation_cases(RecomputeTiming::late),
-      {"recomputed early, K = 4, M = 8: (M+K-1)(f+b) + M r", 11 * 3 + 8,
-       makespan_units(recomputed(4, 8, RecomputeTiming::early))},
-      {"recomputed late, K = 4, M = 8: (M+K-1)(f+b+r)", 11 * 4,
-       makespan_units(recomputed(4, 8, RecomputeTiming::late))},
-      {"K = 4, M = 8: bubble (K-1)/(M+K-1)", 3.0 / 11,
-       predicted_run("gpipe", {.stages = 4, .microbatches = 8}, equal_stages(4)).bubble.idle_over_total,
-       1e-9},
-      {"naive model parallelism, 4 stages: utilisation 1/K", 0.25,
-       1 - predicted_run("naive", {.stages = 4, .microbatches = 4}, equal_stages(4)).bubble.idle_over_total,
-       1e-9},
-      {"naive over GPipe, 4 stages, M = 4: KM/(M+K-1)", 16.0 / 7, gain_over_naive(4, 4), 1e-9},
-      {"naive over GPipe, 4 stages, M = 32: KM/(M+K-1)", 128.0 / 35, gain_over_naive(4, 32), 1e-9},
+      formula("recomputed early, K = 4, M = 8: (M+K-1)(f+b) + M r", 11 * 3 + 8,
+              makespan_units(recomputed(4, 8, RecomputeTiming::early))),
+      formula("recomputed late, K = 4, M = 8: (M+K-1)(f+b+r)", 11 * 4,
+              makespan_units(recomputed(4, 8, RecomputeTiming::late))),
+      formula(
+          "K = 4, M = 8: bubble (K-1)/(M+K-1)", 3.0 / 11,
+          predicted_run("gpipe", {.stages = 4, .microbatches = 8}, equal_stages(4)).bubble.idle_over_total),
+      formula("naive model parallelism, 4 stages: utilisation 1/K", 0.25,
+              1 - predicted_run("naive", {.stages = 4, .microbatches = 4}, equal_stages(4))
+                      .bubble.idle_over_total),
+      formula("naive over GPipe, 4 stages, M = 4: KM/(M+K-1)", 16.0 / 7, gain_over_naive(4, 4)),
+      formula("naive over GPipe, 4 stages, M = 32: KM/(M+K-1)", 128.0 / 35, gain_over_naive(4, 32)),
       noted(at_most("recomputed early, K = 4, M = 8: bubble, below (K-1)/(M+K-1)", 3.0 / 11,
                     recomputed(4, 8, RecomputeTiming::early).bubble.idle_over_total),
             "the paper sees less bubble than the formula has, for recomputation fills it"),

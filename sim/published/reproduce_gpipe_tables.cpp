@@ -67,10 +67,11 @@ std::string what_of(const Line& line, std::size_t column) {
 /// Throughput over the same line's with 2 stages: balanced stages, so nothing but the bubble.
 void add_balanced(Figures& figures, const Line& line) {
   for (const std::size_t column : {1U, 2U}) {
-    figures.push_back(within(
-        0.06, fmt::format("{}, M = {}: K = {} over K = 2", line.model, line.microbatches, kStages.at(column)),
-        line.speeds.at(column) / line.speeds[0],
-        throughput(kStages.at(column), line.microbatches) / throughput(2, line.microbatches)));
+    figures.push_back(
+        equal(Tolerance::ratio,
+              fmt::format("{}, M = {}: K = {} over K = 2", line.model, line.microbatches, kStages.at(column)),
+              line.speeds.at(column) / line.speeds[0],
+              throughput(kStages.at(column), line.microbatches) / throughput(2, line.microbatches)));
   }
 }
 
@@ -80,10 +81,10 @@ void add_bounds(Figures& figures, const Line& line) {
     figures.push_back(at_least(what_of(line, column), line.speeds.at(column), over_the_least(line, column)));
 }
 
-void add_untested(Figures& figures, const Line& line, std::size_t first, const std::string& note) {
+void add_missed(Figures& figures, const Line& line, std::size_t first, const std::string& note) {
   for (std::size_t column = first; column < kStages.size(); ++column) {
-    figures.push_back(
-        untested(what_of(line, column), line.speeds.at(column), over_the_least(line, column), note));
+    figures.push_back(missed(Tolerance::ratio, what_of(line, column), line.speeds.at(column),
+                             over_the_least(line, column), note));
   }
 }
 
@@ -95,7 +96,7 @@ void add_gain_from_microbatches(Figures& figures) {
     const double predicted = throughput(stages, 32) / throughput(stages, 4);
     const std::string what = fmt::format("table 2, AmoebaNet, K = {}: M = 32 over M = 4", stages);
     figures.push_back(at_least(what, published, predicted));
-    figures.push_back(within(0.12, what + ", within 12 %", published, predicted));
+    figures.push_back(equal(Tolerance::ratio, what + ", as measured", published, predicted));
   }
 }
 
@@ -182,16 +183,16 @@ void add_column(Figures& figures, const TransformerColumn& column) {
   const std::string swapped =
       is_naive ? "misprint: the two memory rows of Naive-1 are swapped in the table" : "";
   const auto count = static_cast<double>(parameters(column.layers));
-  figures.push_back(within(0.003, what + "millions of parameters", column.millions, count / 1e6));
-  figures.push_back(noted(
-      within(0.01, what + "GiB of model parameters", column.parameters_gib, 12 * count / kBytesPerGibibyte),
-      swapped));
+  figures.push_back(equal(Tolerance::size, what + "millions of parameters", column.millions, count / 1e6));
+  figures.push_back(noted(equal(Tolerance::size, what + "GiB of model parameters", column.parameters_gib,
+                                12 * count / kBytesPerGibibyte),
+                          swapped));
   const double held = activations_gib(column.layers, column.devices, is_naive ? kPlainGiB : kCheckpointGiB);
   // A layer's activations come from these two columns.
   figures.push_back(
       column.devices == 1
           ? fitted(what + "GiB of activations", column.activations_gib, held, "a layer's are taken from it")
-          : within(0.03, what + "GiB of activations", column.activations_gib, held));
+          : equal(Tolerance::size, what + "GiB of activations", column.activations_gib, held));
 }
 
 /// The table's lower half, in decimal GB.
@@ -214,14 +215,15 @@ void add_amoebanet(Figures& figures) {
     const std::string what = fmt::format("AmoebaNet, {}: GB of model parameters", column.name);
     const double gigabytes = 12 * column.millions / 1000;
     figures.push_back(column.misprint == nullptr
-                          ? within(0.01, what, column.parameters_gb, gigabytes)
-                          : untested(what, column.parameters_gb, gigabytes, column.misprint));
+                          ? equal(Tolerance::size, what, column.parameters_gb, gigabytes)
+                          : missed(Tolerance::size, what, column.parameters_gb, gigabytes, column.misprint));
   }
   const AmoebaNetColumn& least = kAmoebaNet[0];
   const AmoebaNetColumn& most = kAmoebaNet[4];
   const double growth = most.millions / least.millions;
   const std::string what = "AmoebaNet, Pipeline-8 over Naive-1: ";
-  figures.push_back(untested(what + "\"25x\" of the text", 25, growth, "the table itself says 22.0 or 23.4"));
+  figures.push_back(missed(Tolerance::size, what + "\"25x\" of the text", 25, growth,
+                           "the table itself says 22.0 or 23.4"));
 }
 
 }  // namespace
@@ -234,15 +236,13 @@ std::vector<ReproducedFigure> reproduce_gpipe_speed() {
   add_balanced(figures, kTransformerMany);
   add_balanced(figures, kTransformerPcie);
   for (const std::int32_t stages : {4, 8}) {
-    figures.push_back({.what = fmt::format("table 2, M = 1: K = {} over K = 2, flat", stages),
-                       .predicted = throughput(stages, 1) / throughput(2, 1),
-                       .tolerance = 0.05,
-                       .note = "stages without microbatches gain nothing; the table's batch grew",
-                       .bound = 1});
+    figures.push_back(noted(formula(fmt::format("M = 1: K = {} over K = 2, KM/(M+K-1) of both", stages), 1,
+                                    throughput(stages, 1) / throughput(2, 1), Tolerance::nanoseconds),
+                            "stages without microbatches gain nothing"));
   }
-  add_untested(figures, kTransformerOne, 1, grown);
-  add_untested(figures, kAmoebaNetOne, 1, grown);
-  add_untested(figures, kTransformerFour, 0, beyond);
+  add_missed(figures, kTransformerOne, 1, grown);
+  add_missed(figures, kAmoebaNetOne, 1, grown);
+  add_missed(figures, kTransformerFour, 0, beyond);
   add_bounds(figures, kTransformerMany);
   add_bounds(figures, kAmoebaNetFour);
   add_bounds(figures, kAmoebaNetMany);
@@ -258,8 +258,10 @@ std::vector<ReproducedFigure> reproduce_gpipe_speed() {
 std::vector<ReproducedFigure> reproduce_gpipe_memory() {
   Figures figures;
   for (const TransformerColumn& column : kTransformer) add_column(figures, column);
-  figures.push_back({"largest L on one device, nothing recomputed", 3, largest_that_fits(kPlainGiB)});
-  figures.push_back({"largest L on one device, re-materialised", 13, largest_that_fits(kCheckpointGiB)});
+  figures.push_back(equal(Tolerance::exact, "largest L on one device, nothing recomputed", 3,
+                          largest_that_fits(kPlainGiB)));
+  figures.push_back(equal(Tolerance::exact, "largest L on one device, re-materialised", 13,
+                          largest_that_fits(kCheckpointGiB)));
   constexpr double kDeviceGiB = 16;
   figures.push_back(no_less("L = 4 on one device, nothing recomputed: GiB, more than 16",
                             peak_gib(4, 1, kPlainGiB), kDeviceGiB));
@@ -271,8 +273,8 @@ std::vector<ReproducedFigure> reproduce_gpipe_memory() {
         no_more(fmt::format("L = {} on {} devices: GiB of the fullest, at most 16", layers, stages),
                 peak_gib(layers, stages, kCheckpointGiB), kDeviceGiB));
   }
-  figures.push_back(within(0.005, "Transformer, Pipeline-128 over Naive-1: parameters", 298,
-                           static_cast<double>(parameters(1663)) / static_cast<double>(parameters(3))));
+  figures.push_back(equal(Tolerance::size, "Transformer, Pipeline-128 over Naive-1: parameters", 298,
+                          static_cast<double>(parameters(1663)) / static_cast<double>(parameters(3))));
   add_amoebanet(figures);
   return figures;
 }

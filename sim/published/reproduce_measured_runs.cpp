@@ -44,17 +44,16 @@ std::string taken_from_rows(const MeasuredRun& run, bool is_fitted_elsewhere) {
   return fmt::format("{}'s own factor is out of such rows", run.device);
 }
 
-/// Tested within a tenth, unless its own step is in a constant that predicts it.
+/// Held, unless its own step is in a constant that predicts it.
 ReproducedFigure step_of(const MeasuredRun& run, const PredictedRun& row, bool is_fitted_elsewhere) {
-  constexpr double kPart = 0.1;
   const std::string what = run.id + ": seconds";
   const std::string why = taken_from_rows(run, is_fitted_elsewhere);
   if (!why.empty()) return fitted(what, row.measured_seconds, row.predicted_seconds, why);
-  if (run.source == "bridge" && run.device == "gb300" && run.precision == "fp8") {
-    return untested(what, row.measured_seconds, row.predicted_seconds,
-                    "fp8 on GB300 is another recipe for 70B than for 405B, and one constant cannot be both");
-  }
-  return within(kPart, what, row.measured_seconds, row.predicted_seconds);
+  const bool is_mixed_recipe = run.source == "bridge" && run.device == "gb300" && run.precision == "fp8";
+  return noted(equal(Tolerance::step, what, row.measured_seconds, row.predicted_seconds),
+               is_mixed_recipe
+                   ? "fp8 on GB300 is another recipe for 70B than for 405B, and one constant cannot be both"
+                   : "");
 }
 
 /// Leave one model out: its rows by constants of all others, then its peaks.

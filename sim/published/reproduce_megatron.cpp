@@ -95,12 +95,9 @@ Figures table_1() {
                          {60, 10240, 80, 76.1},
                          {96, 16384, 128, 310.1},
                          {105, 20480, 128, 529.6}}) {
-    figures.push_back(
-        {.what =
-             fmt::format("table 1, {} layers of width {}: billions of parameters", row.layers, row.hidden),
-         .published = row.billions,
-         .predicted = parameter_count(gpt(row.layers, row.hidden, row.heads, BlockRecompute::none)) / 1e9,
-         .tolerance = 0.06});
+    figures.push_back(rounded(
+        1, fmt::format("table 1, {} layers of width {}: billions of parameters", row.layers, row.hidden),
+        row.billions, parameter_count(gpt(row.layers, row.hidden, row.heads, BlockRecompute::none)) / 1e9));
   }
   return figures;
 }
@@ -135,10 +132,10 @@ Figures table_2(const ScaledModel& model) {
     const double tflops = first.tflops * first_work / (seconds(row.devices) * row.devices);
     const std::string what = fmt::format("table 2, {}, {} devices: ", model.name, row.devices);
     if (row.devices != first.devices)
-      figures.push_back(within(0.02, what + "TFLOP/s a device", row.tflops, tflops));
+      figures.push_back(equal(Tolerance::ratio, what + "TFLOP/s a device", row.tflops, tflops));
     // `flops` are those of one sequence of 2048 tokens.
     const double days = flops * kTokens / 2048 / (tflops * 1e12 * row.devices) / 86400;
-    figures.push_back(within(0.035, what + "days for 300 billion tokens", row.days, days));
+    figures.push_back(equal(Tolerance::ratio, what + "days for 300 billion tokens", row.days, days));
   }
   return figures;
 }
@@ -161,12 +158,12 @@ Figures mt_nlg() {
     const std::int32_t devices = row.pipelines * 280;
     const std::string what = fmt::format("MT-NLG 530B, {} devices: ", devices);
     if (row.tflops > 0) {
-      figures.push_back(within(0.01, what + "TFLOP/s a device in the published time", row.tflops,
-                               tflops_per_device(kBatch * hardware_flops(kGpt530), row.seconds, devices)));
+      figures.push_back(equal(Tolerance::size, what + "TFLOP/s a device in the published time", row.tflops,
+                              tflops_per_device(kBatch * hardware_flops(kGpt530), row.seconds, devices)));
     }
     if (row.pipelines == 8) continue;
-    figures.push_back(
-        within(0.05, what + "seconds an iteration", row.seconds, 60.1 * predicted(row.pipelines) / first));
+    figures.push_back(equal(Tolerance::ratio, what + "seconds an iteration", row.seconds,
+                            60.1 * predicted(row.pipelines) / first));
   }
   return figures;
 }
@@ -195,19 +192,15 @@ Figures table_5() {
              tflops_per_device(flops * row.pipeline.microbatches, row.selective_seconds, devices);
     };
     const std::string what = fmt::format("table 5, {}: ", row.name);
-    figures.push_back({.what = what + "% of the peak, the model's operations",
-                       .published = row.model_percent,
-                       .predicted = percent(model_flops(row.shape)),
-                       .tolerance = 0.1});
-    figures.push_back({.what = what + "% of the peak, all operations",
-                       .published = row.hardware_percent,
-                       .predicted = percent(hardware_flops(row.shape)),
-                       .tolerance = 0.1});
+    figures.push_back(rounded(1, what + "% of the peak, the model's operations", row.model_percent,
+                              percent(model_flops(row.shape))));
+    figures.push_back(rounded(1, what + "% of the peak, all operations", row.hardware_percent,
+                              percent(hardware_flops(row.shape))));
     TransformerShape full = row.shape;
     full.recompute = BlockRecompute::full;
-    figures.push_back(within(0.03, what + "full over selective recomputation, times",
-                             row.full_seconds / row.selective_seconds,
-                             seconds_at_peak(full, row.pipeline) / seconds_at_peak(row.shape, row.pipeline)));
+    figures.push_back(equal(Tolerance::ratio, what + "full over selective recomputation, times",
+                            row.full_seconds / row.selective_seconds,
+                            seconds_at_peak(full, row.pipeline) / seconds_at_peak(row.shape, row.pipeline)));
     figures.back().note = "published selective runs have sequence parallelism, full ones have not";
   }
   return figures;
@@ -222,10 +215,10 @@ Figures table_4() {
     return static_cast<double>(block.forward_ns + block.backward_ns) / 1e6;
   };
   const double scale = 19.6 / milliseconds(BlockRecompute::none);
-  figures.push_back(within(0.05, "table 4, 22B, F + B of a layer, selective: ms", 20.9,
-                           scale * milliseconds(BlockRecompute::selective)));
-  figures.push_back(within(0.05, "table 4, 22B, F + B of a layer, full: ms", 27.2,
-                           scale * milliseconds(BlockRecompute::full)));
+  figures.push_back(equal(Tolerance::ratio, "table 4, 22B, F + B of a layer, selective: ms", 20.9,
+                          scale * milliseconds(BlockRecompute::selective)));
+  figures.push_back(equal(Tolerance::ratio, "table 4, 22B, F + B of a layer, full: ms", 27.2,
+                          scale * milliseconds(BlockRecompute::full)));
   return figures;
 }
 

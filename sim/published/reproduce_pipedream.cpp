@@ -67,18 +67,20 @@ std::vector<ReproducedFigure> reproduce_pipedream_depth() {
   }
   figures.push_back(shown("GPipe over PipeDream, 4 microbatches, nothing recomputed",
                           gpipe_over_pipedream(Checkpoint::never, RecomputeTiming::early)));
-  figures.push_back(noted(within(0.05, "GPipe over PipeDream, recomputed before the gradient arrives", 2,
-                                 gpipe_over_pipedream(Checkpoint::always, RecomputeTiming::early)),
-                          "the paper says: about 2x"));
+  figures.push_back(
+      noted(equal(Tolerance::ratio, "GPipe over PipeDream, recomputed before the gradient arrives", 2,
+                  gpipe_over_pipedream(Checkpoint::always, RecomputeTiming::early)),
+            "the paper says: about 2x"));
   figures.push_back(shown("GPipe over PipeDream, recomputed when it has arrived",
                           gpipe_over_pipedream(Checkpoint::always, RecomputeTiming::late)));
   const std::vector<UnitTimes> gnmt = gnmt_stages();
-  figures.push_back({"GNMT-8 in 4 stages, one minibatch in flight: ms a minibatch", 89.416,
-                     period_units(predicted_run(
-                         "1f1b-rr", {.stages = 4, .microbatches = 64, .warmup = {0, 0, 0, 0}}, gnmt)),
-                     1e-3});
-  figures.push_back({"GNMT-8 in 4 stages, four minibatches in flight: ms a minibatch", 25.868,
-                     period_units(predicted_run("1f1b-rr", {.stages = 4, .microbatches = 64}, gnmt)), 1e-3});
+  figures.push_back(
+      formula("GNMT-8 in 4 stages, one minibatch in flight: ms a minibatch, the sum of all stages", 89.416,
+              period_units(predicted_run("1f1b-rr", {.stages = 4, .microbatches = 64, .warmup = {0, 0, 0, 0}},
+                                         gnmt))));
+  figures.push_back(
+      formula("GNMT-8 in 4 stages, four minibatches in flight: ms a minibatch, the slowest stage", 25.868,
+              period_units(predicted_run("1f1b-rr", {.stages = 4, .microbatches = 64}, gnmt))));
   return figures;
 }
 

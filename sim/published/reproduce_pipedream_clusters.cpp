@@ -126,7 +126,7 @@ std::vector<ReproducedFigure> reproduce_pipedream_cluster_a() {
   add_released(figures, kAlexNet, cluster, kAlexNetConvolutions);
   const ThreeWays resnet = add_resnet(figures, cluster);
   figures.push_back(
-      noted({.what = "ResNet-50: stages of the plan", .published = 1, .predicted = stages_of(resnet.planned)},
+      noted(equal(Tolerance::exact, "ResNet-50: stages of the plan", 1, stages_of(resnet.planned)),
             "data parallelism is what the recurrence plans"));
   const ThreeWays gnmt = add_ways(figures, kGnmt8, cluster, {});
   add_victory(figures, "GNMT-8, straight", gnmt.straight, gnmt.data_parallel);
@@ -141,7 +141,7 @@ std::vector<ReproducedFigure> reproduce_pipedream_cluster_b() {
   add_released(figures, kAlexNet, cluster, kAlexNetConvolutions);
   const ThreeWays resnet = add_resnet(figures, cluster);
   figures.push_back(
-      noted({.what = "ResNet-50: stages of the plan", .published = 1, .predicted = stages_of(resnet.planned)},
+      noted(equal(Tolerance::exact, "ResNet-50: stages of the plan", 1, stages_of(resnet.planned)),
             "data parallelism is what the recurrence plans"));
   const ThreeWays gnmt = add_ways(figures, kGnmt8, cluster, {});
   figures.push_back(noted(shown("GNMT-8, straight over data parallelism: samples/s",

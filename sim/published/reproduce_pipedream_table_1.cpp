@@ -141,16 +141,15 @@ bool has(const std::vector<TableOneRow>& some, const TableOneRow& row) {
 }
 
 void add_rows(Figures& figures, const Attempt& attempt) {
-  constexpr double kNear = 0.1;
   for (const TableOneRow& row : rows()) {
     const double ratio = pipeline_rate(row, attempt.parts.gloo) / data_parallel_rate(row, attempt.parts.nccl);
     const std::string what = what_of(row, attempt.title);
     if (has(attempt.fitted_on, row)) {
       figures.push_back(fitted(what, row.printed, ratio, "the part was fitted on it"));
     } else if (has(attempt.tested, row)) {
-      figures.push_back(within(kNear, what, row.printed, ratio));
+      figures.push_back(equal(Tolerance::ratio, what, row.printed, ratio));
     } else {
-      figures.push_back(untested(what, row.printed, ratio, attempt.why_missed));
+      figures.push_back(missed(Tolerance::ratio, what, row.printed, ratio, attempt.why_missed));
     }
   }
 }

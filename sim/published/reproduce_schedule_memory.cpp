@@ -52,21 +52,21 @@ void add_gpipe(Figures& figures, std::int32_t stages, std::int32_t microbatches)
   Shape shape{.stages = stages, .microbatches = microbatches};
   const std::string what = fmt::format("GPipe, K = {}, M = {}, first stage", stages, microbatches);
   const auto kept = static_cast<double>(kInside);
-  figures.push_back(
-      {what + ": bytes of M microbatches", microbatches * kept, activations(run_of("gpipe", shape), 0)});
+  figures.push_back(formula(what + ": bytes of M microbatches", microbatches * kept,
+                            activations(run_of("gpipe", shape), 0)));
   shape.checkpoint = Checkpoint::always;
-  figures.push_back({what + ", re-materialised: bytes of M boundaries and one microbatch",
-                     microbatches * static_cast<double>(kBoundary) + kept,
-                     activations(run_of("gpipe", shape), 0)});
+  figures.push_back(formula(what + ", re-materialised: bytes of M boundaries and one microbatch",
+                            microbatches * static_cast<double>(kBoundary) + kept,
+                            activations(run_of("gpipe", shape), 0)));
 }
 
 void add_one_f_one_b(Figures& figures, std::int32_t stages, std::int32_t microbatches) {
   const Result result = run_of("1f1b", {.stages = stages, .microbatches = microbatches});
   for (std::int32_t stage = 0; stage < stages; ++stage) {
-    figures.push_back(
-        {fmt::format("1F1B, K = {}, M = {}, stage {}: microbatches min(M, K-s)", stages, microbatches, stage),
-         static_cast<double>(std::min(microbatches, stages - stage)),
-         activations(result, static_cast<std::size_t>(stage)) / kInside});
+    figures.push_back(formula(
+        fmt::format("1F1B, K = {}, M = {}, stage {}: microbatches min(M, K-s)", stages, microbatches, stage),
+        static_cast<double>(std::min(microbatches, stages - stage)),
+        activations(result, static_cast<std::size_t>(stage)) / kInside));
   }
 }
 
@@ -80,10 +80,10 @@ void add_round_robin(Figures& figures, const std::vector<std::int32_t>& replicas
   std::size_t worker = 0;
   for (std::size_t stage = 0; stage < replicas.size(); ++stage) {
     const std::string what = fmt::format("1F1B-RR {}, stage {}", fmt::join(replicas, "-"), stage);
-    figures.push_back(
-        {what + ": minibatches in flight W+1", warmup[stage] + 1.0, activations(result, worker) / kInside});
-    figures.push_back({what + ": weight versions W+1", warmup[stage] + 1.0,
-                       static_cast<double>(result.ranks.at(worker).weight_versions)});
+    figures.push_back(formula(what + ": minibatches in flight W+1", warmup[stage] + 1.0,
+                              activations(result, worker) / kInside));
+    figures.push_back(formula(what + ": weight versions W+1", warmup[stage] + 1.0,
+                              static_cast<double>(result.ranks.at(worker).weight_versions)));
     worker += static_cast<std::size_t>(replicas[stage]);
   }
 }

@@ -60,7 +60,6 @@ double predicted_ms(const CsvTable& table, std::size_t row) {
 }  // namespace
 
 std::vector<ReproducedFigure> reproduce_stage_times() {
-  constexpr double kPart = 0.03;
   const CsvTable table = measured_stages();
   std::vector<ReproducedFigure> figures;
   double sum = 0;
@@ -68,8 +67,8 @@ std::vector<ReproducedFigure> reproduce_stage_times() {
     const double measured = table.positive(row, "iteration_ms").value();
     const double predicted = predicted_ms(table, row);
     sum += std::abs(predicted / measured - 1);
-    figures.push_back(
-        within(kPart, fmt::format("{}: ms an iteration", table.cell(row, "case")), measured, predicted));
+    figures.push_back(equal(Tolerance::ratio, fmt::format("{}: ms an iteration", table.cell(row, "case")),
+                            measured, predicted));
   }
   figures.push_back(shown("mean error of these, %", 100 * sum / static_cast<double>(table.row_count())));
   return figures;

@@ -79,17 +79,15 @@ ReproducedFigure operations(const std::string& what, const Drawing& drawn, const
     for (std::string word; words >> word; ++all)
       met += predicted.contains(fmt::format("{} {}", worker, word)) ? 1 : 0;
   }
-  return {.what = what + ": operations that start and end as drawn",
-          .published = all,
-          .predicted = static_cast<double>(met)};
+  return formula(what + ": operations that start and end as drawn", all, met);
 }
 
 /// A figure of each worker.
 void add_by_worker(Figures& figures, const std::string& what, const std::vector<double>& published,
                    const std::vector<double>& predicted) {
   for (std::size_t worker = 0; worker < published.size(); ++worker) {
-    figures.push_back(within(1e-9, fmt::format("{}, worker {}", what, worker + 1), published[worker],
-                             predicted.at(worker)));
+    figures.push_back(
+        formula(fmt::format("{}, worker {}", what, worker + 1), published[worker], predicted.at(worker)));
   }
 }
 
@@ -144,17 +142,17 @@ std::vector<double> versions_of_the_fifth(const Result& result) {
 void add_figure_2(Figures& figures) {
   const Result run = predicted_run("naive", {.stages = 4, .microbatches = 2}, equal_stages(4));
   figures.push_back(
-      {"figure 2, model parallelism, 4 workers, 2 minibatches: units", 24, makespan_units(run)});
-  figures.push_back({"figure 2: utilisation", 0.25, 1 - run.bubble.idle_over_total, 1e-9});
+      formula("figure 2, model parallelism, 4 workers, 2 minibatches: units", 24, makespan_units(run)));
+  figures.push_back(formula("figure 2: utilisation", 0.25, 1 - run.bubble.idle_over_total));
   figures.push_back(operations("figure 2", kFigure2, run));
   add_by_worker(figures, "figure 2: minibatches in flight", {1, 1, 1, 1}, minibatches_in_flight(run));
 }
 
 void add_figure_3(Figures& figures) {
   const Result run = predicted_run("gpipe", {.stages = 4, .microbatches = 4}, equal_stages(4));
-  figures.push_back({"figure 3, GPipe, 4 workers, 4 microbatches: units", 21, makespan_units(run)});
-  figures.push_back({"figure 3: bubble (K-1)/(M+K-1)", 3.0 / 7, run.bubble.idle_over_total, 1e-9});
-  figures.push_back({"figure 3: idle over busy time", 0.75, run.bubble.idle_over_ideal, 1e-9});
+  figures.push_back(formula("figure 3, GPipe, 4 workers, 4 microbatches: units", 21, makespan_units(run)));
+  figures.push_back(formula("figure 3: bubble (K-1)/(M+K-1)", 3.0 / 7, run.bubble.idle_over_total));
+  figures.push_back(formula("figure 3: idle over busy time", 0.75, run.bubble.idle_over_ideal));
   figures.push_back(operations("figure 3", kFigure3, run));
   add_by_worker(figures, "figure 3: idle units", {9, 9, 9, 9}, idle_units(run));
   add_by_worker(figures, "figure 3: microbatches in flight", {4, 4, 4, 4}, minibatches_in_flight(run));
@@ -162,7 +160,7 @@ void add_figure_3(Figures& figures) {
 
 void add_figure_4(Figures& figures) {
   const Result run = predicted_run("1f1b-rr", {.stages = 4, .microbatches = kStream}, equal_stages(4));
-  figures.push_back({"figure 4, 1F1B, 4 workers: units a minibatch", 3, period_units(run), 1e-9});
+  figures.push_back(formula("figure 4, 1F1B, 4 workers: units a minibatch", 3, period_units(run)));
   figures.push_back(operations("figure 4, first 8 minibatches", kFigure4, run));
   add_by_worker(figures, "figure 4: idle units before 10", {6, 5, 4, 3}, idle_between(run, 0, 10));
   add_by_worker(figures, "figure 4: idle units from 10 to 100", {0, 0, 0, 0}, idle_between(run, 10, 100));
@@ -178,7 +176,7 @@ void add_figure_8(Figures& figures) {
   const Result run =
       predicted_run("1f1b-rr", shape, {{.forward = 2, .backward = 2}, {.forward = 1, .backward = 1}});
   figures.push_back(
-      {"figure 8, 1F1B-RR, stages on 2 and 1 workers: units a minibatch", 2, period_units(run), 1e-9});
+      formula("figure 8, 1F1B-RR, stages on 2 and 1 workers: units a minibatch", 2, period_units(run)));
   figures.push_back(operations("figure 8, first 8 minibatches", kFigure8, run));
   add_by_worker(figures, "figure 8: idle units before 8", {0, 2, 2}, idle_between(run, 0, 8));
   add_by_worker(figures, "figure 8: idle units from 8 to 100", {0, 0, 0}, idle_between(run, 8, 100));
@@ -187,8 +185,9 @@ void add_figure_8(Figures& figures) {
 
 void add_figure_3_of_2bw(Figures& figures) {
   const Result run = predicted_run("gpipe", {.stages = 2, .microbatches = 4}, equal_stages(2));
-  figures.push_back({"2BW's figure 3, GPipe, 2 workers, 4 microbatches: units", 15, makespan_units(run)});
-  figures.push_back({"2BW's figure 3: bubble", 0.2, run.bubble.idle_over_total, 1e-9});
+  figures.push_back(
+      formula("2BW's figure 3, GPipe, 2 workers, 4 microbatches: units", 15, makespan_units(run)));
+  figures.push_back(formula("2BW's figure 3: bubble", 0.2, run.bubble.idle_over_total));
   figures.push_back(operations("2BW's figure 3", kFigure3Of2Bw, run));
   add_by_worker(figures, "2BW's figure 3: microbatches in flight", {4, 4}, minibatches_in_flight(run));
 }
@@ -202,10 +201,10 @@ void add_megatron(Figures& figures, const std::string& schedule, std::int32_t ch
   const Result run = predicted_run(schedule, {.stages = 4, .microbatches = 8, .virtual_stages = chunks},
                                    equal_stages(4 * static_cast<std::size_t>(chunks), chunk));
   const std::string what = fmt::format("{}, 4 devices of {} chunks, 8 microbatches", schedule, chunks);
-  figures.push_back({what + ": units", units, makespan_units(run), 1e-9});
-  figures.push_back({what + ": idle units of a device", units - kBusyUnits, idle_units(run).at(0), 1e-9});
-  figures.push_back({what + ": idle over busy time (p-1)/(v m)", (units - kBusyUnits) / kBusyUnits,
-                     run.bubble.idle_over_ideal, 1e-9});
+  figures.push_back(formula(what + ": units", units, makespan_units(run)));
+  figures.push_back(formula(what + ": idle units of a device", units - kBusyUnits, idle_units(run).at(0)));
+  figures.push_back(formula(what + ": idle over busy time (p-1)/(v m)", (units - kBusyUnits) / kBusyUnits,
+                            run.bubble.idle_over_ideal));
   add_by_worker(figures, what + ": chunks in flight", in_flight, minibatches_in_flight(run));
 }
 

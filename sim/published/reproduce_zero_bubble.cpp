@@ -44,7 +44,7 @@ constexpr TableFiveRow kTableFive[] = {
     {32, 96, 10419, 10207, 7715, 408, 1, 6144, 48, 2, .2646, .1493, .1421, .0641, .1421, .0038},
     {32, 128, 10408, 10204, 7703, 408, 1, 6144, 48, 2, .2168, .1164, .1106, .0490, .1106, .0029},
 };
-constexpr double kPrinted = 6e-5;  // four digits are printed
+constexpr int kDecimals = 4;  // of a printed rate
 
 /// Activations of one layer: all from F to I, of which a part stays until W (section 2.3).
 Shape shape_of(const TableFiveRow& row) {
@@ -95,17 +95,22 @@ void add_row(std::vector<ReproducedFigure>& figures, const TableFiveRow& row) {
     return fmt::format("K = {}, M = {}, hidden {}, {}: bubble rate", row.stages, row.microbatches, row.hidden,
                        schedule);
   };
-  const auto add = [&](const char* schedule, double published, Claim claim, Bytes most) {
-    figures.push_back({name(schedule), published, bubble_rate(schedule, shape, most), kPrinted, claim});
+  const auto add = [&](const char* schedule, double published, Bytes most) {
+    figures.push_back(rounded(kDecimals, name(schedule), published, bubble_rate(schedule, shape, most)));
   };
-  add("1f1b", row.one_f_one_b, Claim::equal, one);
+  const auto add_bound = [&](const char* schedule, double published, Bytes most) {
+    figures.push_back(
+        with_decimals(kDecimals, at_most(name(schedule), published, bubble_rate(schedule, shape, most))));
+  };
+  add("1f1b", row.one_f_one_b, one);
   if (row.interleaved != kNotCopied) {
-    figures.push_back({name("1F1B-I"), row.interleaved, interleaved_rate(row), kPrinted, Claim::equal});
+    figures.push_back(
+        with_decimals(kDecimals, formula(name("1F1B-I"), row.interleaved, interleaved_rate(row))));
   }
-  add("zb-h1", row.h1, Claim::equal, one);
-  add("zb-h2", row.h2, Claim::equal, 2 * one);
-  add("zb-1p", row.zb_1p, Claim::at_most, one);
-  add("zb-2p", row.zb_2p, Claim::at_most, 2 * one);
+  add("zb-h1", row.h1, one);
+  add("zb-h2", row.h2, 2 * one);
+  add_bound("zb-1p", row.zb_1p, one);
+  add_bound("zb-2p", row.zb_2p, 2 * one);
 }
 
 }  // namespace

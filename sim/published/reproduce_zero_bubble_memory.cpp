@@ -68,7 +68,7 @@ constexpr MemorySetting kSettings[] = {
      {.11114, .08700, .06961, .05985, .04988, .00781, .00274},
      {.04511, .02860, .01446, .00939, .00242, .00242, .00242}},
 };
-constexpr double kRounded = 6e-5;
+constexpr int kBubbleDecimals = 5;  // of a printed bubble
 constexpr std::int64_t kPasses = 200;
 
 /// With as many chunks, 1 or 2, and the limit.
@@ -115,10 +115,11 @@ std::vector<ReproducedFigure> reproduce_zero_bubble_memory() {
     for (const std::int32_t chunks : {1, 2}) {
       const Curve& curve = chunks == 1 ? setting.one_chunk : setting.v;
       for (std::size_t limit = 0; limit < kLimits.size(); ++limit) {
-        figures.push_back(
-            {fmt::format("K = {}, M = {}, {}, {} times 1F1B's memory: bubble rate", setting.ranks,
-                         setting.microbatches, chunks == 1 ? "one chunk" : "V", kLimits[limit]),
-             curve[limit], bubble_rate(shape_of(setting, chunks, kLimits[limit])), kRounded, Claim::at_most});
+        figures.push_back(with_decimals(
+            kBubbleDecimals,
+            at_most(fmt::format("K = {}, M = {}, {}, {} times 1F1B's memory: bubble rate", setting.ranks,
+                                setting.microbatches, chunks == 1 ? "one chunk" : "V", kLimits[limit]),
+                    curve[limit], bubble_rate(shape_of(setting, chunks, kLimits[limit])))));
       }
     }
   }

@@ -2,6 +2,7 @@
 
 #include "cli/commands/reproduce_output.hpp"
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace penstock {
 namespace {
 
 using testing::ContainsRegex;
+using testing::EndsWith;
 using testing::HasSubstr;
 
 const Reproduction kExperiment{.name = "table-9", .source = "a paper", .setting = "free links"};
@@ -22,74 +24,105 @@ const Reproduction kExperiment{.name = "table-9", .source = "a paper", .setting 
 /// One experiment with one figure.
 std::vector<Reproduced> with(const ReproducedFigure& figure) { return {{kExperiment, {figure}}}; }
 
-TEST(ReproduceOutput, SaysTheErrorInPercentOfThePublishedFigure) {
-  const auto all = with(within(0.2, "speed", 4, 4.5));
-  EXPECT_THAT(reproductions_to_text(all), ContainsRegex("speed +4.0000 +4.5000 +\\+12.50 % +holds"));
-  EXPECT_THAT(reproductions_to_markdown(all), HasSubstr("| speed | 4.0000 | 4.5000 | +12.50 % | holds |"));
-  const auto figure = nlohmann::json::parse(reproductions_to_json(all))["experiments"][0]["figures"][0];
-  EXPECT_DOUBLE_EQ(figure["relative_error"].get<double>(), 0.125);
+nlohmann::json json_of(const std::vector<Reproduced>& all) {
+  return nlohmann::json::parse(reproductions_to_json(all));
 }
 
-TEST(ReproduceOutput, GivesBoundsASignedErrorToo) {
-  EXPECT_THAT(reproductions_to_markdown(with(at_least("gain", 2, 3))), HasSubstr("| +50.00 % | holds |"));
-  EXPECT_THAT(reproductions_to_markdown(with(at_most("memory", 2, 1))), HasSubstr("| -50.00 % | better |"));
+std::string last_line(const std::string& text) {
+  const std::size_t end = text.size() - 1;
+  return text.substr(text.rfind('\n', end - 1) + 1, end - text.rfind('\n', end - 1) - 1);
+}
+
+TEST(ReproduceOutput, SaysClassToleranceErrorAndVerdict) {
+  const auto all = with(equal(Tolerance::ratio, "speed", 4, 4.125));
+  EXPECT_THAT(reproductions_to_text(all),
+              ContainsRegex("speed +equal +4.0000 +5 % \\(ratio\\) +4.1250 +\\+3.12 % +yes"));
+  EXPECT_THAT(reproductions_to_markdown(all),
+              HasSubstr("| speed | equal | 4.0000 | 5 % (ratio) | 4.1250 | +3.12 % | yes |"));
+  const auto figure = json_of(all)["figures"][0];
+  EXPECT_EQ(figure["name"], "speed");
+  EXPECT_EQ(figure["experiment"], "table-9");
+  EXPECT_EQ(figure["class"], "equal");
+  EXPECT_DOUBLE_EQ(figure["relative_error"].get<double>(), 0.03125);
+  EXPECT_DOUBLE_EQ(figure["tolerance"].get<double>(), 0.2);
+  EXPECT_TRUE(figure["holds"].get<bool>());
+}
+
+TEST(ReproduceOutput, SaysTheBoundAndNoTolerance) {
+  EXPECT_THAT(reproductions_to_markdown(with(at_least("gain", 2, 3))),
+              HasSubstr("| gain | bound | 2.0000 | at least 2 | 3.0000 | +50.00 % | yes |"));
+  EXPECT_THAT(reproductions_to_markdown(with(with_decimals(4, at_most("rate", 0.1585, 0.1)))),
+              HasSubstr("| at most 0.1585 + 0.00005 (rounding) |"));
+  const auto figure = json_of(with(at_most("memory", 2, 1)))["figures"][0];
+  EXPECT_EQ(figure["bound"]["side"], "at_most");
+  EXPECT_EQ(figure["bound"]["value"], 2);
 }
 
 // Columns that have no room beside each other stand below each other, with the name of the row in front.
 TEST(ReproduceOutput, KeepsToTheWidthOfATerminal) {
-  const auto all = with(within(0.2, "speed", 4, 4.5));
-  EXPECT_THAT(reproductions_to_text(all), HasSubstr("figure  published  predicted     error  verdict\n"));
-  EXPECT_THAT(reproductions_to_text(all, 30), HasSubstr("figure  published  predicted\n"));
-  EXPECT_THAT(reproductions_to_text(all, 30), HasSubstr("figure     error  verdict\n"));
+  const auto all = with(equal(Tolerance::ratio, "speed", 4, 4.1));
+  EXPECT_THAT(reproductions_to_text(all),
+              HasSubstr("figure  class  published  allowed      predicted    error  holds\n"));
+  EXPECT_THAT(reproductions_to_text(all, 30), HasSubstr("figure  class  published\n"));
 }
 
 TEST(ReproduceOutput, LeavesTheSignOutWhereItWouldSayNothing) {
-  EXPECT_THAT(reproductions_to_markdown(with(within(1e-3, "time", 4, 4 - 1e-12))), HasSubstr("| 0.00 % |"));
+  EXPECT_THAT(reproductions_to_markdown(with(equal(Tolerance::ratio, "time", 4, 4 - 1e-12))),
+              HasSubstr("| 0.00 % |"));
 }
 
-TEST(ReproduceOutput, SaysMissedBeyondTheTolerance) {
-  const auto all = with(within(0.1, "speed", 4, 5));
+TEST(ReproduceOutput, EndsWithTheCountsAndTheMisses) {
+  const std::vector<Reproduced> all = {
+      {kExperiment,
+       {equal(Tolerance::ratio, "speed", 4, 5), equal(Tolerance::ratio, "gain", 4, 4),
+        missed(Tolerance::size, "growth", 25, 22, "misprint"), no_less("order", 1.5),
+        formula("units", 24, 24), fitted("part", 5, 5, "fitted on it"), shown("samples/s", 7)}}};
+  EXPECT_EQ(last_line(reproductions_to_text(all)),
+            "predicted 1 of 3 printed figures within tolerance; 1 are bounds; 1 are closed forms; the misses "
+            "are 2 of table-9");
+  const auto summary = json_of(all)["summary"];
+  EXPECT_EQ(summary["printed"], 3);
+  EXPECT_EQ(summary["within"], 1);
+  EXPECT_EQ(summary["bounds"], 1);
+  EXPECT_EQ(summary["formulas"], 1);
+  EXPECT_EQ(summary["missed"], 2);
+  EXPECT_EQ(json_of(all)["figures"].size(), 5U);
+  EXPECT_EQ(json_of(all)["context"].size(), 2U) << "what makes no claim is apart";
   EXPECT_FALSE(all[0].holds());
-  EXPECT_THAT(reproductions_to_text(all), HasSubstr("MISSED"));
-  EXPECT_THAT(reproductions_to_text(all), HasSubstr("0 of 1 figures that are tested hold; 0 published ones"));
-  EXPECT_THAT(reproductions_to_markdown(all), HasSubstr("| a paper | 1 | 0 | 0 | 0 | 0 | 0 |"));
-  EXPECT_FALSE(nlohmann::json::parse(reproductions_to_json(all))["experiments"][0]["holds"].get<bool>());
 }
 
-TEST(ReproduceOutput, CountsNoFigureThatIsOnlyShown) {
+TEST(ReproduceOutput, SaysThatThereAreNoMisses) {
+  EXPECT_THAT(last_line(reproductions_to_text(with(formula("units", 24, 24)))),
+              EndsWith("0 of 0 printed figures within tolerance; 0 are bounds; 1 are closed forms; there are "
+                       "no misses"));
+}
+
+TEST(ReproduceOutput, ListsEachMissWithItsExperiment) {
+  EXPECT_THAT(
+      reproductions_to_text(with(equal(Tolerance::ratio, "speed", 4, 5))),
+      ContainsRegex("The misses:.*table-9: speed +equal +4.0000 +5 % \\(ratio\\) +5.0000 +\\+25.00 % +NO"));
+}
+
+// Without that a bound or a drawing could fail unseen.
+TEST(ReproduceOutput, CountsABrokenBoundAndABrokenDrawingAsMisses) {
+  for (const ReproducedFigure& figure : {no_less("gain", 0.9), formula("units", 24, 23)}) {
+    EXPECT_FALSE(with(figure)[0].holds());
+    EXPECT_THAT(last_line(reproductions_to_text(with(figure))), EndsWith("the misses are 1 of table-9"));
+  }
+}
+
+TEST(ReproduceOutput, HoldsNoFigureThatIsOnlyShown) {
   const auto all = with(shown("samples/s", 7));
   EXPECT_TRUE(all[0].holds());
-  EXPECT_THAT(reproductions_to_markdown(all), HasSubstr("| samples/s | - | 7.0000 | - | ours |"));
-  EXPECT_THAT(reproductions_to_text(all), HasSubstr("0 of 0 figures that are tested hold"));
-  const auto figure = nlohmann::json::parse(reproductions_to_json(all))["experiments"][0]["figures"][0];
+  EXPECT_THAT(reproductions_to_markdown(all), HasSubstr("| samples/s | ours | - | - | 7.0000 | - | - |"));
+  const auto figure = json_of(all)["context"][0];
   EXPECT_TRUE(figure["published"].is_null());
-  EXPECT_TRUE(figure["relative_error"].is_null());
-  EXPECT_EQ(figure["claim"], "none");
-  EXPECT_EQ(figure["class"], "scale");
-  EXPECT_FALSE(figure["tested"].get<bool>());
-  EXPECT_TRUE(nlohmann::json::parse(reproductions_to_json(all))["experiments"][0]["holds"].is_null());
-  EXPECT_TRUE(figure["holds"].is_null()) << "what was not tested does not hold either";
+  EXPECT_FALSE(figure.contains("holds")) << "it makes no claim";
 }
 
 TEST(ReproduceOutput, NamesAMisprintBesideItsError) {
-  const auto all = with(untested("growth", 25, 22, "misprint"));
-  EXPECT_THAT(reproductions_to_markdown(all),
-              HasSubstr("| growth (misprint) | 25.0000 | 22.0000 | -12.00 % | missed |"));
-  EXPECT_EQ(nlohmann::json::parse(reproductions_to_json(all))["experiments"][0]["figures"][0]["class"],
-            "missed");
-}
-
-// A direction has no published number: nobody printed 1.
-TEST(ReproduceOutput, ADirectionIsHeldButHasNoPublishedFigure) {
-  const auto all = with(no_less("gain", 1.5));
-  EXPECT_THAT(reproductions_to_markdown(all), HasSubstr("| gain | - | 1.5000 | - | direction |"));
-  const auto figure = nlohmann::json::parse(reproductions_to_json(all))["experiments"][0]["figures"][0];
-  EXPECT_EQ(figure["class"], "direction");
-  EXPECT_TRUE(figure["published"].is_null());
-  EXPECT_TRUE(figure["holds"].is_null());
-  EXPECT_TRUE(figure["direction"]["as_claimed"].get<bool>());
-  EXPECT_THAT(reproductions_to_text(with(no_less("gain", 0.9))), HasSubstr("REVERSED"));
-  EXPECT_FALSE(with(no_more("bytes", 1.1))[0].holds());
+  EXPECT_THAT(reproductions_to_markdown(with(missed(Tolerance::size, "growth", 25, 22, "misprint"))),
+              HasSubstr("| growth (misprint) | missed | 25.0000 | 1 % (size) | 22.0000 | -12.00 % | NO |"));
 }
 
 }  // namespace

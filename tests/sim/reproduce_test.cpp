@@ -1,16 +1,23 @@
-// Every reproduction holds; and what does not hold is seen.
+// The misses are the known ones, no tolerance is fitted, and what does not hold is seen.
 
 #include "sim/published/reproduce.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "tests/source_path.hpp"
 
 namespace penstock {
 namespace {
@@ -33,16 +40,39 @@ const std::vector<Answer>& all_answers() {
   return kAnswers;
 }
 
-TEST(Reproduce, EveryPublishedFigureHolds) {
-  std::size_t tested = 0;
+/// The names of the figures whose claim does not hold, one a line.
+std::string misses() {
+  std::string names;
   for (const Answer& answer : all_answers()) {
     for (const ReproducedFigure& figure : answer.figures) {
-      EXPECT_TRUE(figure.holds()) << answer.name << ": " << figure.what << ": published "
-                                  << figure.published.value_or(0) << ", predicted " << figure.predicted;
-      tested += figure.figure_class() == FigureClass::tested ? 1 : 0;
+      if (!figure.holds()) names += std::string(answer.name) + ": " + figure.what + "\n";
     }
   }
-  EXPECT_GE(tested, 330U);
+  return names;
+}
+
+// A figure that begins to miss and one that no longer misses are both a change to look at.
+TEST(Reproduce, TheMissesAreTheKnownOnes) {
+  const std::filesystem::path file =
+      std::filesystem::path(source_path()) / "tests" / "sim" / "published_misses.txt";
+  if (std::getenv("PENSTOCK_UPDATE_GOLDENS") != nullptr) {
+    std::ofstream(file, std::ios::binary) << misses();
+    GTEST_SKIP() << file << " written";
+  }
+  std::ostringstream known;
+  known << std::ifstream(file, std::ios::binary).rdbuf();
+  EXPECT_EQ(misses(), known.str()) << "PENSTOCK_UPDATE_GOLDENS=1 writes " << file;
+}
+
+TEST(Reproduce, NoFigureIsLost) {
+  std::map<FigureClass, int> counts;
+  for (const Answer& answer : all_answers()) {
+    for (const ReproducedFigure& figure : answer.figures) ++counts[figure.figure_class];
+  }
+  EXPECT_GE(counts[FigureClass::equal] + counts[FigureClass::missed], 155);
+  EXPECT_GE(counts[FigureClass::bound], 166);
+  EXPECT_GE(counts[FigureClass::formula], 196);
+  EXPECT_GE(counts[FigureClass::fitted], 27);
 }
 
 TEST(Reproduce, FiguresOfAnExperimentHaveDifferentNames) {
@@ -53,13 +83,14 @@ TEST(Reproduce, FiguresOfAnExperimentHaveDifferentNames) {
   }
 }
 
-TEST(Reproduce, EveryTestedFigureFailsWhenItsPredictionMoves) {
+TEST(Reproduce, EveryClaimFailsWhenItsPredictionMoves) {
   for (const Answer& answer : all_answers()) {
     for (ReproducedFigure figure : answer.figures) {
-      if (figure.claim == Claim::none || figure.claim == Claim::fitted) continue;
+      if (!figure.is_held()) continue;
       const double against = figure.bound ? *figure.bound : *figure.published;
-      const double beyond = 1.01 * figure.tolerance + 1e-6 * std::abs(against) + 1e-12;
-      figure.predicted = against + (figure.claim == Claim::at_least ? -beyond : beyond);
+      const double beyond = 1.01 * figure.tolerance() + 1e-6 * std::abs(against) + 1e-12;
+      const bool is_floor = figure.figure_class == FigureClass::bound && figure.side == BoundSide::at_least;
+      figure.predicted = against + (is_floor ? -beyond : beyond);
       EXPECT_FALSE(figure.holds()) << figure.what;
     }
   }
@@ -70,29 +101,38 @@ TEST(Reproduce, TolerancesAreASmallPartOfTheFigure) {
   for (const Answer& answer : all_answers()) {
     for (const ReproducedFigure& figure : answer.figures) {
       const double against = figure.bound ? *figure.bound : figure.published.value_or(0);
-      EXPECT_LE(figure.tolerance, 0.15 * std::abs(against) + 1e-12) << figure.what;
+      EXPECT_LE(figure.tolerance(), 0.1 * std::abs(against) + 1e-12) << figure.what;
     }
   }
 }
 
-TEST(Reproduce, EveryExperimentTestsSomethingAndSaysWhyAPrintedFigureIsNotTested) {
+TEST(Reproduce, EveryToleranceHasAWordAndAReason) {
+  std::set<std::string_view> words;
+  for (const ToleranceKind& kind : tolerance_table()) {
+    EXPECT_EQ(&kind_of(kind.tolerance), &kind);
+    EXPECT_TRUE(words.insert(kind.word).second) << kind.word;
+    EXPECT_NE(kind.reason, "") << kind.word;
+  }
+}
+
+TEST(Reproduce, EveryExperimentSaysSomethingAndWhyAKnownMissIsOne) {
   for (const Answer& answer : all_answers()) {
-    EXPECT_TRUE(std::ranges::any_of(answer.figures, [](const ReproducedFigure& figure) {
-      return figure.figure_class() != FigureClass::scale;
-    })) << answer.name;
+    EXPECT_TRUE(std::ranges::any_of(answer.figures, &ReproducedFigure::is_held)) << answer.name;
     for (const ReproducedFigure& figure : answer.figures) {
-      if (figure.claim == Claim::none && figure.published) {
+      if (figure.figure_class == FigureClass::missed) {
         EXPECT_NE(figure.note, "") << figure.what;
       }
     }
   }
 }
 
-TEST(Reproduce, ADirectionHasABoundAndNoPublishedNumber) {
+TEST(Reproduce, OnlyAnOrderInWordsHasABoundAndNoPublishedNumber) {
   for (const Answer& answer : all_answers()) {
     for (const ReproducedFigure& figure : answer.figures) {
       EXPECT_FALSE(figure.bound && figure.published) << figure.what;
-      EXPECT_EQ(figure.figure_class() == FigureClass::direction, figure.bound.has_value()) << figure.what;
+      if (figure.bound) {
+        EXPECT_EQ(figure.figure_class, FigureClass::bound) << figure.what;
+      }
     }
   }
 }
@@ -100,17 +140,14 @@ TEST(Reproduce, ADirectionHasABoundAndNoPublishedNumber) {
 // No single part of the bandwidth explains PipeDream's table: what one was fitted on is never tested.
 TEST(Reproduce, WhatAnEfficiencyWasFittedOnIsNotTested) {
   for (const ReproducedFigure& figure : reproduce_pipedream_table_1()) {
-    if (figure.claim != Claim::fitted) continue;
-    EXPECT_EQ(figure.figure_class(), FigureClass::fitted);
+    if (figure.figure_class != FigureClass::fitted) continue;
     EXPECT_NEAR(figure.predicted, *figure.published, 0.01) << figure.what;
   }
 }
 
 TEST(Reproduce, MeasuredStepsArePredictedWithConstantsOfOtherModels) {
-  std::size_t tested = 0;
-  for (const ReproducedFigure& figure : reproduce_measured_runs())
-    tested += figure.figure_class() == FigureClass::tested ? 1 : 0;
-  EXPECT_EQ(tested, 15U);
+  const std::vector<ReproducedFigure> figures = reproduce_measured_runs();
+  EXPECT_EQ(std::ranges::count_if(figures, &ReproducedFigure::is_printed), 19);
 }
 
 // 8 plain rows; links are free, and the optimizer is left out.
@@ -128,37 +165,55 @@ TEST(Reproduce, NamesAreDifferent) {
 }
 
 TEST(Reproduce, AFigureBeyondItsToleranceDoesNotHold) {
-  ReproducedFigure figure{.what = "", .published = 1, .predicted = 1.2, .tolerance = 0.1};
-  EXPECT_FALSE(figure.holds());
-  figure.predicted = 0.5;
-  EXPECT_FALSE(figure.holds());
-  figure.claim = Claim::at_most;
-  EXPECT_TRUE(figure.holds()) << "better than published";
-  figure.claim = Claim::at_least;
-  EXPECT_FALSE(figure.holds());
-  figure.predicted = 5;
-  EXPECT_TRUE(figure.holds()) << "a bound";
+  EXPECT_TRUE(equal(Tolerance::ratio, "", 1, 1.04).holds());
+  EXPECT_FALSE(equal(Tolerance::ratio, "", 1, 1.06).holds());
+  EXPECT_FALSE(equal(Tolerance::ratio, "", 1, 0.94).holds());
+  EXPECT_FALSE(formula("", 1, 1.00001).holds());
 }
 
-TEST(Reproduce, AFigureWithoutAClaimIsShownAndHolds) {
+TEST(Reproduce, ABoundHoldsOnItsSideHoweverFar) {
+  EXPECT_TRUE(at_most("", 1, 0.5).holds());
+  EXPECT_FALSE(at_most("", 1, 1.01).holds());
+  EXPECT_TRUE(at_least("", 1, 5).holds());
+  EXPECT_FALSE(no_less("", 0.99).holds());
+}
+
+// 50.2 stands for 50.15 to 50.25.
+TEST(Reproduce, APrintedDigitStandsForHalfAUnitOnBothSides) {
+  EXPECT_TRUE(rounded(1, "", 50.2, 50.25).holds());
+  EXPECT_FALSE(rounded(1, "", 50.2, 50.26).holds());
+  EXPECT_TRUE(rounded(0, "", 84, 84.5).holds());
+  EXPECT_TRUE(with_decimals(4, at_most("", 0.1585, 0.15854)).holds());
+  EXPECT_FALSE(with_decimals(4, at_most("", 0.1585, 0.15856)).holds());
+}
+
+TEST(Reproduce, AFigureKeepsItsClassWhenItChangesSides) {
+  EXPECT_EQ(equal(Tolerance::ratio, "", 1, 2).figure_class, FigureClass::equal);
+  const ReproducedFigure met = missed(Tolerance::size, "", 1, 1, "misprint");
+  EXPECT_EQ(met.figure_class, FigureClass::missed);
+  EXPECT_TRUE(met.holds());
+}
+
+TEST(Reproduce, AMissCountsAgainstAndAFigureWithoutAClaimDoesNot) {
+  EXPECT_FALSE(missed(Tolerance::size, "", 1, 7, "misprint").holds());
   EXPECT_TRUE(shown("", 7).holds());
-  EXPECT_TRUE(untested("", 1, 7, "misprint").holds());
+  EXPECT_TRUE(fitted("", 1, 7, "its constant").holds());
 }
 
 TEST(Reproduce, AClaimWithoutAPublishedFigureDoesNotHold) {
   EXPECT_FALSE((ReproducedFigure{.what = "", .predicted = 0}.holds()));
-  EXPECT_FALSE((ReproducedFigure{.what = "", .predicted = 0, .claim = Claim::at_least}.holds()));
+  EXPECT_FALSE((ReproducedFigure{.what = "", .figure_class = FigureClass::bound, .predicted = 0}.holds()));
 }
 
 TEST(Reproduce, TheErrorIsRelativeToThePublishedFigureAndSigned) {
-  EXPECT_DOUBLE_EQ(*within(0.5, "", 4, 5).relative_error(), 0.25);
+  EXPECT_DOUBLE_EQ(*equal(Tolerance::ratio, "", 4, 5).relative_error(), 0.25);
   EXPECT_DOUBLE_EQ(*at_least("", 4, 3).relative_error(), -0.25);
-  EXPECT_DOUBLE_EQ(*within(0.5, "", -4, -5).relative_error(), -0.25);
+  EXPECT_DOUBLE_EQ(*equal(Tolerance::ratio, "", -4, -5).relative_error(), -0.25);
 }
 
 TEST(Reproduce, NothingPublishedOrZeroHasNoRelativeError) {
   EXPECT_FALSE(shown("", 5).relative_error());
-  EXPECT_FALSE(within(0, "", 0, 5).relative_error());
+  EXPECT_FALSE(formula("", 0, 5).relative_error());
 }
 
 }  // namespace
