@@ -52,7 +52,7 @@ ReproducedFigure step_of(const MeasuredRun& run, const PredictedRun& row, bool i
   const bool is_mixed_recipe = run.source == "bridge" && run.device == "gb300" && run.precision == "fp8";
   return noted(equal(Tolerance::step, what, row.measured_seconds, row.predicted_seconds),
                is_mixed_recipe
-                   ? "fp8 on GB300 is another recipe for 70B than for 405B, and one constant cannot be both"
+                   ? "fp8 on GB300 has other recipes for 70B and 405B, and one constant cannot be both"
                    : "");
 }
 

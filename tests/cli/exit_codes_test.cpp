@@ -1,4 +1,4 @@
-// The table of exit codes, in the README and in truth: what scripts rely on.
+// Scripts rely on the exit codes that docs/reference/exit-codes.md lists: each is provoked here.
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -80,14 +80,14 @@ std::string in_short(const std::string& meaning) {
   return text;
 }
 
-/// The rows of the README's table.
-Meanings meanings_of_readme() {
-  std::ifstream readme(source_path("README.md"));
+/// Returns the rows of the table in the reference.
+Meanings meanings_of_page() {
+  std::ifstream page(source_path("docs/reference/exit-codes.md"));
   Meanings meanings;
   std::smatch found;
   bool inside = false;
-  for (std::string line; std::getline(readme, line);) {
-    if (line.starts_with("## ")) inside = line == "## Exit status";
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("#")) inside = line == "# Exit codes";
     if (inside && std::regex_match(line, found, std::regex("\\| ([0-9]+) \\| (.*)")))
       meanings[std::stoi(found[1])] = in_short(found[2]);
   }
@@ -107,9 +107,9 @@ Meanings meanings_of_help(std::string help) {
   return meanings;
 }
 
-TEST_F(ExitCodes, TheReadmeListsThemAllAndNoOther) {
+TEST_F(ExitCodes, ThePageListsThemAllAndNoOther) {
   std::vector<int> listed;
-  for (const auto& [code, meaning] : meanings_of_readme()) listed.push_back(code);
+  for (const auto& [code, meaning] : meanings_of_page()) listed.push_back(code);
   std::vector<int> codes;
   for (const ExitCode code : {ExitCode::ok, ExitCode::check_failed, ExitCode::bad_input,
                               ExitCode::internal_error, ExitCode::run_failed, ExitCode::not_available}) {
@@ -118,12 +118,12 @@ TEST_F(ExitCodes, TheReadmeListsThemAllAndNoOther) {
   EXPECT_EQ(listed, codes);
 }
 
-TEST_F(ExitCodes, TheHelpSaysTheSameAsTheReadme) {
-  const Meanings readme = meanings_of_readme();
+TEST_F(ExitCodes, TheHelpSaysWhatThePageSays) {
+  const Meanings page = meanings_of_page();
   const Meanings help = meanings_of_help(outcome("penstock --help"));
-  ASSERT_EQ(readme.size(), help.size());
-  // The help may say in a few words more what the README's sentences are about.
-  for (const auto& [code, meaning] : readme) EXPECT_THAT(help.at(code), testing::StartsWith(meaning)) << code;
+  ASSERT_EQ(page.size(), help.size());
+  // The help may add a few words to the meaning that the page gives.
+  for (const auto& [code, meaning] : page) EXPECT_THAT(help.at(code), testing::StartsWith(meaning)) << code;
 }
 
 TEST_F(ExitCodes, ZeroIsOk) { expect(ExitCode::ok, kRun); }

@@ -1,5 +1,5 @@
-// The README's table, the gallery and the page of published figures are what the simulator says today.
-// PENSTOCK_UPDATE_GOLDENS=1 writes them.
+// The table of schedules, the gallery, the README's pictures and the page of published figures show what the
+// program predicts today. PENSTOCK_UPDATE_GOLDENS=1 writes them.
 
 #include "cli/commands/schedule_listing.hpp"
 
@@ -16,13 +16,15 @@
 #include "cli/commands/reproduce_output.hpp"
 #include "schedules/ir/shape.hpp"
 #include "sim/published/reproduce.hpp"
+#include "tests/cli/transcript.hpp"
+#include "tests/scratch_folder.hpp"
 #include "tests/source_path.hpp"
 
 namespace penstock {
 namespace {
 
 const std::filesystem::path kRoot = source_path();
-// Of the figures in the README and of the pictures in the gallery.
+// The shape of the table's figures and of the gallery's pictures.
 const Shape kShape = {.stages = 4, .microbatches = 8, .virtual_stages = 2, .slices = 2};
 
 std::string read(const std::filesystem::path& file) {
@@ -31,7 +33,7 @@ std::string read(const std::filesystem::path& file) {
   return text.str();
 }
 
-/// Compares, or with PENSTOCK_UPDATE_GOLDENS writes.
+/// Compares the file with the text, or writes the text where PENSTOCK_UPDATE_GOLDENS is set.
 void expect_file(const std::filesystem::path& file, const std::string& expected) {
   if (std::getenv("PENSTOCK_UPDATE_GOLDENS") != nullptr) {
     std::ofstream(file, std::ios::binary) << expected;
@@ -40,7 +42,7 @@ void expect_file(const std::filesystem::path& file, const std::string& expected)
   EXPECT_EQ(read(file), expected) << "PENSTOCK_UPDATE_GOLDENS=1 writes " << file;
 }
 
-/// The same for the part of a file that a command makes.
+/// Compares or writes, like expect_file, the part of a file that a command makes.
 void expect_part(const std::filesystem::path& file, const std::string& command, const std::string& expected) {
   const std::string begin = "<!-- made by `" + command + "` -->\n";
   const std::string page = read(file);
@@ -51,19 +53,52 @@ void expect_part(const std::filesystem::path& file, const std::string& command, 
   expect_file(file, page.substr(0, from + begin.size()) + expected + page.substr(to));
 }
 
-TEST(ScheduleTable, OfTheReadmeIsUpToDate) {
-  expect_part(kRoot / "README.md", "penstock schedules --figures", schedule_table_markdown(kShape));
+TEST(ScheduleTable, TheReferenceIsUpToDate) {
+  expect_part(kRoot / "docs" / "reference" / "schedules.md", "penstock schedules --figures",
+              schedule_table_markdown(kShape));
 }
 
-TEST(Reproductions, OfTheScenariosPageAreUpToDate) {
+TEST(Reproductions, ThePageIsUpToDate) {
   std::vector<Reproduced> all;
   for (const Reproduction& reproduction : reproduction_table())
     all.push_back({reproduction, reproduction.run()});
-  expect_part(kRoot / "scenarios" / "README.md", "penstock reproduce", reproductions_to_markdown(all));
+  expect_part(kRoot / "docs" / "design" / "published-figures.md", "penstock reproduce",
+              reproductions_to_markdown(all));
 }
 
 TEST(ScheduleTable, TheGalleryIsUpToDate) {
-  expect_file(kRoot / "schedules" / "GALLERY.md", schedule_gallery_markdown(kShape));
+  expect_file(kRoot / "docs" / "reference" / "schedule-gallery.md", schedule_gallery_markdown(kShape));
+}
+
+/// Returns the list of commands in `penstock --help` as the rows of a table.
+std::string command_table() {
+  std::istringstream help(outcome_of("penstock --help", source_path()));
+  std::string table = "| command | what it does |\n|---|---|\n";
+  static const std::regex row("  ([a-z]+) +(.+)");
+  std::smatch parts;
+  bool inside = false;
+  for (std::string line; std::getline(help, line);) {
+    if (inside && std::regex_match(line, parts, row))
+      table += "| `" + parts.str(1) + "` | " + parts.str(2) + " |\n";
+    inside = line == "Subcommands:" || (inside && !line.empty());
+  }
+  return table;
+}
+
+TEST(CommandTable, TheReferenceIsUpToDate) {
+  expect_part(kRoot / "docs" / "reference" / "commands.md", "penstock --help", command_table());
+}
+
+TEST(ReadmePictures, AreUpToDate) {
+  const ScratchFolder folder;
+  for (const std::string schedule : {"1f1b", "zb-h1"}) {
+    const std::string picture = schedule + ".svg";
+    const std::string outcome = outcome_of("penstock simulate --schedule " + schedule +
+                                               " --pp-size 4 --num-microbatches 8 --quiet -o " + picture,
+                                           folder.path());
+    ASSERT_EQ(outcome.find("[exit"), std::string::npos) << outcome;
+    expect_file(kRoot / "docs" / "pictures" / picture, read(folder.path() / picture));
+  }
 }
 
 TEST(ScheduleTable, LeavesOutWhatTheShapeForbids) {
