@@ -1,6 +1,6 @@
-// Every row is a simulation of the schedule on the given shape, beside its closed form if one holds. Schedules
-// that do not take the shape are left out. The tables of docs/reference are the output of these functions; a test
-// compares them, so that they cannot claim what the program does not do.
+// Every row is a simulation of the schedule on the given shape, beside its closed form if one holds.
+// Schedules that do not take the shape are left out. The tables of docs/reference are the output of these
+// functions; a test compares them, so that they cannot claim what the program does not do.
 
 #include "cli/commands/schedule_listing.hpp"
 

@@ -162,6 +162,13 @@ TEST(Documents, TheGlossaryHasAtMostSixtyWords) {
   EXPECT_LE(words.size(), 60U) << "rename a word of our own before another one is added";
 }
 
+TEST(Documents, NameTheVersionThatTheProgramHas) {
+  const std::string said = outcome_of("penstock --version", kCheckout);
+  const std::string version = said.substr(0, said.find('\n')).substr(std::string("penstock ").size());
+  EXPECT_THAT(page_text(kCheckout / "CHANGELOG.md"), HasSubstr("\n## [" + version + "]"));
+  EXPECT_THAT(page_text(kCheckout / "CITATION.cff"), HasSubstr("\nversion: " + version + "\n"));
+}
+
 TEST(Documents, EveryFolderOfSourcesHasAPage) {
   for (const std::string folder :
        {"topology", "schedules", "report", "scenarios", "sim", "backend", "cli", "tests", "bench"}) {
