@@ -70,16 +70,26 @@ TEST(ScheduleTable, TheGalleryIsUpToDate) {
   expect_file(kRoot / "docs" / "reference" / "schedule-gallery.md", schedule_gallery_markdown(kShape));
 }
 
+/// Returns the suffixes of the files that a command writes, as its help lists them; "-" if it writes none.
+std::string suffixes_of(const std::string& command) {
+  const std::string help = std::regex_replace(outcome_of("penstock " + command + " --help", source_path()),
+                                              std::regex("\\s+"), " ");
+  std::smatch parts;
+  const std::regex sentence("its suffix says: ([^;]+);");
+  return std::regex_search(help, parts, sentence) ? parts.str(1) : "-";
+}
+
 /// Returns the list of commands in `penstock --help` as the rows of a table.
 std::string command_table() {
   std::istringstream help(outcome_of("penstock --help", source_path()));
-  std::string table = "| command | what it does |\n|---|---|\n";
+  std::string table = "| command | what it does | files of `-o` |\n|---|---|---|\n";
   static const std::regex row("  ([a-z]+) +(.+)");
   std::smatch parts;
   bool inside = false;
   for (std::string line; std::getline(help, line);) {
-    if (inside && std::regex_match(line, parts, row))
-      table += "| `" + parts.str(1) + "` | " + parts.str(2) + " |\n";
+    if (inside && std::regex_match(line, parts, row)) {
+      table += "| `" + parts.str(1) + "` | " + parts.str(2) + " | " + suffixes_of(parts.str(1)) + " |\n";
+    }
     inside = line == "Subcommands:" || (inside && !line.empty());
   }
   return table;
