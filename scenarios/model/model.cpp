@@ -18,35 +18,19 @@
 
 namespace penstock {
 
-// Of what a microbatch passes through. Weights, their gradients and state, STEP and overhead are a stage's
-// own, whatever the microbatch.
 StageFigures StageFigures::at_microbatch(std::size_t microbatch) const {
   StageFigures one = *this;
-  for (PerStage<Ns>* times : {&one.forward, &one.backward, &one.backward_input, &one.backward_weight,
-                              &one.recompute, &one.overlapped_pair}) {
-    *times = times->at_microbatch(microbatch);
-  }
-  for (PerStage<Bytes>* bytes : {&one.activation, &one.gradient, &one.kept, &one.released_by_input,
-                                 &one.recomputed, &one.recomputed_at_once, &one.input, &one.transient}) {
-    *bytes = bytes->at_microbatch(microbatch);
-  }
+  for (const auto figure : kStageFigures) one.*figure = (this->*figure).at_microbatch(microbatch);
   return one;
 }
 
 std::vector<std::pair<std::size_t, std::string>> StageFigures::microbatch_lists() const {
   std::vector<std::pair<std::size_t, std::string>> lists;
-  const auto add = [&lists](const auto& figures) {
-    for (const auto& of_stage : figures.by_microbatch) {
-      if (!of_stage.empty()) lists.emplace_back(of_stage.size(), figures.place);
+  for (const auto figure : kStageFigures) {
+    for (const auto& of_stage : (this->*figure).by_microbatch) {
+      if (!of_stage.empty()) lists.emplace_back(of_stage.size(), (this->*figure).place);
     }
-  };
-  for (const PerStage<Ns>* times :
-       {&forward, &backward, &backward_input, &backward_weight, &recompute, &overlapped_pair}) {
-    add(*times);
   }
-  for (const PerStage<Bytes>* bytes : {&activation, &gradient, &kept, &released_by_input, &recomputed,
-                                       &recomputed_at_once, &input, &transient})
-    add(*bytes);
   return lists;
 }
 

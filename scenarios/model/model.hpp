@@ -2,6 +2,7 @@
 // What is trained, as far as time and memory depend on it: nothing (unit costs), costs of each stage, or a
 // graph of layers that partition.hpp cuts into stages. Read from YAML by load.hpp, priced by stage_costs.hpp.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -97,6 +98,18 @@ struct StageFigures {
 
   friend bool operator==(const StageFigures&, const StageFigures&) = default;
 };
+
+/// All figures of a stage.
+inline constexpr std::array kStageFigures = {&StageFigures::forward,        &StageFigures::backward,
+                                             &StageFigures::backward_input, &StageFigures::backward_weight,
+                                             &StageFigures::recompute,      &StageFigures::overlapped_pair,
+                                             &StageFigures::step,           &StageFigures::overhead,
+                                             &StageFigures::activation,     &StageFigures::gradient,
+                                             &StageFigures::kept,           &StageFigures::released_by_input,
+                                             &StageFigures::recomputed,     &StageFigures::recomputed_at_once,
+                                             &StageFigures::input,          &StageFigures::weights,
+                                             &StageFigures::gradients,      &StageFigures::optimizer_state,
+                                             &StageFigures::transient};
 
 /// One layer of a model, for the file's own microbatch.
 struct Layer {

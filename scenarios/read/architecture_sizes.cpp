@@ -16,6 +16,7 @@
 
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/keys.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/load_transformer.hpp"
 #include "scenarios/read/ranges.hpp"
@@ -24,26 +25,88 @@
 namespace penstock {
 namespace {
 
-constexpr std::array<std::string_view, 15> kArchitectureKeys = {"kv_heads",
-                                                                "head_dim",
-                                                                "gated",
-                                                                "norm",
-                                                                "biases",
-                                                                "positions",
-                                                                "tied",
-                                                                "query_key_norm",
-                                                                "experts",
-                                                                "experts_per_token",
-                                                                "expert_feed_forward",
-                                                                "shared_experts",
-                                                                "dense_layers",
-                                                                "window",
-                                                                "multi_token"};
+/// The words of `norm` and of `positions`; the first one is a GPT's.
+constexpr std::array<std::string_view, 2> kNormWords = {"layer", "rms"};
+constexpr std::array<std::string_view, 2> kPositionWords = {"learned", "rotary"};
+constexpr Range kFromNone{.least = 0, .most = 1 << 16};
+
+constexpr std::array kArchitectureKeys = {
+    Key{.name = "kv_heads",
+        .kind = KeyKind::integer,
+        .meaning = "Heads of keys and values, a divisor of heads.",
+        .usual = "heads",
+        .range = kModelSize},
+    Key{.name = "head_dim",
+        .kind = KeyKind::integer,
+        .meaning = "Width of a head.",
+        .usual = "hidden / heads",
+        .range = kModelSize},
+    Key{.name = "gated",
+        .kind = KeyKind::flag,
+        .meaning = "A gated feed-forward part, and the other defaults of a Llama; false: those of a GPT.",
+        .usual = "false"},
+    Key{.name = "norm",
+        .kind = KeyKind::word,
+        .meaning = "LayerNorm or RMSNorm.",
+        .usual = "layer; rms where gated",
+        .words = kNormWords},
+    Key{.name = "biases",
+        .kind = KeyKind::flag,
+        .meaning = "Products have biases.",
+        .usual = "true; false where gated"},
+    Key{.name = "positions",
+        .kind = KeyKind::word,
+        .meaning = "Positions have learned embeddings, or rotate queries and keys.",
+        .usual = "learned; rotary where gated",
+        .words = kPositionWords},
+    Key{.name = "tied",
+        .kind = KeyKind::flag,
+        .meaning = "The head shares the embedding's weights.",
+        .usual = "true; false where gated"},
+    Key{.name = "query_key_norm",
+        .kind = KeyKind::flag,
+        .meaning = "Queries and keys are normalised.",
+        .usual = "false"},
+    Key{.name = "experts",
+        .kind = KeyKind::integer,
+        .meaning = "Experts of a layer.",
+        .usual = "none",
+        .range = kModelCount},
+    Key{.name = "experts_per_token",
+        .kind = KeyKind::integer,
+        .meaning = "Experts that one token visits, at most experts.",
+        .usual = "required with experts",
+        .range = kModelCount},
+    Key{.name = "expert_feed_forward",
+        .kind = KeyKind::integer,
+        .meaning = "Inner width of one expert.",
+        .usual = "feed_forward",
+        .range = kModelSize},
+    Key{.name = "shared_experts",
+        .kind = KeyKind::integer,
+        .meaning = "Experts that all tokens visit.",
+        .usual = "0",
+        .range = kFromNone},
+    Key{.name = "dense_layers",
+        .kind = KeyKind::integer,
+        .meaning = "Dense layers before those with experts, at most layers.",
+        .usual = "0",
+        .range = kFromNone},
+    Key{.name = "window",
+        .kind = KeyKind::integer,
+        .meaning = "Tokens that attention looks back.",
+        .usual = "all",
+        .range = kModelSize},
+    Key{.name = "multi_token",
+        .kind = KeyKind::integer,
+        .meaning = "Layers of multi-token prediction, which are in no count.",
+        .usual = "0",
+        .range = {.least = 0, .most = 64}}};
 
 /// heads x head_dim is hidden where head_dim is left out, and anything where it is said.
 void read_heads(const MappingReader& reader, Architecture& model) {
-  model.heads = reader.required_integer("heads", kModelSize);
-  model.kv_heads = reader.integer("kv_heads", kModelSize).value_or(model.heads);
+  model.heads = reader.required_integer("heads");
+  model.kv_heads = reader.integer("kv_heads").value_or(model.heads);
   if (model.heads % model.kv_heads != 0) {
     reader.complain("kv_heads", fmt::format("expected a number that divides heads, {}, got {}", model.heads,
                                             model.kv_heads));
@@ -52,18 +115,17 @@ void read_heads(const MappingReader& reader, Architecture& model) {
     reader.complain("heads", fmt::format("expected a number that divides hidden, {}, or head_dim, got {}",
                                          model.hidden, model.heads));
   }
-  model.head_dim = reader.integer("head_dim", kModelSize).value_or(model.hidden / model.heads);
+  model.head_dim = reader.integer("head_dim").value_or(model.hidden / model.heads);
 }
 
 /// What a GPT has, or a Llama where it is gated, unless it is said otherwise.
 void read_style(const MappingReader& reader, Architecture& model, std::int64_t sequence) {
-  static constexpr std::array<std::pair<std::string_view, bool>, 2> kNorms = {
-      {{"layer", true}, {"rms", false}}};
-  static constexpr std::array<std::pair<std::string_view, bool>, 2> kPositions = {
-      {{"learned", true}, {"rotary", false}}};
   model.gated = reader.flag("gated").value_or(false);
-  model.layer_norm = reader.choice("norm", kNorms).value_or(!model.gated);
-  model.positions = reader.choice("positions", kPositions).value_or(!model.gated) ? sequence : 0;
+  const std::string_view norm = reader.choice_word("norm").value_or(kNormWords[model.gated ? 1 : 0]);
+  model.layer_norm = norm == kNormWords[0];
+  const std::string_view positions =
+      reader.choice_word("positions").value_or(kPositionWords[model.gated ? 1 : 0]);
+  model.positions = positions == kPositionWords[0] ? sequence : 0;
   model.tied = reader.flag("tied").value_or(!model.gated);
   const bool has_biases = reader.flag("biases").value_or(!model.gated);
   model.query_key_value_bias = has_biases;
@@ -81,20 +143,19 @@ std::optional<Experts> read_experts(const MappingReader& reader, const Architect
     }
     return std::nullopt;
   }
-  Experts experts{.count = reader.integer("experts", kModelCount).value_or(1),
-                  .inner = reader.integer("expert_feed_forward", kModelSize).value_or(model.feed_forward),
+  Experts experts{.count = reader.integer("experts").value_or(1),
+                  .inner = reader.integer("expert_feed_forward").value_or(model.feed_forward),
                   .biases = model.feed_forward_bias};
   experts.per_token = reader.required_integer("experts_per_token", {.least = 1, .most = experts.count});
-  experts.shared_inner =
-      experts.inner * reader.integer("shared_experts", {.least = 0, .most = 1 << 16}).value_or(0);
+  experts.shared_inner = experts.inner * reader.integer("shared_experts").value_or(0);
   return experts;
 }
 
 /// The first `dense_layers` are dense, as DeepSeek's; one window serves all.
 void read_layers(const MappingReader& reader, Architecture& model) {
-  const std::int64_t count = reader.required_integer("layers", kModelCount);
+  const std::int64_t count = reader.required_integer("layers");
   const std::int64_t dense = reader.integer("dense_layers", {.least = 0, .most = count}).value_or(0);
-  const std::int64_t window = reader.integer("window", kModelSize).value_or(0);
+  const std::int64_t window = reader.integer("window").value_or(0);
   for (std::int64_t i = 0; i < count; ++i)
     model.layers.push_back({.has_experts = model.experts && i >= dense, .window = window});
   // Experts that no layer has would count among the parameters.
@@ -103,7 +164,7 @@ void read_layers(const MappingReader& reader, Architecture& model) {
 
 }  // namespace
 
-std::span<const std::string_view> keys_of_architecture_sizes() { return kArchitectureKeys; }
+std::span<const Key> keys_of_architecture_sizes() { return kArchitectureKeys; }
 
 std::optional<ArchitecturePart> read_architecture_sizes(const Node& transformer, Problem& problem) {
   const std::size_t before = problem.count();
@@ -111,15 +172,15 @@ std::optional<ArchitecturePart> read_architecture_sizes(const Node& transformer,
   if (problem.count() > before) return std::nullopt;
   refuse_keys_without_device(reader);
   Architecture model{.family = "transformer"};
-  const std::int64_t sequence = reader.required_integer("sequence", kModelSize);
-  model.hidden = reader.required_integer("hidden", kModelSize);
-  model.vocabulary = reader.required_integer("vocabulary", kModelSize);
-  model.feed_forward = reader.integer("feed_forward", kModelSize).value_or(4 * model.hidden);
+  const std::int64_t sequence = reader.required_integer("sequence");
+  model.hidden = reader.required_integer("hidden");
+  model.vocabulary = reader.required_integer("vocabulary");
+  model.feed_forward = reader.integer("feed_forward").value_or(4 * model.hidden);
   read_heads(reader, model);
   read_style(reader, model, sequence);
   model.experts = read_experts(reader, model);
   read_layers(reader, model);
-  model.multi_token = reader.integer("multi_token", {.least = 0, .most = 64}).value_or(0);
+  model.multi_token = reader.integer("multi_token").value_or(0);
   refuse_too_large(model, transformer, "model.transformer", problem);
   if (problem.count() > before) return std::nullopt;
   return ArchitecturePart{.architecture = std::move(model), .sequence = sequence};

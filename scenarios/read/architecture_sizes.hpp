@@ -4,9 +4,9 @@
 
 #include <optional>
 #include <span>
-#include <string_view>
 
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/keys.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/reader.hpp"
 
@@ -17,6 +17,6 @@ namespace penstock {
 std::optional<ArchitecturePart> read_architecture_sizes(const Node& transformer, Problem& problem);
 
 /// Keys of `model.transformer` that make it another model than a GPT.
-std::span<const std::string_view> keys_of_architecture_sizes();
+std::span<const Key> keys_of_architecture_sizes();
 
 }  // namespace penstock

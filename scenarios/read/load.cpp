@@ -15,6 +15,7 @@
 #include <string_view>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <tl/expected.hpp>
 
@@ -25,6 +26,7 @@
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/foreign_form.hpp"
+#include "scenarios/read/keys.hpp"
 #include "scenarios/read/load_fitted.hpp"
 #include "scenarios/read/microbatch_file.hpp"
 #include "scenarios/read/override.hpp"
@@ -61,18 +63,46 @@ auto read_part(const MappingReader& reader, std::string_view key, Problem& probl
   return part;
 }
 
-constexpr std::array<std::string_view, 7> kPartKeys = {"model",    "cluster",   "host",    "parallel",
-                                                       "schedule", "partition", "training"};
+constexpr std::array kPartKeys = {
+    Key{.name = "model", .kind = KeyKind::mapping, .meaning = "What is trained.", .usual = "unit costs"},
+    Key{.name = "cluster",
+        .kind = KeyKind::mapping,
+        .meaning = "The devices and their links.",
+        .usual = "free links"},
+    Key{.name = "host",
+        .kind = KeyKind::mapping,
+        .meaning = "What launches the actions of a rank.",
+        .usual = "launches are free"},
+    Key{.name = "parallel",
+        .kind = KeyKind::mapping,
+        .meaning = "How a model on named devices is laid over them.",
+        .usual = "one device a rank"},
+    Key{.name = "schedule",
+        .kind = KeyKind::mapping,
+        .meaning = "What each rank does, in which order.",
+        .usual = "gpipe"},
+    Key{.name = "partition",
+        .kind = KeyKind::other,
+        .meaning = "How layers become stages.",
+        .usual = "required for layers on several stages",
+        .form = "balanced, block, pipedream, a list of cuts, or a mapping",
+        .schema =
+            R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": ["integer", "string"]}}, {"$ref": "#/$defs/partition"}]})"},
+    Key{.name = "training",
+        .kind = KeyKind::mapping,
+        .meaning = "Sizes of batches, the optimizer, precision and failures.",
+        .usual = "one sample a microbatch"}};
 
 /// Returns the document of a scenario. Error: also of a text or configuration of another program, what it is.
 tl::expected<Node, std::string> scenario_document(std::string_view text,
                                                   const std::shared_ptr<const Source>& source) {
   auto document = parse_document(text, source);
   if (!document) return document;
-  const bool is_scenario = document->kind == Node::Kind::mapping &&
-                           std::ranges::all_of(document->entries, [](const Node::Entry& entry) {
-                             return std::ranges::find(kPartKeys, entry.key.text) != kPartKeys.end();
-                           });
+  const bool is_scenario =
+      document->kind == Node::Kind::mapping &&
+      std::ranges::all_of(document->entries, [](const Node::Entry& entry) {
+        return std::ranges::find(kPartKeys, entry.key.text, &Key::name) != kPartKeys.end();
+      });
   if (is_scenario) return document;
   // A line of TOML without a section is one word of YAML.
   const std::string form =
@@ -131,25 +161,12 @@ std::optional<std::int64_t> own_micro_batch_size(const Node& document) {
   return micro_batch_size_of(batch_of(schedule, training), meaning_of(schedule));
 }
 
-template <typename Value>
-std::size_t listed_count(const PerStage<Value>& figures) {
-  return figures.is_list ? figures.values.size() : 0;
-}
-
-/// Entries of the longest list that has one a stage of the model; 0 when there is none.
+/// Returns the entries of the longest list that has one a stage of the model; 0 if there is none.
 std::size_t longest_list(const Parts& parts) {
   std::size_t longest = parts.partition.cuts.empty() ? 0 : parts.partition.cuts.size() + 1;
   if (const auto* figures = std::get_if<StageFigures>(&parts.model.model)) {
-    for (const auto* list :
-         {&figures->forward, &figures->backward, &figures->backward_input, &figures->backward_weight,
-          &figures->recompute, &figures->overlapped_pair, &figures->step, &figures->overhead}) {
-      longest = std::max(longest, listed_count(*list));
-    }
-    for (const auto* list :
-         {&figures->activation, &figures->gradient, &figures->kept, &figures->released_by_input,
-          &figures->recomputed, &figures->recomputed_at_once, &figures->input, &figures->weights,
-          &figures->gradients, &figures->optimizer_state, &figures->transient}) {
-      longest = std::max(longest, listed_count(*list));
+    for (const auto figure : kStageFigures) {
+      if ((figures->*figure).is_list) longest = std::max(longest, (figures->*figure).values.size());
     }
   }
   return longest;
@@ -269,6 +286,18 @@ void name_file_whole(Node* node, std::span<const std::string_view> keys) {
 }
 
 }  // namespace
+
+std::vector<KeyGroup> scenario_keys() {
+  std::vector<KeyGroup> groups = {{.path = "",
+                                   .about = "Each part may be the name of a file, relative to the file that "
+                                            "names it. That file holds the part "
+                                            "alone, or several parts by their names.",
+                                   .keys = {kPartKeys.begin(), kPartKeys.end()}}};
+  for (const auto& of_part : {model_keys(), cluster_keys(), device_cluster_keys(), parallel_keys(),
+                              schedule_keys(), training_keys()})
+    groups.insert(groups.end(), of_part.begin(), of_part.end());
+  return groups;
+}
 
 void use_default_chunks(Scenario& scenario) {
   if (scenario.states_chunks) return;

@@ -24,6 +24,7 @@
 #include "scenarios/read/huggingface_config.hpp"
 #include "scenarios/read/huggingface_families.hpp"
 #include "scenarios/read/huggingface_model.hpp"
+#include "scenarios/read/load_transformer.hpp"
 #include "scenarios/read/parts.hpp"
 #include "scenarios/read/reader.hpp"
 #include "schedules/ir/nearest_name.hpp"
@@ -202,7 +203,7 @@ std::optional<ArchitecturePart> part_of(std::string_view text, const NamedFile& 
   const auto layers = wishes.integer("layers", {.least = 1, .most = most_layers});
   // The first ones stay, and with them a model's dense layers.
   model.layers.resize(static_cast<std::size_t>(layers.value_or(most_layers)));
-  model.multi_token = wishes.integer("multi_token", {.least = 0, .most = 64}).value_or(0);
+  model.multi_token = wishes.integer("multi_token").value_or(0);
   part.sequence = wishes.integer("sequence", {.least = 1, .most = most_tokens});
   if (problem.count() > before) return std::nullopt;
   return part;
@@ -267,14 +268,14 @@ std::optional<ArchitecturePart> read_architecture(const MappingReader& model, Pr
 }
 
 tl::expected<ArchitecturePart, std::string> load_architecture(const ArchitectureRequest& request) {
-  static constexpr std::array<std::string_view, 4> kKeys = {"layers", "multi_token", "sequence", "ignore"};
   const NamedFile file{.path = request.config, .name = request.config};
   const auto text = request.text ? tl::expected<std::string, std::string>(*request.text)
                                  : read_text_file(file.path, file.name);
   if (!text) return tl::unexpected(text.error());
   Problem problem;
   const Node wishes = model_of(request);
-  auto part = part_of(*text, file, MappingReader(wishes, "model", kKeys, problem), problem);
+  auto part =
+      part_of(*text, file, MappingReader(wishes, "model", keys_beside_huggingface(), problem), problem);
   if (!part) return tl::unexpected(problem.message());
   return *std::move(part);
 }

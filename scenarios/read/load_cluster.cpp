@@ -17,6 +17,8 @@
 
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/fields.hpp"
+#include "scenarios/read/keys.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/schema.hpp"
 #include "schedules/ir/nearest_name.hpp"
@@ -31,39 +33,119 @@ constexpr std::int64_t kMostDevices = 1 << 20;
 
 // --- presets --------------------------------------------------------------------------------------------
 
+constexpr Range kDeviceRange{.least = 1, .most = kMostDevices};
+
+constexpr Key kUniformPresetKey{.name = "preset",
+                                .kind = KeyKind::other,
+                                .meaning = "States that the cluster is uniform.",
+                                .usual = "uniform",
+                                .form = "uniform",
+                                .schema = R"({"const": "uniform"})"};
+constexpr Key kTwoLevelPresetKey{.name = "preset",
+                                 .kind = KeyKind::other,
+                                 .meaning = "The name of the preset.",
+                                 .usual = "required",
+                                 .form = "two-level, pipedream-a, pipedream-b, pipedream-c, dgx-h100",
+                                 .schema = R"({"type": "string", "not": {"const": "uniform"}})"};
+constexpr Key kPriceKey{.name = "price",
+                        .kind = KeyKind::number,
+                        .meaning = "What a device costs for an hour, in any money.",
+                        .usual = "no costs are printed"};
+constexpr Key kReserveKey{.name = "reserve",
+                          .kind = KeyKind::bytes,
+                          .meaning = "Bytes of each device's memory that no plan may use.",
+                          .usual = "0"};
+
+constexpr auto kUniformFields = std::to_array<Field<UniformCluster>>({
+    unbound<UniformCluster>(kUniformPresetKey),
+    field<&UniformCluster::devices>({.name = "devices",
+                                     .kind = KeyKind::integer,
+                                     .meaning = "The number of devices.",
+                                     .usual = "as many as there are ranks",
+                                     .range = kDeviceRange}),
+    field<&UniformCluster::bytes_per_second>(
+        {.name = "bandwidth",
+         .kind = KeyKind::bandwidth,
+         .meaning = "Bandwidth of the link of each ordered pair of devices.",
+         .usual = "unlimited"}),
+    field<&UniformCluster::latency_ns>(
+        {.name = "latency", .kind = KeyKind::duration, .meaning = "Latency of each link.", .usual = "0"}),
+    field<&UniformCluster::memory_bytes>(
+        {.name = "memory", .kind = KeyKind::limit, .meaning = "Memory of a device.", .usual = "unlimited"}),
+    unbound<UniformCluster>(kReserveKey),
+    field<&UniformCluster::flops_per_second>({.name = "flops",
+                                              .kind = KeyKind::rate,
+                                              .meaning = "Peak rate of a device, which a transformer takes.",
+                                              .usual = "unknown"}),
+    unbound<UniformCluster>(kPriceKey),
+});
+
+constexpr auto kTwoLevelFields = std::to_array<Field<TwoLevelCluster>>({
+    unbound<TwoLevelCluster>(kTwoLevelPresetKey),
+    field<&TwoLevelCluster::nodes>({.name = "nodes",
+                                    .kind = KeyKind::integer,
+                                    .meaning = "The number of servers.",
+                                    .usual = "1, or the preset's",
+                                    .range = kDeviceRange}),
+    field<&TwoLevelCluster::devices_per_node>({.name = "devices_per_node",
+                                               .kind = KeyKind::integer,
+                                               .meaning = "Devices of one server.",
+                                               .usual = "1, or the preset's",
+                                               .range = kDeviceRange}),
+    field<&TwoLevelCluster::intra_bytes_per_second>(
+        {.name = "intra_bandwidth",
+         .kind = KeyKind::bandwidth,
+         .meaning = "Bandwidth of a device's link inside its server, each way.",
+         .usual = "unlimited, or the preset's"}),
+    field<&TwoLevelCluster::intra_latency_ns>({.name = "intra_latency",
+                                               .kind = KeyKind::duration,
+                                               .meaning = "Latency of a route inside a server.",
+                                               .usual = "0, or the preset's"}),
+    field<&TwoLevelCluster::inter_bytes_per_second>({.name = "inter_bandwidth",
+                                                     .kind = KeyKind::bandwidth,
+                                                     .meaning = "Bandwidth of a server's uplink, each way.",
+                                                     .usual = "unlimited, or the preset's"}),
+    field<&TwoLevelCluster::inter_latency_ns>({.name = "inter_latency",
+                                               .kind = KeyKind::duration,
+                                               .meaning = "Latency of the two uplinks of a route together.",
+                                               .usual = "0, or the preset's"}),
+    field<&TwoLevelCluster::memory_bytes>({.name = "memory",
+                                           .kind = KeyKind::limit,
+                                           .meaning = "Memory of a device.",
+                                           .usual = "unlimited, or the preset's"}),
+    unbound<TwoLevelCluster>(kReserveKey),
+    field<&TwoLevelCluster::flops_per_second>({.name = "flops",
+                                               .kind = KeyKind::rate,
+                                               .meaning = "Peak rate of a device, which a transformer takes.",
+                                               .usual = "unknown, or the preset's"}),
+    field<&TwoLevelCluster::device_order>(
+        {.name = "device_order",
+         .kind = KeyKind::integer,
+         .meaning = "Device d of the cluster is number device_order[d], counted server by server.",
+         .usual = "in that order",
+         .range = {.least = 0, .most = kMostDevices},
+         .values = KeyValues::list}),
+    unbound<TwoLevelCluster>(kPriceKey),
+});
+
+constexpr auto kUniformKeys = keys_of(kUniformFields);
+constexpr auto kTwoLevelKeys = keys_of(kTwoLevelFields);
+
 ClusterSpec read_uniform(const Node& node, Problem& problem) {
-  static constexpr std::array<std::string_view, 8> kKeys = {"preset", "devices", "bandwidth", "latency",
-                                                            "memory", "reserve", "flops",     "price"};
-  const MappingReader reader(node, "cluster", kKeys, problem);
-  UniformCluster shape;
-  shape.devices =
-      static_cast<std::int32_t>(reader.integer("devices", {.least = 1, .most = kMostDevices}).value_or(0));
-  shape.bytes_per_second = reader.bandwidth("bandwidth").value_or(kUnlimitedBandwidth);
-  shape.latency_ns = reader.duration("latency").value_or(0);
-  shape.memory_bytes = reader.limit("memory");
+  const MappingReader reader(node, "cluster", kUniformKeys, problem);
+  // A cluster of 0 devices has as many as the program has ranks.
+  UniformCluster shape{.devices = 0};
+  read_fields(reader, kUniformFields, shape);
   shape.reserved_bytes = read_reserve(reader, shape.memory_bytes).value_or(0);
-  shape.flops_per_second = reader.flops("flops").value_or(0);
   return {.shape = shape, .name = "uniform", .price_per_device_hour = read_price(reader)};
 }
 
-/// A two-level cluster: the preset's figures where the mapping gives none.
+/// Reads a two-level cluster. The figures of `shape`, which are a preset's, hold where the mapping gives
+/// none.
 ClusterSpec read_two_level(const Node& node, TwoLevelCluster shape, std::string name, Problem& problem) {
-  static constexpr std::array<std::string_view, 12> kKeys = {
-      "preset",        "nodes",  "devices_per_node", "intra_bandwidth", "intra_latency", "inter_bandwidth",
-      "inter_latency", "memory", "reserve",          "flops",           "device_order",  "price"};
-  const MappingReader reader(node, "cluster", kKeys, problem);
-  const Range devices{.least = 1, .most = kMostDevices};
-  shape.nodes = static_cast<std::int32_t>(reader.integer("nodes", devices).value_or(shape.nodes));
-  shape.devices_per_node =
-      static_cast<std::int32_t>(reader.integer("devices_per_node", devices).value_or(shape.devices_per_node));
-  shape.intra_bytes_per_second = reader.bandwidth("intra_bandwidth").value_or(shape.intra_bytes_per_second);
-  shape.intra_latency_ns = reader.duration("intra_latency").value_or(shape.intra_latency_ns);
-  shape.inter_bytes_per_second = reader.bandwidth("inter_bandwidth").value_or(shape.inter_bytes_per_second);
-  shape.inter_latency_ns = reader.duration("inter_latency").value_or(shape.inter_latency_ns);
-  if (reader.has("memory")) shape.memory_bytes = reader.limit("memory");
+  const MappingReader reader(node, "cluster", kTwoLevelKeys, problem);
+  read_fields(reader, kTwoLevelFields, shape);
   shape.reserved_bytes = read_reserve(reader, shape.memory_bytes).value_or(0);
-  shape.flops_per_second = reader.flops("flops").value_or(shape.flops_per_second);
-  shape.device_order = reader.integers("device_order", {.least = 0, .most = kMostDevices});
   return {.shape = std::move(shape), .name = std::move(name), .price_per_device_hour = read_price(reader)};
 }
 
@@ -80,19 +162,62 @@ std::string unknown_preset(const Node& node) {
 /// Node numbers of a ClusterBuilder by the names of the file.
 using NodeNames = std::unordered_map<std::string, std::int32_t>;
 
-/// A name, or a mapping; devices without one are gpu0, gpu1, ..
+constexpr auto kDeviceFields = std::to_array<Field<Device>>({
+    field<&Device::name>({.name = "name",
+                          .kind = KeyKind::name,
+                          .meaning = "The name of the device, for links and messages.",
+                          .usual = "gpu0, gpu1, .."}),
+    field<&Device::memory_bytes>(
+        {.name = "memory", .kind = KeyKind::limit, .meaning = "Memory of the device.", .usual = "unlimited"}),
+    field<&Device::flops_per_second>(
+        {.name = "flops", .kind = KeyKind::rate, .meaning = "Peak rate of the device.", .usual = "unknown"}),
+});
+
+constexpr std::array kLinkKeys = {
+    Key{.name = "between",
+        .kind = KeyKind::other,
+        .meaning = "The names of the two devices or switches that the link joins.",
+        .usual = "required",
+        .form = "`[a, b]`",
+        .schema = R"({"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2})"},
+    Key{.name = "bandwidth",
+        .kind = KeyKind::bandwidth,
+        .meaning = "Bandwidth of the link.",
+        .usual = "unlimited"},
+    Key{.name = "latency", .kind = KeyKind::duration, .meaning = "Latency of the link.", .usual = "0"},
+    Key{.name = "duplex",
+        .kind = KeyKind::flag,
+        .meaning =
+            "The link carries both ways at once; otherwise it goes from the first to the second alone.",
+        .usual = "true"}};
+
+constexpr std::array kExplicitKeys = {
+    Key{.name = "name",
+        .kind = KeyKind::name,
+        .meaning = "The name of the cluster, for messages.",
+        .usual = "explicit"},
+    Key{.name = "devices",
+        .kind = KeyKind::mappings,
+        .meaning = "The devices, each by its name or as a mapping; rank r runs on device r.",
+        .usual = "required",
+        .form = "a list of names and mappings"},
+    Key{.name = "switches", .kind = KeyKind::names, .meaning = "The names of the switches.", .usual = "none"},
+    Key{.name = "links",
+        .kind = KeyKind::mappings,
+        .meaning = "The links among devices and switches.",
+        .usual = "none"},
+    kReserveKey,
+    kPriceKey};
+
+constexpr auto kDeviceKeys = keys_of(kDeviceFields);
+
+/// Reads a device: its name, or a mapping. Devices without a name are gpu0, gpu1, ..
 Device read_device(const Node& node, std::size_t index, Problem& problem) {
-  if (node.kind == Node::Kind::scalar) {
-    Device device;
-    device.name = node.text;
-    return device;
-  }
-  static constexpr std::array<std::string_view, 3> kKeys = {"name", "memory", "flops"};
-  const MappingReader reader(node, fmt::format("cluster.devices.{}", index), kKeys, problem);
   Device device;
-  device.name = reader.word("name").value_or(fmt::format("gpu{}", index));
-  device.memory_bytes = reader.limit("memory");
-  device.flops_per_second = reader.flops("flops").value_or(0);
+  device.name = node.kind == Node::Kind::scalar ? node.text : fmt::format("gpu{}", index);
+  if (node.kind == Node::Kind::scalar) return device;
+  const MappingReader reader(node, fmt::format("cluster.devices.{}", index), kDeviceKeys, problem);
+  read_fields(reader, kDeviceFields, device);
   return device;
 }
 
@@ -114,9 +239,8 @@ std::int32_t end_of_link(const Node& end, const NodeNames& names, const std::str
 /// `between` two names; both ways unless `duplex: off`, which is from the first to the second alone.
 void add_link(ClusterBuilder& builder, const NodeNames& names, const Node& node, std::size_t index,
               Problem& problem) {
-  static constexpr std::array<std::string_view, 4> kKeys = {"between", "bandwidth", "latency", "duplex"};
   const std::string path = fmt::format("cluster.links.{}", index);
-  const MappingReader reader(node, path, kKeys, problem);
+  const MappingReader reader(node, path, kLinkKeys, problem);
   const Node* between = reader.find("between");
   if (between == nullptr || between->items.size() != 2) {
     reader.complain("between",
@@ -138,9 +262,7 @@ void add_link(ClusterBuilder& builder, const NodeNames& names, const Node& node,
 }
 
 ClusterSpec read_explicit(const Node& node, Problem& problem) {
-  static constexpr std::array<std::string_view, 6> kKeys = {"name",  "devices", "switches",
-                                                            "links", "reserve", "price"};
-  const MappingReader reader(node, "cluster", kKeys, problem);
+  const MappingReader reader(node, "cluster", kExplicitKeys, problem);
   const std::string name = reader.word("name").value_or("explicit");
   ClusterBuilder builder(name);
   NodeNames names;
@@ -209,6 +331,26 @@ ClusterSpec read_cluster(const Node& node, Problem& problem) {
   }
   problem.note(*preset_node, "cluster.preset", unknown_preset(*preset_node));
   return {};
+}
+
+std::vector<KeyGroup> cluster_keys() {
+  return {
+      {.path = "cluster",
+       .form = "`preset: uniform`",
+       .about = "A dedicated link for each ordered pair of devices: nothing is shared. Without `cluster` "
+                "links are "
+                "free and each rank has one device without a limit.",
+       .keys = {kUniformKeys.begin(), kUniformKeys.end()}},
+      {.path = "cluster",
+       .form = "`preset: two-level`, or the name of a real cluster",
+       .about = "Servers of several devices, joined by one switch. The presets pipedream-a, pipedream-b, "
+                "pipedream-c and dgx-h100 are such clusters; a key that stands beside the name replaces the "
+                "preset's figure.",
+       .keys = {kTwoLevelKeys.begin(), kTwoLevelKeys.end()}},
+      {.path = "cluster", .form = "device by device", .keys = {kExplicitKeys.begin(), kExplicitKeys.end()}},
+      {.path = "cluster.devices[]", .keys = {kDeviceKeys.begin(), kDeviceKeys.end()}},
+      {.path = "cluster.links[]", .keys = {kLinkKeys.begin(), kLinkKeys.end()}},
+  };
 }
 
 }  // namespace penstock

@@ -31,6 +31,8 @@
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/device_names.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/fields.hpp"
+#include "scenarios/read/keys.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/parts.hpp"
 #include "scenarios/read/ranges.hpp"
@@ -50,13 +52,176 @@ namespace {
 using Word = std::string_view;
 
 constexpr Range kNodes{.least = 1, .most = 1 << 20};
+constexpr std::int64_t kMostFactor = 100;
+constexpr Range kFactor{.least = 0, .most = kMostFactor};
+constexpr Range kPart{.least = 0, .most = 1};
+
+constexpr std::string_view kOwn = "the device's own";
+
+constexpr std::array kDeviceClusterKeys = {
+    Key{.name = "device",
+        .kind = KeyKind::name,
+        .meaning =
+            "The name of the accelerator: a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300 or gb300.",
+        .usual = "required"},
+    Key{.name = "nodes",
+        .kind = KeyKind::integer,
+        .meaning = "The number of servers: of 8 devices each, of GB200 and GB300 of 4.",
+        .usual = "1",
+        .range = kNodes},
+    Key{.name = "kernels",
+        .kind = KeyKind::mapping,
+        .meaning = "Measured kernels of your own in place of the built-in tables.",
+        .usual = kOwn},
+    Key{.name = "flops", .kind = KeyKind::rate, .meaning = "Peak rate in bf16, above 0.", .usual = kOwn},
+    Key{.name = "fp8_flops", .kind = KeyKind::rate, .meaning = "Peak rate in fp8, above 0.", .usual = kOwn},
+    Key{.name = "fp4_flops", .kind = KeyKind::rate, .meaning = "Peak rate in fp4, above 0.", .usual = kOwn},
+    Key{.name = "memory", .kind = KeyKind::limit, .meaning = "Memory of a device.", .usual = kOwn},
+    Key{.name = "reserve",
+        .kind = KeyKind::bytes,
+        .meaning = "Bytes of each device's memory that no plan may use: for the driver, CUDA, NCCL and gaps.",
+        .usual = "the driver's part and 3 GiB; 0 for stages, layers and profiles"},
+    Key{.name = "nvlink",
+        .kind = KeyKind::bandwidth,
+        .meaning = "Bandwidth of a device's NVLink, each way.",
+        .usual = kOwn},
+    Key{.name = "network",
+        .kind = KeyKind::bandwidth,
+        .meaning = "Bandwidth of a device's network card, each way.",
+        .usual = kOwn},
+    Key{.name = "memory_bandwidth",
+        .kind = KeyKind::bandwidth,
+        .meaning = "Bandwidth of a device's memory.",
+        .usual = kOwn},
+    Key{.name = "latency", .kind = KeyKind::duration, .meaning = "Latency of a link.", .usual = kOwn},
+    Key{.name = "nvlink_devices",
+        .kind = KeyKind::integer,
+        .meaning = "Devices that one NVLink domain joins.",
+        .usual = kOwn,
+        .range = kNodes},
+    Key{.name = "devices_per_node",
+        .kind = KeyKind::integer,
+        .meaning = "Devices of one server.",
+        .usual = kOwn,
+        .range = kNodes},
+    Key{.name = "sustained",
+        .kind = KeyKind::factor,
+        .meaning = "Time of matrix products in a training step over their time in a burst.",
+        .usual = kOwn,
+        .range = kFactor},
+    Key{.name = "collectives",
+        .kind = KeyKind::factor,
+        .meaning = "Time of collectives that nothing hides over their time alone.",
+        .usual = kOwn,
+        .range = kFactor},
+    Key{.name = "step_fraction",
+        .kind = KeyKind::factor,
+        .meaning =
+            "Exposed part of the gradients' reduction over the network, beside that of the first chunk.",
+        .usual = kOwn,
+        .range = kPart},
+    Key{.name = "memory_efficiency",
+        .kind = KeyKind::factor,
+        .meaning = "Part of the memory's bandwidth that kernels reach.",
+        .usual = kOwn,
+        .range = kPart},
+    Key{.name = "nvlink_efficiency",
+        .kind = KeyKind::factor,
+        .meaning = "Part of NVLink's bandwidth that collectives reach.",
+        .usual = kOwn,
+        .range = kPart},
+    Key{.name = "network_efficiency",
+        .kind = KeyKind::factor,
+        .meaning = "Part of the network's bandwidth that collectives reach.",
+        .usual = kOwn,
+        .range = kPart},
+    Key{.name = "price",
+        .kind = KeyKind::number,
+        .meaning = "What a device costs for an hour, in any money.",
+        .usual = "no costs are printed"}};
+
+constexpr std::array kKernelKeys = {
+    Key{.name = "gemm",
+        .kind = KeyKind::file,
+        .meaning = "A CSV of matrix products. Measured in steps rather than bursts it takes sustained: 1.",
+        .usual = kOwn},
+    Key{.name = "attention", .kind = KeyKind::file, .meaning = "A CSV of causal attention.", .usual = kOwn},
+    Key{.name = "collectives",
+        .kind = KeyKind::file,
+        .meaning = "A CSV of collectives inside one NVLink domain.",
+        .usual = kOwn},
+    Key{.name = "products",
+        .kind = KeyKind::file,
+        .meaning = "A CSV of products in long runs, which take no factor; other shapes go by gemm.",
+        .usual = "none"}};
+
+constexpr auto kParallelFields = std::to_array<Field<ParallelPart>>({
+    field<&ParallelPart::degrees, &Parallel::tensor>({.name = "tensor",
+                                                      .kind = KeyKind::integer,
+                                                      .meaning = "Devices that share each layer's weights.",
+                                                      .usual = "1",
+                                                      .range = kParallelDegree}),
+    field<&ParallelPart::degrees, &Parallel::context>({.name = "context",
+                                                       .kind = KeyKind::integer,
+                                                       .meaning = "Devices that share each sequence.",
+                                                       .usual = "1",
+                                                       .range = kParallelDegree}),
+    field<&ParallelPart::degrees, &Parallel::context_exchange>(
+        {.name = "context_exchange",
+         .kind = KeyKind::word,
+         .meaning = "How the devices of a sequence reach the keys and values of the others.",
+         .usual = "ring"}),
+    field<&ParallelPart::degrees, &Parallel::expert>({.name = "expert",
+                                                      .kind = KeyKind::integer,
+                                                      .meaning = "Devices that share the experts of a layer.",
+                                                      .usual = "1",
+                                                      .range = kParallelDegree}),
+    field<&ParallelPart::data>({.name = "data",
+                                .kind = KeyKind::integer,
+                                .meaning = "Copies of the whole pipeline, of which one is simulated.",
+                                .usual = "as many as fill the cluster",
+                                .range = kParallelDegree}),
+    field<&ParallelPart::degrees, &Parallel::order>(
+        {.name = "order",
+         .kind = KeyKind::word,
+         .meaning = "How devices are numbered, nearest first; what fits on one NVLink uses it, the rest the "
+                    "network.",
+         .usual = "tp-cp-ep-pp-dp"}),
+    field<&ParallelPart::gather>({.name = "gather",
+                                  .kind = KeyKind::word,
+                                  .meaning = "How often sharding 2 and 3 exchange their parts; of any model.",
+                                  .usual = "microbatch"}),
+    field<&ParallelPart::degrees, &Parallel::sequence_parallel>(
+        {.name = "sequence_parallel",
+         .kind = KeyKind::flag,
+         .meaning = "What tensor parallelism leaves whole is shared along the sequence.",
+         .usual = "true"}),
+    field<&ParallelPart::degrees, &Parallel::tensor_overlap>(
+        {.name = "tensor_overlap",
+         .kind = KeyKind::flag,
+         .meaning = "Collectives of tensor parallelism run beside the products.",
+         .usual = "true"}),
+    field<&ParallelPart::degrees, &Parallel::data_overlap>(
+        {.name = "data_overlap",
+         .kind = KeyKind::flag,
+         .meaning = "Collectives of the copies run beside the computation.",
+         .usual = "true"}),
+    field<&ParallelPart::distributed_optimizer>(
+        {.name = "distributed_optimizer",
+         .kind = KeyKind::flag,
+         .meaning =
+             "Copies share the optimizer's state (sharding 1); schedule.sharding must not contradict it.",
+         .usual = "true"}),
+});
+
+constexpr auto kParallelKeys = keys_of(kParallelFields);
 
 /// A number above 0 and at most `most`, in place of `usual`.
-double number(const MappingReader& reader, Word key, double usual, double most) {
+double number(const MappingReader& reader, Word key, double usual, std::int64_t most) {
   const auto text = reader.word(key);
   if (!text) return usual;
   const auto value = finite_number(*text);
-  if (value && *value > 0 && *value <= most) return *value;
+  if (value && *value > 0 && *value <= static_cast<double>(most)) return *value;
   reader.complain(key, fmt::format("expected a number above 0 and at most {}, such as {}, got \"{}\"", most,
                                    usual, *text));
   return usual;
@@ -84,7 +249,6 @@ double peak_rate(const MappingReader& reader, Word key, double usual) {
 
 /// The device of that name with every constant that is stated in the place of its own.
 DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
-  constexpr double kMostFactor = 100;
   type.bf16_flops_per_second = peak_rate(reader, "flops", type.bf16_flops_per_second);
   type.fp8_flops_per_second = peak_rate(reader, "fp8_flops", type.fp8_flops_per_second);
   type.fp4_flops_per_second = peak_rate(reader, "fp4_flops", type.fp4_flops_per_second);
@@ -101,9 +265,9 @@ DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
       type.memory_bytes > 0 ? std::optional(type.memory_bytes) : std::nullopt;
   type.reserved_bytes = read_reserve(reader, limit).value_or(type.reserved_bytes);
   type.nvlink_devices =
-      static_cast<std::int32_t>(reader.integer("nvlink_devices", kNodes).value_or(type.nvlink_devices));
+      static_cast<std::int32_t>(reader.integer("nvlink_devices").value_or(type.nvlink_devices));
   type.devices_per_node =
-      static_cast<std::int32_t>(reader.integer("devices_per_node", kNodes).value_or(type.devices_per_node));
+      static_cast<std::int32_t>(reader.integer("devices_per_node").value_or(type.devices_per_node));
   type.sustained = number(reader, "sustained", type.sustained, kMostFactor);
   // A factor that is stated holds for all precisions.
   if (reader.has("sustained")) type.sustained_fp4 = type.sustained;
@@ -158,10 +322,9 @@ void read_kernel_table(const MappingReader& reader, Word key, const ReadTable& r
 /// FILE}` in their place: these are taken to be measured on the device as it is stated.
 std::shared_ptr<const KernelTables> read_kernels(const MappingReader& cluster, const DeviceType& type,
                                                  Problem& problem) {
-  static constexpr std::array<Word, 4> kKeys = {"gemm", "attention", "collectives", "products"};
   const Node* node = cluster.find("kernels");
   if (node == nullptr) return stated_kernels(type);
-  const MappingReader reader(*node, "cluster.kernels", kKeys, problem);
+  const MappingReader reader(*node, "cluster.kernels", kKernelKeys, problem);
   auto tables = std::make_shared<KernelTables>(*stated_kernels(type));
   const DeviceRates rates = rates_of(type, GemmPrecision::bf16);
   read_kernel_table(reader, "gemm", [&](std::string_view text) { return tables->read_gemms(text, rates); });
@@ -175,36 +338,17 @@ std::shared_ptr<const KernelTables> read_kernels(const MappingReader& cluster, c
 }  // namespace
 
 ClusterSpec read_device_cluster(const Node& node, Problem& problem) {
-  static constexpr std::array<Word, 22> kKeys = {"kernels",
-                                                 "reserve",
-                                                 "device",
-                                                 "nodes",
-                                                 "flops",
-                                                 "fp8_flops",
-                                                 "fp4_flops",
-                                                 "memory",
-                                                 "nvlink",
-                                                 "network",
-                                                 "memory_bandwidth",
-                                                 "latency",
-                                                 "nvlink_devices",
-                                                 "devices_per_node",
-                                                 "sustained",
-                                                 "collectives",
-                                                 "step_fraction",
-                                                 "memory_efficiency",
-                                                 "nvlink_efficiency",
-                                                 "network_efficiency",
-                                                 "price",
-                                                 "preset"};
-  const MappingReader reader(node, "cluster", kKeys, problem);
-  if (reader.has("preset")) reader.complain("preset", "expected either a preset or a device, got both");
+  if (const Node* preset = node.find("preset")) {
+    problem.note(*preset, "cluster.preset", "expected either a preset or a device, got both");
+    return {};
+  }
+  const MappingReader reader(node, "cluster", kDeviceClusterKeys, problem);
   const auto name = reader.word("device");
   const DeviceType* type = name ? find_device_type(*name) : nullptr;
   if (name && type == nullptr) reader.complain("device", unknown_device(*name));
   if (type == nullptr) return {};
   DeviceCluster named{.type = with_stated_figures(*type, reader),
-                      .nodes = static_cast<std::int32_t>(reader.integer("nodes", kNodes).value_or(1))};
+                      .nodes = static_cast<std::int32_t>(reader.integer("nodes").value_or(1))};
   constexpr std::int64_t kMostDevices = std::numeric_limits<std::int32_t>::max();
   if (named.device_count() > kMostDevices) {
     reader.complain("nodes", fmt::format("expected at most {} devices in all, got {} nodes of {}",
@@ -222,46 +366,48 @@ ClusterSpec read_device_cluster(const Node& node, Problem& problem) {
 }
 
 ParallelPart read_parallel(const Node& node, Problem& problem) {
-  static constexpr std::array<Word, 11> kKeys = {"tensor",
-                                                 "context",
-                                                 "context_exchange",
-                                                 "expert",
-                                                 "data",
-                                                 "order",
-                                                 "gather",
-                                                 "sequence_parallel",
-                                                 "tensor_overlap",
-                                                 "data_overlap",
-                                                 "distributed_optimizer"};
-  static constexpr std::array kGathers = {std::pair{to_text(Gather::step), Gather::step},
-                                          std::pair{to_text(Gather::microbatch), Gather::microbatch}};
-  static constexpr std::array kExchanges = {std::pair{Word{"ring"}, ContextExchange::ring},
-                                            std::pair{Word{"all-to-all"}, ContextExchange::all_to_all}};
-  static constexpr std::array kOrders = {std::pair{Word{"tp-cp-ep-pp-dp"}, PlacementOrder::tp_cp_ep_pp_dp},
-                                         std::pair{Word{"tp-cp-ep-dp-pp"}, PlacementOrder::tp_cp_ep_dp_pp}};
-  const MappingReader reader(node, "parallel", kKeys, problem);
-  const auto degree = [&](Word key) {
-    return static_cast<std::int32_t>(reader.integer(key, kParallelDegree).value_or(1));
-  };
-  const auto distributed_optimizer = reader.flag("distributed_optimizer");
-  ParallelPart part{
-      .degrees = {.tensor = degree("tensor"),
-                  .context = degree("context"),
-                  .context_exchange =
-                      reader.choice("context_exchange", kExchanges).value_or(ContextExchange::ring),
-                  .expert = degree("expert"),
-                  .data = degree("data"),
-                  .order = reader.choice("order", kOrders).value_or(PlacementOrder::tp_cp_ep_pp_dp),
-                  .sequence_parallel = reader.flag("sequence_parallel").value_or(true),
-                  .tensor_overlap = reader.flag("tensor_overlap").value_or(true),
-                  .data_overlap = reader.flag("data_overlap").value_or(true),
-                  .sharding = distributed_optimizer.value_or(true) ? 1 : 0},
-      .distributed_optimizer = distributed_optimizer,
-      .gather = reader.choice("gather", kGathers),
-      .place = fmt::format("{}: parallel", place_of(node))};
-  if (reader.has("data")) part.data = part.degrees.data;
+  const MappingReader reader(node, "parallel", kParallelKeys, problem);
+  ParallelPart part{.degrees = {}, .place = fmt::format("{}: parallel", place_of(node))};
+  read_fields(reader, kParallelFields, part);
+  part.degrees.data = part.data.value_or(1);
+  part.degrees.sharding = part.distributed_optimizer.value_or(true) ? 1 : 0;
   part.states_order = reader.has("order");
   return part;
+}
+
+std::vector<KeyGroup> device_cluster_keys() {
+  return {
+      {.path = "cluster",
+       .form = "`device: NAME`",
+       .about =
+           "Servers of a known accelerator. A transformer or a configuration of Hugging Face is priced on it "
+           "from measured kernels; models of stages or layers see NVLink domains whose network cards make "
+           "one uplink.\n\n"
+           "The built-in tables are those of the device as it is sold. Where a scenario states `flops`, "
+           "`fp8_flops`, `fp4_flops`, `nvlink` or `nvlink_efficiency`, products and attention reach the same "
+           "part of the stated peak, and collectives inside NVLink take as much longer or shorter, but for "
+           "their latency. Tables of your own are taken as they are.\n\n"
+           "What fits is what `memory` less `reserve` holds, in every command; predicted peaks are those of "
+           "the allocator. The driver's part is the memory of the device less the total that nvidia-smi "
+           "shows, and none of a stated `memory`.",
+       .keys = {kDeviceClusterKeys.begin(), kDeviceClusterKeys.end()}},
+      {.path = "cluster.kernels",
+       .about = "Files in the form of scenarios/library/kernels.",
+       .keys = {kKernelKeys.begin(), kKernelKeys.end()}},
+  };
+}
+
+std::vector<KeyGroup> parallel_keys() {
+  return {{.path = "parallel",
+           .about =
+               "How a model on named devices is laid over them. A rank is tensor x context devices, and its "
+               "figures are those of one device. Fitted costs take `tensor` and `data`; `gather` goes with "
+               "any model.\n\n"
+               "`gather: microbatch`: each microbatch scatters its gradients and, under sharding 3, gathers "
+               "weights in its forward and in its backward pass. `gather: step`: weights are gathered once a "
+               "step, and gradients are whole until its last microbatch, as in PyTorch's FSDP inside a "
+               "pipeline; a model on named devices then takes the time and memory of sharding 1.",
+           .keys = {kParallelKeys.begin(), kParallelKeys.end()}}};
 }
 
 namespace {

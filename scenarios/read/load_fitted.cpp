@@ -31,6 +31,7 @@
 #include "scenarios/pricing/iteration_costs.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/keys.hpp"
 #include "scenarios/read/parts.hpp"
 #include "scenarios/read/quantities.hpp"
 #include "scenarios/read/ranges.hpp"
@@ -66,7 +67,9 @@ Ns needed_duration(const MappingReader& reader, Word key, Ns most) {
 }
 
 StepCosts read_step(const Node& node, Problem& problem) {
-  static constexpr std::array<Word, 3> kKeys = {"constant", "layer", "million_parameters"};
+  static constexpr std::array kKeys = {Key{.name = "constant", .kind = KeyKind::duration},
+                                       Key{.name = "layer", .kind = KeyKind::duration},
+                                       Key{.name = "million_parameters", .kind = KeyKind::duration}};
   const MappingReader step(node, "iteration_costs.step", kKeys, problem);
   if (problem.found()) return {};
   StepCosts costs;
@@ -77,26 +80,32 @@ StepCosts read_step(const Node& node, Problem& problem) {
 }
 
 void read_reduction(const Node& node, std::size_t index, StepCosts& step, Problem& problem) {
-  static constexpr std::array<Word, 2> kKeys = {"hidden", "million_parameters"};
+  static constexpr std::array kKeys = {Key{.name = "hidden", .kind = KeyKind::integer, .range = kHidden},
+                                       Key{.name = "million_parameters", .kind = KeyKind::duration}};
   const MappingReader reduction(node, fmt::format("iteration_costs.reduction.{}", index), kKeys, problem);
   if (problem.found()) return;
-  const std::int64_t hidden = reduction.required_integer("hidden", kHidden);
+  const std::int64_t hidden = reduction.required_integer("hidden");
   const Ns million_ns = needed_duration(reduction, "million_parameters", kLongestOfMillion);
   if (!step.million_reduced_ns.emplace(hidden, million_ns).second)
     reduction.complain("hidden", fmt::format("the reduction of hidden {} is given twice", hidden));
 }
 
 void read_layer_costs(const Node& node, std::size_t index, IterationCosts& costs, Problem& problem) {
-  static constexpr std::array<Word, 7> kKeys = {"hidden",           "heads", "sequence", "tensor",
-                                                "micro_batch_size", "layer", "ends"};
+  static constexpr std::array kKeys = {
+      Key{.name = "hidden", .kind = KeyKind::integer, .range = kHidden},
+      Key{.name = "heads", .kind = KeyKind::integer, .range = kHeads},
+      Key{.name = "sequence", .kind = KeyKind::integer, .range = kSequence},
+      Key{.name = "tensor", .kind = KeyKind::integer, .range = kParallelDegree},
+      Key{.name = "micro_batch_size", .kind = KeyKind::integer, .range = kSamples},
+      Key{.name = "layer", .kind = KeyKind::duration},
+      Key{.name = "ends", .kind = KeyKind::duration}};
   const MappingReader layer(node, fmt::format("iteration_costs.layers.{}", index), kKeys, problem);
   if (problem.found()) return;
-  const FittedLayer kind{
-      .hidden = layer.required_integer("hidden", kHidden),
-      .heads = layer.required_integer("heads", kHeads),
-      .sequence = layer.required_integer("sequence", kSequence),
-      .tensor = static_cast<std::int32_t>(layer.required_integer("tensor", kParallelDegree)),
-      .micro_batch_size = layer.required_integer("micro_batch_size", kSamples)};
+  const FittedLayer kind{.hidden = layer.required_integer("hidden"),
+                         .heads = layer.required_integer("heads"),
+                         .sequence = layer.required_integer("sequence"),
+                         .tensor = static_cast<std::int32_t>(layer.required_integer("tensor")),
+                         .micro_batch_size = layer.required_integer("micro_batch_size")};
   const LayerCosts times{.layer_ns = needed_duration(layer, "layer", kLongest),
                          .ends_ns = needed_duration(layer, "ends", kLongest)};
   if (!problem.found() && !costs.layers.emplace(kind, times).second)
@@ -121,13 +130,18 @@ void check_reductions(const MappingReader& reader, const IterationCosts& costs) 
 }
 
 IterationCosts read_parts_of_costs(const Node& part, Problem& problem) {
-  static constexpr std::array<Word, 6> kKeys = {"source", "vocabulary", "link",
-                                                "step",   "reduction",  "layers"};
+  static constexpr std::array kKeys = {
+      Key{.name = "source", .kind = KeyKind::name},
+      Key{.name = "vocabulary", .kind = KeyKind::integer, .range = kVocabulary},
+      Key{.name = "link", .kind = KeyKind::bandwidth},
+      Key{.name = "step", .kind = KeyKind::mapping},
+      Key{.name = "reduction", .kind = KeyKind::mappings},
+      Key{.name = "layers", .kind = KeyKind::mappings}};
   const MappingReader reader(part, "iteration_costs", kKeys, problem);
   if (problem.found()) return {};
   IterationCosts costs;
   costs.source = reader.word("source").value_or("a file without a source");
-  costs.vocabulary = reader.required_integer("vocabulary", kVocabulary);
+  costs.vocabulary = reader.required_integer("vocabulary");
   costs.link_bytes_per_second = reader.bandwidth("link").value_or(0);
   const Node* step = reader.find("step");
   if (step == nullptr) {
@@ -146,10 +160,13 @@ IterationCosts read_parts_of_costs(const Node& part, Problem& problem) {
 
 IterationCosts read_costs(const Node& document, Problem& problem) {
   // What else `penstock fit` writes is for readers.
-  static constexpr std::array<Word, 4> kKeys = {"schema_version", "kind", "iteration_costs", "fit"};
+  static constexpr std::array kKeys = {
+      Key{.name = "schema_version", .kind = KeyKind::integer, .range = kVersions},
+      Key{.name = "kind", .kind = KeyKind::name}, Key{.name = "iteration_costs", .kind = KeyKind::mapping},
+      Key{.name = "fit", .kind = KeyKind::mapping}};
   const MappingReader top(document, "", kKeys, problem);
   if (problem.found()) return {};
-  if (top.integer("schema_version", kVersions).value_or(kSchemaVersion) != kSchemaVersion)
+  if (top.integer("schema_version").value_or(kSchemaVersion) != kSchemaVersion)
     top.complain("schema_version", fmt::format("expected {}, which this penstock reads", kSchemaVersion));
   if (const Node* part = top.find("iteration_costs")) return read_parts_of_costs(*part, problem);
   top.complain("iteration_costs", "expected the costs of `penstock fit`, got nothing");
@@ -158,18 +175,37 @@ IterationCosts read_costs(const Node& document, Problem& problem) {
 
 }  // namespace
 
-std::span<const std::string_view> keys_beside_fitted() {
-  static constexpr std::array<Word, 3> kKeys = {"hidden", "heads", "sequence"};
+std::span<const Key> keys_beside_fitted() {
+  static constexpr std::array kKeys = {Key{.name = "hidden",
+                                           .kind = KeyKind::integer,
+                                           .meaning = "Width of the hidden states.",
+                                           .usual = "required",
+                                           .range = kHidden},
+                                       Key{.name = "heads",
+                                           .kind = KeyKind::integer,
+                                           .meaning = "Attention heads.",
+                                           .usual = "required",
+                                           .range = kHeads},
+                                       Key{.name = "sequence",
+                                           .kind = KeyKind::integer,
+                                           .meaning = "Tokens of one sample.",
+                                           .usual = "required",
+                                           .range = kSequence},
+                                       Key{.name = "layers",
+                                           .kind = KeyKind::integer,
+                                           .meaning = "The number of layers.",
+                                           .usual = "required",
+                                           .range = kLayersOfRun}};
   return kKeys;
 }
 
 FittedModel read_fitted(const MappingReader& model, Problem& problem) {
   const Node& file = *model.find("fitted");
   FittedModel fitted;
-  fitted.kind.hidden = model.required_integer("hidden", kHidden);
-  fitted.kind.heads = model.required_integer("heads", kHeads);
-  fitted.kind.sequence = model.required_integer("sequence", kSequence);
-  fitted.layers = model.required_integer("layers", kLayersOfRun);
+  fitted.kind.hidden = model.required_integer("hidden");
+  fitted.kind.heads = model.required_integer("heads");
+  fitted.kind.sequence = model.required_integer("sequence");
+  fitted.layers = model.required_integer("layers");
   if (file.kind != Node::Kind::scalar) {
     problem.note(file, "model.fitted", "expected the name of a file, got " + describe(file));
     return fitted;

@@ -12,12 +12,13 @@
 #include "scenarios/pricing/iteration_costs.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/keys.hpp"
 #include "scenarios/read/reader.hpp"
 
 namespace penstock {
 
 /// Keys beside `fitted`.
-std::span<const std::string_view> keys_beside_fitted();
+std::span<const Key> keys_beside_fitted();
 
 /// All but the degrees. Problems: a key that is missing, a file that cannot be read or says something else.
 FittedModel read_fitted(const MappingReader& model, Problem& problem);

@@ -5,8 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -19,6 +20,8 @@
 #include "scenarios/read/architecture_sizes.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/fields.hpp"
+#include "scenarios/read/keys.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/load_fitted.hpp"
 #include "scenarios/read/load_transformer.hpp"
@@ -33,6 +36,39 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kForms = {"stages",      "layers",      "profile",
                                                     "transformer", "huggingface", "fitted"};
+
+constexpr std::array kFormKeys = {
+    Key{.name = "stages", .kind = KeyKind::mapping, .meaning = "Times and bytes stage by stage."},
+    Key{.name = "layers", .kind = KeyKind::mappings, .meaning = "Layers in an order in which they can run."},
+    Key{.name = "profile", .kind = KeyKind::file, .meaning = "A graph.txt of PipeDream's profiler."},
+    Key{.name = "transformer", .kind = KeyKind::mapping, .meaning = "A transformer from its sizes."}};
+
+constexpr Key kNetworkKey{
+    .name = "network",
+    .kind = KeyKind::other,
+    .meaning =
+        "The network that `penstock run` trains with LibTorch: mlp, conv-net, branch-net or transformer.",
+    .usual = "no network",
+    .form = "a name, or `{name: {size: N}}`",
+    .schema = R"({"anyOf": [{"type": "string"}, {"type": "object", "maxProperties": 1}]})"};
+constexpr Key kBatchKey{.name = "batch",
+                        .kind = KeyKind::integer,
+                        .meaning = "Samples that the figures of stages, layers or a profile hold for.",
+                        .usual = "the file's own microbatch"};
+constexpr Key kOverheadKey{.name = "overhead",
+                           .kind = KeyKind::duration,
+                           .meaning =
+                               "Time that is added once to each F, B, I, W and R of a stage. "
+                               "`stages` has a key of its own.",
+                           .usual = "0"};
+constexpr Key kHuggingfaceKey{.name = "huggingface",
+                              .kind = KeyKind::file,
+                              .meaning = "A config.json of Hugging Face.",
+                              .usual = "required"};
+constexpr Key kFittedKey{.name = "fitted",
+                         .kind = KeyKind::file,
+                         .meaning = "Costs that `penstock fit` made of measured iterations.",
+                         .usual = "required"};
 
 // --- stages ---------------------------------------------------------------------------------------------
 
@@ -87,35 +123,74 @@ void check_times(const MappingReader& stages) {
   }
 }
 
+/// A key of `model.stages`.
+template <auto member>
+consteval Field<StageFigures> time(std::string_view name, std::string_view usual, std::string_view meaning) {
+  return field<member>({.name = name,
+                        .kind = KeyKind::duration,
+                        .meaning = meaning,
+                        .usual = usual,
+                        .values = KeyValues::microbatches});
+}
+template <auto member>
+consteval Field<StageFigures> size(std::string_view name, std::string_view usual, std::string_view meaning) {
+  return field<member>({.name = name,
+                        .kind = KeyKind::bytes,
+                        .meaning = meaning,
+                        .usual = usual,
+                        .values = KeyValues::microbatches});
+}
+/// The same figure in all microbatches.
+consteval Field<StageFigures> fixed(Field<StageFigures> row) {
+  row.key.values = KeyValues::stages;
+  return row;
+}
+
+using Stages = StageFigures;
+constexpr auto kStageFields = std::to_array<Field<StageFigures>>({
+    time<&Stages::forward>("forward", "required", "Time of F."),
+    time<&Stages::backward>("backward", "the sum of the next two",
+                            "Time of B; I and W take half of it each."),
+    time<&Stages::backward_input>("backward_input", "half of backward", "Time of I."),
+    time<&Stages::backward_weight>("backward_weight", "half of backward", "Time of W."),
+    time<&Stages::recompute>("recompute", "forward", "Time of R."),
+    time<&Stages::overlapped_pair>("overlapped_pair", "the sum of its parts",
+                                   "Time of an overlapped pair of F and B."),
+    fixed(time<&Stages::step>("step", "0", "Time of STEP, which does not scale with the microbatch.")),
+    fixed(
+        time<&Stages::overhead>("overhead", "0", "Added once to each F, B, I, W and R; it does not scale.")),
+    size<&Stages::activation>("activation", "0", "Bytes that F sends over each edge out of the stage."),
+    size<&Stages::gradient>("gradient", "activation", "Bytes that B or I sends back over each edge."),
+    size<&Stages::kept>("kept", "0", "Bytes that are held from F to B."),
+    size<&Stages::released_by_input>("released_by_input", "0",
+                                     "The part of kept that I releases; W releases the rest."),
+    size<&Stages::recomputed>("recomputed", "0",
+                              "Bytes that the backward pass computes again without an R, held from I to W."),
+    size<&Stages::recomputed_at_once>("recomputed_at_once", "0",
+                                      "The part of transient that I and W do not hold."),
+    size<&Stages::input>("input", "0", "Bytes of the input of stage 0, which a checkpoint keeps."),
+    fixed(size<&Stages::weights>("weights", "0", "Bytes of the weights.")),
+    fixed(size<&Stages::gradients>("gradients", "weights", "Bytes of the gradients of the weights.")),
+    fixed(size<&Stages::optimizer_state>("optimizer_state", "by the optimizer",
+                                         "Bytes of the optimizer's state.")),
+    size<&Stages::transient>("transient", "0", "Bytes that are held while an F or a B runs."),
+    unbound<StageFigures>(
+        {.name = "edges",
+         .kind = KeyKind::other,
+         .meaning = "Edges from a stage to a later one.",
+         .usual = "a chain",
+         .form = "`[[0, 1], [0, 2]]`",
+         .schema = R"({"type": "array", "items": {"type": "array", "items": {"type": "integer"}}})"}),
+});
+constexpr auto kStageKeys = keys_of(kStageFields);
+
 StageFigures read_stages(const Node& node, Problem& problem) {
-  static constexpr std::array<std::string_view, 20> kKeys = {
-      "forward",    "backward",           "backward_input", "backward_weight",
-      "recompute",  "overlapped_pair",    "step",           "overhead",
-      "activation", "gradient",           "kept",           "released_by_input",
-      "recomputed", "recomputed_at_once", "input",          "weights",
-      "gradients",  "optimizer_state",    "transient",      "edges"};
-  const MappingReader stages(node, "model.stages", kKeys, problem);
+  const MappingReader stages(node, "model.stages", kStageKeys, problem);
   if (!problem.found()) check_times(stages);
-  return {.forward = stages.durations_per_microbatch("forward"),
-          .backward = stages.durations_per_microbatch("backward"),
-          .backward_input = stages.durations_per_microbatch("backward_input"),
-          .backward_weight = stages.durations_per_microbatch("backward_weight"),
-          .recompute = stages.durations_per_microbatch("recompute"),
-          .overlapped_pair = stages.durations_per_microbatch("overlapped_pair"),
-          .step = stages.durations_per_stage("step"),
-          .overhead = stages.durations_per_stage("overhead"),
-          .activation = stages.bytes_per_microbatch("activation"),
-          .gradient = stages.bytes_per_microbatch("gradient"),
-          .kept = stages.bytes_per_microbatch("kept"),
-          .released_by_input = stages.bytes_per_microbatch("released_by_input"),
-          .recomputed = stages.bytes_per_microbatch("recomputed"),
-          .recomputed_at_once = stages.bytes_per_microbatch("recomputed_at_once"),
-          .input = stages.bytes_per_microbatch("input"),
-          .weights = stages.bytes_per_stage("weights"),
-          .gradients = stages.bytes_per_stage("gradients"),
-          .optimizer_state = stages.bytes_per_stage("optimizer_state"),
-          .transient = stages.bytes_per_microbatch("transient"),
-          .edges = read_edges(stages, problem)};
+  StageFigures figures;
+  read_fields(stages, kStageFields, figures);
+  figures.edges = read_edges(stages, problem);
+  return figures;
 }
 
 // --- layers ---------------------------------------------------------------------------------------------
@@ -141,25 +216,57 @@ std::vector<std::int32_t> read_inputs(const MappingReader& reader, const LayerNa
   return inputs;
 }
 
+constexpr auto kLayerFields = std::to_array<Field<Layer>>({
+    field<&Layer::name>({.name = "name",
+                         .kind = KeyKind::name,
+                         .meaning = "The name of the layer.",
+                         .usual = "layer0, layer1, .."}),
+    field<&Layer::forward_ns>({.name = "forward",
+                               .kind = KeyKind::duration,
+                               .meaning = "Time of its forward pass.",
+                               .usual = "required"}),
+    field<&Layer::backward_ns>({.name = "backward",
+                                .kind = KeyKind::duration,
+                                .meaning = "Time of its backward pass.",
+                                .usual = "required"}),
+    field<&Layer::output>(
+        {.name = "output", .kind = KeyKind::bytes, .meaning = "Bytes that it hands on.", .usual = "0"}),
+    field<&Layer::kept>({.name = "kept",
+                         .kind = KeyKind::bytes,
+                         .meaning = "Bytes that are held from F to B.",
+                         .usual = "output"}),
+    field<&Layer::weights>(
+        {.name = "weights", .kind = KeyKind::bytes, .meaning = "Bytes of its weights.", .usual = "0"}),
+    field<&Layer::transient>(
+        {.name = "transient",
+         .kind = KeyKind::bytes,
+         .meaning = "Bytes that are held while it runs; a stage has the largest of its layers.",
+         .usual = "0"}),
+    field<&Layer::recomputed>(
+        {.name = "recomputed",
+         .kind = KeyKind::bytes,
+         .meaning =
+             "The part of transient that B computes again; a split backward pass holds it from I to W.",
+         .usual = "0"}),
+    unbound<Layer>({.name = "inputs",
+                    .kind = KeyKind::names,
+                    .meaning = "The earlier layers that it reads.",
+                    .usual = "the layer before it"}),
+});
+constexpr auto kLayerKeys = keys_of(kLayerFields);
+
 /// Inputs are names of earlier layers, so that the list is an order in which layers can run.
 Layer read_layer(const Node& node, const LayerNames& earlier, std::int32_t index, Problem& problem) {
-  static constexpr std::array<std::string_view, 9> kKeys = {
-      "name", "forward", "backward", "output", "kept", "weights", "transient", "recomputed", "inputs"};
   const std::size_t before = problem.count();
-  const MappingReader reader(node, fmt::format("model.layers.{}", index), kKeys, problem);
+  const MappingReader reader(node, fmt::format("model.layers.{}", index), kLayerKeys, problem);
   const bool is_sound = problem.count() == before;
   for (const std::string_view key : {"forward", "backward"}) {
     if (is_sound && !reader.has(key)) reader.complain(key, "expected a duration, got nothing");
   }
-  Layer layer{.name = reader.word("name").value_or(fmt::format("layer{}", index)),
-              .forward_ns = reader.duration("forward").value_or(0),
-              .backward_ns = reader.duration("backward").value_or(0),
-              .output = reader.bytes("output").value_or(0),
-              .kept = reader.bytes("kept"),
-              .weights = reader.bytes("weights").value_or(0),
-              .transient = reader.bytes("transient").value_or(0),
-              .recomputed = reader.bytes("recomputed").value_or(0),
-              .inputs = read_inputs(reader, earlier, index)};
+  Layer layer;
+  layer.name = fmt::format("layer{}", index);
+  read_fields(reader, kLayerFields, layer);
+  layer.inputs = read_inputs(reader, earlier, index);
   if (layer.recomputed > layer.transient) {
     reader.complain("recomputed", fmt::format("expected at most the layer's transient {} B, got {} B",
                                               layer.transient, layer.recomputed));
@@ -259,14 +366,21 @@ void refuse_keys_of_other_forms(const MappingReader& model, std::optional<std::s
     model.complain("overhead", "belongs to layers, profile or a transformer; write model.stages.overhead");
 }
 
-std::vector<std::string_view> keys_of(const Node& model) {
-  std::vector<std::string_view> keys(kForms.begin(), kForms.end());
-  keys.insert(keys.end(), {"network", "batch", "overhead"});
-  if (model.find("huggingface") != nullptr)
-    keys.insert(keys.end(), keys_beside_huggingface().begin(), keys_beside_huggingface().end());
-  if (model.find("fitted") != nullptr)
-    keys.insert(keys.end(), keys_beside_fitted().begin(), keys_beside_fitted().end());
+std::vector<Key> keys_with(std::span<const Key> first, std::initializer_list<Key> more) {
+  std::vector<Key> keys(first.begin(), first.end());
+  keys.insert(keys.end(), more);
   return keys;
+}
+
+/// Returns all keys that may be meant in the mapping. Beside a configuration and fitted costs `layers` is a
+/// number, whose row comes first.
+std::vector<Key> keys_of_model(const Node& model) {
+  std::vector<Key> keys;
+  if (model.find("huggingface") != nullptr) keys = keys_with(keys_beside_huggingface(), {});
+  if (model.find("fitted") != nullptr)
+    keys = joined_keys(std::array{std::span<const Key>(keys), keys_beside_fitted()});
+  keys = joined_keys(std::array{std::span<const Key>(keys), std::span<const Key>(kFormKeys)});
+  return keys_with(keys, {kHuggingfaceKey, kFittedKey, kNetworkKey, kBatchKey, kOverheadKey});
 }
 
 /// The one form that the model is given in; nothing when it is none (a problem, unless there is a network)
@@ -300,7 +414,8 @@ std::optional<ArchitecturePart> architecture_of(const MappingReader& model, std:
 }  // namespace
 
 ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& problem) {
-  const MappingReader model(node, "model", keys_of(node), problem);
+  const std::vector<Key> keys = keys_of_model(node);
+  const MappingReader model(node, "model", keys, problem);
   if (problem.found()) return {};
   std::optional<NetworkSpec> network;
   if (const Node* named = model.find("network")) network = read_network(*named, model, problem);
@@ -311,7 +426,7 @@ ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& prob
   // A network alone costs what no model costs.
   if (!form) return {.model = UnitCosts{}, .network = std::move(network)};
   const Node& value = *model.find(*form);
-  const auto batch = model.integer("batch", {.least = 1, .most = std::numeric_limits<std::int32_t>::max()});
+  const auto batch = model.integer("batch");
   if (*form == "stages")
     return {.model = read_stages(value, problem), .network = std::move(network), .batch = batch};
   ModelPart part{.model = {}, .network = std::move(network), .batch = batch};
@@ -343,6 +458,59 @@ ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& prob
   graph.overhead_ns = model.duration("overhead").value_or(0);
   part.model = std::move(graph);
   return part;
+}
+
+std::vector<KeyGroup> model_keys() {
+  const std::span<const Key> transformer = keys_of_transformer();
+  return {
+      {.path = "model",
+       .form = "its own figures",
+       .about =
+           "One of the forms below. Without `model` F, I and W take 1 ms and B 2 ms for a rank's share of "
+           "the "
+           "model (a chunk of v takes 1/v of it; `--unit stage`: for each of the K * v stages), and each "
+           "microbatch keeps one activation.",
+       .keys = keys_with(kFormKeys, {kNetworkKey, kBatchKey, kOverheadKey})},
+      {.path = "model",
+       .form = "`huggingface: FILE`",
+       .about =
+           "Dense models, shared key heads, experts, latent attention and windows of the families in "
+           "scenarios/read/huggingface_families.cpp; other types are read by their keys. A key that names a "
+           "structure without a price (state-space layers, vision towers) is an error unless `ignore` has "
+           "it, and every output then says so. `penstock model config.json` counts the parameters.\n\n"
+           "On a `cluster.device` the model is priced from measured kernels and takes `sequence`. Elsewhere "
+           "only a GPT-2 of any size is priced, as `transformer` is, with `efficiency` and its other keys "
+           "that are no sizes.",
+       .keys = keys_with(keys_beside_huggingface(), {kHuggingfaceKey, kNetworkKey, kOverheadKey})},
+      {.path = "model",
+       .form = "`fitted: FILE`",
+       .about =
+           "Layers are shared out evenly, a third of a microbatch's time is forward, and the last stage has "
+           "the head. A kind of layer (hidden, heads, sequence, tensor, micro_batch_size) that was not "
+           "measured is an error. Nothing is known of memory.",
+       .keys = keys_with(keys_beside_fitted(), {kFittedKey, kNetworkKey})},
+      {.path = "model.stages",
+       .about =
+           "Each figure is one value for all stages or a list of K * v. Give `backward`, or both of its "
+           "halves.\n\n"
+           "Where microbatches differ, a figure may have a list in a stage's place "
+           "(`forward: [[1 ms, 3 ms], 2 ms]`), one list for all stages "
+           "(`forward: {microbatches: [1 ms, 3 ms]}`), or a table in a file "
+           "(`forward: {file: times.csv, unit: ms, rows: stages}`). A list that is shorter than M repeats; "
+           "of a longer one the first M entries count, and a note says so. Schedules that weigh costs, and "
+           "`plan`, take the mean.",
+       .keys = {kStageKeys.begin(), kStageKeys.end()}},
+      {.path = "model.layers[]", .keys = {kLayerKeys.begin(), kLayerKeys.end()}},
+      {.path = "model.transformer",
+       .about =
+           "A GPT becomes the layers embedding, block0 .., head. F takes its operations over `cluster.flops` "
+           "times `efficiency`, and B twice that; bytes follow Korthikanti et al. (MLSys'23), operations and "
+           "parameters Narayanan et al. (SC'21). The head holds a copy of the token embedding. With "
+           "`recompute`, what a block holds while it is computed again is its `transient`.\n\n"
+           "On a `cluster.device` the transformer is priced from measured kernels: it takes the keys from "
+           "`kv_heads` on, and none of those from `efficiency` to `recompute`.",
+       .keys = {transformer.begin(), transformer.end()}},
+  };
 }
 
 }  // namespace penstock

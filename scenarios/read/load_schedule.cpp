@@ -15,7 +15,9 @@
 
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/fields.hpp"
 #include "scenarios/read/file_suffix.hpp"
+#include "scenarios/read/keys.hpp"
 #include "scenarios/read/parts.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/schema.hpp"
@@ -34,60 +36,227 @@ namespace {
 
 using Word = std::string_view;
 
-constexpr std::array kBackwardOrders = {std::pair{Word{"fifo"}, BackwardOrder::fifo},
-                                        std::pair{Word{"lifo"}, BackwardOrder::lifo}};
-constexpr std::array kCheckpoints = {std::pair{Word{"never"}, Checkpoint::never},
-                                     std::pair{Word{"always"}, Checkpoint::always},
-                                     std::pair{Word{"except_last"}, Checkpoint::except_last}};
-constexpr std::array kRoutings = {std::pair{Word{"global"}, Routing::global},
-                                  std::pair{Word{"runtime"}, Routing::runtime}};
-constexpr std::array kWeightPolicies = {std::pair{Word{"stash"}, WeightPolicy::stash},
-                                        std::pair{Word{"vertical_sync"}, WeightPolicy::vertical_sync},
-                                        std::pair{Word{"latest"}, WeightPolicy::latest}};
-constexpr std::array kReductions = {std::pair{Word{"overlapped"}, Reduction::overlapped},
-                                    std::pair{Word{"at_end"}, Reduction::at_end}};
-constexpr std::array kUpdates = {std::pair{Word{"minibatch"}, UpdateRule::minibatch},
-                                 std::pair{Word{"microbatch"}, UpdateRule::microbatch}};
-constexpr std::array kObjectives = {std::pair{Word{"span"}, Objective::span},
-                                    std::pair{Word{"makespan"}, Objective::makespan}};
-constexpr std::array kPlacements = {std::pair{Word{"interleaved"}, ChunkPlacement::interleaved},
-                                    std::pair{Word{"v"}, ChunkPlacement::v}};
-/// ZeRO's stages.
-constexpr std::array kShardings = {std::pair{Word{"none"}, 0}, std::pair{Word{"0"}, 0},
-                                   std::pair{Word{"1"}, 1}, std::pair{Word{"2"}, 2}, std::pair{Word{"3"}, 3}};
-constexpr std::array kChannels = {
-    std::pair{Word{"rank"}, ChannelModel::rank}, std::pair{Word{"pair"}, ChannelModel::pair},
-    std::pair{Word{"direction"}, ChannelModel::direction},
-    std::pair{Word{"directed"}, ChannelModel::directed}, std::pair{Word{"boundary"}, ChannelModel::boundary}};
+/// The stages of ZeRO.
+constexpr std::array<Word, 5> kShardingWords = {"none", "0", "1", "2", "3"};
 
-/// How `recompute:` is written; `none` keeps everything.
+}  // namespace
+
+/// The words of `schedule.recompute`. `none` keeps everything.
 enum class Recompute : std::uint8_t { none, early, late };
-constexpr std::array kRecomputes = {std::pair{Word{"none"}, Recompute::none},
-                                    std::pair{Word{"early"}, Recompute::early},
-                                    std::pair{Word{"late"}, Recompute::late}};
+template <>
+inline constexpr auto kEnumWords<Recompute> = std::to_array<EnumWord<Recompute>>(
+    {{Recompute::none, "none"}, {Recompute::early, "early"}, {Recompute::late, "late"}});
+
+namespace {
+
+constexpr Range kAnyCount{.least = 1, .most = std::numeric_limits<std::int64_t>::max()};
+constexpr Range kPasses{.least = 0};
+constexpr Range kSeeds{.least = 0, .most = std::numeric_limits<std::int64_t>::max()};
+constexpr std::string_view kLayerSplitSchema =
+    R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer", "minimum": 0}}]})";
+
+/// A key of `schedule:` whose value goes into the shape.
+template <auto member>
+consteval Field<SchedulePart> of_shape(Key key) {
+  return field<&SchedulePart::shape, member>(key);
+}
+
+/// A key of `schedule:` that says how a program's messages move.
+template <auto member>
+consteval Field<SchedulePart> of_channels(Key key) {
+  return field<&SchedulePart::channels, member>(key);
+}
+
+// Which of the options a schedule takes is for its rule to say (generate()).
+constexpr auto kScheduleFields = std::to_array<Field<SchedulePart>>({
+    unbound<SchedulePart>({.name = "name",
+                           .kind = KeyKind::name,
+                           .meaning = "The name of a schedule; `penstock schedules` lists them.",
+                           .usual = "gpipe"}),
+    field<&SchedulePart::stages>({.name = "stages",
+                                  .kind = KeyKind::integer,
+                                  .meaning = "K, the ranks of the pipeline.",
+                                  .usual = "entries of the model's longest list / v, or 1"}),
+    field<&SchedulePart::microbatches>({.name = "microbatches",
+                                        .kind = KeyKind::integer,
+                                        .meaning = "M, the microbatches of one minibatch, over all replicas.",
+                                        .usual = "global_batch_size / micro_batch_size, or 1",
+                                        .range = kAnyCount}),
+    of_shape<&Shape::virtual_stages>(
+        {.name = "virtual_stages",
+         .kind = KeyKind::integer,
+         .meaning = "v, the model chunks of a rank.",
+         .usual = "1; 2 of interleaved schedules, unless the model's figures are lists"}),
+    of_shape<&Shape::replicas>({.name = "replicas",
+                                .kind = KeyKind::integer,
+                                .meaning = "Ranks that hold a stage together.",
+                                .usual = "1",
+                                .values = KeyValues::stages}),
+    unbound<SchedulePart>({.name = "warmup",
+                           .kind = KeyKind::integer,
+                           .meaning = "Forward passes before the first backward pass.",
+                           .usual = "the rule's own",
+                           .range = {.least = 0},
+                           .values = KeyValues::stages}),
+    unbound<SchedulePart>(
+        {.name = "depth",
+         .kind = KeyKind::integer,
+         .meaning = "Microbatches in flight: warmup + 1. Only one of the two may be stated.",
+         .usual = "the rule's own",
+         .values = KeyValues::stages}),
+    unbound<SchedulePart>(
+        {.name = "checkpoint",
+         .kind = KeyKind::word,
+         .meaning = "The microbatches that keep only their stage's input and recompute the rest.",
+         .usual = "never; always where recompute is stated",
+         .words = words_of<Checkpoint>()}),
+    of_shape<&Shape::routing>(
+        {.name = "routing",
+         .kind = KeyKind::word,
+         .meaning = "The replica of the next stage that takes a microbatch: by its number, or as PipeDream's "
+                    "runtime chooses it.",
+         .usual = "runtime"}),
+    of_shape<&Shape::weights>(
+        {.name = "weights",
+         .kind = KeyKind::word,
+         .meaning = "The version of the weights that an asynchronous schedule uses in a backward pass.",
+         .usual = "stash"}),
+    unbound<SchedulePart>({.name = "recompute",
+                           .kind = KeyKind::word,
+                           .meaning = "early: R does not wait for the gradient. late: R waits for it.",
+                           .usual = "none; early where checkpoint is stated",
+                           .words = words_of<Recompute>()}),
+    of_shape<&Shape::backward_order>(
+        {.name = "backward_order",
+         .kind = KeyKind::word,
+         .meaning = "The microbatch that a rank runs backward first: the oldest or the newest.",
+         .usual = "fifo"}),
+    of_shape<&Shape::reduction>(
+        {.name = "reduction",
+         .kind = KeyKind::word,
+         .meaning = "Replicas reduce each stage's gradients after its last backward pass, or all at the end.",
+         .usual = "overlapped"}),
+    unbound<SchedulePart>(
+        {.name = "program",
+         .kind = KeyKind::file,
+         .meaning = "A .psched or .csv file with the lists of all ranks, instead of a name."}),
+    of_shape<&Shape::group_size>(
+        {.name = "group_size",
+         .kind = KeyKind::integer,
+         .meaning = "Microbatches of one group, of the schedules that run in groups.",
+         .usual = "PyTorch's rounds of interleaved; 2 of kfkb"}),
+    of_shape<&Shape::slices>({.name = "slices",
+                              .kind = KeyKind::integer,
+                              .meaning = "Slices of a microbatch, of the schedules that cut the sequence.",
+                              .usual = "1"}),
+    unbound<SchedulePart>({.name = "replica_sync",
+                           .kind = KeyKind::flag,
+                           .meaning = "Replicas of a stage reduce their gradients.",
+                           .usual = "true"}),
+    of_shape<&Shape::update>({.name = "update",
+                              .kind = KeyKind::word,
+                              .meaning = "One update of the weights a minibatch, or one a microbatch.",
+                              .usual = "minibatch",
+                              .words = words_of<UpdateRule>().first(2)}),
+    of_shape<&Shape::data_parallel>(
+        {.name = "data_parallel",
+         .kind = KeyKind::integer,
+         .meaning =
+             "Copies of the pipeline that share the M microbatches; copy i of rank r is rank r * copies + i.",
+         .usual = "1"}),
+    unbound<SchedulePart>({.name = "dialect",
+                           .kind = KeyKind::word,
+                           .meaning = "The release of PyTorch whose spelling the .csv has.",
+                           .usual = "torch-2.6",
+                           .words = words_of<CsvDialect>()}),
+    of_shape<&Shape::memory_limit>(
+        {.name = "memory_limit",
+         .kind = KeyKind::bytes,
+         .meaning =
+             "Most bytes that a rank keeps, without what is recomputed, of the schedules that weigh costs.",
+         .usual = "the rule's own",
+         .values = KeyValues::stages}),
+    of_shape<&Shape::barrier>({.name = "barrier",
+                               .kind = KeyKind::flag,
+                               .meaning = "An iteration starts when all ranks have ended the one before.",
+                               .usual = "false"}),
+    of_channels<&ChannelOptions::model>({.name = "channel",
+                                         .kind = KeyKind::word,
+                                         .meaning = "The messages that queue behind each other.",
+                                         .usual = "directed, or the program's own"}),
+    of_channels<&ChannelOptions::blocking>({.name = "blocking",
+                                            .kind = KeyKind::flag,
+                                            .meaning = "The order of the list waits for each message.",
+                                            .usual = "false"}),
+    of_channels<&ChannelOptions::capacity>(
+        {.name = "capacity",
+         .kind = KeyKind::count,
+         .meaning = "Messages of a channel that may wait for their consumers.",
+         .usual = "unlimited"}),
+    of_channels<&ChannelOptions::eager_bytes>(
+        {.name = "eager",
+         .kind = KeyKind::bytes,
+         .meaning = "Messages below this size need only their sender to be ready.",
+         .usual = "0"}),
+    unbound<SchedulePart>(
+        {.name = "sharding",
+         .kind = KeyKind::word,
+         .meaning = "ZeRO's stage: holders of a stage share the optimizer's state (1), gradients too (2), "
+                    "weights too (3).",
+         .usual = "none; 1 of a model on named devices",
+         .words = kShardingWords}),
+    of_shape<&Shape::buckets>(
+        {.name = "buckets",
+         .kind = KeyKind::integer,
+         .meaning = "Parts of a stage whose gradients are reduced one by one during the backward pass.",
+         .usual = "1",
+         .values = KeyValues::stages}),
+    unbound<SchedulePart>(
+        {.name = "layer_split",
+         .kind = KeyKind::other,
+         .meaning = "How the layers of a model on named devices are shared out among the stages.",
+         .usual = "even; balanced where the layers do not divide",
+         .form = "even, ends-one-less, balanced, a Megatron layout, or a list of layers a stage",
+         .schema = kLayerSplitSchema}),
+    unbound<SchedulePart>({.name = "passes",
+                           .kind = KeyKind::integer,
+                           .meaning = "Passes of a search, each of which builds the order once.",
+                           .usual = "500",
+                           .range = kPasses}),
+    unbound<SchedulePart>({.name = "seed",
+                           .kind = KeyKind::integer,
+                           .meaning = "The seed of a search.",
+                           .usual = "1",
+                           .range = kSeeds}),
+    unbound<SchedulePart>({.name = "budget",
+                           .kind = KeyKind::duration,
+                           .meaning = "Time after which a search ends; it then makes as many passes as fit.",
+                           .usual = "no end before the passes are made"}),
+    of_shape<&Shape::objective>(
+        {.name = "objective",
+         .kind = KeyKind::word,
+         .meaning = "What a search shortens: the longest span of a rank, or the time until all have ended.",
+         .usual = "span"}),
+    of_shape<&Shape::placement>({.name = "placement",
+                                 .kind = KeyKind::word,
+                                 .meaning = "How the chunks of `synthesized` lie on the ranks.",
+                                 .usual = "two chunks as a V, others interleaved"}),
+    of_channels<&ChannelOptions::launch_order>(
+        {.name = "launch_order",
+         .kind = KeyKind::flag,
+         .meaning = "NCCL's kernels of a rank start in the order of their launches.",
+         .usual = "false"}),
+});
+
+constexpr auto kScheduleKeys = keys_of(kScheduleFields);
 
 constexpr std::array<Word, 7> kProgramKeys = {"channel",      "blocking", "capacity", "eager",
                                               "launch_order", "program",  "dialect"};
 
-/// `model` is what a program file was checked for, or the default.
-ChannelOptions read_channels(const MappingReader& reader, ChannelModel model) {
-  ChannelOptions options;
-  options.model = reader.choice("channel", kChannels).value_or(model);
-  options.blocking = reader.flag("blocking").value_or(false);
-  // 0 is unlimited in the options, and no number of messages that anybody would write.
-  const Node* capacity = reader.find("capacity");
-  if (capacity != nullptr && capacity->text != "unlimited") {
-    options.capacity = reader.integer("capacity", {.least = 1}).value_or(0);
-  }
-  options.eager_bytes = reader.bytes("eager").value_or(0);
-  options.launch_order = reader.flag("launch_order").value_or(false);
-  return options;
-}
-
 /// Checkpoint and its timing, which `recompute:` alone also turns on.
 void read_recomputation(const MappingReader& reader, Shape& shape) {
-  const auto checkpoint = reader.choice("checkpoint", kCheckpoints);
-  const auto recompute = reader.choice("recompute", kRecomputes);
+  const auto checkpoint = reader.choice<Checkpoint>("checkpoint");
+  const auto recompute = reader.choice<Recompute>("recompute");
   const bool recomputes = recompute && *recompute != Recompute::none;
   shape.checkpoint = checkpoint.value_or(recomputes ? Checkpoint::always : Checkpoint::never);
   if (recompute == Recompute::late) shape.recompute = RecomputeTiming::late;
@@ -99,8 +268,8 @@ void read_recomputation(const MappingReader& reader, Shape& shape) {
 
 /// One for all stages or one a stage; empty: by the rule.
 std::vector<std::int32_t> read_warmup(const MappingReader& reader) {
-  std::vector<std::int32_t> depths = reader.integers("depth", {.least = 1});
-  if (!reader.has("depth")) return reader.integers("warmup", {.least = 0});
+  std::vector<std::int32_t> depths = reader.integers("depth");
+  if (!reader.has("depth")) return reader.integers("warmup");
   if (reader.has("warmup")) reader.complain("depth", "expected depth or warmup (= depth - 1), got both");
   // A depth counts the microbatch that goes back as well.
   for (std::int32_t& depth : depths) --depth;
@@ -109,9 +278,8 @@ std::vector<std::int32_t> read_warmup(const MappingReader& reader) {
 
 SearchEffort read_effort(const MappingReader& reader) {
   SearchEffort effort;
-  const auto passes =
-      reader.integer("passes", {.least = 0, .most = std::numeric_limits<std::int32_t>::max()});
-  const auto seed = reader.integer("seed", {.least = 0, .most = std::numeric_limits<std::int64_t>::max()});
+  const auto passes = reader.integer("passes");
+  const auto seed = reader.integer("seed");
   const auto budget = reader.duration("budget");
   if (seed) effort.seed = static_cast<std::uint64_t>(*seed);
   if (budget) effort = with_budget(effort, static_cast<double>(*budget) * 1e-9);
@@ -120,32 +288,11 @@ SearchEffort read_effort(const MappingReader& reader) {
   return effort;
 }
 
-/// The options of all schedules; which of them one takes is for its rule to say (generate()). Stages,
-/// microbatches and iterations come from elsewhere.
-Shape read_shape(const MappingReader& reader) {
-  Shape shape;
-  shape.virtual_stages =
-      static_cast<std::int32_t>(reader.integer("virtual_stages", {.least = 1}).value_or(1));
-  shape.replicas = reader.integers("replicas", {.least = 1});
-  shape.warmup = read_warmup(reader);
-  shape.backward_order = reader.choice("backward_order", kBackwardOrders).value_or(shape.backward_order);
-  read_recomputation(reader, shape);
-  shape.routing = reader.choice("routing", kRoutings).value_or(shape.routing);
-  shape.weights = reader.choice("weights", kWeightPolicies).value_or(shape.weights);
-  shape.replica_sync = reader.flag("replica_sync").value_or(true) ? ReplicaSync::on : ReplicaSync::off;
-  shape.reduction = reader.choice("reduction", kReductions).value_or(shape.reduction);
-  shape.update = reader.choice("update", kUpdates).value_or(shape.update);
-  shape.barrier = reader.flag("barrier").value_or(false);
-  shape.group_size = static_cast<std::int32_t>(reader.integer("group_size", {.least = 1}).value_or(0));
-  shape.slices = static_cast<std::int32_t>(reader.integer("slices", {.least = 1}).value_or(1));
-  shape.data_parallel = static_cast<std::int32_t>(reader.integer("data_parallel", {.least = 1}).value_or(1));
-  shape.buckets = reader.integers("buckets", {.least = 1});
-  shape.sharding = reader.choice("sharding", kShardings);
-  shape.memory_limit = reader.bytes_per_stage("memory_limit").values;
-  shape.effort = read_effort(reader);
-  shape.objective = reader.choice("objective", kObjectives).value_or(shape.objective);
-  shape.placement = reader.choice("placement", kPlacements).value_or(shape.placement);
-  return shape;
+/// Reads the stage of ZeRO.
+std::optional<std::int32_t> read_sharding(const MappingReader& reader) {
+  const auto word = reader.choice_word("sharding");
+  if (!word) return std::nullopt;
+  return *word == "none" ? 0 : word->front() - '0';
 }
 
 /// Empty where it is left out, or unknown with a problem noted.
@@ -212,7 +359,9 @@ SchedulePart read_program_part(const MappingReader& reader, Problem& problem) {
     part.program = std::move(imported->program);
     part.notes = std::move(imported->notes);
   }
-  part.channels = read_channels(reader, part.program ? part.program->channel : ChannelModel::directed);
+  // A program file states the channel model that it was checked for.
+  if (part.program) part.channels.model = part.program->channel;
+  read_fields(reader, kScheduleFields, part);
   return part;
 }
 
@@ -233,27 +382,37 @@ std::optional<LayerSplit> read_layer_split(const MappingReader& reader) {
 }  // namespace
 
 SchedulePart read_schedule(const Node& node, Problem& problem) {
-  static constexpr std::array<Word, 35> kKeys = {
-      "name",          "stages",     "microbatches", "virtual_stages", "replicas",     "warmup",
-      "depth",         "checkpoint", "routing",      "weights",        "recompute",    "backward_order",
-      "reduction",     "program",    "group_size",   "slices",         "replica_sync", "update",
-      "data_parallel", "dialect",    "memory_limit", "barrier",        "channel",      "blocking",
-      "capacity",      "eager",      "sharding",     "buckets",        "layer_split",  "passes",
-      "seed",          "budget",     "objective",    "placement",      "launch_order"};
-  const MappingReader reader(node, "schedule", kKeys, problem);
+  const MappingReader reader(node, "schedule", kScheduleKeys, problem);
   if (problem.found()) return {};
   if (reader.has("program")) return read_program_part(reader, problem);
   if (reader.has("dialect")) reader.complain("dialect", "goes with `program: FILE.csv`; leave it out");
-  const auto stages = reader.integer("stages", {.least = 1});
-  return {.name = read_name(reader),
-          .stages = stages ? std::optional(static_cast<std::int32_t>(*stages)) : std::nullopt,
-          .microbatches =
-              reader.integer("microbatches", {.least = 1, .most = std::numeric_limits<std::int64_t>::max()}),
-          .shape = read_shape(reader),
-          .program = std::nullopt,
-          .channels = read_channels(reader, ChannelModel::directed),
-          .layer_split = read_layer_split(reader),
-          .states_chunks = reader.has("virtual_stages")};
+  SchedulePart part;
+  part.name = read_name(reader);
+  read_fields(reader, kScheduleFields, part);
+  part.shape.warmup = read_warmup(reader);
+  read_recomputation(reader, part.shape);
+  if (!reader.flag("replica_sync").value_or(true)) part.shape.replica_sync = ReplicaSync::off;
+  part.shape.sharding = read_sharding(reader);
+  part.shape.effort = read_effort(reader);
+  part.layer_split = read_layer_split(reader);
+  part.states_chunks = reader.has("virtual_stages");
+  return part;
+}
+
+std::vector<KeyGroup> schedule_keys() {
+  return {{.path = "schedule",
+           .about =
+               "A schedule of the table with its options, of which each schedule takes its own, or a file of "
+               "lists. Beside `program` only `dialect`, `channel`, `blocking`, `capacity`, `eager` and "
+               "`launch_order` may stand.\n\n"
+               "`sharding` adds the gathers (UNSHARD): behind the STEPs under 1 and 2, around the uses under "
+               "3; REDUCE_GRAD is then a reduce-scatter. It goes with schedules that have one update a "
+               "minibatch. Of a model on named devices it says what the copies (`parallel.data`, `context`) "
+               "share, priced rather than simulated.\n\n"
+               "`layer_split`: `ends-one-less` counts the embedding and the head as a layer each; `balanced` "
+               "goes by the prices of all layers within the devices' memory, and a note lists the layers of "
+               "each stage; a Megatron layout is such as `Et*3|(tt|)*30,t*2L`.",
+           .keys = {kScheduleKeys.begin(), kScheduleKeys.end()}}};
 }
 
 }  // namespace penstock

@@ -23,6 +23,8 @@
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/fields.hpp"
+#include "scenarios/read/keys.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/schema.hpp"
@@ -35,51 +37,145 @@ namespace {
 
 using Word = std::string_view;
 
-constexpr std::array kOptimizers = {
-    std::pair{Word{"sgd"}, Optimizer::sgd}, std::pair{Word{"momentum"}, Optimizer::momentum},
-    std::pair{Word{"rmsprop"}, Optimizer::rmsprop}, std::pair{Word{"adam"}, Optimizer::adam}};
+constexpr std::array<Word, 6> kPrecisionWords = {"full", "mixed", "mixed-full-gradients",
+                                                 "bf16", "fp8",   "fp4"};
+constexpr std::array<Word, 2> kWeightVersionWords = {"needed", "cloned"};
+constexpr std::array<Word, 2> kGradientBytesWords = {"2", "4"};
 
-/// What a word says of all models' bytes, or of the products of a model on named devices.
-struct PrecisionWord {
-  std::optional<Precision> bytes{};
-  std::optional<GemmPrecision> products{};
-};
-constexpr std::array kPrecisionWords = {
-    std::pair{Word{"full"}, PrecisionWord{.bytes = Precision::full}},
-    std::pair{Word{"mixed"}, PrecisionWord{.bytes = Precision::mixed}},
-    std::pair{Word{"mixed-full-gradients"}, PrecisionWord{.bytes = Precision::mixed_full_gradients}},
-    std::pair{Word{"bf16"}, PrecisionWord{.products = GemmPrecision::bf16}},
-    std::pair{Word{"fp8"}, PrecisionWord{.products = GemmPrecision::fp8}},
-    std::pair{Word{"fp4"}, PrecisionWord{.products = GemmPrecision::fp4}}};
+constexpr auto kFailureFields = std::to_array<Field<FailureRates>>({
+    field<&FailureRates::device_mtbf_ns>({.name = "mtbf",
+                                          .kind = KeyKind::duration,
+                                          .meaning = "Mean time between two failures of one device.",
+                                          .usual = "required"}),
+    field<&FailureRates::save_ns>({.name = "checkpoint_cost",
+                                   .kind = KeyKind::duration,
+                                   .meaning = "Time to save one checkpoint, during which no work is done.",
+                                   .usual = "1 min"}),
+    field<&FailureRates::restart_ns>(
+        {.name = "restart",
+         .kind = KeyKind::duration,
+         .meaning = "Time from a failure until work goes on behind the last checkpoint.",
+         .usual = "5 min"}),
+    field<&FailureRates::interval_ns>({.name = "checkpoint_every",
+                                       .kind = KeyKind::duration,
+                                       .meaning = "Work between two checkpoints, above 0.",
+                                       .usual = "the best interval"}),
+});
 
-constexpr std::array kWeightVersions = {std::pair{Word{"needed"}, false}, std::pair{Word{"cloned"}, true}};
+constexpr auto kTrainingFields = std::to_array<Field<TrainingPart>>({
+    field<&TrainingPart::micro_batch_size>({.name = "micro_batch_size",
+                                            .kind = KeyKind::integer,
+                                            .meaning = "Samples of one microbatch.",
+                                            .usual = "global_batch_size / microbatches, or 1"}),
+    field<&TrainingPart::global_batch_size>(
+        {.name = "global_batch_size",
+         .kind = KeyKind::integer,
+         .meaning = "Samples of one minibatch, over all copies of the pipeline.",
+         .usual = "micro_batch_size * microbatches"}),
+    field<&TrainingPart::optimizer>(
+        {.name = "optimizer",
+         .kind = KeyKind::word,
+         .meaning = "The optimizer, whose state takes 0, 1, 1 or 2 bytes for each byte of weights in fp32.",
+         .usual = "sgd; adam for a model on named devices"}),
+    unbound<TrainingPart>({.name = "precision",
+                           .kind = KeyKind::word,
+                           .meaning =
+                               "What the model's bytes hold (full, mixed, mixed-full-gradients), or the "
+                               "values of its products on named devices.",
+                           .usual = "full; mixed for a transformer of 2-byte values; bf16 on named devices",
+                           .words = kPrecisionWords}),
+    unbound<TrainingPart>({.name = "failures",
+                           .kind = KeyKind::mapping,
+                           .meaning = "How often devices fail and what that costs, for `penstock risk`."}),
+    field<&TrainingPart::iterations>({.name = "iterations",
+                                      .kind = KeyKind::integer,
+                                      .meaning = "How often the minibatch is repeated.",
+                                      .usual = "1"}),
+    field<&TrainingPart::recompute>(
+        {.name = "recompute",
+         .kind = KeyKind::word,
+         .meaning = "What each layer computes again in its backward pass. On named devices only.",
+         .usual = "none"}),
+    unbound<TrainingPart>({.name = "gradient_bytes",
+                           .kind = KeyKind::word,
+                           .meaning = "Bytes of the gradient of one parameter. On named devices only.",
+                           .usual = "4",
+                           .words = kGradientBytesWords}),
+    field<&TrainingPart::host_layer_ns>(
+        {.name = "host_layer",
+         .kind = KeyKind::duration,
+         .meaning =
+             "Least time that the host needs for a layer, forward and backward. On named devices only.",
+         .usual = "0"}),
+    field<&TrainingPart::expert_layer_ns>(
+        {.name = "expert_layer",
+         .kind = KeyKind::duration,
+         .meaning = "Time of a layer of experts that no known term explains. On named devices only.",
+         .usual = "2.5 ms"}),
+    field<&TrainingPart::deferred_head>(
+        {.name = "deferred_head",
+         .kind = KeyKind::flag,
+         .meaning = "The head's weight gradient of all microbatches is computed at the end of the step. On "
+                    "named devices only.",
+         .usual = "false"}),
+    unbound<TrainingPart>(
+        {.name = "weight_versions",
+         .kind = KeyKind::word,
+         .meaning = "needed: an old version lasts until its last use. cloned: as many as a stage ever needs "
+                    "stand there all the time.",
+         .usual = "needed",
+         .words = kWeightVersionWords}),
+});
 
-constexpr std::array kLayerRecomputes = {
-    std::pair{Word{"none"}, LayerRecompute::none}, std::pair{Word{"selective"}, LayerRecompute::selective},
-    std::pair{Word{"norm"}, LayerRecompute::norm}, std::pair{Word{"activation"}, LayerRecompute::activation},
-    std::pair{Word{"mlp"}, LayerRecompute::mlp},   std::pair{Word{"full"}, LayerRecompute::full}};
+constexpr auto kHostFields = std::to_array<Field<LaunchCost>>({
+    field<&LaunchCost::overhead_ns>(
+        {.name = "launch_overhead",
+         .kind = KeyKind::duration,
+         .meaning = "Time to launch one compute action, SEND, RECV or collective; nothing starts before it.",
+         .usual = "0"}),
+    field<&LaunchCost::most_ahead>({.name = "launch_ahead",
+                                    .kind = KeyKind::integer,
+                                    .meaning = "Compute actions that may be launched and not yet ended.",
+                                    .usual = "no bound"}),
+});
 
-constexpr std::array kRules = {std::pair{Word{"balanced"}, Partition::Rule::balanced},
-                               std::pair{Word{"block"}, Partition::Rule::block},
-                               std::pair{Word{"pipedream"}, Partition::Rule::pipedream}};
-constexpr std::array kPlanObjectives = {std::pair{Word{"maximum"}, PlanObjective::maximum},
-                                        std::pair{Word{"sum"}, PlanObjective::sum},
-                                        std::pair{Word{"maximum-printed"}, PlanObjective::maximum_printed}};
-constexpr std::array kTransfers = {std::pair{Word{"counted"}, CutTransfers::counted},
-                                   std::pair{Word{"free"}, CutTransfers::free}};
+constexpr auto kPartitionFields = std::to_array<Field<Partition>>({
+    field<&Partition::rule>({.name = "rule",
+                             .kind = KeyKind::word,
+                             .meaning = "The rule that cuts the layers; the other keys go with pipedream.",
+                             .usual = "required"}),
+    field<&Partition::plan, &PlanOptions::objective>(
+        {.name = "objective",
+         .kind = KeyKind::word,
+         .meaning = "A stage's time: the maximum of compute and reduction, their sum as PipeDream's code has "
+                    "it, or the printed maximum.",
+         .usual = "maximum"}),
+    unbound<Partition>(
+        {.name = "straight", .kind = KeyKind::flag, .meaning = "No stage is replicated.", .usual = "false"}),
+    field<&Partition::plan, &PlanOptions::transfers>(
+        {.name = "cut_transfers",
+         .kind = KeyKind::word,
+         .meaning = "Whether activations and their gradients take time to cross a cut.",
+         .usual = "counted"}),
+    unbound<Partition>({.name = "memory_limit",
+                        .kind = KeyKind::limit,
+                        .meaning = "Most bytes of a device, by the minibatches in flight of 1F1B.",
+                        .usual = "the smallest device's; unlimited for straight cuts"}),
+});
 
-/// `{mtbf: 50000 h, ...}`.
+constexpr auto kFailureKeys = keys_of(kFailureFields);
+constexpr auto kTrainingKeys = keys_of(kTrainingFields);
+constexpr auto kHostKeys = keys_of(kHostFields);
+constexpr auto kPartitionKeys = keys_of(kPartitionFields);
+
+/// Reads `{mtbf: 50000 h, ...}`.
 std::optional<FailureRates> read_failures(const MappingReader& training, Problem& problem) {
-  static constexpr std::array<Word, 4> kKeys = {"mtbf", "checkpoint_cost", "restart", "checkpoint_every"};
   const Node* node = training.find("failures");
   if (node == nullptr || problem.found()) return std::nullopt;
-  const MappingReader reader(*node, "training.failures", kKeys, problem);
+  const MappingReader reader(*node, "training.failures", kFailureKeys, problem);
   if (problem.found()) return std::nullopt;
-  const FailureRates usual;
-  FailureRates failures{.device_mtbf_ns = reader.duration("mtbf").value_or(0),
-                        .save_ns = reader.duration("checkpoint_cost").value_or(usual.save_ns),
-                        .restart_ns = reader.duration("restart").value_or(usual.restart_ns),
-                        .interval_ns = reader.duration("checkpoint_every")};
+  FailureRates failures;
+  read_fields(reader, kFailureFields, failures);
   if (!problem.found() && failures.device_mtbf_ns == 0) {
     reader.complain("mtbf",
                     "expected the mean time between failures of one device, above 0 such as 50000 h, got " +
@@ -90,18 +186,8 @@ std::optional<FailureRates> read_failures(const MappingReader& training, Problem
   return failures;
 }
 
-/// 2 or 4, a parameter.
-std::optional<std::int32_t> read_gradient_bytes(const MappingReader& reader) {
-  const auto bytes = reader.integer("gradient_bytes", {.least = 2, .most = 4});
-  if (!bytes) return std::nullopt;
-  if (*bytes == 3) reader.complain("gradient_bytes", "expected 2 or 4 bytes a parameter, got 3");
-  return static_cast<std::int32_t>(*bytes);
-}
-
 Partition read_rule(const Node& node, Problem& problem) {
-  for (const auto& [word, rule] : kRules) {
-    if (node.text == word) return {.rule = rule};
-  }
+  if (const auto rule = enum_of_text<Partition::Rule>(node.text)) return {.rule = *rule};
   problem.note(node, "partition",
                "expected balanced, block, pipedream or a list of cuts such as [4, 9] (layers before each "
                "cut, or names of the layers behind them), got " +
@@ -115,26 +201,23 @@ std::optional<Bytes> read_memory_limit(const MappingReader& reader) {
   return reader.limit("memory_limit").value_or(std::numeric_limits<Bytes>::max());
 }
 
-/// `{rule: pipedream, objective: sum, ...}`.
+/// Reads `{rule: pipedream, objective: sum, ...}`.
 Partition read_partition_mapping(const Node& node, Problem& problem) {
-  static constexpr std::array<Word, 5> kKeys = {"rule", "objective", "straight", "cut_transfers",
-                                                "memory_limit"};
-  const MappingReader reader(node, "partition", kKeys, problem);
+  const MappingReader reader(node, "partition", kPartitionKeys, problem);
   if (problem.found()) return {};
-  const auto rule = reader.choice("rule", kRules);
+  Partition partition;
+  read_fields(reader, kPartitionFields, partition);
   if (!reader.has("rule")) reader.complain("rule", "expected balanced, block or pipedream, got nothing");
-  for (const Word key : {"objective", "straight", "cut_transfers", "memory_limit"}) {
-    if (reader.has(key) && rule && rule != Partition::Rule::pipedream)
-      reader.complain(key, "belongs to rule: pipedream; leave it out");
+  const bool is_other_rule =
+      partition.rule == Partition::Rule::balanced || partition.rule == Partition::Rule::block;
+  for (const Key& key : kPartitionKeys) {
+    if (key.name != "rule" && reader.has(key.name) && is_other_rule)
+      reader.complain(key.name, "belongs to rule: pipedream; leave it out");
   }
-  return {
-      .rule = rule.value_or(Partition::Rule::unset),
-      .cuts = {},
-      .plan = {.objective = reader.choice("objective", kPlanObjectives).value_or(PlanObjective::maximum),
-               .form = reader.flag("straight").value_or(false) ? PlanForm::straight : PlanForm::replicated,
-               .transfers = reader.choice("cut_transfers", kTransfers).value_or(CutTransfers::counted),
-               .memory_limit = read_memory_limit(reader)},
-      .states_objective = reader.has("objective")};
+  if (reader.flag("straight").value_or(false)) partition.plan.form = PlanForm::straight;
+  partition.plan.memory_limit = read_memory_limit(reader);
+  partition.states_objective = reader.has("objective");
+  return partition;
 }
 
 /// The index of the layer with that name; nothing where there is none.
@@ -194,36 +277,25 @@ Partition read_cuts(const Node& node, const LayerGraph* graph, Problem& problem)
 }  // namespace
 
 TrainingPart read_training(const Node& node, Problem& problem) {
-  static constexpr std::array<Word, 12> kKeys = {"micro_batch_size", "global_batch_size", "optimizer",
-                                                 "precision",        "failures",          "iterations",
-                                                 "recompute",        "gradient_bytes",    "host_layer",
-                                                 "expert_layer",     "deferred_head",     "weight_versions"};
-  const MappingReader reader(node, "training", kKeys, problem);
-  constexpr Range kBatch{.least = 1, .most = std::numeric_limits<std::int32_t>::max()};
-  const auto iterations = reader.integer("iterations", kBatch);
-  const auto precision = reader.choice("precision", kPrecisionWords);
-  return {.micro_batch_size = reader.integer("micro_batch_size", kBatch),
-          .global_batch_size = reader.integer("global_batch_size", kBatch),
-          .iterations = iterations ? std::optional(static_cast<std::int32_t>(*iterations)) : std::nullopt,
-          .optimizer = reader.choice("optimizer", kOptimizers),
-          .precision = precision ? precision->bytes : std::nullopt,
-          .clones_versions = reader.choice("weight_versions", kWeightVersions),
-          .device_precision = precision ? precision->products : std::nullopt,
-          .recompute = reader.choice("recompute", kLayerRecomputes),
-          .gradient_bytes = read_gradient_bytes(reader),
-          .deferred_head = reader.flag("deferred_head"),
-          .expert_layer_ns = reader.duration("expert_layer"),
-          .host_layer_ns = reader.duration("host_layer"),
-          .failures = read_failures(reader, problem)};
+  const MappingReader reader(node, "training", kTrainingKeys, problem);
+  TrainingPart training;
+  read_fields(reader, kTrainingFields, training);
+  if (const auto precision = reader.choice_word("precision")) {
+    training.precision = enum_of_text<Precision>(*precision);
+    training.device_precision = enum_of_text<GemmPrecision>(*precision);
+  }
+  if (const auto versions = reader.choice_word("weight_versions"))
+    training.clones_versions = versions == "cloned";
+  if (const auto bytes = reader.choice_word("gradient_bytes")) training.gradient_bytes = bytes == "2" ? 2 : 4;
+  training.failures = read_failures(reader, problem);
+  return training;
 }
 
 LaunchCost read_host(const Node& node, Problem& problem) {
-  static constexpr std::array<Word, 2> kKeys = {"launch_overhead", "launch_ahead"};
-  const MappingReader reader(node, "host", kKeys, problem);
-  if (problem.found()) return {};
-  constexpr Range kAhead{.least = 1, .most = std::numeric_limits<std::int32_t>::max()};
-  return {.overhead_ns = reader.duration("launch_overhead").value_or(0),
-          .most_ahead = static_cast<std::int32_t>(reader.integer("launch_ahead", kAhead).value_or(0))};
+  const MappingReader reader(node, "host", kHostKeys, problem);
+  LaunchCost launch;
+  if (!problem.found()) read_fields(reader, kHostFields, launch);
+  return launch;
 }
 
 Partition read_partition(const Node& node, const Model& model, Problem& problem) {
@@ -237,6 +309,39 @@ Partition read_partition(const Node& node, const Model& model, Problem& problem)
       return read_rule(node, problem);
   }
   return {};
+}
+
+std::vector<KeyGroup> training_keys() {
+  return {
+      {.path = "host",
+       .about = "The host that launches the actions of a rank, one after the other in the order of its list.",
+       .keys = {kHostKeys.begin(), kHostKeys.end()}},
+      {.path = "partition",
+       .form = "a mapping",
+       .about =
+           "How layers become stages, for a model of layers on more than one stage. `balanced` has the "
+           "least maximum of forward and backward time, of several such cuts the most equal one, then "
+           "the one that needs least memory as 1F1B fills the stages. `block` is torchgpipe's rule. "
+           "`pipedream` is PipeDream's plan: it also chooses the stages and replicas of a `1f1b-rr` "
+           "without `stages`, and cuts other schedules straight.\n\n"
+           "A list states the cuts: `[4, 9]` counts the layers before each cut, and `[conv3, fc1]` names "
+           "the layers that begin the later stages.",
+       .keys = {kPartitionKeys.begin(), kPartitionKeys.end()}},
+      {.path = "training",
+       .about =
+           "The samples of a minibatch are micro_batch_size * microbatches. Two of these figures give the "
+           "third, and all three must agree. In an asynchronous schedule (1f1b-rr) a microbatch is a "
+           "minibatch: both sizes mean the same, and the number of microbatches is free.\n\n"
+           "Times and bytes of the model hold for the file's own microbatch, before `--set` and flags, and "
+           "scale linearly from it; `step`, `overhead`, `weights`, `gradients` and `optimizer_state` do "
+           "not. A size from a flag or a sweep wins over the file's; the figure that only the file gives "
+           "then follows.\n\n"
+           "mixed: the model's bytes are values of 2 bytes, and the optimizer has a copy of the weights "
+           "and its state in 4 bytes (with Adam 2 + 2 + 12 bytes a parameter, as ZeRO counts). "
+           "mixed-full-gradients has gradients of 4 bytes (2 + 4 + 12), as Megatron-LM has it.",
+       .keys = {kTrainingKeys.begin(), kTrainingKeys.end()}},
+      {.path = "training.failures", .about = "", .keys = {kFailureKeys.begin(), kFailureKeys.end()}},
+  };
 }
 
 }  // namespace penstock

@@ -23,6 +23,7 @@
 #include "scenarios/read/architecture_sizes.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/keys.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/ranges.hpp"
 #include "scenarios/read/reader.hpp"
@@ -34,17 +35,92 @@
 namespace penstock {
 namespace {
 
-constexpr Range kBytesOfValue{.least = 1, .most = 8};
-
 constexpr std::string_view kTakesDevice =
     "takes `cluster.device` to be priced, such as cluster: {device: h100-sxm, nodes: 1}";
 
 /// What a model does on devices of which only the peak rate is known.
-constexpr std::array<std::string_view, 6> kKeysWithoutDevice = {
-    "efficiency", "bytes_per_value", "tensor_parallel", "sequence_parallel", "tensor_bandwidth", "recompute"};
+constexpr std::array kKeysWithoutDevice = {
+    Key{.name = "efficiency",
+        .kind = KeyKind::factor,
+        .meaning = "The part of the devices' peak rate that is reached, such as 0.45.",
+        .usual = "required without cluster.device",
+        .range = {.least = 0, .most = 1}},
+    Key{.name = "bytes_per_value",
+        .kind = KeyKind::integer,
+        .meaning = "Bytes of a value; 2 brings mixed precision.",
+        .usual = "2",
+        .range = {.least = 1, .most = 8}},
+    Key{.name = "tensor_parallel",
+        .kind = KeyKind::integer,
+        .meaning = "Devices of a rank, which share weights and operations; figures are those of one device.",
+        .usual = "1",
+        .range = kModelCount},
+    Key{.name = "sequence_parallel",
+        .kind = KeyKind::flag,
+        .meaning = "What tensor parallelism leaves whole is shared along the sequence.",
+        .usual = "false"},
+    Key{.name = "tensor_bandwidth",
+        .kind = KeyKind::bandwidth,
+        .meaning = "Bandwidth of the two all-reduces of a block in each pass.",
+        .usual = "required with tensor_parallel"},
+    Key{.name = "recompute",
+        .kind = KeyKind::word,
+        .meaning = "What each block computes again in its B: nothing, the attention core, or the block.",
+        .usual = "none",
+        .words = words_of<BlockRecompute>()}};
 
-constexpr std::array<std::string_view, 6> kSizeKeys = {"layers",   "hidden",     "heads",
-                                                       "sequence", "vocabulary", "feed_forward"};
+constexpr std::array kSizeKeys = {Key{.name = "layers",
+                                      .kind = KeyKind::integer,
+                                      .meaning = "The number of blocks.",
+                                      .usual = "required",
+                                      .range = kModelCount},
+                                  Key{.name = "hidden",
+                                      .kind = KeyKind::integer,
+                                      .meaning = "Width of the hidden states.",
+                                      .usual = "required",
+                                      .range = kModelSize},
+                                  Key{.name = "heads",
+                                      .kind = KeyKind::integer,
+                                      .meaning = "Attention heads, a divisor of hidden.",
+                                      .usual = "required",
+                                      .range = kModelSize},
+                                  Key{.name = "sequence",
+                                      .kind = KeyKind::integer,
+                                      .meaning = "Tokens of one sample.",
+                                      .usual = "required",
+                                      .range = kModelSize},
+                                  Key{.name = "vocabulary",
+                                      .kind = KeyKind::integer,
+                                      .meaning = "Entries of the vocabulary.",
+                                      .usual = "required",
+                                      .range = kModelSize},
+                                  Key{.name = "feed_forward",
+                                      .kind = KeyKind::integer,
+                                      .meaning = "Inner width of the feed-forward part.",
+                                      .usual = "4 * hidden",
+                                      .range = kModelSize}};
+
+constexpr std::array kConfigurationKeys = {
+    Key{.name = "sequence",
+        .kind = KeyKind::integer,
+        .meaning = "Tokens of one sample.",
+        .usual = "the learned positions; required on a cluster.device",
+        .range = kModelSize},
+    Key{.name = "layers",
+        .kind = KeyKind::integer,
+        .meaning = "The first layers of the model are taken.",
+        .usual = "all"},
+    Key{.name = "multi_token",
+        .kind = KeyKind::integer,
+        .meaning = "Layers of multi-token prediction, which are in no count.",
+        .usual = "0",
+        .range = {.least = 0, .most = 64}},
+    Key{.name = "ignore",
+        .kind = KeyKind::other,
+        .meaning = "Keys of the configuration that are taken to be absent.",
+        .usual = "none",
+        .form = "a key, or a list of keys",
+        .schema = R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})"}};
 
 /// The keys of a transformer, and the value that is the form as a whole.
 struct Form {
@@ -117,14 +193,10 @@ TransformerSpeed speed_of(const TransformerShape& shape, const ClusterSpec& clus
 
 /// The shape's sizes as its keys lay them over the devices of a rank.
 TransformerShape with_layout(TransformerShape shape, const MappingReader& reader) {
-  static constexpr std::array<std::pair<std::string_view, BlockRecompute>, 3> kRecompute = {
-      {{"none", BlockRecompute::none},
-       {"selective", BlockRecompute::selective},
-       {"full", BlockRecompute::full}}};
-  shape.bytes_per_value = reader.integer("bytes_per_value", kBytesOfValue).value_or(2);
-  shape.tensor_parallel = reader.integer("tensor_parallel", kModelCount).value_or(1);
+  shape.bytes_per_value = reader.integer("bytes_per_value").value_or(2);
+  shape.tensor_parallel = reader.integer("tensor_parallel").value_or(1);
   shape.sequence_parallel = reader.flag("sequence_parallel").value_or(false);
-  shape.recompute = reader.choice("recompute", kRecompute).value_or(BlockRecompute::none);
+  shape.recompute = reader.choice<BlockRecompute>("recompute").value_or(BlockRecompute::none);
   return shape;
 }
 
@@ -148,12 +220,12 @@ void check_divisions(const TransformerShape& shape, const Form& form) {
 }
 
 TransformerShape sizes_of(const MappingReader& reader) {
-  TransformerShape shape{.layers = reader.required_integer("layers", kModelCount),
-                         .hidden = reader.required_integer("hidden", kModelSize),
-                         .heads = reader.required_integer("heads", kModelSize),
-                         .sequence = reader.required_integer("sequence", kModelSize),
-                         .vocabulary = reader.required_integer("vocabulary", kModelSize)};
-  shape.feed_forward = reader.integer("feed_forward", kModelSize).value_or(4 * shape.hidden);
+  TransformerShape shape{.layers = reader.required_integer("layers"),
+                         .hidden = reader.required_integer("hidden"),
+                         .heads = reader.required_integer("heads"),
+                         .sequence = reader.required_integer("sequence"),
+                         .vocabulary = reader.required_integer("vocabulary")};
+  shape.feed_forward = reader.integer("feed_forward").value_or(4 * shape.hidden);
   return shape;
 }
 
@@ -219,31 +291,24 @@ TransformerPart priced(TransformerShape shape, const ClusterSpec& cluster, const
 
 }  // namespace
 
-std::span<const std::string_view> keys_beside_huggingface() {
-  static const std::vector<std::string_view> keys = [] {
-    std::vector<std::string_view> all = {"sequence"};
-    all.insert(all.end(), kKeysWithoutDevice.begin(), kKeysWithoutDevice.end());
-    all.insert(all.end(), {"layers", "multi_token", "ignore"});
-    return all;
-  }();
+std::span<const Key> keys_beside_huggingface() {
+  static const std::vector<Key> keys = joined_keys(
+      std::array{std::span<const Key>(kConfigurationKeys), std::span<const Key>(kKeysWithoutDevice)});
   return keys;
 }
 
-std::span<const std::string_view> keys_of_transformer() {
-  static const std::vector<std::string_view> keys = [] {
-    std::vector<std::string_view> all(kSizeKeys.begin(), kSizeKeys.end());
-    all.insert(all.end(), kKeysWithoutDevice.begin(), kKeysWithoutDevice.end());
-    std::ranges::copy(keys_of_architecture_sizes(), std::back_inserter(all));
-    return all;
-  }();
+std::span<const Key> keys_of_transformer() {
+  static const std::vector<Key> keys =
+      joined_keys(std::array{std::span<const Key>(kSizeKeys), std::span<const Key>(kKeysWithoutDevice),
+                             keys_of_architecture_sizes()});
   return keys;
 }
 
 void refuse_keys_without_device(const MappingReader& model) {
-  for (const std::string_view key : kKeysWithoutDevice) {
-    if (!model.has(key)) continue;
+  for (const Key& key : kKeysWithoutDevice) {
+    if (!model.has(key.name)) continue;
     model.complain(
-        key,
+        key.name,
         "belongs to a cluster that has no `device`; with one, `parallel` and `training` say how a model "
         "lies on its devices, and its time follows from the device: leave it out");
   }
@@ -252,8 +317,8 @@ void refuse_keys_without_device(const MappingReader& model) {
 TransformerPart read_transformer(const Node& node, const ClusterSpec& cluster, Problem& problem) {
   const MappingReader reader(node, "model.transformer", keys_of_transformer(), problem);
   if (problem.found()) return {};
-  for (const std::string_view key : keys_of_architecture_sizes()) {
-    if (reader.has(key)) reader.complain(key, kTakesDevice);
+  for (const Key& key : keys_of_architecture_sizes()) {
+    if (reader.has(key.name)) reader.complain(key.name, kTakesDevice);
   }
   const TransformerShape sizes = sizes_of(reader);
   return priced(sizes, cluster,

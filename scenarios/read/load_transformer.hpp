@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/keys.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
 
@@ -31,13 +31,13 @@ TransformerPart read_transformer(const Node& node, const ClusterSpec& cluster, P
 TransformerPart read_huggingface(const MappingReader& model, const ClusterSpec& cluster, Problem& problem);
 
 /// All keys of `model.transformer`.
-std::span<const std::string_view> keys_of_transformer();
+std::span<const Key> keys_of_transformer();
 
 /// Notes a problem for each key that says what a device does with a model where `cluster.device` says it:
 /// efficiency, tensor_parallel, ..; of `model.transformer` or beside `huggingface`.
 void refuse_keys_without_device(const MappingReader& model);
 
 /// The keys of `model:` that belong to `huggingface`.
-std::span<const std::string_view> keys_beside_huggingface();
+std::span<const Key> keys_beside_huggingface();
 
 }  // namespace penstock

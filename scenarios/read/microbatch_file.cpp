@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/keys.hpp"
 #include "scenarios/read/parts.hpp"
 #include "scenarios/read/reader.hpp"
 #include "schedules/text/csv_rows.hpp"
@@ -34,15 +35,16 @@ struct FileOfFigures {
 };
 
 tl::expected<FileOfFigures, std::string> read_mapping(const Node& mapping, const std::string& path) {
-  static constexpr std::array<std::string_view, 3> kKeys = {"file", "unit", "rows"};
-  static constexpr std::array<std::pair<std::string_view, bool>, 2> kRows = {std::pair{"stages", false},
-                                                                             std::pair{"microbatches", true}};
+  static constexpr std::array<std::string_view, 2> kRowWords = {"stages", "microbatches"};
+  static constexpr std::array kKeys = {Key{.name = "file", .kind = KeyKind::file},
+                                       Key{.name = "unit", .kind = KeyKind::name},
+                                       Key{.name = "rows", .kind = KeyKind::word, .words = kRowWords}};
   Problem problem;
   const MappingReader reader(mapping, path, kKeys, problem);
   reader.word("file");
   FileOfFigures of{.file = {},
                    .unit = reader.word("unit").value_or(""),
-                   .rows_are_microbatches = reader.choice("rows", kRows).value_or(false)};
+                   .rows_are_microbatches = reader.choice_word("rows") == kRowWords[1]};
   if (problem.found()) return tl::unexpected(problem.message());
   of.file = named_file(*mapping.find("file"));
   return of;

@@ -57,7 +57,27 @@ std::string shortened(const std::string& text) {
 
 bool is_list(const Node& node) { return node.kind == Node::Kind::list; }
 
-/// To the nearest; 0 of none.
+/// Returns the one mapping of a scenario that has the key; empty if there is none or more than one.
+std::string_view owner_of(std::string_view key) {
+  std::string_view owner;
+  for (const KeyGroup& group : scenario_keys()) {
+    if (group.path == owner || std::ranges::find(group.keys, key, &Key::name) == group.keys.end()) continue;
+    if (!owner.empty()) return "";
+    owner = group.path;
+  }
+  return owner;
+}
+
+/// Returns "unknown key; did you mean stages? Known: name, stages", or where else the key would be right, if
+/// no known key is spelled like it.
+std::string unknown_key(std::string_view key, std::span<const std::string_view> known) {
+  std::string hint = did_you_mean(key, known);
+  if (const std::string_view owner = owner_of(key); hint.empty() && !owner.empty())
+    hint = fmt::format("; it is a key of {}.", owner);
+  return fmt::format("unknown key{} Known: {}", hint.empty() ? "." : hint, listed(known));
+}
+
+/// Returns the mean to the nearest whole number; 0 for no values.
 tl::expected<std::int64_t, std::string> mean(const std::vector<std::int64_t>& values) {
   // Values up to 2^63 each: their sum needs more than 64 bits.
   Wide sum = 0;
@@ -87,29 +107,37 @@ std::string Problem::message() const {
   return fmt::format("{}{}", fmt::join(shown, "\n"), hidden == 0 ? "" : fmt::format("\nand {} more", hidden));
 }
 
-MappingReader::MappingReader(const Node& node, std::string path, std::span<const std::string_view> keys,
-                             Problem& problem)
-    : node_(&node), path_(std::move(path)), problem_(&problem) {
+MappingReader::MappingReader(const Node& node, std::string path, std::span<const Key> keys, Problem& problem)
+    : node_(&node), path_(std::move(path)), keys_(keys), problem_(&problem) {
+  std::vector<std::string_view> names;
+  names.reserve(keys.size());
+  for (const Key& key : keys) names.push_back(key.name);
   if (node.kind != Node::Kind::mapping) {
     problem.note(node, path_,
-                 fmt::format("expected a mapping with the keys {}, got {}", listed(keys), describe(node)));
+                 fmt::format("expected a mapping with the keys {}, got {}", listed(names), describe(node)));
   }
-  const auto is_known = [keys](const Node::Entry& entry) {
-    return std::ranges::find(keys, entry.key.text) != keys.end();
+  const auto is_known = [&names](const Node::Entry& entry) {
+    return std::ranges::find(names, entry.key.text) != names.end();
   };
-  // Lines of a file that was named by mistake are nobody's to see, and none of them is a typing error.
+  // A file that was named by mistake has no typing error, and its lines are not for every log.
   if (node.entries.size() > 1 && std::ranges::none_of(node.entries, is_known)) {
     const Node& first = node.entries.front().key;
     problem.note(
         first, path_of(shortened(first.text)),
-        fmt::format("unknown key, as are all {} here; expected {}", node.entries.size(), listed(keys)));
+        fmt::format("unknown key, as are all {} here; expected {}", node.entries.size(), listed(names)));
     return;
   }
-  // What is no mapping has no entries, and all reads of it give nothing: one problem, not one a key.
+  // A node that is no mapping has no entries, and all reads of it give nothing: one problem, not one a key.
   for (const Node::Entry& entry : node.entries) {
-    if (is_known(entry)) continue;
-    problem.note(entry.key, path_of(entry.key.text), unknown_word("key", entry.key.text, keys));
+    if (!is_known(entry))
+      problem.note(entry.key, path_of(entry.key.text), unknown_key(entry.key.text, names));
   }
+}
+
+const Key& MappingReader::row(std::string_view key) const {
+  static constexpr Key kNone{};
+  const auto found = std::ranges::find(keys_, key, &Key::name);
+  return found == keys_.end() ? kNone : *found;
 }
 
 std::string MappingReader::path_of(std::string_view key) const {
@@ -182,7 +210,7 @@ PerStage<Value> MappingReader::per_microbatch(std::string_view key, Parse parse)
   };
   if (is_mapping) {
     // `file` was written out before (microbatch_file.hpp), and is a known key for messages.
-    static constexpr std::array<std::string_view, 2> kKeys = {"microbatches", "file"};
+    static constexpr std::array<Key, 2> kKeys = {Key{.name = "microbatches"}, Key{.name = "file"}};
     const MappingReader mapping(*value, path_of(key), kKeys, *problem_);
     const Node* list = mapping.find("microbatches");
     if (list == nullptr || !is_list(*list)) {
@@ -223,13 +251,54 @@ std::optional<double> MappingReader::flops(std::string_view key) const {
   return parsed<double>(key, parse_flops);
 }
 
+std::optional<std::int64_t> MappingReader::integer(std::string_view key) const {
+  return integer(key, row(key).range);
+}
+
 std::optional<std::int64_t> MappingReader::integer(std::string_view key, Range range) const {
   return parsed<std::int64_t>(key, [range](std::string_view text) { return whole_number(text, range); });
+}
+
+std::int64_t MappingReader::required_integer(std::string_view key) const {
+  return required_integer(key, row(key).range);
 }
 
 std::int64_t MappingReader::required_integer(std::string_view key, Range range) const {
   if (!has(key)) complain(key, "expected a whole number, got nothing");
   return integer(key, range).value_or(1);
+}
+
+std::optional<std::int64_t> MappingReader::whole(const Key& key) const {
+  if (key.kind == KeyKind::duration) return duration(key.name);
+  if (key.kind == KeyKind::bytes) return bytes(key.name);
+  if (key.kind == KeyKind::limit) return limit(key.name);
+  const Node* value = find(key.name);
+  const bool is_unlimited = key.kind == KeyKind::count && value != nullptr && value->text == "unlimited";
+  return is_unlimited ? std::nullopt : integer(key.name, key.range);
+}
+
+std::optional<double> MappingReader::real(const Key& key) const {
+  if (key.kind == KeyKind::bandwidth) return bandwidth(key.name);
+  if (key.kind == KeyKind::rate) return flops(key.name);
+  const bool is_factor = key.kind == KeyKind::factor;
+  const auto text = word(key.name);
+  if (!text) return std::nullopt;
+  const auto value = finite_number(*text);
+  const auto most = static_cast<double>(key.range.most);
+  if (value && (is_factor ? *value > 0 && *value <= most : *value >= 0)) return value;
+  complain(key.name, is_factor
+                         ? fmt::format("expected a number above 0 and at most {}, got \"{}\"", most, *text)
+                         : fmt::format("expected a number such as 2.5, got \"{}\"", *text));
+  return std::nullopt;
+}
+
+PerStage<std::int64_t> MappingReader::figures(const Key& key) const {
+  const bool by_microbatch = key.values == KeyValues::microbatches;
+  if (key.kind == KeyKind::duration)
+    return by_microbatch ? per_microbatch<Ns>(key.name, parse_duration)
+                         : per_stage<Ns>(key.name, parse_duration);
+  return by_microbatch ? per_microbatch<Bytes>(key.name, parse_bytes)
+                       : per_stage<Bytes>(key.name, parse_bytes);
 }
 
 std::optional<bool> MappingReader::flag(std::string_view key) const { return parsed<bool>(key, parse_flag); }
@@ -262,31 +331,16 @@ std::vector<std::int32_t> MappingReader::integers(std::string_view key, Range ra
   return {figures.values.begin(), figures.values.end()};
 }
 
-PerStage<Ns> MappingReader::durations_per_stage(std::string_view key) const {
-  return per_stage<Ns>(key, parse_duration);
-}
-
-PerStage<Bytes> MappingReader::bytes_per_stage(std::string_view key) const {
-  return per_stage<Bytes>(key, parse_bytes);
-}
-
-PerStage<Ns> MappingReader::durations_per_microbatch(std::string_view key) const {
-  return per_microbatch<Ns>(key, parse_duration);
-}
-
-PerStage<Bytes> MappingReader::bytes_per_microbatch(std::string_view key) const {
-  return per_microbatch<Bytes>(key, parse_bytes);
-}
-
-std::optional<std::size_t> MappingReader::index_of_choice(std::string_view key,
-                                                          std::span<const std::string_view> words) const {
-  const auto parse = [words](std::string_view text) -> tl::expected<std::size_t, std::string> {
+std::optional<std::string_view> MappingReader::choice_of(std::string_view key,
+                                                         std::span<const std::string_view> words) const {
+  if (!row(key).words.empty()) words = row(key).words;
+  const auto parse = [words](std::string_view text) -> tl::expected<std::string_view, std::string> {
     const auto found = std::ranges::find(words, text);
-    if (found != words.end()) return static_cast<std::size_t>(found - words.begin());
+    if (found != words.end()) return *found;
     return tl::unexpected(
         fmt::format("expected {}, got \"{}\"{}", fmt::join(words, " or "), text, did_you_mean(text, words)));
   };
-  return parsed<std::size_t>(key, parse);
+  return parsed<std::string_view>(key, parse);
 }
 
 tl::expected<std::int64_t, std::string> integer_of(const Node& node, Range range) {
@@ -295,12 +349,6 @@ tl::expected<std::int64_t, std::string> integer_of(const Node& node, Range range
 
 std::string listed(std::span<const std::string_view> words) {
   return fmt::format("{}", fmt::join(words, ", "));
-}
-
-std::string unknown_word(std::string_view what, std::string_view word,
-                         std::span<const std::string_view> known) {
-  const std::string hint = did_you_mean(word, known);
-  return fmt::format("unknown {}{} Known: {}", what, hint.empty() ? "." : hint, listed(known));
 }
 
 }  // namespace penstock

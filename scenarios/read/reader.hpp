@@ -16,7 +16,9 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/keys.hpp"
 #include "schedules/ir/action.hpp"
+#include "text/enum_words.hpp"
 #include "text/numbers.hpp"
 
 namespace penstock {
@@ -42,10 +44,10 @@ class Problem {
 /// One mapping of a document. Every read of an absent key gives nothing.
 class MappingReader {
  public:
-  /// Notes a problem when `node` is no mapping or has a key that is not among `keys`; the message offers the
-  /// key that was likely meant and lists them all. Of several keys that are all unknown only the first is
-  /// shown: it is another kind of file then. `node`, `keys` and `problem` must outlive the reader.
-  MappingReader(const Node& node, std::string path, std::span<const std::string_view> keys, Problem& problem);
+  /// Notes a problem if `node` is no mapping or has a key that is not among `keys`; the message offers the
+  /// key that was likely meant and lists them all. If all of several keys are unknown only the first is
+  /// shown: the file is of another kind then. `node`, `keys` and `problem` must outlive the reader.
+  MappingReader(const Node& node, std::string path, std::span<const Key> keys, Problem& problem);
 
   const Node& node() const { return *node_; }
   const Node* find(std::string_view key) const { return node_->find(key); }
@@ -58,33 +60,37 @@ class MappingReader {
   std::optional<Bytes> limit(std::string_view key) const;
   std::optional<double> bandwidth(std::string_view key) const;
   std::optional<double> flops(std::string_view key) const;
+  /// Reads a whole number in the range of its row.
+  std::optional<std::int64_t> integer(std::string_view key) const;
+  /// Reads a whole number in a range that depends on other values.
   std::optional<std::int64_t> integer(std::string_view key, Range range) const;
-  /// The same, where a missing key is a problem, too; 1 where there is one.
+  /// Reads a whole number in the range of its row. A missing key is a problem. Returns 1 after a problem.
+  std::int64_t required_integer(std::string_view key) const;
   std::int64_t required_integer(std::string_view key, Range range) const;
+  /// Reads the value of a key whose kind is a whole number: duration, bytes, integer or count.
+  std::optional<std::int64_t> whole(const Key& key) const;
+  /// Reads the value of a key whose kind is a real number: bandwidth, rate, factor or number.
+  std::optional<double> real(const Key& key) const;
+  /// Reads durations or bytes, for all stages or by stage or microbatch as the row says.
+  PerStage<std::int64_t> figures(const Key& key) const;
   /// true, on, yes / false, off, no.
   std::optional<bool> flag(std::string_view key) const;
   /// Any scalar.
   std::optional<std::string> word(std::string_view key) const;
   /// A list of words.
   std::optional<std::vector<std::string>> words(std::string_view key) const;
-  /// One integer or a list of them.
+  /// Reads one integer or a list of them, in the range of the row or in another one.
+  std::vector<std::int32_t> integers(std::string_view key) const { return integers(key, row(key).range); }
   std::vector<std::int32_t> integers(std::string_view key, Range range) const;
-  PerStage<Ns> durations_per_stage(std::string_view key) const;
-  PerStage<Bytes> bytes_per_stage(std::string_view key) const;
-  /// The same, where an entry of the list may be a list of one a microbatch, and {microbatches: [...]} is
-  /// such a list for all stages.
-  PerStage<Ns> durations_per_microbatch(std::string_view key) const;
-  PerStage<Bytes> bytes_per_microbatch(std::string_view key) const;
 
-  /// One of a closed set of words.
-  template <typename Value, std::size_t count>
-  std::optional<Value> choice(std::string_view key,
-                              const std::array<std::pair<std::string_view, Value>, count>& choices) const {
-    std::array<std::string_view, count> words;
-    for (std::size_t i = 0; i < count; ++i) words[i] = choices[i].first;
-    const std::optional<std::size_t> index = index_of_choice(key, words);
-    return index ? std::optional(choices[*index].second) : std::nullopt;
+  /// Reads the word of an enum's value. Accepts the words of the row, or all of the enum's if it has none.
+  template <EnumWithWords Value>
+  std::optional<Value> choice(std::string_view key) const {
+    const auto word = choice_of(key, words_of<Value>());
+    return word ? enum_of_text<Value>(*word) : std::nullopt;
   }
+  /// Reads one of the words of the row.
+  std::optional<std::string_view> choice_word(std::string_view key) const { return choice_of(key, {}); }
 
   /// Notes a problem with the value of `key`, or with the mapping when it has no such key.
   void complain(std::string_view key, std::string_view text) const;
@@ -98,22 +104,20 @@ class MappingReader {
   PerStage<Value> per_microbatch(std::string_view key, Parse parse) const;
   template <typename Value, typename Parse>
   std::vector<Value> listed_values(const Node& list, const std::string& path, Parse parse) const;
-  std::optional<std::size_t> index_of_choice(std::string_view key,
-                                             std::span<const std::string_view> words) const;
+  std::optional<std::string_view> choice_of(std::string_view key,
+                                            std::span<const std::string_view> words) const;
+  const Key& row(std::string_view key) const;
 
   const Node* node_;
   std::string path_;
+  std::span<const Key> keys_;
   Problem* problem_;
 };
 
 /// The integer that a scalar spells. Errors: "expected a whole number from 1 to 8, got ..."
 tl::expected<std::int64_t, std::string> integer_of(const Node& node, Range range);
 
-/// "name, stages, microbatches".
+/// Returns "name, stages, microbatches".
 std::string listed(std::span<const std::string_view> words);
-/// Returns "unknown key; did you mean stages? Known: name, stages", without the question where no known word
-/// is spelled alike.
-std::string unknown_word(std::string_view what, std::string_view word,
-                         std::span<const std::string_view> known);
 
 }  // namespace penstock

@@ -15,6 +15,7 @@
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/keys.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
@@ -38,6 +39,14 @@ struct ModelPart {
 };
 /// A transformer takes its peak rate from the cluster.
 ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& problem);
+
+/// Return the keys of the parts, each from the file that reads them.
+std::vector<KeyGroup> model_keys();
+std::vector<KeyGroup> cluster_keys();
+std::vector<KeyGroup> device_cluster_keys();
+std::vector<KeyGroup> parallel_keys();
+std::vector<KeyGroup> schedule_keys();
+std::vector<KeyGroup> training_keys();
 
 /// `cluster:` of load_cluster.cpp.
 ClusterSpec read_cluster(const Node& node, Problem& problem);

@@ -1,0 +1,126 @@
+#pragma once
+// A key bound to the member that holds its value: a table of fields reads a mapping. Used by the
+// load_*.cpp files for all keys whose value goes into a member as it stands.
+//
+//   constexpr auto kHostFields = std::to_array<Field<LaunchCost>>({
+//       field<&LaunchCost::overhead_ns>({.name = "launch_overhead", .kind = KeyKind::duration, ..}),
+//       ..});
+//   read_fields(reader, kHostFields, launch);
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/read/keys.hpp"
+#include "scenarios/read/reader.hpp"
+#include "text/enum_words.hpp"
+
+namespace penstock {
+
+/// A row of a table of keys.
+template <typename Target>
+struct Field {
+  Key key;
+  /// Reads the key into the member. Null for a key that the part reads by itself.
+  void (*read)(const MappingReader& reader, const Key& key, Target& target) = nullptr;
+};
+
+/// The class and the type of a member pointer.
+template <typename Member>
+struct MemberTypes;
+template <typename Owner, typename Type>
+struct MemberTypes<Type Owner::*> {
+  using Class = Owner;
+  using Value = Type;
+};
+
+template <typename Value>
+struct OptionalTypes {
+  using Inner = Value;
+};
+template <typename Value>
+struct OptionalTypes<std::optional<Value>> {
+  using Inner = Value;
+};
+
+/// Returns the value of a key in the type of its member, or nothing if the key is absent or wrong.
+template <typename Value>
+std::optional<Value> value_of_key(const MappingReader& reader, const Key& key) {
+  if constexpr (std::same_as<Value, bool>) {
+    return reader.flag(key.name);
+  } else if constexpr (EnumWithWords<Value>) {
+    return reader.choice<Value>(key.name);
+  } else if constexpr (std::same_as<Value, std::string>) {
+    return reader.word(key.name);
+  } else if constexpr (std::same_as<Value, PerStage<std::int64_t>>) {
+    return reader.has(key.name) ? std::optional(reader.figures(key)) : std::nullopt;
+  } else if constexpr (std::same_as<Value, std::vector<std::int64_t>>) {
+    return reader.has(key.name) ? std::optional(reader.figures(key).values) : std::nullopt;
+  } else if constexpr (std::same_as<Value, std::vector<std::int32_t>>) {
+    return reader.has(key.name) ? std::optional(reader.integers(key.name, key.range)) : std::nullopt;
+  } else if constexpr (std::same_as<Value, double>) {
+    return reader.real(key);
+  } else {
+    static_assert(std::integral<Value>);
+    const auto whole = reader.whole(key);
+    return whole ? std::optional(static_cast<Value>(*whole)) : std::nullopt;
+  }
+}
+
+/// Returns the key with the member at the end of `members`, such as <&Partition::plan, &PlanOptions::form>.
+template <auto... members>
+consteval auto field(Key key) {
+  constexpr auto kMembers = std::tuple(members...);
+  using Target =
+      typename MemberTypes<std::tuple_element_t<0, std::remove_const_t<decltype(kMembers)>>>::Class;
+  using Last = std::tuple_element_t<sizeof...(members) - 1, std::remove_const_t<decltype(kMembers)>>;
+  using Value = typename OptionalTypes<typename MemberTypes<Last>::Value>::Inner;
+  if constexpr (EnumWithWords<Value>) {
+    if (key.words.empty()) key.words = words_of<Value>();
+  }
+  return Field<Target>{
+      .key = key,
+      .read =
+          [](const MappingReader& reader, const Key& row, Target& target) {
+            if (row.kind == KeyKind::limit && reader.has(row.name)) {
+              if constexpr (std::same_as<typename MemberTypes<Last>::Value, std::optional<std::int64_t>>)
+                (target.*....*members) = reader.limit(row.name);
+            } else if (const auto value = value_of_key<Value>(reader, row)) {
+              (target.*....*members) = *value;
+            }
+          },
+  };
+}
+
+/// Returns a key that the reader of the part reads by itself.
+template <typename Target>
+consteval Field<Target> unbound(Key key) {
+  return {.key = key};
+}
+
+/// Reads all keys that have a member. Members of absent and of wrong keys keep their values.
+template <typename Target, std::size_t count>
+void read_fields(const MappingReader& reader, const std::array<Field<Target>, count>& fields,
+                 Target& target) {
+  for (const Field<Target>& row : fields) {
+    if (row.read != nullptr) row.read(reader, row.key, target);
+  }
+}
+
+/// Returns the keys of a table of fields.
+template <typename Target, std::size_t count>
+constexpr std::array<Key, count> keys_of(const std::array<Field<Target>, count>& fields) {
+  std::array<Key, count> keys{};
+  std::ranges::transform(fields, keys.begin(), &Field<Target>::key);
+  return keys;
+}
+
+}  // namespace penstock
