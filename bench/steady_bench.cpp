@@ -19,26 +19,26 @@
 namespace penstock {
 namespace {
 
-RolledExperiment long_experiment(const benchmark::State& state, const std::string& schedule, Ns latency_ns) {
+Experiment long_experiment(const benchmark::State& state, const std::string& schedule, Ns latency_ns) {
   RolledProgram rolled = *generate_loops(schedule, shape_of(state));
   CostTable costs = unit_costs(rolled.program);
   const Cluster cluster =
       *uniform_cluster({.devices = rolled.program.rank_count(), .latency_ns = latency_ns});
-  return {.experiment = {.name = schedule,
-                         .program = std::move(rolled.program),
-                         .costs = std::move(costs),
-                         .cluster = cluster,
-                         .channels = {},
-                         .notes = {}},
-          .lists = std::move(rolled.lists)};
+  return {.name = schedule,
+          .program = std::move(rolled.program),
+          .costs = std::move(costs),
+          .cluster = cluster,
+          .channels = {},
+          .notes = {},
+          .loops = std::move(rolled.lists)};
 }
 
 /// Times streams of a program. `actions` are all of it, `walked` those that were not jumped over.
-void stream_of(benchmark::State& state, const RolledExperiment& rolled, Jumps jumps) {
+void stream_of(benchmark::State& state, const Experiment& experiment, Jumps jumps) {
   StreamedRun run;
   loop_begins();
   const std::clock_t start = std::clock();
-  for (auto _ : state) run = *stream(rolled.experiment, rolled.lists, jumps);
+  for (auto _ : state) run = *stream(experiment, experiment.loops, jumps);
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   loop_ends();
   const auto walked = static_cast<double>(run.actions);

@@ -15,11 +15,13 @@
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
 #include "cli/outcome.hpp"
+#include "cli/output.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_figures.hpp"
 #include "report/result/result_table.hpp"
+#include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
 
 namespace penstock {
@@ -29,21 +31,37 @@ struct SimulateFlags {
   PredictionFlags prediction;
   ResultFlags result;
   bool fail_on_oom = false;
+  bool explain_engine = false;
 };
+
+SimulateOptions simulate_options(const SimulateFlags& flags) {
+  return {.engine = engine_of(flags.prediction.engine),
+          .memory = {.samples = wants_memory_samples(flags.result.output.files)},
+          .band = SharingBand::find,
+          .timeline = wants_timeline(flags.result) ? TimelineKept::all : TimelineKept::none};
+}
+
+Failure refused_run(const SimulateError& error) {
+  return {error.invalid ? ExitCode::check_failed : ExitCode::bad_input, error.message};
+}
+
+/// Prints which engine would run, and why the others would not.
+Outcome explain_engine(const SimulateFlags& flags) {
+  const auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
+  if (!scenario) return tl::unexpected(scenario.error());
+  const SimulateOptions options = simulate_options(flags);
+  const auto plan = planned(*scenario, options);
+  if (!plan) return tl::unexpected(refused_run(plan.error()));
+  if (auto written = write_stdout(plan_text(*plan, wanted_by(options))); !written)
+    return tl::unexpected(written.error());
+  return ExitCode::ok;
+}
 
 /// Exit 1 where the program is invalid or hangs, 2 where the scenario cannot be simulated at all.
 tl::expected<Result, Failure> predicted(const SimulateFlags& flags) {
   auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
   if (!scenario) return tl::unexpected(scenario.error());
-  const SimulateOptions options = {
-      .engine = engine_of(flags.prediction.engine),
-      .memory = {.samples = wants_memory_samples(flags.result.output.files)},
-      .band = SharingBand::find,
-      .timeline = wants_timeline(flags.result) ? TimelineKept::all : TimelineKept::none};
-  auto result = simulate_scenario(*scenario, options);
-  if (result) return *std::move(result);
-  return tl::unexpected(
-      Failure{result.error().invalid ? ExitCode::check_failed : ExitCode::bad_input, result.error().message});
+  return simulate_scenario(*scenario, simulate_options(flags)).map_error(refused_run);
 }
 
 /// What is printed: with --fail-on-oom the sentences about memory are the failure's message.
@@ -54,6 +72,7 @@ std::string printed(const Result& result, const SimulateFlags& flags) {
 }
 
 Outcome run_simulate(const SimulateFlags& flags) {
+  if (flags.explain_engine) return explain_engine(flags);
   if (auto known = check_result_files(flags.result, inputs_of(flags.prediction.input)); !known)
     return tl::unexpected(known.error());
   const auto result = predicted(flags);
@@ -78,6 +97,9 @@ Command simulate_command(CLI::App& root) {
   add_result_flags(app, flags->result);
   app.add_flag("--fail-on-oom", flags->fail_on_oom,
                "exit 1 when a rank needs more memory than its device has")
+      .group("Output");
+  app.add_flag("--explain-engine", flags->explain_engine,
+               "print which engine would run, and why the others would not; nothing is run")
       .group("Output");
   app.footer(
       "Examples:\n"

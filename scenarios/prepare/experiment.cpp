@@ -1,10 +1,11 @@
 // A Scenario is taken apart here; each step takes the parts that it needs and makes one value, once:
 //
 //   Scenario -> one copy of its pipeline, with cuts that were to be planned
-//            -> schedule and batch in force -> its program placed
+//            -> schedule and batch in force                              (begin_preparation() ends here)
+//            -> its program placed, as lists or as loops
 //            -> settled: what its stages cost, where they are priced on devices or by fitted costs
 //            -> resolved: cut of the model, compute program
-//            -> with the model's edges, valid, lowered
+//            -> with the model's edges, valid, lowered, where that is asked for
 //            -> priced: its costs on its cluster -> Experiment
 //
 // A step may end with an error in words, which gets its place here; what was assumed or scaled becomes a note
@@ -15,13 +16,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include <fmt/format.h>
 #include <tl/expected.hpp>
 
 #include "scenarios/model/device_model.hpp"
@@ -36,103 +37,21 @@
 #include "scenarios/prepare/schedule_in_force.hpp"
 #include "scenarios/prepare/settle.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/check/validate.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
 
 namespace penstock {
 namespace {
-
-/// What keeps a scenario from being prepared as loops; empty: nothing.
-std::string not_rolled(const Scenario& scenario) {
-  const ScheduleInfo* schedule = find_schedule(scenario.schedule);
-  if (scenario.program || schedule == nullptr) return "a program file";
-  if (schedule->weighs_costs) return "a schedule that weighs what stages cost";
-  if (!scenario.shape.buckets.empty()) return "stages in buckets";
-  if (scenario.clones_versions) return "clones of weights, which are counted in a stored program,";
-  return has_edges(scenario.model) ? "stage edges of the model" : "";
-}
-
-/// What is made of the program that a schedule gives.
-enum class ProgramForm : std::uint8_t { lowered, as_generated };
 
 using Prepared = tl::expected<Experiment, PrepareError>;
 
 tl::unexpected<PrepareError> refused(const std::string& fault) {
   return tl::unexpected(PrepareError{.message = fault});
 }
-
-/// Errors without a place.
-Prepared prepared(const Scenario& stated, ProgramForm form) {
-  auto copy = one_copy(stated);
-  if (!copy) return refused(copy.error());
-  // From here on the copy's scenario stays where it is until it is settled: the schedule in force points at
-  // its program.
-  const auto in_force = schedule_in_force(copy->scenario, copy->copies);
-  if (!in_force) return refused(in_force.error());
-  auto placed = placed_program(in_force->schedule);
-  if (!placed) return refused(placed.error());
-  const auto settled = settle(*std::move(copy), *in_force, *placed);
-  if (!settled) return refused(settled.error());
-  auto resolved = resolve(settled->scenario, *in_force, *std::move(placed));
-  if (!resolved) return refused(resolved.error());
-  Program program = std::move(resolved->program);
-  // Edges of the model are not the rule's own, so that its word that the program is valid does not hold for
-  // them.
-  if (form == ProgramForm::lowered || has_edges(settled->scenario.model)) {
-    auto lowered = lowered_program(std::move(program), settled->scenario.model);
-    if (!lowered) return tl::unexpected(lowered.error());
-    program = *std::move(lowered);
-  }
-  auto experiment = priced_experiment(*settled, *resolved, std::move(program));
-  if (!experiment) return refused(experiment.error());
-  return *std::move(experiment);
-}
-
-/// The same with loops in the place of lists.
-tl::expected<RolledExperiment, PrepareError> rolled_experiment(const Scenario& stated) {
-  auto copy = one_copy(stated);
-  if (!copy) return refused(copy.error());
-  if (const std::string reason = not_rolled(copy->scenario); !reason.empty()) {
-    return refused(
-        fmt::format("{} cannot be streamed, and at most 2^29 compute actions are stored; take fewer stages, "
-                    "microbatches or iterations",
-                    reason));
-  }
-  const auto in_force = schedule_in_force(copy->scenario, copy->copies);
-  if (!in_force) return refused(in_force.error());
-  auto rolled = generate_loops(in_force->schedule.name, in_force->schedule.shape);
-  if (!rolled) return refused(rolled.error());
-  const auto settled = settle(*std::move(copy), *in_force, rolled->program);
-  if (!settled) return refused(settled.error());
-  auto resolved = resolve(settled->scenario, *in_force, std::move(rolled->program));
-  if (!resolved) return refused(resolved.error());
-  auto experiment = priced_experiment(*settled, *resolved, std::move(resolved->program));
-  if (!experiment) return refused(experiment.error());
-  return RolledExperiment{.experiment = *std::move(experiment), .lists = std::move(rolled->lists)};
-}
-
-}  // namespace
-
-Prepared prepare(const Scenario& stated) {
-  return prepared(stated, ProgramForm::lowered).map_error([&](PrepareError error) {
-    return in_file(stated.file, std::move(error));
-  });
-}
-
-Prepared prepare_as_generated(const Scenario& stated) {
-  const ProgramForm form = stated.program ? ProgramForm::lowered : ProgramForm::as_generated;
-  return prepared(stated, form).map_error([&](PrepareError error) {
-    return in_file(stated.file, std::move(error));
-  });
-}
-
-tl::expected<RolledExperiment, PrepareError> prepare_rolled(const Scenario& stated) {
-  return rolled_experiment(stated).map_error(
-      [&](PrepareError error) { return in_file(stated.file, std::move(error)); });
-}
-
-namespace {
 
 /// Returns the compute actions of a program's lists, as often as they are run.
 double listed_actions(const Program& program, std::int32_t iterations) {
@@ -146,7 +65,140 @@ bool is_priced_by_one_copy(const Model& model) {
   return std::holds_alternative<DeviceModel>(model) || std::holds_alternative<FittedModel>(model);
 }
 
+double actions_in_force(const Scenario& scenario, const ScheduleInForce& in_force) {
+  if (scenario.program) return listed_actions(*scenario.program, scenario.shape.iterations);
+  return compute_actions(in_force.schedule.name, in_force.schedule.shape);
+}
+
+/// Errors without a place.
+tl::expected<Preparation, PrepareError> preparation_of(OneCopy copy) {
+  // From here on the copy's scenario stays where it is: the schedule in force points at its program.
+  auto shared = std::make_shared<const OneCopy>(std::move(copy));
+  auto in_force = schedule_in_force(shared->scenario, shared->copies);
+  if (!in_force) return refused(in_force.error());
+  const double actions = actions_in_force(shared->scenario, *in_force);
+  return Preparation{.copy = std::move(shared), .in_force = *std::move(in_force), .compute_actions = actions};
+}
+
+/// The program of the schedule in force; its own lists are empty where it has loops.
+struct PlacedForm {
+  Program program;
+  std::vector<ActionLoops> loops{};
+};
+
+tl::expected<PlacedForm, std::string> placed_form(const StatedSchedule& schedule, bool as_loops) {
+  if (as_loops) {
+    return generate_loops(schedule.name, schedule.shape).map([](RolledProgram rolled) {
+      return PlacedForm{.program = std::move(rolled.program), .loops = std::move(rolled.lists)};
+    });
+  }
+  return placed_program(schedule).map(
+      [](Program program) { return PlacedForm{.program = std::move(program)}; });
+}
+
+/// True where lists are validated and lowered before they are priced. Edges of the model are not the rule's
+/// own, so that its word that the program is valid does not hold for them; nor does it for program files.
+bool is_lowered_early(const Scenario& scenario, ProgramForm form) {
+  return form == ProgramForm::lowered || scenario.program || has_edges(scenario.model);
+}
+
+/// Errors without a place.
+Prepared prepared(const Preparation& begun, ProgramForm form) {
+  const std::string why_lists = form == ProgramForm::lowered ? std::string() : why_no_loops(begun);
+  const bool as_loops = form == ProgramForm::loops && why_lists.empty();
+  auto placed = placed_form(begun.in_force.schedule, as_loops);
+  if (!placed) return refused(placed.error());
+  const auto settled = settle(*begun.copy, begun.in_force, placed->program);
+  if (!settled) return refused(settled.error());
+  auto resolved = resolve(settled->scenario, begun.in_force, std::move(placed->program));
+  if (!resolved) return refused(resolved.error());
+  Program program = std::move(resolved->program);
+  if (!as_loops && is_lowered_early(settled->scenario, form)) {
+    auto lowered = lowered_program(std::move(program), settled->scenario.model);
+    if (!lowered) return tl::unexpected(lowered.error());
+    program = *std::move(lowered);
+  }
+  auto experiment = priced_experiment(*settled, *resolved, std::move(program));
+  if (!experiment) return refused(experiment.error());
+  experiment->loops = std::move(placed->loops);
+  experiment->why_lists = why_lists;
+  experiment->compute_actions = begun.compute_actions;
+  experiment->source = begun.copy;
+  return *std::move(experiment);
+}
+
+std::int64_t& preparations() {
+  static thread_local std::int64_t count = 0;
+  return count;
+}
+
 }  // namespace
+
+std::int64_t preparations_so_far() { return preparations(); }
+
+tl::expected<Preparation, PrepareError> begin_preparation(const Scenario& scenario) {
+  ++preparations();
+  auto copy = one_copy(scenario);
+  if (!copy) return tl::unexpected(in_file(scenario.file, PrepareError{.message = copy.error()}));
+  return preparation_of(*std::move(copy)).map_error([&](PrepareError error) {
+    return in_file(scenario.file, std::move(error));
+  });
+}
+
+Prepared prepare(const Preparation& begun, ProgramForm form) {
+  return prepared(begun, form).map_error([&](PrepareError error) {
+    return in_file(begun.copy->scenario.file, std::move(error));
+  });
+}
+
+Prepared prepare(const Scenario& scenario, ProgramForm form) {
+  return begin_preparation(scenario).and_then([&](const Preparation& begun) { return prepare(begun, form); });
+}
+
+std::string why_no_loops(const Preparation& begun) {
+  const Scenario& scenario = begun.copy->scenario;
+  const ScheduleInfo* schedule = find_schedule(scenario.schedule);
+  if (scenario.program || schedule == nullptr) return "a program file";
+  if (is_priced_by_one_copy(scenario.model)) return "a model that is priced by one of its copies";
+  if (schedule->weighs_costs) return "a schedule that weighs what stages cost";
+  if (!scenario.shape.buckets.empty()) return "stages in buckets";
+  if (scenario.clones_versions) return "clones of weights, which are counted in a stored program,";
+  return has_edges(scenario.model) ? "stage edges of the model" : "";
+}
+
+Prepared with_microbatches(const Experiment& experiment, std::int64_t microbatches, ProgramForm form) {
+  if (!experiment.source) return refused("the experiment was not prepared from a scenario");
+  OneCopy copy = *experiment.source;
+  copy.scenario.shape.iterations = 1;
+  // As many samples a microbatch as the experiment's, whatever batch the scenario states.
+  copy.scenario.batch.micro_batch_size = static_cast<std::int64_t>(experiment.samples_per_microbatch);
+  copy.scenario.batch.global_batch_size.reset();
+  copy.scenario.batch.microbatches = microbatches;
+  return preparation_of(std::move(copy)).and_then([&](const Preparation& begun) {
+    return prepare(begun, form);
+  });
+}
+
+Experiment with_lists(Experiment experiment) {
+  if (experiment.loops.empty()) return experiment;
+  experiment.program =
+      unrolled({.program = std::move(experiment.program), .lists = std::exchange(experiment.loops, {})});
+  return experiment;
+}
+
+Prepared lowered(Experiment experiment) {
+  experiment = with_lists(std::move(experiment));
+  if (has_transfers(experiment.program)) return experiment;
+  const auto invalid = [&](const std::string& reason) {
+    const std::string file = experiment.source ? experiment.source->scenario.file : "";
+    return in_file(file, PrepareError{.message = reason, .invalid = true});
+  };
+  if (auto valid = validate(experiment.program); !valid) return tl::unexpected(invalid(valid.error()));
+  auto program = lower(experiment.program);
+  if (!program) return tl::unexpected(invalid(program.error()));
+  experiment.program = *std::move(program);
+  return experiment;
+}
 
 double compute_actions(const Scenario& scenario) {
   if (scenario.program) return listed_actions(*scenario.program, scenario.shape.iterations);
@@ -160,10 +212,6 @@ double compute_actions(const Scenario& scenario) {
   }
   const auto in_force = schedule_in_force(scenario, copies);
   return in_force ? compute_actions(in_force->schedule.name, in_force->schedule.shape) : 0;
-}
-
-bool may_be_rolled(const Scenario& scenario) {
-  return !scenario.program && !is_priced_by_one_copy(scenario.model);
 }
 
 }  // namespace penstock

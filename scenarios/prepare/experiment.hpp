@@ -1,7 +1,8 @@
 #pragma once
-// From a Scenario to what an engine takes: the lowered, validated program with its costs on a cluster.
+// From a Scenario to what an engine takes: its program with its costs on a cluster.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tl/expected.hpp>
@@ -9,6 +10,7 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/prepare_error.hpp"
+#include "scenarios/prepare/schedule_in_force.hpp"
 #include "scenarios/prepare/trained_model.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action_loops.hpp"
@@ -16,6 +18,8 @@
 #include "schedules/ir/program.hpp"
 
 namespace penstock {
+
+struct OneCopy;
 
 /// A network cut into the program's stages.
 struct StagedNetwork {
@@ -25,10 +29,18 @@ struct StagedNetwork {
   Optimizer optimizer = Optimizer::sgd;
 };
 
+/// The form in which an experiment has its program.
+enum class ProgramForm : std::uint8_t {
+  lowered,  // lists, checked, with their SENDs and RECVs: what backends, checks and stored runs take
+  lists,  // the compute lists that the schedule's rule gives, which is trusted to be valid; program files and
+          // programs with edges of the model are lowered all the same
+  loops,  // the same lists as loops, in a size that does not grow with M; lists where why_no_loops() says so
+};
+
 /// Everything that an engine needs; sim/ and backend/ take the same value.
 struct Experiment {
   std::string name;  ///< the scenario's file, or the schedule's name
-  Program program;   ///< validated and lowered
+  Program program;   ///< in one of the forms above
   CostTable costs;   ///< one entry a stage and edge of the program
   Cluster cluster;   ///< device r runs rank r
   ChannelOptions channels;
@@ -39,33 +51,59 @@ struct Experiment {
   std::int32_t pipeline_size = 0;          ///< K that the schedule was asked for; 0: a program file's
   std::optional<TrainedModel> trained{};   ///< where a model is priced on named devices
   std::optional<StagedNetwork> network{};  ///< absent: the model is times and bytes alone
+
+  // Set where a scenario was prepared, and used by predictions alone.
+  /// The lists of the program as loops, by rank; the program's own lists are then empty. Empty: it has its
+  /// lists.
+  std::vector<ActionLoops> loops{};
+  std::string
+      why_lists{};  ///< the reason for which there can be no loops; empty: there can, or it was lowered
+  double compute_actions = 0;  ///< about how many the run has; 0: not counted
+  /// The copy of the pipeline that was prepared, from which with_microbatches() starts; null: made by hand.
+  std::shared_ptr<const OneCopy> source{};
 };
 
-/// Generates, validates, partitions, prices and lowers. Pure: equal scenarios give equal experiments.
-tl::expected<Experiment, PrepareError> prepare(const Scenario& scenario);
-
-/// prepare() without the checks and the lowering of what a schedule's rule has generated, which is trusted to
-/// be valid: the program has compute actions alone. Programs from files, and those whose model states its
-/// edges, are validated and lowered all the same.
-tl::expected<Experiment, PrepareError> prepare_as_generated(const Scenario& scenario);
-
-/// An experiment whose lists are loops, for programs that are too long to be stored.
-struct RolledExperiment {
-  Experiment experiment;           ///< its program has empty lists
-  std::vector<ActionLoops> lists;  ///< by rank: compute actions and collectives, not lowered
+/// The first step of preparation: the copy of the pipeline that is prepared, and its batch. It says how long
+/// the run is before any list is made.
+struct Preparation {
+  std::shared_ptr<const OneCopy> copy;
+  ScheduleInForce in_force;  ///< its program file, where there is one, is the copy's
+  double compute_actions =
+      0;  ///< about how many; of the one copy that is prepared. 0: the schedule is not known
 };
 
-/// prepare() without the checks and the lowering of a stored program: rules are trusted to declare valid
-/// loops. Error: as above; a program file, a schedule that weighs costs, stages in buckets, stage edges of
-/// the model.
-tl::expected<RolledExperiment, PrepareError> prepare_rolled(const Scenario& scenario);
+/// Takes the first step. Error: as prepare().
+tl::expected<Preparation, PrepareError> begin_preparation(const Scenario& scenario);
+
+/// Takes all further steps: generates, partitions, prices and, where the form asks for it, validates and
+/// lowers. Pure: equal scenarios give equal experiments. Error: input that makes no experiment, an invalid
+/// program.
+tl::expected<Experiment, PrepareError> prepare(const Preparation& begun, ProgramForm form);
+
+/// Takes all steps.
+tl::expected<Experiment, PrepareError> prepare(const Scenario& scenario,
+                                               ProgramForm form = ProgramForm::lowered);
+
+/// Returns how often prepare() or begin_preparation() has been asked for a Scenario by this thread. Tests
+/// hold every prediction to one.
+std::int64_t preparations_so_far();
+
+/// Returns the reason for which a program cannot be prepared as loops; empty where it can.
+std::string why_no_loops(const Preparation& begun);
+
+/// Returns the experiment of the same scenario with one iteration of another number of microbatches, each of
+/// as many samples. Error: as prepare(); an experiment that was made by hand.
+tl::expected<Experiment, PrepareError> with_microbatches(const Experiment& experiment,
+                                                         std::int64_t microbatches, ProgramForm form);
+
+/// Returns the experiment with its program's lists spelled out from their loops.
+Experiment with_lists(Experiment experiment);
+
+/// Returns the experiment with its program validated and lowered. Error: an invalid program.
+tl::expected<Experiment, PrepareError> lowered(Experiment experiment);
 
 /// Returns about how many compute actions a scenario has: of one copy of the pipeline, where copies are alike
 /// and one of them is prepared. 0 where prepare() refuses its numbers, or does not know the schedule.
 double compute_actions(const Scenario& scenario);
-
-/// Returns true where prepare_rolled() may be asked: false for a program file, and for a model that is priced
-/// by one of its copies, whose runs are stored.
-bool may_be_rolled(const Scenario& scenario);
 
 }  // namespace penstock

@@ -26,6 +26,7 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/passes/action_ways.hpp"
 #include "sim/network/message_costs.hpp"
 #include "topology/cluster.hpp"
 
@@ -113,24 +114,48 @@ std::string_view to_text(Engine engine) {
   return "";
 }
 
+namespace {
+
+/// Calls `see` with each message that a rank's list sends and each collective of it, until it returns true.
+/// Messages of a compute list are those that lower() would put in. Returns the last answer.
+template <class List, class See>
+bool any_exchange(const Program& program, const ActionWays* ways, std::int32_t rank, const List& list,
+                  const See& see) {
+  return std::ranges::any_of(list, [&](const Action& action) {
+    if (is_send(action.kind) || is_collective(action.kind)) return see(action);
+    if (ways == nullptr) return false;
+    return std::ranges::any_of(ways->given_by(action), [&](const ActionWay& way) {
+      if (way.rank_of(program.placement, action.microbatch) == rank) return false;
+      return see(send_of(
+          {.flow = way.flow, .from = action.stage, .to = way.stage, .microbatch = action.microbatch}));
+    });
+  });
+}
+
+}  // namespace
+
 bool links_are_shared(const Experiment& experiment) {
   const Program& program = experiment.program;
   LinkUsers users(experiment);
   Groups groups(experiment);
+  const ActionWays program_ways(program);
+  // Lists with messages say all of them; compute lists say what they give to whom.
+  const ActionWays* const ways = has_transfers(program) ? nullptr : &program_ways;
   for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
     // A link's users are looked up once a stream and not once a message.
     std::vector<MessageStream> known;  // from this rank; few, of many messages each
-    for (const Action& action : program.ranks[static_cast<std::size_t>(rank)]) {
-      if (is_send(action.kind)) {
-        const std::int32_t to = program.placement.rank_of(action.peer, action.microbatch);
-        const MessageStream stream = stream_of(action, rank, to, experiment.channels.model);
-        if (std::ranges::find(known, stream) != known.end()) continue;
-        known.push_back(stream);
-        if (users.add(stream, rank, to)) return true;
-      } else if (is_collective(action.kind)) {
-        if (groups.add(action.stage, users)) return true;
-      }
-    }
+    const auto shares = [&](const Action& action) {
+      if (is_collective(action.kind)) return groups.add(action.stage, users);
+      const std::int32_t to = program.placement.rank_of(action.peer, action.microbatch);
+      const MessageStream stream = stream_of(action, rank, to, experiment.channels.model);
+      if (std::ranges::find(known, stream) != known.end()) return false;
+      known.push_back(stream);
+      return users.add(stream, rank, to);
+    };
+    const bool any = experiment.loops.empty()
+                         ? any_exchange(program, ways, rank, program.ranks[index(rank)], shares)
+                         : any_exchange(program, ways, rank, experiment.loops[index(rank)], shares);
+    if (any) return true;
   }
   return false;
 }

@@ -212,7 +212,7 @@ PlanTrials::Layout* PlanTrials::layout_of(const PlanChoice& choice, const Scenar
     layouts_.clear();
     kept_actions_ = 0;
   }
-  auto experiment = prepare_as_generated(scenario);
+  auto experiment = prepare(scenario, ProgramForm::lists);
   if (!experiment) {
     // It may be for what this cut costs, and is then no word on others. The lists were made all the same.
     actions_ += static_cast<std::int64_t>(compute_actions(scenario));
@@ -322,9 +322,9 @@ const Trial& PlanTrials::settled(const PlanChoice& choice, int attempts) {
   trial.attempts = attempts;
   const auto planned = scenario_of(choice);
   if (!planned) return trial;
-  const auto experiment = prepare(planned->scenario);
+  const auto experiment = prepare(planned->scenario, ProgramForm::lists);
   if (!experiment) return trial;
-  const auto stream = endless_stream_for(question, planned->scenario, *experiment, Engine::automatic);
+  const auto stream = endless_stream(question, *experiment, Engine::automatic);
   if (!stream || !stream->samples_per_second) return trial;
   trial.period_ns = static_cast<double>(task_.minibatch_size) * 1e9 / *stream->samples_per_second;
   trial.is_exact = stream->is_exact;

@@ -16,10 +16,10 @@
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/prepare/planned_partition.hpp"
-#include "scenarios/read/scenario.hpp"
+#include "scenarios/prepare/one_copy.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/program.hpp"
-#include "schedules/passes/lower.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/engines/period.hpp"
@@ -27,7 +27,7 @@
 #include "sim/engines/turn_tape.hpp"
 #include "sim/engines/turn_timeline.hpp"
 #include "sim/memory/memory.hpp"
-#include "sim/runs/turn_run.hpp"
+#include "sim/runs/plan_run.hpp"
 
 namespace penstock {
 namespace {
@@ -35,12 +35,6 @@ namespace {
 /// The shortest stream that shows the period of a schedule whose microbatches depend on `depth` others: one
 /// depth fills the pipeline, one drains it, and the rest is compared (period_of_stream()).
 std::int64_t length_for(std::int32_t depth) { return 4 * std::int64_t{depth} + 64; }
-
-std::int64_t actions_of_pass(const Program& program) {
-  std::int64_t actions = 0;
-  for (const auto& list : program.ranks) actions += std::ssize(list);
-  return actions;
-}
 
 /// More than any stream is long (most_microbatches()).
 constexpr std::int64_t kBeyondStreams = std::int64_t{1} << 32;
@@ -59,45 +53,36 @@ std::int64_t common_multiple_of_replicas(const Program& program) {
 
 struct Stream {
   Experiment experiment;
-  bool is_of_any_length = true;  ///< its length does not follow from the scenario's
-  bool is_as_generated = false;  ///< and not lowered
+  bool is_of_any_length = true;  ///< its length does not follow from the experiment's
 };
 
 /// The most microbatches of a stream that is worth the time.
-std::int64_t most_microbatches(const StreamQuestion& question, const Program& program) {
+std::int64_t most_microbatches(const StreamQuestion& question, const Experiment& experiment) {
   constexpr std::int64_t kMostActions = 1 << 23;
-  const std::int64_t actions = question.actions_of_pass.value_or(actions_of_pass(program));
-  return kMostActions * program.microbatches / std::max<std::int64_t>(1, actions);
+  const std::int64_t actions =
+      question.actions_of_pass ? *question.actions_of_pass : lowered_actions(experiment);
+  return kMostActions * experiment.program.microbatches / std::max<std::int64_t>(1, actions);
 }
 
-/// The scenario with a stream of `least` to `most` microbatches of the same size; nothing where it has none.
-std::optional<Stream> stream_of(const Scenario& scenario, const Experiment& experiment, Engine engine,
-                                std::int64_t least, std::int64_t most) {
+/// Returns the experiment with `least` to `most` microbatches; nothing where no such number is possible.
+std::optional<Stream> stream_of(const Experiment& experiment, std::int64_t least, std::int64_t most) {
   const std::int64_t microbatches = experiment.program.microbatches;
-  // As many samples a microbatch as the experiment's, whatever batch the scenario states: only M is another.
-  Scenario longer = scenario;
-  longer.shape.iterations = 1;
-  longer.batch.micro_batch_size = static_cast<std::int64_t>(experiment.samples_per_microbatch);
-  longer.batch.global_batch_size.reset();
-  // Some routings share fewer numbers than the common multiples; the scenario's own one they do share.
+  // Some routings share fewer numbers than the common multiples; the experiment's own one they do share.
   const std::int64_t shared_evenly = common_multiple_of_replicas(experiment.program);
   for (const std::int64_t multiple : {shared_evenly, microbatches}) {
     const std::int64_t length = (least + multiple - 1) / multiple * multiple;
     if (length > most) continue;
-    longer.batch.microbatches = length;
-    const bool by_turns = may_go_by_turns(longer, {.engine = engine, .memory = {}});
-    if (auto prepared = by_turns ? prepare_as_generated(longer) : prepare(longer))
-      return Stream{*std::move(prepared), multiple == shared_evenly, by_turns};
+    if (auto longer = with_microbatches(experiment, length, ProgramForm::lists))
+      return Stream{*std::move(longer), multiple == shared_evenly};
   }
   return std::nullopt;
 }
 
 /// The shortest stream that is long enough for its own depth, which a short one does not reach.
-std::optional<Stream> shortest_stream(const Scenario& scenario, const Experiment& experiment, Engine engine,
-                                      std::int64_t most) {
+std::optional<Stream> shortest_stream(const Experiment& experiment, std::int64_t most) {
   std::int64_t least = length_for(1);
   while (true) {
-    auto stream = stream_of(scenario, experiment, engine, least, most);
+    auto stream = stream_of(experiment, least, most);
     if (!stream) return std::nullopt;
     const Program& program = stream->experiment.program;
     // The depth of a stream that is too short is that of what it has, so that it may grow with the length.
@@ -137,25 +122,31 @@ RunOfStream read_stream(const Run& run, const Experiment& experiment, const Stre
   return found;
 }
 
-/// Runs the stream, by turns where they say all; leaves its program lowered where they do not. Nothing where
-/// it cannot run.
+/// Reads the stream off the spans that turns place; nothing where these stall.
+std::optional<RunOfStream> read_turns(const Experiment& experiment, const StreamQuestion& question) {
+  auto turns = compile_turns(experiment.program, experiment.channels, microbatch_groups(experiment.costs));
+  if (!turns) return std::nullopt;
+  const TapeCosts costs = tape_costs(turns->tape, experiment);
+  turns->tape.origins = {};  // the timeline needs none
+  const Timeline timeline = timeline_of_turns(experiment.program, *turns, costs);
+  turns.reset();
+  return read_stream(timeline, experiment, question);
+}
+
+/// Runs the stream by the engine that is planned for a timeline of it; leaves its program lowered where that
+/// is stored. Nothing where it cannot run.
 std::optional<RunOfStream> run_of_stream(Stream& stream, Engine engine, const StreamQuestion& question) {
-  Experiment& experiment = stream.experiment;
-  if (stream.is_as_generated) {
-    if (std::optional<TurnTape> turns = turns_of(experiment)) {
-      const TapeCosts costs = tape_costs(turns->tape, experiment);
-      turns->tape.origins = {};  // the timeline needs none
-      const Timeline timeline = timeline_of_turns(experiment.program, *turns, costs);
-      turns.reset();
-      return read_stream(timeline, experiment, question);
-    }
-    auto lowered = lower(experiment.program);
-    if (!lowered) return std::nullopt;
-    experiment.program = *std::move(lowered);
+  const auto plan = plan_run(stream.experiment, {.asked = engine, .timeline = true}, {});
+  if (!plan) return std::nullopt;
+  if (plan->engine == RunEngine::turns) {
+    if (auto run = read_turns(stream.experiment, question)) return run;
   }
-  const auto run = run_engine(experiment, engine);
+  auto stored = lowered(std::move(stream.experiment));
+  if (!stored) return std::nullopt;
+  stream.experiment = *std::move(stored);
+  const auto run = run_engine(stream.experiment, engine);
   if (!run) return std::nullopt;
-  return read_stream(*run, experiment, question);
+  return read_stream(*run, stream.experiment, question);
 }
 
 }  // namespace
@@ -167,22 +158,31 @@ StreamRate rate_of_stream(const Timeline& run, const Program& program) {
   return stream_rate_in(run, program);
 }
 
-std::optional<EndlessStream> endless_stream(const Scenario& scenario, const Experiment& experiment,
-                                            Engine engine) {
-  return endless_stream_for({}, scenario, experiment, engine);
+std::int64_t lowered_actions(const Experiment& experiment) {
+  const Program& program = experiment.program;
+  std::int64_t actions = 0;
+  for (const std::vector<Action>& list : program.ranks) actions += std::ssize(list);
+  for (const ActionLoops& list : experiment.loops) actions += list.size();
+  if (has_transfers(program)) return actions;
+  for (const StageEdge& edge : stage_edges(program)) {
+    // Each microbatch sends an activation along the edge and a gradient back; each message has two ends.
+    for (std::int32_t unit = 0; unit < program.unit_count(); ++unit) {
+      const Placement& placement = program.placement;
+      if (placement.rank_of(edge.from, unit) != placement.rank_of(edge.to, unit)) actions += 4;
+    }
+  }
+  return actions;
 }
 
-std::optional<EndlessStream> endless_stream_for(const StreamQuestion& question, const Scenario& scenario,
-                                                const Experiment& experiment, Engine engine) {
-  if (scenario.program || experiment.program.update != UpdateRule::microbatch) return std::nullopt;
-  const auto planned = with_planned_partition(scenario);
-  if (!planned) return std::nullopt;
+std::optional<EndlessStream> endless_stream(const StreamQuestion& question, const Experiment& experiment,
+                                            Engine engine) {
+  const bool is_rules = experiment.source && !experiment.source->scenario.program;
+  if (!is_rules || experiment.program.update != UpdateRule::microbatch) return std::nullopt;
   std::optional<EndlessStream> found;
-  const std::int64_t most = most_microbatches(question, experiment.program);
-  std::optional<Stream> stream = shortest_stream(*planned, experiment, engine, most);
+  const std::int64_t most = most_microbatches(question, experiment);
+  std::optional<Stream> stream = shortest_stream(experiment, most);
   for (int attempt = 0; stream; ++attempt) {
-    const Program& program = stream->experiment.program;
-    const std::int64_t length = program.microbatches;
+    const std::int64_t length = stream->experiment.program.microbatches;
     // What has shown no period before shows none now: only its length is needed, for the next one.
     if (attempt >= question.known_without_period) {
       auto run = run_of_stream(*stream, engine, question);
@@ -192,10 +192,11 @@ std::optional<EndlessStream> endless_stream_for(const StreamQuestion& question, 
                             .is_exact = rate.is_exact,
                             .memories = std::move(run->memories),
                             .is_of_any_length = stream->is_of_any_length};
-      const bool is_last = attempt + 1 >= question.attempts && has_its_rounds(rate.period, program);
+      const bool is_last =
+          attempt + 1 >= question.attempts && has_its_rounds(rate.period, stream->experiment.program);
       if (rate.is_exact || is_last) break;
     }
-    stream = stream_of(*planned, experiment, engine, 4 * length, most);
+    stream = stream_of(experiment, 4 * length, most);
   }
   return found;
 }

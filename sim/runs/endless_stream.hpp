@@ -9,7 +9,6 @@
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/read/scenario.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/period.hpp"
@@ -37,7 +36,7 @@ struct StreamQuestion {
   int attempts = kStreamAttempts;  ///< a stream that would repeat later has the mean of its rounds
   int known_without_period = 0;    ///< of these attempts, the first ones
   bool peaks = true;               ///< `memories`, too
-  /// Of the lowered program of the experiment, in one pass; absent: its lists are counted.
+  /// How many actions one pass of the experiment counts as; absent: lowered_actions().
   std::optional<std::int64_t> actions_of_pass{};
 };
 
@@ -46,15 +45,15 @@ struct StreamQuestion {
 StreamRate rate_of_stream(const EngineRun& run, const Program& program);
 StreamRate rate_of_stream(const Timeline& run, const Program& program);
 
-/// The stream of `scenario`, from which `experiment` was prepared. Neither the scenario's number of
-/// microbatches nor its iterations change the answer. Nothing when it has no such stream: updates come once
-/// a minibatch, its program is a file (whose length is its own), or a stream that fills the pipeline is
-/// beyond the engines.
-std::optional<EndlessStream> endless_stream(const Scenario& scenario, const Experiment& experiment,
-                                            Engine engine);
+/// Returns the number of actions of the experiment's lowered program, whatever form it has: SENDs and RECVs
+/// are two a message between ranks.
+std::int64_t lowered_actions(const Experiment& experiment);
 
-/// The same, for that question. Its rate is that of endless_stream() where its attempts are all.
-std::optional<EndlessStream> endless_stream_for(const StreamQuestion& question, const Scenario& scenario,
-                                                const Experiment& experiment, Engine engine);
+/// Returns the steady state of the stream that the experiment is a part of, in which it has another number of
+/// microbatches. Neither its own number of microbatches nor its iterations change the answer. Nothing when it
+/// has no such stream: updates come once a minibatch, its program is a file (whose length is its own), it was
+/// made by hand, or a stream that fills the pipeline is beyond the engines.
+std::optional<EndlessStream> endless_stream(const StreamQuestion& question, const Experiment& experiment,
+                                            Engine engine);
 
 }  // namespace penstock

@@ -21,28 +21,24 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 
 #include <fmt/format.h>
 
 #include "report/print/units.hpp"
 #include "scenarios/host/memory_room.hpp"
-#include "scenarios/model/device_model.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "scenarios/prepare/one_copy.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
+#include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
-#include "sim/runs/streamed_run.hpp"
 
 namespace penstock {
 namespace {
 
-struct ActionBytes {
-  double compute = 0;
-  double transfer = 0;
-};
 constexpr ActionBytes kListedBytes = {.compute = 50, .transfer = 50};
 constexpr ActionBytes kStoredBytes = {.compute = 160, .transfer = 120};
 constexpr ActionBytes kEventBytes = {.compute = 120, .transfer = 590};
@@ -55,10 +51,6 @@ constexpr ActionBytes kDeviceRowBytes = {.compute = 30, .transfer = 230};
 constexpr ActionBytes kCheckedBytes = {.compute = 70, .transfer = 70};
 // 64 MiB: less is not worth a look at the machine.
 constexpr double kAnyMachinesBytes = 1 << 26;
-
-double operator*(const ActionCounts& counts, ActionBytes each) {
-  return counts.compute * each.compute + counts.transfers * each.transfer;
-}
 
 double stored_bytes(const ActionCounts& counts, const SimulateOptions& options) {
   double bytes = counts * kStoredBytes;
@@ -75,15 +67,65 @@ std::string refusal_text(const ActionCounts& counts, double needed, Bytes within
       counts.compute, format_bytes(static_cast<Bytes>(needed)), format_bytes(within_reach), what_else);
 }
 
-}  // namespace
-
-ActionCounts action_counts(const Scenario& scenario) {
-  const double compute = compute_actions(scenario);
-  const double ranks = scenario.program ? scenario.program->rank_count() : scenario.shape.stages;
+/// The counts of a run of so many compute actions.
+ActionCounts counts_of(double compute, double ranks, std::string_view schedule_name) {
   // Each of its ranks has all stages, and gradients go in a bucket a stage.
-  const ScheduleInfo* schedule = find_schedule(scenario.schedule);
+  const ScheduleInfo* schedule = find_schedule(schedule_name);
   if (schedule != nullptr && schedule->name == "data-parallel") return {.compute = compute, .transfers = 0};
   return {.compute = compute, .transfers = compute * (ranks - 1) / ranks * 2 / 3};
+}
+
+ActionCounts counts_of(const Scenario& scenario, double compute) {
+  const double ranks = scenario.program ? scenario.program->rank_count() : scenario.shape.stages;
+  return counts_of(compute, ranks, scenario.schedule);
+}
+
+ActionBytes operator+(const ActionBytes& a, const ActionBytes& b) {
+  return {.compute = a.compute + b.compute, .transfer = a.transfer + b.transfer};
+}
+
+}  // namespace
+
+double operator*(const ActionCounts& counts, const ActionBytes& each) {
+  return counts.compute * each.compute + counts.transfers * each.transfer;
+}
+
+ActionCounts action_counts(const Scenario& scenario) {
+  return counts_of(scenario, compute_actions(scenario));
+}
+
+ActionCounts action_counts(const Preparation& begun) {
+  return counts_of(begun.copy->scenario, begun.compute_actions);
+}
+
+ActionCounts action_counts(const Experiment& experiment) {
+  const Program& program = experiment.program;
+  return counts_of(experiment.compute_actions, program.rank_count(), program.schedule);
+}
+
+ActionBytes action_bytes(RunEngine engine, const Wanted& wanted, bool is_on_devices) {
+  const bool has_spans = wanted.figures == WantedFigures::all || wanted.timeline;
+  const ActionBytes stored = wanted.timeline ? kStoredBytes + kTimelineBytes : kStoredBytes;
+  switch (engine) {
+    case RunEngine::stream:
+      return {};
+    case RunEngine::turns:
+      if (has_spans) return is_on_devices ? kDeviceTurnBytes : kTurnBytes;
+      return is_on_devices ? kDeviceRowBytes : kRowBytes;
+    case RunEngine::tape:
+      return stored;
+    case RunEngine::event:
+      return stored + kEventBytes;
+  }
+  return {};
+}
+
+std::optional<std::string> bytes_refusal(const ActionCounts& counts, double bytes, const Wanted& wanted,
+                                         const MemoryBudget& budget) {
+  if (!budget || bytes < kAnyMachinesBytes || counts.compute > kMostGenerated) return std::nullopt;
+  const auto within_reach = budget();
+  if (!within_reach || bytes <= static_cast<double>(*within_reach)) return std::nullopt;
+  return refusal_text(counts, bytes, *within_reach, wanted.timeline ? ", or no timeline" : "");
 }
 
 std::optional<std::string> memory_refusal(const ActionCounts& counts, const SimulateOptions& options,
@@ -104,8 +146,6 @@ std::optional<std::string> memory_refusal(const Scenario& scenario, const Simula
 
 namespace {
 
-bool is_on_devices(const Scenario& scenario) { return std::holds_alternative<DeviceModel>(scenario.model); }
-
 /// Of a scenario whose actions take so much each.
 std::optional<std::string> refusal_of(const Scenario& scenario, ActionBytes each) {
   const ActionCounts counts = action_counts(scenario);
@@ -117,14 +157,6 @@ std::optional<std::string> refusal_of(const Scenario& scenario, ActionBytes each
 }
 
 }  // namespace
-
-std::optional<std::string> turns_refusal(const Scenario& scenario) {
-  return refusal_of(scenario, is_on_devices(scenario) ? kDeviceTurnBytes : kTurnBytes);
-}
-
-std::optional<std::string> row_refusal(const Scenario& scenario) {
-  return refusal_of(scenario, is_on_devices(scenario) ? kDeviceRowBytes : kRowBytes);
-}
 
 std::optional<std::string> lists_refusal(const Scenario& scenario) {
   return refusal_of(scenario, kListedBytes);

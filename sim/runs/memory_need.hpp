@@ -5,28 +5,46 @@
 #include <optional>
 #include <string>
 
+#include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
+#include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
 
 namespace penstock {
 
-/// Of a run, from below.
+/// Compute actions: what is longer is refused as a shape.
+inline constexpr double kMostGenerated = 1LL << 40;
+
+/// The actions of a run, from below.
 struct ActionCounts {
   double compute = 0;
   double transfers = 0;
 };
 ActionCounts action_counts(const Scenario& scenario);
+ActionCounts action_counts(const Preparation& begun);
+ActionCounts action_counts(const Experiment& experiment);
+
+/// The bytes of memory that a compute action and a transfer take, from below.
+struct ActionBytes {
+  double compute = 0;
+  double transfer = 0;
+};
+double operator*(const ActionCounts& counts, const ActionBytes& each);
+
+/// Returns what a run by that engine takes for each action; nothing for a stream, whose memory is that of the
+/// loops. Models on named devices have messages with bytes.
+ActionBytes action_bytes(RunEngine engine, const Wanted& wanted, bool is_on_devices);
+
+/// Returns why a run that takes so many bytes does not fit in the budget; nothing where it may.
+std::optional<std::string> bytes_refusal(const ActionCounts& counts, double bytes, const Wanted& wanted,
+                                         const MemoryBudget& budget);
 
 /// Why a stored run of so many actions does not fit in so many bytes; nothing where it may.
 std::optional<std::string> memory_refusal(const ActionCounts& counts, const SimulateOptions& options,
                                           Bytes within_reach);
 /// The same of a scenario on this machine; nothing of shapes that prepare() refuses.
 std::optional<std::string> memory_refusal(const Scenario& scenario, const SimulateOptions& options);
-/// The same of a run by turns (turn_run.hpp), which takes less.
-std::optional<std::string> turns_refusal(const Scenario& scenario);
-/// The same of a row of a sweep (row_run.hpp), which takes less still.
-std::optional<std::string> row_refusal(const Scenario& scenario);
 /// The same of its program's lists alone.
 std::optional<std::string> lists_refusal(const Scenario& scenario);
 /// The same of a check, which keeps no times.

@@ -1,13 +1,16 @@
-// An engine gives times; this makes a Result of them: traffic, memory, figures, the steady rate, notes about
-// everything that was assumed. The same function fills the result of every question that is put to the
-// simulator.
+// A prediction is a list of steps, each taken once:
+//
+//   Scenario -> begin_preparation(): its length -> prepare(): the program, costs, cluster
+//            -> the endless stream of an asynchronous schedule -> plan_run(): the engine -> its run -> Result
+//
+// Stored runs are here: an engine gives times, and figures, memory and traffic are read off their spans.
+// Streams are run by streamed_run.cpp, tapes of turns by turn_run.cpp.
 
 #include "sim/runs/simulate.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -23,8 +26,8 @@
 #include "report/timeline/arrivals.hpp"
 #include "report/timeline/timeline.hpp"
 #include "report/timeline/walk_timeline.hpp"
+#include "scenarios/host/memory_room.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/prepare/lowered_program.hpp"
 #include "scenarios/prepare/prepare_error.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/channel_check.hpp"
@@ -36,8 +39,7 @@
 #include "sim/engines/steady_state.hpp"
 #include "sim/runs/endless_stream.hpp"
 #include "sim/runs/experiment_facts.hpp"
-#include "sim/runs/memory_need.hpp"
-#include "sim/runs/row_run.hpp"
+#include "sim/runs/plan_run.hpp"
 #include "sim/runs/sharing_band.hpp"
 #include "sim/runs/span_readings.hpp"
 #include "sim/runs/streamed_run.hpp"
@@ -71,9 +73,6 @@ std::vector<std::string> notes_of(const Experiment& experiment, const SimulateOp
   return notes;
 }
 
-/// `rate_of` is asked for the steady rate by the engine that ran, where `options` wants one.
-using RateOf = std::function<std::optional<double>(Engine, const EngineRun&)>;
-
 /// Leaves of a run what its spans are made of.
 void forget_all_but_spans(EngineRun& run) {
   run.tape.reset();
@@ -98,14 +97,17 @@ std::vector<Span> read_spans(const EngineRun& run, const Placement& placement, T
   return all;
 }
 
+using RunOfStored = tl::expected<Result, Hang>;
+
+/// Runs a lowered program by the planned engine. `known_rate` is the steady rate where a stream has said it.
 /// Each step frees what the later ones do not need: the tape and the messages go before any span is made.
-tl::expected<Result, Hang> simulate_at_rate(const Experiment& experiment, const SimulateOptions& options,
-                                            const RateOf& rate_of) {
-  const Engine engine = resolve(experiment, options.engine);
+RunOfStored stored_run(const Experiment& experiment, RunEngine planned, const SimulateOptions& options,
+                       std::optional<double> known_rate) {
+  const Engine engine = planned == RunEngine::event ? Engine::event : Engine::critical_path;
   auto run = run_engine(experiment, engine);
   if (!run) return tl::unexpected(run.error());
-  const std::optional<double> rate =
-      options.steady == SteadyState::find ? rate_of(engine, *run) : std::nullopt;
+  std::optional<double> rate = known_rate;
+  if (!rate && options.steady == SteadyState::find) rate = steady_rate(experiment, engine, *run);
   const Ns makespan_ns = last_end(run->times);
   forget_all_but_spans(*run);
   SpanReadings readings(experiment, options);
@@ -124,9 +126,11 @@ tl::expected<Result, Hang> simulate_at_rate(const Experiment& experiment, const 
 }  // namespace
 
 tl::expected<Result, Hang> simulate(const Experiment& experiment, const SimulateOptions& options) {
-  return simulate_at_rate(experiment, options, [&](Engine engine, const EngineRun& run) {
-    return steady_rate(experiment, engine, run);
-  });
+  Wanted wanted = wanted_by(options);
+  wanted.stored = true;
+  // Every program is stored already: nothing is left to refuse.
+  const RunPlan plan = plan_run(experiment, wanted, {}).value();
+  return stored_run(experiment, plan.engine, options, std::nullopt);
 }
 
 namespace {
@@ -161,75 +165,120 @@ std::optional<std::size_t> fullest_out_of_memory(const std::vector<RankMemory>& 
 
 namespace {
 
-/// The run of an experiment that was prepared from the scenario.
-tl::expected<Prediction, SimulateError> stored_prediction(const Scenario& scenario,
-                                                          const Experiment& experiment,
-                                                          const SimulateOptions& options) {
-  std::optional<EndlessStream> stream;
-  auto result = simulate_at_rate(experiment, options, [&](Engine engine, const EngineRun& run) {
-    // The run's own microbatches may be too few to fill the pipeline.
-    if (experiment.program.update == UpdateRule::microbatch)
-      stream = options.stream_of({}, scenario, experiment, options.engine);
-    const bool is_known = stream && stream->samples_per_second;
-    return is_known ? stream->samples_per_second : steady_rate(experiment, engine, run);
-  });
-  if (!result) return tl::unexpected(SimulateError{result.error().message, true, result.error()});
-  return Prediction{
-      .result = *std::move(result), .stream = std::move(stream), .copies = copies_of(experiment)};
-}
-
 SimulateError not_prepared(const PrepareError& error) { return {error.message, error.invalid, std::nullopt}; }
 
-/// predict() of a scenario that nobody streams: by turns where they say all, otherwise stored.
-tl::expected<Prediction, SimulateError> predict_listed(const Scenario& scenario,
-                                                       const SimulateOptions& options) {
-  // From the least memory to the most, and each is refused by what it takes itself.
-  if (!may_go_by_turns(scenario, options)) return predict_stored(scenario, options);
-  if (auto refusal = turns_refusal(scenario))
-    return tl::unexpected(SimulateError{*std::move(refusal), false, std::nullopt});
-  auto experiment = prepare_as_generated(scenario);
+tl::unexpected<SimulateError> refused_run(std::string reason) {
+  return tl::unexpected(SimulateError{std::move(reason), false, std::nullopt});
+}
+
+/// An experiment, and what its run is planned by.
+struct RunToPlan {
+  Experiment experiment;
+  Wanted wanted;
+  std::optional<EndlessStream> stream{};
+
+  std::optional<double> stream_rate() const { return stream ? stream->samples_per_second : std::nullopt; }
+};
+
+tl::expected<RunToPlan, SimulateError> prepared_run(const Scenario& scenario, const Wanted& wanted) {
+  const auto begun = begin_preparation(scenario);
+  if (!begun) return tl::unexpected(not_prepared(begun.error()));
+  if (auto refusal = length_refusal(*begun, wanted, memory_within_reach))
+    return refused_run(*std::move(refusal));
+  auto experiment = prepare(*begun, form_of_run(*begun, wanted));
   if (!experiment) return tl::unexpected(not_prepared(experiment.error()));
-  if (auto run = turn_run(scenario, *experiment, options)) return *std::move(run);
-  if (auto refusal = memory_refusal(scenario, options))
-    return tl::unexpected(SimulateError{*std::move(refusal), false, std::nullopt});
-  auto lowered = lowered_program(std::move(experiment->program), scenario.model);
-  if (!lowered) return tl::unexpected(not_prepared(in_file(scenario.file, lowered.error())));
-  experiment->program = *std::move(lowered);
-  return stored_prediction(scenario, *experiment, options);
+  return RunToPlan{.experiment = *std::move(experiment), .wanted = wanted};
+}
+
+tl::expected<RunPlan, SimulateError> plan_of(const RunToPlan& run) {
+  return plan_run(run.experiment, run.wanted, memory_within_reach).map_error([](std::string reason) {
+    return SimulateError{std::move(reason), false, std::nullopt};
+  });
+}
+
+/// Plans the run of an asynchronous schedule, too, whose own microbatches may be too few to fill the
+/// pipeline: its endless stream says the steady rate. Where it says none, the run's own microbatches do.
+tl::expected<RunPlan, SimulateError> plan_with_stream(RunToPlan& run, const SimulateOptions& options) {
+  auto plan = plan_of(run);
+  const bool is_asynchronous = run.experiment.program.update == UpdateRule::microbatch;
+  if (!plan || !is_asynchronous || options.steady == SteadyState::skip) return plan;
+  // A long stream meets its own period on the way.
+  if (plan->engine == RunEngine::stream && plan->is_long) return plan;
+  run.stream = options.stream_of({}, run.experiment, options.engine);
+  run.wanted.own_period = !run.stream_rate();
+  return run.wanted.own_period ? plan_of(run) : plan;
+}
+
+/// Lowers the program, and runs it by an engine of stored lists.
+tl::expected<Result, SimulateError> run_of_lists(RunToPlan& run, const RunPlan& plan,
+                                                 const SimulateOptions& options) {
+  auto stored = lowered(std::move(run.experiment));
+  if (!stored) return tl::unexpected(not_prepared(stored.error()));
+  run.experiment = *std::move(stored);
+  return stored_run(run.experiment, plan.engine, options, run.stream_rate()).map_error([](const Hang& hang) {
+    return SimulateError{hang.message, true, hang};
+  });
+}
+
+/// Runs the experiment as planned. Turns that stall say so: then the run is planned again without them.
+tl::expected<Result, SimulateError> result_of_plan(RunToPlan& run, const RunPlan& plan,
+                                                   const SimulateOptions& options) {
+  tl::expected<Result, StalledTurns> result;
+  switch (plan.engine) {
+    case RunEngine::stream:
+      result = streamed_run(run.experiment, plan, options, run.stream_rate());
+      break;
+    case RunEngine::turns:
+      run.experiment = with_lists(std::move(run.experiment));
+      result = turn_run(run.experiment, options, run.stream_rate());
+      break;
+    case RunEngine::tape:
+    case RunEngine::event:
+      return run_of_lists(run, plan, options);
+  }
+  if (result) return *std::move(result);
+  run.wanted.stalled = result.error().message;
+  const auto next = plan_of(run);
+  if (!next) return tl::unexpected(next.error());
+  return run_of_lists(run, *next, options);
+}
+
+tl::expected<Prediction, SimulateError> prediction_of(const Scenario& scenario,
+                                                      const SimulateOptions& options, const Wanted& wanted) {
+  auto run = prepared_run(scenario, wanted);
+  if (!run) return tl::unexpected(run.error());
+  const auto plan = plan_with_stream(*run, options);
+  if (!plan) return tl::unexpected(plan.error());
+  auto result = result_of_plan(*run, *plan, options);
+  if (!result) return tl::unexpected(result.error());
+  return Prediction{
+      .result = *std::move(result), .stream = std::move(run->stream), .copies = copies_of(run->experiment)};
 }
 
 }  // namespace
 
+Wanted wanted_by(const SimulateOptions& options) {
+  return {.asked = options.engine,
+          .figures = options.figures,
+          .timeline = options.timeline == TimelineKept::all,
+          .memory_over_time = options.memory.samples};
+}
+
+tl::expected<RunPlan, SimulateError> planned(const Scenario& scenario, const SimulateOptions& options) {
+  auto run = prepared_run(scenario, wanted_by(options));
+  if (!run) return tl::unexpected(run.error());
+  return plan_with_stream(*run, options);
+}
+
 tl::expected<Prediction, SimulateError> predict_stored(const Scenario& scenario,
                                                        const SimulateOptions& options) {
-  if (auto refusal = memory_refusal(scenario, options))
-    return tl::unexpected(SimulateError{*std::move(refusal), false, std::nullopt});
-  const auto experiment = prepare(scenario);
-  if (!experiment) return tl::unexpected(not_prepared(experiment.error()));
-  return stored_prediction(scenario, *experiment, options);
+  Wanted wanted = wanted_by(options);
+  wanted.stored = true;
+  return prediction_of(scenario, options, wanted);
 }
 
 tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const SimulateOptions& options) {
-  if (options.timeline == TimelineKept::all) {
-    if (auto refusal = timeline_refusal(scenario))
-      return tl::unexpected(SimulateError{*std::move(refusal), false, std::nullopt});
-  }
-  // The cheapest way that has all that is wanted: streamed, a row from its tape, streamed with digest and
-  // steady rate, by turns. Each says nothing where it does not know the answer; stored lists know every one.
-  if (options.timeline == TimelineKept::none && is_long(scenario)) {
-    if (auto streamed = streamed_result(scenario, options)) {
-      return std::move(*streamed).map(
-          [](Result result) { return Prediction{.result = std::move(result), .stream = std::nullopt}; });
-    }
-  }
-  if (options.figures == WantedFigures::of_rows) {
-    if (auto row = row_prediction(scenario, options)) return *std::move(row);
-    return predict_stored(scenario, options);
-  }
-  if (options.timeline == TimelineKept::none && options.figures == WantedFigures::all) {
-    if (auto streamed = short_streamed_run(scenario, options)) return *std::move(streamed);
-  }
-  return predict_listed(scenario, options);
+  return prediction_of(scenario, options, wanted_by(options));
 }
 
 tl::expected<Result, SimulateError> simulate_scenario(const Scenario& scenario,

@@ -16,6 +16,7 @@
 #include "sim/engines/engines.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/runs/endless_stream.hpp"
+#include "sim/runs/plan_run.hpp"
 
 namespace penstock {
 
@@ -27,16 +28,12 @@ enum class ProgramDigest : std::uint8_t { find, skip };
 /// Whether a note says how sure the makespan is where links are shared (sharing_band.hpp): two more runs.
 enum class SharingBand : std::uint8_t { skip, find };
 
-/// Which figures are wanted. Those of a sweep's rows: neither exposed communication, live activations, weight
-/// versions and traffic of ranks and links, which stay 0, nor the digest.
-enum class WantedFigures : std::uint8_t { all, of_rows };
-
 /// Whether the result holds the span of every action; no figure needs it.
 enum class TimelineKept : std::uint8_t { all, none };
 
-/// Where the steady state of an asynchronous scenario comes from: endless_stream_for() or what remembers it.
-using StreamOf = std::function<std::optional<EndlessStream>(const StreamQuestion&, const Scenario&,
-                                                            const Experiment&, Engine engine)>;
+/// Where the steady state of an asynchronous scenario comes from: endless_stream() or what remembers it.
+using StreamOf =
+    std::function<std::optional<EndlessStream>(const StreamQuestion&, const Experiment&, Engine engine)>;
 
 struct SimulateOptions {
   Engine engine = Engine::automatic;
@@ -46,10 +43,11 @@ struct SimulateOptions {
   SharingBand band = SharingBand::skip;
   TimelineKept timeline = TimelineKept::all;  ///< `none` with WantedFigures::of_rows
   WantedFigures figures = WantedFigures::all;
-  StreamOf stream_of = endless_stream_for;
+  StreamOf stream_of = endless_stream;
 };
 
-/// Predicts time, memory and traffic. Error: the program hangs under experiment.channels.
+/// Predicts time, memory and traffic from stored lists. Requires a lowered program. Error: the program hangs
+/// under experiment.channels.
 tl::expected<Result, Hang> simulate(const Experiment& experiment, const SimulateOptions& options);
 
 /// Why a scenario has no prediction.
@@ -66,14 +64,20 @@ struct Prediction {
   std::int32_t copies = 1;  ///< of the pipeline, of which the program is one (TrainedModel)
 };
 
-/// prepare(), simulate() and endless_stream(). The steady rate of an asynchronous schedule is that of its
-/// endless stream, however many microbatches the run has.
+/// Prepares the scenario, plans its run (plan_run.hpp) and runs it. The steady rate of an asynchronous
+/// schedule is that of its endless stream, however many microbatches the run has.
 tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const SimulateOptions& options);
 
-/// The same from stored lists and the times of all of them, which any scenario has: what the ways that store
-/// less are held against.
+/// Like predict(), from stored lists and the times of all of them, which any scenario has: engines that store
+/// less are compared with it.
 tl::expected<Prediction, SimulateError> predict_stored(const Scenario& scenario,
                                                        const SimulateOptions& options);
+
+/// Returns what these options want of a run.
+Wanted wanted_by(const SimulateOptions& options);
+
+/// Returns the plan that predict() makes before it runs. Error: as predict(), as far as it is known then.
+tl::expected<RunPlan, SimulateError> planned(const Scenario& scenario, const SimulateOptions& options);
 
 /// The run of predict(). A note says when it fits in memory but its stream's steady state does not.
 tl::expected<Result, SimulateError> simulate_scenario(const Scenario& scenario,

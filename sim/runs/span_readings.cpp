@@ -18,18 +18,18 @@
 #include "schedules/ir/index.hpp"
 #include "sim/network/message_costs.hpp"
 #include "sim/runs/experiment_facts.hpp"
+#include "sim/runs/link_bytes.hpp"
 #include "sim/runs/simulate.hpp"
-#include "topology/cluster.hpp"
 
 namespace penstock {
 
-LinkBytes::LinkBytes(const Experiment& experiment)
+SentBytes::SentBytes(const Experiment& experiment)
     : experiment_(experiment),
       edges_(experiment.program),
       sizes_(experiment.costs, edges_),
       rings_(experiment) {}
 
-void LinkBytes::add(Spans of_rank) {
+void SentBytes::add(Spans of_rank, LinkBytes& links) {
   for (const Span& span : of_rank) {
     if (is_send(span.action.kind)) {
       const std::int32_t to = experiment_.program.placement.rank_of(span.action.peer, span.action.microbatch);
@@ -41,23 +41,12 @@ void LinkBytes::add(Spans of_rank) {
     }
   }
   // A route is looked up once a neighbour, and not once a message.
-  for (const auto& [to, bytes] : bytes_to_) {
-    for (const LinkNumber link : experiment_.cluster.route(of_rank.front().rank, to).links)
-      bytes_of_link_[link] += bytes;
-  }
+  for (const auto& [to, bytes] : bytes_to_) links.add(of_rank.front().rank, to, bytes);
   bytes_to_.clear();
 }
 
-std::vector<LinkTraffic> LinkBytes::traffic() const {
-  std::vector<LinkTraffic> traffic;
-  for (const auto& [link, bytes] : bytes_of_link_) {
-    if (bytes > 0) traffic.push_back({experiment_.cluster.link(link).name, bytes});
-  }
-  return traffic;
-}
-
 // Few ranks are neighbours of one.
-Bytes& LinkBytes::bytes_to(std::int32_t rank) {
+Bytes& SentBytes::bytes_to(std::int32_t rank) {
   const auto known = std::ranges::find(bytes_to_, rank, &std::pair<std::int32_t, Bytes>::first);
   return known != bytes_to_.end() ? known->second : bytes_to_.emplace_back(rank, 0).second;
 }
@@ -67,7 +56,8 @@ SpanReadings::SpanReadings(const Experiment& experiment, const SimulateOptions& 
       options_(options),
       edges_(experiment.program),
       memory_(experiment, options.memory),
-      links_(experiment) {}
+      sent_(experiment),
+      links_(experiment.cluster) {}
 
 void SpanReadings::add(Spans of_rank) {
   const auto rank = static_cast<std::int32_t>(figures_.size());
@@ -78,7 +68,7 @@ void SpanReadings::add(Spans of_rank) {
   }
   const RunFacts facts{.program = experiment_.program, .costs = experiment_.costs};
   figures_.push_back(figures_of(of_rank, facts, edges_));
-  links_.add(of_rank);
+  sent_.add(of_rank, links_);
 }
 
 RunFacts SpanReadings::facts() {

@@ -3,7 +3,6 @@
 // and turn_run.cpp.
 
 #include <cstdint>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -15,20 +14,19 @@
 #include "schedules/ir/edge_numbers.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/network/message_costs.hpp"
+#include "sim/runs/link_bytes.hpp"
 #include "sim/runs/simulate.hpp"
-#include "topology/cluster.hpp"
 
 namespace penstock {
 
-/// Bytes over every link, from the messages of one rank after the other.
-class LinkBytes {
+/// Bytes that ranks send, from the messages of one rank after the other.
+class SentBytes {
  public:
   /// The experiment must outlive it.
-  explicit LinkBytes(const Experiment& experiment);
+  explicit SentBytes(const Experiment& experiment);
 
-  void add(Spans of_rank);
-  /// Of links that carried something.
-  std::vector<LinkTraffic> traffic() const;
+  /// Adds the messages of a rank, which has spans, to the links that they cross.
+  void add(Spans of_rank, LinkBytes& links);
 
  private:
   Bytes& bytes_to(std::int32_t rank);
@@ -38,7 +36,6 @@ class LinkBytes {
   TransferSizes sizes_;
   CollectiveRings rings_;
   std::vector<std::pair<std::int32_t, Bytes>> bytes_to_;  // from the rank at hand
-  std::map<LinkNumber, Bytes> bytes_of_link_;
 };
 
 /// Figures, memory and traffic of a run, as far as `options` ask for them.
@@ -60,6 +57,7 @@ class SpanReadings {
   const SimulateOptions& options_;
   EdgeNumbers edges_;
   MemoryOfRanks memory_;
+  SentBytes sent_;
   LinkBytes links_;
   std::vector<RankFigures> figures_;
   std::vector<RankMemory> memories_;

@@ -1,20 +1,14 @@
-// What a stored run reads from its spans, a streamed one gathers on its way (streamed_walk.cpp); here names
+// A streamed walk gathers on its way what a stored run reads from its spans (streamed_walk.cpp); here names
 // of devices, traffic over links and the headline figures are put around that.
 //
-//          2^24 compute actions                     2^29                            2^40
-//   streamed ---|---- streamed without digest ----|---- streamed, or refused ----|
-//   or stored   |     or stored                     |
-//
 // A short run has the digest and the steady rate, too, and does not say how it was timed: a stored one has
-// the same figures.
+// the same figures. tests/sim/streamed_run_test.cpp compares the two.
 
 #include "sim/runs/streamed_run.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,7 +20,6 @@
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/prepare/rank_devices.hpp"
-#include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/index.hpp"
@@ -34,33 +27,21 @@
 #include "schedules/passes/lowered_digest.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/period.hpp"
-#include "sim/engines/streamable.hpp"
 #include "sim/engines/streamed_walk.hpp"
 #include "sim/memory/memory.hpp"
-#include "sim/runs/endless_stream.hpp"
 #include "sim/runs/experiment_facts.hpp"
+#include "sim/runs/link_bytes.hpp"
+#include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
 #include "topology/cluster.hpp"
 
 namespace penstock {
 namespace {
 
-constexpr double kMostStored = 1 << 24;  // without a need
-constexpr double kMostOnTimeline = 1 << 27;
-constexpr double kMostNumbered = 1 << 29;  // by any engine that stores them
-
-/// Bytes over each link, of links that carried any, in the order of their numbers.
 std::vector<LinkTraffic> link_traffic(const StreamedRun& run, const Cluster& cluster) {
-  std::map<LinkNumber, Bytes> bytes_of_link;
-  for (const RankTraffic& traffic : run.traffic) {
-    for (const LinkNumber link : cluster.route(traffic.from_rank, traffic.to_rank).links)
-      bytes_of_link[link] += traffic.bytes;
-  }
-  std::vector<LinkTraffic> links;
-  for (const auto& [link, bytes] : bytes_of_link) {
-    if (bytes > 0) links.push_back({cluster.link(link).name, bytes});
-  }
-  return links;
+  LinkBytes links(cluster);
+  for (const RankTraffic& traffic : run.traffic) links.add(traffic.from_rank, traffic.to_rank, traffic.bytes);
+  return links.traffic();
 }
 
 void name_devices(std::vector<RankFigures>& ranks, const Experiment& experiment) {
@@ -73,10 +54,10 @@ void name_devices(std::vector<RankFigures>& ranks, const Experiment& experiment)
 
 /// How many STEPs the first replica of stage 0 makes: what samples per update are counted by, as loops have
 /// no lists to count them in.
-std::int64_t steps_of_input_stage(const RolledExperiment& rolled) {
-  const std::int32_t rank = rolled.experiment.program.placement.stages.front().ranks.front();
+std::int64_t steps_of_input_stage(const Experiment& experiment) {
+  const std::int32_t rank = experiment.program.placement.stages.front().ranks.front();
   std::int64_t steps = 0;
-  for (const RunLoop& loop : rolled.lists[index(rank)].loops()) {
+  for (const RunLoop& loop : experiment.loops[index(rank)].loops()) {
     for (const ActionRun& run : loop.runs) {
       for (const PatternAction& here : run.pattern) {
         const bool counts = here.action.kind == ActionKind::step && here.action.stage == 0;
@@ -88,7 +69,7 @@ std::int64_t steps_of_input_stage(const RolledExperiment& rolled) {
 }
 
 /// The steady rate of a stream: synchronous programs would have to be repeated as a whole for theirs.
-std::optional<double> stream_rate(const Experiment& experiment, const StreamedRun& run) {
+std::optional<double> stream_rate_of(const Experiment& experiment, const StreamedRun& run) {
   const bool repeats = run.period_ns && *run.period_ns > 0 && run.period_microbatches > 0;
   if (experiment.program.update != UpdateRule::microbatch || !repeats) return std::nullopt;
   return samples_per_second({.period_ns = *run.period_ns, .microbatches = run.period_microbatches},
@@ -122,119 +103,52 @@ RunFacts facts_of(const Experiment& experiment, const StreamedRun& run) {
   return facts;
 }
 
-/// Where the program of `facts` has no lists.
-Result result_without_lists(const RolledExperiment& rolled, StreamedRun run, RunFacts facts) {
+/// Makes the result of a program that has no lists.
+Result result_without_lists(const Experiment& experiment, StreamedRun run, RunFacts facts) {
   facts.has_digest = false;
-  facts.updates = steps_of_input_stage(rolled);
+  facts.updates = steps_of_input_stage(experiment);
   return summarize(std::move(run.ranks), run.makespan_ns, std::move(facts));
 }
 
-Result result_of_long(const RolledExperiment& rolled, StreamedRun run, bool shares_links) {
-  const Experiment& experiment = rolled.experiment;
-  name_devices(run.ranks, experiment);
+Result result_of_long(const Experiment& experiment, StreamedRun run, bool shares_links) {
   RunFacts facts = facts_of(experiment, run);
   facts.engine = "streamed";
   facts.link_sharing = shares_links ? LinkSharing::left_out : LinkSharing::none;
-  facts.steady_samples_per_second = stream_rate(experiment, run);
+  facts.steady_samples_per_second = stream_rate_of(experiment, run);
   facts.notes = notes_of(experiment, run, shares_links);
-  return result_without_lists(rolled, std::move(run), std::move(facts));
+  return result_without_lists(experiment, std::move(run), std::move(facts));
 }
 
-std::optional<double> repeated_rate(const RolledExperiment& rolled) {
-  const auto period = streamed_period(rolled.experiment, rolled.lists);
+std::optional<double> repeated_rate(const Experiment& experiment) {
+  const auto period = streamed_period(experiment, experiment.loops);
   if (!period || period->period_ns == 0) return std::nullopt;
-  return samples_per_second(*period, rolled.experiment.samples_per_microbatch);
+  return samples_per_second(*period, experiment.samples_per_microbatch);
 }
 
-/// Actions of the lowered program: each message is a SEND and a RECV.
-std::int64_t lowered_actions(const RolledExperiment& rolled, const StreamedRun& run) {
-  std::int64_t actions = 2 * run.messages;
-  for (const ActionLoops& list : rolled.lists) actions += list.size();
-  return actions;
-}
-
-/// Of a run whose program can be stored. Nothing where an asynchronous one has no stream that says its rate.
-std::optional<Prediction> run_of_short(const Scenario& scenario, const RolledExperiment& rolled,
-                                       StreamedRun run, const SimulateOptions& options) {
-  const Experiment& experiment = rolled.experiment;
-  name_devices(run.ranks, experiment);
+Result result_of_short(const Experiment& experiment, StreamedRun run, const SimulateOptions& options,
+                       std::optional<double> stream_rate) {
   RunFacts facts = facts_of(experiment, run);
-  std::optional<EndlessStream> stream;
-  if (options.steady == SteadyState::find && experiment.program.update == UpdateRule::microbatch) {
-    stream = options.stream_of({.actions_of_pass = lowered_actions(rolled, run)}, scenario, experiment,
-                               options.engine);
-    if (!stream || !stream->samples_per_second) return std::nullopt;
-    facts.steady_samples_per_second = stream->samples_per_second;
-  } else if (options.steady == SteadyState::find) {
-    facts.steady_samples_per_second = repeated_rate(rolled);
-  }
-  Result result = result_without_lists(rolled, std::move(run), std::move(facts));
-  if (options.digest == ProgramDigest::find) {
-    auto digest = lowered_digest(experiment.program, rolled.lists);
-    if (!digest) return std::nullopt;
-    result.program.digest = *std::move(digest);
-  }
-  return Prediction{.result = std::move(result), .stream = std::move(stream)};
-}
-
-/// Why a run cannot be streamed; nothing where it can.
-std::optional<std::string> reason_against(const RolledExperiment& rolled, const SimulateOptions& options) {
-  if (options.engine == Engine::event) return "the event engine";
-  return not_streamed(rolled.experiment, rolled.lists);
+  facts.steady_samples_per_second = stream_rate;
+  const bool repeats = experiment.program.update != UpdateRule::microbatch;
+  if (repeats && options.steady == SteadyState::find)
+    facts.steady_samples_per_second = repeated_rate(experiment);
+  Result result = result_without_lists(experiment, std::move(run), std::move(facts));
+  // The walk took the same turns, and they did not stall.
+  if (options.digest == ProgramDigest::find)
+    result.program.digest = lowered_digest(experiment.program, experiment.loops).value();
+  return result;
 }
 
 }  // namespace
 
-bool is_long(const Scenario& scenario) {
-  return may_be_rolled(scenario) && compute_actions(scenario) > kMostStored;
-}
-
-std::optional<std::string> timeline_refusal(const Scenario& scenario) {
-  const double actions = compute_actions(scenario);
-  if (actions <= kMostOnTimeline || actions > kMostGenerated) return std::nullopt;
-  return fmt::format(
-      "a timeline of {:.3g} compute actions is too long: at most 2^27 are kept; leave out --timeline and "
-      "files that draw it, or take fewer stages, microbatches or iterations",
-      actions);
-}
-
-std::optional<tl::expected<Result, SimulateError>> streamed_result(const Scenario& scenario,
-                                                                   const SimulateOptions& options) {
-  const double actions = compute_actions(scenario);
-  // What can be stored says nothing here, and the stored run says what is wrong; what cannot has no second
-  // way, so that the reason is the answer.
-  const bool can_be_stored = actions <= kMostNumbered;
-  const auto refusal = [&](const std::string& reason) -> std::optional<tl::expected<Result, SimulateError>> {
-    if (can_be_stored) return std::nullopt;
-    return tl::unexpected(SimulateError{
-        fmt::format(
-            "{:.3g} compute actions are too many to be stored (at most 2^29 are), and cannot be streamed: {}",
-            actions, reason),
-        false, std::nullopt});
-  };
-  const auto rolled = prepare_rolled(scenario);
-  if (!rolled) {
-    if (can_be_stored) return std::nullopt;
-    return tl::unexpected(SimulateError{rolled.error().message, rolled.error().invalid, std::nullopt});
-  }
-  if (const auto reason = reason_against(*rolled, options)) return refusal(*reason);
-  const bool shares_links = stages_share_links(rolled->experiment);
-  // Stored, an automatic choice would be the event engine, which knows of sharing.
-  if (shares_links && options.engine == Engine::automatic && can_be_stored) return std::nullopt;
-  auto run = stream(rolled->experiment, rolled->lists);
-  if (!run) return refusal(run.error());
-  return result_of_long(*rolled, *std::move(run), shares_links);
-}
-
-std::optional<Prediction> short_streamed_run(const Scenario& scenario, const SimulateOptions& options) {
-  const bool is_generated = may_be_rolled(scenario) && compute_actions(scenario) > 0;
-  if (!is_generated || options.memory.samples) return std::nullopt;
-  const auto rolled = prepare_rolled(scenario);
-  if (!rolled) return std::nullopt;
-  if (reason_against(*rolled, options) || stages_share_links(rolled->experiment)) return std::nullopt;
-  auto run = stream(rolled->experiment, rolled->lists);
-  if (!run) return std::nullopt;
-  return run_of_short(scenario, *rolled, *std::move(run), options);
+tl::expected<Result, StalledTurns> streamed_run(const Experiment& experiment, const RunPlan& plan,
+                                                const SimulateOptions& options,
+                                                std::optional<double> stream_rate) {
+  auto run = stream(experiment, experiment.loops);
+  if (!run) return tl::unexpected(StalledTurns{std::move(run.error())});
+  name_devices(run->ranks, experiment);
+  return plan.is_long ? result_of_long(experiment, *std::move(run), plan.shares_links)
+                      : result_of_short(experiment, *std::move(run), options, stream_rate);
 }
 
 }  // namespace penstock

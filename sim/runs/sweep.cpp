@@ -206,17 +206,17 @@ std::int32_t chunks_at(const Scenario& scenario) {
 /// The steady states of a sweep's asynchronous schedules, for whose number of microbatches nobody asks.
 class SharedStreams {
  public:
-  /// As endless_stream_for() has it. From any thread: two that ask at once find the same.
-  std::optional<EndlessStream> of(const StreamQuestion& question, const Scenario& scenario,
-                                  const Experiment& experiment, Engine engine) {
-    const Key key{scenario.schedule, scenario.shape.stages, scenario.shape.virtual_stages,
+  /// Returns endless_stream(). From any thread: two that ask at once find the same.
+  std::optional<EndlessStream> of(const StreamQuestion& question, const Experiment& experiment,
+                                  Engine engine) {
+    const Key key{experiment.program.schedule, experiment.pipeline_size, experiment.program.stage_count(),
                   experiment.samples_per_microbatch};
     {
       const std::scoped_lock lock(mutex_);
       if (const auto found = known_.find(key); found != known_.end()) return found->second;
     }
     // Without the lock, which others would wait for as long as a stream takes.
-    auto stream = endless_stream_for(question, scenario, experiment, engine);
+    auto stream = endless_stream(question, experiment, engine);
     // One whose length follows from the point's M is that point's alone.
     if (!stream || !stream->is_of_any_length) return stream;
     const std::scoped_lock lock(mutex_);
@@ -224,7 +224,7 @@ class SharedStreams {
   }
 
  private:
-  /// What one sweep's scenarios differ in: schedule, K, v and samples of a microbatch.
+  /// What one sweep's experiments differ in: schedule, K, stages of the model and samples of a microbatch.
   using Key = std::tuple<std::string, std::int32_t, std::int32_t, double>;
   std::mutex mutex_;
   std::map<Key, EndlessStream> known_;

@@ -1,9 +1,11 @@
 // Each step frees what the next ones do not need, so that no two of the large parts are there at once:
 //
-//   compute lists -> tape -> further passes, or an endless stream: the steady rate
+//   compute lists -> tape -> further passes: the steady rate of a synchronous schedule
 //                         -> one more pass: the spans of all ranks; the tape is gone
 //                            -> figures, rank by rank
 //                            -> the digest, since spans are lowered lists
+//                 -> for a row: one pass: clocks, makespan
+//                               -> peaks of memory from the lists alone, or from the tape
 //
 // Bytes of a compute action, which has a SEND and a RECV beside it: compute lists 20, tape 20, spans 144.
 
@@ -21,20 +23,20 @@
 #include "report/timeline/arrivals.hpp"
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/channel.hpp"
 #include "schedules/ir/digest.hpp"
 #include "schedules/ir/program.hpp"
-#include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/engines/period.hpp"
 #include "sim/engines/steady_state.hpp"
 #include "sim/engines/turn_tape.hpp"
 #include "sim/engines/turn_timeline.hpp"
-#include "sim/runs/endless_stream.hpp"
+#include "sim/memory/list_peak.hpp"
+#include "sim/memory/memory.hpp"
+#include "sim/memory/tape_peak.hpp"
 #include "sim/runs/experiment_facts.hpp"
+#include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/runs/span_readings.hpp"
 
@@ -48,27 +50,69 @@ std::size_t lowered_actions(const Program& program, const TurnTape& turns) {
   return actions;
 }
 
-/// A steady rate, and the stream that it is of where there is one.
-struct SteadyRate {
-  std::optional<double> samples_per_second;
-  std::optional<EndlessStream> stream;
-};
-
-/// Nothing where a stream does not say its rate: then that of the stored run's own microbatches counts.
-std::optional<SteadyRate> steady_rate(const Scenario& scenario, const Experiment& experiment,
-                                      const TurnTape& turns, const TapeCosts& costs,
-                                      const SimulateOptions& options) {
-  if (options.steady == SteadyState::skip) return SteadyRate{};
-  if (experiment.program.update != UpdateRule::microbatch) {
-    RepeatedTape passes(turns.tape, costs, experiment.program);
-    return SteadyRate{.samples_per_second = rate_of_passes(experiment, turns, passes),
-                      .stream = std::nullopt};
-  }
-  const auto actions = static_cast<std::int64_t>(lowered_actions(experiment.program, turns));
-  auto stream = options.stream_of({.actions_of_pass = actions}, scenario, experiment, options.engine);
-  if (!stream || !stream->samples_per_second) return std::nullopt;
-  return SteadyRate{.samples_per_second = stream->samples_per_second, .stream = std::move(stream)};
+/// The steady rate by passes over the tape, of which `passes` may have run some.
+std::optional<double> rate_of_passes(const Experiment& experiment, const TurnTape& turns,
+                                     RepeatedTape& passes) {
+  const auto period =
+      period_of_passes(experiment.program, lowered_actions(experiment.program, turns), passes);
+  if (!period || period->period_ns == 0) return std::nullopt;
+  return samples_per_second(*period, experiment.samples_per_microbatch);
 }
+
+/// True where passes say the steady rate: a stream's is known already.
+bool asks_passes(const Experiment& experiment, const SimulateOptions& options) {
+  return options.steady == SteadyState::find && experiment.program.update != UpdateRule::microbatch;
+}
+
+// --- rows ------------------------------------------------------------------------------------------------
+
+std::vector<RankFigures> figures_of(const std::vector<ComputeTimes>& times) {
+  std::vector<RankFigures> ranks(times.size());
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    ranks[rank].report.busy_ns = times[rank].busy_ns;
+    ranks[rank].first_ns = times[rank].first_ns;
+    ranks[rank].last_ns = times[rank].last_ns;
+  }
+  return ranks;
+}
+
+std::vector<RankMemory> memory_of_peaks(const Experiment& experiment, const std::vector<Bytes>& peaks) {
+  std::vector<RankMemory> memories;
+  memories.reserve(peaks.size());
+  for (const Bytes peak : peaks) {
+    RankMemory& memory = memories.emplace_back();
+    memory.peak_bytes = peak;
+    set_device(memory, experiment, static_cast<std::int32_t>(memories.size()) - 1);
+  }
+  return memories;
+}
+
+/// From the cheapest that knows them: lists alone, the tape, spans.
+std::vector<RankMemory> memories_of(const Experiment& experiment, const TurnTape& turns,
+                                    const TapeCosts& costs, const MemoryOptions& options) {
+  std::optional<std::vector<Bytes>> peaks = list_peaks(experiment.program, experiment.costs);
+  if (!peaks) peaks = tape_peaks(experiment.program, experiment.costs, turns, costs);
+  if (peaks) return memory_of_peaks(experiment, *peaks);
+  return memory_of(timeline_of_turns(experiment.program, turns, costs), experiment, options);
+}
+
+Result row_result(const Experiment& experiment, const TurnTape& turns, const SimulateOptions& options,
+                  std::optional<double> stream_rate) {
+  const TapeCosts costs = tape_costs(turns.tape, experiment);
+  // The first of the passes that the steady rate needs is the run itself.
+  RepeatedTape passes(turns.tape, costs, experiment.program);
+  std::vector<RankFigures> ranks = figures_of(passes.pass_with_compute());
+  const Ns makespan_ns = passes.latest_ns();
+  RunFacts facts = facts_of_experiment(experiment);
+  facts.engine = to_text(Engine::critical_path);
+  facts.memories = memories_of(experiment, turns, costs, options.memory);
+  facts.has_digest = false;
+  facts.steady_samples_per_second =
+      asks_passes(experiment, options) ? rate_of_passes(experiment, turns, passes) : stream_rate;
+  return summarize(std::move(ranks), makespan_ns, std::move(facts));
+}
+
+// --- all figures -----------------------------------------------------------------------------------------
 
 bool wants_digest(const SimulateOptions& options) {
   return options.figures == WantedFigures::all && options.digest == ProgramDigest::find;
@@ -84,59 +128,41 @@ std::string digest_of_spans(const Program& program, const Timeline& timeline) {
   return std::move(lists).text();
 }
 
-}  // namespace
-
-bool may_go_by_turns(const Scenario& scenario, const SimulateOptions& options) {
-  const ScheduleInfo* schedule = find_schedule(scenario.schedule);
-  const ChannelOptions& channels = scenario.channels;
-  const bool is_generated = schedule != nullptr && !scenario.program;
-  const bool follows_turns = !channels.blocking && !channels.launch_order && channels.capacity == 0 &&
-                             channels.eager_bytes == 0 && options.engine != Engine::event;
-  return is_generated && follows_turns && scenario.shape.iterations == 1;
-}
-
-std::optional<TurnTape> turns_of(const Experiment& experiment) {
-  const Program& program = experiment.program;
-  const bool has_messages = program.rank_count() > 1 && is_lowered(program);
-  if (has_messages || !experiment.costs.launch.is_free() || stages_share_links(experiment))
-    return std::nullopt;
-  auto turns = compile_turns(program, experiment.channels, microbatch_groups(experiment.costs));
-  return turns && !turns->has_collectives ? std::move(turns) : std::nullopt;
-}
-
-std::optional<double> rate_of_passes(const Experiment& experiment, const TurnTape& turns,
-                                     RepeatedTape& passes) {
-  const auto period =
-      period_of_passes(experiment.program, lowered_actions(experiment.program, turns), passes);
-  if (!period || period->period_ns == 0) return std::nullopt;
-  return samples_per_second(*period, experiment.samples_per_microbatch);
-}
-
-std::optional<Prediction> turn_run(const Scenario& scenario, const Experiment& experiment,
-                                   const SimulateOptions& options) {
-  std::optional<TurnTape> turns = turns_of(experiment);
-  if (!turns) return std::nullopt;
-  const TapeCosts costs = tape_costs(turns->tape, experiment);
-  auto rate = steady_rate(scenario, experiment, *turns, costs, options);
-  // Before the timeline is made, which is larger than all else.
-  if (!rate) return std::nullopt;
-  turns->tape.origins = {};  // the timeline needs none
-  Timeline timeline = timeline_of_turns(experiment.program, *turns, costs);
-  turns.reset();
+Result result_with_spans(const Experiment& experiment, TurnTape turns, const SimulateOptions& options,
+                         std::optional<double> stream_rate) {
+  const TapeCosts costs = tape_costs(turns.tape, experiment);
+  std::optional<double> rate = stream_rate;
+  if (asks_passes(experiment, options)) {
+    RepeatedTape passes(turns.tape, costs, experiment.program);
+    rate = rate_of_passes(experiment, turns, passes);
+  }
+  turns.tape.origins = {};  // the timeline needs none
+  Timeline timeline = timeline_of_turns(experiment.program, turns, costs);
+  turns = {};
 
   SpanReadings readings(experiment, options);
   for (const Spans& of_rank : spans_by_rank(timeline)) readings.add(of_rank);
   RunFacts facts = readings.facts();
   facts.engine = to_text(Engine::critical_path);
-  facts.steady_samples_per_second = rate->samples_per_second;
+  facts.steady_samples_per_second = rate;
   facts.has_digest = false;
   std::string digest = wants_digest(options) ? digest_of_spans(experiment.program, timeline) : "";
   const Ns makespan_ns = timeline.makespan_ns;
   if (options.timeline == TimelineKept::all) facts.timeline = std::move(timeline);
   Result result = summarize(readings.take_figures(), makespan_ns, std::move(facts));
   result.program.digest = std::move(digest);
-  return Prediction{
-      .result = std::move(result), .stream = std::move(rate->stream), .copies = copies_of(experiment)};
+  return result;
+}
+
+}  // namespace
+
+tl::expected<Result, StalledTurns> turn_run(const Experiment& experiment, const SimulateOptions& options,
+                                            std::optional<double> stream_rate) {
+  auto turns = compile_turns(experiment.program, experiment.channels, microbatch_groups(experiment.costs));
+  if (!turns) return tl::unexpected(StalledTurns{"ranks wait for each other"});
+  const bool is_row = options.figures == WantedFigures::of_rows && options.timeline == TimelineKept::none;
+  return is_row ? row_result(experiment, *turns, options, stream_rate)
+                : result_with_spans(experiment, *std::move(turns), options, stream_rate);
 }
 
 }  // namespace penstock

@@ -188,7 +188,7 @@ TEST(OrderTimes, AreThoseOfTheEngines) {
         "schedule: {{name: {}, stages: 4{}}}\n"
         "training: {{micro_batch_size: 1, global_batch_size: 16}}\n",
         schedule, has_chunks ? ", virtual_stages: 2" : "");
-    const auto experiment = prepare_as_generated(read(text));
+    const auto experiment = prepare(read(text), ProgramForm::lists);
     ASSERT_TRUE(experiment) << experiment.error().message;
     const auto prices = price_on_devices(read(text));
     ASSERT_TRUE(prices) << prices.error();

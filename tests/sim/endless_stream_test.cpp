@@ -1,5 +1,6 @@
 // The steady state of an asynchronous schedule does not depend on how long its run is.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -121,7 +122,7 @@ TEST(EndlessStream, OfReplicasWithoutACommonMultipleHasNoRounds) {
   ASSERT_TRUE(experiment);
   // Of so many actions a pass no stream is longer than 2048 minibatches.
   const StreamQuestion question{.attempts = 1, .peaks = false, .actions_of_pass = 1 << 18};
-  const auto stream = endless_stream_for(question, primes, *experiment, Engine::critical_path);
+  const auto stream = endless_stream(question, *experiment, Engine::critical_path);
   ASSERT_TRUE(stream);
   EXPECT_FALSE(stream->is_of_any_length);
   EXPECT_FALSE(stream->samples_per_second);
@@ -168,6 +169,27 @@ TEST(EndlessStream, IsReadOffSpansAsOffTheTimesOfLists) {
   }
   EXPECT_GE(exact, 6);
   EXPECT_LT(exact, 15) << "short ones show no period";
+}
+
+// Replicas of two stages may be on one rank or not, by microbatch: their messages are counted one by one.
+TEST(EndlessStream, CountsTheActionsOfALoweredProgramInEveryForm) {
+  int counted = 0;
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    for (const char* const copies : {"", ", data_parallel: 2"}) {
+      const std::string text =
+          fmt::format("schedule: {{name: {}, stages: 4, microbatches: 8, virtual_stages: {}{}}}",
+                      schedule.name, chunks_to_try(schedule), copies);
+      SCOPED_TRACE(text);
+      const auto stored = prepare(scenario(text));
+      if (!stored) continue;
+      ++counted;
+      std::int64_t actions = 0;
+      for (const auto& list : stored->program.ranks) actions += static_cast<std::int64_t>(list.size());
+      for (const ProgramForm form : {ProgramForm::lowered, ProgramForm::lists, ProgramForm::loops})
+        EXPECT_EQ(lowered_actions(*prepare(scenario(text), form)), actions);
+    }
+  }
+  EXPECT_GT(counted, 30);
 }
 
 TEST(EndlessStream, IsAsDeepBeforeItIsLoweredAsAfter) {

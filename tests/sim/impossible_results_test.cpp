@@ -21,9 +21,8 @@
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/index.hpp"
 #include "sim/engines/engines.hpp"
-#include "sim/runs/row_run.hpp"
+#include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
-#include "sim/runs/streamed_run.hpp"
 #include "sim/runs/turn_run.hpp"
 #include "tests/sim/experiments.hpp"
 
@@ -49,22 +48,24 @@ TEST(ImpossibleResults, AreNotMadeOfStoredLists) {
 }
 
 TEST(ImpossibleResults, AreNotMadeByTurns) {
-  const Scenario scenario = priced_below_nothing(8);
-  const Experiment experiment = prepare_as_generated(scenario).value();
-  expect_not_made([&] { static_cast<void>(turn_run(scenario, experiment, {})); });
+  const Experiment experiment = prepare(priced_below_nothing(8), ProgramForm::lists).value();
+  expect_not_made([&] { static_cast<void>(turn_run(experiment, {}, std::nullopt)); });
 }
 
 TEST(ImpossibleResults, AreNotMadeOfARow) {
   const SimulateOptions row{
       .memory = {.samples = false}, .timeline = TimelineKept::none, .figures = WantedFigures::of_rows};
-  expect_not_made([&] { static_cast<void>(row_prediction(priced_below_nothing(8), row)); });
+  expect_not_made([&] { static_cast<void>(predict(priced_below_nothing(8), row)); });
 }
 
 TEST(ImpossibleResults, AreNotMadeOfAStreamLongOrShort) {
   const SimulateOptions streamed{
       .memory = {.samples = false}, .steady = SteadyState::skip, .timeline = TimelineKept::none};
-  expect_not_made([&] { static_cast<void>(short_streamed_run(priced_below_nothing(8), streamed)); });
-  expect_not_made([&] { static_cast<void>(streamed_result(priced_below_nothing(1 << 22), streamed)); });
+  for (const int microbatches : {8, 1 << 22}) {
+    const Scenario scenario = priced_below_nothing(microbatches);
+    ASSERT_EQ(planned(scenario, streamed)->engine, RunEngine::stream);
+    expect_not_made([&] { static_cast<void>(predict(scenario, streamed)); });
+  }
 }
 
 TEST(ImpossibleResults, AreNotMadeWithRatesOfAModel) {

@@ -11,7 +11,7 @@
 #include "report/result/result.hpp"
 #include "scenarios/read/load.hpp"
 #include "schedules/rules/generators.hpp"
-#include "sim/runs/row_run.hpp"
+#include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
 
 namespace penstock {
@@ -29,12 +29,13 @@ const SimulateOptions kRun{.memory = {.samples = false}};  // from its spans
 
 /// Holds a row against the run of the same scenario; false where it is not timed without lists.
 bool agrees(const Scenario& scenario) {
-  const auto row = row_prediction(scenario, kRow);
-  if (!row) return false;
+  const auto plan = planned(scenario, kRow);
+  if (!plan || plan->engine != RunEngine::turns) return false;
+  const auto row = predict(scenario, kRow);
   const auto run = predict_stored(scenario, kRun);
-  EXPECT_EQ(row->has_value(), run.has_value());
-  if (!*row || !run) return true;
-  const Result& made = (*row)->result;
+  EXPECT_EQ(row.has_value(), run.has_value());
+  if (!row || !run) return true;
+  const Result& made = row->result;
   const Result& expected = run->result;
   EXPECT_EQ(made.makespan_ns, expected.makespan_ns);
   EXPECT_EQ(made.bubble, expected.bubble);
@@ -117,23 +118,6 @@ TEST(RowRun, KnowsStagesWithoutALayer) {
   EXPECT_TRUE(agrees(row_scenario(times + "schedule: {name: zb-v, stages: 2, microbatches: 6}\n")));
   EXPECT_TRUE(agrees(row_scenario(
       times + "schedule: {name: interleaved, stages: 2, virtual_stages: 2, microbatches: 6}\n")));
-}
-
-TEST(RowRun, LeavesToListsWhatOnlyTheyKnow) {
-  const std::string one = "schedule: {name: 1f1b, stages: 2, microbatches: 4}\n";
-  EXPECT_TRUE(row_prediction(row_scenario(one), kRow));
-  EXPECT_FALSE(row_prediction(row_scenario(one + "training: {iterations: 2}\n"), kRow)) << "repeated passes";
-  EXPECT_FALSE(row_prediction(row_scenario("schedule: {name: 1f1b-rr, stages: 2, microbatches: 4}\n"), kRow))
-      << "an endless stream";
-  EXPECT_FALSE(
-      row_prediction(row_scenario("schedule: {name: data-parallel, stages: 2, microbatches: 4}\n"), kRow))
-      << "collectives";
-  Scenario blocking = row_scenario(one);
-  blocking.channels.blocking = true;
-  EXPECT_FALSE(row_prediction(blocking, kRow));
-  SimulateOptions by_events = kRow;
-  by_events.engine = Engine::event;
-  EXPECT_FALSE(row_prediction(row_scenario(one), by_events));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Scenarios that are too long to be stored, from text to Result.
 
-#include "sim/runs/streamed_run.hpp"
+#include "sim/runs/plan_run.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -93,8 +93,10 @@ TEST(StreamedRun, SaysOfShortRunsWhatAStoredRunSays) {
     ASSERT_TRUE(scenario) << scenario.error();
     SimulateOptions figures = kFigures;
     figures.steady = SteadyState::find;
-    const std::optional<Prediction> run = short_streamed_run(*scenario, figures);
-    if (!run) continue;
+    const auto plan = planned(*scenario, figures);
+    if (!plan || plan->engine != RunEngine::stream) continue;
+    const auto run = predict(*scenario, figures);
+    ASSERT_TRUE(run) << run.error().message;
     const Result* const result = &run->result;
     const Prediction stored_run = stored_prediction(*scenario);
     const Result& stored = stored_run.result;
@@ -107,7 +109,7 @@ TEST(StreamedRun, SaysOfShortRunsWhatAStoredRunSays) {
     EXPECT_EQ(result->throughput, stored.throughput);
     ASSERT_TRUE(*result == stored);
     figures.digest = ProgramDigest::skip;
-    Result unnamed = short_streamed_run(*scenario, figures).value().result;
+    Result unnamed = predict(*scenario, figures).value().result;
     EXPECT_EQ(std::exchange(unnamed.program.digest, stored.program.digest), "");
     ASSERT_TRUE(unnamed == stored);
     ++streamed[schedule.name];
@@ -119,10 +121,9 @@ TEST(StreamedRun, SaysOfShortRunsWhatAStoredRunSays) {
 
 TEST(StreamedRun, LeavesToStoredRunsWhatOnlyTheyKnow) {
   const auto is_streamed = [](const std::string& text, const SimulateOptions& options) {
-    return short_streamed_run(parsed(text), options).has_value();
+    return planned(parsed(text), options)->engine == RunEngine::stream;
   };
   const std::string plain = "schedule: {name: 1f1b, stages: 4, microbatches: 16}";
-  EXPECT_FALSE(is_long(parsed(plain)));
   EXPECT_TRUE(is_streamed(plain, kFigures));
   EXPECT_FALSE(is_streamed(plain, {.engine = Engine::event, .memory = {.samples = false}}));
   EXPECT_FALSE(is_streamed(plain, {.memory = {.samples = true}}));  // a curve is drawn from spans

@@ -1,0 +1,38 @@
+#pragma once
+// Bytes over every link of a cluster, added up from what ranks send each other.
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "report/result/result.hpp"
+#include "schedules/ir/action.hpp"
+#include "topology/cluster.hpp"
+
+namespace penstock {
+
+class LinkBytes {
+ public:
+  /// The cluster must outlive it.
+  explicit LinkBytes(const Cluster& cluster) : cluster_(cluster) {}
+
+  /// Adds what one rank sends another. A route is looked up each time: add a pair's messages as one.
+  void add(std::int32_t from_rank, std::int32_t to_rank, Bytes bytes) {
+    for (const LinkNumber link : cluster_.route(from_rank, to_rank).links) bytes_of_link_[link] += bytes;
+  }
+
+  /// Returns the links that carried something, in the order of their numbers.
+  std::vector<LinkTraffic> traffic() const {
+    std::vector<LinkTraffic> traffic;
+    for (const auto& [link, bytes] : bytes_of_link_) {
+      if (bytes > 0) traffic.push_back({cluster_.link(link).name, bytes});
+    }
+    return traffic;
+  }
+
+ private:
+  const Cluster& cluster_;
+  std::map<LinkNumber, Bytes> bytes_of_link_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,205 @@
+// Which engine runs what, and why the others before it do not: a table that is kept as a golden file
+// (PENSTOCK_UPDATE_GOLDENS=1 writes it). That all engines give the same figures is tested where each has its
+// tests; here a prediction is also held to one preparation.
+
+#include "sim/runs/plan_run.hpp"
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <random>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/load.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/runs/simulate.hpp"
+#include "tests/source_path.hpp"
+
+namespace penstock {
+namespace {
+
+Scenario scenario_of(const std::string& text) {
+  auto loaded = parse_scenario(text, "plan.yaml", source_path("scenarios/library"));
+  EXPECT_TRUE(loaded) << loaded.error() << text;
+  return loaded.value_or(Scenario{});
+}
+
+/// What the commands ask for.
+struct Question {
+  std::string_view name;
+  SimulateOptions options;
+};
+const std::vector<Question> kQuestions = {
+    {"figures", {.memory = {.samples = false}, .timeline = TimelineKept::none}},
+    {"timeline", {.memory = {.samples = false}, .timeline = TimelineKept::all}},
+    {"row",
+     {.memory = {.samples = false}, .timeline = TimelineKept::none, .figures = WantedFigures::of_rows}}};
+
+std::string plan_line(const std::string& what, const std::string& text, const Question& question,
+                      Engine engine = Engine::automatic) {
+  SimulateOptions options = question.options;
+  options.engine = engine;
+  const auto plan = planned(scenario_of(text), options);
+  if (!plan) return fmt::format("{:<34} {:<9} {}\n", what, question.name, plan.error().message);
+  std::string line = fmt::format("{:<34} {:<9} {:<7}", what, question.name, to_text(plan->engine));
+  for (const RuledOutEngine& ruled_out : plan->ruled_out)
+    line += fmt::format(" | {}: {}", to_text(ruled_out.engine), ruled_out.reason);
+  return line + "\n";
+}
+
+/// Every schedule as it is, then 1F1B with everything that rules an engine out.
+std::string plan_table() {
+  std::string table;
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    const char* const chunks = takes_chunks(schedule) ? ", virtual_stages: 2" : "";
+    const std::string text =
+        fmt::format("schedule: {{name: {}, stages: 4, microbatches: 8{}}}", schedule.name, chunks);
+    for (const Question& question : kQuestions)
+      table += plan_line(std::string(schedule.name), text, question);
+  }
+  const std::string one = "schedule: {name: 1f1b, stages: 4, microbatches: 8";
+  const std::string model =
+      "model: {stages: {forward: 1 ms, backward: 2 ms, kept: 8 MB, activation: 1 MB}}\n";
+  const std::vector<std::pair<std::string, std::string>> options = {
+      {"blocking", one + ", blocking: true}"},
+      {"a launch order", one + ", launch_order: true}"},
+      {"a capacity", one + ", capacity: 2}"},
+      {"eager messages", model + one + ", eager: 2 MB}"},
+      {"iterations", one + "}\ntraining: {iterations: 2}"},
+      {"recomputation", one + ", checkpoint: always}"},
+      {"copies", one + ", data_parallel: 2}"},
+      {"sharded copies", one + ", data_parallel: 2, sharding: 3}"},
+      {"a barrier", one + ", barrier: true}"},
+      {"weights with clones", model + one + "}\ntraining: {weight_versions: cloned}"},
+      {"links in common",
+       model + "schedule: {name: interleaved, stages: 4, microbatches: 8, virtual_stages: 2}\n"
+               "cluster: {preset: two-level, nodes: 2, devices_per_node: 2, intra_bandwidth: 8 "
+               "GB/s, inter_bandwidth: 1 GB/s}"},
+      {"2^33 actions", "schedule: {name: 1f1b, stages: 1024, microbatches: 4194304}"},
+      {"2^33 actions, blocking",
+       "schedule: {name: 1f1b, stages: 1024, microbatches: 4194304, blocking: true}"},
+      {"a model on devices",
+       "model: {huggingface: models/llama-3.1-8b.json, sequence: 4096}\ncluster: {device: h100-sxm}\n"
+       "schedule: {name: 1f1b, stages: 4}\ntraining: {global_batch_size: 16}"},
+  };
+  for (const auto& [name, text] : options) {
+    for (const Question& question : kQuestions) table += plan_line("1f1b, " + name, text, question);
+  }
+  // Lists of so many actions would be made for a timeline.
+  for (const Question& question : {kQuestions.front(), kQuestions.back()}) {
+    table +=
+        plan_line("1f1b, 2^25 actions", "schedule: {name: 1f1b, stages: 4, microbatches: 4194304}", question);
+  }
+  for (const Engine engine : {Engine::critical_path, Engine::event}) {
+    for (const Question& question : kQuestions)
+      table += plan_line(fmt::format("1f1b, --engine {}", to_text(engine)), one + "}", question, engine);
+  }
+  return table;
+}
+
+TEST(PlanRun, ChoosesTheEnginesOfTheTable) {
+  const std::filesystem::path file = source_path("tests/sim/golden/engines.txt");
+  const std::string actual = plan_table();
+  if (std::getenv("PENSTOCK_UPDATE_GOLDENS") != nullptr) std::ofstream(file, std::ios::binary) << actual;
+  std::stringstream expected;
+  expected << std::ifstream(file, std::ios::binary).rdbuf();
+  EXPECT_EQ(actual, expected.str());
+}
+
+TEST(PlanRun, RefusesWhatTheBudgetCannotHold) {
+  const auto experiment =
+      prepare(scenario_of("schedule: {name: 1f1b, stages: 4, microbatches: 262144}"), ProgramForm::lists);
+  ASSERT_TRUE(experiment);
+  const Wanted wanted{.timeline = true};
+  const auto plan = plan_run(*experiment, wanted, [] { return Bytes{1} << 40; });
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->engine, RunEngine::turns);
+  EXPECT_GT(plan->bytes, 2e6 * 115);
+  const auto refused = plan_run(*experiment, wanted, [] { return Bytes{1} << 20; });
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error(),
+              testing::StartsWith("2.1e+06 compute actions take at least 330.00 MiB of memory"));
+  EXPECT_THAT(refused.error(), testing::EndsWith("or no timeline"));
+}
+
+TEST(PlanRun, PrintsWhatRunsAndWhyTheOthersDoNot) {
+  const SimulateOptions options{.memory = {.samples = false}, .timeline = TimelineKept::none};
+  const auto plan =
+      planned(scenario_of("schedule: {name: 1f1b, stages: 4, microbatches: 8, capacity: 2}"), options);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan_text(*plan, wanted_by(options)),
+            "stream  ruled out: channels of a capacity\n"
+            "turns   ruled out: channels of a capacity\n"
+            "tape    runs: at least 160 B a compute action and 120 B a message\n"
+            "event   not needed: the one above stores less\n");
+}
+
+// --- one preparation -------------------------------------------------------------------------------------
+
+/// Holds one prediction to one preparation of its scenario.
+void expect_one_preparation(const Scenario& scenario) {
+  for (const Question& question : kQuestions) {
+    const std::int64_t before = preparations_so_far();
+    static_cast<void>(simulate_scenario(scenario, question.options));
+    EXPECT_EQ(preparations_so_far() - before, 1) << question.name;
+  }
+}
+
+TEST(PlanRun, PreparesAScenarioOfTheLibraryOnce) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(source_path("scenarios/library"))) {
+    if (entry.path().extension() != ".yaml") continue;
+    SCOPED_TRACE(entry.path().filename().string());
+    const auto scenario = load_scenario(entry.path().string());
+    ASSERT_TRUE(scenario) << scenario.error();
+    expect_one_preparation(*scenario);
+    ++files;
+  }
+  EXPECT_GE(files, 11);
+}
+
+TEST(PlanRun, PreparesARandomScenarioOnce) {
+  constexpr std::array kOptions = {"",
+                                   ", data_parallel: 2",
+                                   ", blocking: true",
+                                   ", capacity: 1",
+                                   ", checkpoint: always",
+                                   ", barrier: true",
+                                   ", channel: rank",
+                                   ", launch_order: true"};
+  constexpr std::array kClusters = {
+      "", "cluster: {bandwidth: 1 GB/s, latency: 9 us}\n",
+      "cluster: {preset: two-level, nodes: 4, devices_per_node: 4, intra_bandwidth: 8 GB/s, "
+      "inter_bandwidth: 1 GB/s}\n"};
+  constexpr std::array kModels = {
+      "", "model: {stages: {forward: 3 ms, backward: 5 ms, kept: 6 MB, activation: 1 MB}}\n"};
+  for (std::uint32_t seed = 1; seed <= 200; ++seed) {
+    std::mt19937 draw(seed);
+    const auto one_of = [&](const auto& all) { return all[draw() % all.size()]; };
+    const ScheduleInfo& schedule = schedule_table()[seed % schedule_table().size()];
+    const auto stages = 1 + draw() % 6;
+    const std::string text =
+        fmt::format("{}{}schedule: {{name: {}, stages: {}, microbatches: {}{}}}\n", one_of(kModels),
+                    one_of(kClusters), schedule.name, stages, stages * (1 + draw() % 5), one_of(kOptions));
+    SCOPED_TRACE(text);
+    expect_one_preparation(scenario_of(text));
+  }
+}
+
+}  // namespace
+}  // namespace penstock
