@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "report/result/rank_meter.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_invariants.hpp"
 #include "report/timeline/arrivals.hpp"
@@ -38,36 +39,6 @@
 
 namespace penstock {
 namespace {
-
-/// Busy time, and from when to when there are compute actions.
-void add_activity(RankFigures& figures, Spans spans) {
-  bool any = false;
-  for (std::size_t i = 0; i < spans.size(); ++i) {
-    if (!opens_compute(spans, i)) continue;
-    // An overlapped pair is one action: its leaves have the same times, and the second opens nothing.
-    figures.report.busy_ns += spans[i].end_ns - spans[i].start_ns;
-    figures.first_ns = any ? std::min(figures.first_ns, spans[i].start_ns) : spans[i].start_ns;
-    figures.last_ns = std::max(figures.last_ns, spans[i].end_ns);
-    any = true;
-  }
-}
-
-/// Of the rank's idle time before each compute action, what the transfers cover that this action waits
-/// for. A transfer beside compute costs nothing here, nor does idle time in which nothing is on its way.
-Ns exposed_communication(Spans spans, RecomputeTiming recompute) {
-  Arrivals arrivals(recompute);
-  Ns exposed = 0;
-  Ns idle_since = 0;
-  for (std::size_t i = 0; i < spans.size(); ++i) {
-    arrivals.add(spans[i]);
-    if (!opens_compute(spans, i)) continue;
-    if (spans[i].start_ns > idle_since) {
-      exposed += covered_ns(arrivals.of_group(spans, i), idle_since, spans[i].start_ns);
-    }
-    idle_since = std::max(idle_since, spans[i].end_ns);
-  }
-  return exposed;
-}
 
 /// A rank's list has fewer than 2^31 actions.
 std::int32_t position_of(std::size_t i) { return static_cast<std::int32_t>(i); }
@@ -127,18 +98,13 @@ std::int32_t peak_weight_versions(Spans spans) {
   return static_cast<std::int32_t>(most);
 }
 
-/// Bytes of its messages, and its part of each collective as a ring moves it.
-void add_traffic(RankReport& report, Spans spans, const RunFacts& facts, const EdgeNumbers& edges) {
+/// Adds the messages of a rank to the meter, and its part of each collective as a ring moves it.
+void add_traffic(RankMeter& meter, Spans spans, const RunFacts& facts, const EdgeNumbers& edges) {
   TransferSizes sizes(facts.costs, edges);
   for (const Span& span : spans) {
-    if (is_send(span.action.kind)) report.sent_bytes += sizes.of(span.action);
-    if (is_recv(span.action.kind)) report.received_bytes += sizes.of(span.action);
-    if (is_collective(span.action.kind)) {
-      const Bytes bytes = ring_bytes(facts.program, facts.costs, span.action);
-      // In a ring each member sends as much as it receives.
-      report.sent_bytes += bytes;
-      report.received_bytes += bytes;
-    }
+    if (is_send(span.action.kind)) meter.send(sizes.of(span.action));
+    if (is_recv(span.action.kind)) meter.receive(sizes.of(span.action));
+    if (is_collective(span.action.kind)) meter.exchange(ring_bytes(facts.program, facts.costs, span.action));
   }
 }
 
@@ -231,15 +197,26 @@ ProgramReport program_report(const RunFacts& facts) {
 }  // namespace
 
 RankFigures compute_times_of(Spans spans) {
-  RankFigures figures;
-  add_activity(figures, spans);
-  return figures;
+  RankMeter meter;
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    // An overlapped pair is one action: its leaves have the same times, and the second opens nothing.
+    if (!opens_compute(spans, i)) continue;
+    meter.compute(spans[i].start_ns, spans[i].end_ns, [](Ns, Ns) { return Ns{0}; });
+  }
+  return meter.figures();
 }
 
 RankFigures figures_of(Spans spans, const RunFacts& facts, const EdgeNumbers& edges) {
-  RankFigures figures = compute_times_of(spans);
-  add_traffic(figures.report, spans, facts, edges);
-  figures.report.exposed_communication_ns = exposed_communication(spans, facts.program.recompute);
+  RankMeter meter;
+  Arrivals arrivals(facts.program.recompute);
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    arrivals.add(spans[i]);
+    if (!opens_compute(spans, i)) continue;
+    meter.compute(spans[i].start_ns, spans[i].end_ns,
+                  [&](Ns from, Ns to) { return covered_ns(arrivals.of_group(spans, i), from, to); });
+  }
+  add_traffic(meter, spans, facts, edges);
+  RankFigures figures = meter.figures();
   figures.report.peak_live_activations = peak_live_activations(spans);
   figures.report.weight_versions = peak_weight_versions(spans);
   return figures;

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
+#include "report/result/rank_meter.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/index.hpp"
@@ -38,12 +38,10 @@ inline Ns covered(std::vector<Interval>& intervals, Ns from, Ns to) {
 
 struct RankState {
   Ns clock_ns = 0;
-  Ns collectives_ns = 0;      ///< its last collective has ended
-  std::int64_t position = 0;  ///< of its list with all messages, how much is placed
-  Ns busy_ns = 0;
-  Ns exposed_ns = 0;
-  std::int64_t actions = 0;  ///< compute actions
-  std::optional<Ns> first_ns;
+  Ns collectives_ns = 0;              ///< its last collective has ended
+  std::int64_t position = 0;          ///< of its list with all messages, how much is placed
+  std::int64_t actions = 0;           ///< compute actions
+  RankMeter meter;                    ///< its figures, where they are followed
   std::vector<std::int32_t> senders;  ///< ranks that may send to it
 };
 

@@ -27,6 +27,7 @@
 
 #include <tl/expected.hpp>
 
+#include "report/result/metrics.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/action.hpp"
@@ -123,16 +124,16 @@ class StreamedWalk {
     take_in(rank, group);
     Ns start = here.clock_ns;
     for (const Interval& interval : awaited_) start = std::max(start, interval.end_ns);
-    if (start > here.clock_ns) here.exposed_ns += covered(awaited_, here.clock_ns, start);
     const Ns duration =
         group.size() == 1
             ? durations_[index(group.front().stage)][static_cast<std::size_t>(group.front().kind)]
             : group_duration_ns(experiment_.costs, group);
     here.clock_ns = start + duration;
-    here.busy_ns += duration;
-    if (!here.first_ns) here.first_ns = start;
     here.actions += std::ssize(group);
-    if constexpr (kWithFigures) account(rank, group, start);
+    if constexpr (kWithFigures) {
+      here.meter.compute(start, here.clock_ns, [&](Ns from, Ns to) { return covered(awaited_, from, to); });
+      account(rank, group, start);
+    }
   }
 
   void message(const StageMessage& message, std::int32_t from_rank, std::int32_t to_rank) {
@@ -152,6 +153,8 @@ class StreamedWalk {
     const std::int64_t sent_at = ranks_[index(from_rank)].position++;
     const std::int64_t received_at = ranks_[index(to_rank)].position++;
     if (!kWithFigures || way.bytes == 0) return;
+    ranks_[index(from_rank)].meter.send(way.bytes);
+    ranks_[index(to_rank)].meter.receive(way.bytes);
     accounts_[index(from_rank)].send(send_of(message), way.bytes, produced, arrival, sent_at);
     accounts_[index(to_rank)].receive(recv_of(message), way.bytes, start, received_at);
   }
@@ -231,9 +234,8 @@ class StreamedWalk {
     for (RankState& here : ranks_) {
       state.time(here.clock_ns);
       state.count(here.position);
-      state.count(here.busy_ns);
-      state.count(here.exposed_ns);
       state.count(here.actions);
+      if constexpr (kWithFigures) here.meter.show(state);
     }
   }
 
@@ -345,6 +347,7 @@ class StreamedWalk {
     ++stage.reductions;
     const std::int64_t position = here.position++;
     if constexpr (kWithFigures) {
+      here.meter.exchange(ring_bytes(program_, experiment_.costs, action));
       accounts_[index(rank)].reduce({.action = action,
                                      .cost = experiment_.costs.stage_of(action),
                                      .start_ns = interval.start_ns,
@@ -376,10 +379,7 @@ class StreamedWalk {
     run.makespan_ns = last_end_ns_;
     for (const RankState& rank : ranks_) run.makespan_ns = std::max(run.makespan_ns, rank.clock_ns);
     for (std::int32_t rank = 0; rank < program_.rank_count(); ++rank) {
-      const RankState& here = ranks_[index(rank)];
-      run.ranks.push_back({.report = report(rank, run.makespan_ns),
-                           .first_ns = here.first_ns.value_or(0),
-                           .last_ns = here.first_ns ? here.clock_ns : 0});
+      run.ranks.push_back(figures_of_rank(rank, run.makespan_ns));
     }
     add_traffic(run);
     run.actions = actions() - jumped_;
@@ -390,25 +390,21 @@ class StreamedWalk {
     return run;
   }
 
-  RankReport report(std::int32_t rank, Ns makespan_ns) {
-    const RankState& here = ranks_[index(rank)];
+  RankFigures figures_of_rank(std::int32_t rank, Ns makespan_ns) {
+    RankFigures figures = ranks_[index(rank)].meter.figures();
+    figures.report.rank = rank;
+    figures.report.idle_ns = makespan_ns - figures.report.busy_ns;
     RankLedger& account = accounts_[index(rank)];
     account.held().settle(kNever);
-    return {.rank = rank,
-            .device = {},
-            .busy_ns = here.busy_ns,
-            .idle_ns = makespan_ns - here.busy_ns,
-            .exposed_communication_ns = here.exposed_ns,
-            .peak_live_activations = account.peak_live_activations(),
-            .weight_versions = account.peak_weight_versions(),
-            .memory = account.held().memory()};
+    figures.report.peak_live_activations = account.peak_live_activations();
+    figures.report.weight_versions = account.peak_weight_versions();
+    figures.report.memory = account.held().memory();
+    return figures;
   }
 
   void add_traffic(StreamedRun& run) {
     ways_.for_each([&](const TransferWay& way) {
       const Bytes bytes = way.messages * way.bytes;
-      run.ranks[index(way.from_rank)].report.sent_bytes += bytes;
-      run.ranks[index(way.to_rank)].report.received_bytes += bytes;
       run.traffic.push_back({.from_rank = way.from_rank, .to_rank = way.to_rank, .bytes = bytes});
       run.messages += way.messages;
     });
@@ -419,9 +415,6 @@ class StreamedWalk {
 
   void add_reductions(StreamedRun& run, std::int32_t stage, const HeldStage& held) {
     const Action reduction{.kind = ActionKind::reduce_grad, .stage = stage};
-    const Bytes bytes = held.reductions * ring_bytes(program_, experiment_.costs, reduction);
-    run.ranks[index(held.rank)].report.sent_bytes += bytes;
-    run.ranks[index(held.rank)].report.received_bytes += bytes;
     const CollectiveRing& ring = rings_.of(reduction);
     const auto here = std::ranges::find(ring.ranks, held.rank) - ring.ranks.begin();
     const std::size_t next = (static_cast<std::size_t>(here) + 1) % ring.ranks.size();
