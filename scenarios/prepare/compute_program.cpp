@@ -19,6 +19,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/ir/return_if_error.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 
@@ -32,12 +33,9 @@ GeneratedWithNotes compute_program(const StatedSchedule& schedule, Program place
   shape.buckets = buckets;
   // By the whole stages of the placed program: which buckets a stage has changes nothing of its order.
   if (schedule.weighs_costs) {
-    auto prices = program_prices(terms, whole, placed);
-    if (!prices) return tl::unexpected(prices.error());
-    auto times = transfer_times(placed, *prices);
-    if (!times) return tl::unexpected(times.error());
-    shape.transfer_ns = *std::move(times);
-    shape.costs = std::move(prices->costs);
+    PENSTOCK_ASSIGN_OR_RETURN(ProgramPrices prices, program_prices(terms, whole, placed));
+    PENSTOCK_ASSIGN_OR_RETURN(shape.transfer_ns, transfer_times(placed, prices));
+    shape.costs = std::move(prices.costs);
     if (std::holds_alternative<UnitCosts>(terms.model)) {
       for (Bytes& limit : shape.memory_limit) limit = amount_of_activations(limit);
     }

@@ -36,6 +36,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/ir/return_if_error.hpp"
 
 namespace penstock {
 namespace {
@@ -93,13 +94,10 @@ tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const Schedu
 }
 
 tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenario) {
-  auto copy = one_copy(scenario);
-  if (!copy) return tl::unexpected(copy.error());
-  const auto in_force = schedule_in_force(copy->scenario, copy->copies);
-  if (!in_force) return tl::unexpected(in_force.error());
-  const auto placed = placed_program(in_force->schedule);
-  if (!placed) return tl::unexpected(placed.error());
-  return device_prices(*std::move(copy), *in_force, *placed);
+  PENSTOCK_ASSIGN_OR_RETURN(OneCopy copy, one_copy(scenario));
+  PENSTOCK_ASSIGN_OR_RETURN(const ScheduleInForce in_force, schedule_in_force(copy.scenario, copy.copies));
+  PENSTOCK_ASSIGN_OR_RETURN(const Program placed, placed_program(in_force.schedule));
+  return device_prices(std::move(copy), in_force, placed);
 }
 
 // Not checked against 64 bits: the constants of a fit are within factors of those that device_prices() has

@@ -36,11 +36,13 @@
 #include "scenarios/prepare/resolved_scenario.hpp"
 #include "scenarios/prepare/schedule_in_force.hpp"
 #include "scenarios/prepare/settle.hpp"
+#include "scenarios/prepare/settled_scenario.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/validate.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/ir/return_if_error.hpp"
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
 
@@ -49,8 +51,11 @@ namespace {
 
 using Prepared = tl::expected<Experiment, PrepareError>;
 
-tl::unexpected<PrepareError> refused(const std::string& fault) {
-  return tl::unexpected(PrepareError{.message = fault});
+/// Returns a step of preparation whose error, in words, is bad input.
+template <class Value>
+tl::expected<Value, PrepareError> input(tl::expected<Value, std::string> step) {
+  return std::move(step).map_error(
+      [](std::string fault) { return PrepareError{.message = std::move(fault)}; });
 }
 
 /// Returns the compute actions of a program's lists, as often as they are run.
@@ -74,10 +79,10 @@ double actions_in_force(const Scenario& scenario, const ScheduleInForce& in_forc
 tl::expected<Preparation, PrepareError> preparation_of(OneCopy copy) {
   // From here on the copy's scenario stays where it is: the schedule in force points at its program.
   auto shared = std::make_shared<const OneCopy>(std::move(copy));
-  auto in_force = schedule_in_force(shared->scenario, shared->copies);
-  if (!in_force) return refused(in_force.error());
-  const double actions = actions_in_force(shared->scenario, *in_force);
-  return Preparation{.copy = std::move(shared), .in_force = *std::move(in_force), .compute_actions = actions};
+  PENSTOCK_ASSIGN_OR_RETURN(ScheduleInForce in_force,
+                            input(schedule_in_force(shared->scenario, shared->copies)));
+  const double actions = actions_in_force(shared->scenario, in_force);
+  return Preparation{.copy = std::move(shared), .in_force = std::move(in_force), .compute_actions = actions};
 }
 
 /// The program of the schedule in force; its own lists are empty where it has loops.
@@ -106,25 +111,22 @@ bool is_lowered_early(const Scenario& scenario, ProgramForm form) {
 Prepared prepared(const Preparation& begun, ProgramForm form) {
   const std::string why_lists = form == ProgramForm::lowered ? std::string() : why_no_loops(begun);
   const bool as_loops = form == ProgramForm::loops && why_lists.empty();
-  auto placed = placed_form(begun.in_force.schedule, as_loops);
-  if (!placed) return refused(placed.error());
-  const auto settled = settle(*begun.copy, begun.in_force, placed->program);
-  if (!settled) return refused(settled.error());
-  auto resolved = resolve(settled->scenario, begun.in_force, std::move(placed->program));
-  if (!resolved) return refused(resolved.error());
-  Program program = std::move(resolved->program);
-  if (!as_loops && is_lowered_early(settled->scenario, form)) {
-    auto lowered = lowered_program(std::move(program), settled->scenario.model);
-    if (!lowered) return tl::unexpected(lowered.error());
-    program = *std::move(lowered);
+  PENSTOCK_ASSIGN_OR_RETURN(PlacedForm placed, input(placed_form(begun.in_force.schedule, as_loops)));
+  PENSTOCK_ASSIGN_OR_RETURN(const SettledScenario settled,
+                            input(settle(*begun.copy, begun.in_force, placed.program)));
+  PENSTOCK_ASSIGN_OR_RETURN(ResolvedScenario resolved,
+                            input(resolve(settled.scenario, begun.in_force, std::move(placed.program))));
+  Program program = std::move(resolved.program);
+  if (!as_loops && is_lowered_early(settled.scenario, form)) {
+    PENSTOCK_ASSIGN_OR_RETURN(program, lowered_program(std::move(program), settled.scenario.model));
   }
-  auto experiment = priced_experiment(*settled, *resolved, std::move(program));
-  if (!experiment) return refused(experiment.error());
-  experiment->loops = std::move(placed->loops);
-  experiment->why_lists = why_lists;
-  experiment->compute_actions = begun.compute_actions;
-  experiment->source = begun.copy;
-  return *std::move(experiment);
+  PENSTOCK_ASSIGN_OR_RETURN(Experiment experiment,
+                            input(priced_experiment(settled, resolved, std::move(program))));
+  experiment.loops = std::move(placed.loops);
+  experiment.why_lists = why_lists;
+  experiment.compute_actions = begun.compute_actions;
+  experiment.source = begun.copy;
+  return experiment;
 }
 
 std::int64_t& preparations() {
@@ -167,7 +169,8 @@ std::string why_no_loops(const Preparation& begun) {
 }
 
 Prepared with_microbatches(const Experiment& experiment, std::int64_t microbatches, ProgramForm form) {
-  if (!experiment.source) return refused("the experiment was not prepared from a scenario");
+  if (!experiment.source)
+    return tl::unexpected(PrepareError{.message = "the experiment was not prepared from a scenario"});
   OneCopy copy = *experiment.source;
   copy.scenario.shape.iterations = 1;
   // As many samples a microbatch as the experiment's, whatever batch the scenario states.

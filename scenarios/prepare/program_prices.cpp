@@ -22,6 +22,8 @@
 #include "scenarios/read/cluster_spec.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/ir/return_if_error.hpp"
+#include "topology/cluster.hpp"
 
 namespace penstock {
 namespace {
@@ -52,20 +54,17 @@ tl::expected<CostTable, std::string> program_costs(const PriceTerms& terms, cons
   if (!costs) return costs;
   costs->launch = terms.launch;
   if (!terms.clones_versions) return costs;
-  if (const auto cloned = price_cloned_versions(*costs, program); !cloned)
-    return tl::unexpected(cloned.error());
+  PENSTOCK_RETURN_IF_ERROR(price_cloned_versions(*costs, program));
   return costs;
 }
 
 tl::expected<ProgramPrices, std::string> program_prices(const PriceTerms& terms, const StageCut& cut,
                                                         const Program& program) {
-  auto costs = program_costs(terms, cut, program);
-  if (!costs) return tl::unexpected(costs.error());
-  auto cluster = build_cluster(terms.cluster, program.rank_count());
-  if (!cluster) return tl::unexpected(cluster.error());
-  if (auto fault = byte_fault(program, *costs)) return tl::unexpected(*std::move(fault));
-  if (auto fault = time_fault(program, *costs, *cluster)) return tl::unexpected(*std::move(fault));
-  return ProgramPrices{.costs = *std::move(costs), .cluster = *std::move(cluster)};
+  PENSTOCK_ASSIGN_OR_RETURN(CostTable costs, program_costs(terms, cut, program));
+  PENSTOCK_ASSIGN_OR_RETURN(Cluster cluster, build_cluster(terms.cluster, program.rank_count()));
+  if (auto fault = byte_fault(program, costs)) return tl::unexpected(*std::move(fault));
+  if (auto fault = time_fault(program, costs, cluster)) return tl::unexpected(*std::move(fault));
+  return ProgramPrices{.costs = std::move(costs), .cluster = std::move(cluster)};
 }
 
 }  // namespace penstock

@@ -20,6 +20,8 @@
 #include "scenarios/read/weight_state.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/ir/return_if_error.hpp"
+#include "schedules/rules/generators.hpp"
 
 namespace penstock {
 namespace {
@@ -40,28 +42,26 @@ PriceTerms price_terms(const Scenario& scenario, const ResolvedBatch& batch) {
 tl::expected<ResolvedScenario, std::string> resolve(const Scenario& scenario, const ScheduleInForce& in_force,
                                                     Program placed) {
   const PriceTerms terms = price_terms(scenario, in_force.batch);
-  const auto whole = cut_model(scenario.model, scenario.partition, placed.stage_count());
-  if (!whole) return tl::unexpected(whole.error());
+  PENSTOCK_ASSIGN_OR_RETURN(const StageCut whole,
+                            cut_model(scenario.model, scenario.partition, placed.stage_count()));
   // The whole cut goes on beside it: schedules weigh whole stages.
-  auto cut = cut_into_buckets(scenario.model, *whole, scenario.shape.buckets);
-  if (!cut) return tl::unexpected(cut.error());
-  auto computed = compute_program(in_force.schedule, std::move(placed), *whole, cut->buckets, terms);
-  if (!computed) return tl::unexpected(computed.error());
+  PENSTOCK_ASSIGN_OR_RETURN(StageCut cut, cut_into_buckets(scenario.model, whole, scenario.shape.buckets));
+  PENSTOCK_ASSIGN_OR_RETURN(ProgramWithNotes computed,
+                            compute_program(in_force.schedule, std::move(placed), whole, cut.buckets, terms));
   return ResolvedScenario{.terms = terms,
-                          .cut = *std::move(cut),
-                          .program = std::move(computed->program),
-                          .notes = std::move(computed->notes)};
+                          .cut = std::move(cut),
+                          .program = std::move(computed.program),
+                          .notes = std::move(computed.notes)};
 }
 
 tl::expected<CostTable, std::string> costs_of_cut(const Scenario& scenario, const Program& program) {
-  const auto in_force = schedule_in_force(scenario);
-  if (!in_force) return tl::unexpected(in_force.error());
+  PENSTOCK_ASSIGN_OR_RETURN(const ScheduleInForce in_force, schedule_in_force(scenario));
   // By the stated number of stages, as no program is generated: a search moves cuts and nothing else.
-  const auto whole = cut_model(scenario.model, scenario.partition, scenario.shape.stages);
-  if (!whole) return tl::unexpected(whole.error());
-  const auto cut = cut_into_buckets(scenario.model, *whole, scenario.shape.buckets);
-  if (!cut) return tl::unexpected(cut.error());
-  return program_costs(price_terms(scenario, in_force->batch), *cut, program);
+  PENSTOCK_ASSIGN_OR_RETURN(const StageCut whole,
+                            cut_model(scenario.model, scenario.partition, scenario.shape.stages));
+  PENSTOCK_ASSIGN_OR_RETURN(const StageCut cut,
+                            cut_into_buckets(scenario.model, whole, scenario.shape.buckets));
+  return program_costs(price_terms(scenario, in_force.batch), cut, program);
 }
 
 }  // namespace penstock

@@ -1,0 +1,29 @@
+#pragma once
+// Two macros that let a function which takes one step after the other read as a list of its steps. A step
+// returns a tl::expected; its error is returned to the caller at once.
+//
+//   tl::expected<Experiment, Error> prepare(...) {
+//     PENSTOCK_ASSIGN_OR_RETURN(Program program, generate(...));   // declares `program`, or returns
+//     PENSTOCK_RETURN_IF_ERROR(validate(program));
+//     ...
+
+#include <tl/expected.hpp>
+#include <utility>
+
+#define PENSTOCK_JOINED_AGAIN(a, b) a##b
+#define PENSTOCK_JOINED(a, b) PENSTOCK_JOINED_AGAIN(a, b)
+
+/// Returns from the enclosing function with the step's error, if it has one.
+#define PENSTOCK_RETURN_IF_ERROR(step)                         \
+  do {                                                         \
+    if (auto penstock_done = (step); !penstock_done)           \
+      return tl::unexpected(std::move(penstock_done).error()); \
+  } while (false)
+
+/// Assigns the step's value to `target`, which may be a declaration, or returns its error.
+#define PENSTOCK_ASSIGN_OR_RETURN(target, step) \
+  PENSTOCK_ASSIGN_OR_RETURN_AS(PENSTOCK_JOINED(penstock_step_, __LINE__), target, step)
+#define PENSTOCK_ASSIGN_OR_RETURN_AS(made, target, step)     \
+  auto made = (step);                                        \
+  if (!made) return tl::unexpected(std::move(made).error()); \
+  target = *std::move(made)
