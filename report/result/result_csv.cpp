@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <string>
 
@@ -14,6 +15,7 @@
 #include "report/print/memory_category.hpp"
 #include "report/print/text_sink.hpp"
 #include "report/print/units.hpp"
+#include "report/result/figure_rows.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
@@ -35,9 +37,9 @@ void write_timeline_csv(const Timeline& timeline, const TextSink& sink) {
 }
 
 std::string ranks_to_csv(const Result& result) {
-  std::string csv =
-      "rank,device,busy_ns,idle_ns,exposed_communication_ns,peak_bytes,peak_live_activations,weight_versions,"
-      "sent_bytes,received_bytes,capacity_bytes,usable_bytes,out_of_memory";
+  std::string csv = "rank,device";
+  for (const RankFigure& figure : figures_of_ranks()) csv += fmt::format(",{}", figure.key);
+  csv += ",capacity_bytes,usable_bytes,out_of_memory";
   for (std::size_t i = 0; i < kMemoryCategoryCount; ++i) {
     csv += fmt::format(",peak_{}", to_text(static_cast<MemoryCategory>(i)));
   }
@@ -48,11 +50,13 @@ std::string ranks_to_csv(const Result& result) {
       return memory.unit == MemoryUnit::bytes ? fmt::to_string(amount)
                                               : shortest_number(shown_amount(amount, memory.unit));
     };
-    fmt::format_to(std::back_inserter(csv), "{},{},{},{},{},{},{},{},{},{},{},{},{}", rank.rank,
-                   csv_field(rank.device), rank.busy_ns, rank.idle_ns, rank.exposed_communication_ns,
-                   shown(memory.peak_bytes), rank.peak_live_activations, rank.weight_versions,
-                   rank.sent_bytes, rank.received_bytes, memory.capacity ? shown(*memory.capacity) : "",
-                   memory.capacity ? shown(*memory.usable()) : "", memory.out_of_memory());
+    csv += fmt::format("{},{}", rank.rank, csv_field(rank.device));
+    for (const RankFigure& figure : figures_of_ranks()) {
+      const std::int64_t value = figure.get(rank);
+      csv += fmt::format(",{}", figure.unit == FigureUnit::memory ? shown(value) : fmt::to_string(value));
+    }
+    csv += fmt::format(",{},{},{}", memory.capacity ? shown(*memory.capacity) : "",
+                       memory.capacity ? shown(*memory.usable()) : "", memory.out_of_memory());
     for (const Bytes peak : memory.peaks) csv += fmt::format(",{}", shown(peak));
     csv += '\n';
   }

@@ -19,6 +19,7 @@
 #include "report/print/memory_category.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
+#include "report/result/figure_rows.hpp"
 #include "report/result/result.hpp"
 #include "schedules/ir/action.hpp"
 
@@ -78,6 +79,24 @@ Cell peak_cell(const RankMemory& memory) {
   if (memory.out_of_memory())
     cell.text += fmt::format(" > {}", format_memory(memory.usable().value_or(0), memory.unit));
   return cell;
+}
+
+Cell rank_cell(const RankFigure& figure, const RankReport& rank) {
+  const std::int64_t value = figure.get(rank);
+  switch (figure.unit) {
+    case FigureUnit::nanoseconds:
+      return duration_cell(value);
+    case FigureUnit::bytes:
+      return bytes_cell(value);
+    case FigureUnit::memory:
+      return figure.key == "peak_bytes" ? peak_cell(rank.memory) : memory_cell(value, rank.memory.unit);
+    case FigureUnit::count:
+    case FigureUnit::part:
+    case FigureUnit::per_second:
+    case FigureUnit::money:
+      return count_cell(value);
+  }
+  return {};
 }
 
 /// "predicted by event, channel model directed, blocking transfers": rules of transfers where they are not
@@ -153,22 +172,15 @@ std::vector<Headline> headlines(const Result& result) {
 
 Table rank_figures(const Result& result) {
   Table table;
-  table.columns = {"rank", "busy",    "idle", "exposed comm", "peak memory", "live act.", "weight versions",
-                   "sent", "received"};
   const bool devices =
       std::ranges::any_of(result.ranks, [](const RankReport& r) { return !r.device.empty(); });
-  if (devices) table.columns.insert(table.columns.begin() + 1, "device");
+  table.columns = {"rank"};
+  if (devices) table.columns.emplace_back("device");
+  for (const RankFigure& figure : figures_of_ranks()) table.columns.emplace_back(figure.title);
   for (const RankReport& rank : result.ranks) {
-    std::vector<Cell> row = {count_cell(rank.rank),
-                             duration_cell(rank.busy_ns),
-                             duration_cell(rank.idle_ns),
-                             duration_cell(rank.exposed_communication_ns),
-                             peak_cell(rank.memory),
-                             count_cell(rank.peak_live_activations),
-                             count_cell(rank.weight_versions),
-                             bytes_cell(rank.sent_bytes),
-                             bytes_cell(rank.received_bytes)};
-    if (devices) row.insert(row.begin() + 1, Cell{rank.device, std::nullopt});
+    std::vector<Cell> row = {count_cell(rank.rank)};
+    if (devices) row.push_back({rank.device, std::nullopt});
+    for (const RankFigure& figure : figures_of_ranks()) row.push_back(rank_cell(figure, rank));
     table.rows.push_back(std::move(row));
   }
   return table;

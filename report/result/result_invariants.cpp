@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "report/print/memory_category.hpp"
+#include "report/result/figure_rows.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
@@ -56,8 +57,6 @@ void check_categories(Invariants& all, std::size_t rank, std::string_view key,
 }
 
 void check_memory(Invariants& all, std::size_t i, const RankMemory& memory, const Result& result) {
-  all.expect(memory.peak_bytes >= 0, "ranks[{}].peak_bytes: expected at least 0, got {}", i,
-             memory.peak_bytes);
   all.expect(is_within(memory.peak_time_ns, result),
              "ranks[{}].memory.peak_time_ns: expected a time up to the makespan, {}, got {}", i,
              result.makespan_ns, memory.peak_time_ns);
@@ -74,56 +73,44 @@ void check_memory(Invariants& all, std::size_t i, const RankMemory& memory, cons
 void check_rank(Invariants& all, std::size_t i, const Result& result) {
   const RankReport& rank = result.ranks[i];
   all.expect(std::cmp_equal(rank.rank, i), "ranks[{}].rank: expected {}, got {}", i, i, rank.rank);
-  all.expect(is_within(rank.busy_ns, result),
-             "ranks[{}].busy_ns: expected a time up to the makespan, {}, got {}", i, result.makespan_ns,
-             rank.busy_ns);
-  all.expect(rank.idle_ns >= -time_slack_ns(result) && rank.idle_ns <= result.makespan_ns,
-             "ranks[{}].idle_ns: expected a time up to the makespan, {}, got {}", i, result.makespan_ns,
-             rank.idle_ns);
-  all.expect(is_within(rank.exposed_communication_ns, result),
-             "ranks[{}].exposed_communication_ns: expected a time up to the makespan, {}, got {}", i,
-             result.makespan_ns, rank.exposed_communication_ns);
-  for (const auto& [key, amount] :
-       {std::pair("peak_live_activations", rank.peak_live_activations),
-        std::pair("sent_bytes", rank.sent_bytes), std::pair("received_bytes", rank.received_bytes)}) {
-    all.expect(amount >= 0, "ranks[{}].{}: expected at least 0, got {}", i, key, amount);
+  for (const RankFigure& figure : figures_of_ranks()) {
+    const std::int64_t value = figure.get(rank);
+    if (figure.bound == FigureBound::not_negative) {
+      all.expect(value >= 0, "ranks[{}].{}: expected at least 0, got {}", i, figure.key, value);
+      continue;
+    }
+    const bool is_time = figure.bound == FigureBound::up_to_makespan
+                             ? value >= -time_slack_ns(result) && value <= result.makespan_ns
+                             : is_within(value, result);
+    all.expect(is_time, "ranks[{}].{}: expected a time up to the makespan, {}, got {}", i, figure.key,
+               result.makespan_ns, value);
   }
   check_memory(all, i, rank.memory, result);
 }
 
-void check_bubble(Invariants& all, const Result& result) {
-  const double slack = result.kind == ResultKind::measured ? 1e-3 : 1e-9;  // of clocks, or of rounding
-  for (const auto& [key, part] : {std::pair("idle_over_total", result.bubble.idle_over_total),
-                                  std::pair("longest_span_rate", result.bubble.longest_span_rate)}) {
-    // NaN is no part either.
-    all.expect(part >= -slack && part <= 1 + slack, "bubble.{}: expected a part in [0, 1], got {}", key,
-               part);
+/// A predicted part of a device's peak stays below 1. A measured one may not: another device ran it.
+void check_run_figures(Invariants& all, const Result& result) {
+  const bool is_measured = result.kind == ResultKind::measured;
+  const double slack = is_measured ? 1e-3 : 1e-9;  // of clocks, or of rounding
+  for (const RunFigure& figure : figures_of_runs()) {
+    const std::optional<double> value = figure.get(result);
+    if (!value) continue;
+    if (figure.bound == FigureBound::part) {
+      // NaN is no part either.
+      all.expect(*value >= -slack && *value <= 1 + slack, "{}.{}: expected a part in [0, 1], got {}",
+                 figure.section, figure.key, *value);
+      continue;
+    }
+    // Idle time over busy time may come out below 0 by what clocks are apart.
+    const double least =
+        figure.unit == FigureUnit::part && figure.bound == FigureBound::not_negative ? -slack : 0;
+    all.expect(is_amount(*value - least), "{}.{}: expected at least 0, got {}", figure.section, figure.key,
+               *value);
+    if (figure.bound == FigureBound::part_if_predicted && !is_measured) {
+      all.expect(!(*value > 1 + slack), "{}.{}: expected a part of the devices' peak, at most 1, got {}",
+                 figure.section, figure.key, *value);
+    }
   }
-  all.expect(is_amount(result.bubble.idle_over_ideal + slack),
-             "bubble.idle_over_ideal: expected at least 0, got {}", result.bubble.idle_over_ideal);
-}
-
-void check_rates(Invariants& all, const ThroughputReport& rates) {
-  const ModelRates model = rates.model.value_or(ModelRates{});
-  for (const auto& [key, rate] :
-       {std::pair("samples_per_second", rates.samples_per_second),
-        std::pair("steady_samples_per_second", rates.steady_samples_per_second.value_or(0)),
-        std::pair("samples", rates.samples), std::pair("samples_per_update", rates.samples_per_update),
-        std::pair("cost_per_million_samples", rates.cost_per_million_samples.value_or(0)),
-        std::pair("tokens_per_second", model.tokens_per_second),
-        std::pair("tokens_per_second_per_device", model.tokens_per_second_per_device),
-        std::pair("model_flops_per_second_per_device", model.model_flops_per_second_per_device),
-        std::pair("mfu", model.mfu)}) {
-    all.expect(is_amount(rate), "throughput.{}: expected at least 0, got {}", key, rate);
-  }
-}
-
-/// What is predicted of a device stays below its peak. A measurement may not: another device ran it.
-void check_utilization(Invariants& all, const Result& result) {
-  if (result.kind == ResultKind::measured || !result.throughput.model) return;
-  const double mfu = result.throughput.model->mfu;
-  all.expect(!(mfu > 1 + 1e-9), "throughput.mfu: expected a part of the devices' peak, at most 1, got {}",
-             mfu);
 }
 
 }  // namespace
@@ -143,9 +130,7 @@ std::optional<std::string> broken_invariant(const Result& result) {
              "program.pipeline_size: expected at most program.{}, {}, got {}",
              shares_all ? "stages" : "ranks", most, result.program.pipeline_size);
   for (std::size_t i = 0; i < result.ranks.size(); ++i) check_rank(all, i, result);
-  check_bubble(all, result);
-  check_rates(all, result.throughput);
-  check_utilization(all, result);
+  check_run_figures(all, result);
   for (std::size_t i = 0; i < result.links.size(); ++i) {
     const LinkTraffic& link = result.links[i];
     all.expect(link.bytes >= 0, "links[{}].bytes: expected at least 0, got {}", i, link.bytes);

@@ -9,7 +9,9 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,6 +22,7 @@
 #include "report/print/memory_category.hpp"
 #include "report/print/text_sink.hpp"
 #include "report/print/units.hpp"
+#include "report/result/figure_rows.hpp"
 #include "report/result/json_text.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
@@ -69,17 +72,14 @@ Json memory_json(const RankMemory& memory, const ResultJsonOptions& options) {
 }
 
 Json rank_json(const RankReport& rank, const ResultJsonOptions& options) {
-  return {{"rank", rank.rank},
-          {"device", rank.device},
-          {"busy_ns", rank.busy_ns},
-          {"idle_ns", rank.idle_ns},
-          {"exposed_communication_ns", rank.exposed_communication_ns},
-          {"peak_bytes", amount_json<Json>(rank.memory.peak_bytes, rank.memory.unit)},
-          {"peak_live_activations", rank.peak_live_activations},
-          {"weight_versions", rank.weight_versions},
-          {"sent_bytes", rank.sent_bytes},
-          {"received_bytes", rank.received_bytes},
-          {"memory", memory_json(rank.memory, options)}};
+  Json object = {{"rank", rank.rank}, {"device", rank.device}};
+  for (const RankFigure& figure : figures_of_ranks()) {
+    const std::int64_t value = figure.get(rank);
+    object[std::string(figure.key)] =
+        figure.unit == FigureUnit::memory ? amount_json<Json>(value, rank.memory.unit) : Json(value);
+  }
+  object["memory"] = memory_json(rank.memory, options);
+  return object;
 }
 
 Json program_json(const ProgramReport& program) {
@@ -90,25 +90,14 @@ Json program_json(const ProgramReport& program) {
   return object;
 }
 
-Json bubble_json(const BubbleReport& bubble) {
-  return {{"idle_over_total", bubble.idle_over_total},
-          {"idle_over_ideal", bubble.idle_over_ideal},
-          {"longest_span_rate", bubble.longest_span_rate}};
-}
-
-/// Rates of a model and costs only where they are known; the steady rate is null where there is none.
-Json throughput_json(const ThroughputReport& throughput) {
-  const auto& steady = throughput.steady_samples_per_second;
-  Json object = {{"samples_per_second", throughput.samples_per_second},
-                 {"steady_samples_per_second", steady ? Json(*steady) : Json(nullptr)},
-                 {"samples", throughput.samples},
-                 {"samples_per_update", throughput.samples_per_update}};
-  if (const auto cost = throughput.cost_per_million_samples) object["cost_per_million_samples"] = *cost;
-  if (const auto& model = throughput.model) {
-    object["tokens_per_second"] = model->tokens_per_second;
-    object["tokens_per_second_per_device"] = model->tokens_per_second_per_device;
-    object["model_flops_per_second_per_device"] = model->model_flops_per_second_per_device;
-    object["mfu"] = model->mfu;
+/// Returns the figures of a section of the document.
+Json section_json(const Result& result, std::string_view section) {
+  Json object = Json::object();
+  for (const RunFigure& figure : figures_of_runs()) {
+    if (figure.section != section) continue;
+    const std::optional<double> value = figure.get(result);
+    if (value || figure.absent == AbsentFigure::null)
+      object[std::string(figure.key)] = value ? Json(*value) : Json(nullptr);
   }
   return object;
 }
@@ -161,8 +150,8 @@ std::string document_text(const Result& result, const ResultJsonOptions& options
                    {"channel", result.channel},
                    {"makespan_ns", result.makespan_ns},
                    {"program", program_json(result.program)},
-                   {"bubble", bubble_json(result.bubble)},
-                   {"throughput", throughput_json(result.throughput)}};
+                   {"bubble", section_json(result, "bubble")},
+                   {"throughput", section_json(result, "throughput")}};
   if (const auto& model = result.model) {
     document["model"] = {{"parameters", model->parameters},
                          {"active_parameters", model->active_parameters},

@@ -17,6 +17,7 @@
 
 #include "report/print/memory_category.hpp"
 #include "report/print/units.hpp"
+#include "report/result/figure_rows.hpp"
 #include "report/result/json_text.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_invariants.hpp"
@@ -51,6 +52,22 @@ class ObjectReader {
   }
 
   bool has(const char* key) const { return value_->is_object() && value_->contains(key); }
+
+  std::int64_t integer_between(const char* key, std::int64_t least, std::int64_t most) const {
+    const SortedJson& value = member(key);
+    // The library would wrap a number from 2^63 on round to a negative one.
+    const bool too_large =
+        value.is_number_unsigned() &&
+        value.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    if (value.is_number_integer() && !too_large) {
+      const auto number = value.get<std::int64_t>();
+      if (number >= least && number <= most) return number;
+    }
+    expected(key, least == std::numeric_limits<std::int64_t>::min()
+                      ? std::string("an integer")
+                      : fmt::format("an integer from {} to {}", least, most));
+    return 0;
+  }
 
   std::int64_t integer(const char* key) const {
     return integer_between(key, std::numeric_limits<std::int64_t>::min(),
@@ -147,22 +164,6 @@ class ObjectReader {
     return has(key) ? value_->at(key) : missing;
   }
 
-  std::int64_t integer_between(const char* key, std::int64_t least, std::int64_t most) const {
-    const SortedJson& value = member(key);
-    // The library would wrap a number from 2^63 on round to a negative one.
-    const bool too_large =
-        value.is_number_unsigned() &&
-        value.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-    if (value.is_number_integer() && !too_large) {
-      const auto number = value.get<std::int64_t>();
-      if (number >= least && number <= most) return number;
-    }
-    expected(key, least == std::numeric_limits<std::int64_t>::min()
-                      ? std::string("an integer")
-                      : fmt::format("an integer from {} to {}", least, most));
-    return 0;
-  }
-
   const SortedJson* value_;
   std::string path_;
   FirstFault* fault_;
@@ -211,16 +212,14 @@ RankReport read_rank(const ObjectReader& object) {
   RankReport rank;
   rank.rank = object.small("rank", 0);
   rank.device = object.text_if_any("device");
-  rank.busy_ns = object.count("busy_ns");
-  rank.idle_ns = object.integer("idle_ns");
-  rank.exposed_communication_ns = object.count("exposed_communication_ns");
-  rank.peak_live_activations = object.count("peak_live_activations");
-  rank.weight_versions = object.small("weight_versions", 0);
-  rank.sent_bytes = object.count("sent_bytes");
-  rank.received_bytes = object.count("received_bytes");
   if (object.has("memory")) rank.memory = read_memory(object.object("memory"));
-  // It stands outside `memory` in the document, and so is set after that has been read as a whole.
-  rank.memory.peak_bytes = read_amount(object, "peak_bytes", rank.memory.unit);
+  // The peak stands outside `memory` in the document, so it is set after `memory` has been read as a whole.
+  for (const RankFigure& figure : figures_of_ranks()) {
+    const std::string key(figure.key);
+    figure.set(rank, figure.unit == FigureUnit::memory
+                         ? read_amount(object, key.c_str(), rank.memory.unit)
+                         : object.integer_between(key.c_str(), figure.least, figure.most));
+  }
   return rank;
 }
 
@@ -243,22 +242,17 @@ ModelReport read_model(const ObjectReader& object, std::int64_t devices) {
           .devices = devices};
 }
 
-ThroughputReport read_throughput(const ObjectReader& object) {
-  ThroughputReport throughput;
-  throughput.samples_per_second = object.number("samples_per_second");
-  throughput.steady_samples_per_second = object.number_or_null("steady_samples_per_second");
-  throughput.samples = object.number("samples");
-  throughput.samples_per_update = object.number("samples_per_update");
-  if (object.has("cost_per_million_samples"))
-    throughput.cost_per_million_samples = object.number("cost_per_million_samples");
-  if (object.has("mfu")) {
-    throughput.model = {
-        .tokens_per_second = object.number("tokens_per_second"),
-        .tokens_per_second_per_device = object.number("tokens_per_second_per_device"),
-        .model_flops_per_second_per_device = object.number("model_flops_per_second_per_device"),
-        .mfu = object.number("mfu")};
+/// Reads the figures of a section of the document.
+void read_section(const ObjectReader& document, const char* section, Result& result) {
+  const ObjectReader object = document.object(section);
+  for (const RunFigure& figure : figures_of_runs()) {
+    if (figure.section != section) continue;
+    const std::string key(figure.key);
+    const std::string companion(figure.comes_with.empty() ? figure.key : figure.comes_with);
+    if (figure.absent == AbsentFigure::left_out && !object.has(companion.c_str())) continue;
+    if (figure.absent == AbsentFigure::null && !object.number_or_null(key.c_str())) continue;
+    figure.set(result, object.number(key.c_str()));
   }
-  return throughput;
 }
 
 /// Stage and microbatch stand beside the action's text for scripts; here they must say the same.
@@ -327,10 +321,8 @@ Result read_result(const ObjectReader& document) {
   result.clock_error_ns = document.count_or_null("clock_error_ns");
   result.makespan_ns = document.count("makespan_ns");
   result.program = read_program(document.object("program"));
-  const ObjectReader bubble = document.object("bubble");
-  result.bubble = {bubble.number("idle_over_total"), bubble.number("idle_over_ideal"),
-                   bubble.number("longest_span_rate")};
-  result.throughput = read_throughput(document.object("throughput"));
+  read_section(document, "bubble", result);
+  read_section(document, "throughput", result);
   if (document.has("model")) result.model = read_model(document.object("model"), document.count("devices"));
   if (!document.has("ranks")) document.expected("ranks", "a list");
   for (const ObjectReader& rank : document.objects_if_any("ranks")) result.ranks.push_back(read_rank(rank));
