@@ -1,9 +1,12 @@
-// Walks the program, and asks the walk for no times. Where it stalls, every position that was not passed
-// waits for others: a compute action for its messages, a position behind the cursor for the cursor, a reached
-// transfer for the one before it in its queue or for its other end. A cycle of these is the hang.
+// A program can hang although it is valid: two ranks may each wait for a message that the other one sends
+// later. This file walks the program without durations (walk.hpp). If the walk stalls, every remaining
+// position waits for others: a compute action for its messages, a position after the rank's cursor for the
+// cursor, and a transfer that was reached for the one before it in its queue or for its other end. A cycle of
+// these waits is the hang; wait_cycle.cpp finds it.
 //
-// The walk joins a SEND and a RECV by name, so that messages that cross stall it unless they are eager. Such
-// a program is walked again as a transport without tags runs it, each RECV joined to the SEND that it meets.
+// The walk joins each SEND with the RECV of the same message, so messages that cross stall it unless they are
+// eager. Such a program is walked again as a transport without tags runs it, where each RECV is joined with
+// the SEND that it meets. launch_order.cpp has the additional rule of NCCL. Tested by channel_check_test.cpp.
 
 #include "schedules/check/channel_check.hpp"
 
@@ -34,19 +37,18 @@
 namespace penstock {
 namespace {
 
-/// Who waits for whom where a walk has stalled; positions are the nodes. What lies behind a cursor waits for
-/// it.
+/// The waits between positions after a walk has stalled. Positions after a rank's cursor wait for the cursor.
 ///
 ///   rank 0   0F0 0SEND_F0 0RECV_B0 [0B0] 0F1 0SEND_F1          [ ] the cursor
 ///   rank 1   1RECV_F0 1F0 1RECV_F1 [1F1] 1B0 1SEND_B0
 ///
-///   0B0 > 0RECV_B0 > 1SEND_B0 > 1F1 > 1RECV_F1 > 0SEND_F1 > 0B0
+///   A > B: A waits for B     0B0 > 0RECV_B0 > 1SEND_B0 > 1F1 > 1RECV_F1 > 0SEND_F1 > 0B0
 class WaitGraph {
  public:
   WaitGraph(const FlatProgram& flat, const WalkState& stalled) : flat_(flat), stalled_(stalled) {
     for (std::size_t id = 0; id < flat.messages.size(); ++id) {
       const FlatMessage& message = flat.messages[id];
-      // A message that could start holds nobody up; only the others can be what a message waits for.
+      // Only a message that could not start can delay another one.
       if (stalled.pending[id] == 0) continue;
       const auto before = static_cast<std::int32_t>(id);
       if (message.next_at_sender != kNone) {
@@ -62,11 +64,11 @@ class WaitGraph {
     }
   }
 
-  /// The positions that `position` waits for.
+  /// Returns the positions that `position` waits for.
   std::vector<std::int32_t> waits_for(std::int32_t position) const {
     const std::int32_t rank = flat_.rank_of(position);
     const std::int32_t cursor = stalled_.cursor[index(rank)];
-    // Program order has not come to it: whatever it asks for, the cursor stands before it.
+    // The rank's program order has not reached the position, so the position waits for the cursor.
     if (position > cursor) return {cursor};
     switch (flat_.ops[index(position)]) {
       case FlatOp::compute:
@@ -77,7 +79,7 @@ class WaitGraph {
       case FlatOp::collective:
       case FlatOp::barrier:
         return collective_waits(rank, position);
-      // Both are passed as soon as they are reached, so that no cursor ever stands at one.
+      // The walk passes both kinds as soon as it reaches them, so a cursor never stops at one.
       case FlatOp::leaf:
       case FlatOp::reshard:
         return {};
@@ -94,10 +96,10 @@ class WaitGraph {
   }
 
  private:
-  /// The message, collective or barrier could start, which is all that anybody waits for here.
+  /// Returns true if the message, collective or barrier could start.
   bool passed(std::int32_t id) const { return stalled_.pending[index(id)] == 0; }
 
-  /// Of a group of compute actions: the RECVs and collectives before it that have not started.
+  /// Returns the RECVs and collectives that a group of compute actions needs and that have not started.
   std::vector<std::int32_t> missing_messages(std::int32_t position) const {
     std::vector<std::int32_t> missing;
     for (std::int32_t w = flat_.next_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
@@ -106,30 +108,30 @@ class WaitGraph {
     return missing;
   }
 
-  /// The SEND or RECV of a message that is on the rank.
+  /// Returns the SEND or RECV of a message that is on the rank.
   std::int32_t end_on(std::int32_t rank, std::int32_t id) const {
     const FlatMessage& message = flat_.messages[index(id)];
     return message.from_rank == rank ? message.first : message.recv;
   }
 
-  /// What keeps a reached transfer from heading its queue on this rank.
+  /// Returns what prevents a transfer that was reached from being first in its queue on this rank.
   std::vector<std::int32_t> own_end_waits(std::int32_t rank, std::int32_t position) const {
     std::vector<std::int32_t> waits;
     const std::int32_t id = flat_.message[index(position)];
-    // There may be several: eager messages have no turn of their own, and what comes next waits for each.
+    // There may be several: the message after several eager messages waits for each of them.
     const auto [first, last] = before_.equal_range({rank, id});
     for (auto entry = first; entry != last; ++entry) waits.push_back(end_on(rank, entry->second));
     if (flat_.ops[index(position)] != FlatOp::recv) return waits;
     const auto [holder, last_holder] = holders_.equal_range(id);
     for (auto entry = holder; entry != last_holder; ++entry) {
-      // From the cursor on nothing has run: such a consumer still holds the place.
+      // Positions from the cursor on have not run, so a consumer there still occupies the capacity.
       if (entry->second >= stalled_.cursor[index(rank)]) waits.push_back(entry->second);
     }
     return waits;
   }
 
-  /// What is missing at its own end comes first: only when nothing is, the other end can be what is waited
-  /// for.
+  /// Returns what the transfer's own end waits for. Only if that is nothing does the transfer wait for its
+  /// other end.
   std::vector<std::int32_t> transfer_waits(std::int32_t rank, std::int32_t position) const {
     std::vector<std::int32_t> waits = own_end_waits(rank, position);
     if (!waits.empty()) return waits;
@@ -138,12 +140,12 @@ class WaitGraph {
     return {other};
   }
 
-  /// The collective before it on its rank; failing that, the members that have not come to it or that wait
-  /// for one before it in their turn.
+  /// Returns the collective before this one on its rank if that has not started. Otherwise returns the
+  /// members that have not reached the collective or that wait for an earlier one.
   std::vector<std::int32_t> collective_waits(std::int32_t rank, std::int32_t position) const {
     const std::int32_t id = flat_.message[index(position)];
-    // A rank's collectives start one after another: the one before this may be what keeps it. Looking for
-    // it takes long in a long list, but is done for a few positions of a program that hangs.
+    // A rank's collectives start one after another, so the previous one may delay this one. The search is
+    // slow in a long list, but it is done only for a few positions of a program that hangs.
     for (std::int32_t p = flat_.rank_begin[index(rank)]; p < position; ++p) {
       if (flat_.next_collective[index(p)] == position && !passed(flat_.message[index(p)])) return {p};
     }
@@ -155,7 +157,8 @@ class WaitGraph {
     return late;
   }
 
-  /// Whether a member that has come to its collective still waits for the one before it on its rank.
+  /// Returns true if a member that has reached its collective still waits for the previous collective on its
+  /// rank.
   bool blocked_collective(std::int32_t position) const {
     for (std::int32_t p = flat_.rank_begin[index(flat_.rank_of(position))]; p < position; ++p) {
       if (flat_.next_collective[index(p)] == position) return !passed(flat_.message[index(p)]);
@@ -165,13 +168,14 @@ class WaitGraph {
 
   const FlatProgram& flat_;
   const WalkState& stalled_;
-  /// Rank and message -> unfinished ones before it in its queue on that rank.
+  /// Unfinished messages directly before a message in its queue on a rank; the key is rank and message.
   std::multimap<std::pair<std::int32_t, std::int32_t>, std::int32_t> before_;
-  std::multimap<std::int32_t, std::int32_t> holders_;  // message -> consumers that must free capacity first
+  /// Consumers that must free capacity before a message may start; the key is the message.
+  std::multimap<std::int32_t, std::int32_t> holders_;
 };
 
-/// The sink of a walk of which nothing is asked but whether it ends.
-struct Nobody {
+/// A sink that ignores all calls, for a walk that only has to show whether it ends.
+struct SilentSink {
   void compute(std::int32_t /*rank*/, std::int32_t /*position*/, std::span<const std::int32_t> /*messages*/) {
   }
   void pass(std::int32_t /*rank*/, std::int32_t /*position*/) {}
@@ -181,7 +185,7 @@ struct Nobody {
   void launch(std::int32_t /*rank*/, std::int32_t /*position*/) {}
 };
 
-/// Lays out as many passes as show whatever can go wrong: more than two repeat the second one.
+/// Lays out as many passes as are needed to show every fault: further passes repeat the second one.
 FlatProgram flat_passes(const Program& lowered, const ChannelOptions& channels, const CostTable& costs,
                         std::vector<CrossedMessage> crossed) {
   return flatten(
@@ -189,8 +193,8 @@ FlatProgram flat_passes(const Program& lowered, const ChannelOptions& channels, 
       {.channels = channels, .iterations = std::min(lowered.iterations, 2), .crossed = std::move(crossed)});
 }
 
-/// "rank 0 sends 0SEND_F0 where rank 1 expects 1RECV_F1 (positions 1 and 0)", a line for each of the first
-/// few.
+/// Returns a line such as "rank 0 sends 0SEND_F0 where rank 1 expects 1RECV_F1 (positions 1 and 0)" for each
+/// of the first crossed messages.
 std::string crossed_in_words(const std::vector<CrossedMessage>& crossed, ChannelModel model) {
   constexpr std::size_t kMostLines = 10;
   std::string text = fmt::format(
@@ -216,16 +220,17 @@ Hang hang_of(const FlatProgram& flat, const WalkState& stalled, const ChannelOpt
 }
 
 std::optional<Hang> find_stall(const FlatProgram& flat, const ChannelOptions& channels) {
-  Nobody nobody;
-  const auto stalled = ListWalk<Nobody>(flat, channels, nobody).run();
-  // What ends on the channels may still hang where kernels start in the order of their launches.
+  SilentSink silent;
+  const auto stalled = ListWalk<SilentSink>(flat, channels, silent).run();
+  // A program that ends on the channels may still hang if kernels start in the order of their launches.
   return stalled ? std::optional(hang_of(flat, *stalled, channels)) : find_launch_hang(flat, channels);
 }
 
 std::optional<Hang> find_hang(const Program& lowered, const ChannelOptions& channels,
                               const CostTable& costs) {
   auto stall = find_stall(flat_passes(lowered, channels, costs, {}), channels);
-  // Messages that cross keep each other from the heads of their FIFOs, unless they are eager.
+  // Messages that cross block each other in their queues, so the walk would have stalled unless they are
+  // eager.
   if (!stall && channels.eager_bytes == 0) return std::nullopt;
   std::vector<CrossedMessage> crossed = crossed_messages(lowered, channels.model);
   if (crossed.empty()) return stall;

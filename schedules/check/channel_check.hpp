@@ -1,6 +1,6 @@
 #pragma once
-// The channel check: can a lowered program hang, under which channel model, who waits for whom, and which
-// messages cross.
+// The channel check: whether a lowered program can hang under a channel model, which ranks wait for which,
+// and which messages cross.
 
 #include <cstdint>
 #include <optional>
@@ -15,12 +15,14 @@
 
 namespace penstock {
 
-/// One rank's part of a wait-for cycle.
+/// One rank's part of a cycle of waits.
 struct WaitFor {
   std::int32_t rank = 0;
-  std::int32_t position = 0;  ///< in the rank's list, from 0; runs on over iterations
+  /// The position in the rank's list, from 0; it runs on over iterations.
+  std::int32_t position = 0;
   Action action;
-  std::string waits_for;  ///< "0RECV_B0 on rank 0, position 4"
+  /// The action that this one waits for, such as "0RECV_B0 on rank 0, position 4".
+  std::string waits_for;
 
   friend bool operator==(const WaitFor&, const WaitFor&) = default;
 };
@@ -34,14 +36,15 @@ struct Hang {
   std::vector<CrossedMessage> crossed{};  ///< Empty if every SEND meets its own RECV.
 };
 
-/// Runs `lowered` with zero-capacity rendezvous (a message below channels.eager_bytes needs only its
-/// sender) until it ends or stalls: in program order each rank posts its transfers, and a compute
-/// action waits for its own RECVs. Messages have no tags: the k-th SEND of a FIFO meets the k-th RECV.
-/// Requires a validated, lowered program. Returns nothing if the program ends and no messages cross.
+/// Finds out whether `lowered` hangs or its messages cross. The walk runs with zero-capacity rendezvous,
+/// except that a message below channels.eager_bytes needs only its sender. Each rank posts its transfers in
+/// program order, and a compute action waits for its own RECVs. Messages have no tags: the k-th SEND of a
+/// FIFO meets the k-th RECV. Requires a validated, lowered program. Returns nothing if the program ends and
+/// no messages cross.
 std::optional<Hang> find_hang(const Program& lowered, const ChannelOptions& channels, const CostTable& costs);
 
 /// Returns the first model in the order rank, pair, direction, directed, boundary for which find_hang()
-/// returns nothing; the other channel options stay. Returns nothing if there is no such model.
+/// returns nothing. The other channel options stay as they are. Returns nothing if there is no such model.
 std::optional<ChannelModel> weakest_safe_channel(const Program& lowered, ChannelOptions channels,
                                                  const CostTable& costs);
 

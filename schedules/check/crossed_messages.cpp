@@ -1,11 +1,12 @@
-// A transport without tags (NCCL) knows of a message only which rank sends it to which. So the k-th SEND of a
-// FIFO meets the k-th RECV, whatever their names say:
+// Two ranks may list the messages between them in different orders. A transport without tags (NCCL) knows
+// only which rank sends a message to which, so the k-th SEND of a FIFO meets the k-th RECV, even if their
+// names differ:
 //
 //   rank 0   0F0 0SEND_F0 0F1 0SEND_F1                0SEND_F0  0SEND_F1
-//   rank 1   1RECV_F1 1F1 ... 1RECV_F0 1F0            1RECV_F1  1RECV_F0      both meet the other one
+//   rank 1   1RECV_F1 1F1 ... 1RECV_F0 1F0            1RECV_F1  1RECV_F0      each meets the wrong one
 //
-// Nothing hangs, and rank 1 computes microbatch 1 with the tensor of microbatch 0. channel_check.hpp asks
-// whether ranks wait for each other for ever. tests/schedules/crossed_messages_test.cpp holds both.
+// The program does not hang, but rank 1 computes microbatch 1 with the tensor of microbatch 0.
+// channel_check.cpp finds programs that hang. Tested by crossed_messages_test.cpp.
 
 #include "schedules/check/crossed_messages.hpp"
 
@@ -26,7 +27,7 @@
 namespace penstock {
 namespace {
 
-/// A FIFO from one rank to another: both ranks, and what tells it from other FIFOs of the pair.
+/// A FIFO from one rank to another: both ranks, and two numbers that distinguish the FIFOs between them.
 using Fifo = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t>;
 
 Fifo fifo_of(const StageMessage& message, std::int32_t from, std::int32_t to, ChannelModel model) {
@@ -43,13 +44,13 @@ Fifo fifo_of(const StageMessage& message, std::int32_t from, std::int32_t to, Ch
   return {};
 }
 
-/// The place of an action: its rank and its position in the list.
+/// The position of an action: its rank and its position in the rank's list.
 struct Place {
   std::int32_t rank = 0;
   std::int32_t position = 0;
 };
 
-/// The ends of the messages of one FIFO, each in list order.
+/// Both ends of the messages of one FIFO, each in list order.
 struct FifoEnds {
   std::vector<Place> sends;
   std::vector<Place> receives;
@@ -81,7 +82,7 @@ std::vector<CrossedMessage> crossed_messages(const Program& lowered, ChannelMode
     return lowered.ranks[index(place.rank)][index(place.position)];
   };
   for (const auto& [fifo, ends] : fifos_of(lowered, model)) {
-    // A valid program has both ends of every message, so that both lists are equally long.
+    // A valid program has both ends of every message, so both lists have equal lengths.
     for (std::size_t k = 0; k < ends.sends.size(); ++k) {
       const Place& send = ends.sends[k];
       const Place& receive = ends.receives[k];

@@ -11,21 +11,25 @@
 
 namespace penstock {
 
-/// A SEND and the RECV that it meets, which asks for another message.
+/// A SEND and the RECV that it meets, which expects another message.
 struct CrossedMessage {
-  std::int32_t rank = 0;      ///< The rank that sends.
-  std::int32_t position = 0;  ///< The place of the SEND in the rank's list, from 0.
+  /// The rank that sends.
+  std::int32_t rank = 0;
+  /// The position of the SEND in the rank's list, from 0.
+  std::int32_t position = 0;
   Action send;
-  std::int32_t peer = 0;           ///< The rank that receives.
-  std::int32_t peer_position = 0;  ///< The place of the RECV in the peer's list, from 0.
+  /// The rank that receives.
+  std::int32_t peer = 0;
+  /// The position of the RECV in the peer's list, from 0.
+  std::int32_t peer_position = 0;
   Action receive;
 
   friend bool operator==(const CrossedMessage&, const CrossedMessage&) = default;
 };
 
-/// Finds every SEND that meets the RECV of another message under `model`, by sending rank and list position.
-/// The k-th SEND from one rank to another meets the k-th RECV there, counted for each FIFO that the model has
-/// between them. Requires a validated, lowered program.
+/// Finds every SEND that meets the RECV of another message under `model`, ordered by sending rank and list
+/// position. The k-th SEND from one rank to another meets the k-th RECV there, counted for each FIFO that the
+/// model has between them. Requires a validated, lowered program.
 std::vector<CrossedMessage> crossed_messages(const Program& lowered, ChannelModel model);
 
 }  // namespace penstock

@@ -1,12 +1,14 @@
-// Lays a lowered program out flat in one pass over the lists, which joins SEND with RECV, collectives with
-// each other, every position with what it waits for, and every message with the one behind it in the queues
-// at its ends. What is looked up lies in tables by edge, direction and number, or by stage and number:
+// Engines and checks step through a program millions of times, so this file resolves all names beforehand.
+// One pass over the lists joins each SEND with its RECV, collectives with each other, every position with
+// what it waits for, and every message with the next one in the queues at its ends. Look-ups use tables by
+// edge, direction and number, or by stage and number:
 //
 //   SEND, RECV  ->  the message of its edge and number, made by whichever end comes first
-//   F, B, I     ->  the RECVs of its stage and number that stand before it, a list through next_wait
-//   SEND        ->  where the action of its stage and number that made it stands
+//   F, B, I     ->  the earlier RECVs of its stage and number, a list through next_wait
+//   SEND        ->  the position of the action of its stage and number that produces it
 //
-// Which queue a message passes on a rank follows from the placement, so neither end waits for the other.
+// The placement determines which queue a message is in on each rank, so neither end needs the other. walk.hpp
+// steps through the result. Tested by channel_check_test.cpp and all engine tests of sim/.
 
 #include "schedules/check/flat_program.hpp"
 
@@ -32,9 +34,9 @@
 namespace penstock {
 namespace {
 
-/// What an action asks for, `before` being the one before it in its list, null at the beginning.
+/// Returns the operation of an action. `before` is the previous action of its list, or null at the beginning.
 FlatOp op_of(const Action& action, const Action* before) {
-  // The group is laid out as its first action, which stands for all of them.
+  // A group is represented by its first action.
   if (before != nullptr && before->overlaps_next) return FlatOp::leaf;
   if (is_compute(action.kind)) return FlatOp::compute;
   if (is_send(action.kind)) return FlatOp::send;
@@ -42,36 +44,37 @@ FlatOp op_of(const Action& action, const Action* before) {
   return is_collective(action.kind) ? FlatOp::collective : FlatOp::reshard;
 }
 
-/// What the scan of one rank's list remembers.
+/// The state of the scan through one rank's list.
 struct RankScan {
   std::int32_t rank = 0;
   std::size_t barriers_seen = 0;
   std::int32_t last_collective = kNone;
-  std::int32_t head = kNone;    // of the group of compute actions scanned last
-  std::int32_t newest = kNone;  // the same, or a barrier since then
+  std::int32_t head = kNone;    // the group of compute actions scanned last
+  std::int32_t newest = kNone;  // that group, or a barrier after it
 };
 
-/// ... and of one stage, of its UNSHARDs or REDUCE_GRADs.
+/// The state of the scan for the UNSHARDs, or the REDUCE_GRADs, of one stage.
 struct CollectiveScan {
-  std::int32_t newest = kNone;  // the position that nothing waits for yet
+  std::int32_t newest = kNone;  // the latest such position, if nothing waits for it yet
   std::size_t seen = 0;
 };
 
-/// By stage and number, what one flow has to do with the stage's actions.
+/// The positions of one flow (activations or gradients) at one stage and number.
 struct StageFlow {
-  std::int32_t recvs = kNone;     // those that no action has taken yet, a list through next_wait
-  std::int32_t producer = kNone;  // the position whose end makes it
+  std::int32_t recvs = kNone;     // RECVs that no action waits for yet, a list through next_wait
+  std::int32_t producer = kNone;  // the position whose end produces the message
 };
 
-/// The end of a first-in-first-out queue of the rank whose list is scanned. Eager messages arrive at their
-/// own time and keep no one before them, but what comes behind them in the queue waits for all:
+/// The end of a first-in-first-out queue of the rank whose list is scanned. An eager message arrives
+/// independent of the queue and delays no other eager message. The next message that is not eager waits for
+/// all of them:
 ///
-///   m0 (e1 e2) m3       m3 waits for m0, e1 and e2; e1 and e2 wait for nobody here
+///   m0 (e1 e2) m3       m3 waits for m0, e1 and e2; e1 and e2 wait for nothing here
 ///
 struct FifoTail {
-  std::int32_t last = kNone;       // last message that waits for its turn
-  std::int32_t unordered = kNone;  // eager arrivals since then, a list through `previous_unordered`
-  bool last_sends = false;         // `last` leaves this rank
+  std::int32_t last = kNone;       // last message that waits in the queue
+  std::int32_t unordered = kNone;  // eager arrivals after it, a list through `previous_unordered`
+  bool last_sends = false;         // true if `last` leaves this rank
 };
 
 class Flattener {
@@ -95,7 +98,7 @@ class Flattener {
     reserve();
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) lay_out(rank);
     flat_.rank_begin.push_back(flat_.position_count());
-    // Last, since only now every RECV knows who takes what it brings.
+    // Capacities come last, because only now each RECV is joined with the action that reads it.
     if (channels_.capacity > 0) limit_queues();
     return std::move(flat_);
   }
@@ -108,7 +111,7 @@ class Flattener {
     flat_.ops.reserve(total);
     flat_.message.assign(total, kNone);
     flat_.next_wait.assign(total, kNone);
-    flat_.messages.reserve(total / 2);  // each is at two positions at least
+    flat_.messages.reserve(total / 2);  // each message has at least two positions
     consumer_.assign(channels_.capacity > 0 ? total : 0, kNone);
     const bool late = program_.recompute == RecomputeTiming::late;
     if (channels_.capacity > 0 && late) backward_.assign(index(program_.stage_count()) * numbers_, kNone);
@@ -127,12 +130,12 @@ class Flattener {
   void lay_out(std::int32_t rank) {
     const std::vector<Action>& list = program_.ranks[index(rank)];
     RankScan scan{.rank = rank};
-    // Later iterations name later versions, by as many STEPs of the stage as the rank's list has.
+    // Each iteration raises the weight versions of a stage by the number of its STEPs in the rank's list.
     if (iterations_ > 1) count_steps(list, 1);
     flat_.rank_begin.push_back(flat_.position_count());
     for (std::int32_t iteration = 0; iteration < iterations_; ++iteration) {
       if (iteration > 0 && program_.barrier) {
-        // A barrier has no action; an empty one keeps the vectors beside each other in step.
+        // A barrier has no action. The empty entry keeps the vectors equally long.
         flat_.actions.emplace_back();
         scan.newest = push(FlatOp::barrier);
         join_collective(scan.newest, barriers_, scan.barriers_seen++);
@@ -159,8 +162,8 @@ class Flattener {
     }
   }
 
-  /// Leaves the tables of stages and queues empty for the next rank, without going through all of them: there
-  /// are as many of some as stages or ranks, and as many clearings as ranks.
+  /// Resets the tables of stages and queues for the next rank. It clears only the used entries, because some
+  /// tables have as many entries as there are stages or ranks, and they are reset once a rank.
   void forget(const std::vector<Action>& list) {
     if (iterations_ > 1) count_steps(list, -1);
     for (const std::size_t queue : used_queues_) tails_[queue] = {};
@@ -171,13 +174,13 @@ class Flattener {
     }
   }
 
-  /// Joins the position to its message, and to what it waits for or what waits for it.
+  /// Joins a position with its message, with what it waits for, and with what waits for it.
   void place(RankScan& scan, std::int32_t position) {
     const Action& action = flat_.actions[index(position)];
     switch (flat_.ops[index(position)]) {
       case FlatOp::compute:
         scan.head = scan.newest = position;
-        [[fallthrough]];  // the first action of a group waits as its others do
+        [[fallthrough]];  // the first action of a group has waits, like the others
       case FlatOp::leaf:
         hang_onto(scan.head, action);
         break;
@@ -194,7 +197,7 @@ class Flattener {
     }
   }
 
-  /// Both flows of a stage and number lie side by side: an F reads one, its B the other soon after.
+  /// Both flows of a stage and number are adjacent, because an F reads one and its B the other soon after.
   StageFlow& of_stage(std::int32_t stage, std::int32_t number, Flow flow) {
     return of_stage_[2 * (index(stage) * numbers_ + index(number)) + static_cast<std::size_t>(flow)];
   }
@@ -207,9 +210,10 @@ class Flattener {
     return static_cast<std::int32_t>(flat_.messages.size()) - 1;
   }
 
-  /// Whichever end is met first makes the message, so that what does not depend on the end is said here.
+  /// Returns a new message. Either end may come first, so only fields that do not depend on the end are set
+  /// here.
   std::int32_t new_transfer(const StageMessage& what, std::size_t edge, const Action& action) {
-    // Numbers run on over iterations, and the placement knows those of one.
+    // Numbers run on over iterations, but the placement knows only the numbers of one pass.
     const std::int32_t unit = what.microbatch < units_ ? what.microbatch : what.microbatch % units_;
     const Bytes bytes = bytes_of(action, 2 * edge + static_cast<std::size_t>(what.flow));
     return new_message({.from_rank = program_.placement.rank_of(what.from, unit),
@@ -218,19 +222,19 @@ class Flattener {
                         .bytes = bytes});
   }
 
-  Bytes bytes_of(const Action& transfer, std::size_t way) {
-    // Otherwise an edge carries the same each time, which is looked up once.
+  Bytes bytes_of(const Action& transfer, std::size_t route) {
+    // If microbatches are alike, an edge carries the same bytes each time, so they are looked up once.
     if (costs_.microbatches_differ()) return transfer_bytes(costs_, edges_, transfer);
-    if (bytes_[way] == kUnknown) bytes_[way] = transfer_bytes(costs_, edges_, transfer);
-    return bytes_[way];
+    if (bytes_[route] == kUnknown) bytes_[route] = transfer_bytes(costs_, edges_, transfer);
+    return bytes_[route];
   }
 
   void place_transfer(const RankScan& scan, std::int32_t position, const Action& action) {
     const Action moved = met_.empty() || is_send(action.kind) ? action : met_by(action);
     const StageMessage what = message_of(moved);
     const std::size_t edge = edge_number(moved, what);
-    const std::size_t way = 2 * edge + static_cast<std::size_t>(what.flow);
-    std::int32_t& id = transfers_[way * numbers_ + index(moved.microbatch)];
+    const std::size_t route = 2 * edge + static_cast<std::size_t>(what.flow);
+    std::int32_t& id = transfers_[route * numbers_ + index(moved.microbatch)];
     if (id == kNone) id = new_transfer(what, edge, moved);
     flat_.message[index(position)] = id;
     FlatMessage& transfer = flat_.messages[index(id)];
@@ -239,11 +243,12 @@ class Flattener {
     if (sends) {
       transfer.first = position;
       transfer.producer = at_stage.producer;
-      // If nothing has been computed since, the producer ends just when the SEND is reached.
+      // If nothing was computed since, the producer ends at the moment when the SEND is reached.
       transfer.late = at_stage.producer != kNone && at_stage.producer != scan.newest;
     } else {
       transfer.recv = position;
-      // Into the list of those that nobody has taken yet; the action that needs them takes them all.
+      // The RECV joins the list of those that no action waits for yet. The next action that needs them takes
+      // the whole list.
       flat_.next_wait[index(position)] = std::exchange(at_stage.recvs, position);
     }
     const bool waits_its_turn = sends || !transfer.eager;
@@ -251,8 +256,8 @@ class Flattener {
     enqueue(queue_on(scan.rank, transfer, edge, what.flow), id, sends, waits_its_turn);
   }
 
-  /// Returns the RECV of the message that `receive` meets. Numbers run on over iterations, and crossed
-  /// messages name those of one.
+  /// Returns the RECV whose message `receive` really meets. Crossed messages have the numbers of one pass,
+  /// while actions have numbers that run on over iterations.
   Action met_by(const Action& receive) const {
     StageMessage own = message_of(receive);
     const std::int32_t first_of_pass = own.microbatch - own.microbatch % units_;
@@ -264,7 +269,8 @@ class Flattener {
     return met;
   }
 
-  /// Mostly that of the SEND or RECV of this kind before.
+  /// Returns the number of the message's edge, usually from the cached edge of the previous SEND or RECV of
+  /// this kind.
   std::size_t edge_number(const Action& action, const StageMessage& what) {
     RecentEdge& recent = recent_edges_[static_cast<std::size_t>(action.kind) -
                                        static_cast<std::size_t>(ActionKind::send_forward)];
@@ -273,7 +279,8 @@ class Flattener {
     return recent.edge;
   }
 
-  /// UNSHARDs and REDUCE_GRADs of a stage are counted apart: the k-th of a kind is the k-th on every member.
+  /// Returns the index of a collective's counter. UNSHARDs and REDUCE_GRADs are counted separately: the k-th
+  /// of a kind matches the k-th on every member.
   static std::size_t group_of(const Action& collective) {
     return 2 * index(collective.stage) + (collective.kind == ActionKind::unshard ? 1 : 0);
   }
@@ -284,17 +291,17 @@ class Flattener {
     of_kind.newest = position;
     if (scan.last_collective != kNone) {
       flat_.next_collective[index(scan.last_collective)] = position;
-      // A collective starts on a rank when the one before it there has ended.
+      // A collective starts on a rank after the previous collective there has ended.
       ++flat_.messages[index(flat_.message[index(position)])].pending;
     }
     scan.last_collective = position;
   }
 
-  /// `position` becomes a member of the group's collective or barrier number `occurrence`, which the first
-  /// member to be scanned makes. Members are a list through next_member.
+  /// Adds `position` to the members of a group's collective or barrier number `occurrence`. The first member
+  /// that is scanned creates it. Members are a list through next_member.
   void join_collective(std::int32_t position, std::vector<std::int32_t>& of_group, std::size_t occurrence) {
     if (!has_collectives()) {
-      // Most programs have no collective and pay nothing for these tables.
+      // The tables are created with the first collective, because most programs have none.
       flat_.next_member.assign(flat_.message.size(), kNone);
       flat_.next_collective.assign(flat_.message.size(), kNone);
     }
@@ -306,12 +313,12 @@ class Flattener {
     ++collective.pending;
   }
 
-  /// True as soon as one collective or barrier has been placed.
+  /// Returns true after the first collective or barrier.
   bool has_collectives() const { return !flat_.next_member.empty(); }
 
   // --- waits ------------------------------------------------------------------------------------
 
-  /// Hangs what `action`, a leaf of the group at `head`, waits for onto the group.
+  /// Adds everything that `action` waits for to the waits of the group that starts at `head`.
   void hang_onto(std::int32_t head, const Action& action) {
     if (has_collectives()) hang_collective_onto(head, action);
     if (action.microbatch == kNoMicrobatch) return;
@@ -326,15 +333,16 @@ class Flattener {
   void hang_collective_onto(std::int32_t head, const Action& action) {
     for (const ActionKind awaited : collectives_before(action.kind, program_.sharding)) {
       std::int32_t& newest = collectives_[group_of({.kind = awaited, .stage = action.stage})].newest;
-      // Only the first action that needs it waits: program order keeps all others behind that one.
+      // Only the first action that needs the collective waits, because later actions follow it in program
+      // order.
       if (newest == kNone) continue;
       flat_.next_wait[index(newest)] = std::exchange(flat_.next_wait[index(head)], newest);
       newest = kNone;
     }
   }
 
-  /// Moves a whole list of RECVs into the list of what the group waits for. Only the first that asks for them
-  /// does: a late R takes the gradient that its B would have waited for, and stands before it.
+  /// Moves all RECVs of a list into the waits of the group at `head`. Only the first action that needs them
+  /// waits. A late R takes the gradient that its B would wait for, because R comes first.
   void take_recvs(std::int32_t head, std::int32_t& recvs) {
     while (recvs != kNone) {
       const std::int32_t recv = std::exchange(recvs, flat_.next_wait[index(recvs)]);
@@ -354,8 +362,8 @@ class Flattener {
                                       .edge = edge});
   }
 
-  /// Puts a message behind all that is in a queue of the rank, unless it does not wait for its turn: then it
-  /// arrives.
+  /// Appends a message to a queue of the rank. An eager arrival does not wait in the queue and is stored
+  /// apart.
   void enqueue(std::size_t queue, std::int32_t id, bool sends, bool waits_its_turn) {
     FifoTail& tail = tails_[queue];
     if (tail.last == kNone && tail.unordered == kNone) used_queues_.push_back(queue);
@@ -369,7 +377,7 @@ class Flattener {
       (tail.last_sends ? before.next_at_sender : before.next_at_receiver) = id;
       ++pending;
     }
-    // Each eager arrival goes at its own time, and what comes behind them waits for all.
+    // Eager messages may arrive in any order, and the next message in the queue waits for all of them.
     for (; tail.unordered != kNone; tail.unordered = previous_unordered_[index(tail.unordered)]) {
       flat_.messages[index(tail.unordered)].next_at_receiver = id;
       ++pending;
@@ -378,7 +386,7 @@ class Flattener {
     tail.last_sends = sends;
   }
 
-  /// Goes through every queue's RECVs once more, by rank and list, as they came.
+  /// Adds the waits of a limited capacity, going once more through every queue's RECVs in list order.
   void limit_queues() {
     flat_.released_by_consumer.assign(flat_.ops.size(), kNone);
     std::vector<std::vector<std::int32_t>> recvs(tails_.size());
@@ -392,29 +400,29 @@ class Flattener {
         recvs[queue].push_back(p);
         limit(recvs[queue]);
       }
-      // Each rank numbers its queues alike and begins with empty ones; only those that it used are
-      // cleared, as there may be many.
+      // Queue numbers are equal on all ranks and every rank begins with empty queues. Only used queues are
+      // cleared, because there may be many.
       for (const std::size_t queue : used_queues_) recvs[queue].clear();
       used_queues_.clear();
     }
   }
 
-  /// The last RECV of a queue, its k-th, waits for the consumer of RECV k - capacity.
+  /// Makes the last RECV of a queue, its k-th, wait for the consumer of RECV k - capacity.
   void limit(const std::vector<std::int32_t>& recvs) {
     if (recvs.size() <= index(channels_.capacity)) return;
     const std::int32_t id = flat_.message[index(recvs.back())];
     FlatMessage& limited = flat_.messages[index(id)];
-    // It arrives whether its receiver has come to it or not.
+    // An eager message arrives independent of its receiver.
     if (limited.eager) return;
     const std::int32_t holder = reader_of(recvs[recvs.size() - 1 - index(channels_.capacity)]);
-    // What nobody takes would never free its place, so that it counts for none.
+    // If no action reads the message, its place would never be freed, so it does not count.
     if (holder == kNone) return;
     limited.next_of_capacity = std::exchange(flat_.released_by_consumer[index(holder)], id);
     ++limited.pending;
   }
 
-  /// Returns the compute position that reads the message of a RECV, and whose end frees its place; kNone:
-  /// none does. A late R only waits for the gradient that its B or I reads.
+  /// Returns the compute position that reads the message of a RECV and frees its place, or kNone if there is
+  /// none. A late R only waits for the gradient; its B or I reads it.
   std::int32_t reader_of(std::int32_t recv) const {
     const Action& action = flat_.actions[index(recv)];
     if (backward_.empty() || flow_of(action.kind) == Flow::activation) return consumer_[index(recv)];
@@ -437,16 +445,17 @@ class Flattener {
   std::int32_t units_;
   std::size_t numbers_;                              // units of all iterations
   std::vector<std::int32_t> transfers_;              // messages by edge, flow and number
-  std::vector<Bytes> bytes_;                         // by edge and flow, as far as asked for
+  std::vector<Bytes> bytes_;                         // by edge and flow, filled when needed
   std::vector<StageFlow> of_stage_;                  // by stage, number and flow
   std::vector<std::vector<std::int32_t>> of_group_;  // messages of a stage's collectives, by kind
   std::vector<std::int32_t> barriers_;               // messages
-  std::vector<std::int32_t> previous_unordered_;     // by message; with an eager size
-  std::vector<std::int32_t> consumer_;  // by RECV: the compute position that waits for it; with a capacity
-  std::map<StageMessage, Action> met_;  // what a RECV is for -> the RECV of what it meets, where they differ
-  std::vector<std::int32_t> backward_;  // B or I by stage and number; with a capacity where R is late
+  std::vector<std::int32_t> previous_unordered_;     // by message; used with an eager size
+  std::vector<std::int32_t>
+      consumer_;  // by RECV: the compute position that waits for it; used with a capacity
+  std::map<StageMessage, Action> met_;  // for crossed messages: the RECV of the message that a RECV meets
+  std::vector<std::int32_t> backward_;  // B or I by stage and number; used with a capacity and late R
   std::array<RecentEdge, 4> recent_edges_{};  // by kind: SEND_F, RECV_F, SEND_B, RECV_B
-  // Of the rank whose list is scanned:
+  // The following members belong to the rank whose list is scanned.
   std::vector<std::int32_t> steps_;          // by stage, in one pass
   std::vector<CollectiveScan> collectives_;  // by stage and kind
   std::vector<FifoTail> tails_;              // by queue

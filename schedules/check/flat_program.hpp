@@ -1,6 +1,7 @@
 #pragma once
-// A lowered program laid out flat for whoever executes it step by step (rendezvous_walk.hpp, the event
-// engine of sim/): iterations unrolled, SEND matched with RECV, queues threaded through the messages.
+// A lowered program in flat vectors, for code that executes it step by step (rendezvous_walk.hpp, the event
+// engine of sim/). Iterations are unrolled, each SEND is joined with its RECV, and messages are linked into
+// queues.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,13 +14,13 @@
 
 namespace penstock {
 
-/// "None" for the indices below.
+/// The index that means "none" in the fields below.
 inline constexpr std::int32_t kNone = -1;
 
-/// What a position of a rank's list asks for.
+/// The operation at a position of a rank's list.
 enum class FlatOp : std::uint8_t {
   compute,  // F, B, I, W, R, STEP; the first leaf of an overlapped group
-  leaf,     // a further leaf of the group before it: nothing to do
+  leaf,     // a further action of the group before it: nothing to do
   send,
   recv,
   collective,  // UNSHARD, REDUCE_GRAD
@@ -30,66 +31,81 @@ enum class FlatOp : std::uint8_t {
 /// A message between two ranks, a collective of a group, or a barrier of all ranks. `pending` counts what
 /// must happen before it can start.
 struct FlatMessage {
-  std::int32_t first = kNone;     ///< position of the SEND, or of the first member's collective action
-  std::int32_t recv = kNone;      ///< position of the RECV; kNone for collectives
-  std::int32_t producer = kNone;  ///< position of the compute action whose end a transfer waits for
-  std::int32_t from_rank = 0;     ///< transfers only
+  /// The position of the SEND, or of the first member's collective action.
+  std::int32_t first = kNone;
+  /// The position of the RECV; kNone for collectives and barriers.
+  std::int32_t recv = kNone;
+  /// The position of the compute action whose end a transfer waits for.
+  std::int32_t producer = kNone;
+  /// The ranks at the ends of a transfer.
+  std::int32_t from_rank = 0;
   std::int32_t to_rank = 0;
-  std::int32_t next_at_sender = kNone;    ///< the message behind this one in the sender's FIFO
-  std::int32_t next_at_receiver = kNone;  ///< the message behind this one in the receiver's FIFO
-  std::int32_t next_of_capacity = kNone;  ///< next in the list that released_by_consumer opens
+  /// The next message in the sender's FIFO.
+  std::int32_t next_at_sender = kNone;
+  /// The next message in the receiver's FIFO.
+  std::int32_t next_at_receiver = kNone;
+  /// The next message in a list that released_by_consumer begins.
+  std::int32_t next_of_capacity = kNone;
   std::int32_t pending = 0;
   bool eager = false;
-  bool late = false;  ///< of a transfer: a later compute action or barrier stands between producer and SEND
-  bool awaited = false;  ///< of a transfer: a compute action waits for it
-  Bytes bytes = 0;       ///< of a transfer
+  /// True if a later compute action or barrier is between the producer and the SEND of a transfer.
+  bool late = false;
+  /// True if a compute action waits for this transfer.
+  bool awaited = false;
+  /// The size of a transfer.
+  Bytes bytes = 0;
 };
 
-/// All positions of rank r are [rank_begin[r], rank_begin[r+1]), in program order.
+/// A lowered program in flat vectors. The positions of rank r are [rank_begin[r], rank_begin[r+1]), in
+/// program order.
 struct FlatProgram {
   std::int32_t rank_count = 0;
   std::vector<std::int32_t> rank_begin;
-  std::vector<Action> actions;  ///< numbers and versions run on over iterations
+  /// The actions, whose microbatch numbers and weight versions run on over iterations.
+  std::vector<Action> actions;
   std::vector<FlatOp> ops;
-  std::vector<std::int32_t> message;  ///< of send, recv, collective and barrier positions
-  /// Of compute positions: the first recv or collective position to wait for; of those: the next such one.
+  /// The message of each send, recv, collective and barrier position.
+  std::vector<std::int32_t> message;
+  /// The first recv or collective position for which a compute position waits, and for each of these
+  /// positions the next one.
   std::vector<std::int32_t> next_wait;
   std::vector<FlatMessage> messages;
-  /// Of collective and barrier positions: the same one on another rank. Empty when the program has none.
+  /// The position of the same collective or barrier on the next rank. Empty if the program has none.
   std::vector<std::int32_t> next_member;
-  /// Of collective positions: the next one on that rank. Empty when the program has none.
+  /// The next collective position of the same rank. Empty if the program has none.
   std::vector<std::int32_t> next_collective;
-  /// Of compute positions: the first message that a capacity frees. Empty without a capacity.
+  /// The first message whose capacity a compute position frees. Empty without a capacity.
   std::vector<std::int32_t> released_by_consumer;
-  /// Hosts launch what stands in the lists, and how many compute actions ahead (0: any number).
+  /// True if the hosts' launches of actions take time or are bounded. `most_ahead` is that bound on compute
+  /// actions; 0 means none.
   bool has_launches = false;
   std::int32_t most_ahead = 0;
 
   std::int32_t position_count() const { return static_cast<std::int32_t>(ops.size()); }
-  /// The position behind the group of compute actions that starts at a compute position.
+  /// Returns the position after the group of compute actions that starts at a compute position.
   std::int32_t group_end(std::int32_t position) const {
     std::int32_t end = position + 1;
     while (end < position_count() && ops[static_cast<std::size_t>(end)] == FlatOp::leaf) ++end;
     return end;
   }
-  /// The rank that a position belongs to (binary search).
+  /// Returns the rank that a position belongs to, by binary search.
   std::int32_t rank_of(std::int32_t position) const;
 };
 
-/// How the layout depends on the transport, and on message sizes through `eager_bytes`.
+/// The properties of the transport on which the layout depends, and how many iterations are laid out.
 struct FlattenOptions {
   ChannelOptions channels;
   std::int32_t iterations = 1;
-  /// Messages that meet the RECV of another one: each RECV here is joined to the SEND that it meets instead
-  /// of its own. Numbers are those of one pass.
+  /// Messages that meet the RECV of another message. Each RECV here is joined with the SEND that it meets
+  /// instead of its own. Numbers are those of one pass.
   std::vector<CrossedMessage> crossed{};
 };
 
-/// Lays out `lowered`. Requires a validated, lowered program of fewer than 2^31 actions over the
-/// iterations.
+/// Returns `lowered` in flat vectors. Requires a validated, lowered program of fewer than 2^31 actions over
+/// all iterations.
 FlatProgram flatten(const Program& lowered, const CostTable& costs, const FlattenOptions& options);
 
-/// The same layout with what its transfers carry under other costs. Requires no eager size.
+/// Returns `flat` with the message sizes of other costs. Requires a layout without an eager size.
 FlatProgram with_bytes_of(FlatProgram flat, const Program& lowered, const CostTable& costs);
 
 }  // namespace penstock

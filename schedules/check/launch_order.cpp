@@ -1,11 +1,14 @@
-// A RECV that stands behind another of its queue has not started; a SEND that was launched behind it cannot
-// start, though its message is made:
+// NCCL can start a rank's communication kernels in the order of their launches. Then a RECV that waits in its
+// queue also delays a SEND that was launched after it, although the SEND's message is ready:
 //
-//   rank 0   F0 RECV_B0 RECV_B1 F1 SEND_F1        RECV_B1 waits on its stream for RECV_B0, SEND_F1 for
-//   rank 1   RECV_F0 F0 RECV_F1 F1 B0 SEND_B0     its start, B0 on rank 1 for F1: nobody gets on
+//   rank 0   F0 RECV_B0 RECV_B1 F1 SEND_F1        RECV_B1 waits on its stream for RECV_B0, SEND_F1
+//   rank 1   RECV_F0 F0 RECV_F1 F1 B0 SEND_B0     for the start of RECV_B1, and F1 of rank 1 for SEND_F1
 //
-// All launches are known beforehand; what can start, start and end is repeated until nothing changes. What is
-// left waits in a cycle.
+// Since SEND_B0 comes after F1, both ranks hang.
+//
+// All launches are known beforehand. LaunchWalk starts and ends whatever can start and end until nothing
+// changes. If positions are left, they wait for each other in a cycle. channel_check.cpp first checks the
+// channels alone. Tested by launch_order_test.cpp.
 
 #include "schedules/check/launch_order.hpp"
 
@@ -30,11 +33,11 @@ namespace {
 /// One rank's part of a message or collective.
 struct Launch {
   std::int32_t message = kNone;
-  std::int32_t position = kNone;          // of the action that it belongs to
-  std::vector<std::int32_t> before = {};  // in its queues on this rank: messages
+  std::int32_t position = kNone;          // of its action
+  std::vector<std::int32_t> before = {};  // messages directly before it in its queues on this rank
 };
 
-/// What all ranks launch, in their orders.
+/// The launches of all ranks, each rank's in their order.
 class Launches {
  public:
   explicit Launches(const FlatProgram& flat)
@@ -42,7 +45,7 @@ class Launches {
     for (std::int32_t id = 0; id < static_cast<std::int32_t>(flat.messages.size()); ++id) {
       const FlatMessage& message = flat.messages[index(id)];
       if (message.recv == kNone) continue;
-      // A SEND is launched behind what makes it, wherever in the list it stands.
+      // A SEND is launched after its producer, even if it comes later in the list.
       sent_by_[index(message.producer)].push_back(id);
       if (message.next_at_sender != kNone) before_[{message.from_rank, message.next_at_sender}].push_back(id);
       if (message.next_at_receiver != kNone)
@@ -59,7 +62,7 @@ class Launches {
   }
 
  private:
-  /// The ranks that take part, ascending: equal for all collectives of one group.
+  /// Returns the ranks that take part, ascending. The result is equal for all collectives of one group.
   std::vector<std::int32_t> group_of(std::int32_t message) const {
     std::vector<std::int32_t> members;
     for (std::int32_t m = flat_.messages[index(message)].first; m != kNone; m = flat_.next_member[index(m)])
@@ -68,9 +71,9 @@ class Launches {
     return members;
   }
 
-  /// Writes down what the rank launches, in order: a RECV or a collective where it stands, a SEND when it
-  /// has been made and what is before it in its queue has been launched. One that went ahead of a RECV in
-  /// front of it would wait for it for ever.
+  /// Lists what the rank launches, in order. A RECV or collective is launched at its position. A SEND is
+  /// launched when its message is produced and the messages before it in its queue are launched, because an
+  /// earlier launch would wait forever for a RECV before it.
   void list(std::int32_t rank) {
     std::vector<bool> made(flat_.messages.size());
     std::vector<bool> launched(flat_.messages.size());
@@ -93,14 +96,14 @@ class Launches {
     return flat.from_rank == rank ? flat.next_at_sender : flat.next_at_receiver;
   }
 
-  /// The message, and those behind it that waited for it alone.
+  /// Launches the message's SEND, and then the following ones in its queue that waited only for it.
   void launch_sends(std::int32_t rank, std::int32_t message, const std::vector<bool>& made,
                     std::vector<bool>& launched) {
     for (std::int32_t id = message; id != kNone; id = next_of(rank, id)) {
       const auto waits = [&](std::int32_t before) { return !launched[index(before)]; };
-      // With `rank` and `pair` channels RECVs stand in the queue, too; one is launched where it is listed,
-      // and what stands behind it not before. The chain ends at the first that is not made yet: its own
-      // producer comes back to it.
+      // With `rank` and `pair` channels the queue also holds RECVs. A RECV is launched at its position and
+      // delays what follows it. The loop ends at the first SEND that is not produced yet; its producer calls
+      // this function again.
       const bool is_ready = sends(rank, id) && made[index(id)] && !launched[index(id)];
       if (!is_ready || std::ranges::any_of(before(rank, id), waits)) return;
       launched[index(id)] = true;
@@ -124,7 +127,8 @@ class Launches {
   }
 
   void add_collective(std::int32_t rank, std::int32_t message, std::int32_t position) {
-    // The queue of a collective is its group's on this rank: the one before it there has to end first.
+    // A collective waits in the queue of its group on this rank, so the previous collective there must end
+    // first.
     const auto [last, is_first] = last_.try_emplace({rank, group_of(message)}, message);
     Launch launch{.message = message, .position = position};
     if (!is_first) launch.before = {std::exchange(last->second, message)};
@@ -133,13 +137,13 @@ class Launches {
 
   const FlatProgram& flat_;
   std::vector<std::vector<Launch>> of_rank_;
-  std::vector<std::vector<std::int32_t>> sent_by_;                                     // by position
+  std::vector<std::vector<std::int32_t>> sent_by_;  // by position of the producer
   std::map<std::pair<std::int32_t, std::int32_t>, std::vector<std::int32_t>> before_;  // by rank and message
   std::map<std::pair<std::int32_t, std::vector<std::int32_t>>, std::int32_t> last_;    // by rank and group
 };
 
-/// Starts launches and computes as long as anything moves. A message has ended when as many of its ends have
-/// started as it has members; nothing is timed.
+/// A walk without times that starts launches and computes as long as possible. A message has ended when all
+/// its ends or members have started.
 class LaunchWalk {
  public:
   explicit LaunchWalk(const FlatProgram& flat)
@@ -151,7 +155,7 @@ class LaunchWalk {
         at_(flat.rank_begin.begin(), flat.rank_begin.end() - 1),
         next_(index(flat.rank_count)),
         number_(flat.ops.size()) {
-    // Asked for at every step, so that they are counted once.
+    // The counts are needed at every step, so they are computed once.
     for (std::size_t id = 0; id < needed_.size(); ++id)
       needed_[id] = launches_.members(static_cast<std::int32_t>(id));
     for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
@@ -160,10 +164,10 @@ class LaunchWalk {
     }
   }
 
-  /// False: it hangs.
+  /// Returns true if the program ends, and false if it hangs.
   bool ends() {
-    // What can start, start and end goes on in any order: nothing that has become possible is ever undone,
-    // so that the order makes no difference to where it ends.
+    // The order of these steps does not change the result, because a step that has become possible stays
+    // possible.
     for (bool moved = true; moved;) {
       moved = false;
       for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank)
@@ -180,8 +184,9 @@ class LaunchWalk {
     return positions;
   }
 
-  /// In the order of what comes first: program order, the other ends of what has started, what was
-  /// launched before it, what is before it in its queues, and failing all that the rank's own computation.
+  /// Returns what a position waits for, taken from the first of these that is not empty: program order, the
+  /// other ends of a started message, earlier launches, earlier messages in its queues, and the rank's own
+  /// computation.
   std::vector<std::int32_t> waits_for(std::int32_t position) const {
     const FlatOp op = flat_.ops[index(position)];
     const std::int32_t rank = flat_.rank_of(position);
@@ -194,12 +199,12 @@ class LaunchWalk {
     for (const std::int32_t before : head.before) {
       if (!has_ended(before)) waits.push_back(end_on(rank, before));
     }
-    if (waits.empty()) waits.push_back(at_[index(rank)]);  // what it sends, or what stands before it
+    if (waits.empty()) waits.push_back(at_[index(rank)]);  // its producer, or the position before it
     return waits;
   }
 
-  /// What is to be said behind "A waits for B" where B is a launch of A's own rank: that it has started and
-  /// holds the queue, or that it has not and holds the order.
+  /// Returns the words after "A waits for B" if B is a launch of A's own rank. They tell whether B has
+  /// started and occupies the queue, or has not started and is earlier in the launch order.
   std::string_view words(std::int32_t position, std::int32_t next) const {
     const std::int32_t rank = flat_.rank_of(position);
     const bool both_launched =
@@ -214,7 +219,7 @@ class LaunchWalk {
     return number_[index(position)] < next_[index(rank)];
   }
 
-  /// The SEND, RECV or member of the rank.
+  /// Returns the position of a message's SEND, RECV or member on the rank.
   std::int32_t end_on(std::int32_t rank, std::int32_t message) const {
     const FlatMessage& flat = flat_.messages[index(message)];
     if (flat.recv != kNone) return flat.from_rank == rank ? flat.first : flat.recv;
@@ -241,7 +246,7 @@ class LaunchWalk {
     return missing;
   }
 
-  /// The rank's next launch starts if it can; no later one can before it.
+  /// Starts the rank's next launch if possible. No later launch can start before it.
   bool start_next(std::int32_t rank) {
     const std::vector<Launch>& launches = launches_.of(rank);
     std::size_t& next = next_[index(rank)];
@@ -250,19 +255,19 @@ class LaunchWalk {
     if (!std::ranges::all_of(launch.before, [this](std::int32_t id) { return has_ended(id); })) return false;
     const FlatMessage& message = flat_.messages[index(launch.message)];
     if (message.recv != kNone && message.from_rank == rank && !made_[index(message.producer)]) return false;
-    // What a collective moves has been made when the compute action before it has ended.
+    // A collective's data is ready when the previous compute action has ended.
     if (message.recv == kNone && at_[index(rank)] < launch.position) return false;
     ++started_[index(launch.message)];
     ++next;
     return true;
   }
 
-  /// Program order of the rank goes on by one position if it can.
+  /// Advances the rank's program order by one position if possible.
   bool compute_next(std::int32_t rank) {
     std::int32_t& at = at_[index(rank)];
     if (at == flat_.rank_begin[index(rank) + 1]) return false;
     const FlatOp op = flat_.ops[index(at)];
-    // Other communication does not hold program order up: only what is launched waits.
+    // Other communication does not delay program order, because it is only launched there.
     if (op == FlatOp::barrier && !has_ended(flat_.message[index(at)])) return false;
     if (op == FlatOp::compute) {
       if (!missing_messages(at).empty()) return false;
@@ -274,12 +279,12 @@ class LaunchWalk {
 
   const FlatProgram& flat_;
   Launches launches_;
-  std::vector<bool> made_;            // by position of a compute action: it has ended
-  std::vector<std::size_t> started_;  // by message: how many of its ends
-  std::vector<std::size_t> needed_;
-  std::vector<std::int32_t> at_;     // by rank: what it computes next
-  std::vector<std::size_t> next_;    // by rank: the launch that starts next
-  std::vector<std::size_t> number_;  // by position of a SEND, RECV or collective: of its launch on its rank
+  std::vector<bool> made_;            // by position of a compute action: true if it has ended
+  std::vector<std::size_t> started_;  // by message: the number of its started ends
+  std::vector<std::size_t> needed_;   // by message: the number of its ends
+  std::vector<std::int32_t> at_;      // by rank: the next position of program order
+  std::vector<std::size_t> next_;     // by rank: the next launch
+  std::vector<std::size_t> number_;   // by position of a SEND, RECV or collective: its launch on its rank
 };
 
 }  // namespace

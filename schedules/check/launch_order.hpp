@@ -1,6 +1,6 @@
 #pragma once
-// Whether a program hangs where a rank's communication kernels start in the order in which they were
-// launched, as NCCL has it with NCCL_LAUNCH_ORDER_IMPLICIT=1. Channels that are free of hangs do not say so.
+// Hangs that occur if a rank's communication kernels start in the order in which they were launched, as with
+// NCCL_LAUNCH_ORDER_IMPLICIT=1. A program that is free of hangs on its channels may still have them.
 
 #include <optional>
 
@@ -10,12 +10,14 @@
 
 namespace penstock {
 
-/// Nothing without channels.launch_order, and with blocking channels. A rank launches its list ahead: a RECV
-/// or collective where it stands, a SEND behind its producer and behind all that is before it in its queue. A
-/// launch starts when all launches before it on its rank have started, those before it in its queue there (of
-/// collectives: of its group) have ended, and what it sends has been made; it ends when both ends, or all
-/// members, have started. Requires a program laid out for `channels` that does not hang on them; capacity and
-/// eager messages are left out.
+/// Returns the hang of a program under launch order, or nothing if it ends. Also returns nothing without
+/// channels.launch_order and with blocking channels. A rank launches a RECV or collective at its position. It
+/// launches a SEND after its producer and after everything before it in its queue.
+///
+/// A launch starts when three conditions hold. All earlier launches of its rank have started. The ones before
+/// it in its queue there (for collectives: of its group) have ended. The data that it sends is produced. A
+/// message ends when both ends, or all members, have started. Requires a program laid out for `channels` that
+/// does not hang on them. Capacity and eager messages are ignored.
 std::optional<Hang> find_launch_hang(const FlatProgram& flat, const ChannelOptions& channels);
 
 }  // namespace penstock

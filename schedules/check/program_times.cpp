@@ -1,4 +1,3 @@
-// Vectors beside each other instead of a record a position: walks write starts and ends one after the other.
 
 #include "schedules/check/program_times.hpp"
 

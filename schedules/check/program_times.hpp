@@ -1,6 +1,6 @@
 #pragma once
-// When the positions and messages of a flat program began and ended: what a walk or an engine predicts, and
-// what a run has measured. walk_timeline.hpp of report/ makes a Timeline of it.
+// The start and end times of a flat program's positions and messages: predicted by a walk or an engine, or
+// measured by a run. walk_timeline.hpp of report/ turns them into a Timeline.
 
 #include <vector>
 
@@ -9,17 +9,22 @@
 
 namespace penstock {
 
+/// Times in separate vectors, because walks write starts and ends one after the other.
 struct ProgramTimes {
-  std::vector<Ns> start;  ///< by position: of compute actions and RESHARDs
+  /// The start of each compute action and RESHARD, by position.
+  std::vector<Ns> start;
+  /// The end of each compute action and RESHARD, by position.
   std::vector<Ns> end;
-  std::vector<Ns> message_start;  ///< by message
-  std::vector<Ns> message_end;    ///< by message: arrival
+  /// The start of each message, by message.
+  std::vector<Ns> message_start;
+  /// The arrival of each message, by message.
+  std::vector<Ns> message_end;
 };
 
-/// Room for the times of all positions and messages, all 0.
+/// Returns times for all positions and messages, all 0.
 ProgramTimes empty_times(const FlatProgram& flat);
 
-/// The last end of all; 0 when there is nothing.
+/// Returns the latest end; 0 if there is none.
 Ns last_end(const ProgramTimes& times);
 
 }  // namespace penstock

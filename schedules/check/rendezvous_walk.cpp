@@ -1,14 +1,16 @@
-// The sink of a walk that keeps times. A clock a rank says when what program order has passed was over; a
-// message starts at the latest of its causes:
+// A sink of walk.hpp that computes times. Each rank has a clock with the end of what its program order has
+// passed. A message starts at the latest of its causes:
 //
 //   start = max(causes)      released = start + hold      end = released + latency
 //
-// With launches a rank has a second clock, its host's, which no device waits for unless it is the later one:
+// If launches take time, a rank has a second clock for its host. An action waits for it only if it is later
+// than the rank's own clock:
 //
-//   host  |L0|L1|L2|L3|            most_ahead = 2: L2, a compute action, waits for the end of the one
-//   rank     |F0------|F1------|   two before
+//   host  |L0|L1|L2|L3|            most_ahead = 2: L2, a compute action, waits until the
+//   rank     |F0------|F1------|   compute action two before it has ended
 //
-// Times are maxima over what each action waited for, so the order of the walk does not change them.
+// Times are maxima over what each action waited for, so the order of the walk does not change them. Tested by
+// channel_check_test.cpp and, against the reference engine, by the engine tests of sim/.
 
 #include "schedules/check/rendezvous_walk.hpp"
 
@@ -31,7 +33,7 @@
 namespace penstock {
 namespace {
 
-/// When the hosts have launched what they have come to.
+/// The clocks of the hosts, which show until when their launches take.
 class HostClocks {
  public:
   HostClocks(const FlatProgram& flat, Ns launch)
@@ -41,7 +43,8 @@ class HostClocks {
 
   void launch(std::int32_t rank, bool computes) {
     Host& host = hosts_[index(rank)];
-    // The ends of all earlier ones are there: this is told right before the action's own compute().
+    // The ends of all earlier compute actions are known, because the walk calls launched() directly before
+    // compute().
     if (computes && most_ahead_ > 0 && host.ends.size() >= most_ahead_)
       host.clock = std::max(host.clock, host.ends[host.ends.size() - most_ahead_]);
     host.clock += launch_;
@@ -54,15 +57,15 @@ class HostClocks {
  private:
   struct Host {
     Ns clock = 0;
-    std::vector<Ns> ends;  // of the compute actions of its rank
+    std::vector<Ns> ends;  // ends of the compute actions of its rank
   };
   Ns launch_;
   std::size_t most_ahead_;
   std::vector<Host> hosts_;
 };
 
-/// Fills ProgramTimes as the walk tells what happens (walk.hpp says when each member is called). Whatever a
-/// call refers to has its times by then.
+/// A sink that fills ProgramTimes during a walk. When the walk calls a member, everything that the call
+/// refers to already has its times (walk.hpp).
 class TimeKeeper {
  public:
   TimeKeeper(const FlatProgram& flat, const WalkDurations& durations)
@@ -85,7 +88,7 @@ class TimeKeeper {
   void pass(std::int32_t rank, std::int32_t position) {
     const bool is_leaf = flat_.ops[index(position)] == FlatOp::leaf;
     times_.end[index(position)] = clock_[index(rank)];
-    // A leaf starts and ends with its group.
+    // A further action of a group starts and ends with the group.
     times_.start[index(position)] = is_leaf ? times_.start[index(position) - 1] : clock_[index(rank)];
   }
 
@@ -96,7 +99,7 @@ class TimeKeeper {
   }
 
   void start(std::int32_t message, const Cause& /*last*/) {
-    // All causes have been told, so that the start is final.
+    // The walk has reported all causes, so the start is final.
     times_.message_end[index(message)] = released(message) + at(durations_.latency, message);
   }
 
@@ -112,10 +115,10 @@ class TimeKeeper {
   ProgramTimes times() && { return std::move(times_); }
 
  private:
-  /// An empty vector stands for 0 everywhere.
+  /// Returns an entry of `times`; an empty vector means 0 everywhere.
   static Ns at(const std::vector<Ns>& times, std::int32_t i) { return times.empty() ? 0 : times[index(i)]; }
 
-  /// When the next one of its queues may start: latency holds nothing.
+  /// Returns when the next message of its queues may start. Latency does not occupy the queues.
   Ns released(std::int32_t message) const {
     return times_.message_start[index(message)] + at(durations_.hold, message);
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Why a walk of a flat program stalls. channel_check.hpp lays a program out, asks here, and looks for
-// messages that cross; a caller that has the flat program or the stalled walk already asks here.
+// The reason why a walk of a flat program stalls. For callers that already have the flat program or the
+// stalled walk; channel_check.hpp lays the program out itself and also finds messages that cross.
 
 #include <optional>
 
@@ -12,10 +12,10 @@
 namespace penstock {
 
 /// Finds the hang of `flat`, which is laid out for `channels`, launch order included. Returns nothing if the
-/// walk comes to its end.
+/// walk reaches its end.
 std::optional<Hang> find_stall(const FlatProgram& flat, const ChannelOptions& channels);
 
-/// A shortest cycle of those that wait for each other where the walk of `flat` under `channels` stalled.
+/// Returns a shortest cycle of the waits that remain where the walk of `flat` under `channels` stalled.
 /// Requires a walk that has not finished.
 Hang hang_of(const FlatProgram& flat, const WalkState& stalled, const ChannelOptions& channels);
 

@@ -1,6 +1,7 @@
-// The list of checks, and the first of them: numbers, placement and stage edges. Checks go from the whole to
-// the single action, and each relies on those before it: that every action names a stage of the program is
-// checked before anything is looked up by it. The first fault is the answer.
+// Runs the checks of validate_parts.hpp one after the other and implements the first of them: numbers,
+// placement and stage edges. The checks go from the whole program to the single action, and each relies on
+// the earlier ones. For example, every action's stage is checked before any table is indexed by it. The first
+// fault is returned. Tested by validate_test.cpp and must_fail_test.cpp.
 
 #include "schedules/check/validate.hpp"
 
@@ -26,14 +27,14 @@ namespace {
 
 constexpr std::int64_t kMostStatedUnits = std::numeric_limits<std::int32_t>::max();
 
-/// A fault of the program as a whole, for which there is no place in a list to show.
+/// Returns a fault of the program as a whole, which has no position in a list.
 template <typename... Arguments>
 tl::unexpected<std::string> broken(fmt::format_string<Arguments...> rule, Arguments&&... arguments) {
   return tl::unexpected(fmt::format(rule, std::forward<Arguments>(arguments)...));
 }
 
 Checked check_numbers(const Program& program) {
-  // The text form has it as one word of a line, where `#` begins a comment.
+  // The text form has the name as one word of a line, where `#` begins a comment.
   if (program.schedule.empty() || program.schedule.find_first_of(" \t\r\n#") != std::string::npos) {
     return broken("the schedule's name `{}` must be one word without `#`", program.schedule);
   }
@@ -41,7 +42,7 @@ Checked check_numbers(const Program& program) {
   if (program.slices < 1) return broken("slices is {}, must be at least 1", program.slices);
   if (program.iterations < 1) return broken("iterations is {}, must be at least 1", program.iterations);
   const std::int64_t units = std::int64_t{program.microbatches} * program.slices;
-  // The first comparison keeps the second product within 64 bits.
+  // The first comparison ensures that the second product fits in 64 bits.
   if (units > kMostStatedUnits || units * program.iterations > kMostStatedUnits) {
     return broken("microbatches x slices x iterations is {} x {} x {}, must be at most {}",
                   program.microbatches, program.slices, program.iterations, kMostStatedUnits);
@@ -53,12 +54,13 @@ Checked check_numbers(const Program& program) {
   return {};
 }
 
-/// Its ranks and its route: there, in range, none twice.
+/// Checks the ranks and the route of a stage: present, in range, no rank twice.
 Checked check_stage(const Program& program, std::size_t stage) {
   const StagePlacement& placement = program.placement.stages[stage];
   std::vector<std::int32_t> ranks = placement.ranks;
   if (ranks.empty()) return broken("stage {} is on no rank, must be on at least one", stage);
-  // Sorted, the two ends show whether any is out of range, and neighbours whether one comes twice.
+  // In the sorted list the first and last entries show whether any is out of range, and neighbours show
+  // duplicates.
   std::ranges::sort(ranks);
   for (const std::int32_t rank : {ranks.front(), ranks.back()}) {
     if (rank >= 0 && rank < program.rank_count()) continue;
@@ -78,7 +80,7 @@ Checked check_stage(const Program& program, std::size_t stage) {
   return {};
 }
 
-/// Of a program that states its edges; a chain has none to check.
+/// Checks the edges of a program that states them; a chain states none.
 Checked check_edges(const Program& program) {
   const std::int32_t stages = program.stage_count();
   for (const StageEdge& edge : program.edges) {
@@ -95,7 +97,7 @@ Checked check_edges(const Program& program) {
   return {};
 }
 
-/// Takes away stages that no edge enters until none is left; what remains leads into a cycle.
+/// Removes stages without entering edges until there are none. The remaining stages lead into a cycle.
 Checked check_acyclic(const Program& program) {
   const StageNeighbours neighbours = stage_neighbours(program);
   std::vector<std::size_t> entering;

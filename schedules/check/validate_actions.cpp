@@ -1,8 +1,10 @@
-// The checks that look at one action after the other: its own numbers, and what came before it on its
-// rank and stage.
+// The checks that examine one action after the other: its own numbers, and the earlier actions of its rank
+// and stage.
 //
-//   0F3@2     stage and microbatch in range, on the rank that has them, versions where there can be any
-//             at least two 0STEP before it in the list of its rank
+//   0F3@2     stage and microbatch must be in range and belong to the rank; a weight version must be allowed;
+//             at least two 0STEP must be before it in the rank's list
+//
+// validate_units.cpp has the checks of all actions of a microbatch. Tested by validate_test.cpp.
 
 #include <fmt/core.h>
 #include <fmt/format.h>
@@ -21,7 +23,8 @@
 namespace penstock {
 namespace {
 
-/// What is wrong with the action's own numbers; nothing when all is well. So with those below.
+/// Returns the fault in the action's own numbers, or nothing. The functions below return faults in the same
+/// way.
 std::optional<std::string> broken_number(const Program& program, const Action& action) {
   if (action.stage < 0 || action.stage >= program.stage_count()) {
     return fmt::format("names stage {}, must be 0 to {}", action.stage, program.stage_count() - 1);
@@ -43,7 +46,8 @@ std::optional<std::string> broken_number(const Program& program, const Action& a
   return std::nullopt;
 }
 
-/// The placement says where each action belongs. Requires a stage and a microbatch of the program.
+/// Returns a fault if the placement has the action on another rank. Requires a stage and a microbatch of the
+/// program.
 std::optional<std::string> wrong_rank(const Program& program, const Action& action, std::int32_t rank) {
   if (has_microbatch(action.kind)) {
     const std::int32_t right = program.placement.rank_of(action.stage, action.microbatch);
@@ -51,14 +55,15 @@ std::optional<std::string> wrong_rank(const Program& program, const Action& acti
     return fmt::format("is on the wrong rank, stage {} runs microbatch {} on rank {}", action.stage,
                        action.microbatch, right);
   }
-  // Without a microbatch it belongs to every replica of its stage.
+  // An action without a microbatch belongs to every replica of its stage.
   if (program.placement.replica_on(action.stage, rank) >= 0) return std::nullopt;
   return fmt::format("is on the wrong rank, stage {} is on rank {}", action.stage,
                      fmt::join(program.placement.stages[static_cast<std::size_t>(action.stage)].ranks, ", "));
 }
 
-/// Leaves of a group start and end together on the compute queue, so that messages, collectives and a STEP,
-/// which order what is around them, have no place in one.
+/// Returns a fault if a group holds an action that cannot be in it. All actions of a group start and end
+/// together on the compute queue. Messages, collectives and STEPs order what is around them, so a group must
+/// not hold any.
 std::optional<std::string> broken_group(const std::vector<Action>& actions, std::size_t position) {
   const bool last = position + 1 == actions.size();
   const bool grouped =
@@ -73,15 +78,17 @@ std::optional<std::string> broken_group(const std::vector<Action>& actions, std:
 
 /// What a rank's list has done with one stage so far.
 struct StageState {
-  std::int32_t rank = -1;  ///< the rank that the rest is about; another one starts afresh
+  /// The rank that the state is about. The state is reset for another rank.
+  std::int32_t rank = -1;
   std::int32_t steps = 0;
 };
 
-/// What a stage's one STEP a minibatch ends; gathering and dropping weights may follow it, messages too.
+/// Returns true for kinds that must come before a stage's one STEP a minibatch. UNSHARDs, RESHARDs and
+/// messages may follow it.
 bool ends_with_step(ActionKind kind) { return is_compute(kind) || kind == ActionKind::reduce_grad; }
 
-/// What depends on the STEPs of the stage before it on the rank: whether it may come at all, and with which
-/// weights.
+/// Returns a fault if the STEPs before the action on its rank do not allow it, or do not allow its weight
+/// version.
 std::optional<std::string> broken_by_history(const Program& program, const Action& action,
                                              const StageState& before) {
   if (program.update == UpdateRule::minibatch && before.steps > 0 && ends_with_step(action.kind)) {
@@ -98,7 +105,7 @@ std::optional<std::string> broken_by_history(const Program& program, const Actio
   return std::nullopt;
 }
 
-/// All members of a stage's group take part in each of its collectives.
+/// Checks that all members of a stage's group take part in each of its collectives.
 Checked check_collectives(const Program& program, ActionKind kind) {
   std::vector<std::vector<std::int64_t>> counts;
   counts.reserve(program.placement.stages.size());
@@ -146,7 +153,7 @@ Checked check_stage_actions(const Program& program) {
     for (std::size_t position = 0; position < actions.size(); ++position) {
       const Action& action = actions[position];
       StageState& state = states[static_cast<std::size_t>(action.stage)];
-      // One table serves all ranks: one of ranks x stages would be far larger than the lists.
+      // One table serves all ranks, because a table of ranks x stages would be far larger than the lists.
       if (state.rank != rank) state = {.rank = rank};
       const auto broken = broken_by_history(program, action, state);
       if (broken) return broken_at(program, rank, position, action, *broken);

@@ -1,14 +1,15 @@
-// The life of a stage on each rank that holds it: two small state machines, moved on by the rank's list.
+// Checks that each stage gathers its weights and reduces its gradients when it must. Two state machines for
+// each stage and rank follow the rank's list:
 //
 //   weights     sharded --UNSHARD--> gathered --RESHARD--> dropped --UNSHARD--> gathered
 //               (with sharding 1 and 2 they begin whole)     any --STEP--> outdated --UNSHARD--> gathered
 //   gradients   none --B, W--> accumulating --REDUCE_GRAD--> reduced --STEP--> none
-//               (with sharding 2 and 3 also          reduced --B, W--> accumulating: parts of sums add up)
+//               (with sharding 2 and 3 also          reduced --B, W--> accumulating: partial sums add up)
 //
-// F, B, I, W, R and REDUCE_GRAD want weights that are whole or gathered; STEP wants gradients that are
-// reduced where the stage reduces at all. A list with STEPs is walked twice, since the next iteration goes on
-// where it ended. What a form leaves out is no fault: a program where no stage of a kind reduces, or gathers,
-// does so out of sight (replica_sync off; a CSV without FSDP).
+// F, B, I, W, R and REDUCE_GRAD need whole or gathered weights. STEP needs reduced gradients if the stage
+// reduces at all. A list with STEPs is walked twice, because the next iteration continues in the final state.
+// A program in which no stage reduces, or gathers, is accepted: it may do so in actions that its form does
+// not list (replica_sync off; a CSV without FSDP). Tested by stage_life_test.cpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -34,50 +35,51 @@ bool is_sharded(const Program& program, std::int32_t stage) {
   return program.sharding > 0 && is_shared(program, stage);
 }
 
-/// A stage that shows that stages reduce, or gather: the first one alone on its rank, the first shared one.
+/// Stages that show that this program's stages reduce, or gather: the lowest one alone on its rank and the
+/// lowest shared one.
 struct Example {
   std::int32_t alone = kNoStage;
   std::int32_t shared = kNoStage;
 };
 
 void note(Example& example, const Program& program, std::int32_t stage) {
-  // The lowest stage, so that the message does not depend on which rank comes first.
+  // The lowest stage is taken, so that the message does not depend on the order of ranks.
   std::int32_t& first = is_shared(program, stage) ? example.shared : example.alone;
   if (first == kNoStage || stage < first) first = stage;
 }
 
-/// What the lists show of all stages.
-struct Customs {
+/// The collectives that appear anywhere in the lists.
+struct Collectives {
   Example reducing;
   Example gathering;
 };
 
-/// Gathered first, since a later rank's list may show that an earlier one has left something out.
-Customs customs_of(const Program& program) {
-  Customs customs;
+/// Returns what appears in all lists. This precedes the walk, because a later rank's list may show that an
+/// earlier rank lacks something.
+Collectives collectives_in(const Program& program) {
+  Collectives found;
   for (const std::vector<Action>& actions : program.ranks) {
     for (const Action& action : actions) {
-      if (action.kind == ActionKind::reduce_grad) note(customs.reducing, program, action.stage);
-      if (action.kind == ActionKind::unshard) note(customs.gathering, program, action.stage);
+      if (action.kind == ActionKind::reduce_grad) note(found.reducing, program, action.stage);
+      if (action.kind == ActionKind::unshard) note(found.gathering, program, action.stage);
     }
   }
-  return customs;
+  return found;
 }
 
-/// Why a stage has to reduce or gather; nothing when it need not.
-std::optional<std::string> duty(const Program& program, std::int32_t stage, const Example& example) {
+/// Returns why a stage must reduce or gather, or nothing if it need not.
+std::optional<std::string> obligation(const Program& program, std::int32_t stage, const Example& example) {
   if (is_sharded(program, stage)) {
     return fmt::format("its weights are sharded (`sharding {}`)", program.sharding);
   }
   const bool shared = is_shared(program, stage);
-  // What a stage alone on its rank does, all have to do; what only shared stages do says nothing of the
-  // others.
+  // If a stage alone on its rank does it, all stages must. If only shared stages do it, the others need not.
   const std::int32_t like = shared && example.shared != kNoStage ? example.shared : example.alone;
   if (like == kNoStage) return std::nullopt;
   return fmt::format("stage {} has one", like);
 }
 
-/// Most programs say nothing of all this, and are not walked.
+/// Returns true if the program has any of these actions. Most programs have none and are not walked.
 bool has_life(const Program& program) {
   return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
     return std::ranges::any_of(actions, [](const Action& action) {
@@ -89,20 +91,26 @@ bool has_life(const Program& program) {
 enum class Weights : std::uint8_t { whole, sharded, gathered, dropped, outdated };
 enum class Gradients : std::uint8_t { none, accumulating, reduced };
 
-/// Where one stage is in its life on one rank.
+/// The state of one stage on one rank.
 struct Life {
-  std::int32_t rank = -1;  ///< the rank that the rest is about; another one starts afresh
-  bool gathers = false;    ///< its weights are of interest
-  bool reduces = false;    ///< its gradients are
+  /// The rank that the state is about. The state is reset for another rank.
+  std::int32_t rank = -1;
+  /// True if the stage's weights must be gathered.
+  bool gathers = false;
+  /// True if the stage's gradients must be reduced.
+  bool reduces = false;
   Weights weights = Weights::whole;
   Gradients gradients = Gradients::none;
-  std::int32_t steps = 0;         ///< of this pass
-  std::size_t weights_since = 0;  ///< position of the action that led to `weights`
+  /// The STEPs in the current pass.
+  std::int32_t steps = 0;
+  /// The position of the action that led to `weights`.
+  std::size_t weights_since = 0;
   std::size_t gradients_since = 0;
-  Action gradient{};  ///< the action at gradients_since
+  /// The action at gradients_since.
+  Action gradient{};
 };
 
-/// The life behind the action: the arrows of the picture above.
+/// Returns the state after the action, as the arrows of the picture above show it.
 Life moved_on(Life life, const Action& action, std::size_t position) {
   const auto weights = [&](Weights state) {
     life.weights = state;
@@ -118,7 +126,7 @@ Life moved_on(Life life, const Action& action, std::size_t position) {
   if (makes_weight_gradient(action.kind)) gradients(Gradients::accumulating);
   if (action.kind == ActionKind::reduce_grad) gradients(Gradients::reduced);
   if (action.kind == ActionKind::step) {
-    // The rank has updated its own part of the weights; what it gathered of the others is that of before.
+    // The STEP has updated the rank's own part of the weights; the gathered other parts are older.
     if (life.gathers) weights(Weights::outdated);
     gradients(Gradients::none);
     ++life.steps;
@@ -133,11 +141,11 @@ struct Breach {
   std::string rule;
 };
 
-/// The walk over the lists of all ranks.
+/// A walk over the lists of all ranks.
 class LifeWalk {
  public:
   explicit LifeWalk(const Program& program)
-      : program_(program), customs_(customs_of(program)), lives_(program.placement.stages.size()) {}
+      : program_(program), collectives_(collectives_in(program)), lives_(program.placement.stages.size()) {}
 
   Checked run() {
     if (program_.sharding == 0 && !has_life(program_)) return {};
@@ -146,7 +154,7 @@ class LifeWalk {
       begin(rank);
       if (Checked first = pass(rank); !first) return first;
       for (Life& life : lives_) {
-        if (life.rank == rank && life.steps == 0) life = Life{};  // of no interest to the second pass
+        if (life.rank == rank && life.steps == 0) life = Life{};  // the second pass cannot change it
         life.steps = 0;
       }
       if (Checked second = pass(rank); !second) return second;
@@ -157,35 +165,35 @@ class LifeWalk {
  private:
   const std::vector<Action>& list(std::int32_t rank) const { return program_.ranks[index(rank)]; }
 
-  /// Brings the stages that the rank's list speaks of into the world. Entries are found by stage and not by
-  /// rank and stage: the rank that an entry is of says whether it is this one's.
+  /// Begins the states of the stages in the rank's list. States are stored by stage only; their field `rank`
+  /// shows whether they belong to this rank.
   void begin(std::int32_t rank) {
     for (const Action& action : list(rank)) {
       Life& life = lives_[index(action.stage)];
       if (life.rank != rank) life = born(rank, action.stage);
-      // Whoever drops weights must gather them again, even where nothing else says that stages gather.
+      // A stage that drops its weights must gather them again, even if no other stage gathers.
       if (action.kind == ActionKind::reshard) life.gathers = true;
     }
   }
 
-  /// ZeRO 1 and 2 keep whole weights on every rank; under 3, and where a list of PyTorch's gathers, none has
-  /// them.
+  /// Returns the first state of a stage on a rank. ZeRO 1 and 2 store whole weights on every rank. Under ZeRO
+  /// 3, and if a PyTorch list gathers, no rank has whole weights.
   Life born(std::int32_t rank, std::int32_t stage) const {
     const bool whole = is_sharded(program_, stage) && program_.sharding < 3;
     return {.rank = rank,
-            .gathers = gathering_duty(stage).has_value(),
-            .reduces = reducing_duty(stage).has_value(),
+            .gathers = gathering_obligation(stage).has_value(),
+            .reduces = reducing_obligation(stage).has_value(),
             .weights = whole ? Weights::whole : Weights::sharded};
   }
 
-  std::optional<std::string> reducing_duty(std::int32_t stage) const {
-    return duty(program_, stage, customs_.reducing);
+  std::optional<std::string> reducing_obligation(std::int32_t stage) const {
+    return obligation(program_, stage, collectives_.reducing);
   }
-  std::optional<std::string> gathering_duty(std::int32_t stage) const {
-    return duty(program_, stage, customs_.gathering);
+  std::optional<std::string> gathering_obligation(std::int32_t stage) const {
+    return obligation(program_, stage, collectives_.gathering);
   }
 
-  /// Every stage with gradients on the rank has a REDUCE_GRAD there, if it has to have one.
+  /// Checks that every stage with gradients on the rank has a REDUCE_GRAD there if it must have one.
   Checked check_reductions(std::int32_t rank) const {
     std::vector<bool> makes(lives_.size(), false);
     std::vector<bool> reduces(lives_.size(), false);
@@ -195,7 +203,7 @@ class LifeWalk {
     }
     for (std::int32_t stage = 0; stage < program_.stage_count(); ++stage) {
       if (!makes[index(stage)] || reduces[index(stage)]) continue;
-      const auto why = reducing_duty(stage);
+      const auto why = reducing_obligation(stage);
       if (!why) continue;
       return missing_at(
           program_, rank,
@@ -204,7 +212,7 @@ class LifeWalk {
     return {};
   }
 
-  /// One time through the rank's list, from the states in which its stages are.
+  /// Walks once through the rank's list, from the current states of its stages.
   Checked pass(std::int32_t rank) {
     const std::vector<Action>& actions = list(rank);
     for (std::size_t position = 0; position < actions.size(); ++position) {
@@ -254,7 +262,7 @@ class LifeWalk {
             "gradients that it reduces",
             stage, life.weights_since));
       case Weights::outdated:
-        // An older version is a copy of its own.
+        // An older version is a separate copy, which the STEP does not change.
         if (!uses || action.weight_version < life.steps) return std::nullopt;
         return breach(
             fmt::format("runs after {0}STEP (position {1}) updated this rank's part of the weights alone, "
@@ -264,7 +272,7 @@ class LifeWalk {
     return std::nullopt;
   }
 
-  /// Why `stage` must not run yet: where its UNSHARD is, or what makes one necessary.
+  /// Returns why `stage` must not run yet: the position of its UNSHARD, or the reason why it needs one.
   std::string ungathered(std::int32_t rank, std::int32_t stage) const {
     const std::vector<Action>& actions = list(rank);
     for (std::size_t position = 0; position < actions.size(); ++position) {
@@ -274,10 +282,10 @@ class LifeWalk {
       }
     }
     return fmt::format("runs with weights that no {0}UNSHARD gathers, must come after one; {1}", stage,
-                       gathering_duty(stage).value_or(fmt::format("{}RESHARD drops them", stage)));
+                       gathering_obligation(stage).value_or(fmt::format("{}RESHARD drops them", stage)));
   }
 
-  /// Returns true if each rank keeps its part of a reduced sum, to which another reduction may add.
+  /// Returns true if each rank holds its part of a reduced sum, to which another reduction may add.
   bool adds_reductions(std::int32_t stage) const {
     return program_.sharding > 1 && is_sharded(program_, stage);
   }
@@ -287,7 +295,7 @@ class LifeWalk {
     if (!life.reduces) return std::nullopt;
     const std::int32_t stage = action.stage;
     const bool is_reduced = life.gradients == Gradients::reduced;
-    // This B or W is right; the reduction before it came too early, and is what is shown.
+    // This B or W is correct. The reduction before it came too early and is reported.
     if (makes_weight_gradient(action.kind) && is_reduced && !adds_reductions(stage)) {
       return Breach{.position = life.gradients_since,
                     .action = life.gradient,
@@ -313,7 +321,7 @@ class LifeWalk {
   }
 
   const Program& program_;
-  Customs customs_;
+  Collectives collectives_;
   std::vector<Life> lives_;  // by stage
 };
 

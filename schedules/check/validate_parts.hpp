@@ -1,5 +1,5 @@
 #pragma once
-// The checks that validate() runs, in this order. Private to validate*.cpp.
+// The checks that validate() runs, in this order. Only validate*.cpp include this header.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,16 +15,18 @@
 
 namespace penstock {
 
+/// The result of a check: success, or the message about the first fault.
 using Checked = tl::expected<void, std::string>;
 
-/// An action and where it stands in its rank's list.
+/// An action and its position in its rank's list.
 struct Placed {
   Action action;
   std::int32_t position = kNoPosition;
 };
 
-/// Where the compute actions of each stage and microbatch stand: positions in the list of the one rank that
-/// runs them, kAbsent where there is none. All actions of an overlapped group have the position of its first.
+/// The positions of the compute actions of each stage and microbatch, in the list of the one rank that runs
+/// them. kAbsent means that there is no such action. All actions of an overlapped group have the position of
+/// its first.
 struct UnitTable {
   static constexpr std::int32_t kAbsent = kNoPosition;
   struct Positions {
@@ -34,44 +36,48 @@ struct UnitTable {
     std::int32_t backward_weight = kAbsent;
     std::int32_t recompute = kAbsent;
 
-    /// Of what makes the gradient for the stages before: B or I.
+    /// Returns the position of the B or I, which computes the gradient for the stages before.
     std::int32_t gradient() const { return backward == kAbsent ? backward_input : backward; }
   };
 
   std::int32_t units = 0;
-  std::vector<Positions> cells;  ///< by stage, then unit
+  /// The positions by stage, then by unit.
+  std::vector<Positions> cells;
 
   const Positions& at(std::int32_t stage, std::int32_t unit) const {
     return cells[index(stage) * index(units) + index(unit)];
   }
-  /// Who takes in and hands on activations (F) and gradients (B or I) for a unit on a stage.
+  /// Returns the action of a unit on a stage that handles a flow: F for activations, B or I for gradients.
   Placed worker(std::int32_t stage, std::int32_t unit, Flow flow) const;
   Positions& at(std::int32_t stage, std::int32_t unit) {
     return cells[index(stage) * index(units) + index(unit)];
   }
 };
 
-/// Numbers, placement and edges.
+/// Checks numbers, placement and edges.
 Checked check_shape(const Program& program);
-/// Each action on its own: numbers in range, on the right rank, groups well formed.
+/// Checks each action alone: numbers in range, on the right rank, groups well formed.
 Checked check_actions(const Program& program);
-/// STEPs and versions in each rank's list, and as many collectives of a stage on all that hold it.
+/// Checks STEPs and weight versions in each rank's list, and that all ranks of a stage have equally many
+/// collectives.
 Checked check_stage_actions(const Program& program);
-/// Everything that each microbatch needs is there once.
+/// Checks that everything that a microbatch needs is there once, and returns its positions.
 tl::expected<UnitTable, std::string> tabulate_units(const Program& program);
-/// F, R, B or I, W in order, also between stages of one rank.
+/// Checks the order F, R, B or I, W, also between stages of one rank.
 Checked check_order(const Program& program, const UnitTable& table);
-/// A backward and a recomputation use the weights that their F used, unless the program says otherwise.
+/// Checks that a backward and a recomputation use the weights that their F used, unless the program allows
+/// others.
 Checked check_versions(const Program& program);
-/// Weights are gathered and gradients reduced where a stage needs it. Requires check_stage_actions().
+/// Checks that weights are gathered and gradients reduced if a stage needs it. Requires
+/// check_stage_actions().
 Checked check_stage_lives(const Program& program);
-/// SEND and RECV, where the program has any.
+/// Checks SEND and RECV, if the program has any.
 Checked check_transfers(const Program& program, const UnitTable& table);
 
-/// "rank R, position P: ACTION RULE", and the grid around it.
+/// Returns the fault "rank R, position P: ACTION RULE" with the grid around the position.
 tl::unexpected<std::string> broken_at(const Program& program, std::int32_t rank, std::size_t position,
                                       const Action& action, std::string_view rule);
-/// "rank R: RULE", and the grid around the end of its list.
+/// Returns the fault "rank R: RULE" with the grid around the end of the rank's list.
 tl::unexpected<std::string> missing_at(const Program& program, std::int32_t rank, std::string_view rule);
 
 }  // namespace penstock

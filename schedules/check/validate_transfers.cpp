@@ -1,6 +1,6 @@
-// Messages of a lowered program. Along an edge a>b each microbatch has an activation (SEND_F of a, RECV_F of
-// b) and a gradient (SEND_B of b, RECV_B of a); check_actions has proven that each stands on its stage's
-// rank.
+// Checks the messages of a lowered program. Along an edge a>b each microbatch has an activation (SEND_F of a,
+// RECV_F of b) and a gradient (SEND_B of b, RECV_B of a). check_actions() has already checked that each of
+// them is on its stage's rank. Tested by validate_test.cpp and must_fail_test.cpp.
 
 #include <fmt/core.h>
 
@@ -20,14 +20,14 @@
 namespace penstock {
 namespace {
 
-/// Both ends of a message: positions in the lists of its two ranks.
+/// Both ends of a message, as positions in the lists of its two ranks.
 struct Ends {
   std::int32_t send = UnitTable::kAbsent;
   std::int32_t recv = UnitTable::kAbsent;
 };
 
-/// First every SEND and RECV is entered in a table, a row an edge and flow, a column a unit; then each
-/// message that there has to be is looked up in it.
+/// A check in two steps. First every SEND and RECV is entered in a table, with a row for each edge and flow
+/// and a column for each unit. Then each required message is looked up.
 class TransferCheck {
  public:
   TransferCheck(const Program& program, const UnitTable& table)
@@ -70,7 +70,7 @@ Checked TransferCheck::run() {
   return {};
 }
 
-/// Enters the rank's transfers, and refuses one that belongs nowhere: along no edge, inside of a rank, a
+/// Enters the rank's transfers. Refuses a transfer that belongs to no edge, stays on one rank, or comes a
 /// second time.
 Checked TransferCheck::collect(std::int32_t rank) {
   const std::vector<Action>& actions = program_.ranks[static_cast<std::size_t>(rank)];
@@ -78,7 +78,7 @@ Checked TransferCheck::collect(std::int32_t rank) {
     const Action& action = actions[position];
     if (!is_transfer(action.kind)) continue;
     const StageEdge edge = edge_of(action);
-    // check_edges() has proven that they are sorted.
+    // check_edges() has checked that the edges are sorted.
     const auto found = std::lower_bound(edges_.begin(), edges_.end(), edge);
     if (found == edges_.end() || *found != edge) {
       return broken_at(program_, rank, position, action,
@@ -96,16 +96,17 @@ Checked TransferCheck::collect(std::int32_t rank) {
         ends_of(static_cast<std::size_t>(found - edges_.begin()), flow_of(action.kind), action.microbatch);
     std::int32_t& end = is_send(action.kind) ? ends.send : ends.recv;
     if (end != UnitTable::kAbsent) {
-      return broken_at(program_, rank, position, action,
-                       fmt::format("comes a second time, must come once and stands at position {}", end));
+      return broken_at(
+          program_, rank, position, action,
+          fmt::format("comes a second time, must come once (before at position {}); delete one", end));
     }
     end = static_cast<std::int32_t>(position);
   }
   return {};
 }
 
-/// Between ranks the message is there once at both ends, its SEND behind what makes it and its RECV before
-/// what takes it. Inside a rank there is none: check_order() looks at those.
+/// Checks that a message between ranks is there once at both ends, its SEND after its producer and its RECV
+/// before its consumer. Edges inside a rank are checked by check_order().
 Checked TransferCheck::check_message(std::size_t edge, Flow flow, std::int32_t unit) {
   auto [from, to] = edges_[edge];
   if (program_.placement.rank_of(from, unit) == program_.placement.rank_of(to, unit)) return {};
@@ -130,7 +131,7 @@ Checked TransferCheck::check_message(std::size_t edge, Flow flow, std::int32_t u
   return {};
 }
 
-/// An end that is missing is reported at the other one; a message of which nothing is there, at who needs it.
+/// Reports a missing end at the other end. Reports a message without any end at the action that needs it.
 Checked TransferCheck::check_present(const Action& send, const Action& recv, const Placed& consumer,
                                      const Ends& ends) const {
   if (ends.send == UnitTable::kAbsent && ends.recv == UnitTable::kAbsent) {
@@ -141,11 +142,12 @@ Checked TransferCheck::check_present(const Action& send, const Action& recv, con
   if (ends.recv == UnitTable::kAbsent) {
     return broken_at(
         program_, rank_of(send), static_cast<std::size_t>(ends.send), send,
-        fmt::format("has nobody to receive it, must have {} on rank {}", to_text(recv), rank_of(recv)));
+        fmt::format("has no matching RECV, must have {} on rank {}", to_text(recv), rank_of(recv)));
   }
   if (ends.send == UnitTable::kAbsent) {
-    return broken_at(program_, rank_of(recv), static_cast<std::size_t>(ends.recv), recv,
-                     fmt::format("waits for ever, must have {} on rank {}", to_text(send), rank_of(send)));
+    return broken_at(
+        program_, rank_of(recv), static_cast<std::size_t>(ends.recv), recv,
+        fmt::format("has no matching SEND, must have {} on rank {}", to_text(send), rank_of(send)));
   }
   return {};
 }

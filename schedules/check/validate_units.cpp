@@ -1,9 +1,11 @@
-// What each microbatch needs on each stage. The table has a row a stage and a column a unit, and is only
-// made once the lists are known to be long enough for it.
+// Checks that each stage runs all actions of each microbatch, in a legal order. The table has a row for each
+// stage and a column for each unit. It is made only after the lists are known to be long enough for it.
 //
 //             unit 0             unit 1             positions in the list of the rank that runs the unit on
-//   stage 0   F 0  I 3  W 4      F 1  I 5  W 6      the stage; B alone, or I and W
+//   stage 0   F 0  I 3  W 4      F 1  I 5  W 6      the stage; either B, or I and W
 //   stage 1   F 1  B 2           F 3  B 4
+//
+// validate_transfers.cpp checks the messages between them. Tested by validate_test.cpp.
 
 #include <fmt/core.h>
 
@@ -28,7 +30,7 @@ Action compute_action(ActionKind kind, std::int32_t stage, std::int32_t unit) {
   return {.kind = kind, .stage = stage, .microbatch = unit};
 }
 
-/// Where the table has actions of this kind; null for kinds that it does not have.
+/// Returns where the table stores an action of this kind, or null for kinds that it does not store.
 std::int32_t* place_of(Positions& positions, ActionKind kind) {
   switch (kind) {
     case ActionKind::forward:
@@ -54,7 +56,7 @@ std::int32_t* place_of(Positions& positions, ActionKind kind) {
   return nullptr;
 }
 
-/// The least unit whose forward `stage` does not have; unit_count() when it has them all.
+/// Returns the lowest unit whose forward `stage` does not have, or unit_count() if it has all of them.
 std::int32_t missing_forward(const Program& program, std::int32_t stage) {
   std::vector<std::int32_t> units;
   for (const std::vector<Action>& actions : program.ranks) {
@@ -65,7 +67,7 @@ std::int32_t missing_forward(const Program& program, std::int32_t stage) {
   std::ranges::sort(units);
   std::int32_t missing = 0;
   for (const std::int32_t unit : units) {
-    // A unit that comes twice does not count twice.
+    // A unit that appears twice is counted once.
     if (unit == missing) ++missing;
   }
   return missing;
@@ -80,8 +82,8 @@ tl::unexpected<std::string> report_missing(const Program& program, ActionKind ki
 constexpr std::string_view kForwardRule = "every stage must run each microbatch's F once";
 constexpr std::string_view kBackwardRule = "every F must have a B, or an I and a W";
 
-/// Before any table is made: a program may state far more microbatches than its lists have, and a table of
-/// stages x microbatches must not be larger than the lists.
+/// Checks the number of forwards before any table is made. A program may state far more microbatches than its
+/// lists have, and the table must not be larger than the lists.
 Checked check_forward_counts(const Program& program) {
   std::vector<std::int64_t> forwards(program.placement.stages.size());
   for (const std::vector<Action>& actions : program.ranks) {
@@ -96,7 +98,7 @@ Checked check_forward_counts(const Program& program) {
   return {};
 }
 
-/// Enters the rank's F, B, I, W and R; each has one place in the table.
+/// Enters the rank's F, B, I, W and R, each of which may appear once.
 Checked fill(UnitTable& table, const Program& program, std::int32_t rank) {
   const std::vector<Action>& actions = program.ranks[static_cast<std::size_t>(rank)];
   std::size_t group = 0;
@@ -106,16 +108,17 @@ Checked fill(UnitTable& table, const Program& program, std::int32_t rank) {
     if (!has_weight_version(action.kind)) continue;
     std::int32_t& place = *place_of(table.at(action.stage, action.microbatch), action.kind);
     if (place != UnitTable::kAbsent) {
-      return broken_at(program, rank, position, action,
-                       fmt::format("comes a second time, must come once and stands at position {}", place));
+      return broken_at(
+          program, rank, position, action,
+          fmt::format("comes a second time, must come once (before at position {}); delete one", place));
     }
-    // All actions of a group start together, and so have one position.
+    // All actions of a group start together, so they share one position.
     place = static_cast<std::int32_t>(group);
   }
   return {};
 }
 
-/// F, and B or I with W, and not both. R may be there or not.
+/// Checks that a unit has F, and either B or both I and W. R is optional.
 Checked check_complete(const Program& program, std::int32_t stage, std::int32_t unit, const Positions& at) {
   if (at.forward == UnitTable::kAbsent)
     return report_missing(program, ActionKind::forward, stage, unit, kForwardRule);
@@ -123,7 +126,7 @@ Checked check_complete(const Program& program, std::int32_t stage, std::int32_t 
   const bool weight = at.backward_weight != UnitTable::kAbsent;
   if (at.backward == UnitTable::kAbsent) {
     if (input && weight) return {};
-    // Of a half the other half is missing; of nothing the whole.
+    // If one half of the backward is there, the other half is missing; otherwise the whole backward is.
     ActionKind missing = ActionKind::backward;
     if (input) missing = ActionKind::backward_weight;
     if (weight) missing = ActionKind::backward_input;
@@ -134,12 +137,12 @@ Checked check_complete(const Program& program, std::int32_t stage, std::int32_t 
   return broken_at(program, program.placement.rank_of(stage, unit),
                    static_cast<std::size_t>(input ? at.backward_input : at.backward_weight),
                    compute_action(extra, stage, unit),
-                   fmt::format("does again what {} does at position {}, one of the two must go",
+                   fmt::format("repeats the work of {} (position {}); delete one of the two",
                                to_text(compute_action(ActionKind::backward, stage, unit)), at.backward));
 }
 
-/// Reports `late` unless it stands after `early`, both being on the same rank. Actions of one overlapped
-/// group start together, so none of them comes after another.
+/// Reports `late` unless it comes after `early` on the same rank. Actions of one overlapped group start
+/// together, so none of them comes after another.
 Checked check_after(const Program& program, const Placed& early, const Placed& late) {
   if (late.position > early.position) return {};
   const std::int32_t rank = program.placement.rank_of(late.action.stage, late.action.microbatch);
@@ -150,7 +153,7 @@ Checked check_after(const Program& program, const Placed& early, const Placed& l
   return broken_at(program, rank, static_cast<std::size_t>(late.position), late.action, rule);
 }
 
-/// F, then B or I, then W; R between F and B or I.
+/// Checks the order F, then B or I, then W, with R between F and B or I.
 Checked check_stage_order(const Program& program, const UnitTable& table, std::int32_t stage,
                           std::int32_t unit) {
   const Positions& at = table.at(stage, unit);
@@ -161,7 +164,7 @@ Checked check_stage_order(const Program& program, const UnitTable& table, std::i
   const Placed forward = table.worker(stage, unit, Flow::activation);
   const Placed gradient = table.worker(stage, unit, Flow::gradient);
   if (Checked order = check_after(program, forward, gradient); !order) return order;
-  // I and W of one group are a B in two parts, so they may stand together.
+  // I and W of one group are the two halves of a B, so they may start together.
   if (split && at.backward_weight < at.backward_input) {
     return check_after(program, gradient, placed(ActionKind::backward_weight, at.backward_weight));
   }
@@ -171,8 +174,8 @@ Checked check_stage_order(const Program& program, const UnitTable& table, std::i
   return check_after(program, recompute, gradient);
 }
 
-/// What flows along an edge inside a rank needs no message: program order alone has the giver before the
-/// taker.
+/// Checks an edge inside a rank. It needs no message, so program order must have the producer before the
+/// consumer.
 Checked check_local_edge(const Program& program, const UnitTable& table, const StageEdge& edge,
                          std::int32_t unit) {
   if (program.placement.rank_of(edge.from, unit) != program.placement.rank_of(edge.to, unit)) return {};
@@ -218,7 +221,7 @@ Checked check_versions(const Program& program) {
   const auto cell = [&](const Action& action) {
     return static_cast<std::size_t>(action.stage) * units + static_cast<std::size_t>(action.microbatch);
   };
-  // All F first, wherever they stand: the order is another check's affair.
+  // All F are collected first, because another check is responsible for the order.
   std::vector<std::int32_t> of_forward(program.placement.stages.size() * units, 0);
   for (const std::vector<Action>& actions : program.ranks) {
     for (const Action& action : actions) {
@@ -232,8 +235,8 @@ Checked check_versions(const Program& program) {
       if (!has_weight_version(action.kind) || action.weight_version == of_forward[cell(action)]) continue;
       return broken_at(
           program, rank, position, action,
-          fmt::format("runs with weight version {}, must run with the {} of its F; a program that "
-                      "wants both says `versions mixed`",
+          fmt::format("runs with weight version {}, must run with version {} of its F; a program "
+                      "that may mix them needs the line `versions mixed`",
                       action.weight_version, of_forward[cell(action)]));
     }
   }

@@ -1,10 +1,12 @@
-// Breadth-first from every position that the stalled ranks wait for, directly or not; the first way back to
-// where it began is a shortest one through it. Two activations that cross between ranks 0 and 1 under `rank`
+// Finds a shortest cycle of waits, because the shortest one explains a hang best. A breadth-first search
+// starts from every position that the stalled ranks wait for, directly or indirectly. The first path back to
+// its start is a shortest cycle through it. Two activations that cross between ranks 0 and 1 under `rank`
 // channels (A > B: A waits for B):
 //
-//   1F0 > 1RECV_F0 > 0SEND_F0 > 0SEND_F1 > 1RECV_F1 > 1RECV_F0      rank 1 stands at 1F0; the cycle begins
-//         |--------------------------------------|                 behind it
-
+//   1F0 > 1RECV_F0 > 0SEND_F0 > 0SEND_F1 > 1RECV_F1 > 1RECV_F0      rank 1 stands at 1F0, which is not part
+//         |--------------------------------------|                 of the cycle
+//
+// channel_check.cpp and launch_order.cpp supply the waits. Tested by channel_check_test.cpp.
 #include "schedules/check/wait_cycle.hpp"
 
 #include <algorithm>
@@ -29,26 +31,27 @@ namespace {
 
 using WaitPath = std::vector<std::int32_t>;
 
-constexpr std::size_t kEnoughStarts = 4096;  // positions from which cycles are looked for
+constexpr std::size_t kEnoughStarts = 4096;  // the most positions from which cycles are searched
 
-/// Whoever waits waits for somebody, so that going on to the first that each waits for comes round at last:
-/// the cycle behind what leads to it. Empty where somebody waits for nobody, which is no hang.
+/// Returns a cycle that is found by always following the first wait. Every waiting position waits for another
+/// one, so the path must come back to itself. Returns an empty path if a position waits for none, which is no
+/// hang.
 WaitPath any_cycle(std::int32_t start, const WaitsOf& waits_of) {
-  WaitPath way;
-  std::map<std::int32_t, std::ptrdiff_t> place_on_way;
+  WaitPath path;
+  std::map<std::int32_t, std::ptrdiff_t> index_on_path;
   std::int32_t here = start;
-  while (place_on_way.emplace(here, std::ssize(way)).second) {
-    way.push_back(here);
+  while (index_on_path.emplace(here, std::ssize(path)).second) {
+    path.push_back(here);
     const WaitPath waits = waits_of(here);
     if (waits.empty()) return {};
     here = waits.front();
   }
-  way.erase(way.begin(), way.begin() + place_on_way.at(here));
-  return way;
+  path.erase(path.begin(), path.begin() + index_on_path.at(here));
+  return path;
 }
 
-/// `found`, and what these wait for, directly or not. Some thousand are enough: a hang has many cycles, and
-/// where a short one is there, it is seldom far from who stands still.
+/// Returns `found` and what these positions wait for, directly or indirectly, up to kEnoughStarts. A hang has
+/// many cycles, and a short one is usually close to the stalled positions.
 WaitPath reachable(WaitPath found, const WaitsOf& waits_of) {
   std::set<std::int32_t> seen(found.begin(), found.end());
   for (std::size_t i = 0; i < found.size() && found.size() < kEnoughStarts; ++i) {
@@ -67,8 +70,8 @@ WaitPath path_to(std::int32_t end, std::int32_t start,
   return path;
 }
 
-/// A shortest cycle through `start` of at most `longest` positions, beginning there; empty where no such one
-/// leads back to it. Level by level, so that a search ends where its cycles would be longer.
+/// Returns a shortest cycle of at most `longest` positions that begins at `start`, or an empty path if there
+/// is none. The search goes level by level, so that it stops when cycles would become too long.
 WaitPath cycle_through(std::int32_t start, std::size_t longest, const WaitsOf& waits_of) {
   std::map<std::int32_t, std::int32_t> came_from;
   WaitPath level{start};
@@ -77,7 +80,7 @@ WaitPath cycle_through(std::int32_t start, std::size_t longest, const WaitsOf& w
     for (const std::int32_t here : level) {
       for (const std::int32_t next : waits_of(here)) {
         if (next == start) return path_to(here, start, came_from);
-        // Only the first way to a position is kept, which is a shortest one.
+        // Only the first path to a position is stored, because it is a shortest one.
         if (came_from.emplace(next, here).second) next_level.push_back(next);
       }
     }
@@ -86,8 +89,8 @@ WaitPath cycle_through(std::int32_t start, std::size_t longest, const WaitsOf& w
   return {};
 }
 
-/// Of the cycles through what is reachable a shortest one, the first that is met. That of any_cycle() bounds
-/// the searches: without a bound each goes through all that a large program waits for.
+/// Returns a shortest cycle among all reachable positions, the first one on a tie. The cycle of any_cycle()
+/// bounds the searches, because an unbounded search would visit all waits of a large program.
 WaitPath shortest_cycle(const WaitPath& stalled, const WaitsOf& waits_of) {
   const WaitPath some = any_cycle(stalled.front(), waits_of);
   WaitPath best;
@@ -95,7 +98,7 @@ WaitPath shortest_cycle(const WaitPath& stalled, const WaitsOf& waits_of) {
   for (const std::int32_t start : reachable(stalled, waits_of)) {
     WaitPath cycle = cycle_through(start, longest, waits_of);
     if (cycle.empty()) continue;
-    // Only a shorter one is better than the first.
+    // From now on only a shorter cycle is better.
     longest = cycle.size() - 1;
     best = std::move(cycle);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// A shortest cycle among the positions of a stalled program, and what it says.
+// A shortest cycle of waits among the positions of a stalled program, and the message about it.
 
 #include <cstdint>
 #include <functional>
@@ -12,13 +12,13 @@
 
 namespace penstock {
 
-/// The positions that a position waits for.
+/// A function that returns the positions that a position waits for.
 using WaitsOf = std::function<std::vector<std::int32_t>(std::int32_t)>;
-/// Words behind "A waits for B", as ", launched before it"; mostly none.
+/// A function that returns the words after "A waits for B", such as ", launched before it"; usually none.
 using WordsOf = std::function<std::string_view(std::int32_t waits, std::int32_t for_that)>;
 
-/// The hang of `flat` where `stalled`, a position a rank that stands still, wait for others, and these again:
-/// a shortest cycle of them. Requires that there is one.
+/// Returns the hang of `flat` with a shortest cycle of waits. `stalled` holds the position at which each
+/// stalled rank stands. Requires that there is a cycle.
 Hang hang_of_cycle(const FlatProgram& flat, const std::vector<std::int32_t>& stalled, const WaitsOf& waits_of,
                    const ChannelOptions& channels, const WordsOf& words_of = {});
 

@@ -1,19 +1,19 @@
 #pragma once
-// Follows a flat program as its lists stand, rank by rank, and tells a sink what happens: the one place where
-// program order, queues and waiting are decided. What times that gives (rendezvous_walk.cpp), or which
-// instructions that writes (sim/engines/compile.cpp), is the sink's affair; where the walk stalls, its state
-// is what the cycle of a hang is read from (channel_check.cpp).
+// Steps through a flat program in the order of its lists and reports to a sink what happens. Program order,
+// queues and waiting are decided only here. The sink decides what to make of it: times (rendezvous_walk.cpp)
+// or instructions (sim/engines/compile.cpp). If the walk stalls, channel_check.cpp reads the hang from its
+// state.
 //
-//   rank 0:  0F0 0SEND_F0 | 0F1 ...      ranks take turns of one compute action each; one that needs a
-//   rank 1:  1RECV_F0 | 1F0 ...          message that has not started stands until it does, and comes last
-//                                        then
+//   rank 0:  0F0 0SEND_F0 | 0F1 ...      each turn of a rank runs one compute action; a rank that needs a
+//   rank 1:  1RECV_F0 | 1F0 ...          message that has not started waits, and then goes to the end of
+//                                        the ring
 //
-// Turns that short let a RECV be reached before its SEND, so that a message starts with its producer's end,
-// and put what different ranks do beside each other, which keeps a processor busy that follows the same
-// order.
+// With such short turns a RECV is usually reached before its SEND, so that a message starts when its producer
+// ends. They also store actions of different ranks that run at the same time next to each other, so that an
+// engine that follows the same order uses the processor well.
 //
-// No event queue: what an action waits for does not depend on how long anything takes, so neither does the
-// order of the walk, and a program hangs for all durations or for none.
+// The walk needs no event queue: what an action waits for does not depend on durations. So neither does the
+// order of the walk, and a program hangs either for all durations or for none.
 
 #include <algorithm>
 #include <cstddef>
@@ -29,50 +29,53 @@
 
 namespace penstock {
 
-/// Why a message, collective or barrier has come a step closer to its start.
+/// The reason why a message, collective or barrier has come one step closer to its start.
 enum class CauseKind : std::uint8_t {
-  listed,      // program order has reached its RECV, or its SEND, which nothing produces for: takes no time
-  clock,       // program order of `rank` has come to it, or to the consumer that frees its place
+  listed,      // program order has reached its RECV, or a SEND without a producer; this takes no time
+  clock,       // program order of `rank` has reached it, or the consumer that frees its capacity
   producer,    // the compute action at position `which` of `rank` has produced it
   release,     // message `which`, which was before it in a queue of `rank`, has left that queue
-  collective,  // collective `which`, which was before it among those of `rank`, has ended
+  collective,  // collective `which`, the previous collective of `rank`, has ended
 };
 
+/// One step towards the start of a message, collective or barrier.
 struct Cause {
   CauseKind kind = CauseKind::listed;
   std::int32_t rank = kNone;
   std::int32_t which = kNone;
-  bool launched = false;  // the host of `rank` has come to it, too; what it launched last
+  bool launched = false;  // true if the launch by the host of `rank` is a condition, too
 };
 
-/// Where a walk that hangs stands for ever. channel_check.cpp reads the cycle from it.
+/// The state in which a walk has stalled. channel_check.cpp reads the cycle from it.
 struct WalkState {
-  std::vector<std::int32_t> cursor;   ///< by rank: the position that it could not pass, or its list's end
-  std::vector<std::int32_t> pending;  ///< by message: what it still waits for; 0 when it could start
+  /// The position that each rank could not pass, or the end of its list.
+  std::vector<std::int32_t> cursor;
+  /// The number of steps for which each message still waits; 0 if it could start.
+  std::vector<std::int32_t> pending;
 };
 
-/// One walk. A sink has these members, called in an order in which everything that a call refers to has been
-/// told before:
+/// One walk. The sink must have the members below. When the walk calls one, everything that the call refers
+/// to has been reported before:
 ///
 ///   void compute(std::int32_t rank, std::int32_t position, std::span<const std::int32_t> messages);
-///       The group of compute actions at `position` runs, after what came before it on the rank and
+///       The group of compute actions at `position` runs, after the previous actions of the rank and after
 ///       `messages`.
 ///   void pass(std::int32_t rank, std::int32_t position);
-///       A position that takes no time: a further leaf of a group, a RESHARD.
+///       The rank passes a position that takes no time: a further action of a group, or a RESHARD.
 ///   void raise(std::int32_t message, const Cause& cause, bool last);
-///       The message starts no earlier than `cause`; the last one is followed by its start().
+///       The message starts no earlier than `cause`. The call for the last cause is followed by start().
 ///   void start(std::int32_t message, const Cause& last);
-///       Nothing keeps it any more. In the order of their last causes, before anything follows from it, and
-///       before anything else runs.
+///       The message waits for nothing more. Calls come in the order of the last causes, before any call that
+///       depends on the message and before any further compute().
 ///   void wait(std::int32_t rank, std::int32_t message);
-///       Program order of the rank goes on when the message has ended.
+///       Program order of the rank continues when the message has ended.
 ///   void launch(std::int32_t rank, std::int32_t position);
-///       The rank's host launches a group of compute actions, a SEND, RECV or collective, in list order;
-///       where the program has launches. Told right before the position's compute() or raise().
+///       The rank's host launches a group of compute actions, a SEND, a RECV or a collective, in list order.
+///       Only called if the program has launches, directly before the position's compute() or raise().
 template <class Sink>
 class ListWalk {
  public:
-  /// Both must outlive the walk.
+  /// The program and the sink must outlive the walk.
   ListWalk(const FlatProgram& flat, const ChannelOptions& channels, Sink& sink)
       : flat_(flat),
         blocking_(channels.blocking),
@@ -86,9 +89,11 @@ class ListWalk {
     awake_.resize(state_.cursor.size());
   }
 
-  /// Goes on to the end, or until nothing can move: then its state. O(positions).
+  /// Walks until the end and returns nothing, or returns the state in which nothing can move. Takes time in
+  /// proportion to the positions.
   std::optional<WalkState> run() && {
-    // What is before the first compute actions goes first, so that the first RECVs are reached before SENDs.
+    // Each rank first runs up to its first compute action, so that the first RECVs are reached before their
+    // SENDs.
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) take_turn(rank, true);
     while (awake_count_ > 0) {
       const std::int32_t rank = awake_[first_awake_];
@@ -103,7 +108,7 @@ class ListWalk {
   }
 
  private:
-  /// A message that nothing keeps any more and whose start has not been told.
+  /// A message that waits for nothing more and whose start() has not been called yet.
   struct Ready {
     std::int32_t message = kNone;
     Cause last{};
@@ -111,8 +116,8 @@ class ListWalk {
 
   bool started(std::int32_t message) const { return state_.pending[index(message)] == 0; }
 
-  /// Goes on until the rank has to wait, or up to its second group of compute actions; up to the first one
-  /// if it has `computed`.
+  /// Advances the rank until it must wait or reaches its second group of compute actions. If `computed` is
+  /// set, it stops at the first group.
   void take_turn(std::int32_t rank, bool computed) {
     std::int32_t position = state_.cursor[index(rank)];
     const std::int32_t end = flat_.rank_begin[index(rank) + 1];
@@ -132,9 +137,8 @@ class ListWalk {
     if (is_large_) fetch(position, end);
   }
 
-  /// Asks memory for what the rank's next turn will read: the other ranks have theirs before it, which is
-  /// time enough. (Inline always, since a compiler may take a function that only prefetches for one without
-  /// effect.)
+  /// Prefetches what the rank's next turn will read; the turns of the other ranks give the memory enough
+  /// time. The function is always inlined, because a compiler may remove a function that only prefetches.
   [[gnu::always_inline]] void fetch(std::int32_t position, std::int32_t end) const {
     if (position == end) return;
     const std::size_t next_line = index(std::min(position + 16, end - 1));
@@ -152,7 +156,7 @@ class ListWalk {
     }
   }
 
-  /// Passes one position, or a whole group, or returns the message that is missing for it.
+  /// Passes one position or a whole group, or returns the message that it waits for.
   std::int32_t step(std::int32_t rank, std::int32_t& position) {
     switch (flat_.ops[index(position)]) {
       case FlatOp::compute:
@@ -190,15 +194,15 @@ class ListWalk {
     return kNone;
   }
 
-  /// The consumer has run: the messages that waited for the places that it held come a step closer.
+  /// Brings the messages that waited for the capacity held by this consumer one step closer to their start.
   void free_capacity(std::int32_t rank, std::int32_t position) {
     std::int32_t message = flat_.released_by_consumer[index(position)];
     for (; message != kNone; message = flat_.messages[index(message)].next_of_capacity)
       raise(message, {.kind = CauseKind::clock, .rank = rank});
   }
 
-  // A rank that stood still at a position comes to it again when it is woken; what was told the first time is
-  // not told again (stands_at_).
+  // A rank that has waited at a position reaches it again when it is woken. stands_at_ prevents that the
+  // position is reported twice.
 
   std::int32_t reach_send(std::int32_t rank, std::int32_t position) {
     const std::int32_t message = flat_.message[index(position)];
@@ -233,7 +237,7 @@ class ListWalk {
     return wait_for(rank, message);
   }
 
-  /// Nothing to wait for, or the message.
+  /// Returns kNone if the message has started, and otherwise the message to wait for.
   std::int32_t wait_for(std::int32_t rank, std::int32_t message) {
     if (!started(message)) return message;
     sink_.wait(rank, message);
@@ -248,7 +252,8 @@ class ListWalk {
     return cause;
   }
 
-  /// Inline at each call, which knows the kind of its cause.
+  /// Brings a message one step closer to its start. Each call is inlined, because it knows the kind of its
+  /// cause.
   [[gnu::always_inline]] void raise(std::int32_t message, const Cause& cause) {
     const bool last = --state_.pending[index(message)] == 0;
     sink_.raise(message, cause, last);
@@ -257,7 +262,7 @@ class ListWalk {
 
   void make_ready(std::int32_t message, const Cause& cause) {
     ready_.push_back({message, cause});
-    if (ready_.size() > 1) return;  // the outer call works the list off: chains of queues do not nest
+    if (ready_.size() > 1) return;  // the outer call processes the list, so that long chains do not recurse
     for (std::size_t i = 0; i < ready_.size(); ++i) start(ready_[i].message, Cause(ready_[i].last));
     ready_.clear();
   }
@@ -271,15 +276,16 @@ class ListWalk {
     }
     wake(message.to_rank, id);
     if (blocking_) wake(message.from_rank, id);
-    // The receiver's end first: until what follows at the sender's has started, the sender's queue says when
-    // this message left it.
+    // The receiver's queue comes first. Until the next message of the sender's queue has started, that queue
+    // still shows when this message left it.
     if (message.next_at_receiver != kNone)
       raise(message.next_at_receiver, {.kind = CauseKind::release, .rank = message.to_rank, .which = id});
     if (message.next_at_sender != kNone)
       raise(message.next_at_sender, {.kind = CauseKind::release, .rank = message.from_rank, .which = id});
   }
 
-  /// Wakes the members of a collective or barrier that has started, and brings each one's next one closer.
+  /// Wakes the members of a collective or barrier that has started, and brings their next collectives one
+  /// step closer.
   void follow_collective(std::int32_t id) {
     std::int32_t member = flat_.messages[index(id)].first;
     for (; member != kNone; member = flat_.next_member[index(member)]) {
@@ -301,15 +307,15 @@ class ListWalk {
 
   const FlatProgram& flat_;
   bool blocking_;
-  bool some_eager_;  // there may be eager messages
-  bool is_large_;    // no processor's cache holds the program
+  bool some_eager_;  // true if there may be eager messages
+  bool is_large_;    // true if the program fits in no processor's cache
   Sink& sink_;
   std::vector<std::int32_t> stands_at_;  // by rank: the message it waits for
   std::vector<std::int32_t> awake_;      // a ring: each rank at most once
   std::size_t first_awake_ = 0;
   std::size_t awake_count_ = 0;
   std::vector<Ready> ready_;          // in the order of their last causes
-  std::vector<std::int32_t> inputs_;  // of the compute action at hand
+  std::vector<std::int32_t> inputs_;  // messages that the current compute action waits for
   WalkState state_;
 };
 

@@ -1,5 +1,7 @@
-// A pass over every rank's list: F, B, I and W state their version; the STEP behind a B or W is the update
-// that applies its gradient. An older version is kept from the STEP that replaces it to its last use.
+// Reports which weight versions a program uses and how old they are. One pass over every rank's list is
+// enough: F, B, I and W name their version, and the first STEP after a B or W is the update that applies its
+// gradient. An older version is retained from the STEP that replaces it to its last use. validate_units.cpp
+// checks that F and B agree. Tested by weight_versions_test.cpp.
 
 #include "schedules/check/weight_versions.hpp"
 
@@ -17,10 +19,11 @@
 namespace penstock {
 namespace {
 
-/// What one rank's list says of one stage.
+/// What one rank's list contains about one stage.
 struct StageOnRank {
   std::int32_t updates = 0;
-  std::vector<std::int32_t> unapplied;  ///< units whose gradient waits for a STEP
+  /// Units whose gradient waits for a STEP.
+  std::vector<std::int32_t> unapplied;
   VersionLives versions;
 };
 
@@ -30,27 +33,28 @@ void note_version(UnitVersions& unit, const Action& action) {
   if (makes_weight_gradient(action.kind)) unit.weight = action.weight_version;
 }
 
-/// The newest version is always there; an older one is kept beside it from the STEP that replaced it.
-std::int32_t most_kept(const VersionLives& versions, std::size_t list_size) {
+/// Returns the most versions that exist at once. The newest version always exists; an older one exists beside
+/// it from the STEP that replaced it to its last use.
+std::int32_t most_retained(const VersionLives& versions, std::size_t list_size) {
   if (versions.all().size() == 1) return 1;
   std::vector<std::int32_t> change(list_size + 1, 0);
   for (const VersionLife& version : versions.all()) {
     if (!version.is_used_after_its_replacement()) continue;
-    // One more from the STEP that replaces it, one less behind its last use; the sums are what is kept.
+    // The count rises by one at the STEP that replaces a version and falls by one after its last use.
     ++change[index(version.replaced_by)];
     --change[index(version.last_used_by) + 1];
   }
-  std::int32_t kept = 1;
+  std::int32_t retained = 1;
   std::int32_t most = 1;
   for (const std::int32_t difference : change) {
-    kept += difference;
-    most = std::max(most, kept);
+    retained += difference;
+    most = std::max(most, retained);
   }
   return most;
 }
 
-/// Goes through each list once and notes by stage and unit; a stage on several ranks has each unit on one of
-/// them.
+/// A single pass through each list that collects versions by stage and unit. If several ranks share a stage,
+/// each unit is on one of them.
 class Reading {
  public:
   explicit Reading(const Program& program) : program_(program) {
@@ -70,14 +74,14 @@ class Reading {
     return found_.cells[index(stage) * index(found_.units) + index(unit)];
   }
 
-  /// One rank's list. Of a shared stage the rank with most versions or updates counts.
+  /// Reads one rank's list. For a shared stage the rank with the most versions or updates counts.
   void read(const std::vector<Action>& actions) {
     std::vector<StageOnRank> stages(found_.stages.size());
     for (std::size_t position = 0; position < actions.size(); ++position) {
       const Action& action = actions[position];
       StageOnRank& stage = stages[index(action.stage)];
       if (action.kind == ActionKind::step) {
-        // All gradients since the STEP before go into this one.
+        // All gradients since the previous STEP are part of this update.
         for (const std::int32_t unit : stage.unapplied) at(action.stage, unit).update = stage.updates;
         stage.unapplied.clear();
         ++stage.updates;
@@ -89,24 +93,25 @@ class Reading {
     }
     for (std::size_t stage = 0; stage < stages.size(); ++stage) {
       const StageOnRank& here = stages[stage];
-      // Gradients that no STEP follows belong to the update that would come next.
+      // Gradients that no STEP follows belong to the next update.
       for (const std::int32_t unit : here.unapplied) {
         at(static_cast<std::int32_t>(stage), unit).update = here.updates;
       }
       found_.stages[stage].updates = std::max(found_.stages[stage].updates, here.updates);
       found_.stages[stage].kept =
-          std::max(found_.stages[stage].kept, most_kept(here.versions, actions.size()));
+          std::max(found_.stages[stage].kept, most_retained(here.versions, actions.size()));
     }
   }
 
-  /// How old the stage's weights were, over all units: update - version is how many STEPs came between.
+  /// Computes the staleness of the stage's weights over all units: update - version is the number of STEPs in
+  /// between.
   void measure(std::int32_t stage) {
     std::vector<std::int32_t> forward;
     std::vector<std::int32_t> backward;
     for (std::int32_t unit = 0; unit < found_.units; ++unit) {
       const UnitVersions& versions = at(stage, unit);
       forward.push_back(versions.update - versions.forward);
-      // Both halves of a backward count: I and W may read different versions.
+      // Both halves of a backward count, because I and W may read different versions.
       backward.push_back(versions.update - versions.backward);
       backward.push_back(versions.update - versions.weight);
     }

@@ -1,7 +1,6 @@
 #pragma once
-// Which weights every F, B, I and W of a program runs with, and how old they are when its gradient is
-// applied. That a backward uses the version of its F, unless the program says otherwise, is validate.hpp's
-// part.
+// Which weight version every F, B, I and W of a program uses, and how many updates later its gradient is
+// applied. validate.hpp checks that a backward uses the version of its F.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,21 +11,23 @@
 
 namespace penstock {
 
-/// The weights that one unit meets on one stage. Versions count the stage's STEPs since the program's start.
+/// The weight versions that one unit uses on one stage. Versions count the stage's STEPs since the program's
+/// start.
 struct UnitVersions {
   std::int32_t forward = 0;
-  std::int32_t backward = 0;  ///< of B or I
-  std::int32_t weight = 0;    ///< of B or W
-  /// The update that applies its gradient: as many come before it. The STEP behind its B or W, or where the
-  /// list has none there, the first one of the next pass.
+  /// The version that B or I uses.
+  std::int32_t backward = 0;
+  /// The version that B or W uses.
+  std::int32_t weight = 0;
+  /// The number of STEPs before the update that applies the unit's gradient. That update is the next STEP
+  /// after the B or W, in the next pass if the list has none.
   std::int32_t update = 0;
 
   friend bool operator==(const UnitVersions&, const UnitVersions&) = default;
 };
 
-/// How many updates lie between the weights that something used and the update that applies its gradient,
-/// over all units: 0 is gradient descent, PipeDream's stage s of K has K-1-s (SOSP'19, section 3.3), 2BW
-/// has 1.
+/// The number of updates between the used weights and the update that applies the gradient, over all units. 0
+/// is gradient descent. PipeDream's stage s of K has K-1-s (SOSP'19, section 3.3), and 2BW has 1.
 struct Staleness {
   std::int32_t least = 0;
   std::int32_t most = 0;
@@ -34,19 +35,25 @@ struct Staleness {
   friend bool operator==(const Staleness&, const Staleness&) = default;
 };
 
+/// The weight versions of one stage.
 struct StageVersions {
-  std::int32_t updates = 0;  ///< STEPs of one replica in one pass through its list
-  std::int32_t kept =
-      1;               ///< most versions that a rank must have at once: the newest and those still to be used
-  Staleness forward;   ///< of the weights of F
-  Staleness backward;  ///< of those of B, I and W; other ones only with `versions mixed`
+  /// The STEPs of one replica in one pass through its list.
+  std::int32_t updates = 0;
+  /// The most versions that a rank must have at once: the newest and those that are still needed.
+  std::int32_t kept = 1;
+  /// The staleness of the weights that F uses.
+  Staleness forward;
+  /// The staleness of the weights that B, I and W use. It differs from `forward` only with `versions mixed`.
+  Staleness backward;
 
   friend bool operator==(const StageVersions&, const StageVersions&) = default;
 };
 
+/// The weight versions of all stages and units.
 struct WeightVersions {
   std::int32_t units = 0;
-  std::vector<UnitVersions> cells;  ///< by stage, then unit
+  /// The versions by stage, then by unit.
+  std::vector<UnitVersions> cells;
   std::vector<StageVersions> stages;
 
   const UnitVersions& at(std::int32_t stage, std::int32_t unit) const {
@@ -54,7 +61,8 @@ struct WeightVersions {
   }
 };
 
-/// Reads one pass; later iterations repeat it with numbers that run on. Requires validate(program).
+/// Returns the versions of one pass; later iterations repeat it with numbers that run on. Requires
+/// validate(program).
 WeightVersions weight_versions(const Program& program);
 
 }  // namespace penstock

@@ -1,10 +1,3 @@
-// The one table of letters, in the order of ActionKind, and the families that kinds belong to. The text of an
-// action is
-//
-//   stage letters microbatch [> peer | < peer]        2F0   0RECV_F3   0SEND_F1>2
-//
-// where the peer is written only when it is not the neighbour that a chain has there, so that the texts of
-// chains are PyTorch's.
 
 #include "schedules/ir/action.hpp"
 
@@ -22,7 +15,7 @@ namespace {
 constexpr std::array<std::string_view, 13> kLetters = {
     "F",      "B",      "I",       "W",       "R",           "SEND_F", "RECV_F",
     "SEND_B", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD", "STEP"};
-// The last entry stands at its place only if none before it is missing.
+// The last entry is at its index only if no letters are missing before it.
 static_assert(kLetters[static_cast<std::size_t>(ActionKind::step)] == "STEP");
 
 }  // namespace
@@ -61,7 +54,8 @@ std::string to_text(const Action& action) {
   std::string text = std::to_string(action.stage);
   text += letters(action.kind);
   if (has_microbatch(action.kind)) text += std::to_string(action.microbatch);
-  // No peer but that of a SEND or RECV has a text, and of these only one that PyTorch's form could not say.
+  // Only a SEND or RECV shows its peer, and only where the peer is not the neighbour that PyTorch's form
+  // implies.
   const auto neighbour = chain_peer(action.kind, action.stage);
   if (neighbour && action.peer != *neighbour) {
     text += is_send(action.kind) ? '>' : '<';

@@ -1,11 +1,13 @@
-// Loops are found in two sweeps of the same search, first over actions, then over the runs that they make:
+// A list of actions grows with M, but it mostly repeats short patterns. This file finds these patterns in two
+// passes of one search: first over actions, then over the runs that the first pass has made.
 //
 //   F0 F1 F2 B0 F3 B1 F4 B2 B3 B4      3 x {F0}, 2 x {B0 F3}, 3 x {B2}        1F1B on rank 0 of 3
 //   F0 .. F23 f0 .. f23 F24 ..         n x {24 x {F0}, 24 x {f0}}             two chunks, 24 at a time
 //
-// From a place on, the search tries every period up to 16, follows each for as long as every item is the one
-// a period before it moved on, and takes the period that covers most. A longer period has to cover more by
-// two of its lengths than a shorter one. Items that repeat nothing gather in one run of count 1.
+// From each position the search tries every period up to 16. A period goes on for as long as each item equals
+// the item one period earlier, apart from its microbatch and weight version. The period that covers most
+// items wins; a longer period must cover more than a shorter one by two of its lengths. Items that repeat
+// nothing are gathered in one run of count 1. Tested by action_loops_test.cpp.
 
 #include "schedules/ir/action_loops.hpp"
 
@@ -25,19 +27,21 @@
 namespace penstock {
 namespace {
 
-// Published steady states repeat a handful of actions (ZB-V six: F I W of either chunk), and every period
-// that is tried costs a pass over the list; what is longer shows in the second sweep.
+// Published steady states repeat few actions (ZB-V six: F, I and W of two chunks). Each period that is tried
+// costs a pass over the list. The second pass finds longer patterns.
 constexpr std::size_t kLongestPeriod = 16;
-constexpr std::size_t kUsualLoops = 4;  // of a declared list: warm-up, steady state, drain, STEP
+// Most rules declare this many loops a list: warm-up, steady state, drain, STEP.
+constexpr std::size_t kUsualLoops = 4;
 
-/// Equal but for what repetitions move: microbatch, as far as both have one, and weight version.
+/// Returns true if two actions are equal except for their weight versions and the numbers of their
+/// microbatches. Either both have a microbatch or none has.
 bool same_but_for_numbers(const Action& a, const Action& b) {
   return a.kind == b.kind && a.overlaps_next == b.overlaps_next && a.stage == b.stage && a.peer == b.peer &&
          (a.microbatch == kNoMicrobatch) == (b.microbatch == kNoMicrobatch);
 }
 
-/// True where `there` may follow `here` one repetition later. All microbatches move by one `step`, which the
-/// first of them says.
+/// Returns true if `there` can be `here` one repetition later. The first action with a microbatch sets
+/// `step`, and all others must move by that step.
 bool follows(const Action& here, const Action& there, std::optional<std::int32_t>& step) {
   if (!same_but_for_numbers(here, there)) return false;
   if (here.microbatch == kNoMicrobatch) return true;
@@ -45,8 +49,8 @@ bool follows(const Action& here, const Action& there, std::optional<std::int32_t
   if (!step) step = moved;
   return *step == moved;
 }
-/// The same of runs: equal patterns as often, whose actions follow each other. Versions that move inside of
-/// the runs must do so alike; how far they move from run to run is keeps_pace()'s part.
+/// Like follows() for actions, for two runs of equal counts whose patterns follow each other. Weight versions
+/// must move equally inside of both runs; keeps_pace() checks how far they move from run to run.
 bool follows(const ActionRun& here, const ActionRun& there, std::optional<std::int32_t>& step) {
   if (here.count != there.count || here.step != there.step || here.pattern.size() != there.pattern.size())
     return false;
@@ -57,7 +61,8 @@ bool follows(const ActionRun& here, const ActionRun& there, std::optional<std::i
   return true;
 }
 
-/// True where versions move from the first item to the second as from the second to the third.
+/// Returns true if the weight version moves from the first item to the second as far as from the second to
+/// the third.
 bool keeps_pace(const Action& first, const Action& second, const Action& third) {
   return third.weight_version - second.weight_version == second.weight_version - first.weight_version;
 }
@@ -68,14 +73,14 @@ bool keeps_pace(const ActionRun& first, const ActionRun& second, const ActionRun
   return true;
 }
 
-/// `period` items, `count` times.
+/// The first `period` items of a list and how often they are repeated.
 struct Repetition {
   std::size_t period = 1;
   std::size_t count = 1;
-  std::int32_t step = 0;  // of microbatches, each time
+  std::int32_t step = 0;  // added to the microbatches in each repetition
 };
 
-/// How often the first `period` items come one behind the other.
+/// Returns how often the first `period` items are repeated without a gap.
 template <class Item>
 Repetition repetition_of(std::span<const Item> items, std::size_t period) {
   std::optional<std::int32_t> step;
@@ -83,24 +88,24 @@ Repetition repetition_of(std::span<const Item> items, std::size_t period) {
   while (covered < items.size()) {
     const Item& here = items[covered - period];
     if (!follows(here, items[covered], step)) break;
-    // Any two repetitions have some step of versions between them; from the third on it has to be the
-    // same.
+    // Two repetitions may differ in their versions by any step. From the third repetition on the step must be
+    // the same.
     if (covered >= 2 * period && !keeps_pace(items[covered - 2 * period], here, items[covered])) break;
     ++covered;
   }
-  // What is left of a repetition that was begun is left out: it begins the next run.
+  // An incomplete repetition at the end is not counted, because it begins the next run.
   return {.period = period, .count = covered / period, .step = step.value_or(0)};
 }
 
-/// What the items begin with: one item, once, where nothing repeats.
+/// Returns the repetition that the items begin with, or a single item if nothing repeats there.
 template <class Item>
 Repetition longest_repetition(std::span<const Item> items, std::size_t longest_period) {
   Repetition longest;
   std::size_t covered = 1;
   for (std::size_t period = 1; period <= longest_period && 2 * period <= items.size(); ++period) {
     const Repetition found = repetition_of(items, period);
-    // So that a short pattern is taken where a long one covers little more: what a short one leaves over may
-    // begin a better run, and one repetition of a long pattern is soon met by accident.
+    // A long pattern must cover clearly more than a short one. What a short pattern leaves over may begin a
+    // better run, and one repetition of a long pattern is often a coincidence.
     const std::size_t handicap = period > 1 ? 2 * period : 0;
     if (found.count < 2 || found.count * period <= covered + handicap) continue;
     longest = found;
@@ -110,8 +115,8 @@ Repetition longest_repetition(std::span<const Item> items, std::size_t longest_p
   return longest;
 }
 
-/// The front of the list as a run. Two repetitions tell how far each action's version moves; repetition_of()
-/// has seen to it that the others keep that pace.
+/// Returns the front of the list as a run. The first two repetitions show how far each version moves;
+/// repetition_of() has checked that later repetitions move by the same step.
 ActionRun run_of(std::span<const Action> list, const Repetition& repeated) {
   ActionRun run{.pattern = {}, .count = static_cast<std::int32_t>(repeated.count), .step = repeated.step};
   for (std::size_t i = 0; i < repeated.period; ++i) {
@@ -123,18 +128,18 @@ ActionRun run_of(std::span<const Action> list, const Repetition& repeated) {
   return run;
 }
 
-/// True inside of an overlapped group, which stays in one pattern.
+/// Returns true if the run ends inside an overlapped group, whose actions must all stay in one pattern.
 bool is_open(const ActionRun& run) { return run.pattern.back().action.overlaps_next; }
 
-/// The whole list, cut from its front to its end, each time at what longest_repetition() finds there.
+/// Returns the whole list as runs, each of which is what longest_repetition() finds at the front of the rest.
 std::vector<ActionRun> runs_of(std::span<const Action> list) {
   std::vector<ActionRun> runs;
   while (!list.empty()) {
     Repetition repeated = longest_repetition(list, kLongestPeriod);
-    // A pattern that ended inside a group would tear it apart.
+    // A pattern must not end inside an overlapped group.
     if (list[repeated.period - 1].overlaps_next) repeated = {};
-    // What repeats nothing is put behind what repeated nothing before it, and a group stays in one
-    // pattern.
+    // Items that repeat nothing are appended to the run of such items before them. The rest of an overlapped
+    // group is appended to the pattern that the group began in.
     const bool goes_on =
         !runs.empty() && (is_open(runs.back()) || (repeated.count == 1 && runs.back().count == 1));
     if (goes_on) {
@@ -148,7 +153,7 @@ std::vector<ActionRun> runs_of(std::span<const Action> list) {
   return runs;
 }
 
-/// The front of the runs as a loop, as run_of() has it for actions.
+/// Returns the front of the runs as a loop, as run_of() does it for actions.
 RunLoop loop_of(std::span<const ActionRun> runs, const Repetition& repeated) {
   RunLoop loop{.runs = {runs.begin(), runs.begin() + static_cast<std::ptrdiff_t>(repeated.period)},
                .count = static_cast<std::int32_t>(repeated.count),
@@ -157,26 +162,27 @@ RunLoop loop_of(std::span<const ActionRun> runs, const Repetition& repeated) {
   for (std::size_t run = 0; run < repeated.period; ++run) {
     const std::vector<PatternAction>& next = runs[repeated.period + run].pattern;
     std::vector<PatternAction>& pattern = loop.runs[run].pattern;
-    // Loops were found by runs that follow each other, so that the two patterns have equal lengths.
+    // follows() has checked that both patterns have equal lengths.
     for (std::size_t i = 0; i < pattern.size(); ++i)
       pattern[i].outer_version_step = next[i].action.weight_version - pattern[i].action.weight_version;
   }
   return loop;
 }
 
-/// Of one repetition.
+/// Returns the number of actions in one repetition of the loop.
 std::int64_t actions_of_one(const RunLoop& loop) {
   std::int64_t actions = 0;
   for (const ActionRun& run : loop.runs) actions += std::int64_t{run.count} * std::ssize(run.pattern);
   return actions;
 }
 
-/// `by` later, where it has a microbatch.
+/// Adds `by` to the action's microbatch, if it has one.
 void move(Action& action, std::int32_t by) {
   if (action.microbatch != kNoMicrobatch) action.microbatch += by;
 }
 
-/// Spells out all repetitions of a run, as LoopCursor has them: each is the one before, moved.
+/// Appends all repetitions of a run. Each action is the one of the repetition before, moved by the run's
+/// step.
 void append(std::vector<Action>& actions, const ActionRun& run, std::int32_t outer, std::int32_t moved) {
   for (const PatternAction& here : run.pattern) {
     Action& action = actions.emplace_back(here.action);
@@ -236,7 +242,8 @@ std::int64_t LoopCursor::passed() const {
 }
 
 bool operator==(const ActionLoops& a, const ActionLoops& b) {
-  // Equal loops are equal lists; other loops may stand for the same list, which only spelling out shows.
+  // Equal loops are equal lists. Different loops may stand for the same list, which only a comparison by
+  // action shows.
   if (a.loops_ == b.loops_) return true;
   LoopCursor here = a.begin();
   LoopCursor there = b.begin();
@@ -277,7 +284,8 @@ Program unrolled(RolledProgram rolled) {
 
 RolledProgram rolled(Program program) {
   RolledProgram found;
-  // Each list is let go as soon as its loops are found: no two forms of the whole program stand side by side.
+  // Each list is freed as soon as its loops are found, so that memory never holds both forms of the whole
+  // program.
   for (std::vector<Action>& list : program.ranks) found.lists.push_back(loops_of(std::exchange(list, {})));
   found.program = std::move(program);
   return found;

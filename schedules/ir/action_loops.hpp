@@ -1,7 +1,7 @@
 #pragma once
-// A rank's list as loops over loops of short patterns, in a size that does not grow with M. It reads,
-// compares and counts as the actions that it stands for. Made by rules (declared), or found in a list
-// (loops_of); followed by cursors, which store nothing of it.
+// A rank's list of actions, stored as loops over loops of short patterns, so that its size does not grow with
+// M. It can be iterated, compared and counted like the list of actions that it stands for. Rules write such
+// loops directly; loops_of() finds them in a list.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,36 +18,40 @@
 
 namespace penstock {
 
-/// An action of a pattern, and by how much its weight version moves: microbatches of a pattern move together,
-/// versions each at their own pace.
+/// An action of a pattern and the step of its weight version. All microbatches of a pattern move by one step,
+/// but each weight version has its own.
 struct PatternAction {
   Action action;
-  std::int32_t version_step = 0;        ///< from one repetition of its run to the next
-  std::int32_t outer_version_step = 0;  ///< from one repetition of the loop around the run to the next
+  /// The change of the weight version from one repetition of the run to the next.
+  std::int32_t version_step = 0;
+  /// The change of the weight version from one repetition of the loop around the run to the next.
+  std::int32_t outer_version_step = 0;
 
   friend bool operator==(const PatternAction&, const PatternAction&) = default;
 };
 
-/// A pattern again and again. Actions that have a microbatch have one that is `step` later in each
-/// repetition.
+/// A pattern that is repeated `count` times. Each repetition adds `step` to the microbatches of the actions
+/// that have one.
 struct ActionRun {
   std::vector<PatternAction> pattern;
-  std::int32_t count = 1;  ///< >= 1
+  /// The number of repetitions, at least 1.
+  std::int32_t count = 1;
   std::int32_t step = 0;
 
   friend bool operator==(const ActionRun&, const ActionRun&) = default;
 };
 
-/// Runs one after the other, all of them again and again.
+/// Several runs one after the other, repeated `count` times. Each repetition adds `step` to the microbatches.
 struct RunLoop {
   std::vector<ActionRun> runs;
-  std::int32_t count = 1;  ///< >= 1
+  /// The number of repetitions, at least 1.
+  std::int32_t count = 1;
   std::int32_t step = 0;
 
   friend bool operator==(const RunLoop&, const RunLoop&) = default;
 };
 
-/// A place in a list of loops.
+/// A position in a list of loops.
 class LoopCursor;
 
 /// A list of actions, stored as loops.
@@ -55,40 +59,44 @@ class ActionLoops {
  public:
   ActionLoops() = default;
 
-  /// `count` times the pattern, the microbatches of each time `step` later; nothing where count is 0.
+  /// Appends `count` repetitions of the pattern, each with microbatches that are `step` later. Appends
+  /// nothing if `count` is 0.
   void repeat(std::vector<PatternAction> pattern, std::int32_t count, std::int32_t step = 1);
-  /// The same for actions whose weight versions stay.
+  /// Appends `count` repetitions of actions whose weight versions do not change.
   void repeat(std::initializer_list<Action> pattern, std::int32_t count, std::int32_t step = 1);
-  /// A loop with at least one run, none of them empty; overlapped groups end where patterns do.
+  /// Appends a loop. Requires at least one run and no empty pattern. An overlapped group must not cross the
+  /// end of a pattern.
   void append(RunLoop loop) { loops_.push_back(std::move(loop)); }
-  /// One action.
+  /// Appends one action.
   void append(const Action& action) { repeat(std::vector{PatternAction{.action = action}}, 1); }
 
   const std::vector<RunLoop>& loops() const { return loops_; }
   bool empty() const { return loops_.empty(); }
-  /// How many actions the list has. O(stored actions), as the next one.
+  /// Returns the number of actions in the list. Takes time in proportion to the stored actions.
   std::int64_t size() const;
-  /// How many actions are stored.
+  /// Returns the number of stored actions, in which each repetition counts once.
   std::int64_t stored() const;
 
-  /// Begins and ends of what a range-for goes through: actions, by value.
+  /// Returns the beginning and the end for a range-for over the actions, which are returned by value.
   LoopCursor begin() const;
   static std::default_sentinel_t end() { return {}; }
 
-  /// True where both stand for the same actions, whatever their loops. O(actions).
+  /// Returns true if both lists stand for the same actions, even if their loops differ. Takes time in
+  /// proportion to the actions.
   friend bool operator==(const ActionLoops& a, const ActionLoops& b);
 
  private:
   std::vector<RunLoop> loops_;
 };
 
-/// Goes through a list of loops action by action. The list must outlive it.
+/// A position that moves through a list of loops, action by action. The list must outlive it.
 class LoopCursor {
  public:
   using value_type = Action;
   using difference_type = std::ptrdiff_t;
 
-  /// Where a cursor stands: two that stand at one place read the same but for repetitions.
+  /// A position in the stored loops. Two cursors at the same position yield the same actions, up to
+  /// repetition counts.
   struct Place {
     std::int32_t loop = 0;
     std::int32_t run = 0;
@@ -122,7 +130,7 @@ class LoopCursor {
     return before;
   }
 
-  /// True where the other, in the same list, has more actions behind it.
+  /// Returns true if the other cursor, in the same list, is further on.
   bool is_before(const LoopCursor& other) const {
     const auto key = [](const LoopCursor& cursor) {
       return std::tuple(cursor.place_.loop, cursor.outer_, cursor.place_.run, cursor.inner_,
@@ -130,17 +138,19 @@ class LoopCursor {
     };
     return key(*this) < key(other);
   }
-  /// How many actions it has behind it. O(stored actions).
+  /// Returns how many actions the cursor has passed. Takes time in proportion to the stored actions.
   std::int64_t passed() const;
 
   const Place& place() const { return place_; }
-  /// How many repetitions of its run, and of the loop around it, it has behind it.
+  /// Returns how many repetitions of the current run (`inner`) and of the loop around it (`outer`) are
+  /// complete.
   std::int32_t inner() const { return inner_; }
   std::int32_t outer() const { return outer_; }
-  /// The run and the loop that it is in. Requires that it is not at the end.
+  /// Returns the current loop and the current run. Requires that the cursor is not at the end.
   const RunLoop& loop() const { return (*list_)[index(place_.loop)]; }
   const ActionRun& run() const { return *run_; }
-  /// Passes so many repetitions of the run and of the loop. Requires that some of each are left then.
+  /// Skips `inner` repetitions of the run and `outer` repetitions of the loop. Requires that at least one
+  /// repetition of each remains.
   void skip(std::int32_t inner, std::int32_t outer) {
     inner_ += inner;
     outer_ += outer;
@@ -151,13 +161,14 @@ class LoopCursor {
   friend bool operator==(const LoopCursor&, const LoopCursor&) = default;
 
  private:
-  /// Looks up what stays the same until the run ends, so that reading an action is two additions.
+  /// Caches what stays constant until the run ends, so that reading an action takes two additions.
   void enter() {
     const bool ends = index(place_.loop) == list_->size();
     run_ = ends ? nullptr : &loop().runs[index(place_.run)];
     moved_ = ends ? 0 : outer_ * loop().step;
   }
-  /// To the next run of the loop; behind its last one to the loop's next repetition, or to the next loop.
+  /// Moves to the next run of the loop. After the last run it moves to the loop's next repetition, or to the
+  /// next loop.
   void leave_run() {
     if (index(++place_.run) == loop().runs.size()) {
       place_.run = 0;
@@ -170,8 +181,8 @@ class LoopCursor {
   }
 
   const std::vector<RunLoop>* list_ = nullptr;
-  const ActionRun* run_ = nullptr;  // that it is in; null at the end
-  std::int32_t moved_ = 0;          // by the repetitions of the loop around the run
+  const ActionRun* run_ = nullptr;  // the current run; null at the end
+  std::int32_t moved_ = 0;          // added to microbatches by the repetitions of the loop around the run
   Place place_;
   std::int32_t inner_ = 0;
   std::int32_t outer_ = 0;
@@ -179,24 +190,27 @@ class LoopCursor {
 
 inline LoopCursor ActionLoops::begin() const { return LoopCursor(*this); }
 
-/// The loops that a list consists of, found from its front to its end: patterns of at most 16 actions, at
-/// most 16 runs in a loop. Stands for exactly this list. O(16 actions).
+/// Finds the loops in a list: patterns of at most 16 actions and loops of at most 16 runs. The result stands
+/// for exactly this list. Takes time in proportion to 16 times the number of actions.
 ActionLoops loops_of(std::span<const Action> list);
-/// The actions of a list of loops.
+/// Returns the actions that a list of loops stands for.
 std::vector<Action> actions_of(const ActionLoops& list);
 
-/// Runs as loops over runs, at most `longest_period` of them in a loop. O(longest_period runs).
+/// Combines runs into loops of at most `longest_period` runs. Takes time in proportion to `longest_period`
+/// times the number of runs.
 ActionLoops folded(std::span<const ActionRun> runs, std::size_t longest_period);
 
-/// A program whose lists are loops. `program` has all else, and as many empty lists.
+/// A program whose lists are stored as loops. `program` holds everything else, with an empty list for each
+/// rank.
 struct RolledProgram {
   Program program;
-  std::vector<ActionLoops> lists;  ///< by rank
+  /// The lists by rank.
+  std::vector<ActionLoops> lists;
 };
 
-/// The program with its lists spelled out.
+/// Returns the program with its lists written out.
 Program unrolled(RolledProgram rolled);
-/// The program with its lists as the loops that are found in them.
+/// Returns the program with the loops that loops_of() finds in its lists.
 RolledProgram rolled(Program program);
 
 }  // namespace penstock

@@ -1,6 +1,7 @@
 #pragma once
 // Channel models: which transfers of a rank queue behind each other, and what a transport promises.
-// channel_check.hpp proves a program under a model; the engines of sim/ and backend/ follow it.
+// channel_check.hpp proves under a model that a program cannot hang. The engines of sim/ and backend/ follow
+// the model.
 
 #include <array>
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace penstock {
 
-/// How many first-in-first-out queues of transfers a rank has, from the fewest to the most.
+/// The sets of first-in-first-out queues that a rank can have for its transfers, from the fewest queues to
+/// the most.
 enum class ChannelModel : std::uint8_t {
   rank,       // one FIFO a rank
   pair,       // one per unordered pair of ranks (ProcessGroupNCCL: one stream per src:dst pair)
@@ -30,15 +32,19 @@ inline constexpr auto kEnumWords<ChannelModel> =
 inline constexpr std::array kChannelModels = {ChannelModel::rank, ChannelModel::pair, ChannelModel::direction,
                                               ChannelModel::directed, ChannelModel::boundary};
 
-/// What moves messages between ranks, as far as order and time depend on it.
+/// The properties of a transport on which order and time depend.
 struct ChannelOptions {
   ChannelModel model = ChannelModel::directed;
-  bool blocking = false;         ///< program order waits for each transfer
-  std::int64_t capacity = 0;     ///< RECV k waits for the F, B or I that reads RECV k-capacity; 0: unlimited
-  std::int64_t eager_bytes = 0;  ///< messages below this size need only the sender's end
-  /// What a rank has launched later starts no earlier, over all its queues (NCCL_LAUNCH_ORDER_IMPLICIT=1). A
-  /// rule of who can hang; times do not know it. Nothing is added to blocking channels, which have one
-  /// transfer of a rank under way.
+  /// True if a rank's program order waits for each transfer to end.
+  bool blocking = false;
+  /// The capacity of a queue. RECV k waits until the F, B or I that reads RECV k-capacity has ended. 0 means
+  /// unlimited.
+  std::int64_t capacity = 0;
+  /// The eager size. Messages below it start without the receiver.
+  std::int64_t eager_bytes = 0;
+  /// True if a rank's transfers start in the order in which the rank has launched them, over all its queues
+  /// (NCCL_LAUNCH_ORDER_IMPLICIT=1). This affects only which programs can hang, not their times. It changes
+  /// nothing for blocking channels, where a rank has one transfer at a time.
   bool launch_order = false;
 
   friend bool operator==(const ChannelOptions&, const ChannelOptions&) = default;

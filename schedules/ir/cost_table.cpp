@@ -1,7 +1,6 @@
 // Look-ups in a CostTable, and the costs of a program that comes without a model: F, I and W take 1 ms, B
-// their sum, one activation is one unit of memory, links are free. An overlapped pair takes what is stated
-// for it, otherwise the sum of its leaves; a duration asked of an action that is no computation is a fault of
-// the caller, not 0.
+// takes their sum, one activation is one unit of memory, and links are free. The duration of an action that
+// is no compute action is a programmer's error and throws; it is not 0. Tested by weighed_costs_test.cpp.
 
 #include "schedules/ir/cost_table.hpp"
 
@@ -22,8 +21,8 @@
 namespace penstock {
 
 const MicrobatchCost& CostTable::of_unit(std::int32_t unit) const {
-  // All slices of a microbatch cost what its entry says, and numbers that run on begin again with the
-  // first.
+  // All slices of a microbatch share its entry. Microbatch numbers that run on over iterations start again at
+  // the first entry.
   return microbatches[static_cast<std::size_t>(unit / slices) % microbatches.size()];
 }
 
@@ -61,9 +60,10 @@ Ns duration_ns(const StageCost& cost, ActionKind kind) {
 Ns pair_duration_ns(const CostTable& costs, const Action& first, const Action& second) {
   const StageCost& one = costs.stage_of(first);
   const StageCost& other = costs.stage_of(second);
-  // Both stages take part, and their kernels share the device: who says that it takes longer is right.
+  // The two kernels share one device, and either stage may state how long that takes. The larger statement
+  // holds.
   const Ns stated = std::max(one.overlapped_pair_ns, other.overlapped_pair_ns);
-  // Below 0: neither stage states it.
+  // A negative duration means that neither stage states one.
   if (stated >= 0) return stated;
   return duration_ns(one, first.kind) + duration_ns(other, second.kind);
 }
@@ -98,10 +98,11 @@ Bytes ring_bytes(const Program& program, const CostTable& costs, const Action& c
   const auto& members = program.placement.stages[static_cast<std::size_t>(collective.stage)].ranks;
   const auto ranks = static_cast<Bytes>(members.size());
   const bool reduces_everywhere = collective.kind == ActionKind::reduce_grad && program.sharding == 0;
-  // Of n parts a member passes on n - 1 for the sum, and as many again where all are to have it.
+  // A ring over n members takes n - 1 steps for the sum, and n - 1 more if every member needs the result.
   const Bytes steps = (reduces_everywhere ? 2 : 1) * (ranks - 1);
   const Bytes bytes = collective_bytes(costs, collective);
-  // steps x bytes / ranks, rounded up, in two parts so that the product stays within 64 bits.
+  // The result is steps x bytes / ranks, rounded up. It is computed in two parts so that no product exceeds
+  // 64 bits.
   return steps * (bytes / ranks) + (steps * (bytes % ranks) + ranks - 1) / ranks;
 }
 

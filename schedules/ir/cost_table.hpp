@@ -1,7 +1,7 @@
 #pragma once
-// What each action costs: the only thing that an engine knows about the model and the devices.
-// Filled by scenarios/ from times, profiles or calibrations; all figures are for one microbatch, which may be
-// like all others or one of its own (sequences of different lengths, packing, images).
+// The costs of actions: the only thing that an engine knows about the model and the devices. scenarios/ fills
+// the table from stated times, profiles or calibrations. All figures are for one microbatch. Microbatches may
+// all cost the same, or each its own (sequences of different lengths, packing, images).
 
 #include <array>
 #include <cstddef>
@@ -16,7 +16,8 @@
 
 namespace penstock {
 
-/// Durations and bytes of one stage. Durations are >= 0 ns, sizes >= 0 bytes.
+/// The durations and sizes of one stage. Durations are at least 0 ns and sizes at least 0 bytes, unless
+/// stated.
 struct StageCost {
   Ns forward_ns = 0;
   Ns backward_ns = 0;
@@ -24,27 +25,37 @@ struct StageCost {
   Ns backward_weight_ns = 0;
   Ns recompute_ns = 0;
   Ns step_ns = 0;
-  Ns overlapped_pair_ns = -1;   ///< of a pair with a leaf on this stage; -1: the sum of its leaves
-  Bytes kept = 0;               ///< activations held from F to B
-  Bytes released_by_input = 0;  ///< the part of `kept` that I gives back; W gives back the rest
-  /// Activations that the backward pass computes again without an R. I charges them and W, which reads them,
-  /// gives them back; a B has those of one layer at a time, in `transient`.
+  /// The duration of an overlapped pair with an action on this stage; -1 means the sum of both durations.
+  Ns overlapped_pair_ns = -1;
+  /// Activations that are held from F to B.
+  Bytes kept = 0;
+  /// The part of `kept` that I releases. W releases the rest.
+  Bytes released_by_input = 0;
+  /// Activations that the backward pass computes again without an R. I charges them, and W reads and releases
+  /// them. A B holds those of one layer at a time, which are counted in `transient`.
   Bytes recomputed = 0;
-  Bytes input = 0;           ///< what F keeps under re-materialisation when no edge feeds it
-  Bytes weights = 0;         ///< one version of the weights
-  Bytes cloned_weights = 0;  ///< of clones that stand beside them from start to end; 0: versions as needed
-  Bytes gradients = 0;       ///< held from the first B or W after a STEP to the next STEP
+  /// The bytes that F retains under re-materialisation if no stage edge feeds the stage.
+  Bytes input = 0;
+  /// One version of the weights.
+  Bytes weights = 0;
+  /// Clones of the weights that exist from start to end beside them; 0 means that versions are made as
+  /// needed.
+  Bytes cloned_weights = 0;
+  /// Gradients, held from the first B or W after a STEP to the next STEP.
+  Bytes gradients = 0;
   Bytes optimizer_state = 0;
-  Bytes transient = 0;           ///< held while an F, B, I, W or R runs
-  Bytes recomputed_at_once = 0;  ///< the part of `transient` that I and W count among `recomputed`
+  /// Bytes that are held only while an F, B, I, W or R runs.
+  Bytes transient = 0;
+  /// The part of `transient` that I and W count in `recomputed` instead.
+  Bytes recomputed_at_once = 0;
 
-  /// What an older version takes from the STEP that replaces it to its last use.
+  /// Returns the bytes of an older version from the STEP that replaces it to its last use.
   Bytes version_bytes() const { return cloned_weights > 0 ? 0 : weights; }
 
   friend bool operator==(const StageCost&, const StageCost&) = default;
 };
 
-/// Bytes of one microbatch over one stage edge.
+/// Bytes that one microbatch sends over one stage edge.
 struct EdgeCost {
   Bytes activation = 0;
   Bytes gradient = 0;
@@ -52,21 +63,25 @@ struct EdgeCost {
   friend bool operator==(const EdgeCost&, const EdgeCost&) = default;
 };
 
-/// What a microbatch that differs from others costs.
+/// The costs of one microbatch, for microbatches that differ from each other.
 struct MicrobatchCost {
-  std::vector<StageCost>
-      stages;  ///< one a stage of the program; what no microbatch changes (STEP, weights) is equal
-  std::vector<EdgeCost> edges;  ///< one an edge of the program, by its number
+  /// Costs by stage of the program. Costs that do not depend on the microbatch (STEP, weights) are equal to
+  /// those of the mean microbatch.
+  std::vector<StageCost> stages;
+  /// Costs by edge of the program, in the order of EdgeNumbers.
+  std::vector<EdgeCost> edges;
 
   friend bool operator==(const MicrobatchCost&, const MicrobatchCost&) = default;
 };
 
-/// What it takes the host of a rank to give its device one action after the other.
+/// The cost for the host of a rank to launch actions on its device.
 struct LaunchCost {
-  Ns overhead_ns = 0;           ///< of each group of compute actions, SEND, RECV and collective; >= 0
-  std::int32_t most_ahead = 0;  ///< compute actions given that have not ended, at most; 0: no bound
+  /// The time to launch each group of compute actions, each SEND, each RECV and each collective; at least 0.
+  Ns overhead_ns = 0;
+  /// The largest number of compute actions that are launched and have not ended; 0 means no bound.
+  std::int32_t most_ahead = 0;
 
-  /// Devices find everything given to them beforehand.
+  /// Returns true if launching takes no time and has no bound.
   bool is_free() const { return overhead_ns == 0 && most_ahead == 0; }
 
   friend bool operator==(const LaunchCost&, const LaunchCost&) = default;
@@ -74,38 +89,46 @@ struct LaunchCost {
 
 /// The costs of a program's stages and edges.
 struct CostTable {
-  std::vector<StageCost> stages;  ///< one a stage of the program, of the mean microbatch
-  std::vector<EdgeCost> edges;    ///< one an edge of the program, by its number
-  /// Empty where all microbatches are alike. Otherwise microbatch m costs what entry m mod size() says;
-  /// size() divides the program's M, so that iterations are alike.
+  /// Costs of the mean microbatch, by stage of the program.
+  std::vector<StageCost> stages;
+  /// Costs of the mean microbatch, by edge of the program in the order of EdgeNumbers.
+  std::vector<EdgeCost> edges;
+  /// Costs of each microbatch, or empty if all microbatches cost the same. Microbatch m has the costs of
+  /// entry m mod size(). size() divides the program's M, so that iterations are alike.
   std::vector<MicrobatchCost> microbatches{};
-  std::int32_t slices = 1;  ///< of a microbatch, each with the same share of its costs
-  LaunchCost launch{};      ///< on every rank
+  /// The number of slices of a microbatch. Each slice has the same share of its costs.
+  std::int32_t slices = 1;
+  /// The launch cost on every rank.
+  LaunchCost launch{};
 
   bool microbatches_differ() const { return !microbatches.empty(); }
-  /// Of the action's stage in its microbatch; the mean where it has none.
+  /// Returns the costs of the action's stage for the action's microbatch, or for the mean microbatch if the
+  /// action has none.
   const StageCost& stage_of(const Action& action) const;
-  /// The entry of `microbatches` that holds for the unit. Requires that they differ and unit >= 0.
+  /// Returns the entry of `microbatches` for a unit. Requires that microbatches differ and unit >= 0.
   const MicrobatchCost& of_unit(std::int32_t unit) const;
 
   friend bool operator==(const CostTable&, const CostTable&) = default;
 };
 
-/// Duration of a compute action that is not part of an overlapped pair. Requires is_compute(kind).
+/// Returns the duration of a compute action that is not part of an overlapped pair. Throws std::logic_error
+/// for other kinds.
 Ns duration_ns(const StageCost& cost, ActionKind kind);
-/// Duration of the overlapped pair of the two leaves: the larger overlapped_pair_ns of their stages,
-/// or the sum of the leaves where neither stage states one.
+/// Returns the duration of an overlapped pair: the larger overlapped_pair_ns of the two stages, or the sum of
+/// both durations if neither stage states one.
 Ns pair_duration_ns(const CostTable& costs, const Action& first, const Action& second);
-/// Duration of a group of overlapped compute actions: of one its own, of two their pair's, of more their sum.
+/// Returns the duration of a group of overlapped compute actions: of one action its own duration, of two
+/// actions pair_duration_ns(), of more actions the sum.
 Ns group_duration_ns(const CostTable& costs, std::span<const Action> group);
-/// Bytes of a SEND or RECV of the program that the edges are of. Throws std::logic_error where the table has
-/// not one entry an edge.
+/// Returns the bytes of a SEND or RECV of the program whose edges are given. Throws std::logic_error if the
+/// table does not have one entry an edge.
 Bytes transfer_bytes(const CostTable& costs, const EdgeNumbers& edges, const Action& transfer);
 
-/// transfer_bytes() of many transfers of one rank: what the last one of each kind took, the next mostly does.
+/// A cache in front of transfer_bytes() for the transfers of one rank. Successive transfers of one kind
+/// mostly have the same size.
 class TransferSizes {
  public:
-  /// Both must outlive it.
+  /// Both arguments must outlive the cache.
   TransferSizes(const CostTable& costs, const EdgeNumbers& edges) : costs_(costs), edges_(edges) {}
 
   Bytes of(const Action& transfer) {
@@ -128,34 +151,35 @@ class TransferSizes {
   std::array<Last, 4> last_{};  // by kind: SEND_F, RECV_F, SEND_B, RECV_B
 };
 
-/// The buffer of an UNSHARD (the stage's weights) or REDUCE_GRAD (its gradients).
+/// Returns the size of the buffer of an UNSHARD (the stage's weights) or a REDUCE_GRAD (its gradients).
 Bytes collective_bytes(const CostTable& costs, const Action& collective);
-/// What each member of such a collective sends, and receives, in a ring of n ranks: 2(n-1)/n of the buffer
-/// where gradients are all-reduced, (n-1)/n where they are reduced and scattered (sharded) or weights
-/// are gathered; rounded up.
+/// Returns the bytes that each member of a collective sends, and receives, in a ring of n ranks. That is
+/// 2(n-1)/n of the buffer for an all-reduce of gradients (sharding 0). It is (n-1)/n for reduced and
+/// scattered gradients and for gathered weights. The result is rounded up.
 Bytes ring_bytes(const Program& program, const CostTable& costs, const Action& collective);
 
-/// Every stage of the program costs the same, and so does every edge; messages are empty unless given.
+/// Returns a table in which every stage costs `stage` and every edge `edge`. Messages are empty by default.
 CostTable uniform_costs(const Program& program, const StageCost& stage, const EdgeCost& edge = {});
 
-/// Parts in which activations are counted where no bytes are known: what a microbatch leaves on a rank's
-/// whole share of the model counts so many. Divisible by 1 to 16, so that a chunk of it counts a whole
-/// number.
+/// The number of parts of one activation, the unit of memory where no bytes are known. One activation is what
+/// a microbatch leaves on a rank's whole share of the model. 720 720 is divisible by 1 to 16, so that each of
+/// up to 16 chunks has a whole number of parts.
 inline constexpr Bytes kActivationParts = 720'720;
-/// Returns a whole number of activations in parts; as many as 64 bits hold where it is beyond them.
+/// Returns a number of activations in parts, at most the largest number of 64 bits.
 constexpr Bytes amount_of_activations(Bytes activations) {
   constexpr Bytes kMost = std::numeric_limits<Bytes>::max();
   return activations > kMost / kActivationParts ? kMost : activations * kActivationParts;
 }
 
-/// F, I, W and R take 1 ms, B 2 ms; one activation is one unit of memory.
+/// The costs of a stage without a model: F, I, W and R take 1 ms, B takes 2 ms, and one activation is one
+/// unit of memory.
 inline constexpr StageCost kUnitStage{.forward_ns = 1'000'000,
                                       .backward_ns = 2'000'000,
                                       .backward_input_ns = 1'000'000,
                                       .backward_weight_ns = 1'000'000,
                                       .recompute_ns = 1'000'000,
                                       .kept = 1};
-/// Of such stages; messages are empty.
+/// Returns a table in which every stage costs kUnitStage and messages are empty.
 CostTable unit_costs(const Program& program);
 
 }  // namespace penstock

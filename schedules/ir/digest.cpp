@@ -1,12 +1,13 @@
-// The program as a sequence of little-endian words of 32 bits through XXH3-128: first every field and the
-// placement, each list led by its length, then every rank's actions, five words each, whatever way lists are
-// stored. Two programs have the same words exactly where they are equal:
+// A digest names a program, so that results can be compared only if they come from equal programs. The
+// program is written as a sequence of little-endian words of 32 bits, which XXH3-128 hashes. Every field and
+// the placement come first, each list after its length; then each rank's actions, five words each:
 //
 //   digest = XXH3-128( head | stages: ranks, route | edges | rank 0: n, a0 a1 ... | rank 1: ... )
 //   a      = kind and overlaps_next | stage | microbatch | peer | weight version
 //
-// XXH3 (Yann Collet, xxHash 0.8) mixes all bits, so that programs that differ collide with a chance of
-// 2^-128; it defends against no one who looks for a collision.
+// Equal programs have equal words, and different programs have different words. XXH3 (Yann Collet, xxHash
+// 0.8) gives two different programs the same digest with a chance of 2^-128. It does not resist deliberate
+// attempts to construct a collision. Tested by digest_test.cpp.
 
 #include "schedules/ir/digest.hpp"
 
@@ -22,7 +23,7 @@
 #include <vector>
 
 #include <fmt/core.h>
-#define XXH_INLINE_ALL  // nothing to link, and none of the installed package
+#define XXH_INLINE_ALL  // the header alone suffices, so that no library is linked
 #include <xxhash.h>
 
 #include "schedules/ir/action.hpp"
@@ -31,13 +32,13 @@
 namespace penstock {
 namespace {
 
-/// The bytes of a number as a little-endian machine has them.
+/// Returns the word whose bytes in memory are in the order of a little-endian machine.
 constexpr std::uint32_t little_endian(std::uint32_t word) {
   if constexpr (std::endian::native == std::endian::little) return word;
   return (word >> 24) | ((word >> 8) & 0xff00U) | ((word << 8) & 0xff0000U) | (word << 24);
 }
 
-/// Collects words in blocks, because a call of XXH3 costs more than hashing one action.
+/// A hash that collects words in blocks, because a call of XXH3 costs more than hashing one action.
 class WordHash {
  public:
   WordHash() : state_(XXH3_createState(), &XXH3_freeState) {
@@ -45,7 +46,8 @@ class WordHash {
     XXH3_128bits_reset(state_.get());
   }
 
-  /// Fields of a program have 32 bits; of a length the lowest ones count, beside all that the list holds.
+  /// Adds the lowest 32 bits. Fields of a program fit in them; lengths may not, but the entries of the list
+  /// follow.
   void add(std::int64_t number) { add(static_cast<std::uint32_t>(number)); }
   void add(std::uint32_t word) {
     if (used_ == block_.size()) flush();
@@ -82,8 +84,8 @@ class WordHash {
   std::size_t used_ = 0;
 };
 
-/// Every field of Program but its placement and lists. One that is left out here is one in which two programs
-/// may differ and have the same digest.
+/// Adds every field of Program except its placement and its lists. If a field were missing here, programs
+/// that differ only in it would have the same digest.
 void add_head(WordHash& hash, const Program& program) {
   hash.add(std::string_view(program.schedule));
   for (const std::int32_t number :
@@ -111,7 +113,7 @@ void add_placement(WordHash& hash, const Program& program) {
 
 }  // namespace
 
-/// Behind a pointer, so that xxhash.h, all of it inline, is compiled here alone.
+/// The words are behind a pointer, so that only this file compiles xxhash.h, which is entirely inline.
 struct DigestOfLists::Words {
   WordHash hash;
 };

@@ -1,6 +1,6 @@
 #pragma once
-// A program's name for machines: results of sim/ and backend/ carry it so that they can be held against
-// each other.
+// The digest of a program. Results of sim/ and backend/ carry it, so that `penstock compare` can tell whether
+// they come from the same program.
 
 #include <cstddef>
 #include <memory>
@@ -11,25 +11,26 @@
 
 namespace penstock {
 
-/// A hash of 128 bits over the lowered lists, the placement and every other field, as 32 lower-case hex
-/// digits: equal programs have equal digests on every machine. Linear in the number of actions; made only
-/// where it is printed or compared.
+/// Returns a 128-bit hash over the lowered lists, the placement and every other field, as 32 lower-case hex
+/// digits. Equal programs have equal digests on every machine. Takes time in proportion to the number of
+/// actions.
 std::string digest(const Program& lowered);
 
-/// The digest of a program whose lowered lists are told one action after the other.
+/// The digest of a program whose lowered lists arrive one action at a time.
 class DigestOfLists {
  public:
-  /// Of a program with all that `program` has but its lists, which are not read, and with as many.
+  /// Begins the digest of a program that has all fields of `program` and as many ranks. The lists of
+  /// `program` are not read.
   explicit DigestOfLists(const Program& program);
   DigestOfLists(const DigestOfLists&) = delete;
   DigestOfLists& operator=(const DigestOfLists&) = delete;
   ~DigestOfLists();
 
-  /// The next rank's list, from the lowest rank to the highest, has so many actions, which are added in its
-  /// order.
+  /// Begins the list of the next rank, from the lowest rank to the highest. Exactly `actions` calls of add()
+  /// must follow, in the order of the list.
   void begin_list(std::size_t actions);
   void add(const Action& action);
-  /// digest() of the whole.
+  /// Returns what digest() returns for the whole program.
   std::string text() &&;
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// A program's stage edges by number, so that what belongs to an edge lies in a vector and is found without a
-// search. Used by cost_table.hpp, the flat program and the walks.
+// Numbers for a program's stage edges, so that data of edges lies in a vector and is found without a search.
+// Used by cost_table.hpp, the flat program and the walks.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,10 +12,11 @@
 
 namespace penstock {
 
-/// The edge that a SEND or RECV goes over: activations follow it, gradients come back.
+/// Returns the stage edge of a SEND or RECV. Activations follow the edge, gradients go against it.
 StageEdge edge_of(const Action& transfer);
 
-/// The number of an edge is its index in stage_edges(program).
+/// The numbers of a program's edges. An edge's number is its index in stage_edges(program). The edges of each
+/// stage are indexed twice, by the stage where they start and by the stage where they end.
 class EdgeNumbers {
  public:
   explicit EdgeNumbers(const Program& program);
@@ -23,7 +24,8 @@ class EdgeNumbers {
   std::size_t size() const { return edges_.size(); }
   const std::vector<StageEdge>& edges() const { return edges_; }
 
-  /// Throws std::logic_error, naming the edge, where the program has no such edge.
+  /// Returns the number of an edge. Throws std::logic_error, which names the edge, if the program does not
+  /// have it.
   std::size_t of(const StageEdge& edge) const {
     for (const std::uint32_t number : leaving(edge.from)) {
       if (edges_[number].to == edge.to) return number;
@@ -32,15 +34,16 @@ class EdgeNumbers {
   }
   std::size_t of(const Action& transfer) const { return of(edge_of(transfer)); }
 
-  /// The edges that start at a stage of the program, and those that end at it; both ascending.
+  /// Returns the numbers of the edges that start (`leaving`) or end (`entering`) at a stage, ascending.
   std::span<const std::uint32_t> leaving(std::int32_t stage) const { return leaving_.of(stage); }
   std::span<const std::uint32_t> entering(std::int32_t stage) const { return entering_.of(stage); }
 
  private:
-  /// Edges in the order of one of their ends.
+  /// The edges in the order of one of their ends.
   struct ByStage {
     std::vector<std::uint32_t> numbers;
-    std::vector<std::uint32_t> first;  ///< by stage: where its edges begin; and the end
+    /// The index in `numbers` of each stage's first edge, and the total as the last entry.
+    std::vector<std::uint32_t> first;
 
     std::span<const std::uint32_t> of(std::int32_t stage) const {
       const std::uint32_t begin = first[static_cast<std::size_t>(stage)];

@@ -1,5 +1,5 @@
 #pragma once
-// How often the holders of a stage exchange the parts of it that they have shared out.
+// How often the ranks that hold a sharded stage exchange its parts.
 
 #include <array>
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace penstock {
 
-/// A rhythm of the exchanges under sharding 2 and 3. Under 0 and 1 nothing is exchanged but once a step.
+/// The frequency of the exchanges under sharding 2 and 3. Under sharding 0 and 1 there is only the exchange
+/// of each step.
 enum class Gather : std::uint8_t {
   microbatch,  // either pass of a microbatch gathers weights (3), and its backward pass scatters gradients
   step,        // a step gathers weights once (3), and gradients are whole until its last microbatch

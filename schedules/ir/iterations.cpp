@@ -1,6 +1,3 @@
-// A program lists one pass; iterations repeat it. An action met in iteration i is the listed one with its
-// microbatch raised by i * unit_count and its weight version by i times the STEPs of its stage in one pass,
-// so that numbers run on and no two actions of a run are the same.
 
 #include "schedules/ir/iterations.hpp"
 
@@ -23,9 +20,10 @@ std::vector<std::int32_t> steps_per_pass(const Program& program, std::int32_t ra
 }
 
 std::int32_t microbatches_of_minibatch(const Program& program) {
-  // One STEP a microbatch, on each replica for those that it runs, so that counting would mislead.
+  // Each replica has a STEP only for the microbatches that it runs, so the STEPs of one rank do not tell the
+  // answer.
   if (program.update == UpdateRule::microbatch) return 1;
-  // All stages update alike, so that the first one speaks for them; without any STEP a pass is a
+  // All stages have equally many STEPs, so stage 0 stands for all of them. Without any STEP a pass is one
   // minibatch.
   const std::int32_t steps = steps_per_pass(program, program.placement.stages.front().ranks.front()).front();
   return program.microbatches / std::max(1, steps);

@@ -1,5 +1,6 @@
 #pragma once
-// The lists of a program say one pass; numbers and weight versions run on over its iterations.
+// A program lists one pass, and iterations repeat it. Microbatch numbers and weight versions run on over
+// iterations, so that no two actions of a run are equal.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,16 +11,18 @@
 
 namespace penstock {
 
-/// By stage: the STEPs in one pass through the rank's list. Requires a rank of the program.
+/// Returns for each stage the number of STEPs in one pass through the rank's list. Requires a rank of the
+/// program.
 std::vector<std::int32_t> steps_per_pass(const Program& program, std::int32_t rank);
 
-/// The microbatches, over all replicas, whose gradients one update of the weights adds up: M where a pass is
-/// a minibatch, the part of a stream between two STEPs (PipeDream-2BW), and 1 where each has an update of its
-/// own.
+/// Returns how many microbatches, over all replicas, one update of the weights covers. That is M if a pass is
+/// one minibatch, and the microbatches between two STEPs for a stream (PipeDream-2BW). It is 1 if each
+/// microbatch has its own update.
 std::int32_t microbatches_of_minibatch(const Program& program);
 
-/// A listed action as it is met in `iteration` (from 0): its microbatch and, of compute actions, its weight
-/// version are later ones. `steps` are steps_per_pass() of its rank, `units` the program's unit_count().
+/// Returns a listed action as it appears in `iteration` (from 0). Its microbatch is raised by iteration x
+/// `units`. The weight version of a compute action is raised by iteration x `steps` of its stage. `steps` are
+/// steps_per_pass() of its rank, and `units` is the program's unit_count().
 inline Action of_iteration(Action action, std::int32_t iteration, std::int32_t units,
                            const std::vector<std::int32_t>& steps) {
   if (iteration == 0 || action.microbatch == kNoMicrobatch) return action;

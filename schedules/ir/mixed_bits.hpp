@@ -1,11 +1,13 @@
 #pragma once
-// A hash for random draws that depend on what they are drawn for, never on the order of drawing.
+// A hash for random draws. Each draw depends only on its key and its subject, never on the order of the
+// draws.
 
 #include <cstdint>
 
 namespace penstock {
 
-/// The finalizer of splitmix64 (Steele, Lea and Flood, OOPSLA 2014): every bit depends on every bit.
+/// Returns the finalizer of splitmix64 (Steele, Lea and Flood, OOPSLA 2014), in which every output bit
+/// depends on every input bit.
 inline std::uint64_t mixed(std::uint64_t bits) {
   bits += 0x9e3779b97f4a7c15ULL;
   bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -13,8 +15,8 @@ inline std::uint64_t mixed(std::uint64_t bits) {
   return bits ^ (bits >> 31);
 }
 
-/// Even in [0, 1), a function of the key and of what is drawn. Of the 64 bits 53 are taken, which a double
-/// holds exactly, so that 1 is never reached by rounding.
+/// Returns a uniform number in [0, 1) that depends only on `key` and `what`. It uses 53 of the 64 bits, which
+/// a double holds exactly, so that rounding never gives 1.
 inline double even_draw(std::uint64_t key, std::uint64_t what) {
   return static_cast<double>(mixed(key ^ mixed(what)) >> 11) * 0x1p-53;
 }

@@ -1,10 +1,12 @@
-// The distance of two names counts the letters to replace, to add, to drop and to swap with a neighbour
-// (optimal string alignment):
+// A mistyped name gets a suggestion: the known name with the smallest edit distance. The distance of two
+// names counts letters that must be replaced, added, dropped, or swapped with a neighbour (optimal string
+// alignment):
 //
 //   d(i, j) = least of  d(i-1, j-1) + (a_i != b_j),  d(i-1, j) + 1,  d(i, j-1) + 1,
 //                       d(i-2, j-2) + 1  where a_i = b_j-1 and a_i-1 = b_j
 //
-// Three rows are enough, since a cell reads no further back.
+// Three rows of the table are enough, because a cell reads only the two rows before it. Tested by
+// nearest_name_test.cpp.
 
 #include "schedules/ir/nearest_name.hpp"
 
@@ -51,13 +53,14 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-/// The most letters that may differ from a name: half of them would make expert-parallel of
-/// sequence-parallel.
+/// Returns how many letters of a name may differ. If half of them might, sequence-parallel would be suggested
+/// for expert-parallel.
 std::size_t most_differences(std::string_view name) { return name.size() / 3; }
 
-/// Returns true where `typed` is some of the words of a name: "bandwidth" of "intra_bandwidth".
+/// Returns true if `typed` is one or more whole words at the beginning or end of a name, such as "bandwidth"
+/// of "intra_bandwidth".
 bool is_part_of(std::string_view typed, std::string_view name) {
-  // Fewer letters may be anything.
+  // Fewer letters match too many names.
   constexpr std::size_t kLeast = 3;
   if (typed.size() < kLeast || typed.size() >= name.size()) return false;
   const auto is_between_words = [](char c) { return c == '-' || c == '_'; };
@@ -77,7 +80,8 @@ std::optional<std::string_view> likely_name(std::string_view typed, std::span<co
   std::optional<std::string_view> likely;
   std::size_t least = 0;
   for (const std::string_view name : known) {
-    // A difference in length alone may be too large. The typed text may be a whole file's, and costs no time.
+    // If the lengths alone differ too much, the distance is not computed. `typed` may be as long as a whole
+    // file.
     if (surplus(name) > most_differences(name)) continue;
     const std::size_t distance = edit_distance(lower(typed), lower(name));
     if (distance > most_differences(name) || (likely && distance >= least)) continue;

@@ -1,10 +1,3 @@
-// What actions charge and release of a microbatch's activations. A B releases all that F has charged. I
-// releases the part that only the input's gradient reads, and charges what it computes again; W releases the
-// rest of both:
-//
-//   F   + kept        I   + recomputed, - released_by_input        W   - recomputed, - the rest of kept
-//
-// The questions that every walk asks of every action are inline in needs.hpp. Tested by needs_test.cpp.
 
 #include "schedules/ir/needs.hpp"
 

@@ -1,7 +1,3 @@
-// Placement and stage edges: the two tables that say where the actions of a Program belong. A stage is a list
-// of ranks (its replicas) and a route, microbatch m going to replica route[m mod length]; a program that
-// states no edges is a chain, 0 -> 1 -> ... -> K-1. A program without transfers counts as lowered only if it
-// needs none.
 
 #include "schedules/ir/program.hpp"
 
@@ -41,7 +37,7 @@ StageNeighbours stage_neighbours(const Program& program) {
   StageNeighbours neighbours;
   neighbours.predecessors.resize(program.placement.stages.size());
   neighbours.successors.resize(program.placement.stages.size());
-  for (const StageEdge& edge : stage_edges(program)) {  // sorted, so both lists come out ascending
+  for (const StageEdge& edge : stage_edges(program)) {  // edges are sorted, so both lists are ascending
     neighbours.predecessors[static_cast<std::size_t>(edge.to)].push_back(edge.from);
     neighbours.successors[static_cast<std::size_t>(edge.from)].push_back(edge.to);
   }
@@ -50,10 +46,10 @@ StageNeighbours stage_neighbours(const Program& program) {
 
 namespace {
 
-/// Whether some microbatch needs a message over the edge.
+/// Returns true if some microbatch needs a message over the edge.
 bool crosses_ranks(const Program& program, const StageEdge& edge) {
   for (std::int32_t unit = 0; unit < program.unit_count(); ++unit) {
-    // With replicas it depends on the microbatch: one that crosses is enough.
+    // The ranks of replicas depend on the microbatch, and one microbatch that crosses is enough.
     if (program.placement.rank_of(edge.from, unit) != program.placement.rank_of(edge.to, unit)) return true;
   }
   return false;
@@ -68,7 +64,7 @@ bool has_transfers(const Program& program) {
 }
 
 bool is_lowered(const Program& program) {
-  // One message is enough: validate() refuses a program that has some and not all.
+  // One message is enough, because validate() refuses a program in which only some messages are listed.
   if (has_transfers(program)) return true;
   return std::ranges::none_of(stage_edges(program),
                               [&](const StageEdge& edge) { return crosses_ranks(program, edge); });

@@ -1,10 +1,10 @@
-// The pieces that several generators share: the placements that schedules have in common,
+// Parts of programs that several rules share. The first part is the placements that schedules have in common,
 //
 //   looped         stage s on rank s mod K              0 1 2 3 0 1 2 3        K = 4, v = 2
-//   zigzag         there and back, as a V or a W        0 1 2 3 3 2 1 0
-//   bidirectional  stage s on s and on K - 1 - s        0|3 1|2 2|1 3|0
+//   zigzag         down the ranks and back up           0 1 2 3 3 2 1 0
+//   bidirectional  stage s on ranks s and K - 1 - s     0|3 1|2 2|1 3|0
 //
-// and the tails of lists: reductions of replicated stages, STEPs.
+// and the second part is the ends of lists: reductions of replicated stages, and STEPs.
 
 #include "schedules/ir/program_parts.hpp"
 
@@ -23,7 +23,7 @@ namespace penstock {
 
 namespace {
 
-/// What a shape says of a program whatever the schedule; its ranks are K empty lists.
+/// Returns a program with K empty lists and the fields that every schedule takes from the shape.
 Program program_of(std::string schedule, const Shape& shape) {
   Program program{.schedule = std::move(schedule),
                   .microbatches = shape.microbatches,
@@ -33,7 +33,7 @@ Program program_of(std::string schedule, const Shape& shape) {
   return program;
 }
 
-/// Tells `add(rank, step)` of every rank's STEPs, in ascending order of stages.
+/// Calls `add(rank, step)` for the STEPs of every rank, in ascending order of stages.
 template <class Add>
 void for_each_step(const Program& program, const Add& add) {
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
@@ -67,7 +67,7 @@ Program bidirectional_program(std::string schedule, const Shape& shape,
   Program program = program_of(std::move(schedule), shape);
   for (std::int32_t stage = 0; stage < shape.stages; ++stage) {
     const std::int32_t mirror = shape.stages - 1 - stage;
-    // With an odd K the middle stage is its own mirror, and both directions meet on one replica.
+    // If K is odd, the middle stage is its own mirror, and both directions run on one replica.
     if (stage == mirror) {
       program.placement.stages.push_back({.ranks = {stage}});
     } else {
@@ -80,7 +80,7 @@ Program bidirectional_program(std::string schedule, const Shape& shape,
 void append_reductions(Program& program) {
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
     const std::vector<std::int32_t>& ranks = program.placement.stages[static_cast<std::size_t>(stage)].ranks;
-    // Alone on its rank a stage has nobody to reduce with.
+    // A stage with one replica has no other rank to reduce its gradients with.
     if (ranks.size() == 1) continue;
     for (const std::int32_t rank : ranks) {
       program.ranks[static_cast<std::size_t>(rank)].push_back(whole_stage(ActionKind::reduce_grad, stage));
@@ -114,17 +114,17 @@ Program spelled_out(RolledProgram rolled, const Shape& shape) {
 void insert_recompute(Program& program, const Shape& shape) {
   if (shape.checkpoint == Checkpoint::never) return;
   program.recompute = shape.recompute;
-  // Where none is excepted, kNoMicrobatch stands for one that no such action has. Newest first, as torchgpipe
-  // runs them, the last microbatch goes back right behind its forward: dropping its activations saves
-  // nothing.
+  // The last microbatch runs backward directly after its forward when backwards run newest first, as in
+  // torchgpipe. Dropping its activations would save nothing. If no microbatch is excepted, kNoMicrobatch
+  // stands for one that no such action has.
   const std::int32_t kept =
       shape.checkpoint == Checkpoint::except_last ? program.microbatches - 1 : kNoMicrobatch;
   for (std::vector<Action>& list : program.ranks) {
     std::vector<Action> with_recompute;
-    // One R for each F and B.
+    // Each F and B may get one R.
     with_recompute.reserve(list.size() * 3 / 2);
     for (const Action& action : list) {
-      // Before B or I alone: what an R has restored is kept for the W, too.
+      // A B or I needs the R before it. Activations that an R has restored are retained for the W.
       if (makes_input_gradient(action.kind) && action.microbatch / program.slices != kept) {
         with_recompute.push_back(
             compute(ActionKind::recompute, action.stage, action.microbatch, action.weight_version));
@@ -136,7 +136,7 @@ void insert_recompute(Program& program, const Shape& shape) {
 }
 
 void reserve_actions(Program& program, std::int64_t actions_per_rank) {
-  // A STEP for each stage of the rank, rounded up.
+  // The number of STEPs is the number of stages of the rank, rounded up.
   const std::int64_t steps = program.stage_count() / program.rank_count() + 1;
   for (std::vector<Action>& list : program.ranks)
     list.reserve(static_cast<std::size_t>(actions_per_rank + steps));

@@ -1,5 +1,5 @@
 #pragma once
-// The pieces that several generators share. Private to schedules/.
+// Parts of programs that several rules share. Only schedules/ includes this header.
 
 #include <cstdint>
 #include <string>
@@ -12,6 +12,7 @@
 
 namespace penstock {
 
+/// Returns a compute action.
 inline Action compute(ActionKind kind, std::int32_t stage, std::int32_t microbatch,
                       std::int32_t weight_version = 0) {
   return {.kind = kind, .stage = stage, .microbatch = microbatch, .weight_version = weight_version};
@@ -24,39 +25,41 @@ inline Action backward(std::int32_t stage, std::int32_t microbatch, std::int32_t
 }
 inline Action whole_stage(ActionKind kind, std::int32_t stage) { return {.kind = kind, .stage = stage}; }
 
-/// A program with empty lists whose stage c*K + r is chunk c of rank r ("loop" placement).
+/// Returns a program with empty lists whose stage c*K + r is chunk c of rank r ("loop" placement).
 Program looped_program(std::string schedule, const Shape& shape);
 
-/// The same for stages that go down the ranks and back up, chunk by chunk: chunk c of rank r is stage
-/// c*K + r where c is even and c*K + K-1-r where it is odd. Two chunks are a V.
+/// Returns a program with empty lists whose stages go down the ranks and back up. Chunk c of rank r is stage
+/// c*K + r if c is even, and stage c*K + K-1-r if c is odd. Two chunks are a V.
 Program zigzag_program(std::string schedule, const Shape& shape, std::int32_t chunks = 2);
 
-/// A program with empty lists whose stage s is on ranks s and K-1-s (once where they are the same). `route`
-/// says of each microbatch, numbered modulo its size, whether it goes down the ranks (0) or up (1).
+/// Returns a program with empty lists whose stage s is on ranks s and K-1-s, or on one rank if these are
+/// equal. `route` states for each microbatch, modulo its size, whether it goes down the ranks (0) or up (1).
 Program bidirectional_program(std::string schedule, const Shape& shape,
                               const std::vector<std::int32_t>& route);
 
-/// Puts one REDUCE_GRAD for every stage that several ranks hold at the end of their lists, in ascending
-/// stage order.
+/// Appends one REDUCE_GRAD for every stage that several ranks hold to the lists of these ranks, in ascending
+/// order of stages.
 void append_reductions(Program& program);
 
-/// Puts one STEP for every stage of a rank at the end of its list, in ascending stage order.
+/// Appends one STEP for every stage of a rank to its list, in ascending order of stages.
 void append_steps(Program& program);
 void append_steps(RolledProgram& rolled);
 
-/// The program with empty loops for its empty lists.
+/// Returns the program with empty loops in place of its empty lists.
 RolledProgram with_empty_loops(Program program);
 
-/// What declared loops stand for, with the recomputations that `shape` asks for, which loops leave out.
+/// Returns the program that declared loops stand for. It inserts the recomputations that `shape` asks for,
+/// which loops do not contain.
 Program spelled_out(RolledProgram rolled, const Shape& shape);
 
-/// Puts an R before the backward of every microbatch that shape.checkpoint says is recomputed.
+/// Inserts an R before the backward of every microbatch that shape.checkpoint recomputes.
 void insert_recompute(Program& program, const Shape& shape);
 
-/// Makes room for so many actions on every rank, and for a STEP of each of its stages.
+/// Reserves memory for `actions_per_rank` actions on every rank, and for a STEP of each of its stages.
 void reserve_actions(Program& program, std::int64_t actions_per_rank);
 
-/// The warm-up forwards of `stage`: shape.warmup's entry where it is given, `rule` otherwise.
+/// Returns the number of warm-up forwards of `stage`: the entry of shape.warmup if it is given, `rule`
+/// otherwise.
 std::int32_t warmup_of(const Shape& shape, std::int32_t stage, std::int32_t rule);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 #pragma once
-// Which of a rank's first-in-first-out queues one end of a message is in, under each channel model
-// (channel.hpp). Used where flat programs thread queues and where tapes name them.
+// The queue of its rank that each end of a message is in, under each channel model (channel.hpp). Flat
+// programs use it to link the transfers of a queue, and tapes use it to name the queues.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,15 +11,16 @@
 
 namespace penstock {
 
-/// One end of a message, as its rank sees it.
+/// One end of a message, as the rank at this end sees it.
 struct MessageEnd {
   std::int32_t peer_rank = 0;
   bool sends = false;
   Flow flow = Flow::activation;
-  std::size_t edge = 0;  ///< number of its stage edge
+  /// The number of the message's stage edge (edge_numbers.hpp).
+  std::size_t edge = 0;
 };
 
-/// How many queues a rank of a program has at most.
+/// Returns the largest number of queues that one rank of a program can have.
 constexpr std::size_t queue_count(ChannelModel model, std::int32_t ranks, std::size_t edges) {
   switch (model) {
     case ChannelModel::rank:
@@ -36,17 +37,17 @@ constexpr std::size_t queue_count(ChannelModel model, std::int32_t ranks, std::s
   return 0;
 }
 
-/// The number of the end's queue among those of its rank, below queue_count().
+/// Returns the number of the end's queue on its rank, below queue_count().
 constexpr std::size_t queue_of(ChannelModel model, const MessageEnd& end) {
   switch (model) {
     case ChannelModel::rank:
       return 0;
     case ChannelModel::pair:
-      return index(end.peer_rank);  // in both directions
+      return index(end.peer_rank);  // one queue for both directions
     case ChannelModel::direction:
       return static_cast<std::size_t>(end.flow);
     case ChannelModel::directed:
-      return 2 * index(end.peer_rank) + (end.sends ? 0 : 1);  // whatever flows, one way
+      return 2 * index(end.peer_rank) + (end.sends ? 0 : 1);  // one queue a direction, for either flow
     case ChannelModel::boundary:
       return 2 * end.edge + static_cast<std::size_t>(end.flow);
   }

@@ -1,6 +1,6 @@
 #pragma once
-// What a schedule is asked for: K, M and the options that rules take. Read from a scenario or from flags,
-// turned into a Program by rules (generators.hpp).
+// The shape of a schedule: K, M and the options that rules take. It is read from a scenario or from flags,
+// and rules (generators.hpp) turn it into a Program.
 
 #include <array>
 #include <cstdint>
@@ -18,19 +18,19 @@
 
 namespace penstock {
 
-/// Which of a rank's kept microbatches runs backward first.
+/// The order in which a rank runs the backwards of its waiting microbatches.
 enum class BackwardOrder : std::uint8_t { fifo, lifo };
 template <>
 inline constexpr auto kEnumWords<BackwardOrder> =
     std::to_array<EnumWord<BackwardOrder>>({{BackwardOrder::fifo, "fifo"}, {BackwardOrder::lifo, "lifo"}});
 
-/// Which microbatches keep only their stage input and recompute the rest (torchgpipe's modes).
+/// The microbatches that retain only their stage input and recompute the rest (torchgpipe's modes).
 enum class Checkpoint : std::uint8_t { never, always, except_last };
 template <>
 inline constexpr auto kEnumWords<Checkpoint> = std::to_array<EnumWord<Checkpoint>>(
     {{Checkpoint::never, "never"}, {Checkpoint::always, "always"}, {Checkpoint::except_last, "except_last"}});
 
-/// Which replica of the next stage takes a microbatch.
+/// The rule that selects which replica of the next stage runs a microbatch.
 enum class Routing : std::uint8_t {
   global,   // microbatch number modulo the number of replicas (PipeDream, SOSP'19, section 3.2)
   runtime,  // (local number + own replica) modulo the replicas, as PipeDream's released runtime does
@@ -39,7 +39,7 @@ template <>
 inline constexpr auto kEnumWords<Routing> =
     std::to_array<EnumWord<Routing>>({{Routing::global, "global"}, {Routing::runtime, "runtime"}});
 
-/// Which weights an asynchronous schedule uses (PipeDream, SOSP'19, section 3.3).
+/// The weights that an asynchronous schedule uses (PipeDream, SOSP'19, section 3.3).
 enum class WeightPolicy : std::uint8_t {
   stash,          // B uses the version that its F used
   vertical_sync,  // every stage uses the version that the input stage used
@@ -51,8 +51,9 @@ inline constexpr auto kEnumWords<WeightPolicy> =
                                            {WeightPolicy::vertical_sync, "vertical_sync"},
                                            {WeightPolicy::latest, "latest"}});
 
-/// Whether replicas of a stage reduce their gradients, and when.
+/// The reduction of gradients among the replicas of a stage: present or left out.
 enum class ReplicaSync : std::uint8_t { on, off };
+/// The time at which replicas of a stage reduce their gradients.
 enum class Reduction : std::uint8_t {
   overlapped,  // each stage right after its last backward
   at_end,      // all stages after the whole backward pass
@@ -61,7 +62,7 @@ template <>
 inline constexpr auto kEnumWords<Reduction> = std::to_array<EnumWord<Reduction>>(
     {{Reduction::overlapped, "overlapped"}, {Reduction::at_end, "at_end"}});
 
-/// How the chunks of `synthesized` lie on the ranks (program_parts.hpp).
+/// The placement of the chunks of the schedule `synthesized` on the ranks (program_parts.hpp).
 enum class ChunkPlacement : std::uint8_t {
   by_number,    // two chunks as a V, others interleaved
   interleaved,  // chunk c of rank r is stage c*K + r
@@ -72,16 +73,22 @@ template <>
 inline constexpr auto kEnumWords<ChunkPlacement> = std::to_array<EnumWord<ChunkPlacement>>(
     {{ChunkPlacement::interleaved, "interleaved"}, {ChunkPlacement::v, "v"}});
 
-/// What a generator may depend on. Fields that a schedule does not take must keep their default.
+/// Everything that a generator may depend on. Fields that a schedule does not take must have their default.
 struct Shape {
-  std::int32_t stages = 1;          ///< K >= 1; the model has stages * virtual_stages stages
-  std::int32_t microbatches = 1;    ///< M >= 1, over all replicas
-  std::int32_t virtual_stages = 1;  ///< v >= 1 model chunks a rank
-  std::int32_t iterations = 1;      ///< >= 1
+  /// K, at least 1. The model has stages * virtual_stages stages.
+  std::int32_t stages = 1;
+  /// M, at least 1, over all replicas.
+  std::int32_t microbatches = 1;
+  /// The model chunks v of a rank, at least 1.
+  std::int32_t virtual_stages = 1;
+  /// The number of iterations, at least 1.
+  std::int32_t iterations = 1;
+  /// True if ranks wait for each other between iterations.
   bool barrier = false;
-  std::vector<std::int32_t> replicas{};  ///< one a stage, or one for all; empty: 1 each
-  std::vector<std::int32_t>
-      warmup{};  ///< forwards before the first backward, one a stage; empty: the rule's own
+  /// The replicas of each stage, or one number for all stages; empty means 1 each.
+  std::vector<std::int32_t> replicas{};
+  /// The forwards before the first backward, one number a stage or one for all; empty means the rule's own.
+  std::vector<std::int32_t> warmup{};
   BackwardOrder backward_order = BackwardOrder::fifo;
   Checkpoint checkpoint = Checkpoint::never;
   RecomputeTiming recompute = RecomputeTiming::early;
@@ -90,30 +97,40 @@ struct Shape {
   ReplicaSync replica_sync = ReplicaSync::on;
   Reduction reduction = Reduction::overlapped;
   UpdateRule update = UpdateRule::minibatch;
-  std::int32_t group_size = 0;          ///< of microbatches; 0: interleaved PyTorch's rounds, kfkb 2 (rules/)
-  std::int32_t slices = 1;              ///< q >= 1 slices of a microbatch's sequence
-  std::int32_t data_parallel = 1;       ///< >= 1 copies of the whole pipeline, which share the microbatches
-  std::vector<std::int32_t> buckets{};  ///< of gradients, one a stage or one for all; empty: 1 (buckets.hpp)
-  /// The stage of ZeRO, 0 to 3, over the ranks of each stage (sharding.hpp). Absent where nothing states it:
-  /// a program then shares out nothing, and priced copies what `parallel.distributed_optimizer` says.
+  /// The microbatches of a group; 0 means the rule's own: for `interleaved` PyTorch's rounds, for `kfkb` 2.
+  std::int32_t group_size = 0;
+  /// The slices q of a microbatch's sequence, at least 1.
+  std::int32_t slices = 1;
+  /// The copies of the whole pipeline, at least 1, which share the microbatches.
+  std::int32_t data_parallel = 1;
+  /// The buckets of gradients of each stage, or one number for all stages; empty means 1 each (buckets.hpp).
+  std::vector<std::int32_t> buckets{};
+  /// The ZeRO stage, 0 to 3, over the ranks of each stage (sharding.hpp). If it is absent, a program shards
+  /// nothing, and priced copies follow `parallel.distributed_optimizer`.
   std::optional<std::int32_t> sharding{};
-  Gather gather = Gather::microbatch;  ///< how often stages exchange what sharding 2 and 3 share out
+  /// The frequency with which the ranks of a stage exchange the parts that sharding 2 and 3 distribute.
+  Gather gather = Gather::microbatch;
 
-  // What the schedules that weigh costs read (zb-1p, zb-2p, zb-v, v-half, v-min, 1f1b-v); others ignore it.
-  std::optional<CostTable> costs{};  ///< of all model stages; absent: F, I and W take equally long
-  std::vector<Ns> transfer_ns{};     ///< from stage s to s+1 or back, one an edge or one for all; empty: 0
-  std::vector<Bytes>
-      memory_limit{};  ///< most `kept` bytes of a rank, one a rank or one for all; empty: the rule's own
-  // What those of them that search their order read.
-  SearchEffort effort{};  ///< where costs are given; without costs the order is the one that is constructed
+  // These fields are read by the schedules that weigh costs (zb-1p, zb-2p, zb-v, v-half, v-min, 1f1b-v).
+  // Others ignore them.
+  /// The costs of all stages of the model; if absent, F, I and W take equally long.
+  std::optional<CostTable> costs{};
+  /// The time of a transfer between stages s and s+1 in either direction, one entry an edge or one for all;
+  /// empty means 0.
+  std::vector<Ns> transfer_ns{};
+  /// The most `kept` bytes of a rank, one number a rank or one for all; empty means the rule's own limit.
+  std::vector<Bytes> memory_limit{};
+  // These fields are read by those schedules that search their order.
+  /// The effort of the search if costs are given. Without costs the order is the constructed one.
+  SearchEffort effort{};
   Objective objective = Objective::span;
   ChunkPlacement placement = ChunkPlacement::by_number;
 
   friend bool operator==(const Shape&, const Shape&) = default;
 };
 
-/// A generator's answer: the compute program (no SEND or RECV yet), or why the shape is impossible and
-/// which nearest shapes work.
+/// The result of a generator: the compute program (without SEND and RECV), or a message that explains why the
+/// shape is impossible and which similar shapes work.
 using Generated = tl::expected<Program, std::string>;
 
 }  // namespace penstock

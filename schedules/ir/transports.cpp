@@ -1,5 +1,3 @@
-// One row a transport, here and not in backend/, so that a prediction for a transport needs no backend in the
-// executable. All of today's keep order within a directed pair of ranks and nowhere else.
 
 #include "schedules/ir/transports.hpp"
 

@@ -1,6 +1,7 @@
 #pragma once
-// The table of transports: what each promises about order and room, so that a program can be checked and
-// predicted for a transport that is not there. backend/ holds the transports themselves.
+// The table of transports and what each promises about order and capacity. It is here and not in backend/, so
+// that a program can be checked and predicted for a transport that is not built. backend/ holds the
+// transports themselves.
 
 #include <span>
 #include <string_view>
@@ -9,15 +10,17 @@
 
 namespace penstock {
 
-/// One row.
+/// One row of the table.
 struct TransportInfo {
   std::string_view name;
-  std::string_view summary;  ///< one line for help texts
+  /// One line for help texts.
+  std::string_view summary;
   ChannelOptions channels;
 };
+/// Returns all rows of the table.
 std::span<const TransportInfo> transport_table();
 
-/// The row of that name (case, '-' and '_' are ignored); null when there is none.
+/// Returns the row of that name, ignoring case, '-' and '_', or null if there is none.
 const TransportInfo* find_transport(std::string_view name);
 
 }  // namespace penstock

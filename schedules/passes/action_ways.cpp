@@ -1,9 +1,9 @@
-// Walks ask at every action, so the few answers that there are, one a stage for F and one for B and I, are
-// made once. The ways of a stage lie in the order in which these two need them:
+// Walks look up the routes of every action, so the few different answers are prepared once a stage: one for F
+// and one for B and I. The routes of a stage are stored in the order in which these two need them:
 //
-//   activations that it takes | that it gives | gradients that it takes | that it gives
-//   F ---------------------------------------   B, I ---------------------------------
-//                                               late R ----------------
+//   activations received | activations sent | gradients received | gradients sent
+//   F -------------------------------------   B, I ------------------------------
+//                                             late R -----------
 
 #include "schedules/passes/action_ways.hpp"
 
@@ -24,11 +24,11 @@ ActionWays::ActionWays(const Program& program) : edges_(program) {
   for (std::size_t kind = 0; kind < like_.size(); ++kind)
     like_[kind] = like_of(static_cast<ActionKind>(kind), program.recompute);
   needs_.reserve(program.placement.stages.size() * kLikes);
-  ways_.reserve(2 * count());  // both of its ends know of a way; none moves once it is pointed at
+  ways_.reserve(2 * count());  // both stages of an edge store each route; pointers to entries stay valid
   const Placement& placement = program.placement;
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
-    // Three pointers into one list say what is taken, from the first to the second, and what is given,
-    // from there to the third.
+    // Three pointers into one list mark the routes that are received (first to second) and sent (second to
+    // third).
     const ActionWay* const activations_in =
         add_ways(placement, edges_.entering(stage), stage, Flow::activation);
     const ActionWay* const activations_out =
@@ -43,7 +43,8 @@ ActionWays::ActionWays(const Program& program) : edges_(program) {
   }
 }
 
-/// What a kind takes in tells it from the others; W, an early R and what computes nothing take nothing.
+/// Returns the group of a kind, which follows from what it receives. W, an early R and kinds that compute
+/// nothing receive nothing.
 ActionWays::Like ActionWays::like_of(ActionKind kind, RecomputeTiming recompute) {
   const std::optional<Flow> input = input_of(kind, recompute);
   if (!input) return Like::none;

@@ -1,7 +1,6 @@
 #pragma once
-// From where actions take activations and gradients, and to where they give them, looked up by their stage
-// and kind. What has been handed over while ranks take turns (turn_state.hpp and others) lies in tables by
-// way.
+// The routes over which an action receives and sends activations and gradients, looked up by stage and kind.
+// A route is a stage edge in one direction. turn_state.hpp and others store by route what has been sent.
 
 #include <array>
 #include <cstddef>
@@ -22,18 +21,22 @@ namespace penstock {
 struct ActionWay {
   static constexpr std::int32_t kSeveral = -1;
 
-  std::uint32_t number = 0;  ///< 2 edge + flow
-  std::int32_t stage = 0;    ///< at the other end
-  std::int32_t rank = 0;     ///< that holds it; kSeveral where more than one does
+  /// The number of the route: 2 x edge number + flow.
+  std::uint32_t number = 0;
+  /// The stage at the other end.
+  std::int32_t stage = 0;
+  /// The rank that holds that stage; kSeveral if more than one rank does.
+  std::int32_t rank = 0;
   Flow flow = Flow::activation;
 
   std::uint32_t edge() const { return number / 2; }
-  /// The rank at the other end for a microbatch (slice).
+  /// Returns the rank at the other end for a microbatch (slice).
   std::int32_t rank_of(const Placement& placement, std::int32_t microbatch) const {
     return rank != kSeveral ? rank : placement.rank_of(stage, microbatch);
   }
 };
 
+/// The routes of all actions of a program.
 class ActionWays {
  public:
   using Ways = std::ranges::subrange<const ActionWay*>;
@@ -43,10 +46,11 @@ class ActionWays {
   ActionWays& operator=(const ActionWays&) = delete;
 
   const EdgeNumbers& edges() const { return edges_; }
-  /// All numbers of ways are below it.
+  /// Returns the number of routes; every route number is below it.
   std::size_t count() const { return 2 * edges_.size(); }
 
-  /// Ways over which the action takes something in, givers ascending, and over which it gives something.
+  /// Returns the routes over which the action receives (`taken_by`) or sends (`given_by`), in ascending order
+  /// of the other stage.
   Ways taken_by(const Action& action) const {
     const Needs& needs = needs_of(action);
     return {needs.taken, needs.given};
@@ -57,18 +61,20 @@ class ActionWays {
   }
 
  private:
-  /// What actions of a stage need and give, of some kinds: from where to where in `ways_`.
+  /// The routes of the actions of one stage and some kinds, as ranges of `ways_`.
   struct Needs {
+    /// The first route that is received.
     const ActionWay* taken = nullptr;
-    const ActionWay* given = nullptr;  ///< and the end of what is taken
+    /// The first route that is sent, which is also the end of those that are received.
+    const ActionWay* given = nullptr;
     const ActionWay* end = nullptr;
   };
-  /// Kinds that take and give the same.
+  /// Kinds that receive and send the same flows.
   enum class Like : std::uint8_t { forward, backward, late_recompute, none };
   static constexpr std::size_t kLikes = static_cast<std::size_t>(Like::none) + 1;
 
   static Like like_of(ActionKind kind, RecomputeTiming recompute);
-  /// Returns the first of them, or where it would be.
+  /// Appends the routes over these edges and returns the first of them, or the end if there are none.
   const ActionWay* add_ways(const Placement& placement, std::span<const std::uint32_t> numbers,
                             std::int32_t stage, Flow flow);
   const Needs& needs_of(const Action& action) const {
@@ -78,7 +84,7 @@ class ActionWays {
 
   EdgeNumbers edges_;
   std::array<Like, static_cast<std::size_t>(ActionKind::step) + 1> like_{};  // by kind
-  std::vector<Needs> needs_;                                                 // by stage and like
+  std::vector<Needs> needs_;                                                 // by stage and group of kinds
   std::vector<ActionWay> ways_;
 };
 

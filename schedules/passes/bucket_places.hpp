@@ -1,6 +1,5 @@
 #pragma once
-// Where the buckets of each stage lie among the stages of a program that is cut into them. Used by
-// buckets.cpp.
+// The numbers that the buckets of each stage have among the new stages. Used by buckets.cpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +11,7 @@
 
 namespace penstock {
 
-/// Where the buckets of each stage begin among the new stages, and where the last one's end.
+/// The first and last bucket of each stage, numbered as new stages.
 class BucketPlaces {
  public:
   explicit BucketPlaces(const std::vector<std::int32_t>& counts) {
@@ -27,10 +26,11 @@ class BucketPlaces {
   std::vector<std::int32_t> begin_{0};
 };
 
-/// A rank's list with each action in all buckets of its stage.
+/// Returns a rank's list in which each action is replaced by actions of all buckets of its stage.
 std::vector<Action> split_list(const std::vector<Action>& list, const BucketPlaces& buckets, Reduction when);
 
-/// The edges between the buckets of a program that states its edges; none of a chain, which stays one.
+/// Returns the edges between buckets of a program that states its edges. Returns none for a chain, which
+/// stays a chain.
 std::vector<StageEdge> split_edges(const Program& program, const BucketPlaces& buckets);
 
 }  // namespace penstock

@@ -1,6 +1,3 @@
-// Two ranks share stage 0, which has three buckets (a = REDUCE_GRAD, s = STEP):
-//
-//   0F 0B 0a 0s   ->   0F 1F 2F  2B 2a 1B 1a 0B 0a  2s 1s 0s
 
 #include "schedules/passes/buckets.hpp"
 
@@ -20,8 +17,9 @@
 namespace penstock {
 namespace {
 
-/// A group of one bucket is not one of all, each bucket would keep an input of its own for R, gathers are
-/// placed for stages (shard after this), and messages between buckets on one rank are none.
+/// Returns an error for programs that cannot be cut. An overlapped group of one bucket would not overlap the
+/// others. With R each bucket would need its own input. Gathers are inserted for whole stages. Messages
+/// between buckets of one rank do not exist.
 tl::expected<void, std::string> check_can_be_cut(const Program& program) {
   for (const std::vector<Action>& list : program.ranks) {
     for (const Action& action : list) {

@@ -1,6 +1,8 @@
 #pragma once
 // Gradient buckets: a stage in several parts, so that the gradients of one are reduced while the backward
-// pass goes on in the others.
+// pass of the others runs. Two ranks share stage 0, which has three buckets (a = REDUCE_GRAD, s = STEP):
+//
+//   0F 0B 0a 0s   ->   0F 1F 2F  2B 2a 1B 1a 0B 0a  2s 1s 0s
 
 #include <cstdint>
 #include <string>
@@ -12,18 +14,19 @@
 
 namespace penstock {
 
-/// Into what stages are cut, and when their buckets are reduced.
+/// The number of buckets of each stage, and when they are reduced.
 struct BucketOptions {
-  std::vector<std::int32_t> counts;  ///< >= 1 each; one for each stage, or one for all
+  /// The buckets of each stage, at least 1; one number a stage, or one for all stages.
+  std::vector<std::int32_t> counts;
   Reduction reduction = Reduction::overlapped;
 };
 
-/// The compute program with its stages in buckets, as DistributedDataParallel has them (Li et al., VLDB'20,
-/// section 3.2): stage s becomes counts[s] stages in a row on the same ranks, which are numbered through. F
-/// runs through them, B, I and W back; where reductions overlap, a REDUCE_GRAD that follows its stage's
-/// backward at once becomes one behind the backward of each bucket. Everything else of a stage becomes the
-/// same of each bucket. Errors: another number of counts, overlapped pairs, recomputation (each bucket would
-/// keep an input of its own), gathered stages (shard after this).
+/// Returns the compute program with its stages cut into buckets, as in DistributedDataParallel (Li et al.,
+/// VLDB'20, section 3.2). Stage s becomes counts[s] consecutive stages on the same ranks; all stages are
+/// numbered anew. F goes through the buckets in order, B, I and W in reverse order. With overlapped
+/// reductions a REDUCE_GRAD directly after its stage's backward becomes one REDUCE_GRAD after the backward of
+/// each bucket. Every other action is repeated for each bucket. Errors: a wrong number of counts, overlapped
+/// pairs, recomputation (each bucket would need its own input), gathered stages (shard after this).
 tl::expected<Program, std::string> split_into_buckets(const Program& program, const BucketOptions& options);
 
 }  // namespace penstock

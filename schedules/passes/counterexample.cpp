@@ -1,6 +1,7 @@
-// Delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", TSE 2002) over
-// the parts of excerpt.hpp: runs of ranks go while the fault stays, then of microbatches, of stages, and so
-// on, until nothing goes any more.
+// A fault in a large program is hard to understand, so this file makes the program smaller while the fault
+// stays. It uses delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input",
+// TSE 2002) over the parts of excerpt.hpp: it tries to remove runs of ranks, then of microbatches, of stages,
+// and so on, until no part can be removed. Tested by counterexample_test.cpp.
 
 #include "schedules/passes/counterexample.hpp"
 
@@ -33,9 +34,9 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// "rank 1, position 3: 1F0 is on ranks 0, 2" -> "rank #, position #: #F# is on ranks #".
-/// Numbers become `#` and lists of them one `#`: the same rule broken elsewhere is the same fault. Only
-/// the first line counts; below it is a picture of the place.
+/// Returns the rule in a message: its first line, in which each number or list of numbers is `#`. For
+/// example, "rank 1, position 3: 1F0 is on ranks 0, 2" gives "rank #, position #: #F# is on ranks #". Equal
+/// rules are the same fault even at different positions. The lines below show the position and are ignored.
 std::string rule_of(std::string_view message) {
   std::string rule;
   const std::string_view line = message.substr(0, message.find('\n'));
@@ -54,7 +55,8 @@ std::string rule_of(std::string_view message) {
   return rule;
 }
 
-/// Returns true where find_hang() finds something. It looks for no cycle, which costs more than all else.
+/// Returns true if find_hang() would find a fault. It does not search for the cycle, which would take most of
+/// the time.
 bool fails(const Program& lowered, const ChannelOptions& channels, const CostTable& costs) {
   const FlatProgram flat =
       flatten(lowered, costs, {.channels = channels, .iterations = std::min(lowered.iterations, 2)});
@@ -63,8 +65,8 @@ bool fails(const Program& lowered, const ChannelOptions& channels, const CostTab
          (channels.eager_bytes > 0 && !crossed_messages(lowered, channels.model).empty());
 }
 
-/// "direction channels; unlimited capacity": each milder kind of transport under which `lowered` passes.
-/// Hangs with different causes are told apart by it.
+/// Returns the milder kinds of transport under which `lowered` passes, such as "direction channels; unlimited
+/// capacity". They distinguish hangs with different causes.
 std::string relief_of(const Program& lowered, const ChannelOptions& channels, const CostTable& costs) {
   std::vector<std::string> relief;
   const auto helps = [&](ChannelOptions milder) { return !fails(lowered, milder, costs); };
@@ -88,13 +90,14 @@ std::string relief_of(const Program& lowered, const ChannelOptions& channels, co
   return fmt::format("{}", fmt::join(relief, "; "));
 }
 
-/// Actions that no F, B, I or W needs.
+/// Returns true for kinds that no F, B, I or W needs.
 bool is_extra(ActionKind kind) { return kind == ActionKind::recompute || !has_microbatch(kind); }
 
 bool is_reduction(ActionKind kind) { return kind == ActionKind::reduce_grad; }
 bool is_of_sharing(ActionKind kind) { return gathers_or_drops(kind) || is_reduction(kind); }
 
-/// One of them cannot go alone, since stages gather and reduce alike (validate.hpp).
+/// Returns the excerpt without any action for which `goes` is true. Such actions cannot be removed one at a
+/// time, because all stages must gather and reduce alike (validate.hpp).
 Excerpt without_all(Excerpt whole, bool (*goes)(ActionKind)) {
   for (std::vector<Action>& actions : whole.program.ranks) {
     std::erase_if(actions, [&](const Action& action) { return goes(action.kind); });
@@ -102,7 +105,7 @@ Excerpt without_all(Excerpt whole, bool (*goes)(ActionKind)) {
   return whole;
 }
 
-/// A program with a fault, and ever smaller ones that have it too.
+/// A program with a fault, which run() makes smaller while the fault stays.
 class Shrinking {
  public:
   Shrinking(Excerpt whole, const ChannelOptions& channels, ProgramFault fault)
@@ -111,7 +114,7 @@ class Shrinking {
   Excerpt run() {
     bool smaller = true;
     while (smaller) {
-      // Largest parts first: every rank that goes makes all that follows cheaper.
+      // The largest parts come first, because each removed rank makes all later trials cheaper.
       smaller = shrink_ranks();
       smaller |= shrink_microbatches();
       smaller |= shrink_stages();
@@ -120,14 +123,14 @@ class Shrinking {
       smaller |= shrink_collectives();
       smaller |= shrink_actions();
     }
-    // What is left is no longer the schedule of that name.
+    // The remaining program is no longer the schedule of that name.
     best_.program.schedule = "custom";
     return std::move(best_);
   }
 
  private:
-  /// The smaller program becomes the best so far if it fails alike. A new fault, however real, is another
-  /// one.
+  /// Accepts the smaller program if it has the same fault. A different fault does not count, even if it is
+  /// real.
   bool take(Excerpt excerpt) {
     if (fault_of(excerpt.program, channels_, excerpt.costs) != fault_) return false;
     best_ = std::move(excerpt);
@@ -149,8 +152,8 @@ class Shrinking {
   ProgramFault fault_;
 };
 
-/// Offers to drop `count` of `size()` parts from `first` on: halves of them, then quarters, down to single
-/// ones.
+/// Tries to remove `count` of `size()` parts from `first` on: first halves, then quarters, and finally single
+/// parts.
 template <class Size, class Drop>
 bool drop_halves(Size size, Drop drop) {
   bool smaller = false;
@@ -159,7 +162,7 @@ bool drop_halves(Size size, Drop drop) {
       const std::int32_t some = std::min(count, size() - first);
       const bool dropped = some < size() && drop(first, some);
       smaller |= dropped;
-      // Where some went others have moved up to `first`.
+      // If parts were removed, the following ones have moved up to `first`.
       if (!dropped) first += some;
     }
   }
@@ -168,8 +171,8 @@ bool drop_halves(Size size, Drop drop) {
 
 using WithoutRank = Excerpt (*)(const Excerpt&, std::int32_t);
 
-/// Without one rank after the other, from the last on, so that numbers still to come stay; a stage that goes
-/// may take along more ranks of its own.
+/// Returns the excerpt without some ranks. It removes the last one first, so that the numbers of the others
+/// stay. Removing a stage may also remove other ranks.
 Excerpt without_ranks(Excerpt rest, std::int32_t first, std::int32_t count, WithoutRank without_rank) {
   for (std::int32_t rank = first + count; rank-- > first;) {
     if (rank < rest.program.rank_count()) rest = without_rank(rest, rank);
@@ -180,9 +183,9 @@ Excerpt without_ranks(Excerpt rest, std::int32_t first, std::int32_t count, With
 bool Shrinking::shrink_ranks() {
   const auto drop = [&](std::int32_t first, std::int32_t count) {
     const std::int32_t before = ranks();
-    // The cheapest way to fail alike first: with all that its stages do anywhere; then with its replicas
-    // alone; then also without gathers and reductions, since those of one rank cannot go alone. A try that
-    // takes no rank is no progress.
+    // The trials go from the cheapest result to the most expensive one. The first removes the rank's stages
+    // from all ranks, the second only the rank's replicas. The third also removes gathers and reductions,
+    // because those of one rank cannot be removed alone. A trial that removes no rank is no progress.
     return (take(without_ranks(best_, first, count, without_stages_of)) ||
             take(without_ranks(best_, first, count, without_replicas_of)) ||
             take(without_all(without_ranks(best_, first, count, without_replicas_of), is_of_sharing))) &&
@@ -209,7 +212,8 @@ bool Shrinking::shrink_stages() {
                      });
 }
 
-/// One by one, since there are few; validate() refuses a program without any.
+/// Tries to remove one slice after the other, because there are few. validate() refuses a program without
+/// slices.
 bool Shrinking::shrink_slices() {
   bool smaller = false;
   for (std::int32_t slice = best_.program.slices; slice-- > 0;) {
@@ -218,7 +222,7 @@ bool Shrinking::shrink_slices() {
   return smaller;
 }
 
-/// A hang that shows in one pass needs no second one.
+/// Tries to run only one pass, without barrier.
 bool Shrinking::shrink_repetition() {
   bool smaller = false;
   if (best_.program.iterations > 1) {
@@ -234,7 +238,7 @@ bool Shrinking::shrink_repetition() {
   return smaller;
 }
 
-/// Gathers and reductions each at once (without_all()).
+/// Tries to remove all gathers, and all reductions (without_all()).
 bool Shrinking::shrink_collectives() {
   bool smaller = false;
   for (bool (*goes)(ActionKind) : {gathers_or_drops, is_reduction}) {
@@ -251,7 +255,7 @@ bool Shrinking::shrink_actions() {
       return best_.program.ranks[static_cast<std::size_t>(rank)];
     };
     for (std::size_t position = list().size(); position-- > 0;) {
-      // From the end on, so that positions still to come stay.
+      // The last position comes first, so that the other positions stay valid.
       if (is_extra(list()[position].kind)) smaller |= take(without_action(best_, rank, position));
     }
   }

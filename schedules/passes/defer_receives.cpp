@@ -1,7 +1,10 @@
+// A RECV that is posted early may delay later transfers in its queue. This pass moves each RECV to the action
+// that reads its message:
+//
 //   0F0 0SEND_F0 0RECV_B0 0F1 0SEND_F1 0B0   ->   0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0
 //
-// All RECVs move at first. While the result hangs or its messages cross, those that are in the way go back to
-// their old places.
+// First it moves all RECVs. While the result hangs or its messages cross, the RECVs that are part of the hang
+// go back to their old positions. Tested by defer_receives_test.cpp.
 
 #include "schedules/passes/defer_receives.hpp"
 
@@ -25,20 +28,20 @@
 namespace penstock {
 namespace {
 
-/// By rank and place in the lowered list: whether the RECV there may move.
+/// True for each RECV that may move, by rank and position in the lowered list.
 using Deferred = std::vector<std::vector<bool>>;
 
-/// Whether the message of `recv` is what `consumer` reads. The first in the list that does takes it.
+/// Returns true if `consumer` reads the message of `recv`. The first such action in the list takes it.
 bool takes(const Action& consumer, const Action& recv, RecomputeTiming recompute) {
   if (consumer.stage != recv.stage || consumer.microbatch != recv.microbatch) return false;
   return input_of(consumer.kind, recompute) == flow_of(recv.kind);
 }
 
-/// One rank's list with its deferred RECVs in front of the groups that take them.
+/// Returns one rank's list with its deferred RECVs before the groups that read their messages.
 std::vector<Action> with_deferred(const std::vector<Action>& list, const std::vector<bool>& deferred,
                                   RecomputeTiming recompute) {
   std::vector<Action> result;
-  // RECVs on their way to the group that takes them, in the order of the list.
+  // Deferred RECVs that have not reached their group yet, in the order of the list.
   std::vector<Action> held;
   result.reserve(list.size());
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -54,7 +57,7 @@ std::vector<Action> with_deferred(const std::vector<Action>& list, const std::ve
     }
     result.push_back(list[i]);
   }
-  // What nothing on the rank takes comes last.
+  // RECVs whose message no action of the rank reads come last.
   result.insert(result.end(), held.begin(), held.end());
   return result;
 }
@@ -67,14 +70,15 @@ Program with_deferred(const Program& lowered, const Deferred& deferred) {
   return program;
 }
 
-/// The actions of later iterations carry higher numbers than those of the list.
+/// Returns true if both are the same listed action. Actions of later iterations have higher microbatch
+/// numbers.
 bool same_in_list(const Action& listed, const Action& met, std::int32_t units) {
   return listed.kind == met.kind && listed.stage == met.stage && listed.peer == met.peer &&
          listed.microbatch == met.microbatch % units;
 }
 
-/// Puts the RECVs among `in_the_way` back or, if none of them was deferred, all RECVs of their ranks. Returns
-/// false if there was nothing to put back.
+/// Puts back the deferred RECVs among `in_the_way`. If none of them was deferred, puts back all RECVs of one
+/// of their ranks. Returns false if there was nothing to put back.
 bool put_back(Deferred& deferred, const Program& lowered, const std::vector<WaitFor>& in_the_way) {
   bool changed = false;
   const auto keep = [&](const WaitFor& wait, bool whole_rank) {
@@ -88,15 +92,15 @@ bool put_back(Deferred& deferred, const Program& lowered, const std::vector<Wait
     }
   };
   for (const WaitFor& wait : in_the_way) keep(wait, false);
-  // The cycle may run through RECVs that stand where they were; then a whole rank of it goes back.
-  // Something goes back each time, so that the loop ends, at the latest with the lists as they were
-  // lowered.
+  // The cycle may consist of RECVs that were not moved. Then all RECVs of one of its ranks go back. Each
+  // round puts something back, so the loop ends, at the latest with the original lists.
   for (std::size_t i = 0; i < in_the_way.size() && !changed; ++i) keep(in_the_way[i], true);
   return changed;
 }
 
-/// Returns the actions that keep `candidate` from ending on the channels with each SEND at its own RECV. The
-/// cycle that joins messages by name shows which RECV went too far back; eager messages that cross have none.
+/// Returns the actions that prevent `candidate` from ending on the channels with each SEND at its own RECV.
+/// In a hang they are the cycle, which shows the RECVs that are too late. For eager messages that cross they
+/// are the RECVs, because there is no cycle.
 std::vector<WaitFor> obstacles(const Program& candidate, const ChannelOptions& channels,
                                const CostTable& costs) {
   const FlatProgram flat =

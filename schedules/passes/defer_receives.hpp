@@ -1,5 +1,5 @@
 #pragma once
-// Pass: posts each RECV of a lowered program as late as it can be.
+// A pass that posts each RECV of a lowered program as late as possible.
 
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
@@ -7,10 +7,10 @@
 
 namespace penstock {
 
-/// The program with its RECVs right before the compute actions that need them. A RECV whose deferral takes
-/// part in a hang under `channels` stays where it is, so that the result hangs only where `lowered` does. In
-/// a queue that SENDs and RECVs share (`rank`, `pair`, `direction`), a late RECV does not keep SENDs waiting
-/// that are ready. Requires a validated, lowered program. At most one channel check a RECV.
+/// Returns the program with its RECVs directly before the compute actions that need them. A RECV whose
+/// deferral contributes to a hang under `channels` stays at its position, so that the result hangs only if
+/// `lowered` does. If SENDs and RECVs share a queue (`rank`, `pair`, `direction`), a late RECV does not delay
+/// SENDs that are ready. Requires a validated, lowered program. Makes at most one channel check a RECV.
 Program defer_receives(const Program& lowered, const ChannelOptions& channels, const CostTable& costs);
 
 }  // namespace penstock

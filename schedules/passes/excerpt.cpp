@@ -1,9 +1,11 @@
-// Taking a stage or a unit away is a pass over all lists: what belongs to it is dropped, what stands behind
-// it in number moves up. A chain 0>1>2 without stage 1, lowered:
+// Removes a stage or a unit in one pass over all lists: its actions are dropped, and higher numbers are
+// reduced. A chain 0>1>2 without stage 1, lowered:
 //
 //   rank 0   0F0 0SEND_F0                    0F0 0SEND_F0
 //   rank 1   1RECV_F0 1F0 1SEND_F0      ->
 //   rank 2   2RECV_F0 2F0                    1RECV_F0 1F0
+//
+// counterexample.cpp decides what to remove. Tested by excerpt_test.cpp.
 
 #include "schedules/passes/excerpt.hpp"
 
@@ -26,13 +28,14 @@ namespace {
 
 constexpr std::int32_t kNoRank = -1;
 
-/// Keeps what `rewrite` returns of each action. A group goes on without the leaves that it loses.
+/// A function that returns what replaces an action, or nothing if the action is removed. A group keeps its
+/// other actions.
 using Rewrite = std::function<std::optional<Action>(const Action&)>;
 
 std::vector<Action> rewritten(const std::vector<Action>& actions, const Rewrite& rewrite) {
   std::vector<Action> kept;
   kept.reserve(actions.size());
-  bool group_is_open = false;  // the leaf before is in `kept` and overlaps the next one
+  bool group_is_open = false;  // the last action of `kept` overlaps the next one
   for (const Action& action : actions) {
     const auto left = rewrite(action);
     if (left) {
@@ -46,19 +49,20 @@ std::vector<Action> rewritten(const std::vector<Action>& actions, const Rewrite&
   return kept;
 }
 
-/// What is looked up in a program that need not be valid is asked for first.
+/// Returns true if the program has the stage. Programs here need not be valid, so look-ups must check this
+/// first.
 bool has_stage(const Program& program, std::int32_t stage) {
   return stage >= 0 && stage < program.stage_count();
 }
 
-/// The program need not be valid: what is looked up by an edge's stages asks this first.
+/// Returns true if every edge names stages that exist. Programs here need not be valid.
 bool edges_in_range(const Program& program) {
   return std::ranges::all_of(program.edges, [&](const StageEdge& edge) {
     return has_stage(program, edge.from) && has_stage(program, edge.to);
   });
 }
 
-/// The rank that has `stage` for `microbatch`; kNoRank where the placement does not say.
+/// Returns the rank that has `stage` for `microbatch`, or kNoRank if the placement does not contain it.
 std::int32_t placed_rank(const Program& program, std::int32_t stage, std::int32_t microbatch) {
   if (!has_stage(program, stage) || microbatch < 0) return kNoRank;
   const StagePlacement& placement = program.placement.stages[index(stage)];
@@ -70,7 +74,8 @@ std::int32_t placed_rank(const Program& program, std::int32_t stage, std::int32_
 
 // --- stages ----------------------------------------------------------------------------------------------
 
-/// A stage that goes, and the two stages that are tied together in its place, if it lies between just two.
+/// A stage that is removed. If it has one predecessor and one successor, these two are tied by an edge
+/// instead.
 struct Gap {
   std::int32_t stage = 0;
   bool tied = false;
@@ -80,7 +85,8 @@ struct Gap {
   std::int32_t renumbered(std::int32_t other) const { return other > stage ? other - 1 : other; }
 };
 
-/// A branch or a join is not tied: which of its messages would stand for which?
+/// Returns the gap that a stage leaves. A stage with several predecessors or successors is not tied, because
+/// its messages do not correspond one to one.
 Gap gap_at(const Program& program, std::int32_t stage) {
   Gap gap{.stage = stage};
   if (!edges_in_range(program)) return gap;
@@ -90,20 +96,21 @@ Gap gap_at(const Program& program, std::int32_t stage) {
   if (before.size() != 1 || behind.size() != 1) return gap;
   gap.before = before.front();
   gap.behind = behind.front();
-  // Where the two have an edge already, a second one of the same name would not be sound.
+  // If the two stages already have an edge, a second one would be invalid.
   gap.tied = std::ranges::find(program.edges, StageEdge{.from = gap.before, .to = gap.behind}) ==
              program.edges.end();
   return gap;
 }
 
-/// Without those of the gap's stage, with one between the two that are tied, numbered anew; sorted.
+/// Returns the sorted edges without those of the removed stage, with one between the tied stages, with new
+/// stage numbers.
 std::vector<StageEdge> edges_around(const Program& program, const Gap& gap) {
   std::vector<StageEdge> edges;
   for (const StageEdge& edge : program.edges) {
     if (edge.from == gap.stage || edge.to == gap.stage) continue;
     edges.push_back({.from = gap.renumbered(edge.from), .to = gap.renumbered(edge.to)});
   }
-  // A program without a list of edges is a chain, and is one without the stage.
+  // A program without stated edges is a chain, and stays one without the stage.
   if (gap.tied && !program.edges.empty()) {
     edges.push_back({.from = gap.renumbered(gap.before), .to = gap.renumbered(gap.behind)});
   }
@@ -111,8 +118,9 @@ std::vector<StageEdge> edges_around(const Program& program, const Gap& gap) {
   return edges;
 }
 
-/// The costs of `rest`, which is the program without the gap's stage. An edge that comes instead of the
-/// stage's own carries as much as the larger of those. Every microbatch is the mean one.
+/// Returns the costs of `rest`, which is the program without the removed stage. The edge between tied stages
+/// carries the larger message of the two edges that it replaces. All microbatches get the costs of the mean
+/// one.
 CostTable costs_around(const Excerpt& whole, const Gap& gap, const Program& rest) {
   const std::vector<StageEdge> edges = stage_edges(whole.program);
   EdgeCost tied;
@@ -136,7 +144,8 @@ CostTable costs_around(const Excerpt& whole, const Gap& gap, const Program& rest
   return costs;
 }
 
-/// A message from or to the stage of the gap, as the message between the tied stages that takes its place.
+/// Returns the message between the tied stages that replaces a message of the removed stage, or nothing if it
+/// is dropped.
 std::optional<Action> tied_message(const Program& program, const Gap& gap, Action message) {
   const auto rank_of = [&](std::int32_t stage) { return placed_rank(program, stage, message.microbatch); };
   const bool same_rank = rank_of(gap.before) == rank_of(gap.behind);
@@ -147,15 +156,16 @@ std::optional<Action> tied_message(const Program& program, const Gap& gap, Actio
     message.peer = message.stage == gap.before ? gap.behind : gap.before;
     return message;
   }
-  // Sent or received by the stage that goes: only in place of a stage on the same rank, which had no message.
-  // Elsewhere the neighbour has a SEND or RECV of its own, which is tied above, and this one goes.
+  // The removed stage sends or receives this message. It is moved to the neighbour stage only if that is on
+  // the same rank, which had no message between the two. Otherwise the neighbour has its own SEND or RECV,
+  // which is tied above.
   const std::int32_t instead = message.peer == gap.behind ? gap.before : gap.behind;
   if (rank_of(instead) != rank_of(gap.stage)) return std::nullopt;
   message.stage = instead;
   return message;
 }
 
-/// Whether some stage has a replica on the rank.
+/// Returns true if some stage has a replica on the rank.
 bool is_held(const Program& program, std::int32_t rank) {
   return std::ranges::any_of(program.placement.stages, [&](const StagePlacement& stage) {
     return std::ranges::find(stage.ranks, rank) != stage.ranks.end();
@@ -163,7 +173,7 @@ bool is_held(const Program& program, std::int32_t rank) {
 }
 
 Program without_idle_ranks(Program program) {
-  // From the last on, so that the numbers of ranks still to come stay.
+  // The last rank comes first, so that the numbers of the other ranks stay valid.
   for (std::int32_t rank = program.rank_count(); rank-- > 0;) {
     if (!program.ranks[index(rank)].empty() || is_held(program, rank)) continue;
     program.ranks.erase(program.ranks.begin() + rank);
@@ -178,10 +188,11 @@ Program without_idle_ranks(Program program) {
 
 // --- microbatches ----------------------------------------------------------------------------------------
 
-/// The units that go, by number.
+/// The units that are removed.
 struct GoneUnits {
   std::vector<bool> gone;
-  std::vector<std::int32_t> gone_before;  ///< as many go before the unit; one entry more than units
+  /// The number of removed units before each unit, with one more entry than units.
+  std::vector<std::int32_t> gone_before;
 
   explicit GoneUnits(std::vector<bool> units) : gone(std::move(units)), gone_before(gone.size() + 1, 0) {
     for (std::size_t unit = 0; unit < gone.size(); ++unit) {
@@ -189,14 +200,15 @@ struct GoneUnits {
     }
   }
   bool has(std::int32_t unit) const { return unit >= 0 && index(unit) < gone.size() && gone[index(unit)]; }
-  /// What stands for `unit` afterwards; numbers beyond the last move up, too.
+  /// Returns the new number of `unit`. Numbers above the last unit are reduced, too.
   std::int32_t renumbered(std::int32_t unit) const {
     if (unit < 0) return unit;
     return unit - gone_before[std::min(index(unit), gone.size())];
   }
 };
 
-/// A REDUCE_GRAD or STEP of a rank that only backwards lead to that go, and which versions that takes away.
+/// The REDUCE_GRADs and STEPs of a rank that depend only on removed backwards, and the weight versions that
+/// disappear with them.
 class LostUpdates {
  public:
   LostUpdates(const std::vector<Action>& actions, std::int32_t stages, const GoneUnits& units)
@@ -209,20 +221,20 @@ class LostUpdates {
   }
 
   bool lost(std::size_t position) const { return lost_[position]; }
-  /// Of `version` counted in all STEPs, its number among those that stay.
+  /// Returns the new number of a weight version, counted in the STEPs that remain.
   std::int32_t renumbered(std::int32_t stage, std::int32_t version) const {
     if (stage < 0 || index(stage) >= windows_.size()) return version;
     const auto& steps = windows_[index(stage)].steps_lost;
     const auto last = steps.begin() + std::clamp<std::ptrdiff_t>(version, 0, std::ssize(steps));
-    // As many lower as STEPs before it have gone.
+    // The version is reduced by the number of removed STEPs before it.
     return version - static_cast<std::int32_t>(std::count(steps.begin(), last, true));
   }
 
  private:
-  /// What a stage's list holds since its last STEP.
+  /// What a stage's list contains since its last STEP.
   struct Window {
-    bool some = false;  // a backward
-    bool left = false;  // one that stays
+    bool some = false;  // there is a backward
+    bool left = false;  // there is a backward that remains
     std::vector<std::size_t> reductions;
     std::vector<bool> steps_lost;
   };
@@ -235,7 +247,7 @@ class LostUpdates {
     } else if (action.kind == ActionKind::reduce_grad) {
       window.reductions.push_back(position);
     } else if (action.kind == ActionKind::step) {
-      // A STEP without any backward before it was no consequence of those that go, and stays.
+      // A STEP without any backward before it does not depend on removed backwards, so it stays.
       const bool goes = window.some && !window.left;
       for (const std::size_t reduction : window.reductions) lost_[reduction] = goes;
       lost_[position] = goes;
@@ -249,7 +261,7 @@ class LostUpdates {
   std::vector<Window> windows_;
 };
 
-/// The route of the units that stay, as short as it can be said.
+/// Returns the route of the remaining units with its shortest period.
 std::vector<std::int32_t> route_of_rest(const std::vector<std::int32_t>& route, const GoneUnits& units) {
   if (route.size() < 2) return route;
   std::vector<std::int32_t> rest;
@@ -260,13 +272,14 @@ std::vector<std::int32_t> route_of_rest(const std::vector<std::int32_t>& route, 
     return std::equal(rest.begin() + static_cast<std::ptrdiff_t>(period), rest.end(), rest.begin());
   };
   std::size_t period = 1;
-  // A route repeats for ever, so that the shortest period of the rest says as much as all of it.
+  // A route repeats forever, so its shortest period is sufficient.
   while (period < rest.size() && !repeats_after(period)) ++period;
   if (period < rest.size()) rest.resize(period);
   return rest;
 }
 
-/// Without what is done for these units, and, where each has an update of its own, without their updates.
+/// Returns the program without the actions of these units. If each microbatch has its own update, their
+/// updates are removed, too.
 Program without_units(const Program& program, const GoneUnits& units) {
   Program rest = program;
   for (StagePlacement& stage : rest.placement.stages) stage.route = route_of_rest(stage.route, units);
@@ -287,14 +300,14 @@ Program without_units(const Program& program, const GoneUnits& units) {
   return rest;
 }
 
-/// A mark for each unit; none where the program's numbers make no sense.
+/// Returns a mark for each unit, or none if the program's numbers are invalid.
 std::vector<bool> no_units(const Program& program) {
-  constexpr std::int64_t kMostUnits = 1 << 26;  // 8 MiB of marks; what is to be shrunk has fewer
+  constexpr std::int64_t kMostUnits = 1 << 26;  // 8 MiB of marks; programs to be shrunk have fewer units
   const std::int64_t units = std::int64_t{program.microbatches} * program.slices;
   return std::vector<bool>(units > 0 && units <= kMostUnits ? static_cast<std::size_t>(units) : 0, false);
 }
 
-/// Requires that no microbatch that stays is routed to `rank`.
+/// Removes the replica of a stage on `rank`. Requires that no remaining microbatch is routed to it.
 Program without_replica(Program program, std::int32_t stage, std::int32_t rank) {
   StagePlacement& placement = program.placement.stages[index(stage)];
   const std::int32_t replica = program.placement.replica_on(stage, rank);
@@ -346,7 +359,7 @@ Excerpt without_replicas_of(const Excerpt& whole, std::int32_t rank) {
   std::vector<std::int32_t> alone;
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
     if (program.placement.replica_on(stage, rank) < 0) continue;
-    // Another replica can do the work of a shared stage; one that the rank holds alone goes as a whole.
+    // Another replica can do the work of a shared stage. A stage that only this rank holds is removed.
     (program.placement.stages[index(stage)].ranks.size() > 1 ? shared : alone).push_back(stage);
   }
   for (const std::int32_t stage : shared) {
@@ -360,7 +373,7 @@ Excerpt without_replicas_of(const Excerpt& whole, std::int32_t rank) {
   for (const std::int32_t stage : shared) {
     rest.program = without_replica(std::move(rest.program), stage, rank);
   }
-  // From the last on, so that the numbers of stages still to come stay.
+  // The last stage comes first, so that the numbers of the other stages stay valid.
   for (std::size_t i = alone.size(); i-- > 0;) rest = without_stage(rest, alone[i]);
   rest.program = without_idle_ranks(std::move(rest.program));
   return rest;

@@ -1,6 +1,6 @@
 #pragma once
-// Programs with ranks, stages, microbatches or actions taken away, numbered anew. What is left of a sound
-// program is sound wherever that is possible; the programs need not be valid. For counterexample.hpp.
+// Programs from which ranks, stages, microbatches or actions are removed; the rest is numbered anew. A valid
+// program stays valid as far as possible, but programs here need not be valid. Used by counterexample.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,26 +17,27 @@ struct Excerpt {
   CostTable costs;
 };
 
-/// Without `stage` and all that is done for it. Of a stage between two others the messages are tied together:
-/// its predecessor sends to its successor, the larger message of the two. A rank that has no stage left and
-/// no actions goes, too.
+/// Returns the excerpt without `stage` and its actions. If the stage has one predecessor and one successor,
+/// the predecessor sends directly to the successor, with the larger of the two messages. A rank without
+/// stages and actions is removed, too.
 Excerpt without_stage(const Excerpt& whole, std::int32_t stage);
 
-/// Without the stages that `rank` holds, on all ranks.
+/// Returns the excerpt without the stages that `rank` holds, on all ranks.
 Excerpt without_stages_of(const Excerpt& whole, std::int32_t rank);
 
-/// Without `rank`: of stages that it alone holds nothing is left; of replicated stages it takes along the
-/// microbatches that were routed to it.
+/// Returns the excerpt without `rank`. Stages that only this rank holds are removed. For replicated stages
+/// the microbatches that are routed to the rank are removed.
 Excerpt without_replicas_of(const Excerpt& whole, std::int32_t rank);
 
-/// Without `count` microbatches from `first` on, in all their slices. A REDUCE_GRAD or STEP that only their
-/// backwards led to goes as well, unless the program updates once a minibatch, and versions are counted anew.
+/// Returns the excerpt without `count` microbatches from `first` on, with all their slices. Unless the
+/// program updates once a minibatch, a REDUCE_GRAD or STEP that depends only on their backwards is removed,
+/// too, and weight versions are counted anew.
 Excerpt without_microbatches(const Excerpt& whole, std::int32_t first, std::int32_t count = 1);
 
-/// Without slice `slice` of every microbatch.
+/// Returns the excerpt without slice `slice` of every microbatch.
 Excerpt without_slice(const Excerpt& whole, std::int32_t slice);
 
-/// Without one action; the group that it belongs to stays together.
+/// Returns the excerpt without one action. The other actions of its overlapped group stay together.
 Excerpt without_action(const Excerpt& whole, std::int32_t rank, std::size_t position);
 
 }  // namespace penstock

@@ -1,11 +1,14 @@
+// A fully sharded stage must gather its weights before it runs, but a rank cannot hold all stages gathered.
 // Interleaved 1F1B, one rank with stages 0 and 2, at most 3 gathered (both passes):
 //   0UNSHARD 2UNSHARD 0F0 0F1 2F0 2F1 2B0 2B1 2REDUCE_GRAD 2RESHARD 0B0 0B1 0REDUCE_GRAD 0RESHARD
 //
-// Before each group of compute actions stands a window over what is still to come: the next few different
-// stages, this group's first. A stage that has left the window is dropped, one that has come into it is
-// gathered, so that its weights travel while those before it compute.
+// Before each group of compute actions a window covers the next few different stages, the group's own first.
+// A stage that has left the window is dropped. A stage that has entered it is gathered, so that its weights
+// arrive while earlier stages compute.
 //
 //   actions   0F0 0F1 | 2F0 2F1 2B0 2B1 0B0 0B1      at | with room for one: window {2}, so 0RESHARD 2UNSHARD
+//
+// sharding.cpp applies ZeRO to a program; this file has PyTorch's placement. Tested by fsdp_test.cpp.
 
 #include "schedules/passes/fsdp.hpp"
 
@@ -26,8 +29,8 @@ namespace {
 
 bool uses_weights(const Action& action) { return has_weight_version(action.kind); }
 
-/// Walks one rank's list. `upcoming_` holds each stage that is still to run at its next use, so the window of
-/// the next different stages is its beginning.
+/// Inserts UNSHARD and RESHARD into one rank's list. `upcoming_` holds the next use of each stage that still
+/// runs, so the window is its beginning.
 class UnshardPass {
  public:
   UnshardPass(const std::vector<Action>& actions, std::size_t max_active);
@@ -42,10 +45,14 @@ class UnshardPass {
 
   const std::vector<Action>& actions_;
   std::size_t max_active_;
-  std::vector<std::size_t> next_use_;                        ///< of the same stage, by position
-  std::vector<std::size_t> group_;                           ///< by position: where its group begins
-  std::set<std::pair<std::size_t, std::int32_t>> upcoming_;  ///< position of next use, stage
-  std::multiset<std::int32_t> to_reduce_;                    ///< stages whose REDUCE_GRAD is still to come
+  /// The position of the next use of the same stage, by position.
+  std::vector<std::size_t> next_use_;
+  /// The position at which the group of each action begins.
+  std::vector<std::size_t> group_;
+  /// The next use and the number of each stage that still runs.
+  std::set<std::pair<std::size_t, std::int32_t>> upcoming_;
+  /// Stages whose REDUCE_GRAD is still to come.
+  std::multiset<std::int32_t> to_reduce_;
   std::set<std::int32_t> active_;
   std::vector<Action> result_;
 };
@@ -60,7 +67,7 @@ UnshardPass::UnshardPass(const std::vector<Action>& actions, std::size_t max_act
     if (actions[position].kind == ActionKind::reduce_grad) to_reduce_.insert(actions[position].stage);
     if (!uses_weights(actions[position])) continue;
     const auto [use, is_new] = first_use.try_emplace(actions[position].stage, position);
-    // From behind: what is known so far is the use that comes next.
+    // The loop goes from the last action to the first, so the use that is known so far is the next one.
     if (!is_new) next_use_[position] = std::exchange(use->second, position);
   }
   for (const auto& [stage, position] : first_use) upcoming_.emplace(position, stage);
@@ -69,15 +76,16 @@ UnshardPass::UnshardPass(const std::vector<Action>& actions, std::size_t max_act
 std::vector<Action> UnshardPass::run() {
   for (std::size_t begin = 0; begin < actions_.size();) {
     const std::size_t end = group_end(actions_, begin);
-    // First what goes, then what comes: what is dropped makes room for what is gathered.
+    // Dropping comes before gathering, because it frees the memory for it.
     if (is_compute(actions_[begin].kind)) drop_all_but(needed(actions_[begin]));
-    // The whole window, and not just what this group needs: gathers run while earlier stages compute.
+    // The whole window is gathered, not only what this group needs, so that gathers run while earlier stages
+    // compute.
     if (uses_weights(actions_[begin])) gather(window());
     for (; begin < end; ++begin) {
       result_.push_back(actions_[begin]);
       const std::int32_t stage = actions_[begin].stage;
       if (actions_[begin].kind == ActionKind::reduce_grad) to_reduce_.extract(stage);
-      // The stage's place in the window moves on to its next use, and is lost with its last one.
+      // The stage's entry moves to its next use, or is removed after the last one.
       if (upcoming_.erase({begin, stage}) > 0 && next_use_[begin] < actions_.size()) {
         upcoming_.emplace(next_use_[begin], stage);
       }
@@ -87,14 +95,16 @@ std::vector<Action> UnshardPass::run() {
   return std::move(result_);
 }
 
-/// What an optimizer step updates are the shards; what was gathered from them before is out of date.
+/// Returns the stages to hold before the action. STEP updates the shards, so the weights gathered from them
+/// are outdated.
 std::vector<std::int32_t> UnshardPass::needed(const Action& next) const {
   std::vector<std::int32_t> stages = window();
   if (next.kind == ActionKind::step) std::erase(stages, next.stage);
   return stages;
 }
 
-/// A group counts as a whole: the window may exceed max_active_ by what its last group holds.
+/// Returns the stages of the window. A group counts as a whole, so the window may exceed max_active_ by what
+/// its last group holds.
 std::vector<std::int32_t> UnshardPass::window() const {
   std::vector<std::int32_t> stages;
   std::size_t last_group = 0;
@@ -106,13 +116,14 @@ std::vector<std::int32_t> UnshardPass::window() const {
   return stages;
 }
 
-/// A stage's gradients lie with its gathered weights: behind its last use they go together, once reduced.
+/// Returns true if the stage must stay gathered until its REDUCE_GRAD. Its gradients are stored with the
+/// gathered weights, so both are dropped together after the last use.
 bool UnshardPass::waits_for_reduction(std::int32_t stage) const {
   const bool is_used = std::ranges::any_of(upcoming_, [&](const auto& use) { return use.second == stage; });
   return !is_used && to_reduce_.contains(stage);
 }
 
-/// In ascending order of stages, as PyTorch's pass has it.
+/// Drops all gathered stages except these, in ascending order like PyTorch's pass.
 void UnshardPass::drop_all_but(const std::vector<std::int32_t>& stages) {
   std::vector<std::int32_t> dropped;
   std::ranges::copy_if(active_, std::back_inserter(dropped), [&](std::int32_t stage) {
@@ -124,29 +135,30 @@ void UnshardPass::drop_all_but(const std::vector<std::int32_t>& stages) {
   }
 }
 
-/// Those that are not there yet, in the order in which they are needed.
+/// Gathers those stages that are not gathered yet, in the order in which they are needed.
 void UnshardPass::gather(const std::vector<std::int32_t>& stages) {
   for (const std::int32_t stage : stages) {
     if (active_.insert(stage).second) result_.push_back({.kind = ActionKind::unshard, .stage = stage});
   }
 }
 
-/// One past the SENDs that begin at `begin`: gradients that another rank waits for go first.
+/// Returns the position after the SENDs that begin at `begin`. Gradients for other ranks are sent first.
 std::size_t end_of_sends(const std::vector<Action>& actions, std::size_t begin) {
   while (begin < actions.size() && is_send(actions[begin].kind)) ++begin;
   return begin;
 }
 
-/// By position: whether it is a stage's last B or W before a STEP of the stage or the end of the list. A
-/// stage that reduces already has none.
+/// Returns for each position whether it is a stage's last B or W before a STEP of the stage or the end of the
+/// list. Stages that already have a REDUCE_GRAD are skipped.
 std::vector<bool> last_backwards(const std::vector<Action>& actions) {
-  std::set<std::int32_t> finished;  // stages with a B or W that is the next STEP's last one, or that reduce
+  std::set<std::int32_t> finished;  // stages whose last B or W before the next STEP is found, or that reduce
   for (const Action& action : actions) {
     if (action.kind == ActionKind::reduce_grad) finished.insert(action.stage);
   }
   const std::set<std::int32_t> reducing = finished;
   std::vector<bool> last(actions.size(), false);
-  // From behind, the first B or W of a stage that is met is its last; a STEP opens the stage again.
+  // The loop goes from the end, so the first B or W of a stage that it meets is the last one. A STEP begins
+  // the search anew.
   for (std::size_t position = actions.size(); position-- > 0;) {
     const Action& action = actions[position];
     if (action.kind == ActionKind::step && !reducing.contains(action.stage)) finished.erase(action.stage);
@@ -155,7 +167,7 @@ std::vector<bool> last_backwards(const std::vector<Action>& actions) {
   return last;
 }
 
-/// One rank's list with a REDUCE_GRAD behind each group that last_backwards() marks.
+/// Returns one rank's list with a REDUCE_GRAD after each group that last_backwards() marks.
 std::vector<Action> with_reduce_grad(const std::vector<Action>& actions) {
   const std::vector<bool> is_due = last_backwards(actions);
   std::vector<Action> result;

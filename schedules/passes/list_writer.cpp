@@ -1,5 +1,5 @@
-// Whoever writes a program's lists anew takes over all else that it says; a field that is forgotten here is
-// lost in lowering.
+// Passes that write a program's lists anew copy all other fields with this function. A field that is
+// forgotten here is lost in lowering.
 
 #include "schedules/passes/list_writer.hpp"
 

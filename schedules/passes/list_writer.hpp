@@ -1,5 +1,5 @@
 #pragma once
-// The sink of turns (take_turns.hpp) that keeps what is placed as lists.
+// A sink of placement rounds (take_turns.hpp) that stores what is placed as lists.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace penstock {
 
-/// All of a program but its lists.
+/// Returns the program with all fields except its lists.
 Program without_lists(const Program& program);
 
-/// The lists of a program with its messages, as turns place them.
+/// A sink that collects the lists of a program with its messages.
 class ListWriter {
  public:
   explicit ListWriter(const Program& program) : lists_(program.ranks.size()) {
-    // In a chain an action receives one message and sends one.
+    // In a chain each action has at most one RECV and one SEND.
     for (std::size_t rank = 0; rank < lists_.size(); ++rank)
       lists_[rank].reserve(3 * program.ranks[rank].size());
   }
@@ -30,7 +30,7 @@ class ListWriter {
     std::vector<Action>& list = lists_[index(rank)];
     for (const Action& action : group) list.push_back(action);
   }
-  /// Both ends at one moment, which is why lowered lists cannot hang (lower.hpp).
+  /// Appends both ends at the same moment, which is why lowered lists cannot hang (lower.hpp).
   void message(const StageMessage& message, std::int32_t from_rank, std::int32_t to_rank) {
     lists_[index(from_rank)].push_back(send_of(message));
     lists_[index(to_rank)].push_back(recv_of(message));

@@ -1,10 +1,3 @@
-// The list of lowering passes, from a compute program to one that can run: SEND and RECV actions, placed by
-// the sender.
-//
-//   rank 0   0F0 0F1 0B0 0B1        0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1
-//   rank 1   1F0 1B0 1F1 1B1   ->   1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1
-//
-// A program that has its transfers, or needs none, is left as it is, so that lowering twice is lowering once.
 
 #include "schedules/passes/lower.hpp"
 
@@ -27,8 +20,8 @@ tl::expected<Program, std::string> lower(const Program& program) {
   TurnsTaken taken = take_turns(program, writer);
   if (!taken.finished) return tl::unexpected(std::move(taken.stuck));
   lowered.ranks = std::move(writer).lists();
-  // Whoever joined a collective early has given up the argument that nothing can hang, so it is proven, under
-  // the default channels and not under one FIFO a rank, which such a program need not survive.
+  // Ranks that joined a collective early break the argument that lowered programs cannot hang, so a check
+  // must show it. The check uses the default channels, because such a program may hang under one FIFO a rank.
   if (!taken.stuck.empty() && find_hang(lowered, {}, unit_costs(lowered)))
     return tl::unexpected(std::move(taken.stuck));
   return lowered;

@@ -1,10 +1,13 @@
-// A digest reads one rank's lowered list after the other, but turns place a little on every rank in each
-// round. What they place is kept as short as can be until all has been placed: an action of the rank's own
-// list, which its loops spell out again, as a word, and a message's end as two.
+// Computes the digest of a lowered program without storing its lists. The digest reads one rank's list after
+// the other, but placement rounds place a little on every rank each time. So the placed actions are stored in
+// a short form until all are placed: one word for the next action of the rank's own list, which its loops can
+// produce again, and two words for an end of a message.
 //
 //   rank 1, lowered:  1RECV_F0 1F0 1SEND_F0   1RECV_F1 ...
-//   placed:           way         own   way          way         own: the next of the list
-//   units:            0                 0            1           way: edge, flow, which end
+//   placed:           route    own   route    route        own: the next action of the list
+//   units:            0              0        1            route: edge, flow, which end
+//
+// Tested by digest_test.cpp.
 
 #include "schedules/passes/lowered_digest.hpp"
 
@@ -29,12 +32,13 @@
 namespace penstock {
 namespace {
 
-/// The sink of turns.
+/// A sink of placement rounds that stores the short form.
 class PlacedWords {
  public:
   PlacedWords(const Program& program, std::span<const ActionLoops> lists)
       : edges_(program), ranks_(lists.size()) {
-    // In a chain an action receives one message and sends one. What is not used of it is never touched.
+    // In a chain each action has at most one RECV and one SEND. Reserved memory that is not used is never
+    // touched.
     for (std::size_t rank = 0; rank < lists.size(); ++rank) {
       const auto own = static_cast<std::size_t>(lists[rank].size());
       ranks_[rank].placed.reserve(3 * own);
@@ -54,7 +58,7 @@ class PlacedWords {
   }
   void collective(std::int32_t rank, const Action& /*action*/) { ranks_[index(rank)].placed.push_back(kOwn); }
 
-  /// Tells the rank's lowered list.
+  /// Adds the rank's lowered list to the digest.
   void tell(std::int32_t rank, LoopCursor own, DigestOfLists& lists) const {
     const OfRank& here = ranks_[index(rank)];
     lists.begin_list(here.placed.size());
@@ -70,11 +74,11 @@ class PlacedWords {
   }
 
  private:
-  static constexpr std::uint32_t kOwn = 0xffff'ffff;  // no way: edges are far fewer than 2^30
+  static constexpr std::uint32_t kOwn = 0xffff'ffff;  // not a route, because edges are far fewer than 2^30
 
   struct OfRank {
     std::vector<std::uint32_t> placed;
-    std::vector<std::int32_t> units;  // of messages
+    std::vector<std::int32_t> units;  // the units of messages
 
     void add(std::uint32_t word, std::int32_t unit) {
       placed.push_back(word);
@@ -82,7 +86,7 @@ class PlacedWords {
     }
   };
 
-  /// The way back from a word: 4 edge + 2 flow + (0 SEND, 1 RECV).
+  /// Returns the SEND or RECV of a word, which is 4 edge + 2 flow + (0 SEND, 1 RECV).
   Action transfer_of(std::uint32_t word, std::int32_t unit) const {
     const StageEdge& edge = edges_.edges()[word / 4];
     const bool along = word % 4 < 2;

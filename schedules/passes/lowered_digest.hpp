@@ -1,5 +1,5 @@
 #pragma once
-// The digest of a lowered program without its lowered lists.
+// The digest of a lowered program, computed without its lowered lists.
 
 #include <optional>
 #include <span>
@@ -10,9 +10,10 @@
 
 namespace penstock {
 
-/// digest(lower(...)) of the program with these lists, by rank, of compute actions and collectives; its own
-/// are not read. O(actions); a fourth of the lowered lists' memory. Nothing where lower() would have to prove
-/// that the order of actions cannot hang, or would refuse it.
+/// Returns digest(lower(...)) of the program with `lists`, which hold compute actions and collectives by
+/// rank. The program's own lists are not read. Takes time in proportion to the actions and a fourth of the
+/// memory of the lowered lists. Returns nothing if lower() would refuse the program or would have to check
+/// that it cannot hang.
 std::optional<std::string> lowered_digest(const Program& program, std::span<const ActionLoops> lists);
 
 }  // namespace penstock

@@ -1,10 +1,3 @@
-// An I that its W follows at once is a B:
-//
-//   0F0 0I0 0W0 0I1 1F0 0W1   ->   0F0 0B0 0I1 1F0 0W1
-//
-// Schedules that split the backward are written with halves throughout; where nothing comes between them, one
-// B has less overhead and lets go of all memory at once. Halves with different weight versions or in an
-// overlapped pair stay.
 
 #include "schedules/passes/merge_backward.hpp"
 
@@ -22,7 +15,7 @@ bool are_halves(const Action& input, const Action& weight) {
          input.weight_version == weight.weight_version && !input.overlaps_next && !weight.overlaps_next;
 }
 
-/// One rank's list. What was merged is a B and merges with nothing more, so that one pass is enough.
+/// Merges one rank's list. A merged action is a B and merges with nothing else, so one pass is enough.
 std::vector<Action> merged(const std::vector<Action>& actions) {
   std::vector<Action> result;
   bool last_overlapped = false;  // the last action of `result` ends a group
@@ -31,7 +24,7 @@ std::vector<Action> merged(const std::vector<Action>& actions) {
       result.back().kind = ActionKind::backward;
       continue;
     }
-    // An I that ends a group does not stand alone, although it overlaps nothing behind it.
+    // An I at the end of a group belongs to the group, although it does not overlap the next action.
     last_overlapped = !result.empty() && result.back().overlaps_next;
     result.push_back(action);
   }

@@ -1,11 +1,13 @@
-// One rank, which shares stages 0 and 1 with another one, under sharding 3 (u = UNSHARD, a = REDUCE_GRAD,
-// r = RESHARD); under sharding 2 the same without u and r:
+// Under ZeRO 2 and 3 without a window, a stage exchanges its parts around each microbatch. One rank, which
+// shares stages 0 and 1 with another one, under sharding 3 (u = UNSHARD, a = REDUCE_GRAD, r = RESHARD); under
+// sharding 2 the same without u and r:
 //
 //   0u 1u 0F0 0r 1F0 1r 1u 0u 1B0 1a 1r 0B0 0a 0r
 //
-// A pass is what a list does in a row for one microbatch, in one direction, on one stage (several stages
-// where an overlapped pair runs them): F alone, B or I and W, with the R before it. What it needs is gathered
-// before it, and dropped behind it although the next pass may need it again, as FSDP does.
+// A pass here is a run of actions of one microbatch, in one direction, on one stage (on several stages in an
+// overlapped pair): F alone, or B or I and W with the R before it. Its weights are gathered before it and
+// dropped after it, even if the next pass needs them again, as FSDP does. fsdp.cpp has PyTorch's window
+// instead. Tested by sharding_test.cpp.
 
 #include "schedules/passes/microbatch_exchange.hpp"
 
@@ -28,7 +30,7 @@
 namespace penstock {
 namespace {
 
-/// A stage in one direction of one microbatch.
+/// A stage, a microbatch and a direction.
 struct PassKey {
   std::int32_t stage = 0;
   std::int32_t microbatch = 0;
@@ -37,13 +39,15 @@ struct PassKey {
   friend auto operator<=>(const PassKey&, const PassKey&) = default;
 };
 
-/// Positions [begin, end) of a list that make one pass.
+/// Positions [begin, end) of a list that form one pass.
 struct Pass {
   std::size_t begin = 0;
   std::size_t end = 0;
   std::set<PassKey> keys{};
-  std::set<std::int32_t> stages{};   ///< shared ones, whose weights it uses
-  std::set<std::int32_t> reduced{};  ///< of these, the ones whose weight gradient it makes
+  /// The shared stages whose weights the pass uses.
+  std::set<std::int32_t> stages{};
+  /// The shared stages whose weight gradients the pass computes.
+  std::set<std::int32_t> reduced{};
 };
 
 Pass pass_of_group(const Program& program, const std::vector<Action>& actions, std::size_t begin) {
@@ -76,7 +80,7 @@ std::vector<Pass> passes_of(const Program& program, const std::vector<Action>& a
   return passes;
 }
 
-/// Writes one rank's list anew.
+/// A writer of one rank's new list.
 class ExchangeWriter {
  public:
   ExchangeWriter(const Program& program, std::vector<Action> actions, std::int32_t sharding)
@@ -106,8 +110,8 @@ class ExchangeWriter {
     for (const std::int32_t stage : stages) result_.push_back({.kind = kind, .stage = stage});
   }
 
-  /// Gathers for the pass of that number and the next ones, up to one that needs a stage which an earlier one
-  /// is still to drop.
+  /// Gathers for pass `number` and the next passes, up to one that needs a stage which an earlier pass must
+  /// still drop.
   void gather(std::size_t number) {
     const std::size_t last = std::min(number + kGatheredAhead, passes_.size());
     for (std::size_t next = number; next < last; ++next) {
@@ -127,11 +131,12 @@ class ExchangeWriter {
   std::vector<Action> actions_;
   std::vector<Pass> passes_;
   bool gathers_;
-  std::map<std::int32_t, std::size_t> held_for_;  // gathered stages, with the number of the pass that is next
+  std::map<std::int32_t, std::size_t>
+      held_for_;  // gathered stages and the number of the pass that needs them
   std::vector<Action> result_;
 };
 
-/// A reduction needs all ranks of its stage, equally often.
+/// Checks that all ranks of a stage reduce equally often, because a reduction needs all of them.
 tl::expected<void, std::string> check_reductions(const Program& program) {
   const auto reductions = [&](std::int32_t rank, std::int32_t stage) {
     return std::ranges::count(program.ranks[index(rank)],

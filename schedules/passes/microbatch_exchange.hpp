@@ -1,6 +1,6 @@
 #pragma once
-// Exchanges of sharded stages in every microbatch. Its neighbour fsdp.hpp has PyTorch's placement, which
-// keeps what it has gathered for the next microbatch.
+// Exchanges of sharded stages around every microbatch. fsdp.hpp has PyTorch's placement instead, which
+// retains gathered weights for the next microbatch.
 
 #include <cstdint>
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace penstock {
 
-/// Returns the compute program with a REDUCE_GRAD behind each backward pass of a shared stage, and under
-/// sharding 3 an UNSHARD before and a RESHARD behind each of its forward and backward passes. The weights of
-/// the next passes, at most `kGatheredAhead` with the one that runs, are gathered while that one computes.
-/// REDUCE_GRADs of shared stages that the program has are left out. Requires sharding 2 or 3 and no UNSHARD
-/// or RESHARD. Error: ranks of a stage that do not run equally many backward passes.
+/// Returns the compute program with a REDUCE_GRAD after each backward pass of a shared stage. Under sharding
+/// 3 each forward and backward pass also has an UNSHARD before it and a RESHARD after it. While a pass
+/// computes, the weights of the next passes are gathered, for at most `kGatheredAhead` passes including the
+/// current one. Existing REDUCE_GRADs of shared stages are removed. Requires sharding 2 or 3 and no UNSHARD
+/// or RESHARD. Error: ranks of a stage run different numbers of backward passes.
 tl::expected<Program, std::string> exchange_each_microbatch(const Program& program, std::int32_t sharding);
 
-/// Passes whose weights a rank holds gathered at a time.
+/// The most passes whose weights a rank holds gathered at a time.
 inline constexpr std::size_t kGatheredAhead = 3;
 
 }  // namespace penstock

@@ -1,9 +1,12 @@
-// Two copies of GPipe on two ranks, four microbatches (a = REDUCE_GRAD, s = STEP):
+// Combines a pipeline with data parallelism: every rank becomes several copies. Two copies of GPipe on two
+// ranks, four microbatches (a = REDUCE_GRAD, s = STEP):
 //
 //   pipeline           rank 0  0F0 0F1 0B0 0B1 0s        rank 1  1F0 1F1 1B0 1B1 1s
 //
 //   copy 0             rank 0  0F0 0F2 0B0 0B2 0a 0s     rank 2  1F0 1F2 1B0 1B2 1a 1s
 //   copy 1             rank 1  0F1 0F3 0B1 0B3 0a 0s     rank 3  1F1 1F3 1B1 1B3 1a 1s
+//
+// rules/pipeline_copies.cpp applies it to every schedule. Tested by pipeline_replicas_test.cpp.
 
 #include "schedules/passes/pipeline_replicas.hpp"
 
@@ -25,7 +28,7 @@
 namespace penstock {
 namespace {
 
-/// The stages that some list reduces.
+/// Returns the stages that some list reduces.
 std::set<std::int32_t> reduced_stages(const Program& program) {
   std::set<std::int32_t> stages;
   for (const std::vector<Action>& actions : program.ranks) {
@@ -36,13 +39,14 @@ std::set<std::int32_t> reduced_stages(const Program& program) {
   return stages;
 }
 
-/// Where in one rank's list each stage that is not yet reduced has its REDUCE_GRAD: before the position.
+/// Returns the positions in one rank's list before which a REDUCE_GRAD is needed, for each stage that is not
+/// reduced yet.
 std::multimap<std::size_t, std::int32_t> reductions(const std::vector<Action>& actions,
                                                     const std::set<std::int32_t>& reduced,
                                                     Reduction reduction) {
   std::multimap<std::size_t, std::int32_t> before;
   std::map<std::int32_t, std::size_t> last_backward;  // since the stage's last STEP
-  std::size_t steps = actions.size();                 // where the present run of STEPs begins
+  std::size_t steps = actions.size();                 // the first of the current consecutive STEPs
   for (std::size_t position = 0; position < actions.size(); ++position) {
     const Action& action = actions[position];
     if (makes_weight_gradient(action.kind)) last_backward[action.stage] = position;
@@ -50,8 +54,8 @@ std::multimap<std::size_t, std::int32_t> reductions(const std::vector<Action>& a
     if (position == 0 || actions[position - 1].kind != ActionKind::step) steps = position;
     const auto last = last_backward.find(action.stage);
     if (last == last_backward.end() || reduced.contains(action.stage)) continue;
-    // Overlapped: right behind the stage's last backward. Otherwise before all STEPs that stand together,
-    // so that every reduction of the rank is on its way before the first of them waits.
+    // An overlapped reduction comes directly after the stage's last backward. Otherwise it comes before all
+    // consecutive STEPs, so that every reduction of the rank has started before the first STEP waits.
     before.emplace(reduction == Reduction::overlapped ? group_end(actions, last->second) : steps,
                    action.stage);
     last_backward.erase(last);
@@ -59,7 +63,8 @@ std::multimap<std::size_t, std::int32_t> reductions(const std::vector<Action>& a
   return before;
 }
 
-/// One rank's list with these before its positions; several before one in the order of their STEPs.
+/// Returns one rank's list with these REDUCE_GRADs. Several before one position are in the order of their
+/// STEPs.
 std::vector<Action> with_reductions(const std::vector<Action>& actions,
                                     const std::multimap<std::size_t, std::int32_t>& before) {
   std::vector<Action> list;
@@ -74,7 +79,8 @@ std::vector<Action> with_reductions(const std::vector<Action>& actions,
   return list;
 }
 
-/// Which unit of all copies unit `unit` of copy `copy` is: slices of a microbatch stay together.
+/// Returns the number among the units of all copies of unit `unit` of copy `copy`. Slices of a microbatch
+/// stay together.
 std::int32_t shared_unit(std::int32_t unit, std::int32_t copy, std::int32_t copies, std::int32_t slices) {
   return (unit / slices * copies + copy) * slices + unit % slices;
 }
@@ -82,10 +88,11 @@ std::int32_t shared_unit(std::int32_t unit, std::int32_t copy, std::int32_t copi
 StagePlacement replicated(const StagePlacement& stage, std::int32_t copies, std::int32_t slices) {
   StagePlacement all{.ranks = {}, .route = {}};
   for (const std::int32_t rank : stage.ranks) {
-    // Copies of one rank lie side by side: rank r becomes r x copies and those behind it.
+    // The copies of a rank are adjacent: rank r becomes rank r x copies and the following ones.
     for (std::int32_t copy = 0; copy < copies; ++copy) all.ranks.push_back(rank * copies + copy);
   }
-  // The route repeats after as many units of one copy as both the slices and the pipeline's own route divide.
+  // The route repeats after a number of units that is a multiple of the slices and of the pipeline's own
+  // route.
   const auto own = static_cast<std::int32_t>(stage.route.size());
   const std::int32_t period = std::lcm(own, slices);
   all.route.resize(index(std::int64_t{period} * copies));

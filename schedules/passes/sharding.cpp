@@ -1,12 +1,13 @@
-// Two ranks, which share stage 0 and stage 1 (a = REDUCE_GRAD, s = STEP, u = UNSHARD, r = RESHARD); the same
-// actions on both:
+// Applies ZeRO to a program. Two ranks share stage 0 and stage 1 (a = REDUCE_GRAD, s = STEP, u = UNSHARD,
+// r = RESHARD) and have the same actions:
 //
 //   sharded 1, 2          0F 1F 1B 1a 0B 0a 1s 0s 0u 1u
 //   sharded 3             0u 1u 0F 0r 1F 1r 1u 0u 1B 1a 1r 0B 0a 0r 1s 0s
 //   sharded 3, by step    0u 1u 0F 1F 1B 1a 1r 0B 0a 0r 1s 0s
 //
-// With several microbatches sharded 1 has one REDUCE_GRAD a stage, behind the last B; so have 2 and 3 by
-// step. Otherwise 2 and 3 have one behind every B, and 3 gathers around every F and B.
+// With several microbatches sharding 1 has one REDUCE_GRAD a stage, after the last B; so do sharding 2 and 3
+// by step. Otherwise sharding 2 and 3 have one after every B, and sharding 3 gathers around every F and B
+// (microbatch_exchange.cpp). Tested by sharding_test.cpp.
 
 #include "schedules/passes/sharding.hpp"
 
@@ -32,14 +33,15 @@ namespace {
 
 tl::expected<void, std::string> check_updates(const Program& program) {
   if (program.update == UpdateRule::minibatch) return {};
-  // With several versions alive a gather would have to say which one.
+  // If several versions exist, a gather would need to name one of them.
   return tl::unexpected(fmt::format(
       "sharding: {} updates its weights more than once a minibatch or keeps several versions of them, which "
       "parts of weights cannot; take a schedule with one update a minibatch, such as 1f1b",
       program.schedule));
 }
 
-/// Parts of a sum that nobody has made cannot be kept.
+/// Checks that the gradients of shared stages are reduced, because only a reduced sum can be divided into
+/// parts.
 tl::expected<void, std::string> check_reduction(const Program& program) {
   for (const std::vector<Action>& actions : program.ranks) {
     for (const Action& step : actions) {
@@ -55,18 +57,20 @@ tl::expected<void, std::string> check_reduction(const Program& program) {
   return {};
 }
 
-/// For ZeRO 1 and 2: one UNSHARD for each shared stage that the list steps, all behind its last STEP.
+/// Inserts, for ZeRO 1 and 2, one UNSHARD for each shared stage that the list updates, all after its last
+/// STEP.
 void gather_behind_steps(const Program& program, std::vector<Action>& actions) {
   std::vector<Action> gathers;
   std::size_t behind = 0;
   for (std::size_t position = 0; position < actions.size(); ++position) {
     if (actions[position].kind != ActionKind::step) continue;
     behind = position + 1;
-    // The STEP has updated each rank's part alone, so that all of them gather before the next F.
+    // The STEP has updated only each rank's own part, so all ranks gather before the next F.
     if (is_shared(program, actions[position].stage))
       gathers.push_back({.kind = ActionKind::unshard, .stage = actions[position].stage});
   }
-  // By stage on every rank: collectives of several groups that are met in different orders would hang.
+  // Every rank gathers by ascending stage, because collectives of several groups in different orders would
+  // hang.
   std::ranges::sort(gathers, {}, &Action::stage);
   actions.insert(actions.begin() + static_cast<std::ptrdiff_t>(behind), gathers.begin(), gathers.end());
 }
@@ -83,7 +87,7 @@ tl::expected<Program, std::string> shard_stages(const Program& program, const Sh
   if (each_microbatch) {
     result = exchange_each_microbatch(program, sharding);
   } else if (sharding == 3) {
-    // A window of all stages: what is gathered stays until its last use.
+    // With a window of all stages, gathered weights stay until their last use.
     result = insert_unshard_reshard(program, program.stage_count());
   }
   if (!result) return result;

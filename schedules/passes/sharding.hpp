@@ -1,5 +1,5 @@
 #pragma once
-// ZeRO over the ranks that hold a stage together. Its neighbour fsdp.hpp has PyTorch's placement of gathers.
+// ZeRO over the ranks that share a stage. fsdp.hpp has PyTorch's placement of gathers.
 
 #include <cstdint>
 #include <string>
@@ -10,24 +10,24 @@
 
 namespace penstock {
 
-/// The state that the ranks of a stage share out, and how often they exchange it.
+/// The state that the ranks of a stage divide among them, and how often they exchange it.
 struct ShardOptions {
-  std::int32_t sharding = 0;  ///< stage of ZeRO, 0 to 3
+  /// The stage of ZeRO, 0 to 3.
+  std::int32_t sharding = 0;
   Gather gather = Gather::microbatch;
 };
 
 /// Returns the compute program with its stages sharded (Rajbhandari et al., SC'20, sections 5 and 7). Stages
-/// that one rank holds alone stay as they are.
-///   1  optimizer state: STEP updates a rank's part, then an UNSHARD gathers the weights, behind the last
-///      STEP of the list and by ascending stage, so that the next pass can begin before all of them are there
-///   2  and gradients: a rank keeps its part from REDUCE_GRAD on. Each microbatch has a REDUCE_GRAD of its
-///   own
-///      (exchange_each_microbatch()), or with Gather::step the last one alone
-///   3  and weights: UNSHARD before each pass of a microbatch and RESHARD behind it, or with Gather::step
-///      before the first use of a stage and behind the last one
-/// REDUCE_GRAD is a reduce-scatter in all of them. A sharding of 0 returns the program as it is. Errors: a
+/// that only one rank holds stay unchanged.
+///   1  optimizer state: STEP updates a rank's part. After the last STEP of the list an UNSHARD gathers the
+///      weights of each stage, by ascending stage, so that the next pass can begin before all have arrived.
+///   2  also gradients: a rank retains its part from REDUCE_GRAD on. Each microbatch has its own REDUCE_GRAD
+///      (exchange_each_microbatch()), but with Gather::step only the last one.
+///   3  also weights: UNSHARD before each pass of a microbatch and RESHARD after it, but with Gather::step
+///      only before the first use of a stage and after the last one.
+/// REDUCE_GRAD is a reduce-scatter in all three. A sharding of 0 returns the program unchanged. Errors: a
 /// program that updates more often than once a minibatch or does not reduce its gradients; ranks that use a
-/// stage they share in a different number of passes, or stages in different orders.
+/// shared stage in different numbers of passes, or use shared stages in different orders.
 tl::expected<Program, std::string> shard_stages(const Program& program, const ShardOptions& options);
 
 }  // namespace penstock

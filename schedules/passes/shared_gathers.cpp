@@ -1,7 +1,10 @@
-// A gather needs all ranks of its stage at once (u = UNSHARD):
+// A gather needs all ranks of its stage at once, so ranks must gather shared stages in one order (u =
+// UNSHARD):
 //
-//   rank 0   0u 1u        rank 0   0u 1u
-//   rank 1   1u 0u  hangs rank 1   0u 1u  does not
+//   rank 0   0u 1u           rank 0   0u 1u
+//   rank 1   1u 0u  hangs    rank 1   0u 1u  does not hang
+//
+// sharding.cpp calls this file last. Tested by sharding_test.cpp.
 
 #include "schedules/passes/shared_gathers.hpp"
 
@@ -24,7 +27,7 @@
 namespace penstock {
 namespace {
 
-/// How often a rank gathers each stage.
+/// Returns how often a rank gathers each stage.
 std::map<std::int32_t, std::int64_t> gathers(const std::vector<Action>& actions) {
   std::map<std::int32_t, std::int64_t> counts;
   for (const Action& action : actions) {
@@ -41,7 +44,7 @@ tl::expected<void, std::string> check_gathers(const Program& program) {
     const std::vector<std::int32_t>& ranks = program.placement.stages[index(stage)].ranks;
     const std::int32_t first = ranks.front();
     for (const std::int32_t rank : ranks) {
-      // A gather needs all ranks of the stage: one that comes less often would leave the others waiting.
+      // A gather needs all ranks of the stage; a rank with fewer gathers would leave the others waiting.
       if (of_rank[index(rank)][stage] == of_rank[index(first)][stage]) continue;
       return tl::unexpected(fmt::format(
           "sharding: 3 gathers stage {} {} times on rank {} but {} times on rank {}; take a number of "
@@ -52,7 +55,7 @@ tl::expected<void, std::string> check_gathers(const Program& program) {
   return {};
 }
 
-/// The gathers and reductions, in the rank's order, of the stages that `other` holds, too.
+/// Returns the gathers and reductions, in the rank's order, of the stages that `other` also holds.
 std::vector<Action> exchanged_together(const Program& program, std::int32_t rank, std::int32_t other) {
   std::vector<Action> exchanges;
   for (const Action& action : program.ranks[index(rank)]) {
@@ -68,18 +71,19 @@ std::string_view verb_of(const Action& exchange, bool of_one) {
   return of_one ? "reduces" : "reduce";
 }
 
-/// Ranks that exchange stages in different orders would wait for each other.
+/// Checks that ranks exchange shared stages in one order, because they would wait for each other otherwise.
 tl::expected<void, std::string> check_order(const Program& program) {
   std::set<std::pair<std::int32_t, std::int32_t>> seen;
   for (const StagePlacement& stage : program.placement.stages) {
     for (const std::int32_t rank : stage.ranks) {
       const std::int32_t first = stage.ranks.front();
-      // Each pair of ranks once, however many stages they share.
+      // Each pair of ranks is checked once, however many stages they share.
       if (rank == first || !seen.emplace(first, rank).second) continue;
       const std::vector<Action> here = exchanged_together(program, first, rank);
       const std::vector<Action> there = exchanged_together(program, rank, first);
       const auto [ours, theirs] = std::ranges::mismatch(here, there);
-      // They are as many: gathers were counted by check_gathers(), reductions where they were made.
+      // Both lists have equal lengths: check_gathers() has counted gathers, and reductions were counted when
+      // they were inserted.
       if (ours == here.end() || theirs == there.end()) continue;
       return tl::unexpected(fmt::format(
           "sharding: {} has rank {} {} stage {} where rank {} {} stage {}, so that they wait for "
@@ -92,7 +96,8 @@ tl::expected<void, std::string> check_order(const Program& program) {
   return {};
 }
 
-/// Neighbouring UNSHARDs by ascending stage: ranks that share several stages gather them in one order.
+/// Sorts consecutive UNSHARDs by ascending stage, so that ranks that share several stages gather them in one
+/// order.
 void sort_gathers(std::vector<Action>& actions) {
   const auto is_gather = [](const Action& action) { return action.kind == ActionKind::unshard; };
   for (auto begin = actions.begin(); begin != actions.end();) {
@@ -107,13 +112,13 @@ void sort_gathers(std::vector<Action>& actions) {
 
 tl::expected<Program, std::string> with_exchanges_of_shared_stages(Program sharded) {
   for (std::vector<Action>& actions : sharded.ranks) {
-    // PyTorch's pass gathers a stage on one rank all the same.
+    // PyTorch's pass also gathers a stage that only one rank holds.
     std::erase_if(actions, [&](const Action& action) {
       return gathers_or_drops(action.kind) && !is_shared(sharded, action.stage);
     });
   }
   if (auto checked = check_gathers(sharded); !checked) return tl::unexpected(checked.error());
-  // In the order of their use, where that is one and the same on all ranks of a stage.
+  // If the order of use is the same on all ranks of each stage, it is left as it is.
   if (check_order(sharded)) return sharded;
   for (std::vector<Action>& actions : sharded.ranks) sort_gathers(actions);
   if (auto checked = check_order(sharded); !checked) return tl::unexpected(checked.error());

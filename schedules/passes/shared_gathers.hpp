@@ -1,5 +1,5 @@
 #pragma once
-// The exchanges of stages that ranks share, in an order in which no rank waits for another for ever.
+// The exchanges of shared stages, in an order in which no rank waits forever for another.
 
 #include <string>
 #include <tl/expected.hpp>
@@ -8,10 +8,10 @@
 
 namespace penstock {
 
-/// Returns a sharded program without the UNSHARD and RESHARD of stages that one rank holds, whose weights are
-/// whole there. Neighbouring UNSHARDs are sorted by stage where ranks use the stages that they share in
-/// different orders. Errors: ranks of a stage that gather it more or less often than others, or that gather
-/// or reduce two stages in another order than others all the same.
+/// Returns a sharded program without the UNSHARD and RESHARD of stages that only one rank holds, whose
+/// weights are whole there. If ranks use shared stages in different orders, consecutive UNSHARDs are sorted
+/// by stage. Errors: a rank gathers a stage more or less often than the others, or the order of two exchanges
+/// still differs between ranks.
 tl::expected<Program, std::string> with_exchanges_of_shared_stages(Program sharded);
 
 }  // namespace penstock

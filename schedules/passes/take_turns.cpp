@@ -1,18 +1,21 @@
-// Ranks take turns in ascending order, round by round, one action (or overlapped group) a turn. An action is
-// ready when everything that it reads is on its rank: made there, or sent to it. A collective is placed on
-// all its members when each has it at its head. Where that stalls, because a member has to compute for
-// another one before that can come as far (buckets of uneven replica groups), one rank after another joins
-// its collective and goes on up to what waits for it.
+// Places the actions of all ranks in rounds. In each round the ranks have one turn each, in ascending order,
+// and a turn places one action (or overlapped group). An action is ready when everything that it reads is on
+// its rank: computed there, or sent to it. A collective is placed on all its members when each of them has
+// reached it.
 //
-// Asking every rank in every round gives this order, and takes as many questions as there are ranks where
-// only one can go on. So only those are asked to whom something has happened, and in the round in which
-// asking all of them would have found it:
+// This may stall, because a member must compute something for another member before that one can reach the
+// collective (buckets of uneven replica groups). Then one rank after another joins its collective early and
+// continues up to the action that waits for it.
 //
-//   rank          0    1    2    3              turn of rank 2: it sends to 1 and to 3
-//   now                     ^    x              3 is still to come in this round,
-//   later              x                        1 has had its turn and comes in the next one
+// To ask every rank in every round would be slow when only one rank can continue. So only ranks to which
+// something has happened are asked, in the round in which asking all of them would have found it:
 //
-// A rank that is asked in vain changes nothing, so a set that is too large does no harm.
+//   rank          0    1    2    3              turn of rank 2: it sends to ranks 1 and 3
+//   now                     ^    x              3 has its turn later in this round,
+//   later              x                        1 has already had its turn, so it follows in the next round
+//
+// Asking a rank that is not ready changes nothing, so asking too many is harmless. Tested by
+// take_turns_test.cpp.
 
 #include "schedules/passes/take_turns.hpp"
 
@@ -50,8 +53,8 @@ LoopHeads::LoopHeads(std::span<const ActionLoops> lists) {
   }
 }
 
-/// A cursor gives actions by value: here the leaves of a group lie side by side, as a span has to have
-/// them.
+/// Copies the actions of a group into a vector, because the cursor returns actions by value and a span needs
+/// them in memory.
 void LoopHeads::spell_out_group(Head& head) {
   head.group.assign(1, head.first);
   for (LoopCursor next = head.cursor; head.group.back().overlaps_next;) head.group.push_back(*++next);
@@ -65,7 +68,8 @@ CollectiveCounts::Group& CollectiveCounts::group_of(const Action& collective) {
   Group& group = groups_[2 * index(collective.stage) + (unshards ? 1 : 0)];
   if (group.members.empty()) {
     group.members = placement_.stages[index(collective.stage)].ranks;
-    // Made when the stage's first collective is met, and sorted, so that a member is found by its rank.
+    // The group is created at the stage's first collective. It is sorted, so that a member is found by its
+    // rank.
     std::ranges::sort(group.members);
     group.passed.assign(group.members.size(), 0);
   }
@@ -77,8 +81,8 @@ std::size_t& CollectiveCounts::passed_by(Group& group, std::int32_t rank) {
   return group.passed[static_cast<std::size_t>(member - group.members.begin())];
 }
 
-// Members keep a number each, the collectives a count of members each: the k-th of a member is met[k] for
-// all.
+// Each member stores the number of collectives that it has passed. Each collective stores how many members
+// have reached and joined it; met[k] is the k-th collective of all members.
 std::size_t CollectiveCounts::next_of(const Action& collective, std::int32_t rank) {
   return passed_by(group_of(collective), rank);
 }
@@ -86,7 +90,7 @@ std::size_t CollectiveCounts::next_of(const Action& collective, std::int32_t ran
 bool CollectiveCounts::reach(const Action& collective, std::int32_t rank) {
   Group& group = group_of(collective);
   const std::size_t number = passed_by(group, rank);
-  // The first member to come to its k-th collective opens it for all.
+  // The first member that reaches its k-th collective creates the entry for all.
   if (number == group.met.size()) group.met.emplace_back();
   return ++group.met[number].reached == group.members.size();
 }
@@ -105,7 +109,7 @@ bool CollectiveCounts::join(const Action& collective, std::int32_t rank) {
 bool CollectiveCounts::all_joined(const Action& collective, std::int32_t rank) {
   Group& group = group_of(collective);
   const std::size_t passed = passed_by(group, rank);
-  // A rank that has passed none waits for none.
+  // A rank that has passed no collective waits for none.
   return passed == 0 || group.met[passed - 1].joined == group.members.size();
 }
 

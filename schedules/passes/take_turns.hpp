@@ -1,6 +1,6 @@
 #pragma once
-// Ranks take turns through the lists of a compute program, so that every action finds what it needs. A sink
-// is told what is placed: lower.cpp writes lists.
+// Placement rounds: the ranks take turns through the lists of a compute program, so that every action finds
+// its inputs. The class calls a sink for everything that is placed; for example, lower.cpp writes lists.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,37 +19,41 @@
 
 namespace penstock {
 
-/// How taking turns ended.
+/// The result of the placement rounds.
 struct TurnsTaken {
-  bool finished = false;  ///< all lists have been placed to their ends
-  /// Where the one order of all ranks ended before the lists did, and what each rank waited for there; empty
-  /// where it did not. If `finished` all the same, ranks have gone on behind collectives that others had not
-  /// joined, and that nothing hangs is not said.
+  /// True if all lists have been placed completely.
+  bool finished = false;
+  /// A message about where the common order of all ranks ended before the lists did, and what each rank
+  /// waited for there. Empty if the order did not end early. If `finished` is true nevertheless, ranks have
+  /// continued after collectives that others had not joined. Then the program may hang.
   std::string stuck{};
 };
 
-/// A line of TurnsTaken::stuck: where a rank stands, and what the group there waits for.
+/// Returns a line of TurnsTaken::stuck: the position of a rank, and what its next group waits for.
 std::string stuck_line(std::int32_t rank, std::int64_t position, const Action& group_front,
                        const std::string& awaited);
-/// The name of what an action waits for, made on stage `giver`.
+/// Returns the name of the input that an action waits for, which stage `giver` produces.
 std::string input_name(const Action& action, std::int32_t giver);
 
-/// One go through a compute program's lists. `Lists` says what comes next (ListHeads, LoopHeads), `Inputs`
-/// what has been handed over (HandedOver, or what says so in another way). A sink has these members:
+/// Placement rounds through a compute program's lists. `Lists` returns the next action of each rank
+/// (ListHeads, LoopHeads). `Inputs` stores what has been sent (HandedOver, or a class with the same members).
+/// A sink has these members:
 ///
 ///   void compute(std::int32_t rank, std::span<const Action> group);
-///       The next of the rank's list, an action or an overlapped group, is placed. RESHARDs count as such.
+///       Places the next action or overlapped group of the rank's list. A RESHARD is placed in this way, too.
 ///   void message(const StageMessage& message, std::int32_t from_rank, std::int32_t to_rank);
-///       What has just been placed on `from_rank` sends this to another rank, which has not asked for it yet.
+///       The group that was just placed on `from_rank` sends this message to a rank that does not have it
+///       yet.
 ///   void collective(std::int32_t rank, const Action& action);
-///       The rank joins a collective, the next of its list. All members do so one after the other, but for
-///       those that had to go on behind it before.
+///       The rank joins a collective, the next action of its list. All members join one after the other,
+///       except for those that had to join early.
 ///   void round(const RankSet& next);
-///       A round has ended, and these may be ready in the next one. Only if the sink has such a member.
+///       A round has ended, and these ranks may be ready in the next one. Called only if the sink has the
+///       member.
 template <class Sink, class Lists, class Inputs>
 class TurnTaking {
  public:
-  /// All must outlive the turns; nothing is read of the program's lists.
+  /// All arguments must outlive the object. The program's own lists are not read.
   TurnTaking(const Program& program, Lists& lists, Inputs& inputs, Sink& sink)
       : program_(program),
         lists_(lists),
@@ -61,22 +65,22 @@ class TurnTaking {
         later_(program.ranks.size()),
         at_collective_(program.ranks.size()) {}
 
-  /// O(actions), and O(log members) more for each member of a collective.
+  /// Runs all rounds. Takes time in proportion to the actions, and O(log members) more for each member of a
+  /// collective.
   TurnsTaken run() && {
     for (std::int32_t rank = 0; rank < program_.rank_count(); ++rank) arrive(rank);
     TurnsTaken taken;
     do {
       go_round();
       taken.finished = unfinished_ == 0;
-      // Taken before ranks join early: where the one order ended; later it would speak of ranks that went on
-      // without it.
+      // The message is made before ranks join early, when it shows where the common order ended.
       if (!taken.finished && !some_joined_early_) taken.stuck = stuck_message();
     } while (!taken.finished && join_early());
     return taken;
   }
 
  private:
-  /// Round by round, until nobody can go on.
+  /// Runs rounds until no rank can continue.
   void go_round() {
     while (!now_.empty()) {
       while (!now_.empty()) {
@@ -91,7 +95,8 @@ class TurnTaking {
     }
   }
 
-  /// The rank may be ready: it gets a turn in this round if its turn is still to come, or in the next.
+  /// Gives the rank a turn because it may be ready: in this round if its turn is still to come, otherwise in
+  /// the next.
   void wake(std::int32_t rank) {
     if (rank >= still_to_come_) {
       now_.add(rank);
@@ -121,22 +126,22 @@ class TurnTaking {
     take_turn_with(rank, group);
   }
 
-  /// Nearly all groups are one action, and the compiler knows it.
+  /// Nearly all groups are one action, so there is a version of the function for exactly one.
   template <std::size_t kActions>
   void take_turn_with(std::int32_t rank, std::span<const Action, kActions> group) {
     for (const Action& action : group) {
       if (!is_ready(rank, action)) return;
     }
     sink_.compute(rank, group);
-    // Behind the whole group: a pair ends as one, so nothing leaves between its leaves.
+    // Messages leave after the whole group, because all its actions end together.
     for (const Action& action : group) {
       inputs_.hand_on(action, [&](const ActionWay& way) { send(rank, action, way); });
     }
     go_on(rank, group.size());
   }
 
-  /// Its inputs are there. Collectives are asked for only when ranks have gone past some early: otherwise a
-  /// rank is past one when all are.
+  /// Returns true if the action's inputs are there. Collectives are checked only after ranks have joined some
+  /// early. Otherwise a rank passes a collective only together with all members.
   bool is_ready(std::int32_t rank, const Action& action) {
     if (inputs_.missing_giver(action)) return false;
     if (!some_joined_early_) return true;
@@ -153,13 +158,13 @@ class TurnTaking {
     wake(to_rank);
   }
 
-  /// What was placed is behind the rank.
+  /// Moves the rank past the actions that were placed.
   void go_on(std::int32_t rank, std::size_t actions) {
     lists_.pass(rank, actions);
     arrive(rank);
   }
 
-  /// The rank has come to what its list says next.
+  /// Prepares the next action of the rank's list.
   void arrive(std::int32_t rank) {
     const Action* next = lists_.next(rank);
     if (next == nullptr) {
@@ -175,7 +180,7 @@ class TurnTaking {
     if (collectives_.reach(collective, rank)) wake_members(collective.stage);
   }
 
-  /// All members that stand at the collective join it, once all have come to it.
+  /// Lets all members that wait at the collective join it if every member has reached it.
   [[gnu::noinline]] void meet(std::int32_t rank, Action collective) {
     const std::size_t number = collectives_.next_of(collective, rank);
     if (!collectives_.all_reached(collective, number)) return;
@@ -192,7 +197,7 @@ class TurnTaking {
     go_on(rank, 1);
   }
 
-  /// Lets the lowest rank that stands at a collective join it before the others are there.
+  /// Lets the lowest rank that waits at a collective join it before the other members are there.
   bool join_early() {
     if (at_collective_.empty()) return false;
     some_joined_early_ = true;
@@ -210,7 +215,7 @@ class TurnTaking {
     }
     return message;
   }
-  /// The first thing that keeps the group, in words.
+  /// Returns the first thing that the group waits for, in words.
   std::string awaited_by(std::span<const Action> group) const {
     for (const Action& action : group) {
       if (is_collective(action.kind)) return "the other ranks that hold the stage";
@@ -223,17 +228,17 @@ class TurnTaking {
   Lists& lists_;
   Inputs& inputs_;
   Sink& sink_;
-  std::size_t unfinished_;  // ranks that have not placed all
+  std::size_t unfinished_;  // ranks with actions that are not placed
   CollectiveCounts collectives_;
-  RankSet now_;  // those that may be ready, and whose turn in this round is still to come
-  RankSet later_;
-  std::int32_t still_to_come_ = 0;  // the first rank whose turn is
+  RankSet now_;                     // ranks that may be ready and whose turn in this round is still to come
+  RankSet later_;                   // ranks that may be ready in the next round
+  std::int32_t still_to_come_ = 0;  // the first rank that has not had its turn in this round
   RankSet at_collective_;
   bool some_joined_early_ = false;
 };
 
-/// Goes through the plain lists of a compute program and tells `sink` what is placed (TurnTaking). Requires
-/// validate(program).
+/// Runs placement rounds through the plain lists of a compute program and calls `sink` (see TurnTaking).
+/// Requires validate(program).
 template <class Sink>
 TurnsTaken take_turns(const Program& program, Sink& sink) {
   ListHeads lists(program);

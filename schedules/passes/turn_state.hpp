@@ -1,6 +1,6 @@
 #pragma once
-// What is known while ranks take turns (take_turns.hpp): which of them may be ready, what each has been
-// handed, and how far its collectives are.
+// The state of placement rounds (take_turns.hpp): the ranks that may be ready, the inputs that each has
+// received, and the progress of collectives.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,53 +19,55 @@
 
 namespace penstock {
 
-/// A set of ranks, taken from the lowest to the highest.
+/// A set of ranks, from which the lowest is taken first.
 class RankSet {
  public:
-  /// None yet, of ranks 0 to `ranks` - 1.
+  /// Makes an empty set of ranks 0 to `ranks` - 1.
   explicit RankSet(std::size_t ranks) : words_((ranks + 63) / 64, 0), lowest_word_(words_.size()) {}
 
   bool empty() const { return lowest_word_ == words_.size(); }
   void add(std::int32_t rank) {
     const std::size_t word = index(rank) / 64;
-    if ((words_[word] & bit_of(rank)) != 0) return;  // mostly; then whoever asks next need not wait for this
+    if ((words_[word] & bit_of(rank)) != 0)
+      return;  // the usual case; it avoids a store that the next read awaits
     words_[word] |= bit_of(rank);
     lowest_word_ = std::min(lowest_word_, word);
   }
-  /// The rank must be in the set.
+  /// Removes a rank, which must be in the set.
   void remove(std::int32_t rank) {
     words_[index(rank) / 64] &= ~bit_of(rank);
     while (lowest_word_ < words_.size() && words_[lowest_word_] == 0) ++lowest_word_;
   }
-  /// The set must not be empty.
+  /// Returns the lowest rank. Requires that the set is not empty.
   std::int32_t lowest() const {
     return static_cast<std::int32_t>(lowest_word_ * 64) + __builtin_ctzll(words_[lowest_word_]);  // never 0
   }
-  /// A bit a rank.
+  /// Returns the set as one bit a rank.
   const std::vector<std::uint64_t>& words() const { return words_; }
 
  private:
-  /// Within its word.
+  /// Returns the bit of a rank in its word.
   static std::uint64_t bit_of(std::int32_t rank) { return std::uint64_t{1} << (index(rank) % 64); }
 
   std::vector<std::uint64_t> words_;
-  std::size_t lowest_word_;  ///< all before it are 0, and it is not; their number: all are
+  /// The first word that is not 0, or the number of words if all are 0.
+  std::size_t lowest_word_;
 };
 
-/// What the ranks of a program with plain lists have not placed.
+/// The actions that the ranks of a program with plain lists have not placed yet.
 class ListHeads {
  public:
   explicit ListHeads(const Program& program)
       : program_(program), rest_(program.ranks.begin(), program.ranks.end()) {}
 
-  /// The next of the rank's list, an action or an overlapped group; empty at its end.
+  /// Returns the next action or overlapped group of the rank's list, or an empty span at its end.
   std::span<const Action> group(std::int32_t rank) const {
     const std::span<const Action> list = rest_[index(rank)];
     if (list.empty() || !list.front().overlaps_next) [[likely]]
       return list.first(list.empty() ? 0 : 1);
     return list.first(group_end(list, 0));
   }
-  /// Its first action; null at the end of the list.
+  /// Returns the next action, or null at the end of the list.
   const Action* next(std::int32_t rank) const {
     const std::span<const Action> list = rest_[index(rank)];
     return list.empty() ? nullptr : list.data();
@@ -73,7 +75,7 @@ class ListHeads {
   void pass(std::int32_t rank, std::size_t actions) {
     rest_[index(rank)] = rest_[index(rank)].subspan(actions);
   }
-  /// How many actions of its list the rank is past.
+  /// Returns how many actions of its list the rank has passed.
   std::int64_t position(std::int32_t rank) const {
     return std::ssize(program_.ranks[index(rank)]) - std::ssize(rest_[index(rank)]);
   }
@@ -83,10 +85,10 @@ class ListHeads {
   std::vector<std::span<const Action>> rest_;  // by rank
 };
 
-/// The same of lists that are loops, which are spelled out a group at a time.
+/// Like ListHeads for lists that are stored as loops. It copies the actions of one group at a time.
 class LoopHeads {
  public:
-  /// The lists must outlive the heads.
+  /// The lists must outlive this object.
   explicit LoopHeads(std::span<const ActionLoops> lists);
 
   std::span<const Action> group(std::int32_t rank) const {
@@ -106,9 +108,9 @@ class LoopHeads {
   }
   std::int64_t position(std::int32_t rank) const { return heads_[index(rank)].cursor.passed(); }
 
-  /// At the first action of the group.
+  /// Returns the cursor at the first action of the group.
   const LoopCursor& cursor(std::int32_t rank) const { return heads_[index(rank)].cursor; }
-  /// Passes whole repetitions, as LoopCursor::skip().
+  /// Skips whole repetitions, like LoopCursor::skip().
   void skip(std::int32_t rank, std::int32_t inner, std::int32_t outer) {
     heads_[index(rank)].cursor.skip(inner, outer);
     spell_out(heads_[index(rank)]);
@@ -118,7 +120,7 @@ class LoopHeads {
   struct Head {
     LoopCursor cursor;
     Action first;
-    std::vector<Action> group;  // where it has more than one action
+    std::vector<Action> group;  // filled if the group has more than one action
   };
   static void spell_out(Head& head) {
     if (head.cursor.at_end()) return;
@@ -130,13 +132,13 @@ class LoopHeads {
   std::vector<Head> heads_;  // by rank
 };
 
-/// Which activations and gradients are on the rank that asks for them: made there, or sent to it.
+/// The activations and gradients that are on the rank that needs them: computed there, or sent to it.
 class HandedOver {
  public:
   explicit HandedOver(const Program& program)
       : ways_(program), units_(index(program.unit_count())), there_(ways_.count() * units_, false) {}
 
-  /// The first stage that the action waits for; nothing when it has all that it takes in.
+  /// Returns the first stage whose output the action waits for, or nothing if all its inputs are there.
   std::optional<std::int32_t> missing_giver(const Action& action) const {
     for (const ActionWay& way : ways_.taken_by(action)) {
       if (!there_[place_of(way, action)]) return way.stage;
@@ -144,7 +146,7 @@ class HandedOver {
     return std::nullopt;
   }
 
-  /// Hands what the action makes over to all stages that take it, and names the way to each of them.
+  /// Marks the action's outputs as sent to all stages that read them, and calls `see` with the route to each.
   template <class See>
   void hand_on(const Action& action, const See& see) {
     for (const ActionWay& way : ways_.given_by(action)) {
@@ -160,42 +162,44 @@ class HandedOver {
 
   ActionWays ways_;
   std::size_t units_;
-  std::vector<bool> there_;  // by way and unit
+  std::vector<bool> there_;  // by route and unit
 };
 
-/// How far the members of each collective have come. A rank stands at a collective when its list says it
-/// next, and is past it when it has joined. The k-th of a stage and kind is the k-th on every member.
+/// The progress of the members of each collective. A rank has reached a collective if it is the next action
+/// of its list, and has passed it after joining. The k-th collective of a stage and kind is the k-th on every
+/// member.
 class CollectiveCounts {
  public:
   explicit CollectiveCounts(const Placement& placement);
 
-  /// The number of the rank's next one: how many it is past.
+  /// Returns the number of the rank's next collective, which is how many it has passed.
   std::size_t next_of(const Action& collective, std::int32_t rank);
-  /// `rank` stands at its next one; true when all members stand there or are past it.
+  /// Notes that `rank` has reached its next collective. Returns true if all members have reached or passed
+  /// it.
   bool reach(const Action& collective, std::int32_t rank);
-  /// True when all members stand at that number or are past it. Requires that some do.
+  /// Returns true if all members have reached or passed that collective. Requires that at least one has.
   bool all_reached(const Action& collective, std::size_t number);
-  /// `rank` goes past its next one; true when it is the last member to do so.
+  /// Notes that `rank` passes its next collective. Returns true if it is the last member to do so.
   bool join(const Action& collective, std::int32_t rank);
-  /// True when all members are past what `rank` is past.
+  /// Returns true if all members have passed what `rank` has passed.
   bool all_joined(const Action& collective, std::int32_t rank);
 
  private:
   struct Met {
-    std::size_t reached = 0;  // members that stand at it or are past it
-    std::size_t joined = 0;   // members that are past it
+    std::size_t reached = 0;  // members that have reached or passed it
+    std::size_t joined = 0;   // members that have passed it
   };
-  /// The UNSHARDs or the REDUCE_GRADs of one stage.
+  /// All UNSHARDs, or all REDUCE_GRADs, of one stage.
   struct Group {
     std::vector<std::int32_t> members;  // ascending
-    std::vector<std::size_t> passed;    // by member: how many it is past
-    std::vector<Met> met;               // one a collective
+    std::vector<std::size_t> passed;    // by member: how many collectives it has passed
+    std::vector<Met> met;               // one entry a collective
   };
   Group& group_of(const Action& collective);
   static std::size_t& passed_by(Group& group, std::int32_t rank);
 
   const Placement& placement_;
-  std::vector<Group> groups_;  // by stage and kind; filled when they are met
+  std::vector<Group> groups_;  // by stage and kind; filled at the first collective
 };
 
 }  // namespace penstock

@@ -1,5 +1,3 @@
-// Before a generator is asked its shape is checked (shape_checks.hpp), so that it may rely on counts of at
-// least 1 and on options that it takes.
 
 #include "schedules/rules/asked_schedule.hpp"
 

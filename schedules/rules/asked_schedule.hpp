@@ -1,5 +1,6 @@
 #pragma once
-// What a name and a shape ask for, checked. Used by generators.cpp.
+// The checked form of a schedule's name and shape. A generator may rely on counts of at least 1 and on
+// options that it takes. Used by generators.cpp.
 
 #include <string>
 #include <string_view>
@@ -10,14 +11,14 @@
 
 namespace penstock {
 
-/// A row of the table, and a shape with the number of chunks that it fixes.
+/// A row of the table, and the shape with the number of chunks that the row fixes.
 struct AskedSchedule {
   const ScheduleInfo* schedule = nullptr;
   Shape shape;
 };
 
-/// Errors: a name that the table does not have, with the nearest that it has; those of check_given() and
-/// check_possible_size().
+/// Returns the checked row and shape. Errors: a name that the table does not have, with the most similar
+/// name; the errors of check_given() and check_possible_size().
 tl::expected<AskedSchedule, std::string> asked_schedule(std::string_view name, const Shape& shape);
 
 }  // namespace penstock

@@ -7,18 +7,21 @@
 //   rank 2      F2 F0 F3 F1 B0 B2 B1 B3
 //   rank 3   F2 F3    F0 B0 F1 B1 B2    B3
 //
-// Derived from the paper's figure for D = 4 and its numbers, in slots that one F or one B fills: in a unit of
-// D microbatches half go down and half up, and the j-th of a direction runs stage s forward in slot s + 2j
-// and backward in slot 2D-1-s + 2j. On a rank the forwards of one direction and those of the other have
-// different parity, and so have the backwards; what has equal parity is a forward before slot D + r and a
-// backward from there on. So no two actions share a slot, for even D only. Units follow each other after 2D
-// slots, just the work of one unit, and by the same argument never collide: 2M + D - 2 slots in all for M a
-// multiple of D, as published. A last unit of fewer microbatches splits them evenly. Forward doubling is not
-// done.
+// The rule is derived from the paper's figure for D = 4 and its numbers. It uses slots that one F or one B
+// fills. In a unit of D microbatches half go down and half up. The j-th of a direction runs stage s forward
+// in slot s + 2j and backward in slot 2D-1-s + 2j.
 //
-// The weights are held twice: stage s is on ranks s and D-1-s. Each of the two reduces its gradient right
-// after the stage's last backward on either (the paper's eager synchronisation), or with `reduction: at_end`
-// at the end.
+// No two actions of a rank share a slot, for even D only. Forwards of the two directions have different
+// parity, and so have backwards. A forward and a backward of equal parity cannot collide, because the forward
+// is before slot D + r and the backward is not.
+//
+// The next unit begins 2D slots later, which is the work of one unit, and does not collide for the same
+// reason. Together these are 2M + D - 2 slots for M a multiple of D, as published. A smaller last unit splits
+// its microbatches evenly. Forward doubling is not implemented.
+//
+// The weights are held twice: stage s is on ranks s and D-1-s. Both ranks reduce the stage's gradient
+// directly after the stage's last backward on either of them (the paper's eager synchronisation), or at the
+// end with `reduction: at_end`.
 
 #include <algorithm>
 #include <cstddef>
@@ -41,14 +44,14 @@ namespace {
 
 enum class Direction : std::uint8_t { down, up };
 
-/// Which way a microbatch goes, and in which slots.
+/// The direction and the slots of a microbatch.
 struct Passage {
   Direction direction = Direction::down;
   SlotWalk walk;
 };
 
-/// The unit that the microbatch is in, and its place there: the first half goes down, the rest up. With an
-/// odd number of microbatches in the last unit one more goes down.
+/// Returns the passage of a microbatch. The first half of each unit goes down, the rest up. If the last unit
+/// has an odd number of microbatches, one more goes down.
 Passage passage_of(const Shape& shape, std::int32_t microbatch) {
   const std::int32_t ranks = shape.stages;
   const std::int32_t unit = microbatch / ranks;
@@ -61,7 +64,8 @@ Passage passage_of(const Shape& shape, std::int32_t microbatch) {
           .walk = {.first_slot = 2 * (std::int64_t{ranks} * unit + number), .stages = ranks}};
 }
 
-/// On either of the stage's two ranks: both lists must have the reduction at the same time.
+/// Returns the slot of the stage's last backward on either of its two ranks, because both lists must have the
+/// reduction at the same time.
 std::int64_t last_backward_slot(const Shape& shape, std::int32_t stage) {
   std::int64_t last = 0;
   for (std::int32_t m = std::max(0, shape.microbatches - shape.stages); m < shape.microbatches; ++m) {
@@ -88,8 +92,8 @@ std::vector<Action> chimera_actions(const Shape& shape, std::int32_t rank) {
   return in_slot_order(slotted);
 }
 
-/// Repeats with every unit; where the last one is not whole, all microbatches are written out, so that the
-/// next iteration begins with a unit's first.
+/// Returns the route of microbatches. It repeats with every unit. If the last unit is not whole, the route
+/// lists all microbatches, so that the next iteration begins with the first microbatch of a unit.
 std::vector<std::int32_t> route_of(const Shape& shape) {
   const bool whole_units = shape.microbatches % shape.stages == 0;
   const std::int32_t period = whole_units ? shape.stages : shape.microbatches;

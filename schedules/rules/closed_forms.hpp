@@ -1,6 +1,6 @@
 #pragma once
-// What the literature's formulas say of a schedule's idle time, to hold the simulator against and to draw
-// beside its curves.
+// The literature's formulas for a schedule's idle time. Tests compare them with the simulator, and charts
+// draw them beside its curves.
 
 #include <cstdint>
 #include <optional>
@@ -11,22 +11,26 @@
 
 namespace penstock {
 
-/// The idle time of each rank in one run of a schedule on equal stages: F, I and W take 1, B takes 2,
-/// transfers and updates nothing; a rank computes for 3 M v, v being its model chunks.
+/// The formula for the idle time of each rank in one run of a schedule on equal stages. F, I and W take 1, B
+/// takes 2, transfers and updates take nothing. A rank computes for 3 M v, where v is its number of model
+/// chunks.
 struct ClosedForm {
-  std::string_view schedule;  ///< the name in the table of schedules
-  std::string_view idle;      ///< in K, M, v and q: "3(K-1)"
-  std::string_view holds;     ///< for which shapes, in words
-  /// True when idle over total stays the same for any F and B.
+  /// The name in the table of schedules.
+  std::string_view schedule;
+  /// The formula as text in K, M, v and q, such as "3(K-1)".
+  std::string_view idle;
+  /// The shapes for which the formula holds, in words.
+  std::string_view holds;
+  /// True if idle over total is the same for any F and B.
   bool for_any_times = false;
-  /// The formula's value for a shape; nothing where it does not hold.
+  /// Returns the formula's value for a shape, or nothing if it does not hold for the shape.
   std::optional<double> (*idle_of)(const Shape&) = nullptr;
 };
 
-/// The formula of a schedule, by its name in the table; null when none is known.
+/// Returns the formula of a schedule, given its name in the table, or null if none is known.
 const ClosedForm* find_closed_form(std::string_view schedule);
 
-/// idle_over_total by the schedule's formula; nothing where it has none for the shape.
+/// Returns idle_over_total by the schedule's formula, or nothing if no formula holds for the shape.
 std::optional<double> closed_form_bubble(const ScheduleInfo& schedule, const Shape& shape);
 
 }  // namespace penstock

@@ -4,8 +4,9 @@
 //   rank 0   0F0 1F0 1B0 1a 0B0 0a 1s 0s
 //   rank 1   0F1 1F1 1B1 1a 0B1 0a 1s 0s
 //
-// A bucket is reduced right after its stage's last backward, so that it overlaps the rest of the backward
-// pass as Horovod and DDP do, or with `reduction: at_end` after all of it. The optimizer steps wait.
+// A bucket is reduced directly after its stage's last backward, so that the reduction overlaps the rest of
+// the backward pass, as in Horovod and DDP. With `reduction: at_end` it is reduced after the whole backward
+// pass. The STEPs wait for the reductions.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,8 +21,8 @@
 namespace penstock {
 namespace {
 
-/// Forward through all stages and back, one microbatch after the other. STEPs go from the last stage to the
-/// first, as its gradient is there first.
+/// Returns a rank's list: each microbatch forward through all stages and back. STEPs go from the last stage
+/// to the first, because the last stage's gradient is ready first.
 std::vector<Action> replica_actions(const Shape& shape, std::int32_t rank, std::int32_t ranks) {
   std::vector<Action> list;
   const bool overlapped = shape.reduction == Reduction::overlapped && shape.replica_sync == ReplicaSync::on;
@@ -34,8 +35,9 @@ std::vector<Action> replica_actions(const Shape& shape, std::int32_t rank, std::
       if (overlapped && last) list.push_back(whole_stage(ActionKind::reduce_grad, stage));
     }
   }
-  const bool reduces_at_end = shape.replica_sync == ReplicaSync::on &&
-                              (!overlapped || rank >= shape.microbatches);  // no backward: only takes part
+  const bool reduces_at_end =
+      shape.replica_sync == ReplicaSync::on &&
+      (!overlapped || rank >= shape.microbatches);  // a rank without work also takes part
   for (std::int32_t stage = deepest; reduces_at_end && stage >= 0; --stage) {
     list.push_back(whole_stage(ActionKind::reduce_grad, stage));
   }

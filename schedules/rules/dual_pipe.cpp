@@ -1,6 +1,6 @@
-// DualPipe (DeepSeek-V3 technical report, section 3.2.1; deepseek-ai/DualPipe, commit 3da1bbea): two streams
-// of M/2 microbatches enter the pipeline at its two ends and pass through each other, so every rank has a
-// stage of either stream and overlaps a forward of one with a backward of the other. With 2 ranks and 4
+// DualPipe (DeepSeek-V3 technical report, section 3.2.1; deepseek-ai/DualPipe, commit 3da1bbea). Two streams
+// of M/2 microbatches enter the pipeline at its two ends and pass each other. So every rank has a stage of
+// either stream and overlaps a forward of one stream with a backward of the other. With 2 ranks and 4
 // microbatches (0 and 1 enter at rank 0, 2 and 3 at rank 1; F3&B0 overlap each other):
 //
 //   rank 0   F0 F2 F1 B2 F3&B0 B3 I1 W1
@@ -61,8 +61,8 @@ Generated dual_pipe(const Shape& shape) {
     const std::int32_t mirror = shape.stages - 1 - rank;
     const DualPipeStream down{.stage = rank, .first_microbatch = 0};
     const DualPipeStream up{.stage = mirror, .first_microbatch = half};
-    // The upper half of the ranks is nearer to where the first stream enters, the lower half to the other
-    // end.
+    // The stream that enters at the nearer end comes first: `down` for the first half of the ranks, `up` for
+    // the second.
     const bool near_top = rank < mirror;
     program.ranks[static_cast<std::size_t>(rank)] =
         dual_pipe_steps({.streams = {near_top ? down : up, near_top ? up : down},

@@ -1,10 +1,10 @@
-// With h = position, H = depth and X0, X1 actions of the nearer and the farther stream (deepseek-ai/DualPipe,
-// commit 3da1bbea; F0&B1 overlap each other):
+// The steps of a DualPipe rank. With h = position, H = depth, and X0, X1 as actions of the nearer and the
+// farther stream (deepseek-ai/DualPipe, commit 3da1bbea; F0&B1 overlap each other):
 //   1   2(H-h-1)      F0                    5   H-h-1   B1  F1&B0
 //   2   h+1           F0 F1                 6   h+1     B1 B0, from the middle on I1 I0
 //   3   H-h-1         I1 W F1               7   H-h-1   W I0
 //   4   M-2H+h+1      F0&B1  F1&B0          8   h+1     W
-// M is one stream's microbatches. W is always the one that has waited longest.
+// M is the number of microbatches of one stream. W is always the one that has waited longest.
 
 #include "schedules/rules/dual_pipe_steps.hpp"
 
@@ -19,7 +19,8 @@
 namespace penstock {
 namespace {
 
-/// Appends the next action of a stream: microbatches of either run in order, so that counting names them.
+/// A list to which the next action of a stream can be appended. Each stream's microbatches run in order, so
+/// counters give their numbers.
 class StepList {
  public:
   explicit StepList(const DualPipeRank& rank) : rank_(rank) {}
@@ -56,11 +57,12 @@ class StepList {
   std::array<std::int32_t, 2> forwards_{};
   std::array<std::int32_t, 2> backwards_{};
   std::size_t weights_ = 0;
-  std::vector<Action> waiting_;  ///< the I's in order; weights_ of them have had their W
+  /// The microbatches whose I has run, in order; the first weights_ of them have had their W.
+  std::vector<Action> waiting_;
   std::vector<Action> actions_;
 };
 
-/// Steps 1 to 3. `beyond` is how many ranks lie between this one and the middle.
+/// Appends steps 1 to 3. `beyond` is the number of ranks between this one and the middle.
 void fill(StepList& list, std::int32_t beyond, std::int32_t h) {
   for (std::int32_t i = 0; i < 2 * beyond; ++i) list.add_forward(0);
   for (std::int32_t i = 0; i < h + 1; ++i) {
@@ -74,11 +76,12 @@ void fill(StepList& list, std::int32_t beyond, std::int32_t h) {
   }
 }
 
-/// Steps 4 and 5: each F of one stream beside a B of the other. In the last of them no F of the nearer stream
-/// is left.
+/// Appends steps 4 and 5: each F of one stream beside a B of the other. The nearer stream has no F left in
+/// the last of them.
 void overlap(StepList& list, std::int32_t count, std::int32_t beyond) {
   for (std::int32_t i = 0; i < count; ++i) {
-    // In the middle the first backward waits for what this very forward has just sent to the neighbour.
+    // On the middle rank the first backward waits for a message that the neighbour sends after receiving this
+    // forward, so these two cannot overlap.
     if (i == 0 && beyond == 0) {
       list.add_forward(0);
       list.add_backward(1);
@@ -93,7 +96,7 @@ void overlap(StepList& list, std::int32_t count, std::int32_t beyond) {
   }
 }
 
-/// Steps 6 to 8. From the middle of step 6 on backwards are split, so that W fill what would be pauses.
+/// Appends steps 6 to 8. From the middle of step 6 on, backwards are split, so that Ws fill the pauses.
 void drain(StepList& list, std::int32_t beyond, std::int32_t h) {
   for (std::int32_t i = 0; i < 2 * (h + 1); ++i) {
     const auto stream = static_cast<std::size_t>(1 - i % 2);

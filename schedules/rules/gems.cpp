@@ -1,15 +1,15 @@
-// GEMS (Jain et al., SC'20): two copies of the model lie on the ranks in opposite directions, and
-// microbatches take turns: even ones go down, odd ones up. A microbatch's forward follows the backward of the
-// one before it rank by rank, so a rank never holds more than one activation. With 3 ranks and 3
-// microbatches:
+// GEMS (Jain et al., SC'20): two copies of the model are on the ranks in opposite directions. Microbatches
+// alternate: even ones go down, odd ones up. On each rank a microbatch's forward comes after the backward of
+// the previous microbatch, so a rank never holds more than one activation. With 3 ranks and 3 microbatches:
 //
 //   rank 0   F0             B0 F1 B1 F2             B2
 //   rank 1      F0       B0 F1       B1 F2       B2
 //   rank 2         F0 B0 F1             B1 F2 B2
 //
-// Derived from the published idea (two microbatches in flight, at most one activation a rank) and equal to
-// the bubble (K-1)/(K+1/2) that Chimera (SC'21, Table 2) states for it with B = 2F: a pair of microbatches
-// takes 4K+2 forwards' time in steady state, 6 of them work. Memory is all it saves.
+// The rule is derived from the published idea (two microbatches at a time, at most one activation a rank).
+// Its bubble equals the one that Chimera (SC'21, Table 2) states for it, (K-1)/(K+1/2) with B = 2F: a pair of
+// microbatches takes the time of 4K+2 forwards in steady state, of which 6 are work. Its only advantage is
+// memory.
 //
 // The weights are held twice: stage s is on ranks s and K-1-s, which reduce its gradient at the end.
 
@@ -26,7 +26,8 @@ namespace penstock {
 
 Generated gems(const Shape& shape) {
   std::vector<std::int32_t> route{0, 1};
-  if (shape.microbatches % 2 != 0) {  // the next iteration begins downwards again
+  if (shape.microbatches % 2 !=
+      0) {  // the next iteration begins downwards again, so the route is one iteration
     route.clear();
     for (std::int32_t m = 0; m < shape.microbatches; ++m) route.push_back(m % 2);
   }

@@ -5,8 +5,8 @@
 //   rank 1      F0 F1 F2 F3       B0 B1 B2 B3
 //   rank 2         F0 F1 F2 F3 B0 B1 B2 B3
 //
-// Last-in-first-out runs B3 B2 B1 B0 in the same time, as torchgpipe does. With re-materialisation an R
-// stands before each B: early ones run while the gradient is still on its way.
+// Last-in-first-out runs B3 B2 B1 B0 in the same time, as torchgpipe does. With re-materialisation an R comes
+// before each B. An early R runs while the gradient is still in transfer.
 
 #include <cstdint>
 #include <utility>

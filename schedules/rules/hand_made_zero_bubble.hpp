@@ -1,5 +1,5 @@
 #pragma once
-// What ZB-H1 and ZB-H2 share (zb_h1.cpp holds the rule). Private to schedules/.
+// The rule that ZB-H1 and ZB-H2 share (implemented in zb_h1.cpp). Only schedules/ includes this header.
 
 #include <cstdint>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-/// A hand-made zero-bubble schedule, ZB-H1 for a depth of 1 and ZB-H2 for 2, without recomputations.
+/// Returns a hand-made zero-bubble schedule without recomputations: ZB-H1 for a depth of 1 and ZB-H2 for 2.
 RolledProgram hand_made_zero_bubble(std::string schedule, const Shape& shape, std::int32_t depth);
 
 }  // namespace penstock

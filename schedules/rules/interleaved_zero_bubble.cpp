@@ -1,11 +1,11 @@
 // Interleaved zero bubble (PyTorch's ScheduleInterleavedZeroBubble; ZB-1P of Qi et al., ICLR'24, over v
-// chunks a rank): the order of interleaved 1F1B with the backward split and half its extra warm-up; rank r
-// delays each W by r of its visits. With 2 ranks, v = 2 (stages 0 and 2 on rank 0), 2 microbatches:
+// chunks a rank) is interleaved 1F1B with split backwards and half of its additional warm-up. Rank r delays
+// each W by r of its visits. With 2 ranks, v = 2 (stages 0 and 2 on rank 0), 2 microbatches:
 //
 //   rank 0   0F0 0F1 2F0 2F1     2I0 2W0 2I1 2W1 0I0 0W0 0I1 0W1
 //   rank 1       1F0 1F1 3F0 3I0 3F1 3I1 3W0 1I0 3W1 1I1 1W0 1W1
 //
-// Every rank holds at most (v-1) g + K activations, which is K * v where M is a multiple of K. M must be a
+// Every rank holds at most (v-1) g + K activations, which is K * v if M is a multiple of K. M must be a
 // multiple of the rounds R = max(1, M / K), as in interleaved.cpp.
 
 #include <algorithm>

@@ -1,15 +1,15 @@
-// kFkB (Ada-Grouper, arXiv 2303.01675): 1F1B over groups of k microbatches. A rank runs the k
-// forwards of a group, or its k backwards, before it turns to the other direction, and one group of forwards
-// for every stage after its own before the first backward. With 3 stages, 6 microbatches and k = 2:
+// kFkB (Ada-Grouper, arXiv 2303.01675) is 1F1B over groups of k microbatches. A rank runs all k forwards of a
+// group, or all k backwards, before it changes direction. Before the first backward it runs one group of
+// forwards for every stage after its own. With 3 stages, 6 microbatches and k = 2:
 //
 //   rank 0   F0 F1 F2 F3 F4 F5 B0 B1       B2 B3       B4 B5
 //   rank 1      F0 F1 F2 F3 B0 B1 F4 F5 B2 B3       B4 B5
 //   rank 2         F0 F1 B0 B1 F2 F3 B2 B3 F4 F5 B4 B5
 //
-// While a rank computes one microbatch of a group, the activation of the one before is on its way, so that
-// links hide which 1F1B, whose rank waits for each in turn, leaves bare. Over free links the time is that of
-// 1F1B; stage s holds up to k (K - s) activations. k = 1 is 1F1B, k = M the order of GPipe; a last group may
-// be smaller.
+// While a rank computes one microbatch of a group, the activation of the previous one is in transfer, so that
+// computation hides the links. In 1F1B a rank waits for each transfer. Over free links the time is that of
+// 1F1B. Stage s holds up to k (K - s) activations. k = 1 is 1F1B, and k = M has the order of GPipe. The last
+// group may be smaller.
 
 #include <algorithm>
 #include <cstdint>
@@ -25,7 +25,7 @@
 namespace penstock {
 namespace {
 
-/// The list with each action on a group as actions on the group's microbatches.
+/// Returns the list with each action on a group replaced by actions on the group's microbatches.
 std::vector<Action> over_microbatches(const std::vector<Action>& list, std::int32_t group,
                                       std::int32_t microbatches) {
   std::vector<Action> actions;
@@ -52,10 +52,10 @@ std::int32_t kfkb_group(const Shape& shape) {
 
 Generated kfkb(const Shape& shape) {
   const std::int32_t group = kfkb_group(shape);
-  // 1F1B of as many microbatches as there are groups, each of which then becomes k.
+  // The list is that of 1F1B with one microbatch a group; each then becomes k microbatches.
   Shape groups = shape;
   groups.microbatches = (shape.microbatches + group - 1) / group;
-  groups.checkpoint = Checkpoint::never;  // R belongs to a microbatch, so it comes after the groups
+  groups.checkpoint = Checkpoint::never;  // R belongs to a single microbatch, so it is inserted afterwards
   return one_f_one_b(groups).map([&](Program program) {
     program.schedule = "kfkb";
     program.microbatches = shape.microbatches;

@@ -1,5 +1,5 @@
 #pragma once
-// Orders that other rules start from. Private to schedules/rules.
+// Orders from which other rules start. Only schedules/rules includes this header.
 
 #include <cstdint>
 #include <vector>
@@ -11,12 +11,12 @@
 
 namespace penstock {
 
-/// What ZB-V under a memory limit chooses from (zb_v.cpp); the last choice never jams where one microbatch
-/// fits.
+/// Returns the orders among which ZB-V chooses under a memory limit (zb_v.cpp). The last of them always works
+/// if the memory holds one microbatch.
 std::vector<OrderChoice> orders_on_a_v(const Shape& shape);
 
-/// Each microbatch with all that it does after the one before it, its W right behind its I: what fits
-/// wherever one microbatch does. By rank.
+/// Returns lists by rank in which each microbatch runs completely after the previous one, each W directly
+/// after its I. They work if the memory holds one microbatch.
 std::vector<std::vector<Action>> one_by_one(const Program& placed);
 
 }  // namespace penstock

@@ -1,17 +1,19 @@
-// 1F1B-V (Qi et al., "Pipeline Parallelism with Controllable Memory", NeurIPS'24): whole backwards on a V, in
-// about two thirds of the activations of 1F1B, 2 (floor(2K/3) + 1) of the 2K chunks. The model goes down the
-// ranks and back up, so rank r has stages r and 2K-1-r. With 2 ranks and 3 microbatches, every action one
-// slot long:
+// 1F1B-V (Qi et al., "Pipeline Parallelism with Controllable Memory", NeurIPS'24): whole backwards on a V. It
+// holds 2 (floor(2K/3) + 1) of the 2K chunks, about two thirds of the activations of 1F1B. The model goes
+// down the ranks and back up, so rank r has stages r and 2K-1-r. With 2 ranks and 3 microbatches, every
+// action one slot long:
 //
 //   rank 0   0F0 0F1     3F0 3B0 3F1 0F2 3B1 0B0 3F2 3B2 0B1     0B2
 //   rank 1       1F0 2F0 1F1 2F1 2B0 1B0 1F2 2F2 2B1 1B1 2B2 1B2
 //
-// The paper gives the idea, not the offsets; these are derived. A block of six slots a microbatch holds two F
-// of one slot and two B of two slots, so it has no room to spare: on every rank the four must tile the six
-// slots, counted modulo 6. F go down in slots r and back up in 2K-1-r, an odd distance apart, which leaves
-// even gaps. B go down the ranks, each in the first pair of slots that is free and leaves a free pair, then
-// each but the first as late as does not delay the next; then back up, each in the first free pair.
-// The block is followed with the times of shape.costs, looking ahead in the warm-up: see follow_order.hpp.
+// The paper gives the idea but not the offsets, which are derived here. A block of six slots a microbatch
+// holds two Fs of one slot and two Bs of two slots, so no slot is free. On every rank the four must fill the
+// six slots, counted modulo 6. Fs go down in slots r and back up in slots 2K-1-r. These are an odd distance
+// apart, which leaves gaps of even length. Bs go down the ranks, each in the first free pair of slots that
+// leaves another free pair. Then each of them except the first moves as late as possible without delaying the
+// next one. Finally Bs go back up, each in the first free pair.
+//
+// The block is followed with the times of shape.costs, with a look-ahead in the warm-up (follow_order.hpp).
 
 #include <algorithm>
 #include <array>
@@ -31,7 +33,7 @@
 namespace penstock {
 namespace {
 
-/// One rank's six slots, counted modulo 6: a slot of the block is that slot of every microbatch.
+/// The six slots of one rank, counted modulo 6. A slot of the block is that slot of every microbatch.
 class SlotRing {
  public:
   void occupy(std::int64_t slot) { taken_[place(slot)] = true; }
@@ -61,8 +63,8 @@ std::vector<BlockSlots> one_f_one_b_v_block(std::int64_t ranks) {
   std::vector<BlockSlots> slots;
   std::vector<SlotRing> rings(static_cast<std::size_t>(ranks));
   std::int64_t slot = 2 * ranks;
-  // F where the V has them, then B down the ranks, each behind the one before and in the first pair that
-  // fits.
+  // Each F is in the slot that the V gives it. Then Bs go down the ranks, each after the previous one and in
+  // the first pair that fits.
   for (std::int64_t r = 0; r < ranks; ++r) {
     SlotRing& ring = rings[static_cast<std::size_t>(r)];
     slots.push_back({.forward_down = r, .forward_up = 2 * ranks - 1 - r});
@@ -72,13 +74,13 @@ std::vector<BlockSlots> one_f_one_b_v_block(std::int64_t ranks) {
     slots.back().backward_up = slot;
     slot += 2;
   }
-  // From the last rank back to the second: as late as the next one allows.
+  // From the last rank back to the second, each B moves as late as the next one allows.
   for (std::size_t r = slots.size(); r-- > 2;) {
     std::int64_t latest = slots[r].backward_up - 2;
     while (!rings[r - 1].takes_first_pair(latest)) --latest;
     slots[r - 1].backward_up = latest;
   }
-  // Back up the ranks: only now are the first pairs final, and the second ones what is left.
+  // Only now are the first pairs final, so the second pairs are what remains.
   for (std::size_t r = slots.size(); r-- > 0;) {
     rings[r].occupy_pair(slots[r].backward_up);
     while (!rings[r].pair_is_free(slot)) ++slot;
@@ -88,7 +90,7 @@ std::vector<BlockSlots> one_f_one_b_v_block(std::int64_t ranks) {
   return slots;
 }
 
-/// Whole backwards leave no W to place, so that ways differ in the warm-up alone.
+/// Returns options that differ only in the warm-up, because whole backwards leave no W to place.
 std::vector<FollowOptions> options_of(std::int32_t ranks) {
   std::vector<FollowOptions> options;
   for (std::int32_t look_ahead = 0; look_ahead <= std::max(ranks, 4); ++look_ahead) {

@@ -1,6 +1,3 @@
-// Replicas of the pipeline, gradient buckets and sharding are passes over what a rule gives:
-//
-//   shape of one copy -> the schedule's rule -> copies -> buckets -> sharding
 
 #include "schedules/rules/pipeline_copies.hpp"
 
@@ -50,7 +47,8 @@ Generated with_passes(Program program, const Shape& shape) {
 }  // namespace
 
 Shape of_one_copy(const ScheduleInfo& schedule, Shape shape) {
-  // Both speak of copies of the pipeline; a rule that has replicas of its own takes them for these, too.
+  // The two options also apply to copies of the pipeline. A rule that has them as its own options reads them,
+  // too.
   shape.microbatches /= shape.data_parallel;
   if (!takes_option(schedule, "replica_sync")) shape.replica_sync = ReplicaSync::on;
   if (!takes_option(schedule, "reduction")) shape.reduction = Reduction::overlapped;

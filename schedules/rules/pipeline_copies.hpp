@@ -1,6 +1,10 @@
 #pragma once
-// A schedule's rule knows one copy of a pipeline; what copies, buckets and sharding add is the same for all
-// schedules. Used by generators.cpp.
+// A schedule's rule generates one copy of a pipeline. Copies, gradient buckets and sharding are passes over
+// its result, which are the same for all schedules:
+//
+//   shape of one copy -> the schedule's rule -> copies -> buckets -> sharding
+//
+// Used by generators.cpp.
 
 #include <tl/expected.hpp>
 
@@ -10,11 +14,11 @@
 
 namespace penstock {
 
-/// What one copy of the pipeline is generated for.
+/// Returns the shape for which one copy of the pipeline is generated.
 Shape of_one_copy(const ScheduleInfo& schedule, Shape shape);
 
-/// The program of all copies, with its stages in buckets and sharded as asked. Errors: those of the rule and
-/// of the passes.
+/// Returns the program of all copies, with its stages in buckets and sharded if the shape asks for it.
+/// Errors: those of the rule and of the passes.
 GeneratedWithNotes all_copies(const AskedSchedule& asked);
 
 }  // namespace penstock

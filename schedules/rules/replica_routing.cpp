@@ -1,10 +1,13 @@
-// Round-robin routing among replicated stages. The receive order of Routing::runtime at replica q' of a
-// stage with r' replicas, fed by r: rows R_i = i, i+r', i+2r', ... of upstream replicas below r. Start at
-// row q' (the last row if there are fewer), take one minibatch from each replica of the row from left to
-// right, go to the row before it (from the first to the last), and so on.
+// Distributes minibatches among the replicas of stages in turn. With Routing::runtime, replica q' of a stage
+// with r' replicas receives from r replicas of the previous stage as follows. Row R_i holds the upstream
+// replicas i, i+r', i+2r', ... below r. The replica starts at row q' (at the last row if there are fewer),
+// takes one minibatch from each replica of the row from left to right, goes to the previous row (from the
+// first row to the last), and continues there.
 //
 //   r = 5, r' = 2:   R_0 = 0 2 4    R_1 = 1 3        q' = 0 takes from 0 2 4 1 3 0 2 4 ...
 //                                                    q' = 1 takes from 1 3 0 2 4 1 3 ...
+//
+// Tested by one_f_one_b_rr_test.cpp.
 
 #include "schedules/rules/replica_routing.hpp"
 
@@ -26,14 +29,14 @@
 namespace penstock {
 namespace {
 
-/// How minibatches enter the first stage, and every stage under Routing::global.
+/// Returns how minibatches enter the first stage, and every stage under Routing::global.
 ReplicaMinibatches round_robin(std::int32_t replicas, std::int32_t minibatches) {
   ReplicaMinibatches stage(index(replicas));
   for (std::int32_t g = 0; g < minibatches; ++g) stage[index(g % replicas)].push_back(g);
   return stage;
 }
 
-/// The rows R_i above.
+/// Returns the rows R_i (see the top of this file).
 std::vector<std::vector<std::size_t>> receive_rows(std::size_t upstream, std::size_t replicas) {
   std::vector<std::vector<std::size_t>> rows;
   for (std::size_t first = 0; first < std::min(upstream, replicas); ++first) {
@@ -43,7 +46,8 @@ std::vector<std::vector<std::size_t>> receive_rows(std::size_t upstream, std::si
   return rows;
 }
 
-/// What replica `self` runs, given one queue of minibatches from each upstream replica.
+/// Returns the minibatches that replica `self` runs, given one queue of minibatches from each upstream
+/// replica.
 tl::expected<std::vector<std::int32_t>, std::string> receive(
     std::vector<std::deque<std::int32_t>> queues, const std::vector<std::vector<std::size_t>>& rows,
     std::size_t self) {
@@ -67,8 +71,8 @@ tl::expected<std::vector<std::int32_t>, std::string> receive(
   return received;
 }
 
-/// Upstream replica q sends its j-th minibatch to replica (j + q) mod r'; each of these takes them along its
-/// rows.
+/// Returns the minibatches of the next stage. Upstream replica q sends its j-th minibatch to replica (j + q)
+/// mod r', which receives them along its rows.
 tl::expected<ReplicaMinibatches, std::string> next_stage(const ReplicaMinibatches& from,
                                                          std::int32_t replicas) {
   std::vector<std::vector<std::deque<std::int32_t>>> queues(

@@ -1,5 +1,3 @@
-// A mistyped name is compared with all names and aliases of the table, in the form in which find_schedule()
-// compares them. The answer is the name, whichever of its aliases was meant.
 
 #include "schedules/rules/schedule_names.hpp"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Mistyped names of schedules.
+// Suggestions for mistyped names of schedules, compared with all names and aliases of the table.
 
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
-// The table of schedules, and the peaks that its rows claim: how many activations of one stage a rank holds
-// at most, as a formula of shape and rank. The conformance test counts them in the lists, so that a row
-// cannot claim what its generator does not do.
+// The table of schedules, and the peak of each row: a formula in shape and rank for the most activations of
+// one stage that a rank holds. conformance_test.cpp counts them in the lists, so that no row can claim a
+// wrong peak.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,14 +25,14 @@ namespace {
 std::int64_t one_microbatch(const Shape&, std::int32_t) { return 1; }
 std::int64_t all_microbatches(const Shape& shape, std::int32_t) { return shape.microbatches; }
 
-/// The warm-up and the one forward that comes before the first backward.
+/// Returns the warm-up and the one forward before the first backward.
 std::int64_t one_f_one_b_peak(const Shape& shape, std::int32_t rank) {
   return std::min(shape.microbatches, warmup_of(shape, rank, shape.stages - 1 - rank) + 1);
 }
 
 std::int64_t stages_of_one_microbatch(const Shape& shape, std::int32_t) { return shape.stages; }
 
-/// As 1F1B's; ranks are numbered through the replicas of stage 0, then of stage 1, ...
+/// Returns the peak of 1F1B. Ranks are numbered through the replicas of stage 0, then of stage 1, ...
 std::int64_t one_f_one_b_rr_peak(const Shape& shape, std::int32_t rank) {
   std::int32_t workers = 0;
   const auto replicas = [&](std::int32_t stage) {
@@ -55,7 +55,7 @@ std::int64_t kfkb_peak(const Shape& shape, std::int32_t rank) {
   return std::min<std::int64_t>(shape.microbatches, std::int64_t{shape.stages - rank} * kfkb_group(shape));
 }
 
-/// In slices: the warm-up is longer by the slices that a backward waits for.
+/// Returns the peak in slices. The warm-up is longer by the slices that a backward waits for.
 std::int64_t seq_one_f_one_b_peak(const Shape& shape, std::int32_t rank) {
   return std::min(shape.microbatches * shape.slices, shape.stages - 1 - rank + shape.slices);
 }
@@ -69,13 +69,13 @@ std::int64_t all_chunks_of_all_microbatches(const Shape& shape, std::int32_t) {
   return std::int64_t{shape.microbatches} * shape.virtual_stages;
 }
 
-/// g of the interleaved schedules: as stated, or of PyTorch's rounds (virtual_order.cpp).
+/// Returns g of the interleaved schedules: as stated, or that of PyTorch's rounds (virtual_order.cpp).
 std::int32_t group_size(const Shape& shape) {
   if (shape.group_size > 0) return std::min(shape.group_size, shape.microbatches);
   return shape.microbatches / std::max(1, shape.microbatches / shape.stages);
 }
 
-/// The warm-up of interleaved.cpp and one.
+/// Returns the warm-up of interleaved.cpp plus one.
 std::int64_t interleaved_peak(const Shape& shape, std::int32_t rank) {
   const std::int64_t group = group_size(shape);
   return std::min(all_chunks_of_all_microbatches(shape, rank),
@@ -112,8 +112,8 @@ std::int64_t chimera_peak(const Shape& shape, std::int32_t rank) {
   return std::min(shape.microbatches, shape.stages / 2 + 1 + from_end);
 }
 
-/// What a memory limit in bytes, or of `activations` where none is given, leaves room for: after I an
-/// activation may take less than before.
+/// Returns how many activations fit under a memory limit in bytes, or under `activations` if no limit is
+/// given. After its I an activation may take less memory than before.
 std::int64_t peak_under_limit(const Shape& shape, std::int32_t rank, std::int64_t activations) {
   const auto all = std::int64_t{shape.microbatches} * shape.virtual_stages;
   if (shape.memory_limit.empty() && !shape.costs) return std::min(all, activations);
@@ -135,8 +135,8 @@ std::int64_t zb_2p_peak(const Shape& shape, std::int32_t rank) {
   return peak_under_limit(shape, rank, 2 * std::int64_t{shape.stages});
 }
 
-/// Of both chunks together. A limit in bytes is met in different numbers of activations; the chunk that keeps
-/// least behind its I bounds them.
+/// Returns the peak of both chunks together. A limit in bytes is reached with different numbers of
+/// activations; the chunk that holds least after its I gives the upper bound.
 std::int64_t zb_v_peak(const Shape& shape, std::int32_t rank) {
   const auto all = 2 * std::int64_t{shape.microbatches};
   if (shape.memory_limit.empty()) return std::min(all, 2 * std::int64_t{shape.stages});
@@ -153,8 +153,8 @@ std::int64_t zb_v_peak(const Shape& shape, std::int32_t rank) {
   return least <= 0 ? all : std::min(all, limit / least);
 }
 
-/// With costs the search may hold anything that its limit in bytes allows, which no count of activations
-/// says.
+/// Returns the peak of the search. With costs it may hold anything that its limit in bytes allows, for which
+/// there is no number of activations.
 std::int64_t synthesized_peak(const Shape& shape, std::int32_t rank) {
   const auto all = std::int64_t{shape.microbatches} * shape.virtual_stages;
   const auto activations = std::int64_t{shape.stages} * shape.virtual_stages;
@@ -175,7 +175,7 @@ std::int64_t one_f_one_b_v_peak(const Shape& shape, std::int32_t) {
   return std::min(2 * std::int64_t{shape.microbatches}, 2 * (2 * std::int64_t{shape.stages} / 3 + 1));
 }
 
-// One row a schedule: long, but a table.
+// The table has one row for each schedule. It is long, but it is only a table.
 // NOLINTNEXTLINE(readability-function-size)
 const std::vector<ScheduleInfo>& table() {
   static const std::vector<ScheduleInfo> rows = {

@@ -1,5 +1,6 @@
-// An option that a schedule does not take is refused where it differs from its default, rather than ignored.
-// Counts are multiplied in floating point, since their product may be what is refused.
+// Checks a shape before a rule sees it. An option that a schedule does not take is refused if it differs from
+// its default, rather than ignored. Counts are multiplied in floating point, because their product may be too
+// large for an integer. Each rule checks its own conditions on K, v and M. Tested by conformance_test.cpp.
 
 #include "schedules/rules/shape_checks.hpp"
 
@@ -24,12 +25,13 @@
 namespace penstock {
 namespace {
 
-/// At most: buckets may differ from stage to stage.
+/// Returns an upper bound on the stages, because buckets may differ from stage to stage.
 double stages_of(const Shape& shape) {
   const double most_buckets = shape.buckets.empty() ? 1 : std::max(1, std::ranges::max(shape.buckets));
   return static_cast<double>(shape.stages) * shape.virtual_stages * most_buckets;
 }
-/// A stage's replicas are ranks of their own, and so are copies of the pipeline.
+/// Returns the number of ranks. Each replica of a stage is a separate rank, and so is each copy of the
+/// pipeline.
 double ranks_of(const Shape& shape) {
   const double stages = shape.stages;
   if (shape.replicas.empty()) return stages * shape.data_parallel;
@@ -40,21 +42,21 @@ double units_of(const Shape& shape) {
   return static_cast<double>(shape.microbatches) * shape.iterations * shape.slices;
 }
 
-/// What a person gives for the one option of a schedule that is called effort.
+/// The scenario keys of the option "effort".
 constexpr std::array<std::string_view, 3> kEffortKeys = {"passes", "seed", "budget"};
 
-/// The schedule's option that a key belongs to.
+/// Returns the schedule's option to which a key belongs.
 std::string_view option_of(std::string_view key) {
   return std::ranges::find(kEffortKeys, key) == kEffortKeys.end() ? key : "effort";
 }
 
-/// The keys that a schedule takes, in words.
+/// Returns the keys that a schedule takes, in words.
 std::string keys_of(const ScheduleInfo& schedule) {
   if (schedule.options.empty()) return "no such option";
   return fmt::format("{}", fmt::join(option_keys(schedule), ", "));
 }
 
-/// The options that differ from their default, by their key.
+/// Returns the keys of options that differ from their default.
 std::vector<std::string_view> given_options(const Shape& shape) {
   const Shape defaults;
   std::vector<std::string_view> given;
@@ -75,7 +77,7 @@ std::vector<std::string_view> given_options(const Shape& shape) {
   note("group_size", shape.group_size != defaults.group_size);
   note("slices", shape.slices != defaults.slices);
   note("memory_limit", shape.memory_limit != defaults.memory_limit);
-  // A budget of time brings a number of passes of its own.
+  // A budget of time also sets the number of passes, which the user has not stated.
   const bool budget = shape.effort.budget_seconds != defaults.effort.budget_seconds;
   note("budget", budget);
   note("passes", !budget && shape.effort.passes != defaults.effort.passes);
@@ -85,7 +87,7 @@ std::vector<std::string_view> given_options(const Shape& shape) {
   return given;
 }
 
-/// Refuses numbers that are too small, and lists of another length than what they speak of.
+/// Refuses numbers that are too small and lists of a wrong length.
 tl::expected<void, std::string> check_counts(const ScheduleInfo& schedule, const Shape& shape) {
   const auto at_least_one = [](std::string_view key, std::int64_t count) -> tl::expected<void, std::string> {
     if (count >= 1) return {};
@@ -134,8 +136,8 @@ tl::expected<void, std::string> check_counts(const ScheduleInfo& schedule, const
   return {};
 }
 
-/// Refuses what the schedule does not take. `replica_sync` and `reduction` also speak of copies of the
-/// pipeline.
+/// Refuses options that the schedule does not take. `replica_sync` and `reduction` are always allowed with
+/// copies of the pipeline.
 tl::expected<void, std::string> check_options(const ScheduleInfo& schedule, const Shape& shape) {
   for (const std::string_view key : given_options(shape)) {
     const bool of_copies = shape.data_parallel > 1 && (key == "replica_sync" || key == "reduction");
@@ -146,7 +148,8 @@ tl::expected<void, std::string> check_options(const ScheduleInfo& schedule, cons
   return {};
 }
 
-/// Copies of the pipeline share the microbatches evenly, and do not go with a schedule's own replicas.
+/// Refuses copies of the pipeline that cannot share the microbatches evenly, and copies of a schedule that
+/// has its own replicas.
 tl::expected<void, std::string> check_copies(const ScheduleInfo& schedule, const Shape& shape) {
   if (shape.data_parallel == 1) return {};
   if (shape.data_parallel < 1) {
@@ -208,7 +211,7 @@ tl::expected<void, std::string> check_possible_size(const Shape& shape) {
 }
 
 tl::expected<void, std::string> check_stored_size(const Shape& shape) {
-  constexpr double kMostNumberedActions = 1LL << 29;  // up to four list entries each, in 32 bits
+  constexpr double kMostNumberedActions = 1LL << 29;  // each has up to four list entries, numbered in 32 bits
   const double actions = compute_actions_of(shape);
   if (actions <= kMostNumberedActions) return {};
   return tl::unexpected(fmt::format(

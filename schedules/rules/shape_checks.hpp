@@ -1,5 +1,5 @@
 #pragma once
-// What is refused of a shape before any schedule's rule sees it. Private to schedules/.
+// Checks of a shape that precede every schedule's rule. Only schedules/ includes this header.
 
 #include <string>
 #include <tl/expected.hpp>
@@ -9,15 +9,17 @@
 
 namespace penstock {
 
-/// What the shape states: options that the schedule does not take, copies of the pipeline that cannot share
-/// the microbatches, counts below 1, lists of another length than what they speak of.
+/// Checks what the shape states. Errors: options that the schedule does not take, copies of the pipeline that
+/// cannot share the microbatches, counts below 1, lists of a wrong length.
 tl::expected<void, std::string> check_given(const ScheduleInfo& schedule, const Shape& shape);
 
-/// Of all iterations, F and B. Requires the schedule's own number of chunks.
+/// Returns the number of Fs and Bs in all iterations. Requires the schedule's own number of chunks.
 double compute_actions_of(const Shape& shape);
-/// What no machine could hold, before anything is allocated. Requires the schedule's own number of chunks.
+/// Refuses a shape that no machine could hold, before memory is allocated. Requires the schedule's own number
+/// of chunks.
 tl::expected<void, std::string> check_possible_size(const Shape& shape);
-/// What engines that store a program cannot number. Requires the schedule's own number of chunks.
+/// Refuses a shape that is too large for the engines that store a program. Requires the schedule's own number
+/// of chunks.
 tl::expected<void, std::string> check_stored_size(const Shape& shape);
 
 }  // namespace penstock

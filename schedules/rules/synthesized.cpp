@@ -1,14 +1,14 @@
-// An order that nobody drew: what a search finds for the costs given, under a limit on memory, with one chunk
-// a rank, two on a V, or v interleaved. With 3 ranks, 4 microbatches and room for 3 of them:
+// Finds a schedule by search: a short order for the given costs under a limit on memory, with one chunk a
+// rank, two chunks on a V, or v interleaved chunks. With 3 ranks, 4 microbatches and memory for 3 of them:
 //
 //   rank 0   F0 F1 F2       I0 W0 F3 I1 W1 I2 W2 I3 W3
 //   rank 1      F0 F1    I0 F2 I1 W0 F3 I2 W1 I3 W2 W3
 //   rank 2         F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3
 //
-// The search starts from what is known: the automatic zero-bubble schedule with one chunk, ZB-V's choices on
-// a V, the interleaved zero-bubble schedule where it fits, and one microbatch after the other, which fits
-// wherever one microbatch does. Without costs the best of these is the answer. How good it is follows from a
-// bound that no order can beat (search/order_bound.cpp).
+// The search starts from known orders: the automatic zero-bubble schedule for one chunk, ZB-V's choices for a
+// V, the interleaved zero-bubble schedule if it fits, and one microbatch after the other.
+// Without costs the best of these is the result. A bound that no order can beat (search/order_bound.cpp)
+// shows how good the result is. Tested by synthesis_test.cpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -38,8 +38,8 @@ namespace {
 
 using Lists = std::vector<std::vector<Action>>;
 
-/// Two chunks do unless it is said otherwise: the turn of a V is on one rank, which saves a transfer each
-/// way.
+/// Returns true if the chunks form a V, which is the default for two chunks. The turn of a V is on one rank,
+/// which saves a transfer in each direction.
 bool lies_as_a_v(const Shape& shape) {
   if (shape.placement != ChunkPlacement::by_number) return shape.placement == ChunkPlacement::v;
   return shape.virtual_stages == 2;
@@ -57,7 +57,8 @@ bool fits(const Lists& lists, const OrderCosts& costs) {
   return true;
 }
 
-/// Of the rule with v chunks a rank, where it takes the shape and fits.
+/// Adds the interleaved zero-bubble schedule with v chunks a rank if it takes the shape and fits into the
+/// memory.
 void add_interleaved(std::vector<Lists>& known, const Shape& shape, const OrderCosts& costs) {
   auto program = interleaved_zero_bubble(
       {.stages = shape.stages, .microbatches = shape.microbatches, .virtual_stages = shape.virtual_stages});
@@ -67,8 +68,8 @@ void add_interleaved(std::vector<Lists>& known, const Shape& shape, const OrderC
   if (fits(program->ranks, costs)) known.push_back(std::move(program->ranks));
 }
 
-/// Where the search starts; what is longer than `longest` may be left out. The last one always fits, so that
-/// there is an answer in any memory, and is long.
+/// Returns the orders from which the search starts. It may omit orders longer than `longest`. The last one
+/// always fits, so that there is a result for any memory limit, but it is long.
 std::vector<Lists> known_orders(const Program& program, const Shape& shape, const OrderCosts& costs,
                                 Ns longest) {
   std::vector<Lists> known;
@@ -85,7 +86,7 @@ std::vector<Lists> known_orders(const Program& program, const Shape& shape, cons
 
 std::string milliseconds(Ns ns) { return fmt::format("{:.6g} ms", static_cast<double>(ns) * 1e-6); }
 
-/// How good the order is, and what it took.
+/// Returns the remark on how good the order is and how many passes the search made.
 std::string note_of(const Synthesis& found, const Shape& shape) {
   const char* measure = shape.objective == Objective::span ? "longest span" : "makespan";
   if (found.is_optimal()) {

@@ -1,11 +1,3 @@
-// In which order a rank visits its v chunks, as interleaved schedules have it: microbatches in groups of g,
-// each group through all chunks before the next one (Megatron-LM, SC'21, section 2.2, with g = K).
-//
-//   K = 2, v = 2, g = 3, M = 5: microbatch 0 1 2 0 1 2 3 4 3 4
-//                               chunk      0 0 0 1 1 1 0 0 1 1
-//
-// The backward visits chunks from the last to the first in the same order of microbatches. PyTorch's group is
-// M / rounds, rounds = max(1, M / K), and must be whole.
 
 #include "schedules/rules/virtual_order.hpp"
 
@@ -27,7 +19,7 @@ VirtualOrder::VirtualOrder(const Shape& shape, std::int32_t group)
     : ranks_(shape.stages), chunks_(shape.virtual_stages), group_(group), microbatches_(shape.microbatches) {}
 
 VirtualOrder::Visit VirtualOrder::visit(std::int64_t k) const {
-  // Groups before this one are whole, so that the first microbatch of a group says how many visits they took.
+  // All earlier groups are whole, so the first microbatch of a group determines how many visits they took.
   const auto first = static_cast<std::int32_t>(k / period() * group_);
   const std::int32_t size = std::min(group_, microbatches_ - first);
   const std::int64_t within = k - std::int64_t{first} * chunks_;
@@ -47,7 +39,7 @@ Action VirtualOrder::kth_backward(ActionKind kind, std::int32_t rank, std::int64
 
 namespace {
 
-/// PyTorch's number of rounds; M < K is one round.
+/// Returns PyTorch's number of rounds; M < K is one round.
 std::int32_t rounds_of(std::int32_t stages, std::int32_t microbatches) {
   return std::max(1, microbatches / stages);
 }

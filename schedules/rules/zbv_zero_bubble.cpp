@@ -5,9 +5,9 @@
 //   rank 0   0F0 0F1 0F2 3F0 3I0 3W0 3F1 3I1 3W1 0I0 0W0 3F2 3I2 3W2 0I1 0W1 0I2 0W2
 //   rank 1       1F0 2F0 1F1 2F1 2I0 2W0 1F2 1I0 1W0 2F2 2I1 2W1 1I1 2I2 1I2 1W1 2W2 1W2
 //
-// The pattern is made for n = max(M, 2K - 1) microbatches, and what belongs to microbatches beyond M is left
-// out. Where F, I and W take equally long and M >= 2K - 1, no rank pauses between its first and last action;
-// a rank holds at most 2K activations, as much as 1F1B with its one chunk twice as large.
+// The pattern is made for n = max(M, 2K - 1) microbatches, and actions of microbatches beyond M are omitted.
+// If F, I and W take equally long and M >= 2K - 1, no rank pauses between its first and last action. A rank
+// holds at most 2K activations. That is the memory of 1F1B, whose one chunk is twice as large.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,7 +23,8 @@
 namespace penstock {
 namespace {
 
-/// Appends the next microbatch's action of one of the two chunks; leaves out microbatches beyond M.
+/// A list to which the next microbatch's action of either chunk can be appended. It omits microbatches beyond
+/// M.
 class PatternList {
  public:
   PatternList(std::int32_t first_stage, std::int32_t second_stage, std::int32_t microbatches)
@@ -59,15 +60,15 @@ class PatternList {
   std::vector<Action> actions_;
 };
 
-/// Chunk 0 is on the way down, chunk 1 on the way up. Rank 0 of 2, n = 3:
+/// Returns a rank's list. Chunk 0 is on the way down, chunk 1 on the way up. Rank 0 of 2, n = 3:
 ///
 ///   0F0 0F1 0F2 | 3F0 3I0 3W0 3F1 3I1 3W1 | 0I0 0W0 3F2 3I2 3W2 | 0I1 0W1 0I2 0W2
-///   forwards      first backwards           both chunks           what is left
+///   forwards      first backwards           both chunks           the rest
 std::vector<Action> zbv_actions(const Shape& shape, std::int32_t rank) {
   const std::int32_t pattern = std::max(shape.microbatches, 2 * shape.stages - 1);
   const std::int32_t after = shape.stages - rank;
   PatternList list(rank, 2 * shape.stages - 1 - rank, shape.microbatches);
-  // As many as pass this rank before the first one is back on it from the turn of the V.
+  // These microbatches pass this rank before the first one returns to it from the turn of the V.
   for (std::int32_t i = 0; i < 2 * after - 1; ++i) list.add_forward(0);
   for (std::int32_t i = 0; i < rank; ++i) {
     list.add_forward(1);

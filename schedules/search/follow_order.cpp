@@ -1,7 +1,10 @@
-// Of the ways to follow an order the one with the shortest longest span is taken, the first one on a tie.
+// An order can be followed in several variants (FollowOptions). This file runs them and takes the one whose
+// longest span is shortest, and the first one on a tie.
 //
-//   slots of a block   ->  PreferredOrder  ->  OrderFollower, way by way  ->  the best lists  ->  squeeze()
+//   slots of a block   ->  PreferredOrder  ->  OrderFollower, each variant  ->  the best lists  ->  squeeze()
 //   F down 0, F up 3       0F0 0F1 3F0 ..      looks ahead, places W
+//
+// Tested by search_test.cpp.
 
 #include "schedules/search/follow_order.hpp"
 
@@ -24,7 +27,7 @@
 namespace penstock {
 namespace {
 
-/// The actions of one kind and stage; the next one starts in `slot`.
+/// The actions of one kind and stage, the next of which starts in `slot`.
 struct Stream {
   std::int64_t slot = 0;
   Action action;
@@ -32,9 +35,9 @@ struct Stream {
 
 }  // namespace
 
-/// Merges a rank's four streams by slot. Slots of microbatch m are those of 0 plus 6 m, so that each
-/// stream moves on by the period, and a stream that is done moves beyond all others. On a tie the first
-/// stream goes first.
+/// Returns each rank's four streams, merged by slot. The slots of microbatch m are those of microbatch 0 plus
+/// 6 m, so each stream advances by the period, and a finished stream moves beyond all others. The first
+/// stream goes first on a tie.
 PreferredOrder repeated_block(const std::vector<BlockSlots>& slots, std::int32_t microbatches,
                               ActionKind backward) {
   constexpr std::int64_t kPeriod = 6;  // F, I and W of two chunks, a slot each
@@ -43,7 +46,7 @@ PreferredOrder repeated_block(const std::vector<BlockSlots>& slots, std::int32_t
   for (std::int32_t rank = 0; rank < ranks; ++rank) {
     const BlockSlots& block = slots[index(rank)];
     const std::int32_t down = rank;
-    // On a V rank r holds stages r and 2 K - 1 - r.
+    // In a V rank r holds stages r and 2 K - 1 - r.
     const std::int32_t up = 2 * ranks - 1 - rank;
     std::array<Stream, 4> streams{{{block.forward_down, forward(down, 0)},
                                    {block.forward_up, forward(up, 0)},
@@ -67,10 +70,12 @@ std::optional<std::vector<std::vector<Action>>> best_followed(const OrderCosts& 
   Ns best = longest + 1;
   for (const OrderChoice& choice : choices) {
     OrderFollower follower(costs, choice.order);
-    // A run stands for all ways that would have decided as it did; only the others are run, one of them
-    // first, until none is left. A way must come below the best so far, so that the first one wins a tie.
-    for (std::vector<FollowOptions> ways = choice.options; !ways.empty(); ways = follower.other_ways()) {
-      const auto span = follower.run(ways, best);
+    // A run also gives the result of all variants that would have decided as it did. Only the others are run,
+    // one of them next, until none is left. A variant must be shorter than the best so far, so that the first
+    // one wins a tie.
+    for (std::vector<FollowOptions> variants = choice.options; !variants.empty();
+         variants = follower.other_variants()) {
+      const auto span = follower.run(variants, best);
       if (!span) continue;
       best = *span;
       lists = follower.lists();
@@ -86,8 +91,8 @@ Program best_followed(Program program, const OrderCosts& costs, const std::vecto
 }
 
 std::vector<FollowOptions> options_with_weights() {
-  // 32 ways, most of which other_ways() finds to be the same as one that was run. A W goes into any gap (0),
-  // or into one of half, three quarters or all of it.
+  // These are 32 variants; other_variants() finds most of them equal to one that was run. A W goes into any
+  // gap (0), or into a gap of at least half, three quarters or all of its duration.
   std::vector<FollowOptions> options;
   for (std::int32_t look_ahead = 0; look_ahead <= 3; ++look_ahead) {
     for (const std::int32_t quarters : {0, 2, 3, 4}) {

@@ -1,25 +1,26 @@
-// What keeps a rank from its work, whatever the order. A rank has stages a .. z of the model (a = z with one
-// chunk), M microbatches, and memory for `limit` bytes.
+// Computes how short an order can be at best. A rank cannot avoid some idle time, whatever the order. The
+// rank has stages a .. z of the model (a = z with one chunk), M microbatches, and memory for `limit` bytes.
 //
-//   head   From the end of its first F(a) to its first I(z), some microbatch goes from a through all later
-//          stages and back to z. Until then nothing is released: only F run, as many as memory holds.
+//   head   Some microbatch must go from the end of the first F(a), through all later stages, to the first
+//          I(z). No memory is released until then, so only as many F run as memory holds.
 //
-//            idle >= way(a -> z and back) - (units - 1) F,  units = floor(limit / kept)
+//            idle >= path(a -> z and back) - (units - 1) F,  units = floor(limit / kept)
 //
-//   tail   From the end of its last F, which is one of z, to that microbatch's I(a), the microbatch goes
-//          from z to the end and back to a. Until then only I and W run of what memory holds at that moment.
+//   tail   The microbatch of the last F, which is an F of z, must go from z to the end and back to I(a).
+//          Until then only I and W run, of microbatches that memory holds at that moment.
 //
-//            idle >= way(z and back -> a) - own I and W on that way
+//            idle >= path(z and back -> a) - own I and W on that path
 //                    - max{ x (I + W) + y W :  x kept + y (kept - released) <= limit - kept }
 //
-//   If M exceeds what fits, the last F comes behind the first I, so that both are lost; otherwise the larger.
+//   If M exceeds what fits, the last F comes after the first I and both times are lost; otherwise only the
+//   larger one is.
 //
-//   room   A microbatch holds kept from F to the end of I, which is the way from the stage and back, and what
-//          is left until the end of W. All that, times bytes, is at most limit x span.
+//   room   A microbatch holds `kept` bytes from F to the end of I, which is the path from the stage and back,
+//          and the rest until the end of W. The sum of bytes x time is at most limit x span.
 //
-// A rank's span is at least its work and head and tail, and at least room. Before its first F the first
-// microbatch must come to it, which the makespan counts, too. Where chunks differ, the units are those of the
-// chunk that is best for the order.
+// A rank's span is at least its work plus head plus tail, and at least room. The makespan also counts the
+// time until the first microbatch reaches the rank. If chunks differ, each term uses the chunk that makes the
+// bound lowest. Tested by synthesis_test.cpp, against all orders of small cases.
 
 #include "schedules/search/order_bound.hpp"
 
@@ -40,26 +41,26 @@ namespace {
 
 constexpr std::int64_t kAnyCount = std::numeric_limits<std::int32_t>::max();
 
-/// How many of `size` bytes fit into `room`; 0 where it is negative.
+/// Returns how many items of `size` bytes fit into `room`, or 0 if `room` is negative.
 std::int64_t fitting(Bytes room, Bytes size) {
   if (room < 0) return 0;
   return size <= 0 ? kAnyCount : std::min(kAnyCount, room / size);
 }
 
-/// Times of the way of a microbatch that meets nobody.
-class Way {
+/// The times of a microbatch that never waits for another one.
+class FreePath {
  public:
-  explicit Way(const OrderCosts& costs) : costs_(costs) {}
+  explicit FreePath(const OrderCosts& costs) : costs_(costs) {}
 
-  /// From the start of F of the first stage to the start of F of `stage`.
+  /// Returns the time from the start of F on the first stage to the start of F on `stage`.
   Ns to(std::size_t stage) const { return forward(0, stage); }
-  /// From the end of F of `from`, through the last stage, to the start of I of `to`.
+  /// Returns the time from the end of F on `from`, through the last stage, to the start of I on `to`.
   Ns around(std::size_t from, std::size_t to) const {
-    // forward() goes from start to start: without the F that it begins with, and with the last one.
-    Ns way = forward(from, last()) - costs_.stages[from].forward_ns + costs_.stages[last()].forward_ns;
+    // forward() counts from start to start, so the first F is subtracted and the last one added.
+    Ns path = forward(from, last()) - costs_.stages[from].forward_ns + costs_.stages[last()].forward_ns;
     for (std::size_t stage = last(); stage > to; --stage)
-      way += costs_.stages[stage].backward_input_ns + delay(stage - 1);
-    return way;
+      path += costs_.stages[stage].backward_input_ns + delay(stage - 1);
+    return path;
   }
 
  private:
@@ -67,18 +68,19 @@ class Way {
   Ns delay(std::size_t stage) const {
     return costs_.rank_of[stage] == costs_.rank_of[stage + 1] ? 0 : costs_.transfer_ns[stage];
   }
-  /// Between the starts of F of two stages.
+  /// Returns the time between the starts of F on two stages.
   Ns forward(std::size_t from, std::size_t to) const {
-    Ns way = 0;
-    for (std::size_t stage = from; stage < to; ++stage) way += costs_.stages[stage].forward_ns + delay(stage);
-    return way;
+    Ns path = 0;
+    for (std::size_t stage = from; stage < to; ++stage)
+      path += costs_.stages[stage].forward_ns + delay(stage);
+    return path;
   }
 
   const OrderCosts& costs_;
 };
 
-/// A rank's chunks, and of each figure the one that makes the bound lowest: a bound may be too low, never too
-/// high.
+/// A rank's chunks. Each figure is that of the chunk that makes the bound lowest, because a bound may be too
+/// low but never too high.
 struct RankWork {
   std::vector<std::size_t> stages;
   Bytes limit = 0;
@@ -88,10 +90,10 @@ struct RankWork {
   Ns longest_backward = 0;  // I and W
   Ns longest_weight = 0;
   Bytes least_kept = std::numeric_limits<Bytes>::max();
-  Bytes least_owed = std::numeric_limits<Bytes>::max();  // between I and W
+  Bytes least_owed = std::numeric_limits<Bytes>::max();  // held between I and W
 
   std::int64_t units() const { return microbatches * std::ssize(stages); }
-  /// F that memory holds.
+  /// Returns how many F fit into memory.
   std::int64_t fitting_forwards() const { return std::min(units(), fitting(limit, least_kept)); }
 };
 
@@ -114,18 +116,18 @@ std::vector<RankWork> work_of_ranks(const OrderCosts& costs) {
   return ranks;
 }
 
-/// The idle time before the rank's first I is there (above).
+/// Returns the idle time before the rank's first I (see the top of this file).
 Ns head(const OrderCosts& costs, const RankWork& rank) {
-  const Ns way = Way(costs).around(rank.stages.front(), rank.stages.back());
-  // One less, since the way begins at the end of the first of them.
-  return std::max<Ns>(0, way - (rank.fitting_forwards() - 1) * rank.longest_forward);
+  const Ns path = FreePath(costs).around(rank.stages.front(), rank.stages.back());
+  // One F fewer, because the path begins at the end of the first one.
+  return std::max<Ns>(0, path - (rank.fitting_forwards() - 1) * rank.longest_forward);
 }
 
-/// The most work of I and W in `room` bytes, of so many microbatches a stage.
+/// Returns the most work of I and W on at most `units` microbatches a stage that fit into `room` bytes.
 Ns most_backward_work(const RankWork& rank, Bytes room, std::int64_t units) {
   Ns most = 0;
-  // Two sorts of things fill the room: microbatches with I and W to come, and such whose W alone is left.
-  // All numbers of the first sort are tried, since neither is the better one for all costs.
+  // Two kinds of microbatches fill the room: those with I and W to do, and those with only W to do. All
+  // numbers of the first kind are tried, because either kind may be better.
   for (std::int64_t whole = std::min(units, fitting(room, rank.least_kept)); whole >= 0; --whole) {
     const std::int64_t owed =
         std::min(units - whole, fitting(room - whole * rank.least_kept, rank.least_owed));
@@ -134,10 +136,10 @@ Ns most_backward_work(const RankWork& rank, Bytes room, std::int64_t units) {
   return most;
 }
 
-/// The idle time behind its last F.
+/// Returns the idle time after the rank's last F.
 Ns tail(const OrderCosts& costs, const RankWork& rank) {
-  // The microbatch itself is held by all chunks of the rank until its I come; the others have what is
-  // left.
+  // All chunks of the rank hold the microbatch itself until its I comes, so the other microbatches have the
+  // remaining memory.
   Ns own = 0;
   Bytes room = rank.limit;
   for (const std::size_t stage : rank.stages) {
@@ -145,29 +147,29 @@ Ns tail(const OrderCosts& costs, const RankWork& rank) {
     room -= cost.kept;
     if (stage != rank.stages.front()) own += cost.backward_input_ns + cost.backward_weight_ns;
   }
-  const Ns way = Way(costs).around(rank.stages.back(), rank.stages.front());
+  const Ns path = FreePath(costs).around(rank.stages.back(), rank.stages.front());
   const Ns filling = most_backward_work(rank, room, rank.units() - std::ssize(rank.stages));
-  return std::max<Ns>(0, way - own - filling);
+  return std::max<Ns>(0, path - own - filling);
 }
 
-/// The shortest span in which memory has room for all microbatches, one after the other.
+/// Returns the shortest span in which memory has room for all microbatches, one after the other.
 Ns room_for_all(const OrderCosts& costs, const RankWork& rank) {
   if (rank.limit <= 0) return 0;
   double byte_ns = 0;
   for (const std::size_t stage : rank.stages) {
     const StageCost& cost = costs.stages[stage];
-    const Ns until_input = cost.forward_ns + Way(costs).around(stage, stage) + cost.backward_input_ns;
+    const Ns until_input = cost.forward_ns + FreePath(costs).around(stage, stage) + cost.backward_input_ns;
     byte_ns += static_cast<double>(cost.kept) * static_cast<double>(until_input);
     byte_ns += static_cast<double>(cost.kept - cost.released_by_input) *
                static_cast<double>(cost.backward_weight_ns);
   }
-  // A sum that is rounded up would be no bound any more.
+  // If the sum were rounded up, the result would not be a bound.
   constexpr double kRounding = 1 - 1e-12;
   return static_cast<Ns>(kRounding * byte_ns * static_cast<double>(rank.microbatches) /
                          static_cast<double>(rank.limit));
 }
 
-/// From the rank's first start to its last end.
+/// Returns a bound on the time from the rank's first start to its last end.
 Ns shortest_span(const OrderCosts& costs, const RankWork& rank) {
   const bool first_input_may_be_late = rank.units() <= rank.fitting_forwards();
   const Ns before = head(costs, rank);
@@ -181,7 +183,7 @@ Ns shortest_span(const OrderCosts& costs, const RankWork& rank) {
 Ns shortest_possible(const OrderCosts& costs, Objective objective) {
   Ns longest = 0;
   for (const RankWork& rank : work_of_ranks(costs)) {
-    const Ns late = objective == Objective::makespan ? Way(costs).to(rank.stages.front()) : 0;
+    const Ns late = objective == Objective::makespan ? FreePath(costs).to(rank.stages.front()) : 0;
     longest = std::max(longest, late + shortest_span(costs, rank));
   }
   return longest;

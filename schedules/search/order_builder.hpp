@@ -1,5 +1,6 @@
 #pragma once
-// A whole order in one pass in order of time, by given rules. Private to schedules/.
+// Builds a whole order by given rules, in one pass in the order of time. Only schedules/ includes this
+// header.
 
 #include <array>
 #include <cstddef>
@@ -17,21 +18,21 @@
 
 namespace penstock {
 
-/// Made once for its costs, then run by one set of rules after the other: a search runs it hundreds of
-/// times, so that all memory is taken in the beginning and a run writes nothing but numbers. All orders have
-/// each stage's F, and each stage's I, in ascending microbatches, so that the next one of a kind and chunk is
-/// a count.
+/// A builder for one set of costs that runs many sets of rules. A search runs it hundreds of times, so it
+/// allocates all memory at the beginning, and a run writes only numbers. Each stage's F, and each stage's I,
+/// run in ascending microbatches, so a counter gives the next microbatch.
 class OrderBuilder {
  public:
-  /// Of the first `microbatches` of the costs, at least 1.
+  /// Builds orders of the first `microbatches` of the costs, at least 1.
   OrderBuilder(const OrderCosts& costs, Objective objective, std::int32_t microbatches);
 
-  /// How long the order is that `rules` make. Nothing where it is longer than `limit`, or where ranks lock
-  /// each other out of their memory.
+  /// Returns the length of the order that `rules` give. Returns nothing if it is longer than `limit`, or if
+  /// ranks wait forever for memory.
   std::optional<Ns> run(const OrderRules& rules, Ns limit);
-  /// The order of the last run, which must have come to its end.
+  /// Returns the order of the last run, which must have returned a length.
   std::vector<std::vector<Action>> lists() const;
-  /// Actions placed by all runs so far, and by a run that comes to its end.
+  /// Returns the actions that all runs so far have placed (`placed_actions`), and the actions of one complete
+  /// run (`actions`).
   std::int64_t placed_actions() const { return placed_; }
   std::int64_t actions() const { return 3 * std::int64_t{microbatches_} * std::ssize(chunks_); }
 
@@ -42,105 +43,109 @@ class OrderBuilder {
   static constexpr std::int32_t kInput = 1;
   static constexpr std::int32_t kWeight = 2;
 
-  /// A stage. Those of a rank lie side by side, in the order in which a microbatch passes them.
+  /// A stage. The chunks of a rank are adjacent, in the order in which a microbatch passes them.
   struct alignas(64) Chunk {
-    // of a run
+    // The following members belong to a run.
     Ns next_forward = kNever;  // when the input of the next F arrives
     Ns next_input = kNever;
     std::int32_t forwards = 0;
     std::int32_t inputs = 0;
-    std::int32_t most_lead = 0;  // over the next chunk
+    std::int32_t most_lead = 0;  // the most microbatches ahead of the next chunk
     std::int32_t rank = 0;
-    Bytes needed = 0;  // by F, with what it leaves for later chunks
+    Bytes needed = 0;  // by F, including the room that it must leave for later chunks
     Ns forward_window = 0;
     Ns weight_window = 0;
     Ns turn_window = 0;
-    // of the stage
+    // The following members belong to the stage.
     std::array<Ns, 3> durations{};    // F, I, W
-    std::array<Bytes, 3> released{};  // by each; F takes
-    std::int32_t before = kNone;      // the chunk of the stage before
-    std::int32_t behind = kNone;
-    Ns forward_delay = 0;  // of what F sends to the stage behind
-    Ns input_delay = 0;    // of what I sends to the stage before
+    std::array<Bytes, 3> released{};  // by F, I, W; negative for F, which takes memory
+    std::int32_t before = kNone;      // the chunk of the previous stage
+    std::int32_t behind = kNone;      // the chunk of the next stage
+    Ns forward_delay = 0;             // of the message from F to the next stage
+    Ns input_delay = 0;               // of the message from I to the previous stage
     std::int32_t stage = 0;
   };
   struct alignas(64) Rank {
     Ns free_at = 0;
     Ns idle = 0;
     Ns first_start = kNever;
-    Ns most_idle = 0;  // more makes the order too long
+    Ns most_idle = 0;  // with more idle time the order is too long
     Ns budget = 0;
     Bytes free_bytes = 0;
     std::int32_t in_flight = 0;
     std::int32_t most_in_flight = 0;
-    std::int32_t owed_from = 0;  // the W that is owed longest
+    std::int32_t owed_from = 0;  // the oldest W that is owed
     std::int32_t owed_to = 0;
     std::int32_t inputs = 0;
     std::int32_t forwards_left = 0;
-    std::int32_t last_forward = 0;  // its chunk
-    std::int32_t last = kWeight;    // whether F or I came last
-    std::size_t owed_at = 0;        // its part of owed_
-    std::size_t order_at = 0;       // and its next place in order_
+    std::int32_t last_forward = 0;  // the chunk of the last F
+    std::int32_t last = kWeight;    // the kind of the last F or I
+    std::size_t owed_at = 0;        // the beginning of its part of owed_
+    std::size_t order_at = 0;       // its next index in order_
     Ns busy = 0;
     Bytes limit = 0;
     bool has_started() const { return first_start != kNever; }
     bool owes_weight() const { return owed_from < owed_to; }
   };
-  /// What a rank could do.
+  /// The actions that a rank could run.
   struct Sight {
-    std::int32_t input = kNone;    // the chunk of the I that goes first
-    std::int32_t forward = kNone;  // and of the F
-    Ns next_input = kNever;        // when the first I is there
-    Ns next_forward = kNever;      // the first F with room that is not there yet
-    bool memory_holds_back = false;
+    std::int32_t input = kNone;      // the chunk of the first I in the preferred order
+    std::int32_t forward = kNone;    // the chunk of the first F in the preferred order
+    Ns next_input = kNever;          // when the first I arrives
+    Ns next_forward = kNever;        // when the first F that fits but has not arrived will arrive
+    bool memory_holds_back = false;  // true if an F has arrived but does not fit
   };
-  /// What it does: an action, or nothing before `until`.
+  /// A rank's decision: an action, or to wait until `until`.
   struct Choice {
     std::int32_t kind = kNone;
     std::int32_t chunk = 0;
     Ns until = kNever;
   };
 
-  /// What stages cost, by chunk, and who gives to whom.
+  /// Stores the costs of stages by chunk and connects chunks that send to each other.
   void add_chunks(const OrderCosts& costs);
   void connect(const OrderCosts& costs, const std::vector<std::int32_t>& chunk_of_stage);
   void prepare_run(const OrderRules& rules, Ns limit);
   void prepare_chunk(Chunk& chunk, std::int32_t number, const OrderRules& rules) const;
 
-  /// With the number of chunks a rank known to the compiler, 0 where it is another one.
+  /// Runs until the end or the limit. `Chunks` is the number of chunks a rank if the compiler knows it,
+  /// otherwise 0.
   template <std::int32_t Chunks>
   bool place_all();
   template <std::int32_t Chunks>
   std::int32_t last_chunk() const {
     return Chunks > 0 ? Chunks - 1 : chunks_per_rank_ - 1;
   }
-  /// Which I, and which F, the rank would run of those that are there, and when the next ones come. An F
-  /// counts only within its caps, and one without room is noted apart: a W may make it.
+  /// Find the I, or the F, that the rank would run among those that have arrived, and the time of the next
+  /// arrival. An F counts only within its caps. An F that does not fit is noted separately, because a W may
+  /// free the memory.
   template <std::int32_t Chunks>
   void see_inputs(const Chunk* chunks, Ns now, Sight& sight) const;
   template <std::int32_t Chunks>
   void see_forwards(const Rank& rank, const Chunk* chunks, Ns now, Sight& sight) const;
-  /// The chunk whose F is asked for first.
+  /// Returns the chunk whose F is preferred.
   template <std::int32_t Chunks>
   std::int32_t first_in_sight(const Rank& rank) const;
-  /// Strikes out of sight what the rules want to wait with so that F and I alternate.
+  /// Removes the choices that must wait because the rules make F and I alternate.
   void take_turns(const Rank& rank, const Chunk* chunks, Ns now, Sight& sight) const;
   template <std::int32_t Chunks>
   Choice choose(std::int32_t number, Ns now) const;
-  /// The F, unless a more urgent I comes soon; a W, unless an F or I does.
+  /// Return the F, unless a more urgent I arrives soon; or a W, unless an F or I arrives soon.
   Choice forward_or_wait(const Rank& rank, const Chunk& chunk, const Sight& sight, Ns now) const;
   Choice weight_or_wait(const Rank& rank, const Sight& sight, Ns now) const;
   Choice owed_weight(const Rank& rank) const;
 
-  /// The rank runs it from `now` on. False: with the rank's pauses so far the order is longer than the limit.
+  /// Runs the choice on the rank from `now` on. Returns false if the pauses of the rank so far make the order
+  /// longer than the limit.
   bool place(std::int32_t number, const Choice& choice, Ns now);
-  /// What an F or I that ends then makes possible: the chunk's next one, and that of the stage it sends to.
+  /// Records what an F or I that ends at `end` makes possible: the chunk's next one, and that of the stage to
+  /// which it sends.
   void give_forward(std::int32_t number, Ns end);
   void give_input(std::int32_t number, Ns end);
   void deliver_forward(std::int32_t to, std::int32_t microbatch, Ns arrival);
   void deliver_input(std::int32_t to, std::int32_t microbatch, Ns arrival);
   void wake(std::int32_t rank, Ns time);
-  /// All is placed; otherwise ranks wait for memory that none of them will free.
+  /// Returns true if all actions are placed. Otherwise ranks wait forever for memory.
   bool is_complete() const { return placed_ - placed_before_ == actions(); }
   Ns length() const;
 
@@ -162,11 +167,11 @@ class OrderBuilder {
   std::vector<Rank> ranks_;
   std::vector<Ns> forward_arrivals_;  // by chunk and microbatch
   std::vector<Ns> input_arrivals_;
-  std::vector<std::int32_t> owed_;   // by rank: the chunks of its I
-  std::vector<std::int32_t> order_;  // by rank: what it does, 3 x chunk + kind
+  std::vector<std::int32_t> owed_;   // by rank: the chunks of its I, in order
+  std::vector<std::int32_t> order_;  // by rank: its actions, each 3 x chunk + kind
   WakeTimes wakings_;
   std::int64_t placed_ = 0;
-  std::int64_t placed_before_ = 0;  // this run
+  std::int64_t placed_before_ = 0;  // actions placed before this run
 };
 
 }  // namespace penstock

@@ -1,7 +1,10 @@
-// Ranks are woken when they become free and when a message arrives; earlier times first, then lower ranks.
-// What happens follows from the decisions alone: ways that would have made the same ones need no run of their
-// own. And where only the warm-up looks ahead and no W is owed, the order is fixed behind the warm-up, so
-// that the ends so far tell the longest span (order_tails.hpp).
+// Runs an order as an event simulation: ranks look for work when they become free and when a message arrives,
+// in the order of time, the lower rank first on a tie. The result depends only on a rank's decisions, so
+// variants that would have made the same decisions need no separate run.
+//
+// If only the warm-up looks ahead and no W is owed, the order cannot change any more after the warm-up. Then
+// the longest span follows from the ends so far (order_tails.hpp) and the run stops early. follow_order.cpp
+// chooses between variants. Tested by search_test.cpp.
 
 #include "schedules/search/order_follower.hpp"
 
@@ -24,14 +27,14 @@
 namespace penstock {
 namespace {
 
-/// Whether no stage splits its backward, so that no rank ever owes a W.
+/// Returns true if no stage splits its backward, so that no rank ever owes a W.
 bool has_whole_backwards(const OrderSteps& order) {
   return std::ranges::none_of(order.tracks,
                               [](const Track& track) { return track.kind == ActionKind::backward_input; });
 }
 
-/// Whether each rank stays within its limit when it runs its order as it stands. Requires whole backwards:
-/// what a W would release is not looked at.
+/// Returns true if each rank stays within its memory limit when it runs its order unchanged. Requires whole
+/// backwards, because memory that a W would release is ignored.
 bool fits_into_memory(const OrderSteps& order) {
   for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
     Bytes kept = 0;
@@ -48,11 +51,11 @@ bool fits_into_memory(const OrderSteps& order) {
 
 OrderFollower::OrderFollower(const OrderCosts& costs, const PreferredOrder& order)
     : order_(costs, order),
-      settles_(has_whole_backwards(order_) && fits_into_memory(order_)),
+      order_gets_fixed_(has_whole_backwards(order_) && fits_into_memory(order_)),
       ranks_(order.size()),
       arrivals_(order_.place_count(), WakeTimes::kNever),
       wakings_(static_cast<std::int32_t>(order.size())) {
-  // The inputs of the first stage's F: the model's own.
+  // The inputs of the first stage's F are the model's own, which are there from the start.
   std::fill_n(arrivals_.begin(), order_.microbatches, 0);
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     ranks_[rank].order = order_.ranks[rank];
@@ -61,28 +64,29 @@ OrderFollower::OrderFollower(const OrderCosts& costs, const PreferredOrder& orde
   }
 }
 
-void OrderFollower::reset(const std::vector<FollowOptions>& ways) {
-  ways_ = ways;
-  way_ = ways.front();
-  // Every way is taken to be alike until look_farther() finds an action that it would have taken, or
+void OrderFollower::reset(const std::vector<FollowOptions>& variants) {
+  variants_ = variants;
+  variant_ = variants.front();
+  // Variants count as equal until look_farther() finds an action that one of them would have taken, or
   // weight_suits() a W that it would have placed.
-  same_ahead_ = way_.warm_up_look_ahead;
-  for (const FollowOptions& way : ways) same_ahead_ = std::max(same_ahead_, way.warm_up_look_ahead);
-  differs_.assign(ways.size(), false);
+  same_ahead_ = variant_.warm_up_look_ahead;
+  for (const FollowOptions& variant : variants)
+    same_ahead_ = std::max(same_ahead_, variant.warm_up_look_ahead);
+  differs_.assign(variants.size(), false);
   alike_.clear();
-  for (std::size_t other = 1; other < ways.size(); ++other) {
-    if (sees_as_much(ways[other])) alike_.push_back(other);
+  for (std::size_t other = 1; other < variants.size(); ++other) {
+    if (sees_as_much(variants[other])) alike_.push_back(other);
   }
   forget_arrivals();
   done_.assign(order_.tracks.size(), 0);
   most_idle_ = 0;
   least_span_ = 0;
   has_finished_ = false;
-  unsettled_ = static_cast<std::int32_t>(ranks_.size());
-  for (std::int32_t rank = 0; rank < unsettled_; ++rank) reset(rank);
+  unfixed_ranks_ = static_cast<std::int32_t>(ranks_.size());
+  for (std::int32_t rank = 0; rank < unfixed_ranks_; ++rank) reset(rank);
 }
 
-/// A run that was given up has told of few.
+/// Resets the arrivals. A run that was stopped early has set only a few of them.
 void OrderFollower::forget_arrivals() {
   if (has_finished_) {
     std::fill(arrivals_.begin() + order_.microbatches, arrivals_.end(), WakeTimes::kNever);
@@ -99,12 +103,12 @@ void OrderFollower::forget_arrivals() {
 void OrderFollower::reset(std::int32_t number) {
   Rank& rank = ranks_[index(number)];
   const std::vector<Step>& preferred = order_.ranks[index(number)];
-  // Behind `bent` the last run has left the order as it was.
+  // From `bent` on, the last run has left the order unchanged.
   std::copy_n(preferred.begin(), rank.bent, rank.order.begin());
   rank.list.clear();
   rank.inputs.clear();
   rank.arrivals.clear();
-  // Everything else begins anew, and the vectors keep their memory for the next run.
+  // All other members start anew, but the vectors retain their memory for the next run.
   rank = Rank{.order = std::move(rank.order),
               .list = std::move(rank.list),
               .inputs = std::move(rank.inputs),
@@ -112,19 +116,20 @@ void OrderFollower::reset(std::int32_t number) {
   wakings_.set(number, 0);
 }
 
-std::optional<Ns> OrderFollower::run(const std::vector<FollowOptions>& ways, Ns limit) {
-  reset(ways);
-  // Tails cost a pass over the order: for one way alone they pay only where another run has made them.
-  const bool may_stop = settles_ && way_.look_ahead == 0 && (tails_ || ways.size() > 1);
+std::optional<Ns> OrderFollower::run(const std::vector<FollowOptions>& variants, Ns limit) {
+  reset(variants);
+  // Tails need a pass over the order. For a single variant that is worthwhile only if another run has
+  // computed them.
+  const bool may_stop = order_gets_fixed_ && variant_.look_ahead == 0 && (tails_ || variants.size() > 1);
   while (wakings_.earliest().time_ns != WakeTimes::kNever) {
     const Waking waking = wakings_.earliest();
     act(waking.rank, waking.time_ns);
-    // Work plus pauses of one rank so far: it can only become longer.
-    // Ways that have decided alike so far are given up with it: they would come to no less.
+    // The span is at least the work plus the pauses of one rank so far. Variants that have decided equally so
+    // far are given up, too, because theirs is as long.
     if (least_span_ >= limit) return std::nullopt;
-    if (may_stop && unsettled_ == 0) break;
+    if (may_stop && unfixed_ranks_ == 0) break;
   }
-  std::optional<Ns> span = may_stop && unsettled_ == 0 ? span_in_sight() : std::nullopt;
+  std::optional<Ns> span = may_stop && unfixed_ranks_ == 0 ? span_in_sight() : std::nullopt;
   if (!span) span = finish();
   return span && *span < limit ? span : std::nullopt;
 }
@@ -138,9 +143,9 @@ std::optional<Ns> OrderFollower::finish() {
   for (std::int32_t number = 0; number < static_cast<std::int32_t>(ranks_.size()); ++number) {
     Rank& rank = ranks_[index(number)];
     if (rank.next < rank.order.size()) return std::nullopt;
-    // Nothing waits for a W: those left over fill the end of the rank, back to back.
+    // No action waits for a W, so the remaining Ws fill the end of the rank without gaps.
     while (rank.owes_weight()) place_weight(number, rank.free_at);
-    // Placing the W asked for another look at its end; there is nothing left to look for.
+    // Placing the W has scheduled another wake-up, but no work is left.
     wakings_.set(number, WakeTimes::kNever);
     longest = std::max(longest, rank.free_at - rank.first_start);
   }
@@ -148,7 +153,8 @@ std::optional<Ns> OrderFollower::finish() {
   return longest;
 }
 
-/// Nothing when the tails are those of other first starts, or of an order that would jam.
+/// Returns the longest span, or nothing if the tails were computed for other first starts or ranks would wait
+/// for each other forever.
 std::optional<Ns> OrderFollower::span_in_sight() {
   std::vector<Ns> first_starts(ranks_.size());
   std::ranges::transform(ranks_, first_starts.begin(), &Rank::first_start);
@@ -166,11 +172,11 @@ std::optional<Ns> OrderFollower::span_in_sight() {
     if (!is_done) start(rank.order[rank.next].place, rank.free_at);
     if (is_done) longest = std::max(longest, rank.free_at - rank.first_start);
   }
-  // Messages under way start what waits for them, wherever in its list that stands.
+  // A message in transfer starts the action that waits for it, wherever that action is in its list.
   for (std::int32_t giver = 0; giver < static_cast<std::int32_t>(done_.size()); ++giver) {
     const std::int32_t taker = order_.tracks[index(giver)].next;
     if (taker == Track::kNone) continue;
-    // Microbatches of a track run in order: these have been sent and not been taken yet.
+    // Microbatches of a track run in order, so these have been sent and not yet been used.
     for (std::int32_t m = done_[index(taker)]; m < done_[index(giver)]; ++m) {
       const std::int32_t place = taker * order_.microbatches + m;
       start(place, arrivals_[index(place)]);
@@ -182,21 +188,21 @@ std::optional<Ns> OrderFollower::span_in_sight() {
 void OrderFollower::act(std::int32_t number, Ns now) {
   const Rank& rank = ranks_[index(number)];
   const Sight sight = look(number, now);
-  // F and B or I come before any W: others wait for what they send, and nobody waits for a W.
+  // F and B or I come before any W, because others wait for what they send, and no action waits for a W.
   if (sight.ready != kNothing) {
     take(number, sight.ready, now);
   } else if (rank.owes_weight() && (sight.needs_memory || sight.next_arrival == WakeTimes::kNever ||
                                     weight_suits(rank, sight.next_arrival - now))) {
     place_weight(number, now);
   } else {
-    if (settles_ && rank.warm) look_farther(rank, order_.limits[index(number)], now);
+    if (order_gets_fixed_ && rank.warm) look_farther(rank, order_.limits[index(number)], now);
     sleep(number, now);
   }
 }
 
-/// Notes the nearest action that a way which looks farther ahead would have taken.
+/// Finds the nearest action that a variant which looks further ahead would have taken.
 void OrderFollower::look_farther(const Rank& rank, Bytes limit, Ns now) {
-  for (std::int32_t ahead = way_.warm_up_look_ahead + 1; ahead <= same_ahead_; ++ahead) {
+  for (std::int32_t ahead = variant_.warm_up_look_ahead + 1; ahead <= same_ahead_; ++ahead) {
     if (rank.next + index(ahead) >= rank.order.size()) return;
     const Step& step = rank.order[rank.next + index(ahead)];
     const Track& track = order_.track_of(step);
@@ -208,17 +214,18 @@ void OrderFollower::look_farther(const Rank& rank, Bytes limit, Ns now) {
 OrderFollower::Sight OrderFollower::look(std::int32_t number, Ns now) const {
   const Rank& rank = ranks_[index(number)];
   const Bytes limit = order_.limits[index(number)];
-  const std::int32_t ahead = rank.warm ? std::max(way_.look_ahead, way_.warm_up_look_ahead) : way_.look_ahead;
+  const std::int32_t ahead =
+      rank.warm ? std::max(variant_.look_ahead, variant_.warm_up_look_ahead) : variant_.look_ahead;
   const std::size_t end = std::min(rank.order.size(), rank.next + index(ahead) + 1);
   Sight sight;
   for (std::size_t at = rank.next; at < end; ++at) {
-    // What nobody has sent yet has no known arrival, and is not waited for.
+    // If an input has not been sent yet, its arrival is unknown, and the rank does not wait for it.
     const Ns arrival = arrivals_[index(rank.order[at].place)];
     if (arrival == WakeTimes::kNever) continue;
     const Track& track = order_.track_of(rank.order[at]);
     if (track.kind == ActionKind::forward && rank.kept + track.charged > limit) {
-      // Only an F that could run this moment is worth a W for its memory, and only if all owed W free
-      // enough.
+      // Memory is freed by a W only for an F that could run at this moment, and only if all owed Ws together
+      // free enough.
       const bool waits = arrival > now || sight.next_arrival != WakeTimes::kNever;
       if (waits || rank.kept - rank.owed + track.charged > limit) continue;
       sight.needs_memory = true;
@@ -233,18 +240,19 @@ OrderFollower::Sight OrderFollower::look(std::int32_t number, Ns now) const {
   return sight;
 }
 
-bool OrderFollower::suits(const FollowOptions& way, const Rank& rank, Ns gap) const {
+bool OrderFollower::suits(const FollowOptions& variant, const Rank& rank, Ns gap) const {
   const Ns duration = order_.track_of(rank.inputs[rank.weights]).weight_ns;
-  // In two parts, since the product may go beyond 64 bits.
-  const Ns quarters = duration / 4 * way.weight_quarters + duration % 4 * way.weight_quarters / 4;
-  return gap >= quarters || (way.overrun && rank.idle + gap > most_idle_);
+  // The product might exceed 64 bits, so it is computed in two parts.
+  const Ns quarters = duration / 4 * variant.weight_quarters + duration % 4 * variant.weight_quarters / 4;
+  return gap >= quarters || (variant.overrun && rank.idle + gap > most_idle_);
 }
 
 bool OrderFollower::weight_suits(const Rank& rank, Ns gap) {
-  const bool decision = suits(way_, rank, gap);
-  // Ways that have decided alike so far are one run; those that part here need a run of their own.
+  const bool decision = suits(variant_, rank, gap);
+  // Variants that have decided equally so far share one run. Those that decide differently here need a
+  // separate run.
   std::erase_if(alike_, [&](std::size_t other) {
-    if (suits(ways_[other], rank, gap) == decision) return false;
+    if (suits(variants_[other], rank, gap) == decision) return false;
     differs_[other] = true;
     return true;
   });
@@ -253,11 +261,12 @@ bool OrderFollower::weight_suits(const Rank& rank, Ns gap) {
 
 void OrderFollower::take(std::int32_t number, std::size_t at, Ns now) {
   Rank& rank = ranks_[index(number)];
-  // A rank is settled when its own order holds from here on; when all are, the tails speak for the rest.
-  const bool was_settled = rank.is_settled();
+  // A rank is fixed when it follows its own order from here on. When all ranks are fixed, the tails give the
+  // result.
+  const bool was_fixed = rank.is_fixed();
   if (at > rank.next) {
     const auto place = [&](std::size_t of) { return rank.order.begin() + static_cast<std::ptrdiff_t>(of); };
-    // The preferred order bends: what was passed over stays next.
+    // The order changes: the actions that were passed over come next.
     std::rotate(place(rank.next), place(at), place(at + 1));
     rank.bent = std::max(rank.bent, at + 1);
   }
@@ -270,21 +279,21 @@ void OrderFollower::take(std::int32_t number, std::size_t at, Ns now) {
     rank.inputs.push_back(step);
     rank.owed += track.owed;
   }
-  unsettled_ -= !was_settled && rank.is_settled() ? 1 : 0;
+  unfixed_ranks_ -= !was_fixed && rank.is_fixed() ? 1 : 0;
   ++done_[index(step.track)];
   start(number, now, track.duration);
-  // Known from the start of its sender on, so that the taker can weigh what it does until it comes.
+  // The arrival time is published when the sender starts, so that the receiver can plan until then.
   if (track.next == Track::kNone) return;
   const Ns arrival = rank.free_at + track.delay;
   arrivals_[index(order_.taker(step))] = arrival;
-  tell(track.next_rank, arrival);
+  announce(track.next_rank, arrival);
 }
 
 void OrderFollower::place_weight(std::int32_t number, Ns now) {
   Rank& rank = ranks_[index(number)];
   const Step input = rank.inputs[rank.weights++];
   const Track& track = order_.track_of(input);
-  // The sign marks a W. Track 0 is an F and has none, so that no track is its own negative.
+  // The negative track marks a W. Track 0 is an F, which has no W, so that no track equals its negative.
   rank.list.push_back({.track = -input.track, .place = input.place});
   rank.kept -= track.owed;
   rank.owed -= track.owed;
@@ -296,7 +305,7 @@ void OrderFollower::start(std::int32_t number, Ns now, Ns duration) {
   if (rank.has_started) {
     rank.idle += now - rank.free_at;
     most_idle_ = std::max(most_idle_, rank.idle);
-    // The rank has all its work and these pauses in its span, whatever comes.
+    // The rank's span contains all its work and these pauses in any case.
     least_span_ = std::max(least_span_, order_.busy_ns[index(number)] + rank.idle);
   } else {
     rank.has_started = true;
@@ -306,8 +315,9 @@ void OrderFollower::start(std::int32_t number, Ns now, Ns duration) {
   wakings_.set(number, rank.free_at);
 }
 
-/// A message that comes while the rank is busy wakes nobody: the rank looks for work when it becomes free.
-void OrderFollower::tell(std::int32_t number, Ns arrival) {
+/// Records a message for the rank. If it arrives while the rank is busy, the rank is not woken, because it
+/// looks for work anyway when it becomes free.
+void OrderFollower::announce(std::int32_t number, Ns arrival) {
   Rank& rank = ranks_[index(number)];
   const Ns wakes = wakings_.of(number);
   const bool is_busy = wakes == rank.free_at;
@@ -319,8 +329,8 @@ void OrderFollower::tell(std::int32_t number, Ns arrival) {
 
 void OrderFollower::sleep(std::int32_t number, Ns now) {
   std::vector<Ns>& arrivals = ranks_[index(number)].arrivals;
-  // Messages that are there have been looked at: nothing of theirs could run, and they are looked at again
-  // with whatever comes next.
+  // Messages that have arrived were considered, but none of them could run. They are considered again at the
+  // next wake-up.
   while (!arrivals.empty() && arrivals.front() <= now) {
     std::ranges::pop_heap(arrivals, std::greater<>{});
     arrivals.pop_back();
@@ -328,19 +338,20 @@ void OrderFollower::sleep(std::int32_t number, Ns now) {
   wakings_.set(number, arrivals.empty() ? WakeTimes::kNever : arrivals.front());
 }
 
-bool OrderFollower::sees_as_much(const FollowOptions& way) const {
-  if (way.look_ahead != way_.look_ahead) return false;
-  // From here on ways differ in the warm-up alone: one that looks farther is the same way where nothing
-  // farther off was ready to be taken.
-  if (way.warm_up_look_ahead == way_.warm_up_look_ahead) return true;
-  return settles_ && way.look_ahead == 0 && way.warm_up_look_ahead > way_.warm_up_look_ahead &&
-         way.warm_up_look_ahead <= same_ahead_;
+bool OrderFollower::sees_as_much(const FollowOptions& variant) const {
+  if (variant.look_ahead != variant_.look_ahead) return false;
+  // From here on the variants differ only in the warm-up. A larger look-ahead gives the same result if no
+  // action further away was ready.
+  if (variant.warm_up_look_ahead == variant_.warm_up_look_ahead) return true;
+  return order_gets_fixed_ && variant.look_ahead == 0 &&
+         variant.warm_up_look_ahead > variant_.warm_up_look_ahead &&
+         variant.warm_up_look_ahead <= same_ahead_;
 }
 
-std::vector<FollowOptions> OrderFollower::other_ways() const {
+std::vector<FollowOptions> OrderFollower::other_variants() const {
   std::vector<FollowOptions> others;
-  for (std::size_t way = 0; way < ways_.size(); ++way) {
-    if (differs_[way] || !sees_as_much(ways_[way])) others.push_back(ways_[way]);
+  for (std::size_t variant = 0; variant < variants_.size(); ++variant) {
+    if (differs_[variant] || !sees_as_much(variants_[variant])) others.push_back(variants_[variant]);
   }
   return others;
 }
@@ -354,7 +365,7 @@ std::vector<std::vector<Action>> OrderFollower::lists() const {
       list.push_back(step.track < 0 ? order_.action({-step.track, step.place}, ActionKind::backward_weight)
                                     : order_.action(step, order_.track_of(step).kind));
     }
-    // A run that stopped when all was settled: the rest is in the preferred order.
+    // If the run has stopped early, the rest follows the preferred order.
     for (std::size_t at = rank.next; at < rank.order.size(); ++at) {
       list.push_back(order_.action(rank.order[at], order_.track_of(rank.order[at]).kind));
     }

@@ -1,41 +1,56 @@
 #pragma once
-// What an order is built by (order_builder.cpp): rules whose constants are variables, which synthesis.cpp
-// searches. Private to schedules/.
+// The rules by which order_builder.cpp builds an order. Their constants are variables, which synthesis.cpp
+// searches. Only schedules/ includes this header.
 
 #include <cstdint>
 #include <vector>
 
 namespace penstock {
 
-/// What a rank prefers where an F and an I are both there.
+/// The preference of a rank when an F and an I have both arrived.
 enum class Preference : std::uint8_t { input_first, turn_about, forward_first };
 
-/// Which of a rank's chunks goes first where several could.
+/// The preference among a rank's chunks when several could run.
 enum class ChunkChoice : std::uint8_t { last_first, first_first, by_turns };
 
-/// The variables. A stage is meant where the text says chunk: chunk c of a rank is the c-th that a microbatch
-/// passes there. `p - 1 - rank` is how many ranks lie behind.
+/// The variables of the rules. Chunk c of a rank is the c-th of its stages that a microbatch passes.
 struct OrderRules {
-  double idle_budget = 0;           ///< ns that a rank may pause for something more urgent
-  double idle_budget_per_rank = 0;  ///< more of it for each rank that lies before
-  double forward_patience = 1;      ///< a rank waits at most so much of an F for an I
-  double weight_patience = 1;       ///< and so much of a W for an F or I
-  double in_flight = kUnlimited;    ///< most microbatches between F and I on a rank, all chunks together
-  double in_flight_per_rank = 0;    ///< more of them for each rank that lies behind
-  double lead = kUnlimited;         ///< most microbatches that a chunk is ahead of the next one
+  /// The time in ns that a rank may pause for something more urgent.
+  double idle_budget = 0;
+  /// The additional idle budget for each earlier rank.
+  double idle_budget_per_rank = 0;
+  /// The share of an F's duration that a rank waits at most for an I.
+  double forward_patience = 1;
+  /// The share of a W's duration that a rank waits at most for an F or I.
+  double weight_patience = 1;
+  /// The most microbatches between F and I on a rank, all chunks together.
+  double in_flight = kUnlimited;
+  /// The additional microbatches for each later rank.
+  double in_flight_per_rank = 0;
+  /// The most microbatches that a chunk is ahead of the next one.
+  double lead = kUnlimited;
+  /// The additional lead for each later rank.
   double lead_per_rank = 0;
-  std::vector<std::int8_t> more_in_flight{};  ///< by rank; empty: 0
-  std::vector<std::int8_t> more_lead{};       ///< by rank; empty: 0
+  /// Additional microbatches in flight of each rank; empty means 0.
+  std::vector<std::int8_t> more_in_flight{};
+  /// Additional lead of each rank; empty means 0.
+  std::vector<std::int8_t> more_lead{};
   Preference preference = Preference::input_first;
   ChunkChoice forward_choice = ChunkChoice::last_first;
   ChunkChoice input_choice = ChunkChoice::last_first;
-  std::int32_t lag = 0;             ///< inputs by turns: how far the next chunk is ahead at least
-  std::int32_t reserve = 1;         ///< microbatches of later chunks that an F leaves room for
-  bool one_forward_a_turn = false;  ///< no second F before the next I
-  bool one_input_a_turn = false;    ///< no second I while an F is due within `turn_window` of an F
+  /// The microbatches by which the later chunk may be ahead with ChunkChoice::by_turns of I.
+  std::int32_t lag = 0;
+  /// The microbatches of later chunks for which an F must leave room.
+  std::int32_t reserve = 1;
+  /// True if an I must come between two F.
+  bool one_forward_a_turn = false;
+  /// True if an F must come between two I while one arrives within `turn_window` F durations.
+  bool one_input_a_turn = false;
   double turn_window = 1;
-  std::int32_t most_owed = kAnyNumber;  ///< W that a rank may owe while memory holds an F back
-  double memory_share = 1;              ///< of its limit that a rank uses
+  /// The number of Ws that a rank may owe while memory holds an F back.
+  std::int32_t most_owed = kAnyNumber;
+  /// The share of its memory limit that a rank uses.
+  double memory_share = 1;
 
   static constexpr double kUnlimited = 1e9;
   static constexpr std::int32_t kAnyNumber = 1'000'000'000;

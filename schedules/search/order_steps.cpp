@@ -1,8 +1,11 @@
-// F go from stage to stage, from the last one to its own backward, and backwards from stage to stage back:
+// Connects the actions of an order. F go from stage to stage, from the last F to its own backward, and
+// backwards go from stage to stage back:
 //
 //   0F > 1F > 2F
-//              v        the last stage's B or I needs its F alone
-//   0B < 1B < 2B        the F of the other stages are long done when their gradient comes
+//              v        the last stage's B or I needs only its own F
+//   0B < 1B < 2B        on other stages the F is finished long before the gradient arrives
+//
+// Tested by search_test.cpp.
 
 #include "schedules/search/order_steps.hpp"
 
@@ -20,7 +23,7 @@
 namespace penstock {
 namespace {
 
-/// F takes all that its microbatch keeps on the stage.
+/// Returns the track of a stage's F, which takes all memory that a microbatch needs on the stage.
 Track forward_track(const OrderCosts& costs, std::int32_t stage) {
   const StageCost& cost = costs.stages[index(stage)];
   return {.stage = stage,
@@ -29,7 +32,8 @@ Track forward_track(const OrderCosts& costs, std::int32_t stage) {
           .charged = cost.kept};
 }
 
-/// B gives back all that F took. I gives back a part at once and owes the rest, which its W gives back.
+/// Returns the track of a stage's backwards. B releases everything that F took. I releases a part at once and
+/// leaves the rest to its W.
 Track backward_track(const OrderCosts& costs, std::int32_t stage, ActionKind kind) {
   const StageCost& cost = costs.stages[index(stage)];
   const bool splits = kind == ActionKind::backward_input;
@@ -42,7 +46,8 @@ Track backward_track(const OrderCosts& costs, std::int32_t stage, ActionKind kin
           .owed = splits ? released_activations(cost, ActionKind::backward_weight) : 0};
 }
 
-/// By stage B or I, as the order has it. A stage has one kind only, so that any of its backwards tells.
+/// Returns for each stage whether its backwards are B or I. A stage has only one kind, so any of its
+/// backwards shows it.
 std::vector<ActionKind> backward_kinds(const PreferredOrder& order, std::size_t stages) {
   std::vector<ActionKind> kinds(stages, ActionKind::backward);
   for (const std::vector<Action>& list : order) {
@@ -63,7 +68,7 @@ OrderSteps::OrderSteps(const OrderCosts& costs, const PreferredOrder& order)
   for (std::int32_t stage = 0; stage < stages; ++stage) {
     tracks.push_back(backward_track(costs, stage, kinds[index(stage)]));
   }
-  // Edge e joins stages e and e + 1, and takes as long in one direction as in the other.
+  // Edge e joins stages e and e + 1 and takes equally long in both directions.
   const auto give = [&](std::int32_t giver, std::int32_t taker, std::int32_t edge) {
     Track& from = tracks[index(giver)];
     from.next = taker;
@@ -74,8 +79,8 @@ OrderSteps::OrderSteps(const OrderCosts& costs, const PreferredOrder& order)
     give(stage, stage + 1, stage);
     give(stages + stage + 1, stages + stage, stage);
   }
-  // The last stage gives to its own backward. Both are on one rank, so that the edge behind the last one,
-  // which does not exist, is never read.
+  // The last stage's F leads to its own backward on the same rank, so that the edge number, which does not
+  // exist, is never used.
   give(stages - 1, 2 * stages - 1, stages - 1);
   for (std::size_t rank = 0; rank < order.size(); ++rank) {
     std::vector<Step>& steps = ranks.emplace_back();
@@ -83,7 +88,7 @@ OrderSteps::OrderSteps(const OrderCosts& costs, const PreferredOrder& order)
     for (const Action& action : order[rank]) {
       const std::int32_t number = action.stage + (action.kind == ActionKind::forward ? 0 : stages);
       steps.push_back({.track = number, .place = number * microbatches + action.microbatch});
-      // W are not in the order, since they fill gaps, but a rank's span holds their work all the same.
+      // Ws are not part of the order, because they fill gaps, but they are part of a rank's work.
       busy_ns[rank] += tracks[index(number)].duration + tracks[index(number)].weight_ns;
     }
   }

@@ -1,8 +1,3 @@
-// From the ends of the lists back, as times are found from their beginnings:
-//
-//   tail = duration + max(tail of the next one on the rank, delay + tail of what takes the output)
-//
-// where the last one on a rank has minus the rank's first start behind it.
 
 #include "schedules/search/order_tails.hpp"
 
@@ -19,14 +14,14 @@ namespace penstock {
 
 OrderTails::OrderTails(const OrderSteps& order, std::vector<Ns> first_starts)
     : first_starts_(std::move(first_starts)), tails_(order.place_count(), kEndless) {
-  std::vector<std::size_t> left;  // by rank: how many of its list have no tail yet
-  std::vector<Ns> behind;         // by rank: the tail of the last one that has
+  std::vector<std::size_t> left;  // by rank: the number of its steps without a tail
+  std::vector<Ns> behind;         // by rank: the tail of the first step that has one
   for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
     left.push_back(order.ranks[rank].size());
     behind.push_back(-first_starts_[rank]);
   }
-  // Each rank goes back as far as what its outputs lead to is known. Where nobody moves any more, what is
-  // left would wait for each other, and keeps kEndless.
+  // Each rank goes back as far as the tails of its outputs' users are known. If no rank can go back further,
+  // the remaining steps wait for each other and stay kEndless.
   for (bool moved = true; moved;) {
     moved = false;
     for (std::size_t rank = 0; rank < left.size(); ++rank) {

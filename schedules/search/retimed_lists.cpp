@@ -1,15 +1,18 @@
-// An action ends at
+// Local search tries millions of moves, and most of them change few times. An action ends at
 //
 //   end = max(end of the action before it on its rank, end of its giver + delay) + duration
 //
-// and a move changes only what follows from it. Changed actions wait in a queue, earliest first, and each
-// hands its change on to the next one on its rank and to the one it gives to, until nothing changes any more.
-// All of this only ever adds and takes maxima: once no change in the queue is towards earlier, nothing else
-// will end earlier, so a move whose ends sum up to as much as before by then is given up at once. That is
-// nearly all.
+// and a move changes only the ends that depend on it. Changed actions wait in a queue, earliest first. Each
+// passes its change on to the next action of its rank and to the action that uses its output, until nothing
+// changes.
 //
-// Ranks that wait for each other wait for the moved action, since before the move nobody did: the change of
-// its end comes back to it.
+// When no change in the queue makes an action end earlier, no further action will end earlier, because ends
+// are sums and maxima. If the sum of ends is no smaller than before at that moment, the move is given up.
+// This holds for nearly all moves.
+//
+// If ranks wait for each other after a move, the moved action is part of the cycle, because there was none
+// before. Then the change of its end comes back to it. squeeze.cpp proposes the moves. Tested by
+// search_test.cpp.
 
 #include "schedules/search/retimed_lists.hpp"
 
@@ -29,7 +32,7 @@
 namespace penstock {
 namespace {
 
-/// The end of an action that has not been timed; ends are never negative.
+/// The end of an action that has no time yet; real ends are never negative.
 constexpr Ns kNotYet = -1;
 
 }  // namespace
@@ -55,8 +58,8 @@ void RetimedLists::append_list(const std::vector<Action>& list, std::int32_t ran
     if (action.kind == ActionKind::forward) kept += cost.kept;
     kept -= released_activations(cost, action.kind);
     const auto number = static_cast<Number>(nodes_.size());
-    // Numbers run on from rank to rank, and the list is a chain through them: a move relinks a few
-    // neighbours, and every number stays what it was.
+    // Numbers run on from rank to rank. The list is a chain through them, so that a move changes only a few
+    // links and numbers stay valid.
     nodes_.push_back({.end = kNotYet,
                       .duration = duration_ns(cost, action.kind),
                       .kept = kept,
@@ -74,7 +77,7 @@ void RetimedLists::append_list(const std::vector<Action>& list, std::int32_t ran
   ranks_.push_back(placed);
 }
 
-/// Who gives to whom, and which F a backward belongs to.
+/// Connects actions that send to each other, and each backward with its F.
 void RetimedLists::connect(const OrderCosts& costs) {
   const std::size_t stages = costs.stages.size();
   const auto microbatches = index(costs.microbatches);
@@ -87,7 +90,7 @@ void RetimedLists::connect(const OrderCosts& costs) {
     if (action.kind == ActionKind::forward) forwards[place] = static_cast<Number>(number);
     if (makes_input_gradient(action.kind)) gradients[place] = static_cast<Number>(number);
   }
-  // Transfers have one delay an edge, so that the lower stage names it in both directions.
+  // A transfer's delay is the same in both directions, so the lower stage gives the edge.
   const auto give = [&](Number giver, Number taker, std::int32_t lower_stage) {
     const std::size_t lower = index(lower_stage);
     node(giver).taker = taker;
@@ -96,8 +99,8 @@ void RetimedLists::connect(const OrderCosts& costs) {
   };
   for (std::int32_t stage = 0; stage < static_cast<std::int32_t>(stages); ++stage) {
     for (std::int32_t m = 0; m < costs.microbatches; ++m) {
-      // The last stage's backward has no giver: its own F stands before it in the same list, where no move
-      // takes it past that.
+      // The last stage's backward has no giver. Its own F is before it in the same list, and no move changes
+      // that.
       node(gradients[at(stage, m)]).own = forwards[at(stage, m)];
       if (stage == 0) continue;
       give(forwards[at(stage - 1, m)], forwards[at(stage, m)], stage - 1);
@@ -106,14 +109,14 @@ void RetimedLists::connect(const OrderCosts& costs) {
   }
 }
 
-/// The first times of all, before anything moves.
+/// Computes the first times of all actions.
 void RetimedLists::run_all() {
   std::vector<Number> cursors(ranks_.size());
   std::ranges::transform(ranks_, cursors.begin(), &Rank::first);
   const auto ready = [&](Number number) {
     return number != kNone && (node(number).giver == kNone || node(node(number).giver).end != kNotYet);
   };
-  // Each rank goes as far as it can, round by round. Lists that can run are through when no rank moves.
+  // Each rank advances as far as possible, round by round. Valid lists are complete when no rank can advance.
   for (bool moved = true; moved;) {
     moved = false;
     for (Number& cursor : cursors) {
@@ -156,8 +159,8 @@ std::vector<std::vector<Action>> RetimedLists::lists() const {
 }
 
 bool RetimedLists::fits(Number action, Number target) const {
-  // What the action adds to memory counts earlier now: at its new place and behind all that it passes. A
-  // backward adds nothing or less and always fits.
+  // The memory that the action adds now counts earlier: at its new position and after everything that it
+  // passes. A backward adds nothing and always fits.
   const Node& moved = node(action);
   const Bytes limit = ranks_[index(moved.rank)].limit;
   const auto kept_after = [&](Number number) { return number == kNone ? 0 : node(number).kept; };
@@ -171,13 +174,13 @@ bool RetimedLists::fits(Number action, Number target) const {
 
 bool RetimedLists::move_if_shorter(Number action, Number target) {
   Node& moved = node(action);
-  // A circle shows in ends that change (above). Without any duration in it none would change, so that it
-  // would go unseen.
+  // A cycle of waits is found by ends that change (see the top of this file). If its actions had no duration,
+  // no end would change, and the cycle would be missed.
   if (moved.duration == 0 && input_at(moved) >= node(target).end) return false;
   const Number next_before = moved.next;
-  // The target stands before the action, so that there is a previous one.
+  // The target is before the action, so there is a previous action.
   const Bytes added = moved.kept - node(moved.previous).kept;
-  // A rank gets another last action or another first one.
+  // The first or last action of a rank changes.
   spans_may_change_ = next_before == kNone || node(target).previous == kNone;
   spans_may_shrink_ = spans_may_change_;
   put_before(target, action);
@@ -191,7 +194,7 @@ bool RetimedLists::move_if_shorter(Number action, Number target) {
     for (Number passed = target; passed != next_before; passed = next(passed)) node(passed).kept += added;
     length_ = *length;
   } else {
-    // Backwards, so that an action that changed twice gets the end that it had first.
+    // Undo from the last change to the first, so that an action that changed twice gets its first end.
     put_before(next_before, action);
     for (std::size_t at = changes_.size(); at-- > 0;) node(changes_[at].action).end = changes_[at].end;
   }
@@ -202,7 +205,7 @@ bool RetimedLists::move_if_shorter(Number action, Number target) {
 void RetimedLists::put_before(Number target, Number action) {
   Node& moved = node(action);
   Rank& rank = ranks_[index(moved.rank)];
-  // Out of the chain at the old place, then into it at the new one.
+  // Remove the action from the chain at its old position and insert it at the new one.
   (moved.previous == kNone ? rank.first : node(moved.previous).next) = moved.next;
   (moved.next == kNone ? rank.last : node(moved.next).previous) = moved.previous;
   moved.next = target;
@@ -214,8 +217,8 @@ void RetimedLists::put_before(Number target, Number action) {
 std::optional<Length> RetimedLists::follow_changes(Number moved) {
   while (!queue_.empty()) {
     if (earlier_in_queue_ == 0 && sum_change_ >= 0 && !spans_may_shrink_) return std::nullopt;
-    // What is taken out first ended first before the move; an action whose giver changes again is touched
-    // again.
+    // The action with the earliest end before the move comes first. An action whose giver changes again is
+    // touched again.
     const Number changed = dequeue();
     if (changed == moved) return std::nullopt;
     set_end(changed, end_now(node(changed)));
@@ -239,8 +242,7 @@ void RetimedLists::set_end(Number action, Ns end) {
 void RetimedLists::touch(Number action) {
   Node& touched = node(action);
   const Ns end = end_now(touched);
-  // An action that waits stays in the queue even where its end is again what it was: set_end() finds
-  // nothing to do then.
+  // A waiting action stays in the queue even if its end is again the old one; set_end() then does nothing.
   if (end == touched.end && !touched.waits_in_queue) return;
   const bool earlier = end < touched.end;
   earlier_in_queue_ += (earlier ? 1 : 0) - (touched.would_be_earlier ? 1 : 0);
@@ -248,7 +250,7 @@ void RetimedLists::touch(Number action) {
   if (touched.waits_in_queue) return;
   touched.waits_in_queue = true;
   queue_.push_back(action);
-  // By the ends before the change. They stay as long as an action waits, so that the heap stays one.
+  // The heap is ordered by the ends before the change, which stay constant while an action waits.
   std::ranges::push_heap(queue_, std::greater<>{}, [this](Number number) { return node(number).end; });
 }
 

@@ -1,5 +1,6 @@
-// A draw is either fresh, each variable from its own range, or the best one with one or two variables
-// changed: a fresh one finds valleys, a changed one goes down in them. Equal seeds and numbers draw the same.
+// Draws rules for a search. A draw is either fresh, with each variable from its own range, or the best rules
+// with one or two changes. Fresh draws find new regions, and changes improve within a region. Equal seeds and
+// numbers give equal draws. Tested by synthesis_test.cpp.
 
 #include "schedules/search/rule_draws.hpp"
 
@@ -13,17 +14,17 @@
 namespace penstock {
 namespace {
 
-/// A cap that was unlimited stays far above this through all small changes.
+/// Returns true if the cap is limited. An unlimited cap stays far above this value through all small changes.
 bool is_capped(double cap) { return cap < OrderRules::kUnlimited / 2; }
 
-/// Whether F and I alternate, and how near the next F has to be for that.
+/// Draws whether F and I alternate, and how near the next F must be for that.
 void draw_turns(OrderRules& rules, Draws& draws) {
   rules.one_forward_a_turn = draws.happens(0.5);
   rules.one_input_a_turn = draws.happens(0.5);
   rules.turn_window = draws.between(0, 2);
 }
 
-/// Which chunk goes first; of no effect with one chunk a rank.
+/// Draws which chunk goes first. This has no effect with one chunk a rank.
 void draw_choices(OrderRules& rules, Draws& draws) {
   rules.forward_choice = static_cast<ChunkChoice>(draws.from_to(0, 2));
   rules.input_choice = static_cast<ChunkChoice>(draws.from_to(0, 2));
@@ -38,20 +39,20 @@ void draw_most_owed(OrderRules& rules, Draws& draws, double unlimited) {
   rules.most_owed = draws.happens(unlimited) ? OrderRules::kAnyNumber : draws.from_to(0, 6);
 }
 
-/// One in three caps by a few microbatches and so many more for each rank behind; one in four by what
-/// memory holds, less towards the end of the pipeline; the rest not at all.
+/// Draws the cap on microbatches in flight. One in three is a few microbatches plus a number for each later
+/// rank. One in four is what memory holds, decreasing towards the end of the pipeline. The rest has no cap.
 void draw_in_flight(OrderRules& rules, Draws& draws, const RuleScale& scale) {
-  const double way = draws.between(0, 1);
-  if (way < 0.35) {
+  const double choice = draws.between(0, 1);
+  if (choice < 0.35) {
     rules.in_flight = draws.between(1, 8);
     rules.in_flight_per_rank = draws.between(0.3, 3) * scale.chunks;
-  } else if (way < 0.6) {
+  } else if (choice < 0.6) {
     rules.in_flight_per_rank = draws.between(0, 1.2) * scale.units / scale.ranks;
     rules.in_flight = scale.units - rules.in_flight_per_rank * (scale.ranks - 1) * draws.between(0.6, 1.1);
   }
 }
 
-/// One more or one less on a rank, or on a range of them.
+/// Adds or subtracts one on a rank, or on a range of ranks.
 void change_own(std::vector<std::int8_t>& own, Draws& draws, std::int32_t ranks) {
   own.resize(index(ranks), 0);
   const std::int32_t from = draws.from_to(0, ranks - 1);
@@ -61,11 +62,11 @@ void change_own(std::vector<std::int8_t>& own, Draws& draws, std::int32_t ranks)
     own[index(rank)] = static_cast<std::int8_t>(std::clamp(own[index(rank)] + step, -100, 100));
 }
 
-/// Caps of single ranks: on microbatches in flight, or on a chunk's lead over the next one.
+/// Changes the caps of single ranks: on microbatches in flight, or on a chunk's lead over the next one.
 void change_caps(OrderRules& rules, Draws& draws, const RuleScale& scale) {
   const bool of_lead = scale.chunks > 1 && draws.happens(0.5);
   double& cap = of_lead ? rules.lead : rules.in_flight;
-  // One more or less changes nothing where there is no cap: first it becomes what memory holds.
+  // Without a cap a change by one has no effect, so the cap is first set to what memory holds.
   if (!is_capped(cap)) {
     cap = scale.units;
     (of_lead ? rules.lead_per_rank : rules.in_flight_per_rank) = 0;
@@ -74,7 +75,7 @@ void change_caps(OrderRules& rules, Draws& draws, const RuleScale& scale) {
 }
 
 void change_once(OrderRules& rules, Draws& draws, const RuleScale& scale) {
-  // Caps of single ranks come twice as often: they are as many variables as there are ranks.
+  // Caps of single ranks are drawn twice as often, because there is one variable for each rank.
   switch (draws.from_to(0, 14)) {
     case 0:
       rules.idle_budget = scale.idle_ns * draws.between(0.3, 1.1);

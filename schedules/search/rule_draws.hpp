@@ -1,5 +1,5 @@
 #pragma once
-// Random rules, and random changes of rules. Private to schedules/.
+// Random rules and random changes of rules. Only schedules/ includes this header.
 
 #include <cstdint>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-/// Draws that depend on the seed and on how many came before, and on nothing else.
+/// A sequence of draws that depends only on the seed.
 class Draws {
  public:
   explicit Draws(std::uint64_t seed) : key_(mixed(seed)) {}
@@ -25,17 +25,19 @@ class Draws {
   std::uint64_t count_ = 0;
 };
 
-/// What rules are drawn for.
+/// The scale on which rules are drawn.
 struct RuleScale {
   std::int32_t ranks = 1;
   std::int32_t chunks = 1;
-  double units = 1;    ///< activations of a stage that fit into a rank
-  double idle_ns = 1;  ///< what the best order pauses, or a guess of it
+  /// The activations of a stage that fit into a rank.
+  double units = 1;
+  /// The idle time of the best order, or a guess of it.
+  double idle_ns = 1;
 };
 
-/// Every variable anew; those of several chunks only where there are several.
+/// Draws all variables anew; those about several chunks only if there are several.
 OrderRules fresh_rules(Draws& draws, const RuleScale& scale);
-/// `rules` with one or two changes.
+/// Returns `rules` with one or two changes.
 OrderRules changed_rules(OrderRules rules, Draws& draws, const RuleScale& scale);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
 #pragma once
-// A search over the rules of order_builder.hpp from one seed. Private to schedules/.
+// A search over the rules of order_builder.hpp from one seed. Only schedules/ includes this header.
 
 #include <cstdint>
 #include <limits>
@@ -14,7 +14,7 @@
 
 namespace penstock {
 
-/// Rules and how long the order is that they make.
+/// Rules and the length of the order that they give.
 struct RatedRules {
   OrderRules rules{};
   Ns length = kUnknownLength;
@@ -22,19 +22,20 @@ struct RatedRules {
   static constexpr Ns kUnknownLength = std::numeric_limits<Ns>::max() / 4;
 };
 
+/// A search from one seed.
 class RuleSearch {
  public:
-  /// Keeps no reference. `bound`: no order is shorter; where one is as short, the search is over.
+  /// Stores no reference. `bound` is a length that no order beats; an order of that length ends the search.
   RuleSearch(const OrderCosts& costs, Objective objective, std::uint64_t seed, Ns bound);
 
-  /// Goes on for `actions` more to place.
+  /// Continues the search until it has placed `actions` more actions.
   void go_on(std::int64_t actions);
   void try_rules(const OrderRules& rules);
   const RatedRules& best() const { return best_; }
   bool is_optimal() const { return best_.length <= bound_; }
   std::int64_t placed_actions() const { return whole_.placed_actions() + part_.placed_actions(); }
   std::int64_t actions_of_a_pass() const { return whole_.actions(); }
-  /// The order of the best rules, which must have a length.
+  /// Returns the order of the best rules, which must have a length.
   std::vector<std::vector<Action>> lists();
 
  private:
@@ -46,7 +47,7 @@ class RuleSearch {
   Ns bound_ = 0;
   Draws draws_;
   OrderBuilder whole_;
-  OrderBuilder part_;  // of fewer microbatches: head, a period and tail are all there
+  OrderBuilder part_;  // for fewer microbatches, which already show warm-up, steady state and drain
   bool has_part_ = false;
   RatedRules best_;
   RatedRules best_of_part_;

@@ -1,5 +1,6 @@
-// First improvement, rank by rank and position by position. Only an action that waits for its rank, and not
-// for its input, can gain by moving; W never wait for anything and stay where they are.
+// Improves finished lists by local search, taking the first improvement, rank by rank and position by
+// position. Only an action that waits for its rank, and not for its input, can gain by moving. Ws never wait
+// for anything and are not moved. retimed_lists.cpp computes the effect of a move. Tested by search_test.cpp.
 
 #include "schedules/search/squeeze.hpp"
 
@@ -16,14 +17,14 @@
 namespace penstock {
 namespace {
 
-/// Moves that the search may try, times actions.
-/// A trial may touch every action, so that this bounds the time whatever the size of the program.
+/// The most moves to try, multiplied by the number of actions. A trial may touch every action, so this limits
+/// the time for programs of any size.
 constexpr std::int64_t kMostTrials = std::int64_t{1} << 23;
-constexpr int kReach = 2;  // places
+constexpr int kReach = 2;  // positions that an action may move at a time
 
 using Lists = std::vector<std::vector<Action>>;
 
-/// Passes over all ranks until one finds nothing.
+/// The local search: passes over all ranks until a pass finds no improvement.
 class Squeezer {
  public:
   Squeezer(const Lists& lists, const OrderCosts& costs)
@@ -41,7 +42,7 @@ class Squeezer {
  private:
   using Number = RetimedLists::Number;
 
-  // No span is shorter than the work of the rank that has most.
+  // No span is shorter than the work of the busiest rank.
   bool finished() const { return trials_ >= kMostTrials || lists_.length().longest_span_ns == least_ns_; }
 
   static Ns busiest_rank_ns(const Lists& lists, const OrderCosts& costs) {
@@ -54,19 +55,18 @@ class Squeezer {
     return busiest;
   }
 
-  /// Tries to move each action of the rank once; true when one has moved.
+  /// Tries to move each action of the rank once. Returns true if one has moved.
   bool pass(std::int32_t rank) {
     bool improved = false;
     for (Number place = lists_.first(rank); place != kNone; place = lists_.next(place)) {
-      // One place at a time first: the nearer move is tried before the farther one, and the first that
-      // helps is kept.
+      // A move by one position is tried before a move by two, and the first one that helps is taken.
       for (int reach = 1; reach <= kReach && !finished(); ++reach) {
         const Number passed = lists_.previous(place);
         const Number target = reach == 1 || passed == kNone ? passed : lists_.previous(passed);
         if (target == kNone) break;
         if (!lists_.waits_for_rank(place) || !try_move(place, target)) continue;
         improved = true;
-        // It stands where the moved action stood: what has come to stand behind it is looked at next.
+        // The passed action is now at the position of the moved one, so its new follower is considered next.
         place = passed;
       }
     }
@@ -76,12 +76,13 @@ class Squeezer {
   bool try_move(Number action, Number target) {
     if (follows_from(lists_.action(target), lists_.action(action))) return false;
     if (!lists_.fits(action, target)) return false;
-    // What could not be tried costs nothing; what is tried may have to follow changes through all lists.
+    // A move that was not possible costs nothing; a move that is tried may change times in all lists.
     trials_ += lists_.action_count();
     return lists_.move_if_shorter(action, target);
   }
 
-  /// Actions of one kind and stage keep their order, and a backward stays behind its forward.
+  /// Returns true if the order of two actions must stay: of one kind and stage, or of one microbatch on one
+  /// stage.
   static bool follows_from(const Action& earlier, const Action& later) {
     if (earlier.stage != later.stage) return false;
     return earlier.kind == later.kind || earlier.microbatch == later.microbatch;

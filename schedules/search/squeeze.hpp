@@ -1,6 +1,6 @@
 #pragma once
-// Local search on finished lists: actions move forward while that makes the program shorter. Private to
-// schedules/.
+// Local search on finished lists: actions move forward while that makes the program shorter. Only schedules/
+// includes this header.
 
 #include <vector>
 
@@ -9,10 +9,10 @@
 
 namespace penstock {
 
-/// Moves one F, B or I at a time up to two places forward in its list and keeps the move if the longest span
-/// of a rank shrinks, or stays and the ends sum up to less, and no rank exceeds its memory limit. Stops when
-/// no move helps, when no rank pauses in the longest span, or after a fixed amount of work. Requires lists
-/// of F, I, W and B that can run and fit into memory.
+/// Returns the lists after moving one F, B or I at a time up to two positions forward. A move is accepted if
+/// no rank exceeds its memory limit and the longest span of a rank shrinks. It is also accepted if the span
+/// stays and the sum of ends shrinks. Stops when no move helps, when the rank with the longest span never
+/// pauses, or after a fixed amount of work. Requires lists of F, I, W and B that can run and fit into memory.
 std::vector<std::vector<Action>> squeeze(const std::vector<std::vector<Action>>& lists,
                                          const OrderCosts& costs);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Rules that were good elsewhere, as data. Private to schedules/.
+// The table of rules from which searches start. Only schedules/ includes this header.
 
 #include <cstdint>
 #include <span>
@@ -9,19 +9,23 @@
 
 namespace penstock {
 
-/// Rules for a number of chunks a rank and a limit on memory; the members are those of OrderRules.
+/// Rules for a number of chunks a rank and a memory limit. The other members are those of OrderRules.
 struct StartingRow {
   std::int32_t chunks = 1;
-  double limit = 1;                 ///< in what 1F1B holds on its first rank
-  double idle_budget = 0;           ///< in the work of p microbatches on a rank
-  double idle_budget_per_rank = 0;  ///< in the work of one
+  /// The memory limit, in units of what 1F1B holds on its first rank.
+  double limit = 1;
+  /// The idle budget, in units of a rank's work on p microbatches.
+  double idle_budget = 0;
+  /// The additional budget for each earlier rank, in units of a rank's work on one microbatch.
+  double idle_budget_per_rank = 0;
   double forward_patience = 1;
   double weight_patience = 1;
   double in_flight = 0;
   double in_flight_per_rank = 0;
   double lead = 0;
   double lead_per_rank = 0;
-  std::string_view more_in_flight;  ///< a letter a rank
+  /// One letter for each rank.
+  std::string_view more_in_flight;
   std::string_view more_lead;
   Preference preference = Preference::input_first;
   ChunkChoice forward_choice = ChunkChoice::last_first;
@@ -34,10 +38,10 @@ struct StartingRow {
   std::int32_t most_owed = 0;
 };
 
-/// By chunks and limit, ascending.
+/// Returns the rows by ascending chunks and limit.
 std::span<const StartingRow> starting_rule_table();
 
-/// The row's rules, with its idle budgets as they stand.
+/// Returns the row's rules without converting its idle budgets to ns.
 OrderRules rules_of(const StartingRow& row);
 
 }  // namespace penstock

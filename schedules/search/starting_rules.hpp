@@ -1,5 +1,5 @@
 #pragma once
-// Where a search starts. Private to schedules/.
+// The rules from which a search starts. Only schedules/ includes this header.
 
 #include <vector>
 
@@ -9,14 +9,14 @@
 
 namespace penstock {
 
-/// What long searches found elsewhere (starting_rule_table.hpp), fitted to `costs`: that of limits nearby in
-/// several variants, and all that does with less memory in just that much, so that a larger limit starts
-/// from what a smaller one starts from. The nearest limits come first.
+/// Returns rules of long searches (starting_rule_table.hpp), fitted to `costs`, the nearest limits first.
+/// Rules of similar limits come in several variants. All rules of smaller limits also come with only the
+/// memory of that limit, so that a larger limit starts from everything that a smaller one starts from.
 std::vector<OrderRules> starting_rules(const OrderCosts& costs);
 
-/// Rules without caps whose ranks may pause for nearly as long as the busiest one must where no order is
-/// shorter than `bound`; none where that is not at all. From one and a half to twice 1F1B's memory on they
-/// often are as short as the bound.
+/// Returns rules without caps that aim at `bound`, which no order beats. A rank may pause for nearly as long
+/// as the busiest rank must at that length. Returns none if the bound leaves no pause. With one and a half to
+/// two times 1F1B's memory, their orders often meet the bound.
 std::vector<OrderRules> rules_aimed_at(Ns bound, const OrderCosts& costs);
 
 }  // namespace penstock

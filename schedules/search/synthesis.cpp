@@ -1,13 +1,13 @@
-// Searches from different seeds get stuck in different places, and nobody knows beforehand which. So they
-// compete in brackets: eight fresh searches make a few passes each, the better half goes on for twice as
-// many, and so on until one is left, which then meets the best of the brackets before. Each bracket makes
-// twice the passes of the one before it, whatever effort was asked for: a larger effort goes through the same
-// searches and then further.
+// Finds the best order by several searches. Searches from different seeds get stuck at different lengths, and
+// nobody can tell which before. So they compete in brackets. Eight fresh searches make a few passes each, the
+// better half continues with twice as many, and so on until one is left, which competes with the best of the
+// brackets before. Each bracket makes twice the passes of the previous one, independent of the effort. So a
+// larger effort runs the same searches as a smaller one and then continues.
 //
 //   bracket   8 x n   4 x 2n   2 x 4n   1 x 8n   champion and challenger: n = 4, 8, 16, ... passes
 //
-// What was found fills the memory that it was given. So the same length is asked for in less memory at last,
-// by bisection between what one microbatch needs and what the best order keeps.
+// A search fills the memory that it is given. So the same length is finally tried with less memory, by
+// bisection between the memory of one microbatch and that of the best order. Tested by synthesis_test.cpp.
 
 #include "schedules/search/synthesis.hpp"
 
@@ -43,17 +43,17 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kSearches = 8;
 constexpr std::int64_t kFirstPasses = 4;
-constexpr std::int64_t kSlice = 8;  // passes between two looks at the clock
+constexpr std::int64_t kSlice = 8;  // passes between two checks of the clock
 
-/// Searches, the champion in front. `spent_` counts actions placed by all of them, also by those that are
-/// gone.
+/// The competing searches, the best of earlier brackets (the champion) first. `spent_` counts actions placed
+/// by all searches, including removed ones.
 class Tournament {
  public:
   Tournament(const OrderCosts& costs, Objective objective, const SearchEffort& effort, Ns bound)
       : costs_(costs), objective_(objective), effort_(effort), bound_(bound), end_(Clock::now()) {
     end_ += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(effort.budget_seconds));
-    // Rules that aim at the bound and those of the table come first: where they meet the bound nothing
-    // else runs.
+    // Rules that aim at the bound and those of the table come first. If they meet the bound, nothing else
+    // runs.
     add_search();
     actions_of_a_pass_ = searches_.front().actions_of_a_pass();
     start_from(rules_aimed_at(bound, costs));
@@ -63,7 +63,7 @@ class Tournament {
   void run() {
     for (std::int64_t passes = kFirstPasses; !is_over(); passes *= 2) run_bracket(passes);
   }
-  /// That were made by all searches; one that was begun counts.
+  /// Returns the passes of all searches; an incomplete pass counts.
   std::int64_t passes() const { return (spent_ + actions_of_a_pass_ - 1) / actions_of_a_pass_; }
   RuleSearch& best() { return *std::ranges::min_element(searches_, {}, length_of_search); }
 
@@ -79,20 +79,19 @@ class Tournament {
   }
 
   bool is_over() {
-    // The clock is asked only where time is limited: otherwise nothing depends on it.
+    // The clock is read only if time is limited, because otherwise the result must not depend on it.
     if (spent_ >= effort_.passes * actions_of_a_pass_ || best().is_optimal()) return true;
     return effort_.budget_seconds > 0 && Clock::now() >= end_;
   }
 
   void add_search() {
-    // Mixed, so that the searches of seed 2 are not those of seed 1 but for the first.
+    // The seed is hashed, so that the searches of seed 2 are not those of seed 1 without the first.
     searches_.emplace_back(costs_, objective_, mixed(effort_.seed) + next_seed_++, bound_);
   }
 
-  /// The first search is the best of the brackets before.
+  /// Runs a bracket against the first search, which is the best of the brackets before.
   void run_bracket(std::int64_t passes) {
-    // Every bracket's searches have seeds of their own; the champion stays in front and is not sorted with
-    // them.
+    // Every bracket's searches have new seeds. The champion stays first and is not sorted with them.
     while (searches_.size() <= kSearches) add_search();
     for (std::size_t left = kSearches; left > 0 && !is_over(); left /= 2, passes *= 2) {
       for (std::size_t number = 1; number <= left && !is_over(); ++number) go_on(searches_[number], passes);
@@ -102,16 +101,17 @@ class Tournament {
       searches_.erase(searches_.begin() + 1 + static_cast<std::ptrdiff_t>(std::max<std::size_t>(1, left / 2)),
                       searches_.end());
     }
-    // As many passes as the last one left has made: `passes` was doubled once more behind it.
+    // The champion gets as many passes as the last search of the bracket has made; the loop has doubled
+    // `passes` once more.
     if (!is_over()) go_on(searches_.front(), passes / 2);
     std::ranges::stable_sort(searches_, {}, length_of_search);
     searches_.erase(searches_.begin() + 1, searches_.end());
   }
 
-  /// In slices, between which the time is looked at.
+  /// Continues a search in slices, between which the clock is read.
   void go_on(RuleSearch& search, std::int64_t passes) {
     const std::int64_t before = search.placed_actions();
-    // A search counts what it placed itself, `spent_` what all of them did.
+    // The search counts only its own actions, while `spent_` counts those of all searches.
     const std::int64_t spent_before = spent_;
     const std::int64_t end = before + passes * actions_of_a_pass_;
     while (search.placed_actions() < end && !search.is_optimal() && !is_over()) {
@@ -136,10 +136,11 @@ class Tournament {
 
 namespace {
 
-/// The figures by which one order is better than another, the length first.
+/// The figures that decide between orders, the most important first.
 struct Merit {
   Ns length = RatedRules::kUnknownLength;
-  Bytes peak = 0;  ///< of the fullest rank
+  /// The peak of the fullest rank.
+  Bytes peak = 0;
   Ns makespan = 0;
 
   friend auto operator<=>(const Merit&, const Merit&) = default;
@@ -159,7 +160,7 @@ Merit merit_of(const Lists& lists, const OrderCosts& costs, Objective objective)
   return merit;
 }
 
-/// The best of all orders that it was offered.
+/// The best of all orders that were offered.
 class BestOrder {
  public:
   BestOrder(const OrderCosts& costs, Objective objective) : costs_(costs), objective_(objective) {}
@@ -170,7 +171,7 @@ class BestOrder {
     merit_ = merit;
     lists_ = std::move(lists);
   }
-  /// Offers lists that are no better unless they keep less; those that do not are not timed.
+  /// Offers lists that are only better if their peak is lower; other lists are not timed.
   void offer_smaller(Lists lists) {
     if (highest_peak(lists, costs_) < merit_.peak) offer(std::move(lists));
   }
@@ -192,7 +193,7 @@ OrderCosts within(OrderCosts costs, Bytes most) {
   return costs;
 }
 
-/// Offers what `starts` build in the memory of `costs`.
+/// Offers the orders that the rules `starts` give in the memory of `costs`.
 void offer_built(BestOrder& best, const OrderCosts& costs, Objective objective,
                  const std::vector<OrderRules>& starts) {
   OrderBuilder builder(costs, objective, costs.microbatches);
@@ -201,17 +202,18 @@ void offer_built(BestOrder& best, const OrderCosts& costs, Objective objective,
   }
 }
 
-/// Asks for orders as short as the best one in ever less memory. `champion`: the rules that a search ended
-/// with.
+/// Searches orders as short as the best one with less and less memory. `champion` holds the rules of the best
+/// search.
 void lower_memory(BestOrder& best, const OrderCosts& costs, Objective objective, const KnownOrders& known,
                   const std::vector<OrderRules>& champion) {
-  constexpr Bytes kMostParts = 1024;  // where one stage keeps next to nothing
+  constexpr Bytes kMostParts = 1024;  // bounds the steps if one stage holds very little
   Bytes least_kept = std::numeric_limits<Bytes>::max();
   for (const StageCost& stage : costs.stages) least_kept = std::min(least_kept, stage.kept);
   const Bytes step = std::max({Bytes{1}, least_kept, best.merit().peak / kMostParts});
   Bytes too_little = most_kept_by_one_microbatch(costs) - 1;
   while (best.merit().peak - too_little > 1) {
-    // In whole activations: what lies between two numbers of them holds no more than the lower one.
+    // The step is a whole activation, because a limit between two numbers of activations allows only the
+    // lower number.
     const Bytes parts = (best.merit().peak - too_little - 1 + step - 1) / step;
     const Bytes most = std::min(too_little + (parts + 1) / 2 * step, best.merit().peak - 1);
     const OrderCosts smaller = within(costs, most);
@@ -239,7 +241,8 @@ Synthesis synthesize(const OrderCosts& costs, Objective objective, const SearchE
     found.passes = tournament.passes();
     champion.push_back(tournament.best().best().rules);
     if (tournament.best().best().length <= best.merit().length) best.offer(tournament.best().lists());
-    // It shortens spans. Where the makespan is asked for its lists count only if that is shorter as well.
+    // squeeze() shortens spans. If the objective is the makespan, its lists count only if the makespan is
+    // shorter, too.
     best.offer(squeeze(best.lists(), costs));
   }
   if (use == MemoryUse::least) lower_memory(best, costs, objective, known, champion);

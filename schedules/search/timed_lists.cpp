@@ -1,8 +1,11 @@
-// Times follow from the order alone: an action starts when its rank is free and its input has arrived.
+// Lists that compute the times of their actions while they are written. Times follow from the order alone: an
+// action starts when its rank is free and its input has arrived.
 //
-//   start = max(rank free, arrival of the input, earliest)      pause = start - rank free, but for the first
-//   kept    grows by all at F; all of it goes at B, or a part at I and the rest at W
-//   owed    what the W of all I that have run would give back
+//   start = max(rank free, arrival of the input, earliest)      pause = start - rank free (not for the first)
+//   kept    grows at F by all that it holds; B releases all, or I a part and W the rest
+//   owed    what the Ws of all I that have run would release
+//
+// retimed_lists.cpp changes finished lists instead. Tested by search_test.cpp and weighed_costs_test.cpp.
 
 #include "schedules/search/timed_lists.hpp"
 
@@ -28,8 +31,8 @@
 namespace penstock {
 namespace {
 
-/// `given` as `wanted` numbers: one alone stands for each. A model of one stage has no edges; what is
-/// given for them is then left out. Errors: another number of them, a negative one.
+/// Returns `given` as `wanted` numbers, where a single number stands for all. A model of one stage has no
+/// edges, and numbers for them are ignored. Errors: another number of values, a negative value.
 template <class Value>
 tl::expected<std::vector<Value>, std::string> one_each(std::string_view key, std::vector<Value> given,
                                                        std::size_t wanted, std::string_view each) {
@@ -46,7 +49,8 @@ tl::expected<std::vector<Value>, std::string> one_each(std::string_view key, std
   return given;
 }
 
-/// By all of the rank's chunks together: without room for it nothing can run to its end.
+/// Returns the bytes of one microbatch on all of the rank's chunks together. With less memory no microbatch
+/// can run to its end.
 Bytes kept_by_one_microbatch(const OrderCosts& costs, std::int32_t rank) {
   Bytes kept = 0;
   for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
@@ -55,7 +59,7 @@ Bytes kept_by_one_microbatch(const OrderCosts& costs, std::int32_t rank) {
   return kept;
 }
 
-/// Bytes of activations that nobody stated count as one unit each.
+/// Sets unknown bytes of activations to one unit each.
 void count_unknown_bytes(OrderCosts& costs) {
   for (StageCost& cost : costs.stages) {
     if (cost.kept > 0) continue;
@@ -64,14 +68,15 @@ void count_unknown_bytes(OrderCosts& costs) {
   }
 }
 
-/// As many bytes as `activations` of the rank's stages take; where these differ, of their mean.
+/// Returns limits of as many bytes as `activations` of the rank's stages take, using their mean if stages
+/// differ.
 std::vector<Bytes> limits_of_activations(const OrderCosts& costs, std::int32_t ranks,
                                          std::int64_t activations) {
   const auto chunks = static_cast<std::int64_t>(costs.stages.size()) / ranks;
   std::vector<Bytes> limits;
   limits.reserve(static_cast<std::size_t>(ranks));
   for (std::int32_t rank = 0; rank < ranks; ++rank) {
-    // An activation is that of a stage, and a microbatch leaves one on each of the rank's stages.
+    // An activation belongs to one stage, and a microbatch leaves one on each of the rank's stages.
     limits.push_back(kept_by_one_microbatch(costs, rank) * activations / chunks);
   }
   return limits;
@@ -169,7 +174,7 @@ TimedLists::TimedLists(const OrderCosts& costs)
   constexpr std::size_t kKinds = 3;  // F, I, W
   for (const std::int32_t rank : costs.rank_of) {
     std::vector<Action>& list = ranks_[index(rank)].list;
-    // Once for each stage of the rank.
+    // Each stage of the rank reserves its own share.
     list.reserve(list.capacity() + kKinds * index(costs.microbatches));
   }
 }
@@ -184,7 +189,7 @@ std::optional<Ns> TimedLists::arrival_ns(const Action& action) const {
   const std::int32_t m = action.microbatch;
   if (action.kind == ActionKind::forward) {
     if (stage == 0) return 0;
-    // Microbatches of a stage run in order: a count above m says that m is among them.
+    // Microbatches of a stage run in order, so a count above m includes m.
     if (forwards_[index(stage - 1)] <= m) return std::nullopt;
     return forward_end_ns_[at(stage - 1, m)] + transfer_ns(stage - 1, stage);
   }
@@ -199,7 +204,7 @@ void TimedLists::place(const Action& action, Ns earliest_ns) {
   Rank& rank = rank_of(action.stage);
   const Ns arrival = action.kind == ActionKind::backward_weight ? 0 : *arrival_ns(action);
   const Ns start = std::max({rank.free_at_ns, arrival, earliest_ns});
-  // What passes before a rank's first action is not a pause: spans begin with it.
+  // Time before a rank's first action is no pause, because spans begin with that action.
   if (rank.first_start_ns) {
     rank.idle_ns += start - rank.free_at_ns;
     most_idle_ns_ = std::max(most_idle_ns_, rank.idle_ns);
@@ -224,7 +229,7 @@ void TimedLists::account(Rank& rank, const Action& action, Ns end_ns) {
   } else {
     gradient_end_ns_[at(action.stage, action.microbatch)] = end_ns;
     ++backwards_[index(action.stage)];
-    // A B has done its W already.
+    // A B has already done its W.
     if (action.kind != ActionKind::backward_input) return;
     rank.owed_bytes += held_for_weight;
     rank.weights.push_back(
@@ -234,7 +239,7 @@ void TimedLists::account(Rank& rank, const Action& action, Ns end_ns) {
 
 void TimedLists::place_owed_weight(std::int32_t rank, Ns earliest_ns) {
   Rank& owing = ranks_[index(rank)];
-  // Placing a W adds no W, so that the reference into `weights` holds.
+  // Placing a W adds no W, so the reference into `weights` stays valid.
   place(owing.weights[owing.placed_weights++], earliest_ns);
 }
 

@@ -1,18 +1,17 @@
-// Qi et al., "Zero Bubble Pipeline Parallelism", ICLR'24, section 3.1. B is split into I and W, and only F
-// and I pass on anything, so W are what gaps are filled with:
+// The automatic zero-bubble schedule (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR'24, section 3.1). B
+// is split into I and W. Only F and I send something, so Ws fill the gaps:
 //
-//   warm-up  every stage runs F0; then, from the last stage up, as many further F as fit into its memory
-//            before the first I can be there, each stage at least one F ahead of the next
-//   rounds   one a microbatch, from the last stage up: an F if the stage is due one and has memory for it,
-//            after as many W as that takes, then the I
-//   gaps     wait for the input of an F or I; a W runs first if it fits into the gap, or if the stage would
+//   warm-up  every stage runs F0; then, from the last stage to the first, as many further F as fit into
+//            its memory before the first I can start, each stage at least one F ahead of the next
+//   rounds   one for each microbatch, from the last stage to the first: an F if it is the stage's turn and
+//            memory allows it, after as many W as that needs, and then the I
+//   gaps     while the input of an F or I is missing, a W runs if it fits into the gap, or if the stage would
 //            otherwise have paused longer than any other
-//   end      all W that are left
+//   end      all remaining Ws
 //
-// The paper leaves open whether a warm-up F may end after the first I is there, whether an F may hold up an
-// I, whether a W may overrun a gap, and how far stages keep apart. All combinations are tried; the one whose
-// longest span (first start to last end of a rank) is shortest is taken, the first one on a tie. A search may
-// find a shorter order in the same memory (synthesis.hpp).
+// The paper leaves four questions open (see Variant). All combinations are tried, and the one whose longest
+// span (first start to last end of a rank) is shortest is taken, the first one on a tie. A search may find a
+// shorter order in the same memory (synthesis.hpp). Tested by search_test.cpp and weighed_costs_test.cpp.
 
 #include "schedules/search/zb_auto.hpp"
 
@@ -37,22 +36,27 @@
 namespace penstock {
 namespace {
 
-/// What the paper leaves open.
+/// The decisions that the paper leaves open.
 struct Variant {
-  bool overshoot = false;      ///< the last warm-up F may end after the first I is there
-  bool delay_forward = false;  ///< an F may hold the next I up by no more than a W takes
-  bool overrun = false;        ///< a W may run in a gap that is too short, to even out the pauses
-  std::int32_t lead = 1;       ///< forwards, 0 or 1, that a stage keeps ahead of the next one
+  /// True if the last warm-up F may end after the first I could start.
+  bool overshoot = false;
+  /// True if an F that would delay the next I by more than a W is postponed.
+  bool delay_forward = false;
+  /// True if a W may run in a gap that is too short, to even out the pauses.
+  bool overrun = false;
+  /// The forwards, 0 or 1, that a stage stays ahead of the next one.
+  std::int32_t lead = 1;
 };
 
-/// What a run has decided upon: another variant that comes to the same where it counts comes to the same
-/// lists.
+/// The decisions of a run. A variant that decides equally wherever its options mattered gives the same lists.
 struct Decisions {
   Variant variant;
-  std::vector<std::int32_t> warm_up{};  ///< F by stage
+  /// The warm-up F of each stage.
+  std::vector<std::int32_t> warm_up{};
   bool by_delay_forward = false;
   bool by_overrun = false;
-  bool by_lead = false;  ///< after the warm-up
+  /// True if `lead` mattered after the warm-up.
+  bool by_lead = false;
 
   bool would_be(const Variant& other, const std::vector<std::int32_t>& other_warm_up) const {
     return warm_up == other_warm_up && !(by_delay_forward && variant.delay_forward != other.delay_forward) &&
@@ -74,7 +78,7 @@ std::vector<Variant> all_variants() {
   return variants;
 }
 
-/// Ends of microbatch m's F on all stages while nothing but F runs, from those of m - 1.
+/// Returns the ends of microbatch m's F on all stages while only F run, given those of m - 1.
 std::vector<Ns> forward_ends(const OrderCosts& costs, const std::vector<Ns>& before) {
   std::vector<Ns> ends(costs.stages.size());
   for (std::int32_t stage = 0; stage < static_cast<std::int32_t>(costs.stages.size()); ++stage) {
@@ -84,7 +88,7 @@ std::vector<Ns> forward_ends(const OrderCosts& costs, const std::vector<Ns>& bef
   return ends;
 }
 
-/// When the first I can start on each stage, from the ends of the first F.
+/// Returns when the first I can start on each stage, given the ends of the first F.
 std::vector<Ns> first_input_starts(const OrderCosts& costs, const std::vector<Ns>& forward_ends) {
   std::vector<Ns> starts(forward_ends);
   for (std::int32_t stage = static_cast<std::int32_t>(costs.stages.size()) - 2; stage >= 0; --stage) {
@@ -94,11 +98,11 @@ std::vector<Ns> first_input_starts(const OrderCosts& costs, const std::vector<Ns
   return starts;
 }
 
-/// Whether `stage` and those before it, each `lead` further, have memory for n forwards. A stage that runs
-/// more ahead asks those before it for more, which may have less room.
+/// Returns true if `stage` has memory for n forwards, and each earlier stage for `lead` more than the next
+/// one. A stage that runs further ahead needs more forwards of earlier stages, which may have less memory.
 bool fit(const OrderCosts& costs, const Variant& variant, std::int32_t stage, std::int32_t n) {
   for (std::int32_t before = 0; before <= stage; ++before) {
-    // Where nothing is kept everything fits, and the division is by 1 instead of 0.
+    // If a stage holds no memory, everything fits, and the division is by 1 instead of 0.
     const std::int64_t count = std::min(costs.microbatches, n + (stage - before) * variant.lead);
     if (count > costs.memory_limit[index(before)] / std::max<Bytes>(1, costs.stages[index(before)].kept) &&
         costs.stages[index(before)].kept > 0) {
@@ -108,24 +112,24 @@ bool fit(const OrderCosts& costs, const Variant& variant, std::int32_t stage, st
   return true;
 }
 
-/// How many F each stage runs before its first I.
+/// Returns how many F each stage runs before its first I.
 std::vector<std::int32_t> warm_up_counts(const OrderCosts& costs, const Variant& variant) {
   std::vector<std::vector<Ns>> ends{forward_ends(costs, std::vector<Ns>(costs.stages.size(), 0))};
   const std::vector<Ns> input_starts = first_input_starts(costs, ends.front());
   std::vector<std::int32_t> counts(costs.stages.size(), 1);
   for (std::int32_t stage = static_cast<std::int32_t>(costs.stages.size()) - 2; stage >= 0; --stage) {
     std::int32_t& count = counts[index(stage)];
-    // Further F as long as they end before the first I is there; with `overshoot` one more that begins
-    // before it.
+    // Further F are added if they end before the first I can start. With `overshoot` one more is added that
+    // begins before that.
     while (count < costs.microbatches && fit(costs, variant, stage, count + 1)) {
-      // Rows are made when a stage asks for them: few stages run many F ahead.
+      // Rows are computed when a stage needs them, because only few stages run many F ahead.
       while (ends.size() <= index(count)) ends.push_back(forward_ends(costs, ends.back()));
       const Ns busy_until = ends[index(count - 1)][index(stage)];
       const bool in_time = ends[index(count)][index(stage)] <= input_starts[index(stage)];
       if (!in_time && !(variant.overshoot && busy_until < input_starts[index(stage)])) break;
       ++count;
     }
-    // The F of this stage need those of the stage before, which keeps `lead` ahead of it.
+    // The F of this stage need those of the previous stage, which stays `lead` ahead.
     if (stage > 0 && count > 1) {
       counts[index(stage - 1)] =
           std::max(counts[index(stage - 1)], std::min(costs.microbatches, count + variant.lead));
@@ -134,8 +138,8 @@ std::vector<std::int32_t> warm_up_counts(const OrderCosts& costs, const Variant&
   return counts;
 }
 
-/// One variant, written down round by round. `decisions_` notes where another variant would have gone its own
-/// way.
+/// A run of one variant, round by round. `decisions_` notes where another variant would have decided
+/// differently.
 class Heuristic {
  public:
   Heuristic(const OrderCosts& costs, const Variant& variant, std::vector<std::int32_t> warm_up)
@@ -144,10 +148,10 @@ class Heuristic {
         lists_(costs),
         decisions_{.variant = variant, .warm_up = std::move(warm_up)} {}
 
-  /// The longest span; nothing when it is not below `limit`.
+  /// Returns the longest span, or nothing if it is not below `limit`.
   std::optional<Ns> run(Ns limit) {
     warm_up();
-    // Round 0 is the warm-up's: it ends with the I of microbatch 0 on every stage.
+    // Round 0 is the warm-up, which ends with the I of microbatch 0 on every stage.
     for (std::int32_t m = 1; m < microbatches_; ++m) {
       if (least_span() >= limit) return std::nullopt;
       run_round(m);
@@ -167,8 +171,8 @@ class Heuristic {
     return compute(ActionKind::backward_input, stage, lists_.backwards(stage));
   }
 
-  /// All warm-up F of all stages, from the first stage down, since each needs those before it; then the first
-  /// I.
+  /// Runs the warm-up F of all stages, from the first stage on because each needs the previous ones, and then
+  /// the first I.
   void warm_up() {
     for (std::int32_t stage = 0; stage < stages(); ++stage) {
       while (lists_.forwards(stage) < decisions_.warm_up[index(stage)]) lists_.place(next_forward(stage));
@@ -176,7 +180,7 @@ class Heuristic {
     for (std::int32_t stage = stages() - 1; stage >= 0; --stage) lists_.place(next_input(stage));
   }
 
-  /// What the longest span is at least: what the stages have paused and all that they do.
+  /// Returns a lower bound on the longest span: the pauses so far plus all work of a stage.
   Ns least_span() const {
     Ns least = 0;
     for (std::int32_t stage = 0; stage < stages(); ++stage) {
@@ -187,18 +191,19 @@ class Heuristic {
     return least;
   }
 
-  /// Which stages run an F in round m, from the first stage down; every stage must have run that of m itself.
+  /// Returns which stages run an F in round m, in ascending order. Every stage must run its F of microbatch m
+  /// itself.
   std::vector<bool> due_forwards(std::int32_t m) {
     std::vector<bool> due(index(stages()), false);
-    // F of the stage before, with the one that it is due. M stands for a stage that nothing holds back:
-    // the first one, and any behind a stage that has run all its F.
+    // `ahead` is the number of F of the previous stage after this round. M stands for an unlimited number:
+    // before the first stage, and after a stage that has run all its F.
     std::int32_t ahead = microbatches_;
     for (std::int32_t stage = 0; stage < stages(); ++stage) {
       const std::int32_t count = lists_.forwards(stage);
       const bool behind = count <= m;
       const bool may_follow = count < microbatches_ && count < ahead && !behind && has_room(stage);
       const bool apart = ahead == microbatches_ || count + 1 + variant_.lead <= ahead;
-      // The two leads part only here: with 1 the stage waits, with 0 it runs.
+      // The two values of `lead` differ only here: with 1 the stage waits, with 0 it runs.
       decisions_.by_lead |= may_follow && ahead != microbatches_ && count + 1 == ahead;
       due[index(stage)] = (count < microbatches_ && behind) || (may_follow && apart);
       ahead = count + (due[index(stage)] ? 1 : 0);
@@ -212,21 +217,21 @@ class Heuristic {
     const std::vector<bool> due = due_forwards(m);
     std::vector<std::int32_t> goals(index(stages()));
     for (std::int32_t stage = 0; stage < stages(); ++stage) {
-      // Said before the round, since F that later stages need are run on the way.
+      // The goals are set before the round, because the round also runs F that later stages need.
       goals[index(stage)] = lists_.forwards(stage) + (due[index(stage)] ? 1 : 0);
     }
     for (std::int32_t stage = stages() - 1; stage >= 0; --stage) {
-      // An I needs the F of its microbatch, which may still have to run here and on the stages before.
+      // An I needs the F of its microbatch, which may still have to run here and on the previous stages.
       run_forwards_through(stage, m);
       if (lists_.forwards(stage) < goals[index(stage)]) take_forward(stage);
       fill_gap(stage, *lists_.arrival_ns(next_input(stage)));
       lists_.place(next_input(stage));
-      // Nobody waits for the I of the first stage. Once it has run its F, W go before them at no cost.
+      // No action waits for the I of the first stage. When its F are done, Ws before them cost nothing.
       if (stage == 0 && lists_.forwards(0) == microbatches_) place_all_owed(0);
     }
   }
 
-  /// Runs what is missing of the F up to microbatch m, on the stages before first.
+  /// Runs the missing F up to microbatch m on `stage`, and on previous stages before it.
   void run_forwards_through(std::int32_t stage, std::int32_t m) {
     std::int32_t first = stage;
     while (first > 0 && lists_.forwards(first - 1) <= m) --first;
@@ -235,7 +240,7 @@ class Heuristic {
     }
   }
 
-  /// The F that the stage is due, unless memory or the variant speaks against it.
+  /// Runs the F that the stage is due, unless memory or the variant prevents it.
   void take_forward(std::int32_t stage) {
     if (stage > 0) run_forwards_through(stage - 1, lists_.forwards(stage));
     if (!has_room(stage)) return;
@@ -246,10 +251,10 @@ class Heuristic {
     place_forward(stage);
   }
 
-  /// Whether the I would start later than its input by more than a W takes, were the F to go first.
+  /// Returns true if the F would delay the start of the I after its input by more than a W takes.
   bool holds_up_input(std::int32_t stage) const {
     Ns start = std::max(lists_.free_at_ns(stage), *lists_.arrival_ns(next_forward(stage)));
-    // Memory must come from an owed W first.
+    // Memory must first be freed by an owed W.
     if (!lists_.fits(next_forward(stage))) {
       start = std::max(start, lists_.free_at_ns(stage) + cost(stage).backward_weight_ns);
     }
@@ -258,19 +263,19 @@ class Heuristic {
   }
 
   void place_forward(std::int32_t stage) {
-    // The stage has room without the W that it owes, so that this comes to an end.
+    // The F fits when all owed Ws have run, so the loop ends.
     while (!lists_.fits(next_forward(stage))) lists_.place_owed_weight(stage);
     fill_gap(stage, *lists_.arrival_ns(next_forward(stage)));
     lists_.place(next_forward(stage));
   }
 
-  /// Runs owed W before `until_ns`, when the stage's next F or I could start.
+  /// Runs owed Ws before `until_ns`, when the stage's next F or I can start.
   void fill_gap(std::int32_t stage, Ns until_ns) {
     while (lists_.owes_weight(stage)) {
       const Ns gap = until_ns - lists_.free_at_ns(stage);
       if (gap <= 0) return;
       if (gap < cost(stage).backward_weight_ns) {
-        // The W is longer than the gap. While another stage has paused longer, this pause costs nothing.
+        // The W is longer than the gap. If another stage has paused longer, this pause costs nothing.
         if (lists_.idle_ns(stage) + gap <= lists_.most_idle_ns()) return;
         decisions_.by_overrun = true;
         if (!variant_.overrun) return;
@@ -299,7 +304,7 @@ std::optional<std::vector<std::vector<Action>>> zero_bubble_order(const OrderCos
   for (const Variant& variant : all_variants()) {
     const std::vector<std::int32_t> warm_up = warm_up_counts(costs, variant);
     const auto is_the_same = [&](const Decisions& run) { return run.would_be(variant, warm_up); };
-    // A run that was given up stands for the others as well: up to there they are as bad.
+    // A run that was given up also stands for the other variants, which are equally long up to that point.
     if (std::ranges::any_of(tried, is_the_same)) continue;
     Heuristic heuristic(costs, variant, warm_up);
     const auto span_ns = heuristic.run(best_ns);

@@ -1,5 +1,10 @@
-// cell   := action | "(" action (";" action)+ ")OVERLAP_F_B"
-// action := stage letters microbatch? ((">" | "<") peer)? ("@" version)?
+// Reads the actions of a list, in Penstock's form or in PyTorch's:
+//
+//   cell   := action | "(" action (";" action)+ ")OVERLAP_F_B"
+//   action := stage letters microbatch? ((">" | "<") peer)? ("@" version)?
+//
+// csv_dialect.cpp reads the spellings of older PyTorch releases. Tested by program_text_test.cpp and
+// pytorch_csv_test.cpp.
 
 #include "schedules/text/action_reader.hpp"
 
@@ -27,8 +32,8 @@ constexpr int kActionKinds = static_cast<int>(ActionKind::step) + 1;
 
 using Done = tl::expected<void, TextFault>;
 
-/// One pass over the text, a character at a time and without going back; `actions_` grows as cells are read.
-/// The first fault ends it.
+/// A reader that goes once through the text, from left to right, and stops at the first fault. `actions_`
+/// grows as cells are read.
 class ActionReader {
  public:
   ActionReader(std::string_view text, const ActionLimits& limits) : cursor_(text), limits_(limits) {}
@@ -56,7 +61,7 @@ tl::expected<std::vector<Action>, TextFault> ActionReader::read() {
     const std::size_t end = cursor_.offset();
     cursor_.skip_blanks();
     if (cursor_.done()) break;
-    // PyTorch's form has one action, or one group, in a cell; ours has a whole list in a line.
+    // PyTorch's form has one action, or one group, in a cell. Penstock's form has a whole list in a line.
     if (limits_.form == ActionForm::pytorch) return cursor_.fault("the end of the cell after its action");
     if (cursor_.offset() == end) return cursor_.fault("a blank or the end of the line after an action");
   }
@@ -71,14 +76,15 @@ Done ActionReader::read_group() {
   do {
     cursor_.skip_blanks();
     if (Done action = read_action(); !action) return action;
-    // Every one of the group but its last, whose mark is taken back behind the loop.
+    // Every action of the group overlaps the next one, except for the last, which is corrected after the
+    // loop.
     actions_.back().overlaps_next = true;
     cursor_.skip_blanks();
   } while (cursor_.take(';'));
   if (actions_.size() - first < 2) return cursor_.fault("`;` and a second action to overlap with");
   if (!cursor_.take(')')) return cursor_.fault("`;` or `)`");
   actions_.back().overlaps_next = false;
-  // The fault is to point at the beginning of the word.
+  // The fault must point at the first letter of the word, so it needs a cursor from before the word.
   TextCursor after = cursor_;
   if (cursor_.take_letters() != kOverlap) return after.fault("`OVERLAP_F_B` after the group");
   return {};
@@ -96,9 +102,9 @@ Done ActionReader::read_action() {
     if (!microbatch) return tl::unexpected(microbatch.error());
     action.microbatch = *microbatch;
   }
-  // The neighbour in a chain unless a peer is written behind it.
+  // The peer is the neighbour in a chain unless read_peer() finds another one.
   if (const auto neighbour = chain_peer(*kind, *stage)) action.peer = *neighbour;
-  // In PyTorch's form `>` and `@` are what comes behind an action and must not.
+  // In PyTorch's form `>` and `@` after an action are errors.
   if (limits_.form == ActionForm::penstock) {
     if (Done peer = read_peer(action); !peer) return peer;
     if (Done version = read_version(action); !version) return version;
@@ -107,14 +113,13 @@ Done ActionReader::read_action() {
   return {};
 }
 
-/// Whether a form writes the kind at all. PyTorch's runtime knows no recomputation and no optimizer of a
-/// stage.
+/// Returns true if the form has this kind. PyTorch's runtime has no recomputation and no optimizer action.
 bool is_known(ActionKind kind, ActionForm form) {
   return form == ActionForm::penstock || (kind != ActionKind::recompute && kind != ActionKind::step);
 }
 
-/// Returns the message about a word that is no action, with the actions of its form: an R is no help to a
-/// user who writes PyTorch's.
+/// Returns the message about an unknown word. It lists only the actions of the given form, because a user who
+/// writes PyTorch's form cannot use R.
 std::string unknown_action(std::string_view word, ActionForm form) {
   std::vector<std::string_view> known;
   for (int i = 0; i < kActionKinds; ++i) {
@@ -131,9 +136,11 @@ tl::expected<ActionKind, TextFault> ActionReader::read_kind(std::int32_t stage) 
   const std::string_view word = cursor_.take_letters();
   if (word.empty()) return cursor_.fault(fmt::format("letters such as F or SEND_B after stage {}", stage));
   const auto kind = kind_of_letters(word);
-  // From the best answer to the worst: a word of the form, of an older release, of the other form, of none.
+  // The cases go from the best answer to the worst: a word of this form, of an older release, of the other
+  // form, of none.
   if (kind && is_known(*kind, limits_.form)) return *kind;
-  // No slip of the pen: the file is of an older release, and pytorch_csv.cpp adds by which flag it is read.
+  // BW is not a typing error: the file was written by an older release. pytorch_csv.cpp adds the flag that
+  // reads it.
   if (word == "BW") {
     return TextCursor::fault_at(begin, "unknown action `BW`, with which torch 2.5 meant the full backward");
   }

@@ -1,9 +1,12 @@
-// torch 2.4   cell := kind microbatch "_s" stage                                    F0_s1
-// torch 2.5   cell := action ("_" action)?      action := stage kind microbatch?    1F0   0SEND_F1_0RECV_B0
+// Older releases of torch.distributed.pipelining write other cells than today's:
 //
-// Both write B where a backward is split, too: for its first half, today's I. Whether it is split says the W
-// of the same stage and microbatch, which may stand anywhere in the file. So cells are read with I for B, and
-// when all are there those that no W completes become whole.
+//   torch 2.4   cell := kind microbatch "_s" stage                                    F0_s1
+//   torch 2.5   cell := action ("_" action)?      action := stage kind microbatch?    1F0   0SEND_F1_0RECV_B0
+//
+// Both write B also for the first half of a split backward, which is now I. A backward is split if the file
+// has a W of its stage and microbatch, before or after it. Therefore each B is first read as I, and
+// halved_backwards() turns those without a W into B when the whole file has been read. Tested by
+// csv_dialect_test.cpp.
 
 #include "schedules/text/csv_dialect.hpp"
 
@@ -28,13 +31,13 @@
 namespace penstock {
 namespace {
 
-/// A word of the older dialects and what it is called now.
+/// A word of the older dialects and the kind that it means.
 struct OldWord {
   std::string_view word;
   ActionKind kind;
 };
 
-// B is taken for I at first; see halved_backwards().
+// B is first read as I; see halved_backwards().
 constexpr std::array kOldWords = {OldWord{"F", ActionKind::forward},
                                   OldWord{"B", ActionKind::backward_input},
                                   OldWord{"W", ActionKind::backward_weight},
@@ -46,7 +49,8 @@ constexpr std::array kOldWords = {OldWord{"F", ActionKind::forward},
                                   OldWord{"UNSHARD", ActionKind::unshard},
                                   OldWord{"RESHARD", ActionKind::reshard}};
 
-/// torch 2.4 dumped compute actions alone, and halves as B and W.
+/// Returns true if the dialect has the word. torch 2.4 wrote compute actions only, and split backwards as B
+/// and W.
 bool has_word(std::string_view word, CsvDialect dialect) {
   return dialect == CsvDialect::torch_2_5 || word == "F" || word == "B" || word == "W";
 }
@@ -66,7 +70,7 @@ tl::expected<ActionKind, TextFault> read_word(TextCursor& cursor, CsvDialect dia
                                                  to_text(dialect), known_words(dialect)));
 }
 
-/// "F0_s1". No transfers, so that no peer is to be found.
+/// Reads an action such as "F0_s1". This dialect has no transfers, so that no action needs a peer.
 tl::expected<Action, TextFault> read_2_4(TextCursor& cursor) {
   const auto kind = read_word(cursor, CsvDialect::torch_2_4);
   if (!kind) return tl::unexpected(kind.error());
@@ -78,7 +82,7 @@ tl::expected<Action, TextFault> read_2_4(TextCursor& cursor) {
   return Action{.kind = *kind, .stage = *stage, .microbatch = *microbatch};
 }
 
-/// "1F0", "0SEND_F1", "1UNSHARD".
+/// Reads an action such as "1F0", "0SEND_F1" or "1UNSHARD".
 tl::expected<Action, TextFault> read_2_5(TextCursor& cursor) {
   const auto stage = cursor.take_number("an action, which begins with a stage number");
   if (!stage) return tl::unexpected(stage.error());
@@ -101,7 +105,7 @@ tl::expected<std::vector<Action>, TextFault> read_old(std::string_view cell, Csv
     auto action = dialect == CsvDialect::torch_2_4 ? read_2_4(cursor) : read_2_5(cursor);
     if (!action) return tl::unexpected(std::move(action.error()));
     actions.push_back(*action);
-    // A cell of torch 2.5 may hold a SEND and a RECV, two messages at once.
+    // A cell of torch 2.5 may hold two messages at once, a SEND and a RECV.
   } while (is_send(actions.front().kind) && actions.size() == 1 && cursor.take('_'));
   if (!cursor.done()) return cursor.fault("the end of the cell after its action");
   if (actions.size() == 2 && !is_recv(actions.back().kind)) {
@@ -110,9 +114,10 @@ tl::expected<std::vector<Action>, TextFault> read_old(std::string_view cell, Csv
   return actions;
 }
 
-/// How an older release writes the kind; nothing where it has no word for it.
+/// Returns the word of the older releases for a kind, or nothing if they have none. `halves` says that the
+/// program has split backwards.
 std::optional<std::string_view> old_word(ActionKind kind, bool halves) {
-  // Beside halves B is the word for I, and BW the one for the whole.
+  // In a program with split backwards B is the word for I, and BW is the word for the full backward.
   if (kind == ActionKind::backward) return halves ? "BW" : "B";
   for (const OldWord& known : kOldWords) {
     if (known.kind == kind) return known.word;
@@ -123,6 +128,7 @@ std::optional<std::string_view> old_word(ActionKind kind, bool halves) {
 }  // namespace
 
 std::optional<CsvDialect> csv_dialect_of_text(std::string_view text) {
+  // The name is also accepted without `torch-`.
   const auto dialect = enum_of_text<CsvDialect>(text);
   return dialect ? dialect : enum_of_text<CsvDialect>(fmt::format("torch-{}", text));
 }
@@ -144,7 +150,7 @@ std::vector<std::vector<Action>> halved_backwards(std::vector<std::vector<Action
   }
   for (std::vector<Action>& row : rows) {
     for (Action& action : row) {
-      // B is I only where a W of the same microbatch completes it.
+      // I stays I only if the file has a W of its stage and microbatch.
       if (action.kind == ActionKind::backward_input && !weights.contains({action.stage, action.microbatch})) {
         action.kind = ActionKind::backward;
       }

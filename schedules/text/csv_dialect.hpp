@@ -1,6 +1,6 @@
 #pragma once
-// The spellings that torch.distributed.pipelining has had for a cell of its CSV. pytorch_csv.hpp reads and
-// writes whole files.
+// The spellings that releases of torch.distributed.pipelining have used for a cell of their CSV.
+// pytorch_csv.hpp reads and writes whole files.
 
 #include <array>
 #include <cstdint>
@@ -15,10 +15,10 @@
 
 namespace penstock {
 
-/// Named after the release that has it; schedules.py of each is the source.
+/// A dialect, named after the release that introduced it. The source is schedules.py of each release.
 enum class CsvDialect : std::uint8_t {
-  torch_2_4,  // F0_s1: kind, microbatch, stage; only F, B and W, whose B is I where a W follows
-  torch_2_5,  // 1F0, 1B0, 1W0, 1BW0: B is I where a W follows, BW the full backward beside halves;
+  torch_2_4,  // F0_s1: kind, microbatch, stage; only F, B and W; a B whose file has its W means I
+  torch_2_5,  // 1F0, 1B0, 1W0, 1BW0: a B whose file has its W means I, and BW is the full backward;
               // 0SEND_F1_0RECV_B0 for two messages at once; no REDUCE_GRAD and no overlapped pairs
   torch_2_6,  // 1F0, 1I0, 1W0, 1B0, (0F7;7B3)OVERLAP_F_B: 2.6 and later
 };
@@ -28,18 +28,19 @@ inline constexpr auto kEnumWords<CsvDialect> =
                                          {CsvDialect::torch_2_5, "torch-2.5"},
                                          {CsvDialect::torch_2_6, "torch-2.6"}});
 
-/// Returns the dialect of a word, with or without "torch-" in front: "torch-2.5" or "2.5".
+/// Returns the dialect of a name such as "torch-2.5" or "2.5", or nothing if there is none.
 std::optional<CsvDialect> csv_dialect_of_text(std::string_view text);
 
-/// The actions of one cell without blanks around it; none where it is empty. In the older dialects a B comes
-/// back as I, until halved_backwards() has seen the whole file. Error: what was expected, what was found.
+/// Returns the actions of one cell, or none if it is empty. Requires a cell without blanks around it. In the
+/// older dialects each B is returned as I, until halved_backwards() has seen the whole file. Error: what was
+/// expected and what was found.
 tl::expected<std::vector<Action>, std::string> read_csv_cell(std::string_view cell, CsvDialect dialect);
 
-/// The rows with each I that no W of its stage and microbatch follows as the full backward B.
+/// Returns the rows with the full backward B in place of each I whose stage and microbatch have no W.
 std::vector<std::vector<Action>> halved_backwards(std::vector<std::vector<Action>> rows);
 
-/// One action in an older dialect; `halves` says that the program has I and W. Error: why there is no word
-/// for it. Requires a dialect before torch_2_6.
+/// Returns the cell of one action in an older dialect. `halves` says that the program has I and W. Error: why
+/// the dialect has no word for the action. Requires a dialect before torch_2_6.
 tl::expected<std::string, std::string> old_csv_cell(const Action& action, CsvDialect dialect, bool halves);
 
 }  // namespace penstock

@@ -1,7 +1,7 @@
-// One pass over the text, a character at a time, as Python's csv reader does without its strict mode, since
-// that is what reads these files in PyTorch: a quote opens a field only at its beginning, two quotes inside
-// are one, and anything behind a closing quote belongs to the field. Each row keeps the number of its first
-// line for messages.
+// PyTorch reads its schedules with Python's csv module, so this file splits text into cells exactly as that
+// module does without its strict mode. A quote opens a field only at the field's first character. Two quotes
+// inside a quoted field are one quote. Text after a closing quote belongs to the field. Each row stores the
+// number of its first line for messages. Tested by pytorch_csv_test.cpp.
 
 #include "schedules/text/csv_rows.hpp"
 
@@ -14,7 +14,8 @@
 namespace penstock {
 namespace {
 
-/// One row after the other. `at_` is the next character, `line_` the line that it is on.
+/// A reader that returns one row after the other. `at_` is the index of the next character, `line_` the
+/// number of its line.
 class CsvReader {
  public:
   explicit CsvReader(std::string_view text) : text_(text) {}
@@ -31,7 +32,8 @@ class CsvReader {
   std::string_view text_;
   std::size_t at_ = 0;
   std::size_t line_ = 1;
-  std::size_t open_quote_line_ = 0;  ///< of a quote that was never closed
+  /// The line of a quote that is never closed; 0 if there is none.
+  std::size_t open_quote_line_ = 0;
 };
 
 tl::expected<std::vector<CsvRow>, CsvFault> CsvReader::read() {
@@ -41,8 +43,8 @@ tl::expected<std::vector<CsvRow>, CsvFault> CsvReader::read() {
     return tl::unexpected(
         CsvFault{.line = open_quote_line_, .message = "expected a closing `\"`, got the end of the file"});
   }
-  // Empty lines at the end are no ranks; one between rows is a rank without actions, which the caller
-  // reports.
+  // Empty lines at the end are dropped. An empty line between rows is a rank without actions, which the
+  // caller reports.
   while (!rows.empty() && rows.back().cells.empty()) rows.pop_back();
   return rows;
 }
@@ -53,7 +55,7 @@ CsvRow CsvReader::read_row() {
     row.cells.push_back(read_cell());
     if (at_line_end()) break;
     ++at_;  // the comma
-    // A comma at the end of a line has an empty cell behind it.
+    // A comma at the end of a line is followed by an empty cell.
     if (at_line_end()) row.cells.emplace_back();
   }
   skip_line_end();
@@ -63,7 +65,7 @@ CsvRow CsvReader::read_row() {
 std::string CsvReader::read_cell() {
   std::string cell;
   if (text_[at_] == '"') cell = read_quoted();
-  // Also behind a closing quote: `"0F0"1,` is the cell 0F01 to Python, and to us.
+  // Text may follow a closing quote: Python reads `"0F0"1,` as the cell 0F01.
   while (!at_line_end() && text_[at_] != ',') cell += text_[at_++];
   return cell;
 }
@@ -74,7 +76,7 @@ std::string CsvReader::read_quoted() {
   for (++at_; !done(); ++at_) {
     if (text_[at_] == '"') {
       ++at_;
-      // Two quotes are one: the second of them goes into the cell below.
+      // Two quotes are one: the code below appends the second one to the cell.
       if (done() || text_[at_] != '"') return cell;
     }
     if (text_[at_] == '\n') ++line_;
@@ -86,7 +88,7 @@ std::string CsvReader::read_quoted() {
 
 void CsvReader::skip_line_end() {
   if (done()) return;
-  // CRLF is one end of line, and so is a CR alone.
+  // CRLF is one line end, and so is a single CR.
   const bool carriage_return = text_[at_++] == '\r';
   if (carriage_return && !done() && text_[at_] == '\n') ++at_;
   ++line_;

@@ -1,8 +1,12 @@
-// furthest[k] is how far into `before` d edits reach on the diagonal x - y = k; each d extends those of d - 1
-// by one edit and all words that follow in both.
+// Finds the shortest list of removals and additions that turns one list into another (Myers 1986, section 4).
+// A position (x, y) means that x words of `before` and y words of `after` are done; it lies on the diagonal
+// k = x - y. furthest[k] is the largest x that d edits reach on diagonal k. Each d extends the positions of d
+// - 1 by one edit and by all equal words that follow:
 //
 //   before   F0 B0 F1        0 edits: F0 is in both           x = 1 on diagonal 0
 //   after    F0    F1        1 edit:  without B0; F1 in both  x = 3 on diagonal 1, the end of both lists
+//
+// Tested by edit_script_test.cpp.
 
 #include "schedules/text/edit_script.hpp"
 
@@ -22,31 +26,32 @@ using Furthest = std::vector<std::int32_t>;
 
 std::int32_t length(Words words) { return static_cast<std::int32_t>(words.size()); }
 
-/// Where a diagonal lies in a vector: from -most - 1 to most + 1.
+/// Returns the index of a diagonal, which is from -most - 1 to most + 1, in a Furthest.
 std::size_t slot(std::int32_t diagonal, std::int32_t most) {
   return static_cast<std::size_t>(std::int64_t{diagonal} + most + 1);
 }
 
-/// True when the d-th edit reaches the diagonal by adding a word, else it removes one: whichever comes
-/// farther. Where both neighbours are as far, removing does, since it moves on in `before`. At the outermost
-/// diagonals there is one way only.
+/// Returns true if the last of `edits` edits before this diagonal adds a word, and false if it removes
+/// one. The edit that gets further is taken. On a tie it is the removal, because a removal advances in
+/// `before`. The outermost diagonals are reached from one side only.
 bool adds(const Furthest& furthest, std::int32_t diagonal, std::int32_t edits, std::int32_t most) {
   if (diagonal == -edits) return true;
   return diagonal != edits && furthest[slot(diagonal - 1, most)] < furthest[slot(diagonal + 1, most)];
 }
 
-/// The state before each number of edits, up to the one that reaches the ends of both lists; nothing where
-/// more than kMostEdits are needed. backwards() finds the way in it.
+/// Returns the furthest positions before each number of edits, up to the number that reaches the end of both
+/// lists. Returns nothing if more than kMostEdits edits are needed. backwards() reads the edits from the
+/// result.
 std::optional<std::vector<Furthest>> trace_of(Words before, Words after) {
   const std::int32_t most = std::min(length(before) + length(after), kMostEdits);
-  // One diagonal more at either end, which is read and never reached. All begin at 0, so that no edits
-  // begin at the beginnings of both lists.
+  // The vector has one more diagonal at either end, which is read but never reached. All entries begin at 0,
+  // so that the search starts at the beginning of both lists.
   Furthest furthest(static_cast<std::size_t>(2 * most + 3), 0);
   std::vector<Furthest> trace;
   for (std::int32_t edits = 0; edits <= most; ++edits) {
     trace.push_back(furthest);
-    // Each edit changes the diagonal by one: those of the other parity still hold what one edit
-    // less has reached.
+    // Each edit changes the diagonal by one. Diagonals of the other parity still hold what the previous
+    // number of edits has reached.
     for (std::int32_t diagonal = -edits; diagonal <= edits; diagonal += 2) {
       std::int32_t x = adds(furthest, diagonal, edits, most) ? furthest[slot(diagonal + 1, most)]
                                                              : furthest[slot(diagonal - 1, most)] + 1;
@@ -61,7 +66,7 @@ std::optional<std::vector<Furthest>> trace_of(Words before, Words after) {
   return std::nullopt;
 }
 
-/// The script of lists without a common beginning or end, from its end backwards.
+/// Returns the edits of two lists that have no common beginning or end, from the last edit to the first.
 std::vector<Edit> backwards(const std::vector<Furthest>& trace, Words before, Words after) {
   const std::int32_t most = std::min(length(before) + length(after), kMostEdits);
   std::vector<Edit> script;
@@ -72,7 +77,7 @@ std::vector<Edit> backwards(const std::vector<Furthest>& trace, Words before, Wo
     const std::int32_t diagonal = x - y;
     const bool added = adds(furthest, diagonal, edits, most);
     const std::int32_t from_diagonal = added ? diagonal + 1 : diagonal - 1;
-    // Before any edit both lists have what they have in common at their beginnings.
+    // Before the first edit only the common beginning of both lists remains.
     const std::int32_t from_x = edits == 0 ? 0 : furthest[slot(from_diagonal, most)];
     const std::int32_t from_y = edits == 0 ? 0 : from_x - from_diagonal;
     for (; x > from_x && y > from_y; --x, --y) script.push_back(Edit::same);
@@ -102,7 +107,7 @@ std::vector<Edit> edit_script(Words before, Words after) {
     const std::vector<Edit> middle = backwards(*trace, before, after);
     script.insert(script.end(), middle.rbegin(), middle.rend());
   } else {
-    // Lists that differ in more than is looked for are told as one taken for the other.
+    // The lists differ too much for a search, so the script removes one list and adds the other.
     script.insert(script.end(), before.size(), Edit::removed);
     script.insert(script.end(), after.size(), Edit::added);
   }

@@ -1,6 +1,6 @@
-// The lists are compared as texts of actions, rank by rank, by the shortest edit script (edit_script.cpp),
-// because what a reader of the difference knows are the texts; a moved action shows as one removed and one
-// added.
+// Compares two programs rank by rank. The lists are compared as texts of actions by the shortest edit script
+// (edit_script.cpp), because the user sees the texts. An action that has moved is shown as one removed and
+// one added action. Tested by program_diff_test.cpp.
 
 #include "schedules/text/program_diff.hpp"
 
@@ -23,15 +23,15 @@
 namespace penstock {
 namespace {
 
-/// An action with what its short form leaves out.
+/// Returns the text of an action with its weight version and its overlap, which to_text() omits.
 std::string full_text(const Action& action, const Action* before) {
   std::string text = to_text(action);
   if (action.weight_version != 0) text += fmt::format("@{}", action.weight_version);
-  // A mark for the second of an overlapped pair, so that a pair and two actions differ.
+  // The mark at the second action of an overlapped pair makes a pair differ from two actions.
   return before != nullptr && before->overlaps_next ? "&" + text : text;
 }
 
-/// A word an action, as edit_script() takes them.
+/// Returns one word for each action, as edit_script() needs them.
 std::vector<std::string> texts_of(const std::vector<Action>& list) {
   std::vector<std::string> texts;
   texts.reserve(list.size());
@@ -43,7 +43,7 @@ std::vector<std::string> texts_of(const std::vector<Action>& list) {
   return texts;
 }
 
-/// Equal words are passed over; what is removed and added between two of them is one change.
+/// Returns the changes between two lists of words. Edits without an equal word between them are one change.
 std::vector<ListChange> changes_of(const std::vector<std::string>& before,
                                    const std::vector<std::string>& after) {
   std::vector<ListChange> changes;
@@ -57,7 +57,7 @@ std::vector<ListChange> changes_of(const std::vector<std::string>& before,
       ++y;
       continue;
     }
-    // Neighbouring edits are one change, which stands where it begins in the first list.
+    // The change has the position in the first list at which its first edit is.
     if (!std::exchange(open, true)) {
       changes.push_back({.position = static_cast<std::int32_t>(x), .removed = {}, .added = {}});
     }
@@ -70,11 +70,11 @@ std::vector<ListChange> changes_of(const std::vector<std::string>& before,
   return changes;
 }
 
-/// The lines of the text form that stand before the lists: whatever Program has is there, so that no field
-/// can be forgotten here.
+/// Returns the lines of the text form before the lists. They hold every field of Program, so that the
+/// comparison cannot forget one.
 std::vector<std::string> settings_of(const Program& program) {
   Program without_lists = program;
-  // A program of another name that does the same has no difference.
+  // Programs that differ only in the schedule's name count as equal.
   without_lists.schedule = "";
   for (auto& list : without_lists.ranks) list.clear();
   std::vector<std::string> lines;
@@ -91,7 +91,7 @@ std::vector<std::string> settings_of(const Program& program) {
 std::vector<SettingChange> setting_changes(const Program& before, const Program& after) {
   std::vector<SettingChange> changes;
   for (const ListChange& change : changes_of(settings_of(before), settings_of(after))) {
-    // Lines of one change stand for each other as far as both sides have some.
+    // Removed and added lines of one change are paired as long as both sides have lines.
     const auto both = std::min(change.removed.size(), change.added.size());
     for (std::size_t i = 0; i < std::max(change.removed.size(), change.added.size()); ++i) {
       if (i < both) {
@@ -124,7 +124,8 @@ ProgramDiff diff_programs(const Program& before, const Program& after) {
     const auto& second = rank < after.ranks.size() ? after.ranks[rank] : nothing;
     if (first == second) continue;
     auto changes = changes_of(texts_of(first), texts_of(second));
-    // A last action that overlaps nothing behind it, which no text shows, is no difference.
+    // A last action may be marked as overlapping although nothing follows. No text shows that, so it is no
+    // difference.
     if (changes.empty()) continue;
     diff.ranks.push_back({.rank = static_cast<std::int32_t>(rank),
                           .actions = static_cast<std::int32_t>(first.size()),

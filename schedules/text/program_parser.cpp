@@ -1,12 +1,14 @@
-// Reads the text form line by line: each line's first word picks the member function that reads the rest.
+// Reads the text form line by line. The first word of each line selects the member function that reads the
+// rest:
 //
 //   penstock program 1            the header, before anything else
 //   microbatches 2        ->      kKeywords: read_microbatches(" 2"), at most once
-//   stage 0: rank 0               in order of their numbers, all before the first rank
-//   rank 0: 0F0 ...               action_reader.cpp, with the stages that there are
+//   stage 0: rank 0               in the order of their numbers, all before the first rank
+//   rank 0: 0F0 ...               action_reader.cpp, which refuses stages that do not exist
 //
-// What needs the whole file (a missing line, a stage on a rank that has none) is looked at when it has been
-// read.
+// check_complete() finds the faults that only the whole file shows, such as a missing line or a stage on a
+// rank that does not exist. program_text.cpp writes the form. Tested by program_text_test.cpp and
+// must_fail_test.cpp.
 
 #include <fmt/core.h>
 #include <fmt/format.h>
@@ -36,7 +38,7 @@ namespace {
 
 using Done = tl::expected<void, TextFault>;
 
-/// Every member that reads takes what belongs to it and leaves the rest of the line to the caller.
+/// A parser of one file. Each read_... function reads its part and leaves the rest of the line to its caller.
 class ProgramParser {
  public:
   explicit ProgramParser(std::string_view file) : file_(file) {}
@@ -47,7 +49,7 @@ class ProgramParser {
     std::string_view word;
     Done (ProgramParser::*read)(TextCursor&);
   };
-  static constexpr std::size_t kOnceOnly = 11;  ///< the first so many keywords stand once in a file
+  static constexpr std::size_t kOnceOnly = 11;  ///< the first 11 keywords may appear only once in a file
   static const std::array<Keyword, 13> kKeywords;
 
   Done read_line(std::string_view line);
@@ -81,7 +83,7 @@ class ProgramParser {
   std::string_view file_;
   std::size_t line_number_ = 0;
   bool header_seen_ = false;
-  std::array<std::size_t, kOnceOnly> first_lines_{};  ///< by keyword; 0 where it was not given
+  std::array<std::size_t, kOnceOnly> first_lines_{};  ///< line of each such keyword; 0 if it is absent
   std::vector<std::size_t> stage_lines_;
   Program program_;
 };
@@ -102,14 +104,14 @@ constexpr std::array<ProgramParser::Keyword, 13> ProgramParser::kKeywords = {{
     {"rank", &ProgramParser::read_rank},
 }};
 
-/// The rest of the line up to its comment, without blanks at its end.
+/// Returns the line up to its comment, without blanks at its end.
 std::string_view without_comment(std::string_view line) {
   line = line.substr(0, line.find('#'));
   const std::size_t last = line.find_last_not_of(" \t\r");
   return line.substr(0, last == std::string_view::npos ? 0 : last + 1);
 }
 
-/// Reads one of `words`, all of which the message of a fault lists.
+/// Reads one of `words`. The message about an unknown word lists all of them.
 tl::expected<std::string_view, TextFault> read_word(TextCursor& line,
                                                     std::span<const std::string_view> words) {
   line.skip_blanks();
@@ -161,7 +163,7 @@ Done ProgramParser::read_line(std::string_view text) {
   }
   if (Done keyword = read_keyword(line); !keyword) return keyword;
   line.skip_blanks();
-  // What the keyword's reader has left is something that it does not know.
+  // Anything that the keyword's reader has left is unknown text.
   if (!line.done()) return line.fault("the end of the line");
   return {};
 }
@@ -173,7 +175,7 @@ Done ProgramParser::read_keyword(TextCursor& line) {
   if (found == kKeywords.end()) {
     std::array<std::string_view, kKeywords.size()> known;
     std::ranges::transform(kKeywords, known.begin(), &Keyword::word);
-    // Of a line that begins with no letter the whole word is shown.
+    // If the line begins with no letter, the message shows the whole first word.
     if (word.empty()) return before.fault(fmt::format("one of {}", fmt::join(known, ", ")));
     const std::string hint = did_you_mean(word, known);
     return TextCursor::fault_at(
@@ -209,13 +211,13 @@ tl::expected<std::int32_t, TextFault> ProgramParser::read_count(TextCursor& line
 }
 
 Done ProgramParser::read_barrier(TextCursor& line) {
-  (void)line;  // nothing stands behind the word; read_line() sees to that
+  (void)line;  // nothing may follow the word; read_line() checks that
   program_.barrier = true;
   return {};
 }
 
 Done ProgramParser::read_versions(TextCursor& line) {
-  // A choice of one, so that another word is told what it may be.
+  // read_word() with a single choice gives the usual message for another word.
   static constexpr std::array kWords = {std::string_view("mixed")};
   return read_word(line, kWords).map([this](std::string_view) { program_.mixed_versions = true; });
 }
@@ -256,12 +258,12 @@ Done ProgramParser::read_edges(TextCursor& line) {
     line.skip_blanks();
   }
   if (program_.edges.empty()) return line.fault("an edge such as 0>1");
-  // A program's edges are sorted, so that two that have the same ones are equal; files may list them freely.
+  // A program's edges are sorted, so that equal programs compare equal. A file may list them in any order.
   std::ranges::sort(program_.edges);
   return {};
 }
 
-/// "N:" where N must be `next`: stages and ranks stand in ascending order.
+/// Reads "N:", where N must be `next`, because stages and ranks are listed in ascending order.
 Done ProgramParser::read_numbered(TextCursor& line, std::string_view what, std::size_t next) {
   line.skip_blanks();
   const TextCursor before = line;
@@ -283,7 +285,7 @@ Done ProgramParser::read_numbered(TextCursor& line, std::string_view what, std::
   return {};
 }
 
-/// One number at least, then more until something else comes: `route`, or the end of the line.
+/// Reads one or more numbers, until another character or the end of the line.
 tl::expected<std::vector<std::int32_t>, TextFault> ProgramParser::read_numbers(TextCursor& line,
                                                                                std::string_view what) {
   std::vector<std::int32_t> numbers;
@@ -318,7 +320,7 @@ Done ProgramParser::read_stage(TextCursor& line) {
     if (!route) return tl::unexpected(std::move(route.error()));
     stage.route = std::move(*route);
   } else if (stage.ranks.size() > 1) {
-    // A rule of its own for replicas would be a guess; rounds such as 0 1 are written out.
+    // There is no default rule for replicas, so the file must write even a simple rotation such as 0 1.
     return line.fault("`route` with the replica of each microbatch, such as `route 0 1`");
   }
   program_.placement.stages.push_back(std::move(stage));
@@ -326,7 +328,8 @@ Done ProgramParser::read_stage(TextCursor& line) {
   return {};
 }
 
-/// Stages stand before ranks, so that an action on a stage that is none is found where it stands.
+/// Reads a rank's list. Stages come before ranks, so that an action on a stage that does not exist is
+/// reported at its position.
 Done ProgramParser::read_rank(TextCursor& line) {
   if (program_.placement.stages.empty()) {
     return TextCursor::fault_at(
@@ -336,7 +339,8 @@ Done ProgramParser::read_rank(TextCursor& line) {
   const std::size_t begin = line.offset();
   auto actions = read_actions(line.take_rest(), {.stages = program_.stage_count()});
   if (!actions) {
-    // The reader of actions counts from where it began, a person from the start of the line.
+    // The reader of actions counts columns from where it began; the message counts from the start of the
+    // line.
     actions.error().offset += begin;
     return tl::unexpected(std::move(actions.error()));
   }
@@ -348,7 +352,7 @@ tl::expected<void, std::string> ProgramParser::check_complete() const {
   if (!header_seen_) {
     return tl::unexpected(fmt::format("{}: expected a line `{}`, got comments only", file_, kProgramHeader));
   }
-  // `schedule` and `microbatches`, the first two keywords; all others have a default.
+  // `schedule` and `microbatches`, the first two keywords, are required. All others have a default.
   for (const std::size_t required : {0, 1}) {
     if (first_lines_[required] != 0) continue;
     return tl::unexpected(
@@ -358,7 +362,7 @@ tl::expected<void, std::string> ProgramParser::check_complete() const {
     return tl::unexpected(fmt::format("{}: expected a line `stage 0: rank 0`, got none", file_));
   }
   for (std::size_t stage = 0; stage < stage_lines_.size(); ++stage) {
-    // Only known at the end: stages stand above the ranks that they name.
+    // This can be checked only at the end of the file, because stages are listed before ranks.
     const std::int32_t last = std::ranges::max(program_.placement.stages[stage].ranks);
     if (last < program_.rank_count()) continue;
     return tl::unexpected(fmt::format("{}:{}: stage {} is on rank {}, got no line `rank {}: ...`; add it",

@@ -1,6 +1,7 @@
-// Writing; program_parser.cpp reads. A header of a line a fact, then a line of actions for each rank; facts
-// that have their default are left out, in one fixed order, so that equal programs have equal bytes and
-// reading back gives an equal program. Numbers go straight into the one string: a program has millions.
+// Writes the text form that program_parser.cpp reads: one line for each setting and stage, then a line of
+// actions for each rank. Settings with their default value are omitted and the order of lines is fixed.
+// Therefore equal programs have equal bytes, and reading the text gives an equal program. Numbers are written
+// directly into one string, because a program may have millions of them. Tested by program_text_test.cpp.
 
 #include "schedules/text/program_text.hpp"
 
@@ -21,7 +22,8 @@
 namespace penstock {
 namespace {
 
-/// A line is begun by the end of the one before it, so that what is left out leaves no trace.
+/// A writer in which each line break is written by the line after it, so that an omitted line leaves no
+/// trace.
 class ProgramWriter {
  public:
   std::string write(const Program& program);
@@ -58,7 +60,7 @@ std::string ProgramWriter::write(const Program& program) {
 }
 
 void ProgramWriter::add(std::int32_t number) {
-  // Ten digits and a sign at most, so that writing never fails.
+  // A number has at most ten digits and a sign, so that to_chars() never fails.
   std::array<char, 12> digits{};
   const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), number);
   text_.append(digits.data(), end);
@@ -115,7 +117,7 @@ void ProgramWriter::add_stage(const StagePlacement& stage) {
     add(" ");
     add(rank);
   }
-  // Replicas always say their route: the reader takes none for granted.
+  // The route of replicas is always written, because the reader has no default for it.
   if (stage.ranks.size() == 1 && stage.route == StagePlacement{}.route) return;
   add(" route");
   for (const std::int32_t replica : stage.route) {
@@ -136,7 +138,7 @@ void ProgramWriter::add_actions(const std::vector<Action>& actions) {
     if (in_group && !action.overlaps_next) add(")OVERLAP_F_B");
     in_group = action.overlaps_next;
   }
-  if (in_group) add(")OVERLAP_F_B");  // a group without its last action: invalid, but it has to show
+  if (in_group) add(")OVERLAP_F_B");  // a group without its last action is invalid, but must be visible
 }
 
 void ProgramWriter::add_action(const Action& action) {

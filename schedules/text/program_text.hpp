@@ -1,11 +1,11 @@
 #pragma once
-// Penstock's own text form of a Program (.psched files): a line an option, a stage or a rank, so that two
-// programs can be compared with diff.
+// Penstock's own text form of a Program (.psched files). Each option, stage and rank is a line, so that the
+// diff command can compare two programs.
 //
 //   penstock program 1
 //   schedule 1f1b
 //   microbatches 2
-//   iterations 3              this and the following options only where they are not the default
+//   iterations 3              this and the following options are written only if they are not the default
 //   slices 2
 //   barrier
 //   versions mixed            a backward may use other weights than its F
@@ -13,14 +13,14 @@
 //   recompute late
 //   sharding 2
 //   channel pair
-//   edges 0>1 0>2 1>2         a chain where there is no such line
+//   edges 0>1 0>2 1>2         without this line the stages form a chain
 //   stage 0: rank 0
 //   stage 1: ranks 1 2 route 0 1
 //   rank 0: 0F0 0F1 (0B0;0W1@1)OVERLAP_F_B 0SEND_F0 0SEND_F1>2 0STEP
 //   rank 1: ...
 //
-// `@1` is a weight version other than 0, `>2` (or `<0` after a RECV) a peer that is not the neighbour in
-// the chain. Blank lines and `# comments` may stand anywhere in a file.
+// `@1` is a weight version other than 0. `>2` (`<0` after a RECV) is a peer that is not the neighbour in the
+// chain. Blank lines and `# comments` may be anywhere in a file.
 
 #include <string>
 #include <string_view>
@@ -30,12 +30,12 @@
 
 namespace penstock {
 
-/// The text of `program`: every field of it, always the same bytes for the same value. Requires the form
-/// that validate() demands; then parse_program gives the program back.
+/// Returns the text of `program` with all its fields. Equal programs have equal bytes. parse_program()
+/// returns the same program if `program` has the form that validate() requires.
 std::string to_text(const Program& program);
 
-/// Reads a program; `file` is the name that errors show. It is not validated beyond its text: see
-/// validate.hpp. Errors: "FILE:LINE:COLUMN: expected ..., got ...".
+/// Reads a program; `file` is the name in error messages. Checks only the text, not the program's meaning:
+/// see validate.hpp. Errors: "FILE:LINE:COLUMN: expected ..., got ...".
 tl::expected<Program, std::string> parse_program(std::string_view text, std::string_view file);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
 #pragma once
-// The words of Penstock's text form. Private to program_text.cpp and program_parser.cpp.
+// The words of Penstock's text form. Only program_text.cpp and program_parser.cpp include this header.
 
 #include <string_view>
 

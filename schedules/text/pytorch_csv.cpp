@@ -1,9 +1,11 @@
-// The grammar is that of _Action.from_str in torch/distributed/pipelining/schedules.py, with two
-// differences: text after an action is an error here instead of ignored, and so is a microbatch after
-// UNSHARD, RESHARD or REDUCE_GRAD.
+// Reads and writes PyTorch's CSV of a schedule. The grammar is that of _Action.from_str in
+// torch/distributed/pipelining/schedules.py, with two differences: text after an action is an error here
+// instead of ignored, and so is a microbatch after UNSHARD, RESHARD or REDUCE_GRAD.
 //
-//   0F0,0F1,,,0B0,0B1       a row a rank; a blank cell is a step without anything to do and is skipped
-//   ,1F0,1B0,1F1,1B1,       a stage is on the rank that runs it; stage 0 has two forwards, so that M is 2
+//   0F0,0F1,,,0B0,0B1       a row for each rank; a blank cell is an idle step and is skipped
+//   ,1F0,1B0,1F1,1B1,       a stage is on the rank that runs it; stage 0 has two forwards, so M is 2
+//
+// program_parser.cpp reads Penstock's own form. Tested by pytorch_csv_test.cpp and csv_dialect_test.cpp.
 
 #include "schedules/text/pytorch_csv.hpp"
 
@@ -33,27 +35,28 @@ namespace {
 
 using Failure = tl::unexpected<std::string>;
 
-/// A program whose lists are read, and the line on which each begins.
+/// The lists of all ranks, and the line on which each begins.
 struct Rows {
   std::vector<std::vector<Action>> ranks;
   std::vector<std::size_t> lines;
 };
 
-/// PyTorch strips a cell before it reads it, so that files have blanks around actions.
+/// Returns the cell without blanks around it, as PyTorch strips a cell before it reads it.
 std::string without_blanks(std::string_view cell) {
   const std::size_t begin = cell.find_first_not_of(" \t\r\n");
   if (begin == std::string_view::npos) return {};
   return std::string(cell.substr(begin, cell.find_last_not_of(" \t\r\n") - begin + 1));
 }
 
-/// "FILE:LINE: rank R: RULE". Rows have lines, cells no columns: quotes may have moved them.
+/// Returns the error "FILE:LINE: rank R: RULE". It names no column, because quotes may change the columns of
+/// cells.
 Failure failure(std::string_view file, std::size_t line, std::size_t rank, std::string_view rule) {
   return Failure(fmt::format("{}:{}: rank {}: {}", file, line, rank, rule));
 }
 
-/// "; it is ..." where the cell is one of another dialect.
+/// Returns "; it is a cell of ..." if another dialect can read the cell, and otherwise an empty text.
 std::string other_dialect(std::string_view cell, CsvDialect dialect) {
-  // The newest first: a cell may be one of several.
+  // A cell may be valid in several dialects; the newest one is suggested.
   for (const CsvDialect other : {CsvDialect::torch_2_6, CsvDialect::torch_2_5, CsvDialect::torch_2_4}) {
     if (other != dialect && read_csv_cell(cell, other)) {
       return fmt::format("; it is a cell of {0}: read the file with `--dialect {0}`", to_text(other));
@@ -78,7 +81,7 @@ tl::expected<std::vector<Action>, std::string> read_row(const CsvRow& row, std::
   return actions;
 }
 
-/// A W in a file without any I, which only the older dialects have.
+/// Returns a message if the file has a W but no I, which happens only in the older dialects.
 std::optional<std::string> lonely_weight(const Rows& rows) {
   std::optional<Action> weight;
   for (const std::vector<Action>& row : rows.ranks) {
@@ -113,7 +116,7 @@ tl::expected<Rows, std::string> read_rows(std::string_view text, std::string_vie
   return rows;
 }
 
-/// A stage as one rank has it.
+/// A stage and a rank that holds it.
 struct HeldStage {
   std::int32_t stage = 0;
   std::int32_t rank = 0;
@@ -121,11 +124,11 @@ struct HeldStage {
   friend auto operator<=>(const HeldStage&, const HeldStage&) = default;
 };
 
-/// Sorted by stage, and each once a rank.
+/// Returns which stages each rank holds, sorted by stage, without duplicates.
 std::vector<HeldStage> held_stages(const Rows& rows) {
   std::vector<HeldStage> held;
   for (std::size_t rank = 0; rank < rows.ranks.size(); ++rank) {
-    // A rank's list names its stages many times over: each once before all are sorted.
+    // A rank's list names its stages many times, so duplicates are removed before the sort over all ranks.
     std::vector<std::int32_t> stages;
     for (const Action& action : rows.ranks[rank]) stages.push_back(action.stage);
     std::ranges::sort(stages);
@@ -137,11 +140,13 @@ std::vector<HeldStage> held_stages(const Rows& rows) {
   return held;
 }
 
-/// Each stage on the rank whose row names it. Fails where two rows do, or a number is left out.
+/// Returns the placement with each stage on the rank whose row names it. Fails if two rows name a stage or a
+/// stage number is missing.
 tl::expected<Placement, std::string> placement_of(const Rows& rows, std::string_view file) {
   Placement placement;
   for (const auto& [stage, rank] : held_stages(rows)) {
-    // Sorted by stage: one below the next number is the last one again, on another rank.
+    // The entries are sorted by stage. A number below the next one is the previous stage again, on another
+    // rank.
     if (std::cmp_less(stage, placement.stages.size())) {
       const auto row = static_cast<std::size_t>(rank);
       return failure(file, rows.lines[row], row,
@@ -161,7 +166,7 @@ tl::expected<Placement, std::string> placement_of(const Rows& rows, std::string_
 
 bool is_forward(ActionKind kind) { return kind == ActionKind::forward; }
 
-/// Of the stage's actions of some kinds, ascending.
+/// Returns the microbatches of the stage's actions whose kind satisfies `is_one`, ascending.
 std::vector<std::int32_t> microbatches_in(const std::vector<Action>& row, std::int32_t stage,
                                           bool (*is_one)(ActionKind)) {
   std::vector<std::int32_t> microbatches;
@@ -178,15 +183,15 @@ std::vector<std::int32_t> numbers_from(std::int32_t first, std::size_t count) {
   return numbers;
 }
 
-/// Schedule1F1B._get_pipeline_order of torch 2.11 counts the forwards of its last rank from 1, their
-/// backwards from 0. Numbers them anew and says so.
+/// Renumbers the last rank's forwards from 0 if they begin at 1, and returns a note about it.
+/// Schedule1F1B._get_pipeline_order of torch 2.11 counts them from 1 and their backwards from 0.
 std::optional<std::string> mend_last_forwards(Rows& rows, const Placement& placement, std::string_view file) {
   std::vector<Action>& row = rows.ranks.back();
   const auto stage = static_cast<std::int32_t>(placement.stages.size()) - 1;
   const auto first = static_cast<std::size_t>(placement.stages.front().ranks.front());
   const std::size_t microbatches = microbatches_in(rows.ranks[first], 0, is_forward).size();
   const bool is_alone = std::ranges::all_of(row, [&](const Action& action) { return action.stage == stage; });
-  // All of it must be as that dump has it, before anything of a file is changed.
+  // The row must match that dump in every respect before it is changed.
   if (microbatches == 0 || !is_alone ||
       microbatches_in(row, stage, is_forward) != numbers_from(1, microbatches) ||
       microbatches_in(row, stage, makes_input_gradient) != numbers_from(0, microbatches)) {
@@ -201,14 +206,15 @@ std::optional<std::string> mend_last_forwards(Rows& rows, const Placement& place
       file, rows.lines.back(), rows.ranks.size() - 1, microbatches, microbatches - 1);
 }
 
-/// Fails where an action names a microbatch that stage 0 does not run.
+/// Returns M, the number of forwards of stage 0. Fails if an action names a microbatch that stage 0 does not
+/// run.
 tl::expected<std::int32_t, std::string> microbatches_of(const Rows& rows, const Placement& placement,
                                                         std::string_view file) {
   const auto first = static_cast<std::size_t>(placement.stages.front().ranks.front());
   const auto forwards = static_cast<std::int32_t>(microbatches_in(rows.ranks[first], 0, is_forward).size());
   if (forwards == 0) {
     return failure(file, rows.lines[first], first,
-                   "stage 0 has no forwards, which say how many microbatches there are");
+                   "stage 0 has no forwards, but their number is the number of microbatches");
   }
   for (std::size_t rank = 0; rank < rows.ranks.size(); ++rank) {
     const auto outside = std::ranges::find_if(rows.ranks[rank], [&](const Action& action) {
@@ -223,8 +229,8 @@ tl::expected<std::int32_t, std::string> microbatches_of(const Rows& rows, const 
   return forwards;
 }
 
-/// Why `program` cannot be written as CSV, beside its actions.
-std::optional<std::string> unsayable(const Program& program) {
+/// Returns why `program` cannot be written as CSV, apart from its actions, or nothing if it can.
+std::optional<std::string> inexpressible(const Program& program) {
   for (std::size_t stage = 0; stage < program.placement.stages.size(); ++stage) {
     const std::size_t replicas = program.placement.stages[stage].ranks.size();
     if (replicas == 1) continue;
@@ -242,7 +248,7 @@ std::optional<std::string> unsayable(const Program& program) {
   return std::nullopt;
 }
 
-/// A W alone tells: every I has one.
+/// Returns true if the program has a W. Every split backward has one.
 bool has_halved_backwards(const Program& program) {
   return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
     return std::ranges::any_of(
@@ -250,9 +256,9 @@ bool has_halved_backwards(const Program& program) {
   });
 }
 
-/// The same of one action. STEPs are left out without a word: reading puts them back where PyTorch's
-/// optimizer runs.
-std::optional<std::string> unsayable(const Action& action, CsvDialect dialect, bool halves) {
+/// Returns why the action cannot be written, or nothing if it can. A STEP is no reason: it is omitted, and
+/// reading appends it where PyTorch's optimizer runs.
+std::optional<std::string> inexpressible(const Action& action, CsvDialect dialect, bool halves) {
   if (action.kind == ActionKind::recompute) return "there is no R; turn recomputation off";
   if (action.weight_version != 0) {
     return fmt::format("weight version {} must be 0, since there is no STEP", action.weight_version);
@@ -262,7 +268,7 @@ std::optional<std::string> unsayable(const Action& action, CsvDialect dialect, b
   return cell ? std::nullopt : std::optional(std::move(cell.error()));
 }
 
-/// Requires that nothing of it is unsayable.
+/// Returns the row of a list in an older dialect. Requires that inexpressible() accepts each action.
 std::string old_row_of(const std::vector<Action>& actions, CsvDialect dialect, bool halves) {
   std::vector<std::string> cells;
   for (const Action& action : actions) {
@@ -271,12 +277,12 @@ std::string old_row_of(const std::vector<Action>& actions, CsvDialect dialect, b
   return fmt::format("{}", fmt::join(cells, ","));
 }
 
-/// In today's spelling, with an overlapped group in one cell.
+/// Returns the row of a list in today's dialect, with each overlapped group in one cell.
 std::string row_of(const std::vector<Action>& actions) {
   std::string row;
   bool in_group = false;
   for (const Action& action : actions) {
-    // There is none in PyTorch's files; reading puts them back at the end.
+    // PyTorch's files have no STEP; reading appends them at the end.
     if (action.kind == ActionKind::step) continue;
     if (in_group) {
       row += ';';
@@ -305,8 +311,8 @@ tl::expected<ImportedCsv, std::string> import_pytorch_csv(std::string_view text,
   if (!microbatches) return Failure(microbatches.error());
   Program& program = imported.program;
   program.schedule = "custom";
-  // PyTorch's file holds lists and nothing else: K, M and the placement follow from them, and the rest has
-  // its default. STEPs, which it does not have, come at the end.
+  // PyTorch's file holds only lists. K, M and the placement follow from them, the rest has its default, and
+  // STEPs are appended.
   program.microbatches = *microbatches;
   program.placement = std::move(*placement);
   program.ranks = std::move(rows->ranks);
@@ -322,16 +328,16 @@ tl::expected<Program, std::string> parse_pytorch_csv(std::string_view text, std:
 }
 
 tl::expected<std::string, std::string> to_pytorch_csv(const Program& program, CsvDialect dialect) {
-  if (const auto reason = unsayable(program)) {
-    return Failure(fmt::format("PyTorch's CSV cannot say this program: {}", *reason));
+  if (const auto reason = inexpressible(program)) {
+    return Failure(fmt::format("PyTorch's CSV cannot express this program: {}", *reason));
   }
   const bool halves = has_halved_backwards(program);
   std::string csv;
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
     for (const Action& action : program.ranks[rank]) {
-      const auto reason = unsayable(action, dialect, halves);
+      const auto reason = inexpressible(action, dialect, halves);
       if (!reason) continue;
-      return Failure(fmt::format("PyTorch's CSV cannot say this program: rank {}: {}: {}", rank,
+      return Failure(fmt::format("PyTorch's CSV cannot express this program: rank {}: {}: {}", rank,
                                  to_text(action), *reason));
     }
     csv += (dialect == CsvDialect::torch_2_6 ? row_of(program.ranks[rank])

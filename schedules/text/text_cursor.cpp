@@ -1,6 +1,3 @@
-// Reading from left to right with the place at hand, and how what was found is shown in messages: in back
-// quotes, short, and with '?' for what cannot be printed, since a file of another kind may be read by
-// mistake.
 
 #include "schedules/text/text_cursor.hpp"
 #include "text/numbers.hpp"
@@ -19,7 +16,7 @@
 namespace penstock {
 namespace {
 
-// A file may be one endless line, and a message is to be read.
+// A file may be one very long line, but a message must stay readable.
 constexpr std::size_t kLongestShown = 40;
 
 bool is_blank(char letter) { return letter == ' ' || letter == '\t'; }
@@ -61,14 +58,14 @@ std::string_view TextCursor::take_rest() {
 tl::expected<std::int32_t, TextFault> TextCursor::take_number(std::string_view what) {
   if (!is_decimal(peek())) return fault(what);
   const auto number = leading_number<std::int32_t>(text_.substr(at_));
-  // There is a digit, so the number lacks a value only if it has too many of them.
+  // There is at least one digit, so the only possible error is a number that is too large.
   if (!number.value) return fault(fmt::format("{} (at most 2147483647)", what));
   at_ += number.spelling.size();
   return *number.value;
 }
 
 tl::unexpected<TextFault> TextCursor::fault(std::string_view expected) const {
-  // A copy reads on: a fault moves nothing.
+  // A copy reads the word, so that fault() does not move the cursor.
   TextCursor rest = *this;
   return fault_at(at_, fmt::format("expected {}, got {}", expected, shown(rest.take_word())));
 }

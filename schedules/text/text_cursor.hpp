@@ -1,5 +1,5 @@
 #pragma once
-// A place in a text that is being read, and what was wrong there. Used by the readers of
+// A position in a text that is being read, and the faults found there. Used by the readers of
 // program_text.hpp and pytorch_csv.hpp.
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace penstock {
 
-/// What was wrong, and how far into the text that was being read.
+/// A fault and its offset in the text that was being read.
 struct TextFault {
   std::size_t offset = 0;
   std::string message;
@@ -23,23 +23,24 @@ class TextCursor {
 
   bool done() const { return at_ == text_.size(); }
   std::size_t offset() const { return at_; }
-  /// The next character; NUL at the end.
+  /// Returns the next character, or NUL at the end.
   char peek() const { return done() ? '\0' : text_[at_]; }
-  /// True, and moves on, when the next character is `expected`.
+  /// Takes the next character and returns true if it is `expected`. Otherwise returns false and does not
+  /// move.
   bool take(char expected);
   void skip_blanks();
-  /// Letters and underscores from here on; may be empty.
+  /// Takes letters and underscores up to another character. The result may be empty.
   std::string_view take_letters();
-  /// Everything up to the next blank; may be empty.
+  /// Takes everything up to the next blank. The result may be empty.
   std::string_view take_word();
-  /// Everything from here on.
+  /// Takes everything up to the end.
   std::string_view take_rest();
-  /// A number in digits, 0 to 2^31-1. `what` names it in the fault: "a stage number".
+  /// Takes a decimal number from 0 to 2^31-1. `what` names it in the fault, such as "a stage number".
   tl::expected<std::int32_t, TextFault> take_number(std::string_view what);
 
-  /// "expected EXPECTED, got `REST UP TO A BLANK`" at this place.
+  /// Returns the fault "expected EXPECTED, got `REST UP TO A BLANK`" at this position.
   tl::unexpected<TextFault> fault(std::string_view expected) const;
-  /// `message` as it is, at `offset`.
+  /// Returns a fault with this message at `offset`.
   static tl::unexpected<TextFault> fault_at(std::size_t offset, std::string message);
 
  private:
@@ -47,11 +48,11 @@ class TextCursor {
   std::size_t at_ = 0;
 };
 
-/// `text` behind the byte order mark with which editors begin UTF-8 files, if there is one.
+/// Returns `text` without the byte order mark with which some editors begin UTF-8 files.
 std::string_view without_byte_order_mark(std::string_view text);
 
-/// `word` between backquotes, cut when it is long and with what cannot be printed as '?'; "the end" when
-/// it is empty.
+/// Returns `word` between backquotes, shortened if it is long, with '?' for characters that cannot be
+/// printed. Returns "the end" for an empty word.
 std::string shown(std::string_view word);
 
 }  // namespace penstock

@@ -141,7 +141,7 @@ def write_file(penstock, folder, name, what, ranks, form, found):
 
 def check_refusal(penstock, schedule, found):
     made = convert(penstock, [*shape_flags(schedule, 4), "--lower", "--format", "csv"])
-    expected = f"PyTorch's CSV cannot say this program: {REFUSED[schedule['name']]}"
+    expected = f"PyTorch's CSV cannot express this program: {REFUSED[schedule['name']]}"
     if made.returncode != 2 or expected not in made.stderr:
         found.faults.append(f"{schedule['name']}: expected the refusal \"{expected}\", got {made.stderr.strip()!r}")
 

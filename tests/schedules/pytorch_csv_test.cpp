@@ -172,7 +172,7 @@ TEST(PyTorchCsv, RefusesToWriteWhatTheFormCannotSay) {
     if (bad.from != "OPTION") text.erase(text.find("OPTION\n"), 7);
     const auto csv = to_pytorch_csv(parse_program(text, "test").value());
     ASSERT_FALSE(csv) << bad.to;
-    EXPECT_EQ(csv.error(), "PyTorch's CSV cannot say this program: " + bad.reason);
+    EXPECT_EQ(csv.error(), "PyTorch's CSV cannot express this program: " + bad.reason);
   }
 }
 

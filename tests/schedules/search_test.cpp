@@ -220,7 +220,7 @@ TEST(OrderFollower, ComesToTheListsOfEveryWay) {
     }
     while (!ways.empty()) {
       const auto span = follower.run(ways, kNoLimit);
-      const std::vector<FollowOptions> others = follower.other_ways();
+      const std::vector<FollowOptions> others = follower.other_variants();
       for (const FollowOptions& way : ways) {
         if (std::ranges::find(others, way) != others.end()) continue;
         const auto plain = plain_follow(costs, order, way);
@@ -250,7 +250,8 @@ TEST(OrderFollower, KnowsTheSpanOfAnOrderThatNoLongerBends) {
     const PreferredOrder order =
         repeated_block(v_half_block(ranks), costs.microbatches, ActionKind::backward);
     OrderFollower follower(costs, order);
-    for (std::vector<FollowOptions> ways = warm_ups(ranks + 2); !ways.empty(); ways = follower.other_ways()) {
+    for (std::vector<FollowOptions> ways = warm_ups(ranks + 2); !ways.empty();
+         ways = follower.other_variants()) {
       SCOPED_TRACE(testing::Message() << "trial " << trial << " ahead " << ways.front().warm_up_look_ahead);
       const auto plain = plain_follow(costs, order, ways.front());
       const auto span = follower.run(ways, kNoLimit);
