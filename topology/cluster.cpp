@@ -1,11 +1,14 @@
-// Building a cluster: check what was given, number devices before switches, name the links, find the
-// forwarding table (next_links.cpp). Reading it: a route is a walk along that table.
+// Builds clusters and answers for routes. To build one, ClusterBuilder checks the input, numbers devices
+// before switches, names the links and computes the forwarding table (next_links.cpp). A route follows that
+// table.
 //
-// Of n devices that are all joined directly nothing is listed; the link from a to b has the number that it
+// If n devices are all joined directly, no links are stored. The link from a to b has the number that it
 // would have in a list by sender, then receiver, without the pairs of a device with itself:
 //
-//   n = 3    0>1  0>2  1>0  1>2  2>0  2>1        a (n - 1) + b, less 1 where b > a
+//   n = 3    0>1  0>2  1>0  1>2  2>0  2>1        a (n - 1) + b, less 1 if b > a
 //             0    1    2    3    4    5
+//
+// Tested by route_test.cpp, route_reference_test.cpp and cluster_error_test.cpp.
 
 #include "topology/cluster.hpp"
 
@@ -29,10 +32,11 @@
 namespace penstock {
 namespace {
 
-/// A rate that may be unknown (0). Not a number and infinity are out of range.
+/// Returns true for a rate of at least 0, where 0 means unknown. NaN and infinity are refused.
 bool is_rate(double value) { return value >= 0 && std::isfinite(value); }
 
-/// Names the second and later links between the same two nodes "#2", "#3", ..., in order.
+/// Returns the links with "#2", "#3", ... appended to the names of the second and later links between the
+/// same two nodes.
 std::vector<Link> with_distinct_names(std::vector<Link> links) {
   std::vector<std::tuple<std::int32_t, std::int32_t, std::size_t>> order;
   order.reserve(links.size());
@@ -62,7 +66,7 @@ Route Cluster::route(std::int32_t from, std::int32_t to) const {
             .bytes_per_second = data_->direct->bytes_per_second,
             .latency_ns = data_->direct->latency_ns};
   }
-  // A row of the table is one tree towards `to`, so that no search is needed and routes never go in circles.
+  // A row of the table is one tree towards `to`. So no search is needed, and routes never go in circles.
   const auto row = static_cast<std::size_t>(to) * static_cast<std::size_t>(data_->node_count);
   Route route;
   for (auto node = from; node != to;) {
@@ -76,7 +80,7 @@ Route Cluster::route(std::int32_t from, std::int32_t to) const {
   return route;
 }
 
-// The inverse of the number that route() gives.
+// This is the inverse of the number that route() computes.
 Link Cluster::link(LinkNumber number) const {
   if (!data_->direct) return data_->links[static_cast<std::size_t>(number)];
   Link link = *data_->direct;
@@ -131,10 +135,11 @@ Cluster Cluster::fully_joined(std::string name, std::vector<Device> devices, dou
 }
 
 bool operator==(const Cluster& a, const Cluster& b) {
-  // Copies share their data and are equal at a glance; routes follow from the links and need no look.
+  // Copies share their data, so they are equal without a comparison. Routes follow from the links and are not
+  // compared.
   if (a.data_ == b.data_) return true;
   if (a.name() != b.name() || a.devices() != b.devices()) return false;
-  // A cluster that was built link by link may have the very links that another one only describes.
+  // A cluster that was built link by link may have the same links as a fully joined one, which stores none.
   const bool alike = a.data_->direct.has_value() == b.data_->direct.has_value();
   if (!alike) return a.links() == b.links();
   return a.data_->direct == b.data_->direct && a.data_->links == b.data_->links;
@@ -155,7 +160,7 @@ std::int32_t ClusterBuilder::add_switch(std::string name) {
 
 void ClusterBuilder::add_link(std::int32_t from, std::int32_t to, double bytes_per_second,
                               std::int64_t latency_ns) {
-  // Named in build(), when all nodes have their names.
+  // build() names the link, when all nodes have their names.
   links_.push_back({"", from, to, bytes_per_second, latency_ns});
 }
 
@@ -165,18 +170,18 @@ void ClusterBuilder::add_duplex_link(std::int32_t a, std::int32_t b, double byte
   add_link(b, a, bytes_per_second, latency_ns);
 }
 
-/// The finished cluster's number of each node: the devices, then the switches.
+/// Returns each node's number in the finished cluster: first the devices, then the switches.
 std::vector<std::int32_t> ClusterBuilder::cluster_nodes() const {
   std::vector<std::int32_t> numbers;
   numbers.reserve(nodes_.size());
-  // Devices first, so that rank r is node r whatever the order in which switches were added.
+  // Devices come first, so that rank r is node r even if switches were added earlier.
   auto next_switch = static_cast<std::int32_t>(devices_.size());
   for (const auto& node : nodes_) numbers.push_back(node.device >= 0 ? node.device : next_switch++);
   return numbers;
 }
 
-/// The links in the order in which they were added, between the finished cluster's nodes. Requires ends that
-/// are nodes, as link_error() has seen to.
+/// Returns the links in the order in which they were added, between the nodes of the finished cluster.
+/// Requires that link_error() has accepted all ends.
 std::vector<Link> ClusterBuilder::cluster_links() const {
   const auto numbers = cluster_nodes();
   auto links = links_;
@@ -188,7 +193,7 @@ std::vector<Link> ClusterBuilder::cluster_links() const {
   return with_distinct_names(std::move(links));
 }
 
-/// Of any number, for messages about links that lead nowhere.
+/// Returns the name of a node, or "node N" for a number that is no node, for error messages.
 std::string ClusterBuilder::node_name(std::int32_t node) const {
   const bool known = node >= 0 && node < std::ssize(nodes_);
   return known ? nodes_[node].name : fmt::format("node {}", node);
@@ -200,7 +205,7 @@ std::optional<std::string> ClusterBuilder::size_error() const {
     return fmt::format("cluster '{}' has {} links; at most {} are supported", name_, links_.size(),
                        kMostLinks);
   }
-  // Divided, because the product may not fit.
+  // This divides, because the product may not fit in 64 bits.
   if (std::ssize(devices_) > kMostRouteEntries / std::ssize(nodes_)) {
     return fmt::format(
         "cluster '{}' has {} devices and {} nodes in all; at most {} devices x nodes are supported", name_,
@@ -235,7 +240,7 @@ std::optional<std::string> ClusterBuilder::device_error() const {
 std::optional<std::string> ClusterBuilder::link_error() const {
   for (std::size_t i = 0; i < links_.size(); ++i) {
     const auto& link = links_[i];
-    // Both ends by name: a link has none before build().
+    // The message names both ends, because a link has no name before build().
     const auto error = [&](const std::string& what) {
       return fmt::format("link {} ('{}>{}'): {}", i, node_name(link.from), node_name(link.to), what);
     };
@@ -243,7 +248,7 @@ std::optional<std::string> ClusterBuilder::link_error() const {
       return error(fmt::format("both ends must be among the {} nodes of the cluster", nodes_.size()));
     }
     if (link.from == link.to) return error("its two ends must be different nodes");
-    // Not a number is no bandwidth, either.
+    // The comparison is also false for NaN.
     if (!(link.bytes_per_second > 0)) {
       return error(
           fmt::format("its bandwidth must be greater than 0 bytes/s, found {}", link.bytes_per_second));
@@ -256,7 +261,7 @@ std::optional<std::string> ClusterBuilder::link_error() const {
 }
 
 tl::expected<Cluster, std::string> ClusterBuilder::build() const {
-  // Sizes come first: the table of routes is as large as they say.
+  // Sizes are checked first, because they determine the memory of the table of routes.
   if (const auto error = size_error()) return tl::unexpected(*error);
   if (const auto error = device_error()) return tl::unexpected(*error);
   if (const auto error = link_error()) return tl::unexpected(*error);
@@ -264,7 +269,7 @@ tl::expected<Cluster, std::string> ClusterBuilder::build() const {
   const auto device_count = static_cast<std::int32_t>(devices_.size());
   auto links = cluster_links();
   auto table = next_links(links, device_count, node_count);
-  // Only devices send: a switch may be out of reach of some.
+  // Only devices send messages, so a switch need not be reachable.
   for (std::int32_t to = 0; to < device_count; ++to) {
     const auto* const row = table.data() + static_cast<std::ptrdiff_t>(to) * node_count;
     for (std::int32_t from = 0; from < device_count; ++from) {
@@ -288,10 +293,10 @@ std::int64_t serialization_ns(std::int64_t bytes, double bytes_per_second) {
   const auto most = std::numeric_limits<std::int64_t>::max();
   const long double division_error_ns = 1e-6L;
   if (bytes == 0 || std::isinf(bytes_per_second)) return 0;
-  // long double: a double has too few digits for a microsecond's millionth beside hours.
+  // A double has too few digits for a millionth of a microsecond beside hours.
   const long double exact_ns =
       static_cast<long double>(bytes) * 1e9L / static_cast<long double>(bytes_per_second);
-  // A quotient that should be whole may come out a little above it.
+  // The division may give slightly more than a result that should be whole.
   const long double whole_ns = std::ceil(exact_ns - division_error_ns);
   return whole_ns < static_cast<long double>(most) ? static_cast<std::int64_t>(whole_ns) : most;
 }

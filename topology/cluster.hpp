@@ -1,6 +1,6 @@
 #pragma once
-// The machine: devices, directed links and the routes between devices. Built by presets.hpp, by
-// ClusterBuilder, or by scenarios/ from YAML; read by the engines. How routes are found: next_links.hpp.
+// The machine: devices, directed links and the routes between devices. Clusters are built by presets.hpp, by
+// ClusterBuilder, or by scenarios/ from YAML. The engines read them. next_links.hpp computes the routes.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,17 +14,19 @@
 
 namespace penstock {
 
+/// The bandwidth of a link without limit.
 inline constexpr double kUnlimitedBandwidth = std::numeric_limits<double>::infinity();
 
-/// The largest clusters that are built, so that a slip of the pen is refused and does not fill the
-/// memory: 2^22 links take 256 MiB, and so do 2^26 entries (devices * nodes) of the table of routes.
+/// Limits on the size of clusters, so that a typing error is refused and does not fill the memory. 2^22 links
+/// take 256 MiB, and so do 2^26 entries (devices * nodes) of the table of routes.
 inline constexpr std::int64_t kMostLinks = std::int64_t{1} << 22;
-inline constexpr std::int32_t kMostJoinedDevices = 1 << 24;  // their names take about a gigabyte
+/// The most devices of a fully joined cluster; their names take about a gigabyte.
+inline constexpr std::int32_t kMostJoinedDevices = 1 << 24;
+/// The most entries in the table of routes.
 inline constexpr std::int64_t kMostRouteEntries = std::int64_t{1} << 26;
 
-/// Returns the bytes of a device that a plan may use: its memory without what is reserved, and never less
-/// than 0. Nothing where the memory is unlimited. Every question whether something fits is asked of this
-/// figure.
+/// Returns the bytes of a device that a plan may use: its memory minus the reserved bytes, but at least 0.
+/// Returns nothing if the memory is unlimited. All checks whether something fits in memory use this figure.
 constexpr std::optional<std::int64_t> usable_bytes(std::optional<std::int64_t> memory_bytes,
                                                    std::int64_t reserved_bytes) {
   if (!memory_bytes) return std::nullopt;
@@ -33,32 +35,40 @@ constexpr std::optional<std::int64_t> usable_bytes(std::optional<std::int64_t> m
 
 /// One accelerator.
 struct Device {
-  std::string name{};  ///< empty: ClusterBuilder calls it "device" and its index
-  std::optional<std::int64_t> memory_bytes = std::nullopt;  ///< > 0; absent: unlimited
-  std::int64_t reserved_bytes = 0;     ///< >= 0; of its memory, what the driver and libraries take
-  double flops_per_second = 0;         ///< peak rate, >= 0; 0: unknown
-  double memory_bytes_per_second = 0;  ///< >= 0; 0: unknown
+  /// The device's name. If it is empty, ClusterBuilder names the device "device" and its index.
+  std::string name{};
+  /// The memory, greater than 0; absent means unlimited.
+  std::optional<std::int64_t> memory_bytes = std::nullopt;
+  /// The part of the memory that the driver and libraries take, at least 0.
+  std::int64_t reserved_bytes = 0;
+  /// The peak rate, at least 0; 0 means unknown.
+  double flops_per_second = 0;
+  /// The bandwidth of the memory, at least 0; 0 means unknown.
+  double memory_bytes_per_second = 0;
 
   friend bool operator==(const Device&, const Device&) = default;
 };
 
-/// A one-way connection between two nodes of the cluster. Nodes 0..n-1 are the devices in order; the
+/// A one-way connection between two nodes of the cluster. Nodes 0..n-1 are the devices in order, and the
 /// switches follow.
 struct Link {
-  std::string name;  ///< "a>b" for reports; the second link from a to b is "a>b#2"
+  /// The name in reports, "a>b". The second link from a to b is "a>b#2".
+  std::string name;
   std::int32_t from = 0;
   std::int32_t to = 0;
-  double bytes_per_second = kUnlimitedBandwidth;  ///< > 0
-  std::int64_t latency_ns = 0;                    ///< >= 0
+  /// The rate, greater than 0.
+  double bytes_per_second = kUnlimitedBandwidth;
+  /// The latency, at least 0.
+  std::int64_t latency_ns = 0;
 
   friend bool operator==(const Link&, const Link&) = default;
 };
 
-/// The number of a link: n devices that are all joined have n(n-1).
+/// The number of a link. It needs 64 bits, because n fully joined devices have n(n-1) links.
 using LinkNumber = std::int64_t;
 
-/// The way from one device to another: indices into Cluster::links() in order, the least bandwidth and
-/// the summed latency.
+/// The route from one device to another: the numbers of its links in order, the smallest bandwidth of these
+/// links, and the sum of their latencies.
 struct Route {
   std::vector<LinkNumber> links;
   double bytes_per_second = kUnlimitedBandwidth;
@@ -67,45 +77,47 @@ struct Route {
   friend bool operator==(const Route&, const Route&) = default;
 };
 
-/// Devices 0..n-1, the links among them (over switches), and the best route of every ordered pair. An
-/// immutable value: routes are found once, by ClusterBuilder, and copies share them.
+/// Devices 0..n-1, the links between them (directly or over switches), and the best route of every ordered
+/// pair. A cluster is an immutable value. ClusterBuilder computes its routes once, and copies share them.
 class Cluster {
  public:
-  /// A cluster without devices.
+  /// Makes a cluster without devices.
   Cluster() : data_(std::make_shared<const Data>()) {}
 
   const std::string& name() const { return data_->name; }
   const std::vector<Device>& devices() const { return data_->devices; }
-  /// All links, in the order of their numbers. O(links); of devices that are all joined directly they are
-  /// n(n-1).
+  /// Returns all links in the order of their numbers. Takes time in proportion to the links, which are n(n-1)
+  /// for fully joined devices.
   std::vector<Link> links() const;
-  /// The link of that number, as routes have it.
+  /// Returns the link with the number that a route contains.
   Link link(LinkNumber number) const;
+  /// Returns the bandwidth of that link.
   double link_bytes_per_second(LinkNumber number) const {
     return data_->direct ? data_->direct->bytes_per_second
                          : data_->links[static_cast<std::size_t>(number)].bytes_per_second;
   }
-  /// Of the widest link; unlimited where there is none.
+  /// Returns the bandwidth of the fastest link; unlimited if there is no link.
   double most_bytes_per_second() const;
-  /// Of the narrowest link; unlimited where there is none.
+  /// Returns the bandwidth of the slowest link; unlimited if there is no link.
   double least_bytes_per_second() const;
-  /// Of all links together, of devices that are all joined directly that of one: no route has more.
+  /// Returns a bound on the latency of every route: the sum over all links, or the latency of one link if all
+  /// devices are joined directly.
   std::int64_t latency_of_all_links_ns() const;
   std::int32_t device_count() const { return static_cast<std::int32_t>(data_->devices.size()); }
 
-  /// The route with the least latency, then the fewest links, then the most bandwidth (of its narrowest
-  /// link). Where several are equal in all three, every node on the way takes its lowest-numbered link
-  /// that begins one of them, so that the routes to one device form a tree. Devices forward like
-  /// switches. Empty (unlimited, 0 ns) from a device to itself. Requires valid indices.
+  /// Returns the route with the least latency, then the fewest links, then the most bandwidth (of its slowest
+  /// link). If several routes are equal in all three, every node takes its lowest-numbered link that begins
+  /// one of them, so that the routes to one device form a tree. Devices forward messages like switches. The
+  /// route from a device to itself is empty (unlimited, 0 ns). Requires valid indices.
   Route route(std::int32_t from, std::int32_t to) const;
 
-  /// Devices with an equal link for every ordered pair: no two pairs share one, and every route is a link.
-  /// They are not listed anywhere, so that thousands of devices take no more than their names. At most
-  /// kMostJoinedDevices.
+  /// Returns a cluster of devices with an equal link for every ordered pair. No two pairs share a link, and
+  /// every route is a single link. Links are not stored, so that thousands of devices need only the memory of
+  /// their names. Requires at most kMostJoinedDevices.
   static Cluster fully_joined(std::string name, std::vector<Device> devices, double bytes_per_second,
                               std::int64_t latency_ns);
 
-  /// Equal name, devices and links; equal routes follow from these.
+  /// Returns true if names, devices and links are equal. Routes follow from these.
   friend bool operator==(const Cluster& a, const Cluster& b);
 
  private:
@@ -115,39 +127,40 @@ class Cluster {
     std::vector<Device> devices;
     std::vector<Link> links;
     std::int32_t node_count = 0;
-    std::vector<std::int32_t> next_links;  // as next_links.hpp has it
-    std::optional<Link> direct{};          // every ordered pair's, and then the two above are empty
+    std::vector<std::int32_t> next_links;  // the table of next_links.hpp
+    // The link of every ordered pair of a fully joined cluster, whose `links` and `next_links` are empty.
+    std::optional<Link> direct{};
   };
   explicit Cluster(Data data) : data_(std::make_shared<const Data>(std::move(data))) {}
 
   std::shared_ptr<const Data> data_;
 };
 
-/// Collects nodes and links, then finds the routes.
+/// A builder that collects nodes and links and then computes the routes.
 class ClusterBuilder {
  public:
   explicit ClusterBuilder(std::string name) : name_(std::move(name)) {}
 
-  /// Adds a device and returns its node number. Devices are numbered by the order of these calls.
+  /// Adds a device and returns its node number. Devices are numbered in the order of these calls.
   std::int32_t add_device(Device device);
   /// Adds a node that only forwards (a switch, a host bridge) and returns its node number.
   std::int32_t add_switch(std::string name);
-  /// Adds a one-way link. Node numbers are those that add_device and add_switch returned; the finished
+  /// Adds a one-way link. Node numbers are those that add_device() and add_switch() returned. The finished
   /// cluster numbers its nodes anew (see Link).
   void add_link(std::int32_t from, std::int32_t to, double bytes_per_second, std::int64_t latency_ns);
-  /// Adds one link each way (full duplex): first a to b, then b to a.
+  /// Adds one link in each direction (full duplex): first from a to b, then from b to a.
   void add_duplex_link(std::int32_t a, std::int32_t b, double bytes_per_second, std::int64_t latency_ns);
 
-  /// The cluster. Errors: no device; a device whose memory or rate is out of range; a link with an
-  /// unknown node, with both ends on one node, with a bandwidth that is not positive or a negative
-  /// latency; a pair of devices that no route joins; more than kMostLinks or kMostRouteEntries. Each
-  /// names the device or link.
+  /// Returns the cluster. Errors: no device; a device whose memory or rate is out of range; a link with an
+  /// unknown node, with both ends on one node, with a bandwidth that is not positive or a negative latency; a
+  /// pair of devices without a route; more than kMostLinks or kMostRouteEntries. Each message names the
+  /// device or link.
   tl::expected<Cluster, std::string> build() const;
 
  private:
   struct Node {
     std::string name;
-    std::int32_t device = -1;  // index into devices_, -1: a switch
+    std::int32_t device = -1;  // index into devices_, or -1 for a switch
   };
   std::vector<std::int32_t> cluster_nodes() const;
   std::vector<Link> cluster_links() const;
@@ -159,12 +172,12 @@ class ClusterBuilder {
   std::string name_;
   std::vector<Node> nodes_;
   std::vector<Device> devices_;
-  std::vector<Link> links_;  // unnamed, between nodes_
+  std::vector<Link> links_;  // without names, between nodes_
 };
 
-/// How long `bytes` (>= 0) hold a link or route of this bandwidth (> 0): bytes / bandwidth, rounded up to
-/// a whole nanosecond; an excess below 1e-6 ns is taken for an error of floating-point division and does
-/// not count. 0 when unlimited, the largest std::int64_t when it does not fit one.
+/// Returns how long `bytes` (>= 0) occupy a link or route of this bandwidth (> 0): bytes / bandwidth, rounded
+/// up to a whole nanosecond. An excess below 1e-6 ns is ignored as an error of the floating-point division.
+/// Returns 0 for unlimited bandwidth, and the largest std::int64_t if the result does not fit.
 std::int64_t serialization_ns(std::int64_t bytes, double bytes_per_second);
 
 }  // namespace penstock

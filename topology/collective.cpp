@@ -1,11 +1,14 @@
-// A ring of n ranks cuts the buffer into n parts. Reduce-scatter: in each of n-1 steps every rank passes
-// one part on to its neighbour and adds the part that it gets; all-gather: n-1 steps more that pass the
-// finished parts round. All-reduce is the two in a row. n = 3, parts a b c, rank 0 > 1 > 2 > 0:
+// Prices collectives by the ring algorithm. A ring of n ranks cuts the buffer into n parts. Reduce-scatter
+// takes n-1 steps, in each of which every rank sends one part to its neighbour and adds the part that it
+// receives. All-gather takes n-1 steps that send the finished parts round. All-reduce is both, one after the
+// other. n = 3, parts a b c, rank 0 > 1 > 2 > 0:
 //
 //   step 1    0 >a> 1    1 >b> 2    2 >c> 0
-//   step 2    0 >c> 1    1 >a> 2    2 >b> 0      now a is whole on rank 2, b on 0, c on 1
+//   step 2    0 >c> 1    1 >a> 2    2 >b> 0      now a is complete on rank 2, b on 0, c on 1
 //   step 3    0 >b> 1    1 >c> 2    2 >a> 0
-//   step 4    0 >a> 1    1 >b> 2    2 >c> 0      and everything everywhere
+//   step 4    0 >a> 1    1 >b> 2    2 >c> 0      now all parts are on all ranks
+//
+// Tested by collective_test.cpp.
 
 #include "topology/collective.hpp"
 
@@ -25,7 +28,7 @@
 namespace penstock {
 namespace {
 
-/// How often every rank passes a part on; so many n-th parts of the buffer go over each hop.
+/// Returns how many steps a collective takes, in each of which an n-th of the buffer goes over each hop.
 std::int64_t steps(Collective collective, std::int64_t ranks) {
   switch (collective) {
     case Collective::all_reduce:
@@ -37,17 +40,18 @@ std::int64_t steps(Collective collective, std::int64_t ranks) {
   return 0;
 }
 
-/// How near `to` is: routes with less come first.
+/// Returns the distance to `to`; a smaller one is nearer.
 auto distance(const Cluster& cluster, std::int32_t from, std::int32_t to) {
   const Route route = cluster.route(from, to);
   return std::tuple(-route.bytes_per_second, route.latency_ns, route.links.size());
 }
 
-/// Begins with the first device that is given; of equally near ones the first that is given is next.
+/// Returns a ring that begins with the first given device and goes to the nearest remaining device each time,
+/// the first given one on a tie.
 std::vector<std::int32_t> from_nearest_to_nearest(const Cluster& cluster,
                                                   std::span<const std::int32_t> devices) {
   std::vector<std::int32_t> ring(devices.begin(), devices.end());
-  // What lies before `next` is the ring so far, what follows the devices that are left, in the given order.
+  // Devices before `next` are the ring so far. The others are the remaining devices in the given order.
   for (auto next = ring.begin() + 1; next != ring.end(); ++next) {
     const std::int32_t here = *(next - 1);
     const auto nearest = std::ranges::min_element(
@@ -57,7 +61,7 @@ std::vector<std::int32_t> from_nearest_to_nearest(const Cluster& cluster,
   return ring;
 }
 
-/// Seconds on the link that has most to carry where every hop of the ring carries a byte at once.
+/// Returns the seconds that the busiest link needs if every hop of the ring sends one byte at the same time.
 double busiest_link(const Cluster& cluster, std::span<const std::int32_t> ring) {
   std::map<LinkNumber, double> load;
   double most = 0;
@@ -80,7 +84,7 @@ RingCost ring_cost(const Cluster& cluster, std::span<const std::int32_t> devices
   RingCost cost;
   if (ranks < 2) return cost;
   const auto count = steps(collective, ranks);
-  // All hops work in step: the slowest one sets the pace of each.
+  // All hops send at the same time, so the slowest one determines the time of each step.
   std::int64_t latency_ns = 0;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const auto route = cluster.route(devices[i], devices[(i + 1) % devices.size()]);
@@ -96,10 +100,10 @@ RingCost ring_cost(const Cluster& cluster, std::span<const std::int32_t> devices
 
 std::vector<std::int32_t> ring_order(const Cluster& cluster, std::span<const std::int32_t> devices) {
   std::vector<std::int32_t> given(devices.begin(), devices.end());
-  // Of two devices there is one ring.
+  // Two devices have only one ring.
   if (devices.size() < 3) return given;
   const double busiest = busiest_link(cluster, given);
-  if (busiest <= 1 / cluster.most_bytes_per_second()) return given;  // no ring has less on a link
+  if (busiest <= 1 / cluster.most_bytes_per_second()) return given;  // no ring is better
   std::vector<std::int32_t> nearest = from_nearest_to_nearest(cluster, devices);
   return busiest_link(cluster, nearest) < busiest ? nearest : given;
 }

@@ -1,20 +1,24 @@
-// Constants of accelerators. Peak rates, memory, NVLink and sizes are the vendor's data sheets and the system
-// files of ai-dynamo/aiconfigurator (095f58a5, Apache-2.0), which also has 0.8 for elementwise kernels. A
-// network card of 400 Gb/s is assumed for B200 and GB200, and so are the efficiencies of links (0.75 and 0.8)
-// and their latency of 5 us. The sustained factors follow the power headroom: A100's is 1, B200's comes from
-// SimuMax's kernels (4dcaae51) as sustained on one machine over the tables of scenarios/library/kernels; the
-// others are priors out of published training steps (MLPerf training 3.1 to 5.1, Megatron Bridge 26.02
-// and 26.04), so that a prediction of those runs with them is no blind one.
+// Constants of accelerators, with their sources. Peak rates, memory, NVLink and sizes come from the vendor's
+// data sheets and the system files of ai-dynamo/aiconfigurator (095f58a5, Apache-2.0), which also has the 0.8
+// for elementwise kernels. Three values are assumptions: a network card of 400 Gb/s for B200 and GB200, the
+// efficiencies of links (0.75 and 0.8), and their latency of 5 us.
 //
-// What the driver gives to programs is the total that nvidia-smi prints on such a device, in MiB. Drivers
-// keep the rest of the memory for themselves:
+// The sustained factors depend on the power headroom. A100's is 1. B200's is the ratio of SimuMax's kernels
+// (4dcaae51), as sustained on one machine, to the tables of scenarios/library/kernels. The others were
+// estimated from published training steps (MLPerf training 3.1 to 5.1, Megatron Bridge 26.02 and 26.04), so a
+// prediction of those runs is not independent of them.
 //
-//           memory      nvidia-smi   kept by the driver
+// The memory that the driver gives to programs is the total that nvidia-smi prints on such a device, in MiB.
+// Drivers reserve the rest:
+//
+//           memory      nvidia-smi   reserved by the driver
 //   A100     80 GiB      81920        0
 //   H100     80 GiB      81559        361
 //   H200    141 GiB     143771        613
 //   B200    180 GiB     183359        961
-//   GB200   185 GiB     189471        0, as the memory is the driver's figure already; so with B300, GB300
+//   GB200   185 GiB     189471        0, because the memory is already the driver's figure; also B300, GB300
+//
+// Tested by device_types_test.cpp.
 
 #include "topology/device_types.hpp"
 
@@ -37,7 +41,7 @@ std::int64_t gibibytes(double amount) {
   return static_cast<std::int64_t>(std::llround(amount * static_cast<double>(std::int64_t{1} << 30)));
 }
 
-/// Returns what a plan may not use of a device whose driver gives so many MiB of its memory to programs.
+/// Returns the memory of a device that a plan may not use, given the MiB that its driver gives to programs.
 std::int64_t reserve(std::int64_t memory_bytes, std::int64_t driver_mebibytes) {
   const std::int64_t kept_by_driver = memory_bytes - (driver_mebibytes << 20);
   return std::max<std::int64_t>(0, kept_by_driver) + kReservedBesideAllocator;
@@ -69,7 +73,7 @@ DeviceType h100() {
           .sustained = 1.35};
 }
 
-/// An H100 with more and faster memory.
+/// Returns an H100 with more and faster memory.
 DeviceType h200() {
   DeviceType device = h100();
   device.name = "h200-sxm";
@@ -97,7 +101,7 @@ DeviceType b200() {
           .sustained_fp4 = 1.38};
 }
 
-/// 72 devices on one NVLink, four in a node.
+/// Returns a device of which 72 are on one NVLink domain and four in a node.
 DeviceType gb200() {
   DeviceType device = b200();
   device.name = "gb200";
@@ -129,7 +133,7 @@ DeviceType gb300() {
   return device;
 }
 
-/// GB300's chip, eight in a node as B200s are.
+/// Returns a device with GB300's chip, of which eight are in a node, as with B200.
 DeviceType b300() {
   DeviceType device = gb300();
   device.name = "b300";
@@ -140,7 +144,7 @@ DeviceType b300() {
   return device;
 }
 
-/// Lower case without '-' and '_', and without "sxm" at the end.
+/// Returns the name in lower case without '-' and '_', and without "sxm" at the end.
 std::string plain(std::string_view name) {
   std::string text;
   for (const char c : name) {
@@ -167,7 +171,7 @@ std::string device_type_names() {
 }
 
 const DeviceType* find_device_type(std::string_view name) {
-  // "H100", "h100_sxm" and "H100-SXM" are one key.
+  // "H100", "h100_sxm" and "H100-SXM" all name one device.
   const std::span<const DeviceType> types = device_types();
   const auto found =
       std::ranges::find(types, plain(name), [](const DeviceType& type) { return plain(type.name); });

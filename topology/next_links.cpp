@@ -1,13 +1,16 @@
-// Shortest ways to each destination, by Dijkstra's algorithm (Boost.Graph) on the reversed links.
+// Computes the shortest paths to each destination with Dijkstra's algorithm (Boost.Graph) on the reversed
+// links.
 //
-// A way's distance is the triple (latency, number of links, narrowest bandwidth), compared in this order.
-// The number of links grows with every link and the other two never get better, so that the best way's
-// rest is a best way too; that is what Dijkstra's algorithm needs. Bandwidth is only bounded by a further
-// link, not reduced by it, so ties stay; a second pass breaks them: each node takes its lowest-numbered
-// link whose distance plus the rest's is the node's own.
+// A path's distance is the triple (latency, number of links, smallest bandwidth), compared in this order. A
+// further link increases the number of links and never improves the other two, so the rest of a best path is
+// a best path, too, as Dijkstra's algorithm requires. A further link may leave the bandwidth unchanged, so
+// ties remain. A second pass breaks them: each node takes its lowest-numbered link whose distance plus the
+// rest's is the node's own.
 //
-// Where all devices have a direct link to a destination that no detour can beat, as in uniform clusters,
-// looking at the destination's own links is enough: n(n-1) links would make n searches cost n^3.
+// If all devices have a direct link to a destination that no detour can beat, as in uniform clusters, only
+// the destination's own links are examined. A search would take time n^3 for n(n-1) links.
+//
+// Tested by route_test.cpp and, against all paths, by route_reference_test.cpp.
 
 #include "topology/next_links.hpp"
 
@@ -33,7 +36,7 @@ namespace {
 
 constexpr auto kFarthest = std::numeric_limits<std::int64_t>::max();
 
-/// How far a node is from the destination.
+/// The distance of a node from the destination.
 struct Distance {
   std::int64_t latency_ns = 0;
   std::int64_t links = 0;
@@ -41,7 +44,8 @@ struct Distance {
 
   friend bool operator==(const Distance&, const Distance&) = default;
 };
-/// No way has so many links, so that it is told from one whose latency saturates.
+/// The distance of a node without a path. No path has so many links, so this differs from a path with
+/// saturated latency.
 constexpr Distance kUnreachable{kFarthest, kFarthest, 0};
 
 struct IsCloser {
@@ -51,19 +55,20 @@ struct IsCloser {
   }
 };
 
-/// The distance of a way that begins with `link` and goes on for `rest`.
+/// Returns the distance of a path that begins with `link` and continues over `rest`.
 Distance before(const Link& link, const Distance& rest) {
   return {saturating_sum_ns(rest.latency_ns, link.latency_ns), rest.links + 1,
           std::min(rest.bytes_per_second, link.bytes_per_second)};
 }
 
-/// An edge of the search: a link walked against its direction.
+/// An edge of the search: a link that is followed against its direction.
 struct BackwardLink {
   std::int32_t link = 0;
 };
 using BackwardGraph = boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, BackwardLink>;
 
-/// Out-edges of a node are the links that lead into it, so that one search from a destination reaches all.
+/// Returns a graph in which the out-edges of a node are the links that lead into it. So one search from a
+/// destination reaches all nodes.
 BackwardGraph backward_graph(std::span<const Link> links, std::int32_t node_count) {
   const auto ends = [links](std::int32_t link) { return std::pair(links[link].to, links[link].from); };
   const auto numbered = [](std::int32_t link) { return BackwardLink{link}; };
@@ -74,14 +79,14 @@ BackwardGraph backward_graph(std::span<const Link> links, std::int32_t node_coun
           static_cast<std::size_t>(node_count)};
 }
 
-/// What all searches share.
+/// The data that all searches share.
 struct Network {
   std::span<const Link> links;
   std::int32_t device_count = 0;
   std::int32_t node_count = 0;
   BackwardGraph backward;
-  std::vector<std::int64_t> least_latency_out;  // of a node's outgoing links
-  std::vector<std::int64_t> least_latency_in;   // of a node's incoming links
+  std::vector<std::int64_t> least_latency_out;  // by node: the least latency of its outgoing links
+  std::vector<std::int64_t> least_latency_in;   // by node: the least latency of its incoming links
 };
 
 Network network(std::span<const Link> links, std::int32_t device_count, std::int32_t node_count) {
@@ -97,7 +102,7 @@ Network network(std::span<const Link> links, std::int32_t device_count, std::int
   return result;
 }
 
-/// Each node's distance to `destination`.
+/// Returns each node's distance to `destination`.
 std::vector<Distance> distances_to(const Network& network, std::int32_t destination) {
   std::vector<Distance> distances(network.node_count);
   boost::dijkstra_shortest_paths(network.backward, static_cast<std::size_t>(destination),
@@ -114,11 +119,11 @@ std::vector<Distance> distances_to(const Network& network, std::int32_t destinat
   return distances;
 }
 
-/// The link of each node to `destination`, by a search.
+/// Returns the link of each node to `destination`, found by a search.
 std::vector<std::int32_t> searched_row(const Network& network, std::int32_t destination) {
   const auto distances = distances_to(network, destination);
   std::vector<std::int32_t> row(network.node_count, kNoLink);
-  // Ascending, so that a node's first fitting link is its lowest-numbered one.
+  // Links are visited in ascending order, so the first one that fits is the lowest-numbered one.
   for (std::int32_t number = 0; number < std::ssize(network.links); ++number) {
     const auto& link = network.links[number];
     const auto& rest = distances[link.to];
@@ -128,11 +133,12 @@ std::vector<std::int32_t> searched_row(const Network& network, std::int32_t dest
   return row;
 }
 
-/// The best direct link of each node to `destination`, when no device has a better way: any detour takes
-/// at least one link out of the device and another one into the destination, and more links than one.
+/// Returns the best direct link of each node to `destination`, or nothing if some device may have a better
+/// path. A detour takes at least one link out of the device, another one into the destination, and more links
+/// in total.
 std::optional<std::vector<std::int32_t>> direct_row(const Network& network, std::int32_t destination) {
   std::vector<std::int32_t> row(network.node_count, kNoLink);
-  // Of several links between two nodes the one that the rule of a route takes.
+  // Several links between two nodes are compared by the rule of Cluster::route().
   const auto order = [&](std::int32_t number) {
     const auto& link = network.links[number];
     return std::tuple(link.latency_ns, -link.bytes_per_second, number);
@@ -147,7 +153,7 @@ std::optional<std::vector<std::int32_t>> direct_row(const Network& network, std:
     if (device == destination) continue;
     const auto detour_ns =
         saturating_sum_ns(network.least_latency_out[device], network.least_latency_in[destination]);
-    // As long as a detour is still shorter in links.
+    // A direct link wins a tie, because it is a single link.
     if (row[device] == kNoLink || network.links[row[device]].latency_ns > detour_ns) return std::nullopt;
   }
   return row;

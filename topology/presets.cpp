@@ -1,10 +1,12 @@
-// The table of presets, and the two shapes that clusters are made of:
+// The table of presets, and the two shapes of clusters:
 //
 //   uniform                two-level                  central
 //     gpu0 <-> gpu1                             uplink /     \ uplink
 //        \\   //                               switch           switch
 //         gpu2                                /  |  \          /  |  \    device links
 //                                          gpu0 gpu1 ...    gpu0 gpu1 ...
+//
+// Tested by preset_test.cpp.
 
 #include "topology/presets.hpp"
 
@@ -36,28 +38,29 @@ constexpr double kGB = 1e9;
 constexpr double kGbit = 1e9 / 8;
 constexpr std::int64_t kMicrosecond = 1000;
 
-// PipeDream (SOSP'19): servers, cards and networks are those of section 5.1. Its section 2 puts PCIe at
-// 10 to 15 GB/s and NVLink at 30 GB/s from card to card; 12 GB/s is near the middle of the former and
-// what large copies over PCIe 3.0 x16 (15.75 GB/s before protocol) reach. A card's "16 GB" or "12 GB"
-// is 2^30 bytes each, as memory is built.
+// Source: PipeDream (SOSP'19). Servers, cards and networks are those of section 5.1. Section 2 states 10 to
+// 15 GB/s for PCIe and 30 GB/s for NVLink from card to card. 12 GB/s is near the middle of the former, and
+// large copies over PCIe 3.0 x16 (15.75 GB/s without protocol) reach it. A card's "16 GB" or "12 GB" counts
+// 2^30 bytes each, as memory chips do.
 constexpr double kPcieBytesPerSecond = 12 * kGB;
 constexpr double kNvlink2BytesPerSecond = 30 * kGB;
 
-// Peak rates: NVIDIA's V100 data sheet, fp32, 14 TFLOP/s for the PCIe card and 15.7 for SXM2 (NVLink).
-// Cluster C's "Titan X" is one of two cards of that name and memory, so that its rate stays unknown.
+// Peak rates: NVIDIA's V100 data sheet, fp32, 14 TFLOP/s for the PCIe card and 15.7 for SXM2 (NVLink). "Titan
+// X" of cluster C may be either of two cards with equal names and memories, so its rate is unknown.
 constexpr double kV100PcieFlops = 14e12;
 constexpr double kV100Sxm2Flops = 15.7e12;
 
-// NVIDIA's H100 SXM and DGX H100 data sheets: 989 TFLOP/s dense bf16, 80 GB, NVLink 900 GB/s a card for
-// both directions together, eight 400 Gb/s network ports for compute. A server has one uplink here, which
-// is all eight: a single flow between servers may use more than the 50 GB/s of its own card's port.
+// Source: NVIDIA's H100 SXM and DGX H100 data sheets: 989 TFLOP/s dense bf16, 80 GB, NVLink 900 GB/s a card
+// for both directions together, eight 400 Gb/s network ports for compute. A server here has one uplink, which
+// represents all eight ports. So a single flow between servers may use more than the 50 GB/s of its own
+// card's port.
 constexpr double kH100Bf16Flops = 989e12;
 constexpr double kNvlink4BytesPerSecond = 450 * kGB;
 constexpr double kEightPortsBytesPerSecond = 8 * 400 * kGbit;
 
-// Latencies are assumptions, since none of these sources states them: the usual order of magnitude of a
-// small message from card to card, over the host's PCIe tree, directly over NVLink, through NVSwitch,
-// over TCP on Ethernet and by RDMA on InfiniBand.
+// None of these sources states latencies, so they are assumptions. They are the usual order of magnitude of a
+// small message from card to card: over the host's PCIe tree, directly over NVLink, through NVSwitch, over
+// TCP on Ethernet, and by RDMA on InfiniBand.
 constexpr std::int64_t kPcieLatencyNs = 5 * kMicrosecond;
 constexpr std::int64_t kNvlinkLatencyNs = 3 * kMicrosecond;
 constexpr std::int64_t kNvswitchLatencyNs = 3 * kMicrosecond;
@@ -114,7 +117,7 @@ const std::array kPresets = {
             .name = "dgx-h100"}},
 };
 
-/// What is wrong with a field, or nothing.
+/// The fault of a field, or nothing.
 using FieldError = std::optional<std::string>;
 
 FieldError count_error(std::string_view field, std::int32_t value) {
@@ -152,14 +155,15 @@ FieldError first_of(std::initializer_list<FieldError> errors) {
   return found == errors.end() ? std::nullopt : *found;
 }
 
-/// Uniform devices list no links: their names are what takes memory.
+/// Returns an error for too many uniform devices. They store no links, so their names determine the memory.
 FieldError uniform_size_error(std::int32_t devices) {
   if (devices <= kMostJoinedDevices) return std::nullopt;
   return fmt::format("devices must be at most {} in a uniform cluster, found {}", kMostJoinedDevices,
                      devices);
 }
 
-/// Nodes of the cluster are the devices, a switch a server and the central one.
+/// Returns an error if the table of routes is too large. The nodes of the cluster are the devices, one switch
+/// for each server, and the central switch.
 FieldError two_level_size_error(std::int64_t nodes, std::int64_t devices_per_node) {
   const auto devices = nodes * devices_per_node;
   if (devices <= kMostRouteEntries / (devices + nodes + 1)) return std::nullopt;
@@ -169,7 +173,7 @@ FieldError two_level_size_error(std::int64_t nodes, std::int64_t devices_per_nod
       kMostRouteEntries, nodes, devices_per_node);
 }
 
-/// Refuses an order that is not empty and does not name each device once.
+/// Returns an error for an order that is not empty and does not name each device once.
 FieldError order_error(const TwoLevelCluster& shape) {
   if (shape.device_order.empty()) return std::nullopt;
   std::vector<std::int32_t> order = shape.device_order;
@@ -200,12 +204,12 @@ FieldError error_of(const TwoLevelCluster& shape) {
                 latency_error("inter_latency_ns", shape.inter_latency_ns), memory_error(shape.memory_bytes),
                 reserve_error(shape.reserved_bytes), flops_error(shape.flops_per_second)});
   if (fields) return fields;
-  // The order is looked at last, since its check multiplies what the sizes must have bounded.
+  // The order is checked last, because this check multiplies sizes that must be bounded first.
   auto size = two_level_size_error(shape.nodes, shape.devices_per_node);
   return size ? size : order_error(shape);
 }
 
-/// `name` in the form in which names are compared.
+/// Returns `name` in the form in which names are compared.
 std::string key(std::string_view name) {
   std::string result;
   for (const unsigned char c : name) {
@@ -229,7 +233,7 @@ tl::expected<Cluster, std::string> uniform_cluster(const UniformCluster& shape) 
 
 tl::expected<Cluster, std::string> two_level_cluster(const TwoLevelCluster& shape) {
   if (const auto error = error_of(shape)) return tl::unexpected("two-level cluster: " + *error);
-  // The odd nanosecond goes to the half that leads down, so that every route's sum is exact.
+  // The odd nanosecond goes to the half that leads down, so that every route has the exact sum.
   const auto intra_up_ns = shape.intra_latency_ns / 2;
   const auto intra_down_ns = shape.intra_latency_ns - intra_up_ns;
   const auto inter_up_ns = shape.inter_latency_ns / 2;
@@ -249,7 +253,7 @@ tl::expected<Cluster, std::string> two_level_cluster(const TwoLevelCluster& shap
     builder.add_link(device, server, shape.intra_bytes_per_second, intra_up_ns);
     builder.add_link(server, device, shape.intra_bytes_per_second, intra_down_ns);
   }
-  // One server has no network to be on.
+  // A single server needs no network.
   if (shape.nodes == 1) return builder.build();
   const auto central = builder.add_switch("central");
   for (const auto server : servers) {
@@ -267,7 +271,7 @@ const Preset* find_preset(std::string_view name) {
   const bool has_cluster = wanted.starts_with(cluster);
   if (has_cluster) wanted.erase(0, cluster.size());
   const auto* const found = std::ranges::find_if(kPresets, [&](const Preset& preset) {
-    // The paper's "Cluster-A" means PipeDream's, but a bare "a" names no cluster.
+    // "Cluster-A" is the paper's name for PipeDream's cluster, but "a" alone names no cluster.
     return key(preset.name) == wanted || (has_cluster && key(preset.name) == "pipedream" + wanted);
   });
   return found == kPresets.end() ? nullptr : found;

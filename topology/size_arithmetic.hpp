@@ -6,16 +6,16 @@
 
 namespace penstock {
 
-/// 128 bits: products of two 64-bit sizes, sums of them over a model, before they are rounded or judged. Both
-/// compilers in use have it, and -Wpedantic wants to be told.
+/// An integer of 128 bits, for products of two 64-bit sizes and for sums of such products before they are
+/// rounded or compared. GCC and Clang have it; `__extension__` silences -Wpedantic.
 __extension__ typedef __int128 Wide;
 
-/// `count`, or the largest 64-bit number where it is more.
+/// Returns `count`, or the largest 64-bit number if `count` exceeds it.
 [[nodiscard]] constexpr std::int64_t saturated(Wide count) {
   return static_cast<std::int64_t>(std::min<Wide>(count, std::numeric_limits<std::int64_t>::max()));
 }
 
-/// For formulas whose factors are no whole numbers.
+/// Returns a count as a factor for formulas whose other factors are not whole numbers.
 [[nodiscard]] constexpr double as_double(std::int64_t count) { return static_cast<double>(count); }
 
 }  // namespace penstock

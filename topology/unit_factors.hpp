@@ -2,7 +2,7 @@
 
 namespace penstock {
 
-/// Times are whole nanoseconds (Ns), formulas of prices reckon in seconds.
+/// Factors between units. Times are whole nanoseconds (Ns), but formulas of prices use seconds.
 inline constexpr double kSecondsPerNanosecond = 1e-9;
 inline constexpr double kSecondsPerMicrosecond = 1e-6;
 inline constexpr double kNanosecondsPerSecond = 1e9;
