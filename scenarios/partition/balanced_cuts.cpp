@@ -1,17 +1,18 @@
-// The least bound B on a stage's time comes from bisection: a bound is kept when filling stages one after the
-// other as full as it allows needs no more than K of them (fewer can always be split up to K without raising
-// it). Of all partitions within B the one with the least (sum of squared times, memory of the fullest stage),
-// in this order, by recurrence:
+// Cuts layers into stages whose longest is as short as possible. Bisection finds the smallest bound B on a
+// stage's time. A bound is feasible if filling one stage after the other up to it needs at most K stages.
+// (Fewer stages can always be split up to K without a longer one.) Among all partitions within B a recurrence
+// finds the one with the least pair of (sum of squared times, memory of the fullest stage):
 //
 //   best(s, j) = min over i of (squares(s-1, i) + time(i, j)^2, max(memory(s-1, i), memory(s, i, j)))
 //
 //   B = 3      1 1 1 1 1 1 1 1 1 1      ten equal layers on four stages
 //              1|3    |3    |3          within B, the earliest cuts
-//              2  |3    |3    |2        as equal as can be
+//              2  |3    |3    |2        as equal as possible
 //              2  |2  |3    |3          of those the smallest: the first stages hold most microbatches
 //
-// A smaller prefix never makes a larger whole in either figure, so that pairs can be compared one stage after
-// the other. A stage within B is a window of layers that slides with j: about L^2 / K runs a stage.
+// A smaller prefix never makes the whole larger in either figure, so pairs can be compared stage by stage.
+// The layers at which a stage within B may begin form a window that moves with j, which gives about L^2 / K
+// steps a stage. Tested by balanced_cuts_test.cpp.
 
 #include "scenarios/partition/balanced_cuts.hpp"
 
@@ -27,7 +28,7 @@
 namespace penstock {
 namespace {
 
-/// Sums over the layers before each place.
+/// Sums over the first layers, for each number of layers.
 class PrefixSums {
  public:
   template <typename Of>
@@ -40,7 +41,7 @@ class PrefixSums {
   std::vector<Wide> sums_;
 };
 
-/// Both answers begin with the bound: the least time in which K stages can be had at all.
+/// A search whose results both begin with the smallest bound on the time of K stages.
 class CutSearch {
  public:
   CutSearch(const LayerGraph& graph, std::int32_t stages)
@@ -57,7 +58,7 @@ class CutSearch {
     std::vector<std::int32_t> cuts(stages_ - 1);
     std::size_t end = layers_;
     for (std::size_t stage = stages_ - 1; stage > 0; --stage) {
-      // As early as the bound allows, but each of the `stage` stages before needs a layer, too.
+      // Each stage begins as early as the bound allows, but leaves at least one layer for each earlier stage.
       end = std::max(first_[end], stage);
       cuts[stage - 1] = static_cast<std::int32_t>(end);
     }
@@ -76,7 +77,7 @@ class CutSearch {
   }
 
  private:
-  /// Of stages up to one: the first that is smaller is better.
+  /// The figures of the stages so far. The first figure that differs decides, and smaller is better.
   struct Worth {
     Wide squares = kUnreached;
     Wide memory = kUnreached;
@@ -84,14 +85,14 @@ class CutSearch {
   };
   static constexpr Wide kUnreached = static_cast<Wide>(1) << 126;
 
-  /// By filling each stage as full as it goes, which no other way beats: a stage that ends earlier only
-  /// leaves more to those behind it.
+  /// Returns the number of stages if each is filled up to the bound. No other cuts need fewer, because a
+  /// stage that ends earlier only leaves more to later stages.
   std::size_t stages_needed(Wide bound) const {
     std::size_t stages = 1;
     std::size_t begin = 0;
     for (std::size_t end = 1; end <= layers_; ++end) {
-      // The layer before `end` begins the next stage. It fits there alone, as no bound is below the
-      // longest layer.
+      // The layer before `end` begins the next stage. It fits there, because no bound is below the longest
+      // layer.
       if (times_(begin, end) <= bound) continue;
       ++stages;
       begin = end - 1;
@@ -100,7 +101,7 @@ class CutSearch {
   }
 
   Wide least_bound() const {
-    // No stage takes less than the longest layer, and none takes more than all layers.
+    // No stage is shorter than the longest layer or longer than all layers.
     Wide low = 0;
     for (std::size_t layer = 0; layer < layers_; ++layer) low = std::max(low, times_(layer, layer + 1));
     Wide high = times_(0, layers_);
@@ -115,20 +116,21 @@ class CutSearch {
     return low;
   }
 
-  /// For each end the first layer from which a stage is within the bound.
+  /// Returns for each end the first layer at which a stage within the bound may begin.
   std::vector<std::size_t> first_of_windows() const {
     std::vector<std::size_t> first(layers_ + 1, 0);
     for (std::size_t end = 1; end <= layers_; ++end) {
-      // A later end never lets a stage begin earlier, so both ends only move forward.
+      // For a later end the first layer is not earlier, so both ends only move forward.
       first[end] = first[end - 1];
       while (times_(first[end], end) > bound_) ++first[end];
     }
     return first;
   }
 
-  /// In units in which the squares of a million stages add up to less than kUnreached.
+  /// Returns a square in units in which the squares of a million stages add up to less than kUnreached.
   Wide square(std::size_t begin, std::size_t end) const {
-    // A stage is at most 2^52 units, its square 2^104. Within 2^52 ns (52 days) a unit is a nanosecond.
+    // A stage is at most 2^52 units, so its square is at most 2^104. Up to 2^52 ns (52 days) a unit is a
+    // nanosecond.
     constexpr Wide kMost = static_cast<Wide>(1) << 52;
     const Wide unit = bound_ / kMost + 1;
     const Wide time = times_(begin, end) / unit;
@@ -136,26 +138,26 @@ class CutSearch {
   }
 
   Wide memory(std::size_t stage, std::size_t begin, std::size_t end) const {
-    // Weights and their gradients; of activations, as many microbatches as 1F1B has in flight on this
+    // Weights and gradients, plus the activations of as many microbatches as 1F1B has in flight on this
     // stage.
     return 2 * weights_(begin, end) + static_cast<Wide>(stages_ - stage) * kept_(begin, end);
   }
 
-  /// From which layer the best run of each stage and end begins, the first where several are equal.
+  /// Returns the first layer of the best last stage for each stage and end; the earliest one on a tie.
   std::vector<std::vector<std::int32_t>> best_begins() const {
     std::vector<std::vector<std::int32_t>> begins(stages_, std::vector<std::int32_t>(layers_ + 1, 0));
     std::vector<Worth> before(layers_ + 1);
     before[0] = {.squares = 0, .memory = 0};
     for (std::size_t stage = 0; stage < stages_; ++stage) {
       std::vector<Worth> here(layers_ + 1);
-      // At least a layer for each earlier stage, and one for each later one.
+      // Each earlier stage needs at least one layer, and so does each later one.
       for (std::size_t end = stage + 1; end + (stages_ - stage - 1) <= layers_; ++end) {
         for (std::size_t begin = std::max(first_[end], stage); begin < end; ++begin) {
-          // The layers before cannot be had in that many stages within the bound.
+          // The earlier layers cannot form that many stages within the bound.
           if (before[begin].squares == kUnreached) continue;
           const Worth worth{.squares = before[begin].squares + square(begin, end),
                             .memory = std::max(before[begin].memory, memory(stage, begin, end))};
-          // A tie keeps the earlier begin.
+          // On a tie the earlier beginning stays.
           if (worth >= here[end]) continue;
           here[end] = worth;
           begins[stage][end] = static_cast<std::int32_t>(begin);

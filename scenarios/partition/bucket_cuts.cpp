@@ -1,6 +1,3 @@
-// Each stage is balanced for itself, as a model of its layers alone:
-//
-//   layers  4 4 2 2 1 | 6 6      buckets [2, 1]      4 4 | 2 2 1 | 6 6
 
 #include "scenarios/partition/bucket_cuts.hpp"
 
@@ -28,7 +25,7 @@ tl::expected<std::vector<std::int32_t>, std::string> cut_buckets(const LayerGrap
       return tl::unexpected(fmt::format("schedule.buckets: stage {} has {} layers, too few for {} buckets",
                                         stage, end - begin, buckets[stage]));
     }
-    // Inputs still name layers of the whole model; balancing asks for none.
+    // The inputs still name layers of the whole model, but balancing does not read them.
     LayerGraph layers;
     layers.layers.assign(graph.layers.begin() + begin, graph.layers.begin() + end);
     for (const std::int32_t cut : earliest_cuts(layers, buckets[stage])) all.push_back(begin + cut);

@@ -1,4 +1,5 @@
-// Groups are what is left when the narrowest routes are cut: devices stay together that a wider route joins.
+// Finds groups of devices that faster routes join: all routes of the least bandwidth are removed, and what
+// remains connected is a group. Tested by cluster_levels_test.cpp.
 
 #include "scenarios/partition/cluster_levels.hpp"
 
@@ -20,12 +21,12 @@
 namespace penstock {
 namespace {
 
-/// The narrower one of both ways.
+/// Returns the smaller bandwidth of both directions.
 double bandwidth_between(const Cluster& cluster, std::int32_t a, std::int32_t b) {
   return std::min(cluster.route(a, b).bytes_per_second, cluster.route(b, a).bytes_per_second);
 }
 
-/// Of all routes between two of the devices; of a single one, unlimited.
+/// Returns the least bandwidth of all routes between two of the devices; unlimited for a single device.
 double narrowest(const Cluster& cluster, std::span<const std::int32_t> devices) {
   double bandwidth = kUnlimitedBandwidth;
   for (const std::int32_t a : devices) {
@@ -37,8 +38,8 @@ double narrowest(const Cluster& cluster, std::span<const std::int32_t> devices) 
 
 using DeviceGroups = std::vector<std::vector<std::int32_t>>;
 
-/// Each device joins the first group whose first member it reaches faster than `bytes_per_second`.
-/// One member speaks for its group here; whether that was right is for are_apart() to say.
+/// Returns groups in which each device has joined the first group whose first member it reaches faster than
+/// `bytes_per_second`. Only the first member is compared here; are_apart() checks the others.
 DeviceGroups groups_wider_than(const Cluster& cluster, double bytes_per_second) {
   DeviceGroups groups;
   for (std::int32_t device = 0; device < cluster.device_count(); ++device) {
@@ -54,7 +55,7 @@ DeviceGroups groups_wider_than(const Cluster& cluster, double bytes_per_second) 
   return groups;
 }
 
-/// True when devices reach each other faster than `bytes_per_second` inside groups and nowhere else.
+/// Returns true if devices reach each other faster than `bytes_per_second` inside groups and nowhere else.
 bool are_apart(const Cluster& cluster, const DeviceGroups& groups, double bytes_per_second) {
   for (const std::vector<std::int32_t>& group : groups) {
     for (const std::int32_t a : group) {
@@ -72,28 +73,28 @@ std::string text_of(double bytes_per_second) {
                                                  : fmt::format("{:g} GB/s", bytes_per_second / 1e9);
 }
 
-/// The switches' names, as the names of links ("a>b", "a>b#2") have them; by node.
+/// Returns the name of each node. Names of switches are found in the names of links ("a>b", "a>b#2").
 std::map<std::int32_t, std::string> switch_names(const Cluster& cluster) {
   std::map<std::int32_t, std::string> names;
   // Devices are numbered before switches and have their own names.
   for (std::int32_t device = 0; device < cluster.device_count(); ++device)
     names[device] = cluster.devices()[static_cast<std::size_t>(device)].name;
   const std::vector<Link> links = cluster.links();
-  // Each round names the switches that are one link further from the devices.
+  // Each round names the switches that are one link further away from the devices.
   for (std::size_t round = 0; round < links.size(); ++round) {
     const std::size_t known = names.size();
     for (const Link& link : links) {
       const auto from = names.find(link.from);
       const auto to = names.find(link.to);
       if (from != names.end() && to == names.end()) {
-        // Behind the name of the near end and ">".
+        // The switch's name follows the name of the near end and ">".
         const std::string rest = link.name.substr(from->second.size() + 1);
         names[link.to] = rest.substr(0, rest.rfind('#'));
       } else if (from == names.end() && to != names.end()) {
         names[link.from] = link.name.substr(0, link.name.rfind(">" + to->second));
       }
     }
-    // What no device reaches has no name to be found.
+    // A switch that no device reaches keeps no name.
     if (names.size() == known) break;
   }
   return names;
@@ -104,15 +105,15 @@ std::map<std::int32_t, std::string> switch_names(const Cluster& cluster) {
 ClusterLevels cluster_levels(const Cluster& cluster) {
   std::vector<std::int32_t> devices(static_cast<std::size_t>(cluster.device_count()));
   std::iota(devices.begin(), devices.end(), 0);
-  // The narrowest route of all is taken for the one between groups.
+  // The least bandwidth of all is that between groups.
   const double between = narrowest(cluster, devices);
   ClusterLevels one_level{.levels = {{cluster.device_count(), between}}, .devices = devices};
-  // Devices that more than the narrowest route joins lie in one group.
+  // Devices that a faster route joins are in one group.
   const DeviceGroups groups = groups_wider_than(cluster, between);
   const std::size_t size = groups.front().size();
   const bool are_even = std::ranges::all_of(groups, [&](const auto& group) { return group.size() == size; });
-  // A level says that all its components are alike and joined alike. Where that is not so, one level at
-  // the narrowest bandwidth promises no more than every route keeps.
+  // All components of a level are alike and joined alike. If they are not, a single level with the least
+  // bandwidth promises no more than every route provides.
   if (size == 1 || groups.size() == 1 || !are_even || !are_apart(cluster, groups, between)) return one_level;
   double inside = kUnlimitedBandwidth;
   devices.clear();
@@ -146,7 +147,7 @@ tl::expected<Cluster, std::string> in_device_order(const Cluster& cluster,
                                                    std::span<const std::int32_t> order) {
   ClusterBuilder builder(cluster.name());
   std::map<std::int32_t, std::int32_t> node_of;  // in the builder, by node of the cluster
-  // Devices come first, so that they get the numbers of their places in `order`.
+  // Devices come first, so that their numbers are their indices in `order`.
   for (const std::int32_t device : order)
     node_of[device] = builder.add_device(cluster.devices()[static_cast<std::size_t>(device)]);
   for (const auto& [node, name] : switch_names(cluster))

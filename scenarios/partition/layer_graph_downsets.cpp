@@ -1,9 +1,11 @@
-// Downsets are found by growing: to a downset, any one layer can be added whose inputs are all in it. From
+// Finds all downsets of a layer graph by growing: any layer whose inputs are all in a downset can be added to
+// it. From
 //
 //   0 --+--> 1 --+--> 3          {} {0} {0 1} {0 2} {0 1 2} {0 1 2 3}
 //       +--> 2 --+
 //
-// a chain of n layers has n + 1 of them; branches multiply.
+// A chain of n layers has n + 1 downsets, but branches multiply the number. Tested by
+// pipedream_partition_test.cpp.
 
 #include "scenarios/partition/layer_graph_downsets.hpp"
 
@@ -29,8 +31,8 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kMostDownsets = 4096;  // of a branching graph
-constexpr std::size_t kMostLayers = 8191;    // of any; the pairs of a chain's downsets take 128 MiB
+constexpr std::size_t kMostDownsets = 4096;  // of a graph with branches
+constexpr std::size_t kMostLayers = 8191;    // of any graph; the pairs of a chain's downsets take 128 MiB
 
 using Members = std::vector<std::uint64_t>;
 using Dependences = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS>;
@@ -65,24 +67,24 @@ bool costs_nothing(const Layer& layer) {
          layer.weights == 0;
 }
 
-/// The layers that are in every downset.
+/// Returns the layers that are in every downset.
 Members first_members(const LayerGraph& graph, const Dependences& dependences) {
   const Members none((graph.layers.size() + kWordBits - 1) / kWordBits, 0);
-  // What profiles list but costs nothing (the model's input) would otherwise double the downsets, each
-  // with and without it.
+  // Layers without cost (such as the model's input in profiles) would double the downsets, each with and
+  // without the layer.
   Members members = none;
   std::size_t count = 0;
   for (std::size_t layer = 0; layer < graph.layers.size(); ++layer) {
-    // In order, so that a free layer behind free ones is found as well.
+    // Layers are visited in order, so a free layer after other free ones is found, too.
     if (!costs_nothing(graph.layers[layer]) || !inputs_are_in(dependences, members, layer)) continue;
     members = with(std::move(members), layer);
     ++count;
   }
-  // A model in which nothing costs anything still needs an empty downset to begin with.
+  // If no layer costs anything, the first downset must still be empty.
   return count == graph.layers.size() ? none : members;
 }
 
-/// True when an output of the layer is read outside.
+/// Returns true if a layer outside reads the output of this layer.
 bool is_alive(const Dependences& dependences, const Members& members, std::size_t layer) {
   return std::ranges::any_of(boost::make_iterator_range(boost::out_edges(layer, dependences)),
                              [&](const auto& edge) { return !has(members, target(edge, dependences)); });
@@ -103,8 +105,8 @@ Downset summed(const LayerGraph& graph, const Dependences& dependences, const Me
   return set;
 }
 
-/// True when the sums over all layers, and so those over some, fit 64 bits.
-/// Checked once and wide, so that what follows may add in 64 bits.
+/// Returns true if the sums over all layers fit in 64 bits. This is checked once with 128 bits, so that later
+/// sums can use 64 bits.
 bool sums_fit(const LayerGraph& graph) {
   Wide time = 0;
   Wide outputs = 0;
@@ -119,7 +121,7 @@ bool sums_fit(const LayerGraph& graph) {
   return std::max({time, outputs, kept, weights}) <= std::numeric_limits<std::int64_t>::max();
 }
 
-/// A downset and the layers that may join it next.
+/// A downset and the layers that may be added next.
 struct Growing {
   Downset set;
   std::vector<std::size_t> ready;
@@ -134,7 +136,8 @@ Growing first_of(const LayerGraph& graph, const Dependences& dependences) {
   return first;
 }
 
-/// The sums follow from those before, so that a chain takes as many steps as it has layers.
+/// Returns the downset with one more layer. Its sums are updated from the previous ones, so a chain takes as
+/// many steps as it has layers.
 Growing grown_by(Growing grown, std::size_t layer, const LayerGraph& graph, const Dependences& dependences) {
   Downset& set = grown.set;
   const Layer& one = graph.layers[layer];
@@ -143,9 +146,9 @@ Growing grown_by(Growing grown, std::size_t layer, const LayerGraph& graph, cons
   set.time_ns += one.forward_ns + one.backward_ns;
   set.kept += one.kept_bytes();
   set.weights += one.weights;
-  // A new layer's readers are all outside still, so that it is alive if it has any.
+  // All readers of the new layer are still outside, so its output is alive if it has any reader.
   if (is_alive(dependences, set.members, layer)) set.alive += one.output;
-  // An input dies when this was its last reader.
+  // An input's output is no longer alive if this layer was its last reader.
   for (const std::int32_t input : one.inputs) {
     const auto source = static_cast<std::size_t>(input);
     if (!is_alive(dependences, set.members, source)) set.alive -= graph.layers[source].output;
@@ -153,14 +156,14 @@ Growing grown_by(Growing grown, std::size_t layer, const LayerGraph& graph, cons
   std::erase(grown.ready, layer);
   for (const auto& edge : boost::make_iterator_range(boost::out_edges(layer, dependences))) {
     const std::size_t reader = target(edge, dependences);
-    // It was not ready before, since this layer was missing.
+    // The reader was not ready before, because this layer was missing.
     if (inputs_are_in(dependences, set.members, reader)) grown.ready.push_back(reader);
   }
   return grown;
 }
 
 tl::unexpected<std::string> too_many(std::size_t layers, std::size_t most) {
-  // A chain alone has one downset more than layers: only below that many layers are branches to blame.
+  // A chain has one more downset than layers, so with fewer layers the branches are the reason.
   if (layers < most) {
     return tl::unexpected(fmt::format(
         "the layer graph branches into more than {} downsets, too many to plan over: merge parallel layers "
@@ -173,15 +176,17 @@ tl::unexpected<std::string> too_many(std::size_t layers, std::size_t most) {
                   layers, most - 1));
 }
 
-/// All downsets in no order, depth first; `most` bounds the work: a graph of n branches has some 2^n of them.
+/// Returns all downsets in arbitrary order, found depth first. `most` limits the work, because a graph of n
+/// branches has about 2^n downsets.
 tl::expected<std::vector<Downset>, std::string> grown(const LayerGraph& graph, std::size_t most) {
   const Dependences dependences = dependences_of(graph);
   std::vector<Growing> front = {first_of(graph, dependences)};
-  // A set: where branches join again, the same layers are reached in several orders.
+  // A set is needed because branches that join reach the same layers in several orders.
   std::set<Members> found = {front.front().set.members};
   std::vector<Downset> downsets;
   while (!front.empty()) {
-    // Which one grows next does not matter: all are sorted at the end. The last one keeps the front short.
+    // The order of growing does not matter, because all are sorted at the end. Taking the last one keeps the
+    // list short.
     Growing here = std::move(front.back());
     front.pop_back();
     for (const std::size_t layer : here.ready) {
@@ -212,8 +217,8 @@ tl::expected<std::vector<Downset>, std::string> downsets_of(const LayerGraph& gr
   auto found = grown(graph, most);
   if (!found) return found;
   std::vector<Downset>& downsets = *found;
-  // By size, so that a downset comes behind all that it includes; by members, so that the order does not
-  // depend on how they were found.
+  // Sorting by size puts a downset after all that it includes. Sorting by members makes the order independent
+  // of the search.
   std::ranges::sort(downsets, [](const Downset& a, const Downset& b) {
     return std::tie(a.size, a.members) < std::tie(b.size, b.members);
   });
@@ -223,7 +228,7 @@ tl::expected<std::vector<Downset>, std::string> downsets_of(const LayerGraph& gr
 std::vector<std::int32_t> layers_between(const Downset& smaller, const Downset& larger) {
   std::vector<std::int32_t> layers;
   for (std::size_t word = 0; word < larger.members.size(); ++word) {
-    // Each step takes the lowest bit off.
+    // Each step clears the lowest bit.
     for (std::uint64_t rest = larger.members[word] & ~smaller.members[word]; rest != 0; rest &= rest - 1)
       layers.push_back(static_cast<std::int32_t>(word * kWordBits) + std::countr_zero(rest));
   }
@@ -235,7 +240,8 @@ tl::expected<std::vector<Downset>, std::string> planned_downsets_of(const LayerG
 }
 
 bool can_be_planned_over(const LayerGraph& graph) {
-  // What no merging of branches mends is for planning to refuse; merged layers would have sums that wrap.
+  // Merging branches cannot help with these faults, so planning must refuse them. Sums of merged layers would
+  // overflow.
   const bool is_long = graph.layers.size() > kMostLayers;
   return is_long || graph.layers.empty() || !sums_fit(graph) || planned_downsets_of(graph).has_value();
 }

@@ -1,16 +1,19 @@
-// Layers that every path crosses are the dominators of the graph's end (Lengauer and Tarjan, TOPLAS 1979).
-// What lies between two of them is a region, and downsets of regions add up while those of branches multiply:
+// Merges parallel branches of a layer graph, so that it has few enough downsets for planning. The layers that
+// every path crosses are the dominators of the graph's end (Lengauer and Tarjan, TOPLAS 1979). The layers
+// between two of them are a region. The downsets of regions add up, while those of branches multiply:
 //
 //          +-> b -> c -+                     b c: series, one layer
 //   a -----+-> d ------+---> f    a, f: dominators; bc, d and e have equal neighbours: parallel, one layer
 //          +-> e ------+                     a -> bcde -> f
 //
-// A region that no series and no parallel step makes small (cells that read the two before them) becomes a
-// chain of its heights: layers of equal longest path to its end do not depend on each other. So a branch that
-// skips a cell runs as late as it can, and what crosses between two cells is what they hand on.
+// Some regions cannot be reduced by series and parallel steps (cells that read the two cells before them).
+// Such a region becomes a chain of its heights: layers with equal longest paths to its end do not depend on
+// each other. So a branch that skips a cell runs as late as possible, and the edges between two cells carry
+// what cells pass on.
 //
-// What leads nowhere but to an output of its own (an auxiliary head) is on no path to the end. It runs with
-// the layer that closes its region; by itself, every later downset would be there with and without it.
+// A branch that leads only to its own output (an auxiliary head) is on no path to the end. It runs with the
+// layer that ends its region, because otherwise every later downset would exist with and without it. Tested
+// by merged_branches_test.cpp.
 
 #include "scenarios/partition/merged_branches.hpp"
 
@@ -35,12 +38,12 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t kWide = 16;          // downsets that any region may have
-constexpr std::size_t kMostOfGraph = 256;  // that regions share by their layers, since planning is cubic
+constexpr std::size_t kMostOfGraph = 256;  // divided among regions by their layers, because planning is cubic
 
 using Dependences = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS>;
 using Vertex = boost::graph_traits<Dependences>::vertex_descriptor;
 
-/// True for the layers that the last one of a longest path depends on, and for itself.
+/// Returns true for the last layer of a longest path and for the layers on which it depends.
 std::vector<bool> leading_to_end(const LayerGraph& graph) {
   std::vector<std::int32_t> depth(graph.layers.size(), 0);
   for (std::size_t layer = 0; layer < depth.size(); ++layer) {
@@ -56,7 +59,7 @@ std::vector<bool> leading_to_end(const LayerGraph& graph) {
   return leads;
 }
 
-/// The layers that every path to the end crosses, of those that lead there.
+/// Returns true for the layers that every path to the end crosses, among those in `leads`.
 std::vector<bool> on_every_path(const LayerGraph& graph, const std::vector<bool>& leads) {
   const Vertex begin = graph.layers.size();
   Dependences dependences(begin + 1);
@@ -66,9 +69,9 @@ std::vector<bool> on_every_path(const LayerGraph& graph, const std::vector<bool>
     if (graph.layers[layer].inputs.empty()) add_edge(begin, layer, dependences);
     for (const std::int32_t input : graph.layers[layer].inputs)
       add_edge(static_cast<Vertex>(input), layer, dependences);
-    end = layer;  // all the others that lead there come before it
+    end = layer;  // all other layers that lead to the end come before it
   }
-  // One beginning before all layers without inputs: dominators are those of a single root.
+  // A single root before all layers without inputs is added, because dominators need one root.
   std::vector<Vertex> parents(begin + 1, begin);
   lengauer_tarjan_dominator_tree(
       dependences, begin,
@@ -78,7 +81,7 @@ std::vector<bool> on_every_path(const LayerGraph& graph, const std::vector<bool>
   return crossed;
 }
 
-/// Groups of layers, each with its neighbours. Groups are numbered by one of their layers.
+/// Groups of layers with their neighbours. The number of a group is that of one of its layers.
 class LayerGroups {
  public:
   explicit LayerGroups(const LayerGraph& graph) : graph_(graph), group_of_(graph.layers.size()) {
@@ -88,12 +91,12 @@ class LayerGroups {
 
   std::int32_t of(std::int32_t layer) const { return group_of_[static_cast<std::size_t>(layer)]; }
 
-  /// All layers of `group` go over, and its number is gone.
+  /// Moves all layers of `group` into another group, so that its number disappears.
   void merge(std::int32_t into, std::int32_t group) { std::ranges::replace(group_of_, group, into); }
-  /// One layer alone.
+  /// Moves one layer into a group.
   void put(std::int32_t layer, std::int32_t group) { group_of_[static_cast<std::size_t>(layer)] = group; }
 
-  /// The groups that a group reads from, by group; and those that read it.
+  /// For each group the groups that it reads, and the groups that read it.
   struct Neighbours {
     std::map<std::int32_t, std::set<std::int32_t>> inputs;
     std::map<std::int32_t, std::set<std::int32_t>> readers;
@@ -120,10 +123,10 @@ class LayerGroups {
 
 using Region = std::vector<std::int32_t>;  // layers, ascending
 
-/// The layers that every path crosses, as those in between see them.
+/// The layers that every path crosses, and their relation to the other layers.
 struct Crossings {
   std::vector<std::int32_t> layers;  // in the order of the paths
-  std::vector<std::int32_t> met;     // by layer of the graph: how many its longest path has met
+  std::vector<std::int32_t> met;     // by layer of the graph: how many of them its longest path has crossed
 };
 
 Crossings crossings_of(const LayerGraph& graph, const std::vector<bool>& crossed) {
@@ -138,7 +141,8 @@ Crossings crossings_of(const LayerGraph& graph, const std::vector<bool>& crossed
   return found;
 }
 
-/// What lies between two layers that every path crosses. What leads nowhere goes to the second one.
+/// Returns the regions between two layers that every path crosses. Layers that do not lead to the end join
+/// the second one.
 std::vector<Region> regions_of(const LayerGraph& graph, LayerGroups& groups) {
   const std::vector<bool> leads = leading_to_end(graph);
   const std::vector<bool> crossed = on_every_path(graph, leads);
@@ -158,7 +162,7 @@ std::vector<Region> regions_of(const LayerGraph& graph, LayerGroups& groups) {
   return found;
 }
 
-/// True where the region alone, as the groups have it, has more downsets than its share of the graph's.
+/// Returns true if the groups of the region alone have more downsets than the region's share.
 bool is_wide(const LayerGraph& graph, const Region& region, const LayerGroups& groups) {
   const std::size_t most = std::max(kWide, kMostOfGraph * region.size() / graph.layers.size());
   LayerGraph alone;
@@ -188,19 +192,19 @@ std::set<std::int32_t> groups_in(const Region& region, const LayerGroups& groups
   return found;
 }
 
-/// One series or parallel step inside the region; false where there is none.
+/// Makes one series or parallel step inside the region. Returns false if there is none.
 bool reduce(const Region& region, LayerGroups& groups) {
   const LayerGroups::Neighbours around = groups.neighbours();
   const std::set<std::int32_t> inside = groups_in(region, groups);
   for (const std::int32_t group : inside) {
     const std::set<std::int32_t>& readers = around.readers.at(group);
     if (readers.size() != 1 || !inside.contains(*readers.begin())) continue;
-    // Series: it is all that its only reader reads.
+    // A series: the group's only reader reads nothing else.
     if (around.inputs.at(*readers.begin()).size() != 1) continue;
     groups.merge(group, *readers.begin());
     return true;
   }
-  // Parallel: two that read the same and are read by the same.
+  // Parallel: two groups with equal inputs and equal readers.
   std::map<std::pair<std::set<std::int32_t>, std::set<std::int32_t>>, std::int32_t> by_neighbours;
   for (const std::int32_t group : inside) {
     const auto [twin, is_first] =
@@ -212,12 +216,13 @@ bool reduce(const Region& region, LayerGroups& groups) {
   return false;
 }
 
-/// Layers of equal height become one: what reads them is less high.
+/// Merges layers of equal height; their readers have smaller heights.
 void merge_by_height(const LayerGraph& graph, const Region& region, LayerGroups& groups) {
   std::map<std::int32_t, std::int32_t> height;  // by layer
   for (const std::int32_t layer : region) height[layer] = 0;
-  // From the end of the region, so that each layer's readers have raised it before it is put anywhere.
-  std::map<std::int32_t, std::int32_t> last;  // layer of each height
+  // The loop goes from the end of the region, so that all readers of a layer have set its height before it is
+  // used.
+  std::map<std::int32_t, std::int32_t> last;  // the last layer of each height
   for (auto layer = region.rbegin(); layer != region.rend(); ++layer) {
     for (const std::int32_t input : graph.layers[static_cast<std::size_t>(*layer)].inputs) {
       const auto inside = height.find(input);
@@ -227,7 +232,7 @@ void merge_by_height(const LayerGraph& graph, const Region& region, LayerGroups&
   }
 }
 
-/// The figures of a group: sums, and what is read of it outside once.
+/// Returns the merged layer of a group: the sums of its figures, and each output that is read outside once.
 Layer merged(const LayerGraph& graph, const std::vector<std::int32_t>& members, const LayerGroups& groups,
              const std::vector<bool>& is_read_outside) {
   if (members.size() == 1) return graph.layers[static_cast<std::size_t>(members.front())];
@@ -249,7 +254,7 @@ Layer merged(const LayerGraph& graph, const std::vector<std::int32_t>& members, 
       if (groups.of(input) != groups.of(member)) sum.inputs.push_back(input);
   }
   sum.kept = kept;
-  // What is computed again is a part of what is held while the layer runs, so that it can be no more.
+  // Recomputed bytes are a part of what is held while the layer runs, so they cannot exceed it.
   sum.transient = std::max(sum.transient, sum.recomputed);
   return sum;
 }
@@ -265,7 +270,7 @@ std::vector<bool> read_outside(const LayerGraph& graph, const LayerGroups& group
   return found;
 }
 
-/// The groups in an order in which they can run: each as soon as all that it reads has.
+/// Returns the groups in an order in which they can run, each as soon as all its inputs have run.
 std::vector<std::int32_t> order_of(const LayerGroups& groups) {
   LayerGroups::Neighbours around = groups.neighbours();
   std::set<std::int32_t> ready;
@@ -292,7 +297,7 @@ MergedGraph graph_of(const LayerGraph& graph, const LayerGroups& groups) {
   const std::vector<bool> is_read_outside = read_outside(graph, groups);
   std::map<std::int32_t, std::int32_t> place;  // by group
   for (const std::int32_t group : order_of(groups)) {
-    // What it reads has its place: order_of() lists a group behind all of its inputs.
+    // The group's inputs already have places, because order_of() lists a group after all its inputs.
     place[group] = static_cast<std::int32_t>(place.size());
     Layer layer = merged(graph, members[group], groups, is_read_outside);
     for (std::int32_t& input : layer.inputs) input = place[groups.of(input)];
@@ -310,7 +315,7 @@ MergedGraph merged_branches(const LayerGraph& graph) {
   LayerGroups groups(graph);
   for (const Region& region : regions_of(graph, groups)) {
     if (!is_wide(graph, region, groups)) continue;
-    // No further than needed: each step takes places to cut away.
+    // The loop stops as soon as possible, because each step removes places for cuts.
     while (is_wide(graph, region, groups) && reduce(region, groups)) {
     }
     if (is_wide(graph, region, groups)) merge_by_height(graph, region, groups);

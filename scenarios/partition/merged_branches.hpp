@@ -1,6 +1,6 @@
 #pragma once
-// A layer graph that branches too widely to be planned over layer by layer, with parallel branches merged.
-// Used by prepare/merged_layers.cpp.
+// A layer graph that has too many branches for planning layer by layer, with parallel branches merged. Used
+// by prepare/merged_layers.cpp.
 
 #include <cstdint>
 #include <vector>
@@ -9,15 +9,18 @@
 
 namespace penstock {
 
+/// A merged graph and the original layers of each merged layer.
 struct MergedGraph {
-  LayerGraph graph;                                ///< a merged layer has the sums over its members
-  std::vector<std::vector<std::int32_t>> members;  ///< by layer of it, ascending
+  /// The graph, in which a merged layer has the sums over its members.
+  LayerGraph graph;
+  /// The members of each layer of the graph, ascending.
+  std::vector<std::vector<std::int32_t>> members;
 };
 
-/// `graph` with what lies between two layers that every path crosses merged where it has more downsets than
-/// are worth planning over (some 256 in all): branches series by series and parallel by parallel, and what is
-/// neither by its height. Outputs beside the last one are merged into the layer behind their region. Cuts are
-/// left behind every layer that is not inside something merged.
+/// Returns `graph` with regions merged that have more downsets than planning can afford (about 256 in all). A
+/// region lies between two layers that every path crosses. Series and parallel branches are merged first, and
+/// the rest by height. Outputs other than the last one are merged into the layer after their region. A cut
+/// remains possible after every layer that is not inside a merged one.
 MergedGraph merged_branches(const LayerGraph& graph);
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
-// Which rule cuts, and what a cut carries. Of layers 0 1 2 | 3 4 with 3 reading 1 and 2, and 4 reading 1, the
-// cut before 3 carries the outputs of 1 and 2, each once.
+// Applies the rule that cuts layers into stages, and computes what a cut carries. Of layers 0 1 2 | 3 4,
+// where 3 reads 1 and 2, and 4 reads 1, the cut before 3 carries the outputs of 1 and 2, each once. Tested by
+// partition_test.cpp.
 
 #include "scenarios/partition/partition.hpp"
 
@@ -21,7 +22,7 @@
 namespace penstock {
 namespace {
 
-/// One fewer than stages, each behind a layer that no other cut is behind.
+/// Checks the number of cuts (one fewer than stages) and that they are ascending and different.
 tl::expected<void, std::string> check_cuts(const std::vector<std::int32_t>& cuts, std::int32_t layers,
                                            std::int32_t stages) {
   if (static_cast<std::int32_t>(cuts.size()) != stages - 1) {
@@ -61,7 +62,7 @@ tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph
       return balanced_cuts(graph, stages);
     case Partition::Rule::block:
       return block_cuts(graph, stages);
-    // A plan leaves Rule::cuts behind; here it was left out (with_planned_partition()).
+    // A plan replaces this rule by Rule::cuts (with_planned_partition()), which has not happened here.
     case Partition::Rule::pipedream:
       return tl::unexpected(std::string("partition: pipedream has to be planned before layers are cut"));
     case Partition::Rule::unset:
@@ -75,7 +76,7 @@ tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph
 }
 
 tl::expected<Bytes, std::string> cut_bytes(const LayerGraph& graph, std::int32_t cut) {
-  // A mark for each layer: an output crosses once, however many layers behind the cut read it.
+  // Each layer has one mark, because an output crosses the cut once even if several later layers read it.
   std::vector<char> crosses(static_cast<std::size_t>(cut), 0);
   for (std::size_t layer = static_cast<std::size_t>(cut); layer < graph.layers.size(); ++layer) {
     for (const std::int32_t input : graph.layers[layer].inputs) {

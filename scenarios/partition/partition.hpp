@@ -1,6 +1,6 @@
 #pragma once
-// How a graph of layers becomes pipeline stages: contiguous runs of its layers. Read from `partition:` and
-// used by stage_costs.hpp.
+// The rule that cuts a graph of layers into pipeline stages, which are contiguous runs of layers. It is read
+// from `partition:` and used by stage_costs.hpp.
 
 #include <array>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace penstock {
 
-/// The rule, as a scenario states it.
+/// The rule as a scenario states it.
 struct Partition {
   enum class Rule : std::uint8_t {
     unset,
@@ -24,9 +24,12 @@ struct Partition {
     cuts,
   };
   Rule rule = Rule::unset;
-  std::vector<std::int32_t> cuts{};  ///< for Rule::cuts: number of layers before each cut, ascending
-  PlanOptions plan{};                ///< for Rule::pipedream
-  bool states_objective = false;     ///< rather than leaving it to whoever asks
+  /// The number of layers before each cut, ascending, for Rule::cuts.
+  std::vector<std::int32_t> cuts{};
+  /// The options for Rule::pipedream.
+  PlanOptions plan{};
+  /// True if the scenario states the objective, so that commands do not choose one.
+  bool states_objective = false;
 
   friend bool operator==(const Partition&, const Partition&) = default;
 };
@@ -37,15 +40,15 @@ inline constexpr auto kEnumWords<Partition::Rule> =
                                               {Partition::Rule::block, "block"},
                                               {Partition::Rule::pipedream, "pipedream"}});
 
-/// The cuts into `stages` stages. Errors: no stage or more stages than layers, no rule for more than one
-/// stage or one that is a plan, cuts that are not stages - 1 ascending numbers between 1 and the number of
-/// layers - 1.
+/// Returns the cuts into `stages` stages. Errors: no stage, or more stages than layers; no rule for more than
+/// one stage, or a rule that needs a plan; cuts that are not stages - 1 ascending numbers between 1 and the
+/// number of layers - 1.
 tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph& graph,
                                                                 const Partition& partition,
                                                                 std::int32_t stages);
 
-/// Bytes alive across the cut before layer `cut`: the outputs of all earlier layers that some later layer
-/// reads, each counted once. Requires 0 <= cut <= layers.
+/// Returns the bytes that cross the cut before layer `cut`: the outputs of all earlier layers that some later
+/// layer reads, each counted once. Error: a sum of more than 2^63. Requires 0 <= cut <= layers.
 tl::expected<Bytes, std::string> cut_bytes(const LayerGraph& graph, std::int32_t cut);
 
 }  // namespace penstock

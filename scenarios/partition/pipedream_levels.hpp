@@ -1,6 +1,6 @@
 #pragma once
-// The tables of PipeDream's dynamic programme, a table a level of bandwidth. Filled here, read back into
-// stages by pipedream_partition.cpp, which is all that uses this.
+// The tables of PipeDream's dynamic programme, one for each level of bandwidth. They are filled here, and
+// pipedream_partition.cpp, the only user, reads them back into stages.
 
 #include <compare>
 #include <cstddef>
@@ -15,17 +15,19 @@
 
 namespace penstock {
 
-/// One level of the cluster: `components` of the level below (at the lowest level, devices) and the
-/// bandwidth between two of them.
+/// One level of the cluster: `components` of the level below (at the lowest level: devices) and the bandwidth
+/// between two of them.
 struct BandwidthLevel {
-  std::int32_t components = 1;  ///< >= 1
-  double bytes_per_second = 0;  ///< > 0; may be infinite
+  /// The number of components, at least 1.
+  std::int32_t components = 1;
+  /// The rate, greater than 0; may be infinite.
+  double bytes_per_second = 0;
 
   friend bool operator==(const BandwidthLevel&, const BandwidthLevel&) = default;
 };
 
-/// How many devices come later in the pipeline than a component, as a reduced fraction of those that its
-/// replicas share: a device with `ahead` keeps ceil(1 + ahead) minibatches in flight.
+/// The number of later devices in the pipeline for each device of a component, as a reduced fraction. With a
+/// value of `ahead` a device has ceil(1 + ahead) minibatches in flight.
 struct WorkAhead {
   std::int64_t devices = 0;
   std::int64_t components = 1;
@@ -33,65 +35,76 @@ struct WorkAhead {
   friend auto operator<=>(const WorkAhead&, const WorkAhead&) = default;
 };
 
-/// A stage as its level sees it.
+/// A stage on one level.
 struct LevelStage {
-  std::size_t from = 0;       ///< index of the downset before it
-  std::size_t to = 0;         ///< index of the downset that it completes
-  std::int32_t replicas = 1;  ///< components of the level that share its minibatches
-  std::int32_t later = 0;     ///< components of the level that come after it
+  /// The index of the downset before it.
+  std::size_t from = 0;
+  /// The index of the downset that it completes.
+  std::size_t to = 0;
+  /// The components of the level that share its minibatches.
+  std::int32_t replicas = 1;
+  /// The components of the level that come after it.
+  std::int32_t later = 0;
 };
 
-/// What a minibatch costs a device beyond its layers' own figures.
+/// The costs of a minibatch on a device beyond those of its layers.
 struct DeviceCosts {
   std::int64_t state_bytes_per_weight_byte = 0;
-  Ns overhead_ns = 0;  ///< added once to its forward and once to its backward pass
+  /// The time that is added once to the forward and once to the backward pass.
+  Ns overhead_ns = 0;
 };
 
-/// Bytes that a device holds which runs the layers between two downsets with `minibatches` in flight: as many
-/// activations and versions of the weights, gradients, optimizer state. At most the largest Bytes.
+/// Returns the bytes of a device that runs the layers between two downsets with `minibatches` in flight: that
+/// many activations and versions of the weights, plus gradients and optimizer state. Returns at most the
+/// largest Bytes.
 Bytes held_bytes(const Downset& before, const Downset& after, std::int64_t minibatches,
                  std::int64_t state_bytes_per_weight_byte);
 
-/// Whether a stage begins the pipeline of its level; the released code prices these otherwise
+/// The place of a stage in the pipeline of its level. The released code prices the first stage differently
 /// (PlanObjective).
 enum class StagePlace : std::uint8_t { first, later };
 
-/// A best plan of some layers on some components. Of equal periods the one with the smaller ring.
+/// A best plan of some layers on some components. Among equal periods the one with fewer ring bytes is taken.
 struct LevelPlan {
   double period_ns = 0;
-  double ring_bytes = 0;  ///< that one of its devices of every stage have to reduce beyond it; maximum alone
+  /// The bytes that one device of every stage must reduce outside the plan; only for the objective `maximum`.
+  double ring_bytes = 0;
 };
 
-/// The programme on one graph and cluster. Times are nanoseconds as real numbers, infinite where there is no
-/// plan.
+/// The dynamic programme on one graph and cluster. Times are nanoseconds as real numbers, and infinite if
+/// there is no plan.
 class PipeDreamLevels {
  public:
-  /// `downsets` and `levels` (from the lowest to the highest) must outlive this. Without a memory limit in
-  /// `options` there is none.
+  /// `downsets` and `levels` (from the lowest to the highest) must outlive this object. Without a memory
+  /// limit in `options` memory is unlimited.
   PipeDreamLevels(std::span<const Downset> downsets, std::span<const BandwidthLevel> levels,
                   const PlanOptions& options, const DeviceCosts& costs);
 
-  /// True for a straight pipeline of fewer layers than devices: each part of it uses as many as it can.
+  /// Returns true for a straight pipeline of fewer layers than devices, whose parts use as many devices as
+  /// they can.
   bool may_idle() const { return may_idle_; }
 
-  /// The least period of the layers of `whole` on `whole.replicas` components of `level`, and its stages in
-  /// order. Below the highest level `whole` stands for one component of a stage; `ahead` is its.
+  /// Return the least period of the layers of `whole` on `whole.replicas` components of `level`, and the
+  /// stages of that plan in order. Below the highest level `whole` represents one component of a stage, and
+  /// `ahead` is that component's.
   double period_ns(std::size_t level, const LevelStage& whole, WorkAhead ahead);
   std::vector<LevelStage> stages(std::size_t level, const LevelStage& whole, WorkAhead ahead);
 
-  /// What each component of `stage` has ahead when the pipeline of its level has `ahead`.
+  /// Returns what each component of `stage` has ahead if the pipeline of its level has `ahead`.
   WorkAhead ahead_of(std::size_t level, const LevelStage& stage, WorkAhead ahead) const;
 
-  /// What the gradients' reduction among the stage's components takes, once for as many minibatches; `ahead`
-  /// is its pipeline's.
+  /// Returns the time of the gradients' reduction among the stage's components, once for as many minibatches.
+  /// `ahead` is that of the stage's pipeline.
   double reduction_ns(std::size_t level, const LevelStage& stage, StagePlace place, WorkAhead ahead);
-  /// What a minibatch takes over the cut behind `downset`, with a stage of so many components at one side.
+  /// Returns the time of a minibatch over the cut after `downset`, with a stage of `replicas` components at
+  /// one side.
   double cut_ns(std::size_t level, std::size_t downset, std::int32_t replicas) const;
 
  private:
-  /// Best plans between two downsets on m components.
+  /// The best plans between two downsets on m components.
   struct Table {
-    std::size_t sources = 0;  ///< all downsets, or the first one alone
+    /// The number of columns: all downsets, or only the first one.
+    std::size_t sources = 0;
     std::int32_t components = 0;
     std::vector<double> periods;
     std::vector<double> rings;
@@ -110,11 +123,13 @@ class PipeDreamLevels {
     friend auto operator<=>(const TableKey&, const TableKey&) = default;
   };
 
-  /// What a stage's components have ahead.
+  /// The minibatches in flight and the tables of a stage's components.
   struct Component {
     WorkAhead ahead;
-    std::int64_t in_flight = 1;    ///< minibatches on a device, at the lowest level
-    const Table* below = nullptr;  ///< plans of one component; at the lowest level, or where some idle, none
+    /// The minibatches on a device, at the lowest level.
+    std::int64_t in_flight = 1;
+    /// The plans of one component; null at the lowest level, and if components stay idle.
+    const Table* below = nullptr;
   };
   class StageComponents;
 
@@ -140,7 +155,7 @@ class PipeDreamLevels {
   PlanOptions options_;
   DeviceCosts costs_;
   bool may_idle_ = false;
-  std::vector<std::vector<std::uint32_t>> smaller_;  // the downsets that each one includes, ascending
+  std::vector<std::vector<std::uint32_t>> smaller_;  // for each downset those that it includes, ascending
   std::map<TableKey, Table> tables_;
 };
 

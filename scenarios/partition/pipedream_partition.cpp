@@ -1,5 +1,6 @@
-// Fills the tables of pipedream_levels.hpp and reads the plan back: the stages of the highest level, and
-// inside each of them, level by level, the stages of one component, which all components of the stage share.
+// Fills the tables of pipedream_levels.hpp and reads the plan back: first the stages of the highest level,
+// then, level by level, the stages inside one component, which all components of the stage share. Tested by
+// pipedream_partition_test.cpp.
 
 #include "scenarios/partition/pipedream_partition.hpp"
 
@@ -29,20 +30,20 @@ namespace {
 
 // --- from levels to devices -----------------------------------------------------------------------------
 
-/// What carries a cut: so many links, and the time of one minibatch on one of them.
+/// The links that carry a cut, and the time of one minibatch on one of them.
 struct CutLinks {
   double ns = 0;
   std::int32_t links = 1;
 };
 
-/// A pipeline of one level with the first device of each of its copies.
+/// A pipeline of one level, with the first device of each of its copies.
 struct Pipeline {
   std::size_t level = 0;
   std::vector<LevelStage> stages;
   std::vector<std::int32_t> first_devices;
   WorkAhead ahead;
-  double reduction_ns = 0;  // a minibatch's part of the reductions on higher levels
-  CutLinks cut{};           // behind the last stage
+  double reduction_ns = 0;  // a minibatch's share of the reductions on higher levels
+  CutLinks cut{};           // after the last stage
 };
 
 class PlanReader {
@@ -77,8 +78,8 @@ class PlanReader {
         stages_.back().cut_links = cut.links;
         continue;
       }
-      // Above devices a stage is a pipeline of the level below, on all components that this has. All
-      // components of the stage share one such plan: it is read once, with the first devices of each.
+      // Above devices a stage is a pipeline of the level below, on all its components. All components of the
+      // stage share one such plan, so it is read once, with the first device of each.
       const std::size_t below = pipeline.level - 1;
       const LevelStage whole{
           .from = stage.from, .to = stage.to, .replicas = levels_[below].components, .later = 0};
@@ -92,8 +93,9 @@ class PlanReader {
     }
   }
 
-  /// What a minibatch takes of the stage's reduction and of those around it: one copy of the pipeline reduces
-  /// once for as many minibatches as the stage has components, and the copies share the minibatches.
+  /// Returns a minibatch's share of the stage's reduction and of those on higher levels. A copy of the
+  /// pipeline reduces once for as many minibatches as the stage has components, and the copies share the
+  /// minibatches.
   double reduction_ns(const Pipeline& pipeline, std::size_t s) const {
     const LevelStage& stage = pipeline.stages[s];
     const auto minibatches = static_cast<double>(pipeline.first_devices.size()) * stage.replicas;
@@ -103,8 +105,8 @@ class PlanReader {
                                             : std::max(pipeline.reduction_ns, own);
   }
 
-  /// Every copy of the pipeline has a link of its own. The first stage of a pipeline pays for no cut, and the
-  /// last one of several also for what leaves its component.
+  /// Returns the links of a cut. Every copy of the pipeline has its own link. The first stage of a pipeline
+  /// pays for no cut, and the last one of several also pays for the cut out of its component.
   CutLinks cut_links(const Pipeline& pipeline, std::size_t s) const {
     const LevelStage& stage = pipeline.stages[s];
     if (s + 1 == pipeline.stages.size()) {
@@ -112,8 +114,8 @@ class PlanReader {
       const CutLinks own = cut_of(pipeline, stage.to, stage.replicas);
       return own.ns / own.links > pipeline.cut.ns / pipeline.cut.links ? own : pipeline.cut;
     }
-    // The first stage pays for no cut, so that the one behind it is the second's, with its replicas; of two
-    // that pay, the slower counts: the one of fewer replicas.
+    // The first stage pays for no cut, so the cut after it is that of the second stage, with its replicas. If
+    // two stages pay, the slower one counts, which has fewer replicas.
     const std::int32_t behind = pipeline.stages[s + 1].replicas;
     return cut_of(pipeline, stage.to, s == 0 ? behind : std::min(stage.replicas, behind));
   }
@@ -121,13 +123,13 @@ class PlanReader {
   CutLinks cut_of(const Pipeline& pipeline, std::size_t downset, std::int32_t replicas) const {
     CutLinks cut{.ns = programme_.cut_ns(pipeline.level, downset, replicas),
                  .links = static_cast<std::int32_t>(pipeline.first_devices.size())};
-    // The sum adds a higher level's reduction to whatever is slowest inside a component.
+    // The objective `sum` adds the reduction of higher levels to the slowest part inside a component.
     if (objective_ == PlanObjective::sum && cut.ns > 0) cut.ns += pipeline.reduction_ns * cut.links;
     return cut;
   }
 
-  /// The first device of each of the stage's components, so ordered that minibatch g keeps to one component
-  /// in all stages inside it.
+  /// Returns the first device of each of the stage's components, in an order in which each minibatch stays on
+  /// one component in all stages inside it.
   std::vector<std::int32_t> components_of(const Pipeline& pipeline, const LevelStage& stage,
                                           std::int32_t component) const {
     std::int32_t devices = 1;
@@ -140,11 +142,13 @@ class PlanReader {
     return firsts;
   }
 
-  /// With what one minibatch keeps as `held`: how many are in flight is known when all stages are.
+  /// Returns the stage with the bytes of one minibatch as `held`. The minibatches in flight are known only
+  /// when all stages are.
   PlannedStage planned(const LevelStage& stage, const std::vector<std::int32_t>& devices) const {
     const Downset& after = downsets_[stage.to];
     Downset before = downsets_[stage.from];
-    if (stage.from == 0) before.members.assign(before.members.size(), 0);  // its layers cost nothing
+    if (stage.from == 0)
+      before.members.assign(before.members.size(), 0);  // layers of the first set cost nothing
     return {.layers = layers_between(before, after),
             .devices = devices,
             .in_flight = 1,
@@ -161,15 +165,14 @@ class PlanReader {
   std::vector<PlannedStage> stages_;
 };
 
-/// All layers on all components of the highest level, or on as many as a plan can use. A straight pipeline of
-/// fewer layers than devices leaves some idle anyway and so takes whatever number is best.
+/// Returns all layers on all components of the highest level, or on as many as a plan can use. A straight
+/// pipeline of fewer layers than devices leaves some idle anyway, so it takes the best number.
 std::optional<LevelStage> best_use(PipeDreamLevels& programme, std::span<const Downset> downsets,
                                    std::span<const BandwidthLevel> levels) {
   const std::size_t highest = levels.size() - 1;
   std::optional<LevelStage> best;
   double least = std::numeric_limits<double>::infinity();
-  // The most components first: fewer are only looked at where no plan fits, or where devices stay idle
-  // anyway.
+  // The most components come first. Fewer are tried only if no plan fits, or if devices stay idle anyway.
   for (std::int32_t components = levels[highest].components; components > 0; --components) {
     if (best && !programme.may_idle()) break;
     const LevelStage whole{.from = 0, .to = downsets.size() - 1, .replicas = components, .later = 0};
@@ -181,9 +184,9 @@ std::optional<LevelStage> best_use(PipeDreamLevels& programme, std::span<const D
   return best;
 }
 
-// --- the programme --------------------------------------------------------------------------------------
+// --- planning -------------------------------------------------------------------------------------------
 
-/// The programme over a graph's downsets.
+/// The dynamic programme over a graph's downsets.
 class Planner {
  public:
   using Downsets = std::vector<Downset>;
@@ -200,7 +203,7 @@ class Planner {
 
   std::optional<LevelStage> best() { return best_use(programme_, downsets_, levels_); }
 
-  /// The whole model on so many components of the highest level.
+  /// Returns the whole model on that many components of the highest level.
   LevelStage whole_on(std::int32_t components) const {
     return {.from = 0, .to = downsets_.size() - 1, .replicas = components, .later = 0};
   }
@@ -266,13 +269,13 @@ std::vector<PipelinePlan> plans_on_each(const LayerGraph& graph, std::span<const
 
 std::vector<PlannedStage> with_minibatches_in_flight(std::vector<PlannedStage> stages,
                                                      const LayerGraph& graph, std::int64_t state_bytes) {
-  // From the last stage up, as each needs the devices behind it.
+  // The loop goes from the last stage to the first, because each stage needs the number of later devices.
   std::int32_t here_and_later = 0;
   for (std::size_t s = stages.size(); s-- > 0;) {
     PlannedStage& stage = stages[s];
     const auto replicas = static_cast<std::int32_t>(stage.devices.size());
     here_and_later += replicas;
-    // The warm-up, and the one that is at work.
+    // The warm-up, plus the minibatch that is being computed.
     stage.in_flight = round_robin_warmup(here_and_later, replicas) + 1;
     stage.compute_ns += 2 * graph.overhead_ns;
     Downset layers;
@@ -296,7 +299,7 @@ double recurrence_period_ns(const PipelinePlan& plan, PlanObjective objective) {
 
 double bytes_per_minibatch(const PipelinePlan& plan) {
   double bytes = 0;
-  // Over each cut an activation and its gradient; among r replicas a ring sends 2 (r - 1) W, once for the r
+  // Each cut carries an activation and its gradient. Among r replicas a ring sends 2 (r - 1) W once for the r
   // minibatches that they had.
   for (const PlannedStage& stage : plan.stages) {
     const auto replicas = static_cast<double>(stage.devices.size());

@@ -1,6 +1,3 @@
-// A plan's tables have an entry for each downset, each that may follow it, and each number of components:
-//
-//   entries of a level = downsets * (downsets, or 1 at the highest level) * components
 
 #include "scenarios/partition/plan_checks.hpp"
 
@@ -22,7 +19,7 @@ namespace {
 
 constexpr std::size_t kMostTableEntries = std::size_t{1} << 25;  // of a period and a ring: 512 MiB
 
-/// A stage of this layer and no other.
+/// Returns a set of only this layer.
 Downset alone(const Layer& layer) {
   Downset set;
   set.kept = layer.kept_bytes();
@@ -53,11 +50,11 @@ tl::expected<void, std::string> check_layers(const LayerGraph& graph, Bytes limi
   for (const Layer& layer : graph.layers) {
     const Downset own = alone(layer);
     const Bytes held = held_bytes({}, own, 1, state_bytes);
-    // The largest of those that do not fit is the one to name.
+    // The message names the largest layer that does not fit.
     if (held <= most) continue;
     largest = &layer;
     most = held;
-    // With nothing in flight: gradients and the optimizer's state.
+    // Without minibatches in flight only gradients and the optimizer's state remain.
     state = held_bytes({}, own, 0, state_bytes) - layer.weights;
   }
   if (largest == nullptr) return {};

@@ -1,5 +1,10 @@
 #pragma once
-// What a partitioner refuses before it fills a table. Used by pipedream_partition.cpp.
+// The checks of a partitioner before it fills a table. A table has an entry for each downset, each downset
+// that may follow it, and each number of components:
+//
+//   entries of a level = downsets * (downsets, or 1 at the highest level) * components
+//
+// Used by pipedream_partition.cpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +18,7 @@
 
 namespace penstock {
 
-/// Refuses tables of more than 2^25 entries, which are 512 MiB.
+/// Refuses tables of more than 2^25 entries, which take 512 MiB.
 tl::expected<void, std::string> check_tables(std::size_t downsets, std::span<const BandwidthLevel> levels);
 
 /// Refuses a graph with a layer that no device can hold, even alone and with one minibatch in flight.

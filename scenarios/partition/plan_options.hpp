@@ -1,5 +1,5 @@
 #pragma once
-// What PipeDream's partitioner is asked for. Read from `partition:`, given by the flags of `penstock plan`,
+// The options of PipeDream's partitioner. They are read from `partition:` or the flags of `penstock plan` and
 // used by pipedream_partition.hpp.
 
 #include <array>
@@ -11,13 +11,13 @@
 
 namespace penstock {
 
-/// How a stage's compute and gradient reduction make up its time. T: forward + backward of a minibatch; W:
-/// bytes of weights; m replicas; B: bytes a second. On several levels: pipedream_levels.cpp.
+/// The formula for a stage's time. T: forward + backward of a minibatch; W: bytes of weights; m: replicas; B:
+/// bytes a second. pipedream_levels.cpp has the formulas for several levels.
 enum class PlanObjective : std::uint8_t {
-  maximum,  // max(T/m, 2(m-1)W/(Bm^2)), a cut of `a` bytes 2a/B: what 1F1B-RR's rings reduce once a round
-  sum,      // (T + 4(m-1)W/(Bm)) / m, 2a/(Bm) on both sides of a cut: as the authors' released code has it
-  maximum_printed,  // max(T, 2(m-1)W/B) / m, 2a/B: as printed (PipeDream, SOSP'19, section 3.1), which
-                    // reduces at every minibatch, and over one link
+  maximum,  // max(T/m, 2(m-1)W/(Bm^2)), and 2a/B for a cut of `a` bytes: 1F1B-RR's rings reduce once a round
+  sum,      // (T + 4(m-1)W/(Bm)) / m, and 2a/(Bm) on both sides of a cut: the authors' released code
+  maximum_printed,  // max(T, 2(m-1)W/B) / m, and 2a/B: as printed (PipeDream, SOSP'19, section 3.1), which
+                    // reduces at every minibatch over one link
 };
 template <>
 inline constexpr auto kEnumWords<PlanObjective> =
@@ -25,20 +25,22 @@ inline constexpr auto kEnumWords<PlanObjective> =
                                             {PlanObjective::sum, "sum"},
                                             {PlanObjective::maximum_printed, "maximum-printed"}});
 
-/// Whether a stage may be replicated.
+/// The form of a plan: its stages may be replicated, or each has one device.
 enum class PlanForm : std::uint8_t { replicated, straight };
 
-/// Whether activations and their gradients take time to cross a cut.
+/// The time of activations and gradients between stages: counted, or left out.
 enum class CutTransfers : std::uint8_t { counted, free };
 template <>
 inline constexpr auto kEnumWords<CutTransfers> =
     std::to_array<EnumWord<CutTransfers>>({{CutTransfers::counted, "counted"}, {CutTransfers::free, "free"}});
 
+/// The options of a plan.
 struct PlanOptions {
   PlanObjective objective = PlanObjective::maximum;
   PlanForm form = PlanForm::replicated;
   CutTransfers transfers = CutTransfers::counted;
-  std::optional<Bytes> memory_limit{};  ///< of a device; absent: what the cluster's smallest device has
+  /// The memory of a device; if absent, that of the cluster's smallest device.
+  std::optional<Bytes> memory_limit{};
 
   friend bool operator==(const PlanOptions&, const PlanOptions&) = default;
 };

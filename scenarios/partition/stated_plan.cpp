@@ -1,8 +1,10 @@
-// What crosses servers is priced at the bandwidth between servers, the rest at that inside:
+// Prices a plan that is given instead of searched. Messages between servers use the bandwidth between
+// servers, all others the bandwidth inside one:
 //
 //   period = max over stages of  max( T/m, 2(m-1) W / (B m^2) )   and over cuts of  2 a / B
 //
-// as the objective `maximum` of pipedream_levels.cpp has it for stages that no level divides further.
+// This is the objective `maximum` of pipedream_levels.cpp for stages that no level divides further. Tested by
+// planned_scenario_test.cpp.
 
 #include "scenarios/partition/stated_plan.hpp"
 
@@ -22,11 +24,12 @@
 namespace penstock {
 namespace {
 
-/// Bytes a nanosecond of the lowest level with a component that holds all devices.
+/// Returns the bandwidth, in bytes a nanosecond, of the lowest level with a component that contains all
+/// devices.
 double bandwidth_around(std::span<const BandwidthLevel> levels, std::span<const std::int32_t> devices) {
   std::int32_t size = 1;
   for (const BandwidthLevel& level : levels) {
-    // Devices are numbered level by level: those of one component are neighbours.
+    // Devices are numbered level by level, so the devices of one component are adjacent.
     size *= level.components;
     const auto is_inside = [&](std::int32_t device) { return device / size == devices.front() / size; };
     if (std::ranges::all_of(devices, is_inside)) return level.bytes_per_second / 1e9;
@@ -34,13 +37,13 @@ double bandwidth_around(std::span<const BandwidthLevel> levels, std::span<const 
   return levels.back().bytes_per_second / 1e9;
 }
 
-/// By layer, the last stage that reads it; its own where none does.
+/// Returns for each layer the last stage that reads it, or its own stage if none does.
 std::vector<std::size_t> last_readers(const LayerGraph& graph, const std::vector<StatedStage>& stages) {
   std::vector<std::size_t> last(graph.layers.size(), 0);
   for (std::size_t s = 0; s < stages.size(); ++s) {
     for (const std::int32_t layer : stages[s].layers) {
       last[static_cast<std::size_t>(layer)] = s;
-      // Stages come in the order of the pipeline, so that the last one written is the last reader.
+      // Stages come in pipeline order, so the last one written is the last reader.
       for (const std::int32_t input : graph.layers[static_cast<std::size_t>(layer)].inputs)
         last[static_cast<std::size_t>(input)] = s;
     }
@@ -48,7 +51,7 @@ std::vector<std::size_t> last_readers(const LayerGraph& graph, const std::vector
   return last;
 }
 
-/// What the stage's layers add up to, `held` for one minibatch.
+/// Returns the sums over the stage's layers, with `held` for one minibatch.
 PlannedStage with_sums(const LayerGraph& graph, const StatedStage& stated) {
   PlannedStage stage{.layers = stated.layers, .devices = stated.devices};
   for (const std::int32_t index : stated.layers) {
@@ -73,21 +76,21 @@ PipelinePlan stated_plan(const LayerGraph& graph, std::span<const BandwidthLevel
     for (const std::int32_t index : stages[s].layers) {
       const auto layer = static_cast<std::size_t>(index);
       alive += graph.layers[layer].output;
-      // An output crosses every cut between its own stage and the last one that reads it.
+      // An output crosses every cut between its own stage and the last stage that reads it.
       dies[last[layer]] += graph.layers[layer].output;
     }
-    // Behind the stage that reads it last an output is gone; one that nobody reads dies where it was made.
+    // An output is no longer alive after the last stage that reads it, or after its own stage if none does.
     alive -= dies[s];
     stage.cut = alive;
     const auto replicas = static_cast<double>(stage.devices.size());
-    // Once for the ring, in which each replica sends 2(m-1)/m of the weights, and once more by m, since
-    // one reduction serves a round of m minibatches.
+    // A ring sends 2(m-1)/m of the weights for each replica. This is divided by m, because one reduction
+    // serves a round of m minibatches.
     stage.reduction_ns = 2 * (replicas - 1) * static_cast<double>(stage.weights) /
                          (bandwidth_around(levels, stage.devices) * replicas * replicas);
     if (s + 1 < stages.size()) {
       std::vector<std::int32_t> around = stage.devices;
       around.insert(around.end(), stages[s + 1].devices.begin(), stages[s + 1].devices.end());
-      // The activation forward and its gradient backward.
+      // The cut carries the activation forward and its gradient backward.
       stage.cut_ns = 2 * static_cast<double>(stage.cut) / bandwidth_around(levels, around);
     }
     plan.stages.push_back(std::move(stage));

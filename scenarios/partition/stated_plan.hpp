@@ -1,6 +1,6 @@
 #pragma once
-// A plan whose stages are stated instead of planned: what PipeDream's recurrence promises of it. Used where
-// plans are ranked by something else (planned_scenario.hpp).
+// A plan whose stages are given instead of searched, with the period that PipeDream's recurrence gives it.
+// Used where plans are ranked by another measure (planned_scenario.hpp).
 
 #include <cstdint>
 #include <span>
@@ -12,15 +12,15 @@
 
 namespace penstock {
 
-/// Layers, and the devices of their replicas: minibatch g runs on devices[g % devices.size()].
+/// A stage's layers, and the devices of its replicas: minibatch g runs on devices[g % devices.size()].
 struct StatedStage {
   std::vector<std::int32_t> layers;
   std::vector<std::int32_t> devices;
 };
 
-/// The plan of these stages with the period that the objective `maximum` has for it, a ring and a cut at the
-/// bandwidth of the lowest level that holds all its devices (numbered component by component). Requires an
-/// order of stages in which they can run, and at least one device each.
+/// Returns the plan of these stages with its period under the objective `maximum`. Each ring and each cut
+/// uses the bandwidth of the lowest level that contains all its devices (numbered component by component).
+/// Requires an order of stages in which they can run, and at least one device for each.
 PipelinePlan stated_plan(const LayerGraph& graph, std::span<const BandwidthLevel> levels,
                          const std::vector<StatedStage>& stages, std::int64_t state_bytes_per_weight_byte);
 
