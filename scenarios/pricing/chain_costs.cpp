@@ -1,7 +1,10 @@
-// Prices are seconds and bytes in floating point; an engine counts whole nanoseconds and bytes of 64 bits:
+// Converts prices, which are seconds and bytes in floating point, to the costs of an engine, which are whole
+// nanoseconds and bytes of 64 bits:
 //
-//   price of a stage, a microbatch ->  F, B, I, W, R and what they hold
-//   price of a rank's step         ->  STEP, shared out over the rank's stages, behind what each has put off
+//   price of a stage, a microbatch ->  F, B, I, W, R and their memory
+//   price of a rank's step         ->  STEP, divided among the rank's stages, after their deferred work
+//
+// Tested by pricing_test.cpp.
 
 #include "scenarios/pricing/chain_costs.hpp"
 
@@ -28,7 +31,7 @@
 namespace penstock {
 namespace {
 
-// To the nearest. Figures that these cannot take were refused by chain_fault().
+// These round to the nearest number. chain_fault() has refused figures that are too large.
 Ns nanoseconds(double seconds) { return static_cast<Ns>(std::llround(seconds * kNanosecondsPerSecond)); }
 Bytes whole_bytes(double bytes) { return static_cast<Bytes>(std::llround(bytes)); }
 
@@ -36,7 +39,7 @@ Bytes whole_bytes(double bytes) { return static_cast<Bytes>(std::llround(bytes))
 
 std::optional<std::string> chain_fault(std::span<const StagePrice> prices, const RankStep& step,
                                        std::int64_t microbatches) {
-  // Less than half of what 64 bits hold: chain_costs() adds two such figures.
+  // This is less than half of what 64 bits hold, because chain_costs() adds two such figures.
   constexpr double kMost = 4e18;
   const auto all = static_cast<double>(microbatches);
   PartSum times;  // nanoseconds
@@ -45,7 +48,7 @@ std::optional<std::string> chain_fault(std::span<const StagePrice> prices, const
     times.add(form, stage, seconds * kNanosecondsPerSecond, count);
   };
   add_time("STEP", 0, step.total_s(), 1);
-  // Weights need no look: models of more than 2^58 parameters are refused where they are read.
+  // Weights need no check, because reading refuses models of more than 2^58 parameters.
   for (std::size_t i = 0; i < prices.size(); ++i) {
     const StagePrice& price = prices[i];
     add_time("{}F", i, price.forward_s, 1);
@@ -76,14 +79,14 @@ CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::i
     const StagePrice& price = prices[i];
     StageCost& cost = costs.stages.emplace_back();
     cost.forward_ns = nanoseconds(price.forward_s);
-    // R computes a whole stage again (schedule.checkpoint). What a layer computes again by itself
-    // (training.recompute) is part of its backward pass already.
+    // R computes a whole stage again (schedule.checkpoint). What a layer recomputes by itself
+    // (training.recompute) is already part of its backward pass.
     cost.recompute_ns = cost.forward_ns;
     cost.backward_input_ns = nanoseconds(price.backward_input_s);
     cost.backward_weight_ns = nanoseconds(price.backward_weight_s);
-    // Of the rounded parts, so that a backward pass takes as long whole as split.
+    // The parts are rounded first, so that a whole backward takes as long as a split one.
     cost.backward_ns = cost.backward_input_ns + cost.backward_weight_ns;
-    // A rank's step is shared out over the stages that it updates. What a stage has put off comes before its
+    // A rank's step is divided among the stages that it updates. A stage's deferred work comes before its
     // part.
     cost.step_ns = nanoseconds(step.total_s()) / std::ranges::count(rank_of_stage, rank_of_stage[i]) +
                    nanoseconds(price.deferred_s * all);
@@ -103,8 +106,8 @@ CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::i
 }
 
 UniformCluster links_between_stages(const Workload& work) {
-  // All edges alike, by the span of the whole pipeline: where that does not fit one NVLink domain, edges that
-  // lie inside a domain take the network as well.
+  // All edges are alike and follow the span of the whole pipeline. If that exceeds one NVLink domain, edges
+  // inside a domain use the network, too.
   UniformCluster cluster;
   cluster.devices = work.ranks;
   cluster.bytes_per_second = work.device.link_bytes_per_second(

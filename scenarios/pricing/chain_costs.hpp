@@ -1,5 +1,5 @@
 #pragma once
-// Prices of a chain of stages as engines take them: whole nanoseconds and bytes, and the links between
+// The costs of a chain of stages in the form of engines: whole nanoseconds and bytes, and the links between
 // stages. Used by prepare/device_prices.cpp, and by planning, which prices thousands of configurations.
 
 #include <cstdint>
@@ -15,17 +15,17 @@
 
 namespace penstock {
 
-/// Why the prices cannot be counted in 64 bits; nothing where they can. `microbatches` says how often
-/// something is put off.
+/// Returns why the prices cannot be counted in 64 bits, or nothing if they can. Deferred work counts once for
+/// each of the `microbatches`.
 std::optional<std::string> chain_fault(std::span<const StagePrice> prices, const RankStep& step,
                                        std::int64_t microbatches);
 
-/// The costs of the stages and of the edges between them; `rank_of_stage` says which stages share a rank's
-/// step. Requires no chain_fault().
+/// Returns the costs of the stages and of the edges between them. `rank_of_stage` tells which stages share a
+/// rank's step. Requires that chain_fault() returns nothing.
 CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::int32_t> rank_of_stage,
                       const RankStep& step, std::int64_t microbatches);
 
-/// The links over which the workload's stages tell each other their activations and gradients.
+/// Returns the links over which the workload's stages send activations and gradients.
 UniformCluster links_between_stages(const Workload& work);
 
 }  // namespace penstock

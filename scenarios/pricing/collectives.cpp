@@ -1,5 +1,3 @@
-// A ring of n devices moves (n-1)/n of the tensor over each link, twice for an all-reduce; an all-to-all
-// keeps 1/n at home. Inside one NVLink domain measured tables know better.
 
 #include "scenarios/pricing/collectives.hpp"
 
@@ -16,7 +14,7 @@
 namespace penstock {
 namespace {
 
-/// Of `devices` of a group, of which there may be fewer than in all of it.
+/// A ring of `devices`, which may be fewer than the whole group.
 struct Ring {
   DeviceGroup group = DeviceGroup::data;
   std::int64_t devices = 1;
@@ -28,7 +26,7 @@ double seconds_of(const Workload& work, const KernelTables& kernels, const Ring&
   if (ring.devices <= 1 || bytes <= 0) return 0;
   const bool on_nvlink = is_on_nvlink(work.parallel, work.ranks, ring.group, work.device);
   std::optional<double> measured;
-  // The tables were measured on one NVLink domain: over the network they say nothing.
+  // The tables were measured on one NVLink domain, so they do not apply to the network.
   if (on_nvlink)
     measured = kernels.collective_seconds(operation, static_cast<std::int32_t>(ring.devices), bytes);
   if (measured) return *measured;
@@ -50,7 +48,7 @@ double group_seconds(const Workload& work, const KernelTables& kernels, DeviceGr
 double copies_seconds(const Workload& work, const KernelTables& kernels, GroupOperation operation,
                       const DeviceParameters& parameters, double bytes) {
   const Parallel& parallel = work.parallel;
-  // One collective after the other, over the same links: experts have fewer copies than all other weights.
+  // The collectives run one after the other on the same links. Experts have fewer copies than other weights.
   double seconds = 0;
   for (const auto& [copies, held] : {std::pair{parallel.weight_copies(), parameters.dense},
                                      std::pair{parallel.expert_copies(), parameters.expert}}) {

@@ -1,5 +1,7 @@
 #pragma once
-// What groups of devices take to tell each other what they hold.
+// The time of collectives in groups of devices. A ring of n devices moves (n-1)/n of the tensor over each
+// link, twice for an all-reduce; in an all-to-all each device keeps 1/n. Inside one NVLink domain measured
+// tables are used instead.
 
 #include <cstdint>
 
@@ -10,12 +12,14 @@
 
 namespace penstock {
 
-/// Seconds of a collective of a group over a tensor of `bytes` (as KernelTables::collective_seconds has it):
-/// by table inside one NVLink, by the network's bandwidth and latency beyond.
+/// Returns the seconds of a group's collective over a tensor of `bytes` (as in
+/// KernelTables::collective_seconds). Inside one NVLink domain it uses the table, otherwise the network's
+/// bandwidth and latency.
 double group_seconds(const Workload& work, const KernelTables& kernels, DeviceGroup group,
                      GroupOperation operation, double bytes);
 
-/// Seconds of a collective of all copies of weights, of `bytes` for each of the parameters; without latency.
+/// Returns the seconds of a collective among all copies of weights, of `bytes` for each parameter, without
+/// latency.
 double copies_seconds(const Workload& work, const KernelTables& kernels, GroupOperation operation,
                       const DeviceParameters& parameters, double bytes);
 

@@ -1,6 +1,3 @@
-// From prices to costs, all of one copy:
-//
-//   layers of stages -> a stage's microbatch -> a rank's step -> F, I, W, STEP and what they hold
 
 #include "scenarios/pricing/copy_costs.hpp"
 

@@ -1,5 +1,7 @@
 #pragma once
-// What one copy of a pipeline costs on its devices. Used by prepare/device_prices.cpp.
+// The costs of one copy of a pipeline on its devices. Used by prepare/device_prices.cpp.
+//
+//   layers of stages -> a stage's microbatch -> a rank's step -> F, I, W, STEP and their memory
 
 #include <cstdint>
 #include <span>
@@ -12,8 +14,9 @@
 
 namespace penstock {
 
-/// `layers` has the layers of each stage, `rank_of_stage` where each is. Requires as many of one as of the
-/// other, and that the layers are the model's. Error: what 64 bits cannot count.
+/// Returns the costs. `layers` has the layers of each stage, and `rank_of_stage` the rank of each stage.
+/// Requires both to have equal lengths, and that the layers are those of the model. Error: a figure that does
+/// not fit in 64 bits.
 tl::expected<CostTable, std::string> copy_costs(const Workload& work, const KernelTables& kernels,
                                                 std::span<const std::int64_t> layers,
                                                 std::span<const std::int32_t> rank_of_stage,

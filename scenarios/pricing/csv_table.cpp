@@ -1,4 +1,5 @@
-// Cells are found by their column's name, so that files may have further columns and any order.
+// Cells are found by their column's name, so that files may have more columns in any order. Tested by
+// kernel_tables_test.cpp.
 
 #include "scenarios/pricing/csv_table.hpp"
 
@@ -20,7 +21,8 @@
 namespace penstock {
 namespace {
 
-/// Names of columns as a message shows them: of another file's first row not all.
+/// Returns the names of columns for a message. They are shortened, because the first row may belong to
+/// another kind of file.
 std::string shown(const std::vector<std::string>& header) {
   constexpr std::size_t kMost = 200;
   const std::string all = fmt::format("{}", fmt::join(header, ", "));
@@ -46,7 +48,7 @@ tl::expected<CsvTable, std::string> CsvTable::parse(std::string_view text,
   for (std::size_t i = 0; i < table.header_.size(); ++i) {
     const std::string& name = table.header_[i];
     const auto [first, is_new] = table.places_.emplace(name, i);
-    // Spreadsheets leave columns without a name behind the others; nobody asks for their cells.
+    // Spreadsheets append columns without a name, and no code reads their cells.
     if (is_new || name.empty()) continue;
     return tl::unexpected(fmt::format("{}: expected each column once, got \"{}\" as columns {} and {}",
                                       header_line, shown({name}), first->second + 1, i + 1));

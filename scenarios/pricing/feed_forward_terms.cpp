@@ -1,12 +1,13 @@
-// A dense feed-forward part is two products, the first twice as wide where it is gated. A layer of experts
-// routes each of a device's T/t tokens to k of them; after the exchange a device has as many rows for its E/e
-// experts:
+// Prices feed-forward parts. A dense one is two products, the first of which is twice as wide if it is gated.
+// A layer of experts routes each of a device's T/t tokens to k of them. After the exchange a device has
+// equally many rows for its E/e experts:
 //
 //   router -> permute -> all-to-all -> experts' products, grouped -> all-to-all -> unpermute
 //                                                                    beside the shared expert
 //
-// Grouped products reach half of the peak on rows padded to 128 an expert, or the memory's rate for the
-// weights; their weight gradients, few rows an expert, are bound by reading and writing the sums.
+// Grouped products reach half of the peak on rows padded to 128 for each expert, or the memory's rate for
+// reading the weights. Their weight gradients have few rows for each expert, so reading and writing the sums
+// limits them. layer_terms.cpp prices the rest of a layer. Tested by pricing_test.cpp.
 
 #include <algorithm>
 #include <cmath>
@@ -24,13 +25,13 @@
 namespace penstock {
 namespace {
 
-constexpr double kGroupedEfficiency = 0.5;  // of the peak
-constexpr double kRowsPadding = 128;        // rows of a tile: an expert's last one may be mostly empty
-/// Parts of the bytes that permuting rows moves.
+constexpr double kGroupedEfficiency = 0.5;  // share of the peak
+constexpr double kRowsPadding = 128;        // rows of a tile; an expert's last tile may be mostly empty
+/// The share of the bytes of all rows that a permutation really moves.
 constexpr double kPermutePart = 0.75;
-constexpr double kRouterBytes = 24;  // a token and expert: scores in 4 bytes, softmax, choice
+constexpr double kRouterBytes = 24;  // for a token and expert: scores in 4 bytes, softmax, choice
 
-/// Bytes a value of the activation's inputs and output move: gated ones read two and write one.
+/// The bytes that the activation function moves for each value. A gated one reads two values and writes one.
 struct ActivationBytes {
   double forward;
   double backward;
@@ -45,8 +46,8 @@ void add_activation(TermWriter& terms, double values) {
   terms.memory("activation", bytes.forward * values, bytes.backward * values, 1);
 }
 
-/// Two products. Where it is gated the two projections into the inner width are one product of twice the
-/// columns.
+/// Adds two products. If the part is gated, the two projections to the inner width are one product with twice
+/// the columns.
 void add_dense(TermWriter& terms, double inner) {
   const Workload& work = terms.work();
   const double t = work.parallel.tensor;
@@ -56,7 +57,7 @@ void add_dense(TermWriter& terms, double inner) {
   terms.gemm("fc2", {.m = work.tokens(), .n = hidden, .k = inner / t});
 }
 
-/// Seconds of one exchange between the devices of an expert group.
+/// Returns the seconds of one exchange between the devices of an expert group.
 double exchange_seconds(const TermWriter& terms, double rows) {
   const Workload& work = terms.work();
   const Experts& experts = *work.model.experts;
@@ -66,46 +67,46 @@ double exchange_seconds(const TermWriter& terms, double rows) {
     return group_seconds(work, terms.kernels(), DeviceGroup::expert, GroupOperation::all_to_all,
                          2 * rows * hidden);
   }
-  // A token goes once to each other node that holds one of its experts.
+  // A token is sent once to each other node that holds one of its experts.
   const double nodes = expert_domains(work.parallel, work.ranks, work.device);
-  // The number of nodes that experts drawn at random are expected to be on.
+  // This is the expected number of nodes if experts are drawn at random.
   const double reached = nodes * (1 - std::pow(1 - 1 / nodes, as_double(experts.per_token)));
-  // A router that chooses groups of experts first reaches no more nodes than groups, counting a group as
-  // on one node.
+  // A router that first chooses groups of experts reaches no more nodes than groups, if each group is on one
+  // node.
   const double distinct =
       experts.groups > 1 ? std::min(reached, as_double(experts.groups_per_token)) : reached;
   const double tokens = rows / as_double(experts.per_token);
-  // What goes to a token's own node does not leave it.
+  // Tokens for the own node do not leave it.
   return 2 * tokens * distinct * (nodes - 1) / nodes * hidden / work.device.link_bytes_per_second(false) +
          static_cast<double>(work.device.link_latency_ns) * 1e-9;
 }
 
-/// The experts' products as the machine's own table has them, if it does.
+/// Adds the experts' products from the machine's own table and returns true if the table has them.
 bool add_own_products(TermWriter& terms, double groups, double rows) {
   const Workload& work = terms.work();
-  // The table's products are of 16 bits.
+  // The table's products have 16 bits.
   if (work.precision != GemmPrecision::bf16) return false;
   const double hidden = as_double(work.model.hidden);
   const double inner = as_double(work.model.experts->inner);
   const double first = (work.model.gated ? 2 : 1) * inner;
   auto fc1 = terms.own_products("experts fc1", groups, {.m = rows, .n = first, .k = hidden});
   auto fc2 = terms.own_products("experts fc2", groups, {.m = rows, .n = hidden, .k = inner});
-  // Both or none: half of them measured and half modelled would be neither.
+  // A mixture of measured and modelled products would be inconsistent, so both or none are taken.
   if (!fc1 || !fc2) return false;
   terms.add(*std::move(fc1));
   terms.add(*std::move(fc2));
   return true;
 }
 
-/// The products of a device's experts for `rows` rows in all: 2 or 3 projections, each once forward and twice
-/// backward. Experts get equal parts of them, as a balanced router would have it.
+/// Adds the products of a device's experts for `rows` rows in total: 2 or 3 projections, each once forward
+/// and twice backward. All experts get equally many rows, as with a balanced router.
 void add_grouped_products(TermWriter& terms, double rows) {
   const Workload& work = terms.work();
   const Experts& experts = *work.model.experts;
   const double local = as_double(experts.count) / work.parallel.expert;
   const double projections = work.model.gated ? 3 : 2;
   const double parameters = local * projections * as_double(work.model.hidden * experts.inner);
-  // A device sends each expert a whole number of rows.
+  // A device sends a whole number of rows to each expert.
   const double sent_rows = std::ceil(rows / as_double(experts.count));
   if (add_own_products(terms, local, sent_rows * work.parallel.expert)) return;
   const double rows_per_expert = rows / local;
@@ -115,7 +116,7 @@ void add_grouped_products(TermWriter& terms, double rows) {
       operations / (kGroupedEfficiency * peak_flops(work.device, work.precision)) * sustained_factor(work),
       terms.peak_seconds(work.precision, operations));
   const double forward_s = std::max(compute_s, terms.memory_seconds(2 * parameters));
-  // Few rows an expert: the sums of all weights are read and written for hardly any operations.
+  // With few rows for each expert, the sums of all weights are read and written for only few operations.
   const double weight_s = std::max(compute_s, terms.memory_seconds(2 * work.gradient_bytes * parameters));
   terms.add({.name = "experts",
              .kind = TermKind::gemm,
@@ -139,11 +140,11 @@ void add_experts(TermWriter& terms) {
   terms.memory("permutation", permute, permute, 2);
   const double exchange_s = work.device.collectives * exchange_seconds(terms, rows);
   terms.collective("exchange", 2 * exchange_s, 2 * exchange_s);
-  // Activations of the routed rows alone: the shared experts' own is in no term.
+  // This term has only the activations of the routed rows; that of the shared experts is not priced.
   add_grouped_products(terms, rows);
   add_activation(terms, rows * as_double(experts.inner));
   if (experts.shared_inner > 0) add_dense(terms, as_double(experts.shared_inner));
-  // Of every layer's time a third is forward; what nobody knows is taken to be no exception.
+  // A third of a layer's time is usually forward, so the unexplained time is divided in the same way.
   terms.add({.name = "unexplained",
              .kind = TermKind::host,
              .forward = work.unexplained_expert_seconds / 3,

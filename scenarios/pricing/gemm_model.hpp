@@ -1,31 +1,41 @@
 #pragma once
-// What a matrix product takes where no kernel was measured: tiles, waves of them over the multiprocessors,
-// memory.
+// A model for the time of a matrix product for which no kernel was measured: tiles, waves of tiles over the
+// multiprocessors, memory.
 
 namespace penstock {
 
-/// What a device computes and moves.
+/// The rates of a device.
 struct DeviceRates {
-  double flops_per_second = 0;  ///< dense, of the product's precision; > 0
+  /// The dense rate in the product's precision, greater than 0.
+  double flops_per_second = 0;
   double memory_bytes_per_second = 0;
   double multiprocessors = 1;
 };
 
-/// Fitted for one device and precision.
+/// The constants of the model, fitted for one device and precision.
 struct GemmConstants {
-  double tile_efficiency = 1;    ///< e: part of the peak that a wave of large tiles reaches
-  double extra_depth = 0;        ///< kk: what a tile's start and end cost, in steps of k
-  double small_tiles = 0;        ///< s: how fast small tiles lose
-  double memory_efficiency = 1;  ///< bw
-  double launch_us = 0;          ///< t0
-  double tail = 1;               ///< part of the last wave's idle time that counts
-  double quantise = 0;           ///< q: bytes an element of the m x k input that quantising it moves
+  /// The constant e: the share of the peak that a wave of large tiles reaches.
+  double tile_efficiency = 1;
+  /// The constant kk: the cost of a tile's start and end, in steps of k.
+  double extra_depth = 0;
+  /// The constant s: how fast the rate falls for small tiles.
+  double small_tiles = 0;
+  /// The constant bw.
+  double memory_efficiency = 1;
+  /// The constant t0.
+  double launch_us = 0;
+  /// The share of the last wave's idle time that counts.
+  double tail = 1;
+  /// The constant q: the bytes that quantising moves for each element of the m x k input.
+  double quantise = 0;
 };
 
-/// Seconds of Y[m, n] = X[m, k] W[k, n] with values of `value_bytes`, quantising X with it.
+/// Returns the seconds of Y[m, n] = X[m, k] W[k, n] with values of `value_bytes`, including the quantising of
+/// X.
 double modelled_gemm_seconds(double m, double n, double k, double value_bytes, const GemmConstants& constants,
                              const DeviceRates& rates);
-/// The part of it that quantising is, which a fused product does not have; as tables have it, too.
+/// Returns the seconds of quantising in that time, which a fused product does not need. The rows of tables
+/// contain it, too.
 double quantising_seconds(double m, double k, const GemmConstants& constants, const DeviceRates& rates);
 
 }  // namespace penstock

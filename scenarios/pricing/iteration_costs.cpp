@@ -1,9 +1,11 @@
-// With l layers of kind k on a device that holds n parameters, M microbatches and d copies of the pipeline,
+// Costs of training iterations without devices and kernels. With l layers of kind k on a device that holds n
+// parameters, M microbatches and d copies of the pipeline,
 //
 //   iteration of one stage = M (l layer(k) + ends(k)) + constant + l c + n u + 2 (d - 1) / d n r
 //
-// which is linear in layer, ends, constant, c, u and r (one a hidden size). A pipeline's stages have their
-// parts of it, and its iteration is what an engine makes of them: the bubble is in no cost.
+// This is linear in layer, ends, constant, c, u and r (one r for each hidden size). Each stage of a pipeline
+// has its part of it. An engine simulates the iteration, so no cost contains the bubble. sim/measured fits
+// the costs.
 
 #include "scenarios/pricing/iteration_costs.hpp"
 
@@ -26,7 +28,7 @@ std::string to_text(const FittedLayer& kind) {
 tl::expected<LayerCosts, std::string> layer_costs(const IterationCosts& costs, const FittedLayer& kind) {
   const auto known = costs.layers.find(kind);
   if (known != costs.layers.end()) return known->second;
-  // The nearest in the order of hidden, heads, sequence, tensor and microbatch.
+  // The message names the kind that is next in the order of hidden, heads, sequence, tensor and microbatch.
   const auto after = costs.layers.upper_bound(kind);
   const FittedLayer& near = after == costs.layers.end() ? costs.layers.rbegin()->first : after->first;
   return tl::unexpected(fmt::format(
@@ -37,10 +39,10 @@ tl::expected<LayerCosts, std::string> layer_costs(const IterationCosts& costs, c
 double device_parameters(const FittedLayer& kind, std::int64_t vocabulary, const ModelPartSize& part) {
   const auto hidden = static_cast<double>(kind.hidden);
   const double embedding = static_cast<double>(vocabulary) * hidden;
-  // A layer: 4 h^2 + 4 h of attention, 8 h^2 + 5 h of the feed-forward part, 4 h of two norms.
+  // A layer has 4 h^2 + 4 h of attention, 8 h^2 + 5 h of the feed-forward part, and 4 h of two norms.
   double all = static_cast<double>(part.layers) * hidden * (12 * hidden + 13);
   if (part.has_embedding) all += embedding + static_cast<double>(kind.sequence) * hidden;
-  // The head's weights are the embedding's; a device without the embedding has a copy of its own.
+  // The head uses the embedding's weights. A device without the embedding holds a copy of them.
   if (part.has_head && !part.has_embedding) all += embedding;
   return all / kind.tensor;
 }

@@ -1,6 +1,6 @@
-// Reading a device's tables takes some milliseconds, so they are kept by the name of their files. A file that
-// is not there leaves its figure to the models of KernelTables; one that cannot be read is a fault of the
-// build.
+// Reads the built-in kernel tables. Reading a device's tables takes some milliseconds, so they are cached by
+// name. If a file does not exist, the models of KernelTables replace it. A file that cannot be read is an
+// error of the build. Tested by kernel_tables_test.cpp.
 
 #include "scenarios/pricing/kernel_library.hpp"
 
@@ -27,7 +27,7 @@
 namespace penstock {
 namespace {
 
-/// Empty where there is no such file.
+/// Returns the text of a file, or an empty text if there is no such file.
 std::string_view text_of(std::string_view file) {
   const auto found = std::ranges::find(kernel_texts(), file, &KernelText::file);
   return found == kernel_texts().end() ? std::string_view() : found->text;
@@ -37,7 +37,8 @@ void must_be_read(const tl::expected<void, std::string>& read, const std::string
   if (!read) throw std::logic_error(fmt::format("{}:{}", file, read.error()));
 }
 
-/// {"H100/fp8": [e, kk, s, bw, t0, tail, q], ..}: where a device has no such units, there is no entry.
+/// Reads {"H100/fp8": [e, kk, s, bw, t0, tail, q], ..}. There is no entry for units that the device does not
+/// have.
 void set_models(KernelTables& tables, std::string_view device) {
   static const nlohmann::json constants = nlohmann::json::parse(text_of("gemm_constants.json"));
   for (const GemmPrecision precision : {GemmPrecision::bf16, GemmPrecision::fp8, GemmPrecision::fp4}) {
@@ -54,15 +55,15 @@ void set_models(KernelTables& tables, std::string_view device) {
   }
 }
 
-/// The device whose kernels were measured, as it is: what a scenario says of its own was not measured, and
-/// the tables are read once for all that ask.
+/// Returns the device whose kernels were measured, without the values of a scenario. All callers share tables
+/// that are read once.
 const DeviceType& measured_device(std::string_view kernels) {
   return *std::ranges::find(device_types(), kernels, &DeviceType::kernels);
 }
 
 std::shared_ptr<const KernelTables> read_tables(const std::string& kernels) {
   auto tables = std::make_shared<KernelTables>();
-  // The models first: their constants say what of a table's rows is quantising.
+  // The models come first, because their constants give the share of quantising in a table's rows.
   set_models(*tables, kernels);
   const DeviceRates rates = rates_of(measured_device(kernels), GemmPrecision::bf16);
   const std::string gemms = fmt::format("gemm_{}.csv", kernels);
@@ -78,7 +79,8 @@ std::shared_ptr<const KernelTables> read_tables(const std::string& kernels) {
   return tables;
 }
 
-/// Over the measured device's, efficiency of links counted. What that one does not have was not measured.
+/// Returns the device's rates divided by those of the measured device, with the efficiency of links. Rates
+/// that the measured device does not have were not measured.
 KernelSpeeds speeds_of(const DeviceType& device) {
   const DeviceType& measured = measured_device(device.kernels);
   KernelSpeeds speeds;
@@ -96,7 +98,7 @@ KernelSpeeds speeds_of(const DeviceType& device) {
 std::shared_ptr<const KernelTables> built_in_kernels(const DeviceType& device) {
   static std::mutex mutex;
   static std::map<std::string, std::shared_ptr<const KernelTables>, std::less<>> known;
-  // Also while a table is read: the others would only read the same one.
+  // The lock is also held while a table is read, because other threads would only read the same one.
   const std::scoped_lock lock(mutex);
   auto& tables = known[device.kernels];
   if (!tables) tables = read_tables(device.kernels);

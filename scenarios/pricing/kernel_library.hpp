@@ -1,5 +1,5 @@
 #pragma once
-// The kernel tables that are built in: those of scenarios/library/kernels.
+// The built-in kernel tables, which are those of scenarios/library/kernels.
 
 #include <memory>
 #include <span>
@@ -12,20 +12,22 @@
 
 namespace penstock {
 
+/// One built-in file.
 struct KernelText {
-  std::string_view file;  ///< "gemm_H100.csv"
+  /// The name, such as "gemm_H100.csv".
+  std::string_view file;
   std::string_view text;
 };
-/// The files themselves. CMake writes the definition from them.
+/// Returns the built-in files. CMake generates the definition from them.
 std::span<const KernelText> kernel_texts();
 
-/// The tables of a kind of device, read when they are first asked for and shared from then on; safe to call
-/// from several threads.
+/// Returns the tables of a kind of device. They are read at the first call and shared afterwards. Safe to
+/// call from several threads.
 std::shared_ptr<const KernelTables> built_in_kernels(const DeviceType& device);
 
-/// The same for the device as it is stated: where its peaks or its NVLink are not those of the device that
-/// was measured, tables of its own, as much faster or slower (KernelTables::scale). Requires peaks and a
-/// bandwidth > 0 where the measured device has them.
+/// Returns the tables for the device as it is stated. If its peaks or its NVLink differ from the measured
+/// device, they are scaled copies (KernelTables::scale). Requires peaks and a bandwidth > 0 for everything
+/// that the measured device has.
 std::shared_ptr<const KernelTables> stated_kernels(const DeviceType& device);
 
 }  // namespace penstock

@@ -1,18 +1,20 @@
-// How the tables are read:
+// Reads measured kernels and looks them up:
 //
-//  * A product's row of 8 or 4 bit values holds the quantisation of its input, which training fuses
-//    into other kernels: it is taken off, down to a quarter of the row at least. What is left
-//    becomes operations a second, straight in the logarithms of m, n and k; at an edge the rate
-//    stays, so that the time follows the operations.
-//  * Attention, forward and causal, becomes operations a second likewise, straight in the
-//    logarithms of heads and sequence, at the ratio of heads to key heads that is nearest. Other
-//    head dimensions and numbers of sequences take the nearest one's rate.
-//  * Collectives are straight in logarithms between two sizes; beyond the largest its bandwidth
-//    holds. A group of n takes the largest measured one below it, m, times ((n-1)/n) / ((m-1)/m),
-//    the part of a tensor that is not a device's own.
-//  * A device that a scenario states to be s times as fast has s times the rates of products and of
-//    attention: it reaches the same part of its peak. Of a collective the time of the smallest
-//    message measured is latency and stays; what a size takes beyond that is divided by s.
+//  * A product's row of 8 or 4 bit values contains the quantisation of its input, which training fuses into
+//    other kernels. So it is subtracted, but at least a quarter of the row remains. The rest becomes
+//    operations a second, interpolated linearly in the logarithms of m, n and k. Beyond an edge the rate
+//    stays constant, so that the time grows with the operations.
+//  * Causal forward attention becomes operations a second, too, interpolated linearly in the logarithms of
+//    heads and sequence, at the nearest ratio of heads to key heads. Other head dimensions and numbers of
+//    sequences use the nearest measured ones.
+//  * Collectives are interpolated linearly in logarithms between two sizes; above the largest size its
+//    bandwidth applies. A group of n uses the largest measured group m below it, times
+//    ((n-1)/n) / ((m-1)/m), the ratio of the parts of a tensor that are not a device's own.
+//  * If a scenario states a device that is s times as fast, the rates of products and attention are
+//    multiplied by s, so that it reaches the same share of its peak. The time of a collective's smallest
+//    measured message is latency and stays. The additional time of larger messages is divided by s.
+//
+// Tested by kernel_tables_test.cpp.
 
 #include "scenarios/pricing/kernel_tables.hpp"
 
@@ -44,11 +46,11 @@ namespace penstock {
 namespace {
 
 constexpr double kMilli = 1e-3;
-/// Of a row, that is left without quantisation. A few per cent of the rows, all of small products, would come
-/// out near 0 or below: what is taken off is a model's and not measured.
+/// The least share of a row that remains without quantisation. For a few per cent of the rows, all of small
+/// products, the result would be near 0 or negative, because the subtracted time comes from a model.
 constexpr double kLeastPart = 0.25;
 constexpr double kHalfBytes = 2;
-constexpr double kMostInGroup = 1 << 20;  // of a group
+constexpr double kMostInGroup = 1 << 20;  // devices of a group
 
 double value_bytes(GemmPrecision precision) {
   switch (precision) {
@@ -62,11 +64,12 @@ double value_bytes(GemmPrecision precision) {
   return 2;
 }
 
-/// Of a figure: no product of those of a row passes what a double holds, and no quotient comes to nothing.
+/// The limits of a figure, so that products of figures in a row do not overflow and quotients do not become
+/// 0.
 constexpr double kLeastOfACell = 1e-30;
 constexpr double kMostOfACell = 1e30;
 
-/// The figures above 0 of some columns of a row, in their order.
+/// Returns the positive figures of some columns of a row, in the order of the columns.
 template <std::size_t Count>
 tl::expected<std::array<double, Count>, std::string> positives(
     const CsvTable& table, std::size_t row, const std::array<std::string_view, Count>& columns) {
@@ -84,8 +87,8 @@ tl::expected<std::array<double, Count>, std::string> positives(
   return figures;
 }
 
-/// Why the table's shapes make a grid that nobody has measured; empty: they do not. A row for each of some
-/// shapes that have nothing in common spans a cell for every m, every n and every k of them.
+/// Returns an error if the table's shapes are too scattered for a grid, or an empty text. A grid has a cell
+/// for every combination of an m, an n and a k, so shapes without common sizes need very many cells.
 std::string grid_fault(const std::map<std::array<double, 3>, double>& figures) {
   constexpr std::size_t kMostCells = std::size_t{1} << 20;  // the built-in grids have 3,249
   std::array<std::set<double>, 3> sizes;
@@ -100,18 +103,19 @@ std::string grid_fault(const std::map<std::array<double, 3>, double>& figures) {
       kMostCells, figures.size(), count(0), count(1), count(2));
 }
 
-/// Two products of 2 operations a value each, of which causal attention does half.
+/// Returns the operations of two products with 2 operations a value, half of which causal attention needs.
 double attention_flops(const AttentionShape& shape) {
   return 2 * shape.head_dim * shape.heads * shape.batch * shape.sequence * shape.sequence;
 }
 
-/// 2 is as far from 1 as from 4.
+/// Returns the distance of two numbers in logarithms: 2 is as far from 1 as from 4.
 double log_distance(double a, double b) { return std::abs(std::log(a / b)); }
 
-/// Straight in logarithms between the two nearest; the edge's outside.
+/// Returns the linear interpolation in logarithms between the two nearest figures, and beyond an edge the
+/// edge's figure.
 double between(const std::map<double, double>& figures, double size) {
   const auto upper = figures.lower_bound(size);
-  // Nothing lies below the first figure, also where it is of this very size.
+  // No figure is below the first one, even if the size equals it.
   if (upper == figures.begin()) return upper->second;
   const auto lower = std::prev(upper);
   if (upper == figures.end()) return lower->second;
@@ -119,7 +123,8 @@ double between(const std::map<double, double>& figures, double size) {
   return std::exp((1 - way) * std::log(lower->second) + way * std::log(upper->second));
 }
 
-/// Of one collective, seconds by bytes. A time below the smallest message's is noise of the measurement.
+/// Scales the times of one collective, which are seconds by bytes. A time below that of the smallest message
+/// is noise of the measurement.
 void set_link_speed(std::map<double, double>& times, double speed) {
   const double latency_s = times.begin()->second;
   for (auto& [bytes, seconds] : times) {
@@ -139,12 +144,12 @@ tl::expected<void, std::string> KernelTables::read_gemms(std::string_view text, 
   std::array<std::map<std::array<double, 3>, double>, kGemmPrecisionCount> figures;
   for (std::size_t row = 0; row < table->row_count(); ++row) {
     const auto precision = enum_of_text<GemmPrecision>(table->cell(row, "dtype"));
-    if (!precision) continue;  // a kind of product that no precision of training asks for
+    if (!precision) continue;  // training uses no such products
     const auto sizes = positives(*table, row, kFigures);
     if (!sizes) return tl::unexpected(sizes.error());
     const auto [m, n, k, us] = *sizes;
     const auto& model = models_[index_of(*precision)];
-    // Only the model's constants say how much of a row that is: they have to be set before a table is
+    // The share of quantising follows from the model's constants, so these must be set before a table is
     // read.
     const double quantising_s = model ? quantising_seconds(m, k, *model, rates) : 0;
     const double seconds =
@@ -208,7 +213,8 @@ tl::expected<void, std::string> KernelTables::read_collectives(std::string_view 
       return tl::unexpected(fmt::format("{}: num_gpus: expected a whole number of at most {}, got {}",
                                         table->line(row), kMostInGroup, devices));
     }
-    // One device has nobody to talk to: its row is no group's, and a larger one cannot be told from it.
+    // A single device has no other to communicate with, and scaling its row to a larger group would divide by
+    // 0.
     if (devices < 2) continue;
     auto& group = collectives_[static_cast<std::size_t>(std::distance(kOperations.begin(), operation))];
     group[static_cast<std::int32_t>(devices)][elements * kHalfBytes] = milliseconds * kMilli;
@@ -242,14 +248,15 @@ std::optional<double> KernelTables::gemm_seconds(GemmPrecision precision, const 
   }
   const auto& model = models_[index_of(precision)];
   if (!model) return std::nullopt;
-  // As a table's row is read: without what a fused product does not do.
+  // The result excludes quantising, like a table's rows after reading.
   return modelled_gemm_seconds(shape.m, shape.n, shape.k, value_bytes(precision), *model, rates) -
          quantising_seconds(shape.m, shape.k, *model, rates);
 }
 
 const KernelTables::AttentionGrid* KernelTables::nearest_attention(const AttentionShape& shape) const {
   const auto distance = [&](const AttentionGrid& grid) {
-    // The head dimension first: it decides which kernel runs. Samples of a batch only fill it.
+    // The head dimension is compared first, because it decides which kernel runs. The batch only fills the
+    // device.
     return std::pair(log_distance(grid.head_dim, shape.head_dim), log_distance(grid.batch, shape.batch));
   };
   const auto nearest = std::ranges::min_element(attention_, {}, distance);
@@ -259,14 +266,14 @@ const KernelTables::AttentionGrid* KernelTables::nearest_attention(const Attenti
 std::optional<double> KernelTables::attention_rate(const AttentionShape& shape) const {
   const AttentionGrid* grid = nearest_attention(shape);
   if (grid == nullptr) return std::nullopt;
-  // Of each number of heads the key heads of the nearest ratio, at the sequence's place.
+  // For each number of heads the key heads with the nearest ratio are taken, at the given sequence.
   const double ratio = shape.heads / shape.kv_heads;
   std::map<double, double> by_heads;
   std::map<double, double> distances;
   for (const auto& [heads, rates] : grid->rates) {
     const double distance = log_distance(heads.first / heads.second, ratio);
     const auto best = distances.find(heads.first);
-    // A tie keeps the fewer key heads, which come first.
+    // On a tie the fewer key heads stay, which come first.
     if (best != distances.end() && best->second <= distance) continue;
     distances[heads.first] = distance;
     by_heads[heads.first] = between(rates, shape.sequence);
@@ -280,7 +287,7 @@ std::optional<double> KernelTables::collective_seconds(GroupOperation operation,
   const auto& groups = collectives_[static_cast<std::size_t>(operation)];
   if (groups.empty()) return std::nullopt;
   auto measured = groups.upper_bound(devices);
-  // The largest group up to this size; of groups that are all larger, the smallest.
+  // This is the largest group up to the requested size, or the smallest group if all are larger.
   if (measured != groups.begin()) measured = std::prev(measured);
   const auto& [size, times] = *measured;
   const auto other_part = [](double n) { return (n - 1) / n; };

@@ -1,7 +1,7 @@
 #pragma once
-// Measured kernels of one accelerator: matrix products, causal attention, collectives inside one NVLink
-// domain. Files of scenarios/library/kernels, or of the same form; how they are looked up is above
-// kernel_tables.cpp.
+// Measured kernels of one accelerator: matrix products, causal attention, and collectives inside one NVLink
+// domain. They are read from files of scenarios/library/kernels, or of the same form. The top of
+// kernel_tables.cpp explains the look-up.
 
 #include <array>
 #include <cstddef>
@@ -21,14 +21,14 @@
 
 namespace penstock {
 
-/// The values of a matrix product.
+/// The precision of a matrix product.
 enum class GemmPrecision : std::uint8_t { bf16, fp8, fp4 };
 template <>
 inline constexpr auto kEnumWords<GemmPrecision> = std::to_array<EnumWord<GemmPrecision>>(
     {{GemmPrecision::bf16, "bf16"}, {GemmPrecision::fp8, "fp8"}, {GemmPrecision::fp4, "fp4"}});
 inline constexpr std::size_t kGemmPrecisionCount = kEnumWords<GemmPrecision>.size();
 
-/// Causal attention of `batch` sequences.
+/// The shape of causal attention over `batch` sequences.
 struct AttentionShape {
   double head_dim = 128;
   double heads = 1;
@@ -37,49 +37,53 @@ struct AttentionShape {
   double sequence = 1;
 };
 
-/// What a group of devices does together.
+/// The collectives of a group of devices.
 enum class GroupOperation : std::uint8_t { all_gather, reduce_scatter, all_reduce, all_to_all };
 inline constexpr std::size_t kGroupOperationCount = 4;
 
-/// How fast a device is, where 1 is as fast as the one that the tables were measured on.
+/// The speed of a device relative to the one on which the tables were measured; 1 means equal.
 struct KernelSpeeds {
-  std::array<double, kGemmPrecisionCount> products = {1, 1, 1};  ///< by precision; attention has bf16's
-  double links = 1;                                              ///< of its NVLink domain
+  /// The speed of products by precision; attention uses that of bf16.
+  std::array<double, kGemmPrecisionCount> products = {1, 1, 1};
+  /// The speed of the NVLink domain.
+  double links = 1;
 
   friend bool operator==(const KernelSpeeds&, const KernelSpeeds&) = default;
 };
 
-/// The tables of one kind of device. Where one is missing, a model takes its place: of matrix products the
-/// compact one (gemm_model.hpp), of attention a part of the peak (layer_terms.cpp), of collectives the links'
-/// bandwidth (collectives.cpp).
+/// The tables of one kind of device. If a table is missing, a model replaces it. For matrix products it is
+/// the compact model (gemm_model.hpp), for attention a share of the peak (layer_terms.cpp), and for
+/// collectives the links' bandwidth (collectives.cpp).
 class KernelTables {
  public:
-  // Each replaces what was read before: of products the precisions that the text has.
+  // Each function replaces what was read before; read_gemms() replaces only the precisions in its text.
 
-  /// Lines "dtype,m,n,k,us" with a header, of a grid of sizes with few holes. Error: "LINE: what is wrong".
+  /// Reads lines "dtype,m,n,k,us" with a header, for a grid of sizes with few holes. Error: "LINE: what is
+  /// wrong".
   tl::expected<void, std::string> read_gemms(std::string_view text, const DeviceRates& rates);
-  /// Lines "dtype,head_dim,heads,kv_heads,batch,seq,us"; those of bf16 count.
+  /// Reads lines "dtype,head_dim,heads,kv_heads,batch,seq,us"; only those of bf16 are used.
   tl::expected<void, std::string> read_attention(std::string_view text);
-  /// Lines "op_name,nccl_dtype,num_gpus,message_size,latency" among others, by their header: elements of the
-  /// whole tensor and milliseconds; those of half count, in groups of two devices or more.
+  /// Reads lines with the columns "op_name,nccl_dtype,num_gpus,message_size,latency" among others: elements
+  /// of the whole tensor and milliseconds. Only lines with type half and at least two devices are used.
   tl::expected<void, std::string> read_collectives(std::string_view text);
-  /// A machine's own products (ProductTable::parse), which come before all others where their shape is there.
+  /// Reads a machine's own products (ProductTable::parse), which take precedence for their shapes.
   tl::expected<void, std::string> read_products(std::string_view text);
-  /// The compact model's constants {"GPU/dtype": [e, kk, s, bw, t0, tail, q]} of one GPU.
+  /// Sets the compact model's constants {"GPU/dtype": [e, kk, s, bw, t0, tail, q]} of one GPU.
   void set_gemm_model(GemmPrecision precision, const GemmConstants& constants);
-  /// Makes what was read the tables of a device that is faster or slower; requires speeds > 0. Models take
-  /// the device's own rates (DeviceRates) and stay.
+  /// Scales the tables to a device that is faster or slower. Models are not changed, because they use the
+  /// device's own rates (DeviceRates). Requires speeds > 0.
   void scale(const KernelSpeeds& speeds);
 
-  /// Seconds of one product without quantising its inputs, in a short burst; nothing where neither table nor
-  /// model is there.
+  /// Returns the seconds of one product without quantising its inputs, in a short burst. Returns nothing if
+  /// there is neither a table nor a model.
   std::optional<double> gemm_seconds(GemmPrecision precision, const GemmShape& shape,
                                      const DeviceRates& rates) const;
-  /// Operations a second of causal attention forward, counted as 2 x 2 x head_dim x heads x batch x
-  /// sequence^2 / 2; nothing where there is no table.
+  /// Returns the operations a second of causal forward attention, counted as 2 x 2 x head_dim x heads x batch
+  /// x sequence^2 / 2. Returns nothing if there is no table.
   std::optional<double> attention_rate(const AttentionShape& shape) const;
-  /// Seconds of a collective of `devices` on one NVLink over a tensor of `bytes`: the whole of what is
-  /// gathered or scattered, one device's buffer of an all-to-all. Nothing where there is no table.
+  /// Returns the seconds of a collective of `devices` on one NVLink domain over a tensor of `bytes`. These
+  /// are the whole tensor that is gathered or scattered, or one device's buffer of an all-to-all. Returns
+  /// nothing if there is no table.
   std::optional<double> collective_seconds(GroupOperation operation, std::int32_t devices,
                                            double bytes) const;
 
@@ -89,7 +93,7 @@ class KernelTables {
  private:
   static std::size_t index_of(GemmPrecision precision) { return static_cast<std::size_t>(precision); }
 
-  struct AttentionGrid {  // of one head_dim and batch
+  struct AttentionGrid {  // for one head_dim and batch
     double head_dim = 0;
     double batch = 0;
     std::map<std::pair<double, double>, std::map<double, double>>
@@ -97,7 +101,7 @@ class KernelTables {
   };
   const AttentionGrid* nearest_attention(const AttentionShape& shape) const;
 
-  std::array<LogGrid<3>, kGemmPrecisionCount> gemms_;  // operations a second
+  std::array<LogGrid<3>, kGemmPrecisionCount> gemms_;  // operations a second by m, n, k
   ProductTable products_;
   std::array<std::optional<GemmConstants>, kGemmPrecisionCount> models_;
   std::vector<AttentionGrid> attention_;

@@ -1,17 +1,18 @@
-// Bytes that a layer keeps from F to B with fused attention, a token (h hidden, a heads, g key heads of d, f
-// inner width, t tensor; values of 2 bytes):
+// Memory of layers. The bytes that a layer holds from F to B with fused attention, for each token (h hidden,
+// a heads, g key heads of width d, f inner width, t tensor; values of 2 bytes):
 //
-//   two norms' inputs and outputs           8 h                    over t where the sequence is shared
-//   a norm behind a part: its input         2 h                    the same
-//   queries, keys, values and their sum     4 a d + 4 g d          over t
-//   their norms' inputs, where there are    2 a d + 2 g d          over t
-//   attention's log-sum-exp                 4 a                    over t
-//   feed-forward                            6 f (not gated: 4 f)   over t: fc1's output and fc2's input
+//   inputs and outputs of two norms         8 h                    / t if the sequence is shared
+//   input of a norm after a part            2 h                    likewise
+//   queries, keys, values and the result    4 a d + 4 g d          / t
+//   inputs of their norms, if any           2 a d + 2 g d          / t
+//   attention's log-sum-exp                 4 a                    / t
+//   feed-forward                            6 f (not gated: 4 f)   / t: fc1's output and fc2's input
 //
-// A block with LayerNorm and dropouts keeps 34 h where f = 4 h (Korthikanti et al., MLSys'23, table 2,
-// without its attention core). When B is split, the products' inputs and the gradients of their outputs wait
-// for W: together they are as many bytes as were kept, so that nothing is given back at I. Recomputation
-// changes what is kept from F to I alone: from I to W a layer holds what it would hold without.
+// A block with LayerNorm and dropouts holds 34 h if f = 4 h (Korthikanti et al., MLSys'23, table 2, without
+// its attention core). If B is split, the products' inputs and the gradients of their outputs wait for W.
+// Together they have as many bytes as before, so I releases nothing. Recomputation only changes what is held
+// from F to I. From I to W a layer holds what it would hold without recomputation. Tested by
+// pricing_test.cpp.
 
 #include "scenarios/pricing/layer_memory.hpp"
 
@@ -31,56 +32,57 @@ namespace {
 constexpr double kValueBytes = 2;
 constexpr std::int64_t kVocabularyMultiple = 128;
 
-/// Among how many devices a tensor group shares out what is not sharded by weights (norms, adds, dropouts):
-/// all of them along the sequence, or none.
+/// Returns among how many devices a tensor group divides work that is not sharded by weights (norms, adds,
+/// dropouts): all of them along the sequence, or one.
 double sequence_ways(const Parallel& parallel) {
   return parallel.sequence_parallel ? static_cast<double>(parallel.tensor) : 1;
 }
 
-/// Weights of one norm, and LayerNorm's biases.
+/// Returns the weights of one norm, with LayerNorm's biases.
 double norm_parameters(const Architecture& model) {
   return as_double(model.hidden * (model.layer_norm ? 2 : 1));
 }
 
-/// Weights of a layer that every device of a tensor group holds whole.
+/// Returns the weights of a layer that every device of a tensor group holds completely.
 double replicated_parameters(const Architecture& model, const LayerKind& kind) {
   double replicated = as_double(model.norms_per_layer) * norm_parameters(model);
   if (model.query_key_norm) replicated += as_double(2 * model.head_dim);
-  // Down to the ranks all heads share one product, and so all devices have it; only what comes up from the
-  // ranks is by head.
+  // The projections to the narrow ranks are shared by all heads, so all devices hold them. Only projections
+  // from the ranks are divided by head.
   if (model.latent) {
     const LatentAttention& latent = *model.latent;
     replicated += as_double(model.hidden * (latent.query_rank + latent.kv_rank + latent.rotary_dim) +
                             latent.query_rank + latent.kv_rank);
   }
-  // The router, as every device chooses experts for its own tokens.
+  // Every device holds the router, because it chooses experts for its own tokens.
   if (kind.has_experts) {
     replicated += as_double(model.experts->count * (model.hidden + (model.experts->router_bias ? 1 : 0)));
   }
   return replicated;
 }
 
-/// Key heads beyond those that the tensor group's devices would share.
+/// Returns the weights of key heads that are copied because a tensor group has more devices than key heads.
 double copied_key_heads(const Workload& work) {
   if (work.model.latent) return 0;
   const double missing = work.parallel.tensor - as_double(work.model.kv_heads);
-  // Twice: the keys' weights and the values'.
+  // The factor 2 stands for the weights of keys and values.
   return std::max(0.0, missing) * 2 * as_double(work.model.head_dim * work.model.hidden);
 }
 
 double padded_vocabulary(const Workload& work) {
-  // So that each device of a tensor group has a multiple of 128 rows.
+  // The vocabulary is padded so that each device of a tensor group has a multiple of 128 rows.
   const std::int64_t multiple = kVocabularyMultiple * work.parallel.tensor;
   return as_double((work.model.vocabulary + multiple - 1) / multiple * multiple);
 }
 
-/// Rows that a device's experts compute of one microbatch.
+/// Returns the rows that a device's experts compute for one microbatch.
 double expert_rows(const Workload& work) {
   return work.tokens() * as_double(work.model.experts->per_token) / sequence_ways(work.parallel);
 }
 
-/// Of a token, on one device. Latent attention keeps its narrow queries, keys and values before and behind
-/// their norms, which all devices have, and then what each of its heads has.
+/// Returns the bytes that attention holds for a token on one device. Latent attention holds its narrow
+/// queries, keys and values before and after their norms, on all devices, and then the values of each of the
+/// device's heads.
 double kept_of_attention(const Workload& work) {
   const Architecture& model = work.model;
   const double t = work.parallel.tensor;
@@ -100,13 +102,13 @@ double kept_of_attention(const Workload& work) {
   return (4 * heads * dim + 4 * as_double(model.kv_heads) * dim + 4 * heads + normed + exchanged) / t;
 }
 
-/// Of a token, the output of fc1: gate and value side by side where it is gated.
+/// Returns the bytes of fc1's output for a token: if it is gated, gate and value together.
 double first_product_bytes(const Architecture& model, double inner) {
   return (model.gated ? 2 : 1) * kValueBytes * inner;
 }
 
-/// Of a token, for `inner` columns on this device: what fc1 gave and what fc2 takes, as far as they are not
-/// computed again.
+/// Returns the bytes of fc1's output and fc2's input for a token, as far as they are not recomputed. `inner`
+/// is the number of columns on this device.
 double kept_of_feed_forward(const Workload& work, double inner) {
   double values = first_product_bytes(work.model, inner) + kValueBytes * inner;
   if (work.recompute == LayerRecompute::activation) values -= kValueBytes * inner;
@@ -114,14 +116,14 @@ double kept_of_feed_forward(const Workload& work, double inner) {
   return values;
 }
 
-/// Each row as it came, and in its expert; scores and probabilities of all experts in 4 bytes each; the
-/// shared expert's part.
+/// Returns the bytes of a layer of experts: each row as it arrived and inside its expert, scores and
+/// probabilities of all experts in 4 bytes each, and the shared expert's part.
 double kept_of_experts(const Workload& work) {
   const Experts& experts = *work.model.experts;
   const double inner = as_double(experts.inner);
   const double shared = as_double(experts.shared_inner) / work.parallel.tensor;
-  // Grouped products are not computed again under `mlp`, which is the dense part's (layer_terms.cpp): what
-  // takes no time saves no bytes.
+  // `mlp` recomputes only the dense part and not the grouped products (layer_terms.cpp), so these save no
+  // bytes.
   const double grouped = work.recompute == LayerRecompute::mlp ? first_product_bytes(work.model, inner) : 0;
   const double routed = kept_of_feed_forward(work, inner) + grouped;
   return expert_rows(work) * (2 * as_double(work.model.hidden) + routed) +
@@ -158,14 +160,14 @@ DeviceParameters head_device_parameters(const Workload& work, bool beside_embedd
 DeviceParameters multi_token_device_parameters(const Workload& work) {
   DeviceParameters parameters = layer_device_parameters(work, work.model.layers.back());
   const double hidden = as_double(work.model.hidden);
-  // Beside its layer a projection of two inputs to one, and three norms.
+  // Beside its layer it has a projection of two inputs to one, and three norms.
   parameters.dense += 2 * hidden * hidden / work.parallel.tensor + 3 * norm_parameters(work.model);
   return parameters;
 }
 
 double weight_bytes(const Workload& work) {
   if (work.precision == GemmPrecision::bf16) return kValueBytes;
-  // Hopper's 8-bit products take both operands along k, so that a backward pass needs the weights transposed.
+  // Hopper's 8-bit products need both operands along k, so a backward pass needs transposed weights.
   const bool is_hopper = work.device.kernels == "H100" || work.device.kernels == "H200";
   return is_hopper ? 2 : 1;
 }
@@ -184,15 +186,16 @@ double kept_bytes(const Workload& work, const LayerKind& kind) {
   const double tokens = work.tokens();
   if (work.recompute == LayerRecompute::full) return tokens * kValueBytes * hidden / ways;
   const LayerNorms norms = norms_around(model);
-  // A norm's input and its output, which is a product's input. What a norm behind a part gives is only added.
+  // A norm holds its input and its output, which is a product's input. The output of a norm after a part is
+  // only added.
   const double before = as_double(norms.before) * (work.recompute == LayerRecompute::norm ? 2 : 4);
   const double around = (before + 2 * as_double(norms.behind)) * hidden / ways;
   if (kind.has_experts) return tokens * (around + kept_of_attention(work)) + kept_of_experts(work);
   const double inner = as_double(model.feed_forward) / work.parallel.tensor;
   if (model.layer_norm && !model.gated && !model.latent) {
-    // 10 h are outside the tensor-parallel parts: inputs of both and of their norms, and 2 h of dropout
-    // masks. Inside lie 8 h of attention and 4 f, which make the paper's 34 h where f = 4 h and each head has
-    // keys.
+    // 10 h are outside the tensor-parallel parts: the inputs of both parts and of their norms, and 2 h of
+    // dropout masks. The 8 h of attention and 4 f inside give the paper's 34 h if f = 4 h and each head has
+    // its own keys.
     const double inside = 4 * as_double((model.heads + model.kv_heads) * model.head_dim);
     return tokens *
            (around + 2 * hidden / ways + inside / work.parallel.tensor + kept_of_feed_forward(work, inner));
@@ -246,8 +249,8 @@ double layer_transient_bytes(const Workload& work, const LayerKind& kind) {
   const double hidden = as_double(work.model.hidden);
   const double t = work.parallel.tensor;
   const double edge = kValueBytes * work.tokens() * hidden / t;
-  // The input's gradient, and gradients in the inner width; experts have besides what their rows are permuted
-  // into.
+  // The bytes are the gradient of the input and those of the inner width. Experts also need the buffer into
+  // which their rows are permuted.
   double bytes = edge;
   if (kind.has_experts) {
     bytes += expert_rows(work) * (4 * as_double(work.model.experts->inner) + 8 * hidden);

@@ -1,5 +1,5 @@
 #pragma once
-// Bytes and parameters of layers on one device of a rank, as the allocator sees them.
+// The bytes and parameters of layers on one device of a rank, as the allocator counts them.
 
 #include <cstdint>
 #include <set>
@@ -10,7 +10,8 @@
 
 namespace penstock {
 
-/// Parameters that one device holds. Expert weights have fewer copies than the others.
+/// The parameters that one device holds. Experts are separate, because they have fewer copies than other
+/// weights.
 struct DeviceParameters {
   double dense = 0;
   double expert = 0;
@@ -22,44 +23,52 @@ struct DeviceParameters {
   }
 };
 
+/// Returns the parameters of one layer on one device.
 DeviceParameters layer_device_parameters(const Workload& work, const LayerKind& kind);
+/// Returns the parameters of the embedding on one device.
 DeviceParameters embedding_device_parameters(const Workload& work);
-/// The head with the final norm; a tied head on another rank than the embedding holds a copy of it.
+/// Returns the parameters of the head and the final norm. A tied head on another rank than the embedding
+/// holds a copy of it.
 DeviceParameters head_device_parameters(const Workload& work, bool beside_embedding);
+/// Returns the parameters of one multi-token-prediction layer on one device.
 DeviceParameters multi_token_device_parameters(const Workload& work);
 
-/// A layer's norms of all of its hidden width.
+/// The norms of a layer over its whole hidden width.
 struct LayerNorms {
-  std::int64_t before = 2;  ///< in front of a part, or of both at once
-  std::int64_t behind = 0;  ///< of what a part gives, before it is added
+  /// The norms before a part, or before both parts together.
+  std::int64_t before = 2;
+  /// The norms after a part, before its result is added.
+  std::int64_t behind = 0;
 };
+/// Returns the norms of a model's layers.
 LayerNorms norms_around(const Architecture& model);
 
-/// Returns the bytes held of a layer from F to B for one microbatch.
+/// Returns the bytes of a layer that are held from F to B for one microbatch.
 double kept_bytes(const Workload& work, const LayerKind& kind);
-/// Returns the bytes that the backward pass computes again of a layer, for one microbatch: what W reads
-/// beside kept_bytes().
+/// Returns the bytes of a layer that the backward pass recomputes for one microbatch. W reads them beside
+/// kept_bytes().
 double recomputed_bytes(const Workload& work, const LayerKind& kind);
 
-/// Shapes of weights (rows, columns) on one device.
+/// The shapes (rows, columns) of weights on one device.
 using WeightShapes = std::set<std::pair<std::int64_t, std::int64_t>>;
-/// Those of a layer's products, router apart.
+/// Returns the shapes of a layer's products without the router.
 WeightShapes weight_shapes(const Workload& work, const LayerKind& kind);
-/// Transformer Engine keeps an empty gradient of each distinct shape, as real ones are accumulated in the
-/// product: 2 bytes a value.
+/// Returns the bytes of placeholders, 2 for each value. Transformer Engine holds an empty gradient for each
+/// distinct shape, because the product itself accumulates the real gradients.
 double placeholder_bytes(const WeightShapes& shapes);
 
-/// Returns what a layer's kernels hold while they run beside what is kept.
+/// Returns the bytes that a layer's kernels hold only while they run.
 double layer_transient_bytes(const Workload& work, const LayerKind& kind);
-/// Returns the part of layer_transient_bytes() that is activations of the layer, computed again at once.
+/// Returns the part of layer_transient_bytes() that consists of recomputed activations of the layer.
 double recomputed_at_once(const Workload& work, const LayerKind& kind);
-/// Returns what layer_transient_bytes() is for a layer, of the head: logits, their gradient, its weights'
-/// gradient, its input's copies.
+/// Returns the same bytes for the head as layer_transient_bytes() does for a layer: logits, their gradient,
+/// the gradient of its weights, and copies of its input.
 double head_transient_bytes(const Workload& work);
-/// What is held beside everything that is counted.
+/// Memory beside everything that is counted.
 inline constexpr double kOtherBytes = 0.05 * (1 << 30);
 
-/// Held for a parameter: the weight (8 bit values take 1 byte, and a transposed copy on Hopper).
+/// Returns the bytes of a weight: 2 for bf16, 1 for 8-bit values, and 2 on Hopper, which needs a transposed
+/// copy.
 double weight_bytes(const Workload& work);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// A model of a hundred layers has two or three kinds of them. Each is priced once; a stage, and a search over
-// many ways to cut stages, add up what is found here.
+// Prices each kind of layer once. A model of a hundred layers has two or three kinds. A stage, and a search
+// over many cuts into stages, add up these prices. stage_prices.cpp adds them. Tested by pricing_test.cpp.
 
 #include "scenarios/pricing/layer_prices.hpp"
 
@@ -37,7 +37,8 @@ LayerPrice price_of(const Workload& work, const KernelTables& kernels, const Lay
           .parameters = parameters};
 }
 
-/// A look-up takes no time to speak of; sharded weights are gathered for it all the same.
+/// Returns the price of the embedding. A look-up takes almost no time, but sharded weights must be gathered
+/// for it.
 EmbeddingPrice embedding_of(const Workload& work, const KernelTables& kernels) {
   const DeviceParameters parameters = embedding_device_parameters(work);
   return {.times = times_of(embedding_terms(work, kernels)),
@@ -54,7 +55,7 @@ HeadPrice head_of(const Workload& work, const KernelTables& kernels) {
                  .parameters = alone,
                  .beside_embedding = head_device_parameters(work, true)};
   if (work.model.multi_token == 0) return head;
-  // It needs no more at once than the layer before it, nor than the head.
+  // A prediction layer needs no more transient memory than the layer before it or the head.
   const LayerPrice one{.times = times_of(multi_token_terms(work, kernels)),
                        .kept_bytes = kept_bytes(work, work.model.layers.back()),
                        .recomputed_bytes = recomputed_bytes(work, work.model.layers.back()),
@@ -73,7 +74,7 @@ LayerPrices::LayerPrices(const Workload& work, const KernelTables& kernels)
     const auto found = std::ranges::find(known, kind);
     kind_of_layer_.push_back(static_cast<std::size_t>(found - known.begin()));
     if (found != known.end()) continue;
-    // Kinds is a set of bits with as many places.
+    // Kinds is a bit set with that many places.
     if (known.size() == kMostKinds) throw std::logic_error("a model of more kinds of layers than are priced");
     known.push_back(kind);
     kinds_.push_back({.price = price_of(work, kernels, kind), .shapes = weight_shapes(work, kind)});

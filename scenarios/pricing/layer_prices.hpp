@@ -1,6 +1,6 @@
 #pragma once
-// What each kind of layer of a workload takes and holds on one device, priced once: what stages are summed
-// from.
+// The time and memory of each kind of layer of a workload on one device, priced once. Stages are sums of
+// these prices.
 
 #include <bitset>
 #include <cstddef>
@@ -13,62 +13,72 @@
 
 namespace penstock {
 
-/// Seconds of one microbatch, as the sums of their terms.
+/// The seconds of one microbatch, as sums of terms.
 struct PassTimes {
   double forward_s = 0;
   double backward_input_s = 0;
   double backward_weight_s = 0;
-  ShownCollectives shown{};  ///< a part of these
+  /// The part of these times that is exposed collectives.
+  ShownCollectives shown{};
 };
 
-/// One layer.
+/// The price of one layer.
 struct LayerPrice {
   PassTimes times;
   double kept_bytes = 0;
-  double recomputed_bytes = 0;  ///< held besides from I to W
+  /// The additional bytes that are held from I to W.
+  double recomputed_bytes = 0;
   double transient_bytes = 0;
-  double recomputed_at_once = 0;  ///< the part of transient_bytes that I and W count in recomputed_bytes
-  double next_weight_bytes = 0;   ///< held besides where another part of the rank's is gathered beside it
+  /// The part of transient_bytes that I and W count in recomputed_bytes.
+  double recomputed_at_once = 0;
+  /// The additional bytes while another part of the rank is gathered at the same time.
+  double next_weight_bytes = 0;
   DeviceParameters parameters;
 };
 
-/// The embedding, which takes no time but for what its copies tell each other.
+/// The price of the embedding, which takes no time except for the exchanges of its copies.
 struct EmbeddingPrice {
   PassTimes times;
   double transient_bytes = 0;
-  double next_weight_bytes = 0;  ///< as a layer's
+  /// The additional bytes, as for a layer.
+  double next_weight_bytes = 0;
   DeviceParameters parameters;
 };
 
-/// What the last stage has behind its layers.
+/// The price of what the last stage runs after its layers.
 struct HeadPrice {
-  PassTimes times;  ///< product and loss
+  /// The times of the product and the loss.
+  PassTimes times;
   double transient_bytes = 0;
-  double next_weight_bytes = 0;           ///< as a layer's
-  DeviceParameters parameters;            ///< on a rank without the embedding
-  DeviceParameters beside_embedding;      ///< on the embedding's rank, whose matrix a tied head has
-  std::vector<LayerPrice> multi_token{};  ///< one a layer of multi-token prediction
+  /// The additional bytes, as for a layer.
+  double next_weight_bytes = 0;
+  /// The parameters on a rank without the embedding.
+  DeviceParameters parameters;
+  /// The parameters on the embedding's rank, whose matrix a tied head uses.
+  DeviceParameters beside_embedding;
+  /// One price for each layer of multi-token prediction.
+  std::vector<LayerPrice> multi_token{};
 };
 
-/// All layers of one workload. Of the numbers of stages and of copies of the pipeline they know only over
-/// how many NVLink domains a group of experts that reaches beyond one copy is spread; where copies share out
-/// gradients (Parallel::sharding 2 and 3), how many there are and where.
+/// The prices of all layers of a workload. They mostly do not depend on the number of stages and copies.
+/// Exceptions are an expert group that spans several copies, whose NVLink domains count, and shared gradients
+/// (Parallel::sharding 2 and 3), where the number and place of copies count.
 class LayerPrices {
  public:
-  /// Kinds of layers that are told apart.
+  /// The most kinds of layers that are distinguished.
   static constexpr std::size_t kMostKinds = 64;
   using Kinds = std::bitset<kMostKinds>;
 
-  /// Requires a model of at most kMostKinds kinds of layers.
+  /// Prices all layers. Requires a model of at most kMostKinds kinds of layers.
   LayerPrices(const Workload& work, const KernelTables& kernels);
 
-  /// Of the model's layer of that number.
+  /// Returns the price of the model's layer with that number.
   const LayerPrice& of_layer(std::size_t layer) const { return kinds_[kind_of_layer_[layer]].price; }
   std::size_t kind_of_layer(std::size_t layer) const { return kind_of_layer_[layer]; }
   const EmbeddingPrice& embedding() const { return embedding_; }
   const HeadPrice& head() const { return head_; }
-  /// Bytes of placeholders of gradients on a rank with layers of these kinds: shapes that several have count
-  /// once.
+  /// Returns the bytes of placeholders for gradients on a rank with layers of these kinds. Shapes of several
+  /// kinds count once.
   double placeholder_bytes(const Kinds& kinds) const;
 
  private:

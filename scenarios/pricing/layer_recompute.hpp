@@ -1,5 +1,5 @@
 #pragma once
-// What of a layer is computed twice.
+// The parts of a layer that are computed twice.
 
 #include <array>
 #include <cstdint>
@@ -8,17 +8,17 @@
 
 namespace penstock {
 
-/// What a layer computes again in its backward pass instead of keeping it.
+/// The part of a layer that its backward pass computes again instead of storing it.
 enum class LayerRecompute : std::uint8_t {
   none,
-  selective,   // the attention core, of which a fused kernel keeps nothing: no time and no bytes
+  selective,   // the attention core, of which a fused kernel stores nothing: no time and no bytes
   norm,        // the outputs of both norms
   activation,  // the output of the feed-forward's activation
-  mlp,         // the first product of a dense feed-forward part, also of a shared expert's
-  full,        // everything but the layer's input
+  mlp,         // the first product of a dense feed-forward part, also that of a shared expert
+  full,        // everything except the layer's input
 };
-/// The words of scenarios (training.recompute), as Megatron-LM's --recompute-granularity and
-/// --recompute-modules and SimuMax's tables have them.
+/// The words in scenarios (training.recompute). They follow Megatron-LM's --recompute-granularity and
+/// --recompute-modules, and SimuMax's tables.
 template <>
 inline constexpr auto kEnumWords<LayerRecompute> =
     std::to_array<EnumWord<LayerRecompute>>({{LayerRecompute::none, "none"},

@@ -1,7 +1,8 @@
-// Even: n/s layers a stage. Ends one less: (n + 2)/s, of which the first stage spends one on the embedding
-// and the last one on the head (Megatron's account_for_embedding_in_pipeline_split and
-// account_for_loss_in_pipeline_split). A layout is spelt out first, repetitions and all, and then counted
-// stage by stage.
+// Divides layers among stages by rule or by Megatron's layouts. `even` gives n/s layers to a stage.
+// `ends-one-less` gives (n + 2)/s, of which the first stage uses one for the embedding and the last one for
+// the head (Megatron's account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split). A
+// layout is expanded with all repetitions first and then counted stage by stage. level_layers.cpp divides by
+// price. Tested by pricing_test.cpp.
 
 #include "scenarios/pricing/layer_split.hpp"
 #include "text/numbers.hpp"
@@ -25,7 +26,7 @@
 namespace penstock {
 namespace {
 
-/// Letters of a layout that is spelt out: more than any model has layers, and a MiB of memory.
+/// The most letters of an expanded layout, which is more than any model has layers and takes a MiB.
 constexpr std::size_t kLongestLayout = std::size_t{1} << 20;
 
 using NamedRule = std::pair<std::string_view, LayerSplit::Rule>;
@@ -35,7 +36,7 @@ constexpr std::array<NamedRule, 3> kSplitRules = {{{"even", LayerSplit::Rule::ev
 
 using Text = tl::expected<std::string, std::string>;
 
-/// Spells out "x*n" and "(..)*n".
+/// Expands "x*n" and "(..)*n".
 class LayoutSpeller {
  public:
   explicit LayoutSpeller(std::string_view text) : text_(text) {}
@@ -54,7 +55,7 @@ class LayoutSpeller {
         fmt::format("layout \"{}\", character {}: expected {}, got {}", text_, at_ + 1, expected, found));
   }
 
-  /// Up to the end, or to the bracket that closes it, which is left to group().
+  /// Expands up to the end, or up to the closing bracket, which group() takes.
   Text sequence() {
     std::string spelt;
     while (at_ < text_.size() && text_[at_] != ')') {
@@ -62,8 +63,8 @@ class LayoutSpeller {
       if (!part) return part;
       const auto times = repetition();
       if (!times) return tl::unexpected(times.error());
-      // Checked before anything is spelt out: brackets in brackets multiply. Neither factor is over 2^20,
-      // so that the product fits.
+      // The size is checked before anything is repeated, because nested brackets multiply. Neither factor is
+      // over 2^20, so the product fits.
       if (spelt.size() + part->size() * static_cast<std::size_t>(*times) > kLongestLayout) {
         return fault("fewer layers and stages");
       }
@@ -73,7 +74,7 @@ class LayoutSpeller {
   }
 
   Text group() {
-    // Each bracket is a call deeper.
+    // Each bracket is a deeper call, so their number is limited.
     if (++depth_ > 8) return fault("fewer brackets");
     ++at_;
     auto inner = sequence();
@@ -88,11 +89,11 @@ class LayoutSpeller {
     const char c = text_[at_];
     if (std::string_view("EtmL|,").find(c) == std::string_view::npos) return fault("one of E t m L | ( )");
     ++at_;
-    // A comma only parts the letters.
+    // A comma only separates letters.
     return c == ',' ? std::string() : std::string(1, c);
   }
 
-  /// The n of "*n", which may be 0; 1 where there is none.
+  /// Returns the n of "*n", which may be 0, or 1 if there is none.
   tl::expected<std::int64_t, std::string> repetition() {
     if (at_ >= text_.size() || text_[at_] != '*') return 1;
     ++at_;
@@ -137,7 +138,7 @@ tl::expected<LayerSplit, std::string> parse_layout(std::string_view text) {
           "layout \"{}\": expected multi-token-prediction layers (m) on the last stage, got stage {}", text,
           i));
     }
-    // Ends and multi-token-prediction layers are priced apart.
+    // Ends and multi-token-prediction layers are priced separately.
     split.counts.push_back(count('t'));
   }
   return split;
@@ -149,7 +150,7 @@ tl::expected<LayerSplit, std::string> parse_layer_split(std::string_view text) {
   for (const auto& [name, rule] : kSplitRules) {
     if (text == name) return LayerSplit{.rule = rule};
   }
-  // Every layout has a loss, and no rule's name has a capital.
+  // Every layout has an L for the loss, and the names of rules have no capital letters.
   if (text.find('L') != std::string_view::npos) return parse_layout(text);
   return tl::unexpected(
       fmt::format("expected even, ends-one-less, balanced, a Megatron layout such as \"Et*3|t*4|t*3L\" or a "
@@ -185,10 +186,10 @@ tl::expected<std::vector<std::int64_t>, std::string> split_layers(const LayerSpl
     }
     return split.counts;
   }
-  // As if each end were a layer of its own.
+  // Each end counts as one layer.
   const std::int64_t all = layers + 2 * ends;
   if (all % stages != 0) {
-    // The other rule, where that one does divide.
+    // The hint suggests the other rule if the layers divide under it.
     const std::int64_t others = ends > 0 ? layers : layers + 2;
     const std::string_view other = ends > 0 ? "even" : "ends-one-less";
     const std::string hint =
@@ -205,7 +206,7 @@ tl::expected<std::vector<std::int64_t>, std::string> split_layers(const LayerSpl
   std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), all / stages);
   counts.front() -= ends;
   counts.back() -= ends;
-  // None is below 0: with the ends counted each stage had a layer at least, and a single one has both ends.
+  // No count is negative: with the ends each stage has at least one, and a single stage has both ends.
   return counts;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Which layers each model stage has.
+// The layers of each model stage.
 
 #include <cstdint>
 #include <optional>
@@ -10,34 +10,36 @@
 
 namespace penstock {
 
-/// How layers are shared out over model stages (virtual ones counted), in the model's order.
+/// The rule that divides layers among model stages (including virtual ones), in the model's order.
 struct LayerSplit {
   enum class Rule : std::uint8_t {
-    unstated,       // even where the layers divide, otherwise balanced
-    even,           // as many in each
-    ends_one_less,  // embedding and head count as a layer each
+    unstated,       // even if the layers divide, otherwise balanced
+    even,           // equally many in each stage
+    ends_one_less,  // embedding and head count as one layer each
     balanced,       // by price
-    listed,         // as `counts` says
+    listed,         // as in `counts`
   };
   Rule rule = Rule::unstated;
-  std::vector<std::int64_t> counts{};  ///< layers of each stage, where they are listed
+  /// The layers of each stage, for Rule::listed.
+  std::vector<std::int64_t> counts{};
 
   friend bool operator==(const LayerSplit&, const LayerSplit&) = default;
 };
 
-/// Reads "even", "ends-one-less", "balanced", or a Megatron layout such as "Et*3|(tt|)*30,t*2L": stages
-/// divided by '|' (commas say nothing), E the embedding, t a layer, m a multi-token-prediction layer, L the
-/// loss; "x*n" and "(..)*n" repeat. Error: what was expected and what stands there.
+/// Reads "even", "ends-one-less", "balanced", or a Megatron layout such as "Et*3|(tt|)*30,t*2L". In a layout
+/// '|' separates stages and commas have no meaning. E is the embedding, t a layer, m a multi-token-prediction
+/// layer, L the loss; "x*n" and "(..)*n" repeat. Error: what was expected and what was found.
 tl::expected<LayerSplit, std::string> parse_layer_split(std::string_view text);
+/// Returns the rule or the list as a scenario has it.
 std::string to_text(const LayerSplit& split);
 
-/// Returns the rule that decides for so many layers and stages: the stated one, otherwise `even` where the
-/// layers divide and `balanced` where they do not.
+/// Returns the rule that applies to this number of layers and stages: the stated one, otherwise `even` if the
+/// layers divide and `balanced` if they do not.
 LayerSplit::Rule rule_in_force(const LayerSplit& split, std::int64_t layers, std::int32_t stages);
 
-/// Returns the layers of each of `stages` stages. Requires another rule in force than `balanced`, which needs
-/// prices (prepare/balanced_split.hpp). Errors, with the figures: the layers do not divide, the listed ones
-/// do not sum to `layers` or are not one a stage.
+/// Returns the layers of each of `stages` stages. Requires that the rule in force is not `balanced`, which
+/// needs prices (prepare/balanced_split.hpp). Errors, with the figures: the layers do not divide, or the
+/// listed ones do not sum to `layers` or do not have one entry a stage.
 tl::expected<std::vector<std::int64_t>, std::string> split_layers(const LayerSplit& split,
                                                                   std::int64_t layers, std::int32_t stages);
 

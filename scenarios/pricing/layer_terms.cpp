@@ -1,13 +1,17 @@
-// A layer of T tokens on one device (h hidden, a heads, g key heads of d, t tensor, c context):
+// Prices a layer of T tokens on one device, term by term (h hidden, a heads, g key heads of width d, t
+// tensor, c context):
 //
 //   norm -> qkv product -> rotary -> attention -> projection -> add -> norm -> feed-forward -> add
 //
-// Some models have one norm for both parts, one more behind each, or norms of queries, keys and latents.
-// Products by their kernels' table; causal attention by the rate of a fused kernel, backward 2.5 times the
-// operations at 0.85 of the rate (Dao, 2023: recomputed scores and four products); norms, adds and
-// activations by the bytes they move. Tensor parallelism with sequence parallelism gathers and scatters the
-// layer's activations around both parts (Korthikanti et al., MLSys'23, section 4.2.2), and gathers once more
-// for each part's weight gradients; what runs beside the products leaves 1/t of itself exposed.
+// Some models have one norm for both parts, another one after each part, or norms of queries, keys and
+// latents. Products use their kernels' table. Causal attention uses the rate of a fused kernel; its backward
+// has 2.5 times the operations at 0.85 of the rate (Dao, 2023: recomputed scores and four products). Norms,
+// adds and activations are priced by the bytes that they move.
+//
+// Tensor parallelism with sequence parallelism gathers and scatters the layer's activations around both parts
+// (Korthikanti et al., MLSys'23, section 4.2.2), and gathers once more for each part's weight gradients. If
+// these collectives run beside the products, 1/t of them stays exposed. feed_forward_terms.cpp prices the
+// feed-forward part. Tested by pricing_test.cpp.
 
 #include "scenarios/pricing/layer_terms.hpp"
 #include "scenarios/pricing/collectives.hpp"
@@ -33,29 +37,31 @@
 namespace penstock {
 namespace {
 
-/// Forward two products; backward the scores again and four, which are five.
+/// Forward has two products; backward computes the scores again and has four more, which makes five.
 constexpr double kBackwardAttentionOperations = 2.5;
-/// Of the forward rate.
+/// The rate of the backward as a share of the forward rate.
 constexpr double kBackwardAttentionRate = 0.85;
-/// Of the peak, where no attention was measured.
+/// The share of the peak if no attention was measured.
 constexpr double kPlainAttentionEfficiency = 0.5;
-/// The head dimension whose rate latent attention takes: its queries and keys are wider than its values, and
+/// The head dimension whose rate latent attention uses. Its queries and keys are wider than its values, and
 /// no table has such kernels.
 constexpr double kLatentHeadDim = 128;
-/// Bytes a logit of the fused loss moves.
+/// The bytes that the fused loss moves for each logit.
 constexpr double kLossForwardBytes = 6;
 constexpr double kLossBackwardBytes = 4;
-/// Part of the host's time for a layer: it launches about twice as many kernels backward.
+/// The share of forward in the host's time for a layer; backward launches about twice as many kernels.
 constexpr double kHostForwardPart = 1.0 / 3;
 
-/// Heads, and key heads, that one device computes of the whole sequence.
+/// The heads and key heads that one device computes for the whole sequence.
 struct DeviceHeads {
   double heads;
   double kv_heads;
-  double share;  ///< of their attention's time that is this device's own
+  /// The share of their attention's time that this device computes.
+  double share;
 };
 
-/// All-to-all shares out heads, each for the whole sequence; a ring leaves all heads and shares out queries.
+/// Returns the heads of a device. An all-to-all divides heads, each with the whole sequence. A ring leaves
+/// all heads on each device and divides queries.
 DeviceHeads device_heads(const Workload& work) {
   const Parallel& parallel = work.parallel;
   const bool by_heads = parallel.context_exchange == ContextExchange::all_to_all;
@@ -93,12 +99,12 @@ void add_attention_products(TermWriter& terms) {
     return;
   }
   const double dim = as_double(model.head_dim);
-  const double kv_heads = std::max(as_double(model.kv_heads), t);  // a device has one key head at least
+  const double kv_heads = std::max(as_double(model.kv_heads), t);  // each device has at least one key head
   terms.gemm("qkv", {.m = tokens, .n = (heads + 2 * kv_heads) * dim / t, .k = hidden});
   terms.gemm("projection", {.m = tokens, .n = hidden, .k = heads * dim / t});
 }
 
-/// Values of a head's query and key, and of its value and output.
+/// The width of a head's query and key, and that of its value and output.
 struct HeadWidths {
   double key;
   double value;
@@ -109,13 +115,14 @@ HeadWidths head_widths(const Architecture& model) {
           .value = as_double(model.latent->value_dim)};
 }
 
-/// Forward and backward seconds of scores, softmax and the sum over values.
+/// Returns the forward and backward seconds of scores, softmax and the sum over values.
 std::pair<double, double> attention_seconds(const TermWriter& terms, const LayerKind& kind) {
   const Workload& work = terms.work();
   const Architecture& model = work.model;
   const DeviceHeads heads = device_heads(work);
   const auto [key_dim, value_dim] = head_widths(model);
-  // A multiplication and an addition for each value of a query's score, and of the sum over values.
+  // Each value of a query's score needs a multiplication and an addition, and so does each value of the
+  // weighted sum.
   const double operations = 2 * (key_dim + value_dim) * heads.heads * as_double(work.micro_batch_size) *
                             attention_scores(kind, work.sequence) * heads.share;
   const auto measured =
@@ -129,10 +136,9 @@ std::pair<double, double> attention_seconds(const TermWriter& terms, const Layer
   return {operations / rate, kBackwardAttentionOperations * operations / (kBackwardAttentionRate * rate)};
 }
 
-/// What the sequence's parts tell each other, as far as attention does not hide it. Latent attention's keys
-/// and values go whole, of every head, each in its own width, as in Transformer Engine
-/// (AttnFuncWithCPAndKVP2P): to send the narrow ones, which each part would have to widen again, is a
-/// proposal there (pull request 2064).
+/// Adds the exchange between the parts of a sequence, as far as attention does not hide it. Latent attention
+/// sends whole keys and values of every head, as Transformer Engine does (AttnFuncWithCPAndKVP2P). Sending
+/// the narrow ones, which each part would have to expand again, is only a proposal there (pull request 2064).
 void add_context_exchange(TermWriter& terms, double forward_s, double backward_s) {
   const Workload& work = terms.work();
   const Parallel& parallel = work.parallel;
@@ -141,8 +147,8 @@ void add_context_exchange(TermWriter& terms, double forward_s, double backward_s
   const auto [key_dim, value_dim] = head_widths(work.model);
   const double each_token = key_dim + value_dim;
   if (parallel.context_exchange == ContextExchange::all_to_all) {
-    // Queries, keys and values go to the devices of their heads, and what attention makes of them comes
-    // back, in 2 bytes a value.
+    // Queries, keys and values go to the devices of their heads, and the results of attention come back, in 2
+    // bytes a value.
     const double bytes =
         2 * work.tokens() * as_double(work.model.heads + work.model.kv_heads) * each_token / t;
     const double seconds =
@@ -151,14 +157,14 @@ void add_context_exchange(TermWriter& terms, double forward_s, double backward_s
     terms.collective("heads for tokens", seconds, seconds);
     return;
   }
-  // Keys and values of 2 bytes, passed on to all other parts of the sequence.
+  // Keys and values of 2 bytes are passed on to all other parts of the sequence.
   const double bytes =
       2 * work.tokens() * as_double(work.model.kv_heads) * each_token / t * (parallel.context - 1);
   const double ring_s = bytes / work.device.link_bytes_per_second(is_on_nvlink(
                                     work.parallel, work.ranks, DeviceGroup::context, work.device));
   const double latency_s = as_double(work.device.link_latency_ns) * kSecondsPerNanosecond;
-  // Attention on one part hides the next part's way. Backward the gradients of keys and values go round as
-  // well.
+  // Attention on one part hides the transfer of the next part. In the backward pass the gradients of keys and
+  // values go round, too.
   terms.collective("keys round the ring", std::max(0.0, ring_s - forward_s) + latency_s,
                    std::max(0.0, 2 * ring_s - backward_s) + latency_s);
 }
@@ -168,11 +174,12 @@ void add_attention(TermWriter& terms, const LayerKind& kind) {
   const Architecture& model = work.model;
   add_attention_products(terms);
   const auto [forward_s, backward_s] = attention_seconds(terms, kind);
-  // All of its backward pass is for the input's gradient: attention has no weights that could wait for W.
+  // Attention has no weights that could wait for W, so all of its backward pass belongs to the input's
+  // gradient.
   terms.add(
       {.name = "attention", .kind = TermKind::attention, .forward = forward_s, .backward_input = backward_s});
   add_context_exchange(terms, forward_s, backward_s);
-  if (model.positions > 0) return;  // learned positions are added once, below the layers
+  if (model.positions > 0) return;  // learned positions are added once, before the layers
   const double rotated =
       model.latent ? as_double(3 * model.heads * (model.latent->content_dim + model.latent->rotary_dim))
                    : as_double((model.heads + 2 * model.kv_heads) * model.head_dim);
@@ -182,12 +189,13 @@ void add_attention(TermWriter& terms, const LayerKind& kind) {
 
 // --- what is around both parts ----------------------------------------------------------------------------
 
-/// `count` norms of so many values in all. Forward a norm reads and writes 2 bytes a value.
+/// Adds `count` norms over `values` values in total. A forward norm reads and writes 2 bytes a value.
 void add_norms_of(TermWriter& terms, std::string_view name, double values, std::int64_t count) {
   if (count > 0) terms.memory(name, values * 4, values * 8, static_cast<int>(count));
 }
 
-/// Those inside attention: of latents, which every device has whole, or of each head's query and key.
+/// Adds the norms inside attention: of latents, which every device has completely, or of each head's query
+/// and key.
 void add_attention_norms(TermWriter& terms) {
   const Workload& work = terms.work();
   const Architecture& model = work.model;
@@ -210,12 +218,12 @@ void add_norms(TermWriter& terms) {
   add_norms_of(terms, "norms", as_double(norms.before) * values, norms.before);
   add_norms_of(terms, "norms behind", as_double(norms.behind) * values, norms.behind);
   add_attention_norms(terms);
-  // Two a layer, as well where both parts take the same input. An add reads two values and writes one.
+  // A layer has two adds, even if both parts have the same input. An add reads two values and writes one.
   terms.memory("residual adds", 2 * values * 6, 2 * values * 4, 2);
 }
 
-/// A dense layer has both parts under tensor parallelism, a layer of experts its attention alone: its rows
-/// are exchanged by add_experts().
+/// Adds the collectives of tensor parallelism. They surround both parts of a dense layer, but only the
+/// attention of a layer of experts, whose rows add_experts() exchanges.
 void add_tensor_collectives(TermWriter& terms, const LayerKind& kind) {
   const Workload& work = terms.work();
   const Parallel& parallel = work.parallel;
@@ -234,12 +242,12 @@ void add_tensor_collectives(TermWriter& terms, const LayerKind& kind) {
   const double gather_s = seconds(GroupOperation::all_gather);
   const double scatter_s = seconds(GroupOperation::reduce_scatter);
   terms.collective("tensor collectives", parts * exposed * (gather_s + scatter_s),
-                   // The second gather is for the weight gradients, whose input was kept in parts.
+                   // The second gather is for the weight gradients, whose input was stored in parts.
                    parts * exposed * (2 * gather_s + scatter_s));
 }
 
-/// Adds to the backward pass what is computed again of the `forward` terms; in full that is all of them, the
-/// collectives as well.
+/// Adds the recomputed `forward` terms to the backward pass. Full recomputation repeats all of them,
+/// including collectives.
 void add_recomputation(TermWriter& terms, const std::vector<Term>& forward) {
   const LayerRecompute recompute = terms.work().recompute;
   const auto is_again = [&](std::string_view name) {
@@ -267,7 +275,7 @@ void add_recomputation(TermWriter& terms, const std::vector<Term>& forward) {
   }
 }
 
-/// The host launches a layer's kernels no faster than this.
+/// Adds a term if the kernels are faster than the host can launch them.
 void add_host_floor(std::vector<Term>& terms, double layer_s) {
   const Term sum = total_of(terms);
   const double forward_s = std::max(0.0, kHostForwardPart * layer_s - sum.forward);
@@ -286,11 +294,11 @@ std::vector<Term> layer_terms(const Workload& work, const KernelTables& kernels,
   add_norms(writer);
   add_tensor_collectives(writer, kind);
   std::vector<Term> terms = writer.take();
-  // From a second writer, since what is computed again is read off the first one's terms.
+  // A second writer is needed, because recomputation is derived from the first writer's terms.
   TermWriter again(work, kernels);
   add_recomputation(again, terms);
   std::ranges::move(again.take(), std::back_inserter(terms));
-  // The floor is for the layer's own kernels; what its copies exchange comes on top.
+  // The limit applies to the layer's own kernels; exchanges of copies are added to it.
   add_host_floor(terms, work.host_layer_seconds);
   add_copies_terms(terms, work, kernels, layer_device_parameters(work, kind));
   return terms;
@@ -306,8 +314,7 @@ std::vector<Term> head_terms(const Workload& work, const KernelTables& kernels) 
   TermWriter writer(work, kernels);
   const double t = work.parallel.tensor;
   const double vocabulary = as_double(work.model.vocabulary) / t;
-  // In 16 bits whatever the layers take, as recipes have it. What brings the input together counts as
-  // nothing.
+  // The head has 16 bits in every precision, as in published recipes. Gathering its input is not priced.
   writer.gemm("head", {.m = work.tokens(), .n = vocabulary, .k = as_double(work.model.hidden)},
               GemmPrecision::bf16);
   const double logits = work.tokens() * vocabulary;

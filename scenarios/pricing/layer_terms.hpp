@@ -1,6 +1,6 @@
 #pragma once
-// What one layer, and the head, take on one device of a rank, term by term. The terms of a stage sum to its
-// times.
+// The time of one layer, and of the head, on one device of a rank, term by term. The terms of a stage sum to
+// its times.
 
 #include <array>
 #include <cstdint>
@@ -15,15 +15,15 @@
 
 namespace penstock {
 
-/// What a term's time depends on.
+/// The kind of work or transfer on which the time of a term depends.
 enum class TermKind : std::uint8_t {
   gemm,        // a matrix product, at the device's sustained rate
   attention,   // scores, softmax and sum over the values, fused
   memory,      // kernels that are bound by the memory: norms, activations, rotary positions, the router
   cast,        // to 8 or 4 bit values
   accumulate,  // weight gradients into their sum
-  collective,  // of tensor, context and expert groups, as far as nothing hides it
-  host,        // what the host needs beyond all of these
+  collective,  // of tensor, context and expert groups, as far as other work does not hide it
+  host,        // additional time that the host needs
 };
 template <>
 inline constexpr auto kEnumWords<TermKind> =
@@ -35,7 +35,8 @@ inline constexpr auto kEnumWords<TermKind> =
                                        {TermKind::collective, "collective"},
                                        {TermKind::host, "host"}});
 
-/// Seconds for one microbatch. Backward is split as schedules split it: B = input + weight.
+/// The seconds of one term for one microbatch. The backward is split as schedules split it: B = input +
+/// weight.
 struct Term {
   std::string name;
   TermKind kind = TermKind::gemm;
@@ -45,16 +46,16 @@ struct Term {
   double backward() const { return backward_input + backward_weight; }
 };
 
-/// The terms of a layer of the kind.
+/// Returns the terms of a layer of the kind.
 std::vector<Term> layer_terms(const Workload& work, const KernelTables& kernels, const LayerKind& kind);
-/// The terms of the embedding: none but what its copies tell each other (weight_copies.hpp).
+/// Returns the terms of the embedding, which are only the exchanges of its copies (weight_copies.hpp).
 std::vector<Term> embedding_terms(const Workload& work, const KernelTables& kernels);
-/// The terms of the head: its product and the loss.
+/// Returns the terms of the head: its product and the loss.
 std::vector<Term> head_terms(const Workload& work, const KernelTables& kernels);
-/// The terms of one multi-token-prediction layer with its projection and its head.
+/// Returns the terms of one multi-token-prediction layer with its projection and its head.
 std::vector<Term> multi_token_terms(const Workload& work, const KernelTables& kernels);
 
-/// Sums of terms.
+/// Returns the sum of terms.
 Term total_of(const std::vector<Term>& terms);
 
 }  // namespace penstock

@@ -1,11 +1,13 @@
-// The least T for which every stage can be kept below T is found by halving. Then each stage ends where its
-// share of all work ends, rounded up, as far as T and what is left for the stages behind it allow:
+// Divides layers among stages so that all ranks have nearly the same work. Bisection finds the smallest T
+// below which every stage can stay. Then each stage ends where its share of all work ends, rounded up, as far
+// as T and later stages allow:
 //
 //   5 layers that cost the same on 4 stages, T = 2:   0 | 1 . 2 | 3 . 4 | 5         2 1 1 1
 //   40 layers on 16 stages, T = 3:                    3 2 3 2 3 2 .. 3 2, the longer ones first
 //
-// Rounding up at each stage may give one of several ranks all longer stages. So layers move from the busiest
-// rank to the idlest one for as long as that makes them more alike.
+// Rounding up at each stage may give all longer stages to one rank. So layers move from the busiest rank to
+// the least busy one as long as that makes the ranks more equal. layer_split.cpp divides by rules. Tested by
+// pricing_test.cpp.
 
 #include "scenarios/pricing/level_layers.hpp"
 
@@ -37,7 +39,7 @@ class Levelling {
     least_.assign(stages_, 1);
     least_.front() = 0;
     least_.back() = 0;
-    // What stages from each one on take at least.
+    // least_from_ is the least number of layers of each stage and all later ones.
     least_from_.assign(stages_ + 1, 0);
     for (std::size_t s = stages_; s-- > 0;) least_from_[s] = least_from_[s + 1] + least_[s];
   }
@@ -51,7 +53,7 @@ class Levelling {
       low = high;
       high *= 2;
     }
-    // Both ends come within some 1e-5 of a stage's time, and layers' times differ by more.
+    // This reaches about 1e-5 of a stage's time, and the times of layers differ by more.
     constexpr int kHalvings = 16;
     for (int i = 0; i < kHalvings; ++i) {
       const double middle = (low + high) / 2;
@@ -66,7 +68,7 @@ class Levelling {
   std::int64_t index_of_end() const { return static_cast<std::int64_t>(times_.before.size()) - 1; }
   double total() const { return times_.before.back(); }
 
-  /// Shares out a rank's bound over its stages.
+  /// Divides a rank's limit among its stages.
   void set_most(std::span<const std::int64_t> most_of_rank) {
     most_.assign(stages_, layers_);
     if (most_of_rank.empty()) return;
@@ -86,8 +88,8 @@ class Levelling {
     return (stage == 0 ? times_.embedding : 0) + (stage + 1 == stages_ ? times_.head : 0);
   }
 
-  /// Returns the farthest layer that a stage from `begin` on may end before; nothing where it is too long
-  /// with the least that it has.
+  /// Returns the furthest layer before which a stage from `begin` on may end, or nothing if even its least
+  /// layers are too long.
   std::optional<std::int64_t> farthest_end(std::size_t stage, std::int64_t begin, double longest) const {
     const std::int64_t last = std::min(begin + most_[stage], layers_ - least_from_[stage + 1]);
     const double room = times_.before[index(begin)] + longest - ends_of(stage);
@@ -107,7 +109,8 @@ class Levelling {
     return begin == layers_;
   }
 
-  /// Returns by stage the first layer that it may begin with, so that all from it on stay below `longest`.
+  /// Returns for each stage the first layer with which it may begin, so that it and all later stages stay
+  /// below `longest`.
   std::vector<std::int64_t> earliest_begins(double longest) const {
     std::vector<std::int64_t> begins(stages_ + 1, layers_);
     for (std::size_t s = stages_; s-- > 0;) {
@@ -127,7 +130,7 @@ class Levelling {
     std::int64_t begin = 0;
     for (std::size_t s = 0; s < stages_; ++s) {
       const double share = all * static_cast<double>(s + 1) / static_cast<double>(stages_) - times_.embedding;
-      // What rounding has added to the sum of equal layers is no further layer.
+      // A rounding error in the sum of equal layers must not count as one more layer.
       const auto ideal = std::ranges::lower_bound(times_.before, share - 1e-9 * all) - times_.before.begin();
       const std::int64_t least = std::max(begins[s + 1], begin + least_[s]);
       const std::int64_t most = std::max(least, farthest_end(s, begin, longest).value_or(least));
@@ -138,7 +141,7 @@ class Levelling {
     return counts;
   }
 
-  /// Returns how unlike ranks are, and a little how unlike stages are.
+  /// Returns the unevenness of ranks, plus a small part of the unevenness of stages.
   double unevenness(const std::vector<std::int64_t>& counts) const {
     constexpr double kOfStages = 1e-3;
     std::vector<double> ranks(static_cast<std::size_t>(std::ranges::max(rank_of_stage_)) + 1, 0);
@@ -154,7 +157,7 @@ class Levelling {
     return sum;
   }
 
-  /// Moves a layer from the fullest stage of the busiest rank to the emptiest of the idlest one.
+  /// Moves layers from the fullest stage of the busiest rank to the emptiest stage of the least busy one.
   void level_ranks(std::vector<std::int64_t>& counts) const {
     double now = unevenness(counts);
     for (std::size_t moves = 0; moves < stages_; ++moves) {
@@ -197,7 +200,7 @@ LayerTimes layer_times(const Workload& work, const LayerPrices& prices) {
   times.embedding = seconds_of(prices.embedding().times);
   const HeadPrice& head = prices.head();
   times.head = seconds_of(head.times);
-  // What is put off to the end of the step is in no microbatch.
+  // Work that is deferred to the end of the step is in no microbatch.
   if (work.deferred_head) times.head -= head.times.backward_weight_s;
   for (const LayerPrice& layer : head.multi_token) times.head += seconds_of(layer.times);
   return times;

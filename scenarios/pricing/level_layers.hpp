@@ -1,6 +1,6 @@
 #pragma once
-// Which layers each stage gets so that all ranks have nearly the same work, by the prices of layers alone.
-// What a schedule makes of that is looked at in prepare/balanced_split.hpp.
+// The division of layers among stages by their prices, so that all ranks have nearly the same work.
+// prepare/balanced_split.hpp also simulates the schedule.
 
 #include <cstdint>
 #include <span>
@@ -11,25 +11,29 @@
 
 namespace penstock {
 
-/// Seconds of one microbatch, forward and backward.
+/// The seconds of one microbatch, forward and backward.
 struct LayerTimes {
-  std::vector<double> before{};  ///< by layer, and one more: the sum of all layers before it
-  double embedding = 0;          ///< in front of the first layer
-  double head = 0;               ///< behind the last one, with layers of multi-token prediction
+  /// The sum of all layers before each layer, and after it the sum of all layers.
+  std::vector<double> before{};
+  /// The time of the embedding before the first layer.
+  double embedding = 0;
+  /// The time of the head after the last layer, including layers of multi-token prediction.
+  double head = 0;
 };
+/// Returns the times of all layers.
 LayerTimes layer_times(const Workload& work, const LayerPrices& prices);
 
-/// Returns the work of each rank on one microbatch, in seconds, where stages have `layers`.
+/// Returns the seconds of each rank's work on one microbatch if stages have `layers`.
 std::vector<double> rank_times(const LayerTimes& times, std::span<const std::int64_t> layers,
                                std::span<const std::int32_t> rank_of_stage);
 
-/// Returns true where so many stages can be given layers: each has one at least, but for the first and the
-/// last one, which have the embedding and the head.
+/// Returns true if that many stages can be given layers. Each stage needs at least one, except for the first
+/// and the last one, which have the embedding and the head.
 bool has_layers_for(std::int64_t layers, std::int32_t stages);
 
-/// Returns the layers of each stage, such that the longest stage is as short as can be, and of several stages
-/// on a rank the ranks are level. `most_of_rank` bounds the layers of a rank; empty: nothing does. Requires
-/// has_layers_for(). Returns nothing where the bounds leave no room for all layers.
+/// Returns the layers of each stage, such that the longest stage is as short as possible. If a rank has
+/// several stages, the ranks are made equal. `most_of_rank` limits the layers of each rank; empty means no
+/// limit. Returns nothing if the limits do not allow all layers. Requires has_layers_for().
 std::vector<std::int64_t> level_layers(const LayerTimes& times, std::span<const std::int32_t> rank_of_stage,
                                        std::span<const std::int64_t> most_of_rank);
 

@@ -1,6 +1,6 @@
 #pragma once
-// A function of sizes that is known at the points of a grid, straight between them in logarithms of
-// everything, and constant beyond the edges.
+// A function of sizes that is known at the points of a grid. Between them it is linear in the logarithms of
+// sizes and values, and beyond the edges it is constant.
 
 #include <array>
 #include <cstddef>
@@ -9,21 +9,21 @@
 
 namespace penstock {
 
-/// A positive figure by `Axes` positive sizes. Points that were not given have the figure of the nearest one
-/// that was, by distance in logarithms.
+/// A positive figure that depends on `Axes` positive sizes. Grid points without a given figure get that of
+/// the nearest given one, by distance in logarithms.
 template <std::size_t Axes>
 class LogGrid {
  public:
   using Point = std::array<double, Axes>;
 
   LogGrid() = default;
-  /// Requires at least one figure; sizes and figures > 0.
+  /// Requires at least one figure, and sizes and figures > 0.
   explicit LogGrid(const std::map<Point, double>& figures);
 
   bool empty() const { return figures_.empty(); }
-  /// Requires !empty() and sizes > 0.
+  /// Returns the figure at the sizes. Requires !empty() and sizes > 0.
   double at(const Point& sizes) const;
-  /// Multiplies all figures; requires a factor > 0.
+  /// Multiplies all figures. Requires a factor > 0.
   void scale(double factor);
 
  private:

@@ -1,13 +1,17 @@
-// Devices are numbered nearest first, as in the order tp-cp-ep-pp-dp:
+// Numbers devices and finds which groups stay on one NVLink domain. Neighbours come first, as in the order
+// tp-cp-ep-pp-dp:
 //
 //   device = t + T (c + C (p + P d))        t of T tensor, c of C context, p of P pipeline, d of D copies
 //
-// so that tensor groups are neighbours, an edge of the pipeline goes T C devices on, and the members of a
-// data-parallel group are T C P apart. A group of e devices for experts takes neighbours in (t, c) first and
-// goes on over copies. With T C = 2, P = 4 and 8 devices on an NVLink domain, a group of 8 has two of each:
+// So tensor groups are adjacent, an edge of the pipeline connects devices at a distance of T C, and the
+// members of a data-parallel group are T C P apart. A group of e devices for experts takes neighbours in (t,
+// c) first and continues over copies. With T C = 2, P = 4 and 8 devices on an NVLink domain, a group of 8 has
+// two in each domain:
 //
 //   domain   0          1          2          3
 //            ee......   ee......   ee......   ee......
+//
+// Tested by pricing_test.cpp.
 
 #include "scenarios/pricing/parallel.hpp"
 
@@ -36,9 +40,9 @@ std::int64_t group_size(const Parallel& parallel, std::int32_t ranks, DeviceGrou
 }
 
 std::int64_t group_span(const Parallel& parallel, std::int32_t ranks, DeviceGroup group) {
-  const std::int64_t rank = parallel.devices_per_rank();  // neighbours, in either order
+  const std::int64_t rank = parallel.devices_per_rank();  // these are adjacent in either order
   const bool stages_are_nearer = parallel.order == PlacementOrder::tp_cp_ep_pp_dp;
-  // Copies `count` of which a group reaches, and the stages between them.
+  // Returns the devices between the first and the last of `count` copies, including the stages between them.
   const auto over_copies = [&](std::int64_t count) {
     // A group of one copy stays inside its rank.
     if (count <= 1) return rank;
@@ -52,7 +56,7 @@ std::int64_t group_span(const Parallel& parallel, std::int32_t ranks, DeviceGrou
     case DeviceGroup::expert:
       return parallel.expert <= rank ? parallel.expert : over_copies((parallel.expert + rank - 1) / rank);
     case DeviceGroup::pipeline:
-      // Where copies are nearer, all of them lie between two stages.
+      // If copies are numbered before stages, all copies are between two stages.
       return rank * ranks * (stages_are_nearer ? 1 : std::int64_t{parallel.data});
     case DeviceGroup::data:
       return over_copies(parallel.data);
@@ -68,11 +72,11 @@ double expert_domains(const Parallel& parallel, std::int32_t ranks, const Device
   if (is_on_nvlink(parallel, ranks, DeviceGroup::expert, device)) return 1;
   const double domain = device.nvlink_devices;
   const double rank = parallel.devices_per_rank();
-  // What a rank's own devices, or all of the next ranks', fill without a gap.
+  // This is the number of adjacent devices that one rank, or all following ranks, fill without a gap.
   double together = domain;
   const bool goes_over_copies = parallel.expert > rank;
   if (goes_over_copies && parallel.order == PlacementOrder::tp_cp_ep_pp_dp) {
-    // On a domain are the parts of as many copies as begin on it: of one at least.
+    // A domain contains the parts of all copies that begin on it, and of at least one copy.
     together = std::min(domain, rank * std::max(1.0, domain / (rank * ranks)));
   }
   return std::max(2.0, parallel.expert / together);

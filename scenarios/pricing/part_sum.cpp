@@ -1,4 +1,5 @@
-// A part is added thousands of times for each message that names one, so that names are made here alone.
+// Names are formatted only for messages, because a part is added thousands of times for each message that
+// names one.
 
 #include "scenarios/pricing/part_sum.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
-// What a run takes or makes, part by part, added up where it cannot wrap: before anybody counts it in 64
-// bits.
+// A sum of times or bytes, part by part, in floating point, so that it cannot overflow. It is checked before
+// the parts are counted in 64 bits.
 
 #include <cmath>
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace penstock {
 
-/// Of parts that belong to stages or edges. Remembers which comes to most in all.
+/// A sum over parts that belong to stages or edges. It remembers the part with the largest total.
 class PartSum {
  public:
-  /// `form` is what a message calls the part, with {} in the place of the number: "{}F", "kept of stage {}".
-  /// A literal, since it is kept. What is no number comes to more than everything.
+  /// Adds a part. `form` is its name in messages with {} for the number, such as "{}F" or "kept of stage {}".
+  /// It must be a literal, because only a view is stored. NaN counts as larger than everything.
   void add(std::string_view form, std::size_t number, double each, double times) {
     const double all = each * times;
     sum_ += all;
@@ -22,11 +22,11 @@ class PartSum {
     largest_ = {.form = form, .number = number, .each = each, .times = times};
   }
   double sum() const { return sum_; }
-  /// What the largest part comes to.
+  /// Returns the total of the largest part.
   double most() const { return most_; }
-  /// "0F takes 3.6e+09 s, 20000 times", of nanoseconds.
+  /// Returns the largest part of a sum of nanoseconds, such as "0F takes 3.6e+09 s, 20000 times".
   std::string longest() const;
-  /// "kept of stage 0 has 1e+18 bytes, 8 times".
+  /// Returns the largest part of a sum of bytes, such as "kept of stage 0 has 1e+18 bytes, 8 times".
   std::string largest() const;
 
  private:

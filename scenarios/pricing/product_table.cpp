@@ -1,8 +1,10 @@
-// A table holds what was measured and nothing between: neighbouring shapes differ by more than interpolation
-// would gain, and a machine's owner measures the shapes of the model that is trained. What is not there is
-// priced by the device's tables of bursts and its sustained factor.
+// A table of measured products without interpolation. Neighbouring shapes differ by more than interpolation
+// would gain, and the machine's owner can measure the shapes of the model. Other shapes are priced by the
+// device's tables of short bursts and its sustained factor (kernel_tables.cpp).
 //
 //     Y[m, n] = X[m, k] W[k, n]        dX[m, k] = dY[m, n] W^T        dW[n, k] = dY^T X over m rows
+//
+// Tested by product_table_test.cpp.
 
 #include "scenarios/pricing/product_table.hpp"
 
@@ -24,7 +26,7 @@
 namespace penstock {
 namespace {
 
-/// The mean of a shape's rows.
+/// The sum and number of a shape's rows, for their mean.
 struct Mean {
   double sum = 0;
   double rows = 0;

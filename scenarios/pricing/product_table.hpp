@@ -1,6 +1,6 @@
 #pragma once
-// The products of a layer as one machine ran them in training: by which of the three it is, in long runs, so
-// that no factor between a burst and a training step is needed.
+// The products of a layer as one machine ran them in training, in long runs. They are distinguished by their
+// role, so no factor between a burst and a training step is needed.
 
 #include <array>
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace penstock {
 
-/// Y[m, n] = X[m, k] W[k, n].
+/// The shape of Y[m, n] = X[m, k] W[k, n].
 struct GemmShape {
   double m = 1;
   double n = 1;
@@ -23,7 +23,7 @@ struct GemmShape {
   double flops() const { return 2 * m * n * k; }
 };
 
-/// The products of a layer's Y = X W.
+/// The three products of a layer's Y = X W.
 enum class Product : std::uint8_t {
   forward,          // Y = X W
   input_gradient,   // dX = dY W^T
@@ -36,16 +36,17 @@ inline constexpr auto kEnumWords<Product> =
                                       {Product::weight_gradient, "weight-gradient"}});
 inline constexpr std::size_t kProductCount = kEnumWords<Product>.size();
 
-/// The shape of one of the three products behind Y[m, n] = X[m, k] W[k, n], as the product that it is itself.
+/// Returns the shape of one of the three products for a forward product Y[m, n] = X[m, k] W[k, n].
 GemmShape shape_of(Product product, const GemmShape& forward);
 
+/// A machine's measured products.
 class ProductTable {
  public:
-  /// Lines "product,groups,m,n,k,us" with a header, in 16 bits: `groups` products of the shape at once, m
-  /// their rows each. A shape that stands there twice takes the mean. Error: "LINE: what is wrong".
+  /// Reads lines "product,groups,m,n,k,us" with a header, for 16 bits: `groups` products at once, each with m
+  /// rows. Several lines of one shape are averaged. Error: "LINE: what is wrong".
   static tl::expected<ProductTable, std::string> parse(std::string_view text);
 
-  /// Seconds of the product of exactly this shape; nothing where it was not measured.
+  /// Returns the seconds of the product with exactly this shape, or nothing if it was not measured.
   std::optional<double> seconds(Product product, double groups, const GemmShape& shape) const;
 
   bool empty() const { return size() == 0; }

@@ -1,8 +1,10 @@
-// A stage is its layers, with the embedding before the first and the head behind the last:
+// Prices stages. A stage is its layers, with the embedding before the first and the head after the last:
 //
 //   time       = sum of its terms
-//   bytes kept = sum over its layers
+//   bytes held = sum over its layers
 //   weights    = those of its layers and ends
+//
+// Tested by pricing_test.cpp.
 
 #include "scenarios/pricing/stage_prices.hpp"
 
@@ -24,7 +26,7 @@
 namespace penstock {
 namespace {
 
-/// Of a weight of the embedding, the head or a norm.
+/// The bytes of a weight of the embedding, the head or a norm.
 constexpr double kEndBytes = 2;
 
 void add_times(StagePrice& stage, const PassTimes& times) {
@@ -34,9 +36,9 @@ void add_times(StagePrice& stage, const PassTimes& times) {
   stage.shown += times.shown;
 }
 
-/// Adds a part of a stage whose layers and ends run one after the other: the stage holds what the largest of
-/// them needs, of which I and W have `recomputed` elsewhere. Where `part` is the only one of its rank, there
-/// is no next one to gather beside it.
+/// Adds the transient bytes of a part of a stage. Layers and ends run one after the other, so the stage holds
+/// what the largest needs. I and W count `recomputed` of it elsewhere. If `part` is the only one of its rank,
+/// no next part is gathered beside it.
 template <typename Part>
 void add_transient(StagePrice& stage, const Part& part, double recomputed, bool is_alone) {
   const double bytes = part.transient_bytes + (is_alone ? 0 : part.next_weight_bytes);
@@ -53,8 +55,8 @@ void add_layer(StagePrice& stage, const LayerPrice& layer, bool is_alone) {
   stage.parameters += layer.parameters;
 }
 
-/// The gradient of the logits and the head's input stay (Megatron-LM's defer_embedding_wgrad_compute). They
-/// are a device's: columns of the vocabulary, and the sequence's part of the input.
+/// Defers the head's weight gradient (Megatron-LM's defer_embedding_wgrad_compute). Until then the device
+/// holds its columns of the logits' gradient and its part of the head's input.
 void put_off(StagePrice& stage, const Workload& work, const PassTimes& head) {
   constexpr double kBytesPerValue = 2;
   stage.backward_weight_s -= head.backward_weight_s;
@@ -79,10 +81,10 @@ void add_head(StagePrice& stage, const Workload& work, const HeadPrice& head, bo
   add_transient(stage, head, 0, is_alone);
 }
 
-/// Bytes of weights: norms, embedding and head stay in 2 bytes, which only 8 bit weights would notice.
+/// Adds the bytes of weights. Norms, embedding and head always have 2 bytes, which differs only from 8-bit
+/// weights.
 void add_static_bytes(StagePrice& stage, const Workload& work, const DeviceParameters& ends) {
-  // The levels of sharding: 1 shares out the optimizer's state, 2 the gradients, too, and 3 the weights as
-  // well.
+  // Sharding 1 divides the optimizer's state, 2 also the gradients, 3 also the weights.
   const DeviceParameters& own = stage.parameters;
   stage.updated_parameters = held_from(work.parallel, 1, own).total();
   const double gradients = held_from(work.parallel, 2, own).total();
@@ -93,7 +95,8 @@ void add_static_bytes(StagePrice& stage, const Workload& work, const DeviceParam
   stage.optimizer_bytes = work.optimizer_bytes * stage.updated_parameters;
 }
 
-/// By rank, of the kinds of layers that are on it. Neighbours mostly have the same ones.
+/// Returns the placeholders of each rank for its kinds of layers. Adjacent ranks mostly have the same kinds,
+/// so the previous result is reused.
 std::vector<double> placeholder_bytes(const LayerPrices& prices, std::span<const LayerPrices::Kinds> kinds) {
   std::vector<double> bytes;
   bytes.reserve(kinds.size());
@@ -104,7 +107,8 @@ std::vector<double> placeholder_bytes(const LayerPrices& prices, std::span<const
   return bytes;
 }
 
-/// By rank, what it gathers one after the other under sharding 3: layers of all its stages, and the ends.
+/// Returns for each rank the number of parts that it gathers one after the other under sharding 3: the layers
+/// of its stages, and the ends.
 std::vector<std::int64_t> parts_of_ranks(std::span<const std::int64_t> layers,
                                          std::span<const std::int32_t> rank_of_stage, std::size_t ranks) {
   std::vector<std::int64_t> parts(ranks);
@@ -132,7 +136,7 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
       add_layer(stage, layer_prices.of_layer(next), is_alone);
       kinds[index(rank_of_stage[i])].set(layer_prices.kind_of_layer(next));
     }
-    // What the embedding and the head add from here on are the ends' parameters. One stage has both.
+    // The embedding and the head add the parameters of the ends. A single stage has both.
     const double before = stage.parameters.dense;
     if (i == 0) add_embedding(stage, layer_prices.embedding(), is_alone);
     if (i + 1 == stages) {
@@ -143,7 +147,7 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
     ends[i].dense = stage.parameters.dense - before;
   }
   const std::vector<double> placeholders = placeholder_bytes(layer_prices, kinds);
-  // Only now is it known which kinds of layers all stages of a rank have.
+  // Only now the kinds of layers of all stages of a rank are known.
   for (std::size_t i = 0; i < stages; ++i) {
     prices[i].transient_bytes += placeholders[index(rank_of_stage[i])] + kOtherBytes;
     add_static_bytes(prices[i], work, ends[i]);

@@ -1,5 +1,5 @@
 #pragma once
-// What each model stage of a workload takes and holds on one device of its rank.
+// The time and memory of each model stage of a workload on one device of its rank.
 
 #include <cstdint>
 #include <span>
@@ -13,35 +13,41 @@
 
 namespace penstock {
 
-/// One model stage. Seconds and bytes of one microbatch.
+/// The price of one model stage: seconds and bytes of one microbatch.
 struct StagePrice {
   double forward_s = 0;
   double backward_input_s = 0;
   double backward_weight_s = 0;
-  ShownCollectives shown;  ///< a part of these
+  /// The part of these times that is exposed collectives.
+  ShownCollectives shown;
   double kept_bytes = 0;
-  double recomputed_bytes = 0;  ///< held besides from I to W
+  /// The additional bytes that are held from I to W.
+  double recomputed_bytes = 0;
   double transient_bytes = 0;
-  double recomputed_at_once = 0;  ///< the part of transient_bytes that I and W count in recomputed_bytes
-  double edge_bytes = 0;          ///< sent forward over the edge out of it, and back as gradient
+  /// The part of transient_bytes that I and W count in recomputed_bytes.
+  double recomputed_at_once = 0;
+  /// The bytes that are sent forward over the outgoing edge, and back as a gradient.
+  double edge_bytes = 0;
   double weight_bytes = 0;
   double gradient_bytes = 0;
   double optimizer_bytes = 0;
-  /// Of the head's weight gradient where it is put off to the end of the step (Workload::deferred_head): its
-  /// time, in no other one, and what it is computed from, held until then. Of one microbatch.
+  /// The time and memory of the head's deferred weight gradient, for one microbatch
+  /// (Workload::deferred_head). The time is in no other field. The bytes are its inputs, which are held to
+  /// the end of the step.
   double deferred_s = 0;
   double deferred_bytes = 0;
   DeviceParameters parameters;
-  double updated_parameters = 0;  ///< whose optimizer state the device holds, and which it updates
+  /// The parameters whose optimizer state the device holds and which it updates.
+  double updated_parameters = 0;
 };
 
-/// The stages' prices. `layers` has the layers of each stage, `rank_of_stage` where each is: placeholders of
-/// gradients are shared by the stages of a rank. Requires as many of one as of the other, and that the
-/// layers are the model's.
+/// Returns the prices of the stages. `layers` has the layers of each stage, and `rank_of_stage` the rank of
+/// each stage. The stages of a rank share placeholders of gradients. Requires both to have equal lengths, and
+/// that the layers are those of the model.
 std::vector<StagePrice> price_stages(const Workload& work, const KernelTables& kernels,
                                      std::span<const std::int64_t> layers,
                                      std::span<const std::int32_t> rank_of_stage);
-/// The same from the workload's layers, priced before.
+/// Like the function above, with layers that were priced before.
 std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& layer_prices,
                                      std::span<const std::int64_t> layers,
                                      std::span<const std::int32_t> rank_of_stage);

@@ -1,18 +1,20 @@
-// Once a step the copies of a rank reduce their gradients and gather the weights that each has updated its
-// part of. Of both, 1/v stays exposed when they run beside the other passes (v chunks: the first chunk's
-// gradients are complete last), and over the network a part of the whole reduction besides, up to all of it:
+// Prices a rank's step. Once a step the copies of a rank reduce their gradients and gather the weights of
+// which each has updated its part. If these run beside the other passes, 1/v of both stays exposed (v chunks:
+// the first chunk's gradients are complete last). Over the network a share of the whole reduction is exposed
+// in addition, but no more than all of it:
 //
-//   min(1, 1/v + step_fraction) of the reduction  +  1/v of the weights' way back
+//   min(1, 1/v + step_fraction) of the reduction  +  1/v of the gathered weights
 //
-// One chunk exposes all, overlapped or not. That part was measured under sharding 1. Under 2 and 3 the last
-// microbatch's scatter is that reduction, and under 3 the first one's gather is the weights' way back
-// (weight_copies.cpp); there is no further one. The measured part holds for them as well, so that no whole
-// backward pass is promised to be faster for sharing out more, and what a microbatch shows of it in its own
-// passes is not counted again:
+// With one chunk everything is exposed, overlapped or not. The share was measured with sharding 1. With
+// sharding 2 and 3 the last microbatch's scatter is that reduction, and with 3 the first one's gather
+// replaces the gathered weights (weight_copies.cpp). The share is applied to them, too, so that more sharding
+// does not promise a faster backward pass. What a microbatch already exposes in its own passes is not counted
+// again:
 //
-//   M (shown of a microbatch)  +  max(0, exposed once a step - shown of a microbatch)
+//   M (exposed in a microbatch)  +  max(0, exposed once a step - exposed in a microbatch)
 //
 // The optimizer reads and writes its share once: weights in 4 bytes and two moments, gradients, new weights.
+// Tested by pricing_test.cpp and weight_copies_test.cpp.
 
 #include "scenarios/pricing/step_prices.hpp"
 
@@ -34,24 +36,25 @@
 namespace penstock {
 namespace {
 
-constexpr double kOptimizerLaunchSeconds = 0.3e-3;  // of its kernels, once a step
-/// Beside the state, read and written, a parameter moves its gradient (4), its weight (2), and both again (4
-/// + 4).
+constexpr double kOptimizerLaunchSeconds = 0.3e-3;  // launches of its kernels, once a step
+/// The bytes that a parameter moves beside the state, which is read and written: its gradient (4), its weight
+/// (2), and both again (4 + 4).
 constexpr double kOptimizerOtherBytes = 4 + 2 + 4 + 4;
 
 std::int32_t stages_on(std::span<const std::int32_t> rank_of_stage, std::int32_t rank) {
   return static_cast<std::int32_t>(std::ranges::count(rank_of_stage, rank));
 }
 
-/// Of the stages of a rank.
+/// The parameters of all stages of a rank.
 struct RankParameters {
   DeviceParameters held;
   double updated = 0;
   ShownCollectives shown;
 };
 
-/// What the optimizer reads and writes, at the rate of the device's memory: for the part that it updates, and
-/// all gradients that are held once more, for their norm and to be set to 0.
+/// Returns the seconds in which the optimizer reads and writes at the rate of the device's memory. It reads
+/// and writes the part that it updates. It also reads all held gradients once for their norm and once to set
+/// them to 0.
 double optimizer_seconds(const Workload& work, const RankParameters& parameters) {
   const double bytes = parameters.updated * (2.0 * work.optimizer_bytes + kOptimizerOtherBytes) +
                        parameters.held.total() * work.gradient_bytes;
@@ -68,8 +71,8 @@ double reduction_seconds(const Workload& work, const KernelTables& kernels,
   const auto seconds = [&](GroupOperation operation, double bytes) {
     return copies_seconds(work, kernels, operation, parameters, bytes);
   };
-  // Where the state is shared out, each copy needs only the sums of its own part, and the weights that the
-  // others have updated.
+  // If the optimizer's state is divided, each copy needs only the sums of its own part, and the weights that
+  // the others have updated.
   const bool scatters = parallel.sharding > 0;
   const double reduce_s =
       seconds(scatters ? GroupOperation::reduce_scatter : GroupOperation::all_reduce, work.gradient_bytes);
@@ -90,7 +93,7 @@ RankStep longest_step(const Workload& work, const KernelTables& kernels, std::sp
     rank.updated += stages[i].updated_parameters;
     rank.shown += stages[i].shown;
   }
-  // All ranks wait for it: an update needs the norm of all gradients.
+  // All ranks wait for the longest step, because an update needs the norm of all gradients.
   RankStep longest;
   for (const auto& [rank, parameters] : ranks) {
     const double optimizer_s = optimizer_seconds(work, parameters);

@@ -1,5 +1,5 @@
 #pragma once
-// What a rank does once a step: gradients and weights between its copies, and the optimizer.
+// The work of a rank once a step: exchanges of gradients and weights between its copies, and the optimizer.
 
 #include <cstdint>
 #include <span>
@@ -12,21 +12,22 @@
 
 namespace penstock {
 
-/// What a rank does once a step beside its microbatches, as far as nothing hides it.
+/// The seconds of a rank's step beside its microbatches, as far as other work does not hide them.
 struct RankStep {
-  double reduction_s = 0;  ///< gradients, and weights back
+  /// The reduction of gradients and the gathering of weights.
+  double reduction_s = 0;
   double optimizer_s = 0;
   double total_s() const { return reduction_s + optimizer_s; }
 };
 
-/// What of the gradients' reduction, and of the weights' way back, nothing hides on a rank that holds these
-/// parameters in `chunks` model stages. `shown` is what each of its microbatches shows of them already, under
+/// Returns the exposed seconds of the gradients' reduction and of gathering weights, on a rank that holds
+/// these parameters in `chunks` model stages. `shown` is what each microbatch already exposes of them with
 /// sharding 2 and 3.
 double reduction_seconds(const Workload& work, const KernelTables& kernels,
                          const DeviceParameters& parameters, std::int32_t chunks,
                          const ShownCollectives& shown);
 
-/// Over the ranks: the longest step, which all wait for.
+/// Returns the longest step of all ranks, for which all ranks wait.
 RankStep longest_step(const Workload& work, const KernelTables& kernels, std::span<const StagePrice> stages,
                       std::span<const std::int32_t> rank_of_stage);
 

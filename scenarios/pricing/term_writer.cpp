@@ -1,10 +1,12 @@
-// A product Y = X W is followed by two backward: dX = dY W^T (the input's gradient) and dW = X^T dY, which is
-// added to the sum over microbatches in the product's own last step: reading and writing that sum costs 0.4
-// of its bytes, as the rest hides behind the product. 8 and 4 bit values are cast by kernels that run half
-// beside others forward, and write two copies backward.
+// Prices products and other kernels. A product Y = X W has two products in the backward pass: dX = dY W^T
+// (the input's gradient) and dW = X^T dY. dW is added to the sum over microbatches in the product's own last
+// step. Reading and writing that sum costs 0.4 of its bytes, because the product hides the rest. Values of 8
+// and 4 bits are cast by kernels. In the forward pass half of their time is hidden; in the backward pass they
+// write two copies.
 //
-// A machine's own table has the three products as training runs them, additions and all: no factor then.
-// Neither a table nor a factor makes a product faster than the device's peak.
+// A machine's own table has the three products as training runs them, including additions, so no factor
+// applies. Neither a table nor a factor makes a product faster than the device's peak. Tested by
+// pricing_test.cpp.
 
 #include "scenarios/pricing/term_writer.hpp"
 
@@ -26,15 +28,15 @@
 namespace penstock {
 namespace {
 
-/// Without a table and a model.
+/// The share of the peak without a table and a model.
 constexpr double kPlainEfficiency = 0.70;
-/// Bytes an element of a product's input that is cast forward: read in 2, written twice in 1, half of it
-/// hidden.
+/// The bytes for casting an element of a product's input in the forward pass: 2 read, 1 written twice, half
+/// of the time hidden.
 constexpr double kForwardCastBytes = 4 * 0.5;
-/// Bytes an element of its output's gradient: read in 2, written in 1 as it is and in 1 transposed, none of
-/// it hidden.
+/// The bytes for casting an element of the output's gradient: 2 read, 1 written directly and 1 transposed,
+/// nothing hidden.
 constexpr double kBackwardCastBytes = 4;
-/// What of the accumulation's reads and writes does not hide behind the product.
+/// The share of the accumulation's reads and writes that the product does not hide.
 constexpr double kAccumulatePart = 0.4;
 
 }  // namespace
@@ -62,7 +64,8 @@ void TermWriter::gemm(std::string_view name, const GemmShape& shape, GemmPrecisi
     }
   }
   const auto [m, n, k] = shape;
-  // The factor is the run's, also of a product in another precision: it is power that slows them all.
+  // The factor belongs to the run and applies to products of every precision, because power slows all of
+  // them.
   const auto seconds = [&](Product product) {
     return std::max(sustained_factor(work_) * burst_seconds(precision, shape_of(product, shape)),
                     peak_seconds(precision, shape.flops()));
@@ -89,7 +92,7 @@ std::optional<Term> TermWriter::own_products(std::string_view name, double group
   const auto output = seconds(Product::forward);
   const auto input = seconds(Product::input_gradient);
   const auto weight = seconds(Product::weight_gradient);
-  // All three or none, so that a product's passes are measured in one way.
+  // All three or none are taken, so that a product's passes are measured in one way.
   if (!output || !input || !weight) return std::nullopt;
   const double least_s = peak_seconds(GemmPrecision::bf16, groups * forward.flops());
   return Term{.name = std::string(name),

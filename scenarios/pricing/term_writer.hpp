@@ -1,5 +1,5 @@
 #pragma once
-// Collects a layer's terms: each call knows what one kind of kernel costs. Used by layer_terms.cpp and
+// Collects a layer's terms. Each function knows the cost of one kind of kernel. Used by layer_terms.cpp and
 // feed_forward_terms.cpp.
 
 #include <optional>
@@ -12,30 +12,30 @@
 
 namespace penstock {
 
-/// A device's terms for one layer.
+/// The writer of one layer's terms on a device.
 class TermWriter {
  public:
   TermWriter(const Workload& work, const KernelTables& kernels) : work_(work), kernels_(kernels) {}
 
-  /// Y[m, n] = X[m, k] W[k, n] with its two products backward, its casts and the accumulation of its weight
-  /// gradient.
+  /// Adds Y[m, n] = X[m, k] W[k, n] with its two products in the backward pass, its casts, and the
+  /// accumulation of its weight gradient.
   void gemm(std::string_view name, const GemmShape& shape) { gemm(name, shape, work_.precision); }
   void gemm(std::string_view name, const GemmShape& shape, GemmPrecision precision);
-  /// Adds the weight gradient of `parameters` into its sum.
+  /// Adds the accumulation of the weight gradient of `parameters`.
   void accumulate(std::string_view name, double parameters);
-  /// `kernels` memory-bound kernels each way that move so many bytes in all.
+  /// Adds `kernels` memory-bound kernels in each direction, which together move that many bytes.
   void memory(std::string_view name, double forward_bytes, double backward_bytes, int kernels);
-  /// A collective that is run so many times each way; part of it is hidden or all of it is exposed.
+  /// Adds the exposed seconds of a collective in each direction.
   void collective(std::string_view name, double forward_seconds, double backward_seconds);
   void add(Term term) { terms_.push_back(std::move(term)); }
 
-  /// `groups` products of 16 bits at once as the machine's own table has them; nothing where it has not all
-  /// three.
+  /// Returns `groups` products of 16 bits at once from the machine's own table, or nothing if it does not
+  /// have all three.
   std::optional<Term> own_products(std::string_view name, double groups, const GemmShape& forward) const;
 
-  /// Bytes over what elementwise kernels reach.
+  /// Returns the seconds in which elementwise kernels move these bytes.
   double memory_seconds(double bytes) const;
-  /// Operations over the device's peak, which no product is faster than.
+  /// Returns the seconds of operations at the device's peak, which no product exceeds.
   double peak_seconds(GemmPrecision precision, double operations) const;
 
   const Workload& work() const { return work_; }
@@ -50,7 +50,7 @@ class TermWriter {
   std::vector<Term> terms_;
 };
 
-/// The feed-forward part of a layer, dense or of experts.
+/// Adds the terms of a layer's feed-forward part, dense or with experts.
 void add_feed_forward(TermWriter& terms, const LayerKind& kind);
 
 }  // namespace penstock

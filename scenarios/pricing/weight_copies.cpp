@@ -1,25 +1,27 @@
-// ZeRO (Rajbhandari et al., SC'20, sections 5 and 7), n copies of a weight:
+// Prices ZeRO (Rajbhandari et al., SC'20, sections 5 and 7) for n copies of a weight:
 //
 //   sharding            0            1                 2                      3
-//   a copy holds        all          1/n of the        1/n of the gradients   1/n of the weights
-//                                    optimizer state   as well                as well
+//   a copy holds        all          1/n of the        also 1/n of the        also 1/n of the
+//                                    optimizer state   gradients              weights
 //   a microbatch                                       scatters gradients     gathers weights twice,
 //                                                                             scatters gradients
 //   a step              all-reduces  scatters          gathers weights        nothing
 //                       gradients    gradients,
 //                                    gathers weights
 //
-// Gradients that are held in parts cannot wait, whole, for the last microbatch: they are scattered in each,
-// and not once more in the step (PyTorch's FSDP where every backward pass synchronizes gradients, DeepSpeed's
-// stage 2). A layer's weights are gathered beside the layer before it, its gradients scattered beside the
-// next one of the backward pass: what is left is exposed. Of equal layers, each hides the other's.
+// Gradients that are held in parts cannot wait completely for the last microbatch. They are scattered in each
+// microbatch and not again in the step (PyTorch's FSDP if every backward pass synchronizes gradients,
+// DeepSpeed's stage 2). A layer's weights are gathered while the layer before it runs, and its gradients are
+// scattered while the next layer of the backward pass runs. The rest is exposed. If layers are equal, each
+// hides the exchange of another:
 //
 //   forward    max(0, gather - F)
 //   backward   max(0, gather - I)  +  max(0, scatter - what is left of I and W)
 //
-// With `parallel.gather: step` weights are gathered once a step and gradients are whole until the last
-// microbatch, as PyTorch's FSDP has it inside a pipeline (reshard_after_forward off): 2 and 3 hold and
-// exchange what 1 does. The optimizer's state is shared out in all three.
+// With `parallel.gather: step` weights are gathered once a step, and gradients are whole until the last
+// microbatch, as in PyTorch's FSDP inside a pipeline (reshard_after_forward off). Sharding 2 and 3 then hold
+// and exchange what sharding 1 does. The optimizer's state is divided in all three. Tested by
+// weight_copies_test.cpp.
 
 #include "scenarios/pricing/weight_copies.hpp"
 
@@ -42,7 +44,7 @@ namespace {
 constexpr std::string_view kWeightsGathered = "weights gathered";
 constexpr std::string_view kGradientsScattered = "gradients scattered";
 
-/// Those that have copies.
+/// Returns the parameters that have copies.
 DeviceParameters shared_parameters(const Parallel& parallel, const DeviceParameters& held) {
   return {.dense = parallel.weight_copies() > 1 ? held.dense : 0,
           .expert = parallel.expert_copies() > 1 ? held.expert : 0};
@@ -60,7 +62,7 @@ DeviceParameters held_from(const Parallel& parallel, std::int32_t sharding, cons
 void add_copies_terms(std::vector<Term>& terms, const Workload& work, const KernelTables& kernels,
                       const DeviceParameters& parameters) {
   const Parallel& parallel = work.parallel;
-  // Experts may have copies where nothing else has: in a tensor group that is larger than theirs.
+  // Experts may have copies even if other weights have none, in a tensor group that is larger than theirs.
   const bool has_copies = parallel.weight_copies() > 1 || parallel.expert_copies() > 1;
   if (parallel.sharding_between_steps() < 2 || !has_copies) return;
   const Term beside = total_of(terms);
@@ -77,7 +79,7 @@ void add_copies_terms(std::vector<Term>& terms, const Workload& work, const Kern
   }
   const double scatter_s =
       copies_seconds(work, kernels, GroupOperation::reduce_scatter, parameters, work.gradient_bytes);
-  // The gather has taken its part of I already: one link, one thing at a time.
+  // The gather has already used its part of I, and the link does one thing at a time.
   const double left_s = beside.backward_weight + std::max(0.0, beside.backward_input - gather_s);
   terms.push_back({.name = std::string(kGradientsScattered),
                    .kind = TermKind::collective,

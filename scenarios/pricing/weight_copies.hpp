@@ -1,5 +1,5 @@
 #pragma once
-// What the copies of a weight say to each other, and what of it each of them holds (ZeRO).
+// The exchanges between the copies of a weight, and the part that each copy holds (ZeRO).
 
 #include <cstdint>
 #include <vector>
@@ -11,34 +11,38 @@
 
 namespace penstock {
 
-/// Bytes of a weight on its way to the other copies: 2, or 1 where products take 8 bits or less.
+/// Returns the bytes of a weight when it is sent to other copies: 2, or 1 if products have 8 bits or less.
 double gathered_bytes(const Workload& work);
 
-/// Those of `held` that a device holds of what is shared out from `sharding` on.
+/// Returns the part of `held` that a device holds of state that is divided from `sharding` on.
 DeviceParameters held_from(const Parallel& parallel, std::int32_t sharding, const DeviceParameters& held);
 
-/// What a microbatch shows already of what copies tell each other, in seconds: a part of its passes' times.
+/// The seconds of exchanges between copies that a microbatch already exposes. They are part of its passes'
+/// times.
 struct ShownCollectives {
-  double gathered_s = 0;   ///< weights, in the forward pass
-  double scattered_s = 0;  ///< gradients
+  /// The gathering of weights in the forward pass.
+  double gathered_s = 0;
+  /// The scattering of gradients.
+  double scattered_s = 0;
   ShownCollectives& operator+=(const ShownCollectives& other) {
     gathered_s += other.gathered_s;
     scattered_s += other.scattered_s;
     return *this;
   }
 };
-/// Of a layer's terms: those that add_copies_terms() added.
+/// Returns the exposed exchanges among a layer's terms, which add_copies_terms() has added.
 ShownCollectives shown_collectives(const std::vector<Term>& terms);
 
-/// What each microbatch waits for beside the `terms` of a layer with these parameters, as far as they do not
-/// hide it: under sharding 2 and 3 its gradients, scattered; under 3 its weights, gathered both ways.
+/// Adds the exchanges for which each microbatch waits, as far as the `terms` of the layer do not hide them.
+/// Sharding 2 and 3 scatter gradients, and 3 gathers weights in both passes.
 void add_copies_terms(std::vector<Term>& terms, const Workload& work, const KernelTables& kernels,
                       const DeviceParameters& parameters);
 
-/// Bytes that a layer needs whole while it runs and that are held in parts otherwise: its gradients (2 and
-/// 3), its weights (3).
+/// Returns the bytes that a layer needs completely while it runs and that are otherwise held in parts: its
+/// gradients (2 and 3) and its weights (3).
 double whole_layer_bytes(const Workload& work, const DeviceParameters& parameters);
-/// Its weights alone (3): what it takes besides to gather a next layer of the same size beside it.
+/// Returns the bytes of the layer's weights alone (3), which are needed to gather a next layer of the same
+/// size at the same time.
 double whole_weight_bytes(const Workload& work, const DeviceParameters& parameters);
 
 }  // namespace penstock

@@ -1,4 +1,3 @@
-// A device has a rate for each precision of its products, and slows down in the long run as power asks.
 
 #include "scenarios/pricing/workload.hpp"
 

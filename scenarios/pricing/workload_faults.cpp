@@ -1,6 +1,7 @@
-// Tensor parallelism shares out attention heads and feed-forward columns, and with sequence parallelism
-// tokens; context parallelism tokens (a ring gives each device two parts, one from either end, so that causal
-// work is even) or heads; expert parallelism experts.
+// Checks whether a workload can be divided as stated. Tensor parallelism divides attention heads and
+// feed-forward columns, and with sequence parallelism tokens. Context parallelism divides tokens or heads; a
+// ring gives each device one part from either end, so that causal work is even. Expert parallelism divides
+// experts. Tested by pricing_test.cpp.
 
 #include "scenarios/pricing/workload_faults.hpp"
 
@@ -35,12 +36,12 @@ Fault model_fault(const Workload& work) {
   const std::int64_t t = parallel.tensor;
   const std::int64_t c = parallel.context;
   if (auto fault = undivided("parallel.tensor", t, "the attention heads", model.heads)) return fault;
-  // Either each device has as many key heads as the next one, or as many devices share each of them.
+  // Either all devices have equally many key heads, or equally many devices share each key head.
   if (t % std::min(t, model.kv_heads) != 0 || model.kv_heads % std::min(t, model.kv_heads) != 0) {
     return fmt::format("parallel.tensor: expected a divisor or a multiple of the key heads, {}, got {}",
                        model.kv_heads, t);
   }
-  // Experts are shared out whole. A model that has nothing else need not say a width for dense layers.
+  // Experts are not cut. A model with only layers of experts need not state a width for dense layers.
   const bool has_dense = !std::ranges::all_of(model.layers, &LayerKind::has_experts);
   if (has_dense) {
     if (auto fault = undivided("parallel.tensor", t, "the feed-forward width", model.feed_forward))
@@ -48,7 +49,8 @@ Fault model_fault(const Workload& work) {
   }
   const bool is_ring = parallel.context_exchange == ContextExchange::ring;
   if (c > 1 && is_ring) {
-    // One part from either end of the sequence, so that causal attention is as much work for each device.
+    // Each device gets one part from either end of the sequence, so that all have equal work in causal
+    // attention.
     if (auto fault = undivided("parallel.context", 2 * c, "the sequence (two parts each)", work.sequence)) {
       return fault;
     }
@@ -83,8 +85,8 @@ Fault precision_fault(const Workload& work) {
       work.precision == GemmPrecision::fp4 && work.device.fp8_flops_per_second > 0 ? " or fp8" : "");
 }
 
-/// The head and attention are computed in 16 bits whatever the precision, so that a device which is slower in
-/// fewer bits would reach more than the peak that it is judged by.
+/// Refuses a device that is slower with fewer bits. The head and attention always use 16 bits, so they would
+/// exceed the peak to which the run is compared.
 Fault peak_fault(const Workload& work) {
   constexpr double kTera = 1e12;
   const double peak = peak_flops(work.device, work.precision);

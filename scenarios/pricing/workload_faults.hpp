@@ -1,5 +1,5 @@
 #pragma once
-// What of a workload cannot be shared out as it says, or computed on its devices.
+// The reasons why a workload cannot be divided as stated, or not be computed on its devices.
 
 #include <optional>
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace penstock {
 
-/// The first thing that does not divide, with the key of a scenario that says it, or a precision that the
-/// devices do not have or are slower in than in bf16; nothing where all is well.
+/// Returns the first fault, or nothing. A fault is a size that does not divide, with its scenario key, or a
+/// precision that the devices do not have or in which they are slower than in bf16.
 std::optional<std::string> fault_of(const Workload& work);
 
 }  // namespace penstock
