@@ -1,5 +1,6 @@
-// What a layer has, in the symbols of the papers: h hidden, a heads, g heads of keys and values, d head_dim,
-// f feed_forward, V vocabulary, E experts, k a token, e their inner width, s that of the shared ones.
+// Counts the parameters and operations of a transformer. In the symbols of the papers: h hidden, a heads, g
+// heads of keys and values, d head_dim, f feed_forward, V vocabulary, E experts, k experts for each token, e
+// the inner width of an expert, s that of the shared experts. A layer has these matrices:
 //
 //   attention      h (a + 2g) d + a d h                      grouped-query (arXiv:2305.13245)
 //                  h q + q a (n + r)  or  h a (n + r)        latent (arXiv:2405.04434, section 2.1): queries,
@@ -7,9 +8,10 @@
 //   feed-forward   3 h f gated (arXiv:2002.05202), else 2 h f
 //   experts        h E + E 3 h e + 3 h s
 //
-// Each of these matrices multiplies every token once, which is 2 operations a weight, but a token meets k of
-// the E experts. To them come the vectors: biases, norms, sinks. Model = layers + final norm + V h for the
-// embedding + V h for a head of its own + h for each learned position.
+// Each matrix multiplies every token once, which is 2 operations a weight; a token passes through only k of
+// the E experts. Vectors are added: biases, norms, attention sinks. The model is all layers, the final norm,
+// V h for the embedding, V h for a head that is not tied, and h for each learned position. Tested by
+// architecture_test.cpp.
 
 #include "scenarios/architecture/architecture.hpp"
 
@@ -22,7 +24,7 @@
 namespace penstock {
 namespace {
 
-/// Parameters of a part of a layer.
+/// The parameters of a part of a layer.
 struct Weights {
   Wide matrices = 0;
   Wide vectors = 0;
@@ -38,24 +40,24 @@ Weights operator*(Wide count, Weights weights) {
   return {.matrices = count * weights.matrices, .vectors = count * weights.vectors};
 }
 
-/// `count` if there is such a part.
+/// Returns `count` if the model has the part, and 0 otherwise.
 Wide only_if(bool has, Wide count) { return has ? count : 0; }
 
-/// One norm's weights, with LayerNorm's biases.
+/// Returns the weights of one norm, with LayerNorm's biases.
 Wide norm(const Architecture& model) { return only_if(model.layer_norm, model.hidden) + model.hidden; }
 
-/// Down to the ranks and up again for each head; the rotary part of keys (r) is one for all heads, and so
-/// comes straight from h beside the rank of keys and values.
+/// Returns the weights of latent attention: projections to the narrow ranks and from there to each head. The
+/// rotary part of keys (r) is shared by all heads, so it comes directly from h.
 Weights latent_attention(const Architecture& model, const LatentAttention& latent) {
   const Wide hidden = model.hidden;
   const Wide queries = static_cast<Wide>(model.heads) * (latent.content_dim + latent.rotary_dim);
   const Wide keys_and_values = static_cast<Wide>(model.heads) * (latent.content_dim + latent.value_dim);
   const Wide narrow = latent.kv_rank + latent.rotary_dim;
   const Wide query = latent.query_rank > 0 ? latent.query_rank * (hidden + queries)
-                                           : hidden * queries;  // q = 0: in one step
+                                           : hidden * queries;  // q = 0: a single projection
   return {.matrices = query + hidden * narrow + latent.kv_rank * keys_and_values +
                       static_cast<Wide>(model.heads) * latent.value_dim * hidden,
-          .vectors = latent.query_rank + latent.kv_rank +  // norms of the narrow ones
+          .vectors = latent.query_rank + latent.kv_rank +  // norms of the narrow projections
                      only_if(model.query_key_value_bias, latent.query_rank + narrow) +
                      only_if(model.output_bias, hidden)};
 }
@@ -65,7 +67,7 @@ Weights attention(const Architecture& model) {
   const Wide hidden = model.hidden;
   const Wide queries = static_cast<Wide>(model.heads) * model.head_dim;
   const Wide keys = static_cast<Wide>(model.kv_heads) * model.head_dim;
-  // Of queries and of keys: a weight for each value of all heads, or for each of one head.
+  // The norms of queries and keys have a weight for each value, either of all heads or of one head.
   const Wide normed = model.wide_query_key_norm ? queries + keys : 2 * static_cast<Wide>(model.head_dim);
   return {.matrices = hidden * (queries + 2 * keys) + queries * hidden,
           .vectors = only_if(model.query_key_value_bias, queries + 2 * keys) +
@@ -73,7 +75,8 @@ Weights attention(const Architecture& model) {
                      only_if(model.attention_sinks, model.heads)};
 }
 
-/// Of inner width 0 (no shared expert) nothing, unless it has biases.
+/// Returns the weights of a feed-forward part. An inner width of 0 (no shared expert) has only biases, if
+/// any.
 Weights feed_forward(const Architecture& model, Wide inner, bool has_biases) {
   const Wide widened = model.gated ? 2 * inner : inner;
   return {.matrices = model.hidden * (widened + inner),
@@ -84,7 +87,7 @@ Weights expert(const Architecture& model) {
   return feed_forward(model, model.experts->inner, model.experts->biases);
 }
 
-/// The router, and what every token passes through beside it.
+/// Returns the weights of the router and of the shared parts that every token passes through.
 Weights beside_experts(const Architecture& model) {
   const Experts& experts = *model.experts;
   const Weights router{.matrices = static_cast<Wide>(model.hidden) * experts.count,
@@ -93,7 +96,7 @@ Weights beside_experts(const Architecture& model) {
   return router + gate + feed_forward(model, experts.shared_inner, false);
 }
 
-/// A layer with that many of its experts.
+/// Returns the weights of a layer with `expert_count` of its experts.
 Weights layer(const Architecture& model, const LayerKind& kind, Wide expert_count) {
   const Weights norms{.vectors = model.norms_per_layer * norm(model)};
   const Weights attended = attention(model) + norms;
@@ -120,7 +123,8 @@ Wide head_weights(const Architecture& model) {
   return norm(model) + only_if(!model.tied, head_matrix(model)) + only_if(model.head_bias, model.vocabulary);
 }
 
-/// What turns a hidden state and the next token's embedding into the input of one more layer.
+/// Returns the weights that project a hidden state and the next token's embedding to the input of a
+/// prediction layer.
 Wide multi_token_projection(const Architecture& model) {
   return 2 * static_cast<Wide>(model.hidden) * model.hidden;
 }
@@ -131,10 +135,10 @@ Wide model_weights(const Architecture& model) {
   return sum;
 }
 
-/// Of one forward pass of one layer.
+/// Returns the operations of the forward pass of one layer.
 double layer_flops(const Architecture& model, const LayerKind& kind, std::int64_t sequence) {
   const Wide matrices = layer(model, kind, kind.has_experts ? model.experts->per_token : 0).matrices;
-  // What a score takes: the width of queries and keys, and that of the values that it weighs.
+  // The operations of one score: the width of queries and keys, plus the width of the values.
   const std::int64_t dims =
       model.latent ? model.latent->content_dim + model.latent->rotary_dim + model.latent->value_dim
                    : 2 * model.head_dim;
@@ -186,8 +190,8 @@ std::vector<LayerGroup> layer_groups(const Architecture& model) {
 }
 
 double attention_scores(const LayerKind& kind, std::int64_t sequence) {
-  // A query sees up to `window` keys where a causal one without a window sees half of the sequence on
-  // average; so a window of half the sequence or more is none.
+  // A causal query without a window sees half of the sequence on average, and with a window at most `window`
+  // keys. So a window of half the sequence or more has no effect.
   const std::int64_t seen = kind.window > 0 ? std::min(sequence, 2 * kind.window) : sequence;
   return static_cast<double>(sequence) * static_cast<double>(seen) / 2;
 }

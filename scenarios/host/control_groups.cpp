@@ -1,10 +1,3 @@
-// Lines "ID:CONTROLLERS:GROUP" of /proc/self/cgroup; of version 2 there is one group for all controllers,
-// which are not named:
-//
-//   4:memory:/job       /sys/fs/cgroup/memory/job   /sys/fs/cgroup/memory
-//   0::/job/step        /sys/fs/cgroup/job/step     /sys/fs/cgroup/job       /sys/fs/cgroup
-//
-// A bound of any of them holds for those below it.
 
 #include "scenarios/host/control_groups.hpp"
 

@@ -1,6 +1,12 @@
 #pragma once
-// The control groups of Linux that bound this process. Files that stand in their folders name bounds and what
-// has been taken of them: memory_room.hpp and backend/executor/task_room.hpp read them.
+// The control groups of Linux that limit this process. Files in their folders contain limits and usage, which
+// memory_room.hpp and backend/executor/task_room.hpp read. /proc/self/cgroup has lines
+// "ID:CONTROLLERS:GROUP". Version 2 has one group for all controllers, which the line does not name:
+//
+//   4:memory:/job       /sys/fs/cgroup/memory/job   /sys/fs/cgroup/memory
+//   0::/job/step        /sys/fs/cgroup/job/step     /sys/fs/cgroup/job       /sys/fs/cgroup
+//
+// A limit of a group applies to all groups below it.
 
 #include <cstdint>
 #include <filesystem>
@@ -10,25 +16,27 @@
 
 namespace penstock {
 
-/// Where the groups of a process are listed, and where their folders are.
+/// The file that lists the groups of a process, and the folder of the groups.
 struct ControlGroupFiles {
   std::filesystem::path list = "/proc/self/cgroup";
   std::filesystem::path mount = "/sys/fs/cgroup";
 };
 
-/// Their files have other names in each version.
+/// The version of a control group, whose files have different names.
 enum class ControlGroupVersion : std::uint8_t { first, second };
 
+/// One control group.
 struct ControlGroup {
   std::filesystem::path folder;
   ControlGroupVersion version = ControlGroupVersion::second;
 };
 
-/// The process's group of this controller ("memory", "pids") and all above it, up to the mount, of both
-/// versions. Folders need not be there; none where no group is listed.
+/// Returns the process's group for a controller ("memory", "pids") and all groups above it up to the mount,
+/// of both versions. The folders need not exist. Returns none if no group is listed.
 std::vector<ControlGroup> control_groups(std::string_view controller, const ControlGroupFiles& files = {});
 
-/// The number that a file of one line begins with; nothing of "max", and where there is no such file.
+/// Returns the number at the beginning of a file with one line. Returns nothing for "max" and if there is no
+/// such file.
 std::optional<std::int64_t> number_in(const std::filesystem::path& file);
 
 }  // namespace penstock

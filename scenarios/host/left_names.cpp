@@ -1,9 +1,11 @@
-// A handler may touch nothing but globals that are whole whenever it comes, and may call little more than
-// unlink() and raise(). So names are copied into slots, and a flag of each says whether its file is there:
+// Removes files when a signal ends the process. A signal handler may only read globals that are valid at any
+// time, and may call little more than unlink() and raise(). So names are copied into slots, each with a flag
+// that tells whether its file exists:
 //
-//   free  ->  taken, not there  <->  taken, there      a handler removes the last kind
+//   free  ->  taken, no file  <->  taken, file      a handler removes the files of the last state
 //
-// The handlers are put on with the first slot that is taken and come off with the last.
+// The handlers are installed with the first slot that is taken and removed with the last. Tested by
+// left_names_test.cpp.
 
 #include "scenarios/host/left_names.hpp"
 
@@ -26,11 +28,11 @@ constexpr std::array kEndingSignals = {SIGINT, SIGTERM, SIGHUP};
 
 struct Slot {
   std::array<char, PATH_MAX> name;
-  bool is_taken;  // of no concern to handlers
+  bool is_taken;  // handlers do not read it
   volatile std::sig_atomic_t is_there;
 };
 
-// A file's name and the one beside it, of what a run writes and of its secret.
+// The slots hold the output of a run and the file beside it, and two files for the run's secret.
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): handlers may touch nothing but globals
 std::array<Slot, 4> left_slots{};
 
@@ -38,7 +40,7 @@ void remove_and_end(int signal) {
   for (const Slot& slot : left_slots) {
     if (slot.is_there != 0) ::unlink(slot.name.data());
   }
-  // The handler was taken off when it was called: the signal now ends the process as it would have.
+  // The handler was uninstalled when it was called, so the signal now ends the process as usual.
   static_cast<void>(::raise(signal));
 }
 
@@ -49,7 +51,7 @@ bool is_handled_by(int signal, void (*handler)(int)) {
 
 void put_handlers_on() {
   for (const int signal : kEndingSignals) {
-    if (!is_handled_by(signal, SIG_DFL)) continue;  // somebody notes it, or has it ignored
+    if (!is_handled_by(signal, SIG_DFL)) continue;  // other code handles it, or it is ignored
     struct sigaction removing{};
     removing.sa_handler = remove_and_end;
     removing.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);

@@ -1,5 +1,5 @@
 #pragma once
-// Names of files that must not be left behind where a signal ends this process.
+// Names of files that must not remain when a signal ends this process.
 
 #include <cstddef>
 #include <optional>
@@ -7,27 +7,28 @@
 
 namespace penstock {
 
-/// A name that SIGINT, SIGTERM and SIGHUP remove while this lives and the file is there, unless somebody
-/// handles or ignores that signal (nohup); the signal then ends the process as it would have. Some at a time,
-/// all made and ended by one thread; names that are too long for a file, or one too many, are not noted.
+/// A name whose file SIGINT, SIGTERM and SIGHUP remove, as long as this object lives and the file exists. A
+/// signal that other code handles or that is ignored (nohup) does not remove it. Afterwards the signal ends
+/// the process as usual. One thread must create and destroy all objects. Names beyond the number of slots,
+/// and too long names, are not recorded.
 class LeftName {
  public:
-  /// Touches no file: until is_there() nothing is removed.
+  /// Records the name without touching the file. Nothing is removed before is_there().
   explicit LeftName(const std::string& name);
   LeftName(LeftName&& other) noexcept;
   LeftName& operator=(LeftName&& other) noexcept;
   LeftName(const LeftName&) = delete;
   LeftName& operator=(const LeftName&) = delete;
-  /// Removes nothing.
+  /// Removes no file.
   ~LeftName();
 
-  /// The file is this process's own to remove, from now on.
+  /// Declares that the file exists and belongs to this process, so that a signal removes it.
   void is_there() const;
-  /// It has another name now, or has been removed.
+  /// Declares that the file has another name now or was removed.
   void is_gone() const;
 
  private:
-  std::optional<std::size_t> slot_;  // nothing: not noted, or moved from
+  std::optional<std::size_t> slot_;  // empty if the name is not recorded or the object was moved from
 };
 
 }  // namespace penstock

@@ -1,10 +1,11 @@
-// Memory has two bounds, each beside what has been taken of it:
+// Computes how much memory this process can still use. Memory has two limits, each with its current use:
 //
 //   the machine          MemAvailable                  /proc/meminfo
-//   each control group   memory.max (version 1:        memory.current (memory.usage_in_bytes), less the
+//   each control group   memory.max (version 1:        memory.current (memory.usage_in_bytes), minus the
 //                        memory.limit_in_bytes)        cache of files that memory.stat counts
 //
-// and addresses one: setrlimit(RLIMIT_AS), with what is mapped in /proc/self/statm.
+// Addresses have one limit: setrlimit(RLIMIT_AS), with the mapped pages in /proc/self/statm. Tested by
+// memory_room_test.cpp.
 
 #include "scenarios/host/memory_room.hpp"
 
@@ -28,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of files, and given back when somebody needs the memory: the kernel counts them as taken.
+/// Returns the bytes of cached files. The kernel counts them as used, but frees them when memory is needed.
 Bytes cached_bytes(const fs::path& statistics, std::string_view prefix) {
   std::ifstream stream(statistics);
   Bytes cached = 0;
@@ -41,11 +42,12 @@ Bytes cached_bytes(const fs::path& statistics, std::string_view prefix) {
   return cached;
 }
 
-/// Names of one version of control groups.
+/// The names of files in one version of control groups.
 struct MemoryFiles {
   const char* bound;
   const char* taken;
-  std::string_view prefix;  ///< in memory.stat, of what counts the groups below, too
+  /// The prefix in memory.stat of the counters that include the groups below.
+  std::string_view prefix;
 };
 
 MemoryFiles memory_files(ControlGroupVersion version) {
@@ -58,7 +60,7 @@ MemoryFiles memory_files(ControlGroupVersion version) {
   return {};
 }
 
-/// Nothing where it has no bound.
+/// Returns the memory that a group leaves, or nothing if it has no limit.
 std::optional<Bytes> memory_left(const ControlGroup& group) {
   const MemoryFiles files = memory_files(group.version);
   const auto bound = number_in(group.folder / files.bound);
@@ -68,7 +70,7 @@ std::optional<Bytes> memory_left(const ControlGroup& group) {
   return std::max<Bytes>(0, *bound - held);
 }
 
-/// The less of those that are known.
+/// Returns the smaller of two numbers, or the known one if only one is known.
 std::optional<Bytes> less_of(std::optional<Bytes> one, std::optional<Bytes> other) {
   if (!one || !other) return one ? one : other;
   return std::min(*one, *other);
@@ -100,7 +102,7 @@ std::optional<Bytes> memory_to_take(const ControlGroupFiles& files) {
 std::optional<Bytes> addresses_in_use() {
   std::ifstream statm("/proc/self/statm");
   Bytes pages = 0;
-  // 4 KiB on x86-64, up to 64 KiB on the processors beside Grace Hopper's GPUs.
+  // A page has 4 KiB on x86-64, and up to 64 KiB on the processors of Grace Hopper.
   const Bytes page = sysconf(_SC_PAGESIZE);
   return statm >> pages ? std::optional(pages * page) : std::nullopt;
 }

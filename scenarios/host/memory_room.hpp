@@ -1,5 +1,5 @@
 #pragma once
-// What this process can still have of the memory and the addresses of the machine that it runs on.
+// The memory and the addresses that this process can still use on its machine.
 
 #include <optional>
 
@@ -8,22 +8,24 @@
 
 namespace penstock {
 
-/// Bytes of the machine that nobody uses; nothing where it does not say.
+/// Returns the unused bytes of the machine's memory, or nothing if the machine does not tell.
 std::optional<Bytes> available_memory();
-/// Bytes that the control groups of this process leave, a cache of files not counted as taken; nothing where
-/// none has a bound.
+/// Returns the bytes that the control groups of this process leave, not counting cached files as used.
+/// Returns nothing if no group has a limit.
 std::optional<Bytes> memory_of_control_groups(const ControlGroupFiles& files = {});
-/// Three quarters of the less of those two: the rest is for what runs beside, and for what nobody counts.
+/// Returns three quarters of the smaller of these two. The rest is for other processes and for memory that is
+/// not counted.
 std::optional<Bytes> memory_to_take(const ControlGroupFiles& files = {});
 
-/// Of this process: bytes of all that it has mapped, also of libraries and of what it has not touched.
+/// Returns the bytes that this process has mapped, including libraries and untouched pages.
 std::optional<Bytes> addresses_in_use();
-/// Bytes that its bound on addresses (ulimit -v) leaves; nothing where there is none.
+/// Returns the bytes that the limit on addresses (ulimit -v) leaves, or nothing if there is no limit.
 std::optional<Bytes> addresses_left();
-/// Addresses that the stack of a new thread takes; 0 where that cannot be known.
+/// Returns the addresses of a new thread's stack; 0 if unknown.
 Bytes stack_of_a_thread();
 
-/// Bytes that this process can still have: memory to take, and no more than its bound on addresses leaves.
+/// Returns the bytes that this process can still use: memory_to_take(), but no more than the limit on
+/// addresses leaves.
 std::optional<Bytes> memory_within_reach();
 
 }  // namespace penstock
