@@ -1,10 +1,11 @@
-// Figures are compared one by one; actions by their place in the lists, which are the same in both, since
-// results are compared only where their programs are the same. The error of the makespan is taken apart on
-// each rank,
+// Compares figures one by one, and actions by their positions in the lists. Both results have the same lists,
+// because results of different programs are refused. The error of the makespan is split on each rank:
 //
-//   makespan = compute + exposed transfers + launch + waiting        (launch only where both sides know it)
+//   makespan = compute + exposed transfers + launch + waiting        (launch only if both results have it)
 //
-// where waiting is what is left, so that the parts always add up; the mean over the ranks stands for the run.
+// Waiting is the remainder, so that the parts always add up. The error of the run is the mean over the ranks.
+// compare_text.cpp writes the comparison; result_diff.cpp compares results of different programs. Tested by
+// compare_test.cpp.
 
 #include "report/compare/compare.hpp"
 
@@ -32,13 +33,14 @@
 namespace penstock {
 namespace {
 
-// A RECV has the span of its SEND, and RESHARD takes no time: neither would say anything new.
+// RECVs and RESHARDs are left out: a RECV has the span of its SEND, and a RESHARD takes no time.
 constexpr std::array kComparedKinds = {
     ActionKind::forward,   ActionKind::backward,   ActionKind::backward_input, ActionKind::backward_weight,
     ActionKind::recompute, ActionKind::step,       ActionKind::send_forward,   ActionKind::send_backward,
     ActionKind::unshard,   ActionKind::reduce_grad};
 
-/// "blocking, capacity 2, eager below 4096 B", "not blocking, unlimited capacity, none eager"
+/// Returns the rules of transfers: "blocking, capacity 2, eager below 4096 B" or "not blocking, unlimited
+/// capacity, none eager".
 std::string text_of(const TransferReport& transfers) {
   const std::string capacity =
       transfers.capacity == 0 ? "unlimited capacity" : fmt::format("capacity {}", transfers.capacity);
@@ -47,9 +49,10 @@ std::string text_of(const TransferReport& transfers) {
       transfers.eager_bytes == 0 ? "none eager" : fmt::format("eager below {} B", transfers.eager_bytes));
 }
 
-/// Infinite where something was predicted and nothing measured: beyond any tolerance.
+/// Returns the relative error. It is infinite, beyond any tolerance, if something was predicted but nothing
+/// was measured.
 double relative(double predicted, double measured) {
-  // Also where both are 0.
+  // This also covers the case that both are 0.
   if (predicted == measured) return 0;
   return (predicted - measured) / measured;
 }
@@ -68,7 +71,7 @@ double fullest_rank(const Result& result) {
   return shown_amount(highest_peak_bytes(result), unit);
 }
 
-/// The figures of the whole run; those of actions come from the timelines.
+/// Returns the figures of the whole run. The figures of actions come from the timelines.
 std::vector<ComparedFigure> figures_of(const Result& predicted, const Result& measured,
                                        const CompareTolerances& tolerances) {
   std::vector<ComparedFigure> figures;
@@ -81,7 +84,7 @@ std::vector<ComparedFigure> figures_of(const Result& predicted, const Result& me
                      .tolerance = tolerances.bubble});
   figures.push_back(in_proportion("samples_per_second", predicted.throughput.samples_per_second,
                                   measured.throughput.samples_per_second, tolerances.makespan));
-  // A measurement may be without figures of memory.
+  // A measurement may have no figures of memory.
   if (fullest_rank(measured) > 0) {
     figures.push_back(
         in_proportion("peak_bytes", fullest_rank(predicted), fullest_rank(measured), tolerances.memory));
@@ -91,14 +94,14 @@ std::vector<ComparedFigure> figures_of(const Result& predicted, const Result& me
 
 Ns length(const Span& span) { return span.end_ns - span.start_ns; }
 
-/// How the time of one rank went, as ErrorParts defines it; makespan_ns is the whole.
+/// Returns the parts of one rank's time as ErrorParts defines them. makespan_ns is the whole.
 ErrorParts parts_of_rank(const Result& result, std::size_t rank, const std::vector<Spans>& spans) {
   const RankReport& report = result.ranks[rank];
   ErrorParts parts{.makespan_ns = result.makespan_ns,
                    .compute_ns = report.busy_ns,
                    .transfer_ns = report.exposed_communication_ns};
-  // Spans tell launches from waiting. Then all parts are taken from them, so that all are counted in one
-  // way.
+  // Only spans separate launches from waiting. If there are spans, all parts are computed from them, so that
+  // all follow the same rules.
   if (!spans.empty()) {
     parts.launch_ns = parts.compute_ns = parts.transfer_ns = 0;
     for (const IdleBefore& before : idle_before_actions(spans[rank])) {
@@ -111,12 +114,12 @@ ErrorParts parts_of_rank(const Result& result, std::size_t rank, const std::vect
   return parts;
 }
 
-/// Predicted minus measured, part by part.
+/// Returns predicted minus measured, part by part.
 ErrorParts difference(const ErrorParts& predicted, const ErrorParts& measured) {
   ErrorParts parts{.makespan_ns = predicted.makespan_ns - measured.makespan_ns,
                    .compute_ns = predicted.compute_ns - measured.compute_ns,
                    .transfer_ns = predicted.transfer_ns - measured.transfer_ns};
-  // Where one side does not know its launches, those of both are part of waiting.
+  // If one result does not know its launches, those of both are part of waiting.
   if (predicted.launch_ns && measured.launch_ns) parts.launch_ns = *predicted.launch_ns - *measured.launch_ns;
   parts.waiting_ns = parts.makespan_ns - parts.compute_ns - parts.transfer_ns - parts.launch_ns.value_or(0);
   return parts;
@@ -125,7 +128,7 @@ ErrorParts difference(const ErrorParts& predicted, const ErrorParts& measured) {
 std::vector<RankComparison> ranks_of(const Result& predicted, const Result& measured) {
   std::vector<Spans> predicted_spans;
   std::vector<Spans> measured_spans;
-  // Both or neither, so that both sides are taken apart in the same way.
+  // Spans are used for both results or for none, so that both are split by the same rules.
   if (!predicted.timeline.spans.empty() && !measured.timeline.spans.empty()) {
     predicted_spans = spans_by_rank(predicted.timeline);
     measured_spans = spans_by_rank(measured.timeline);
@@ -143,7 +146,7 @@ std::vector<RankComparison> ranks_of(const Result& predicted, const Result& meas
   return ranks;
 }
 
-/// Means over the ranks; what rounding leaves is waiting.
+/// Returns the means over the ranks. What rounding leaves over is added to waiting.
 ErrorParts mean_parts(const std::vector<RankComparison>& ranks, Ns makespan_ns) {
   ErrorParts mean{.makespan_ns = makespan_ns};
   if (ranks.empty()) return mean;
@@ -163,7 +166,8 @@ ErrorParts mean_parts(const std::vector<RankComparison>& ranks, Ns makespan_ns) 
 
 // --- actions --------------------------------------------------------------------------------------
 
-/// In the same order, too: then the i-th span of one is the i-th of the other.
+/// Returns true if both timelines have the same actions in the same order. Then the i-th spans belong
+/// together.
 bool have_same_actions(const Timeline& a, const Timeline& b) {
   return a.spans.size() == b.spans.size() &&
          std::ranges::equal(a.spans, b.spans, [](const Span& x, const Span& y) {
@@ -171,9 +175,9 @@ bool have_same_actions(const Timeline& a, const Timeline& b) {
          });
 }
 
-/// Of one kind, over all ranks. Means are whole nanoseconds.
+/// Returns the errors of one kind over all ranks. Means are whole nanoseconds.
 ActionErrors errors_of(ActionKind kind, const Timeline& predicted, const Timeline& measured) {
-  // Less than any: the first action is named even where all start on time.
+  // -1 is less than any error, so that an action is named even if all start on time.
   ActionErrors errors{.kind = kind, .worst_start_ns = -1, .worst_action = {}};
   for (std::size_t i = 0; i < predicted.spans.size(); ++i) {
     const Span& expected = predicted.spans[i];
@@ -195,8 +199,8 @@ ActionErrors errors_of(ActionKind kind, const Timeline& predicted, const Timelin
   return errors;
 }
 
-/// Means over all compute actions but STEP, which usually takes no time. The error of durations is that of
-/// all actions together over what they take together, so that short ones count no more than their time.
+/// Adds the means over all compute actions except STEP, which usually takes no time. The error of durations
+/// is the sum of all errors over the sum of all durations, so that short actions have little weight.
 void add_action_figures(std::vector<ComparedFigure>& figures, const Timeline& predicted,
                         const Timeline& measured, const CompareTolerances& tolerances) {
   double start_error = 0;
@@ -220,18 +224,18 @@ void add_action_figures(std::vector<ComparedFigure>& figures, const Timeline& pr
   add("action_duration", duration > 0 ? duration_error / duration : 0, tolerances.duration);
 }
 
-/// Why a timeline cannot be read beside the figures of its result's ranks; nothing where it can, or is empty.
-/// What is read from a file may have lost some of them.
+/// Returns why a timeline does not fit its result; nothing if it fits or is empty. A timeline from a file may
+/// lack ranks.
 std::optional<CompareError> fault_of_timeline(const Result& result) {
   const auto ranks = std::ssize(result.ranks);
   if (result.timeline.spans.empty() || result.timeline.rank_count == ranks) return std::nullopt;
-  return CompareError{fmt::format("the {} result has a timeline of {} and figures of {}: write it anew",
+  return CompareError{fmt::format("the {} result has a timeline of {} and figures of {}: write it again",
                                   to_text(result.kind), format_count(result.timeline.rank_count, "rank"),
                                   ranks)};
 }
 
-/// From the mistakes of a user (files in the wrong place) to those of the experiment (other programs, other
-/// rules), so that the message is about the first thing to set right.
+/// Returns why two results cannot be compared. The checks go from files in the wrong place to other programs
+/// and other rules, so that the message names the first mistake to correct.
 std::optional<CompareError> why_not_comparable(const Result& predicted, const Result& measured) {
   const bool measured_first = predicted.kind == ResultKind::measured;
   const bool predicted_second = measured.kind == ResultKind::predicted;
@@ -264,15 +268,15 @@ std::optional<CompareError> why_not_comparable(const Result& predicted, const Re
   }
   if (predicted.transfers != measured.transfers) {
     return CompareError{fmt::format(
-        "messages moved by other rules: {} in the prediction, {} in the measurement; predict again with "
-        "blocking, capacity and eager of the schedule as they were measured",
+        "the results have different rules of transfers: {} in the prediction, {} in the measurement; predict "
+        "again with the blocking, capacity and eager that were measured",
         text_of(predicted.transfers), text_of(measured.transfers))};
   }
   if (predicted.link_sharing == LinkSharing::counted && measured.link_sharing == LinkSharing::left_out) {
     return CompareError{
-        "several messages cross some link at once: the prediction has them share its bandwidth, but the "
-        "transport of the measurement emulates each message's links alone, so that the difference would say "
-        "nothing of either; predict without sharing, too: `penstock simulate --engine critical-path`"};
+        "several messages use a link at once: they share its bandwidth in the prediction, but in the "
+        "measurement each has the whole bandwidth; predict without sharing: `penstock simulate --engine "
+        "critical-path`"};
   }
   if (predicted.ranks.size() != measured.ranks.size()) {
     return CompareError{fmt::format("the results have {} and {} ranks, although the digest is the same",
@@ -284,25 +288,25 @@ std::optional<CompareError> why_not_comparable(const Result& predicted, const Re
   return std::nullopt;
 }
 
-/// What the measurement says of its memory figures and of what it leaves out.
+/// Returns the measurement's notes on its memory figures and on what it leaves out.
 std::vector<std::string> notes_of(const Result& measured) {
   std::vector<std::string> notes;
   if (measured.link_sharing == LinkSharing::left_out) {
     notes.emplace_back(
-        "several messages cross some link at once; prediction and measurement both leave out that they share "
-        "its bandwidth");
+        "several messages use a link at once; prediction and measurement both ignore that they share its "
+        "bandwidth");
   }
   std::ranges::copy_if(measured.notes, std::back_inserter(notes),
                        [](const std::string& note) { return note.starts_with("memory: "); });
   return notes;
 }
 
-/// "1f1b, K = 4, M = 8"
+/// Returns a name such as "1f1b, K = 4, M = 8".
 std::string name_of(const ProgramReport& program) {
   return fmt::format("{}, K = {}, M = {}", program.schedule, pipeline_size(program), program.microbatches);
 }
 
-/// Of a result without samples the makespan: one sample.
+/// Returns the time for each sample. A result without samples counts as one sample.
 double ns_per_sample(const Result& result) {
   const double samples = result.throughput.samples;
   return static_cast<double>(result.makespan_ns) / (samples > 0 ? samples : 1);
@@ -346,17 +350,17 @@ Ranking ranking_of(const std::vector<ResultPair>& pairs, double threshold) {
                             .predicted_ns_per_sample = ns_per_sample(pair.predicted),
                             .measured_ns_per_sample = ns_per_sample(pair.measured)});
   }
-  // From the fastest on, so that below `a` is never slower than `b`.
+  // The fastest run comes first, so that `a` is never slower than `b`.
   std::ranges::stable_sort(ranking.runs, {}, &RankedRun::measured_ns_per_sample);
   for (std::size_t a = 0; a < ranking.runs.size(); ++a) {
     for (std::size_t b = a + 1; b < ranking.runs.size(); ++b) {
       const RankedRun& faster = ranking.runs[a];
       const RankedRun& slower = ranking.runs[b];
       const double gap = slower.measured_ns_per_sample / faster.measured_ns_per_sample - 1;
-      // Too close to call, or not a number.
+      // The gap is too small to decide, or not a number.
       if (!(gap > threshold)) continue;
       ++ranking.counted_pairs;
-      // Predicted to be equal is wrong, too: it does not choose the faster one.
+      // An equal prediction is wrong too, because it does not choose the faster run.
       if (faster.predicted_ns_per_sample < slower.predicted_ns_per_sample) continue;
       ranking.wrong.push_back(
           {.faster = faster.name,

@@ -1,6 +1,6 @@
 #pragma once
-// Predictions held against measurements of the same programs: how wrong they are, in what, and where; and
-// whether they rank the schedules right. compare_html.hpp draws one of them.
+// Compares predictions with measurements of the same programs: how large their errors are, in which figures
+// and on which ranks, and if they rank the schedules correctly. compare_html.hpp draws a comparison.
 
 #include <array>
 #include <cstddef>
@@ -16,52 +16,66 @@
 
 namespace penstock {
 
-/// How wrong a prediction may be. Absent: reported only.
+/// The largest errors that pass. A tolerance that is absent does not fail; its error is only reported.
 struct CompareTolerances {
-  double makespan = 0.05;          ///< fraction of the measured time; also of samples per second
-  double bubble = 0.05;            ///< absolute, on idle_over_total
-  std::optional<double> memory{};  ///< fraction of the measured peak of the fullest rank
-  std::optional<double> start{};   ///< mean over all compute actions, as a fraction of the measured makespan
-  std::optional<double> duration{};  ///< mean over all compute actions, as a fraction of their measured time
+  /// The tolerance of the makespan and of samples per second, as a fraction of the measured value.
+  double makespan = 0.05;
+  /// The tolerance of idle_over_total, as an absolute difference.
+  double bubble = 0.05;
+  /// The tolerance of the peak of the fullest rank, as a fraction of the measured peak.
+  std::optional<double> memory{};
+  /// The tolerance of the mean start error of compute actions, as a fraction of the measured makespan.
+  std::optional<double> start{};
+  /// The tolerance of the mean duration error of compute actions, as a fraction of their measured time.
+  std::optional<double> duration{};
 };
 
-/// One figure of both results.
+/// A figure of both results.
 struct ComparedFigure {
-  std::string name;  ///< "makespan_ns", "idle_over_total", ...
+  /// The key of the figure, such as "makespan_ns" or "idle_over_total".
+  std::string name;
   double predicted = 0;
   double measured = 0;
-  double error = 0;  ///< predicted - measured; of times, rates and bytes as a fraction of the measured figure
-  std::optional<double> tolerance;  ///< largest |error| that passes
+  /// The value predicted - measured; for times, rates and bytes as a fraction of the measured figure
+  double error = 0;
+  /// The largest |error| that passes.
+  std::optional<double> tolerance;
   bool passed() const;
 
   friend bool operator==(const ComparedFigure&, const ComparedFigure&) = default;
 };
 
-/// How far the actions of one kind are off.
+/// The errors of the actions of one kind.
 struct ActionErrors {
   ActionKind kind = ActionKind::forward;
   std::int64_t count = 0;
-  Ns mean_start_ns = 0;  ///< of |predicted - measured|
+  /// The mean of |predicted - measured| over the starts.
+  Ns mean_start_ns = 0;
   Ns worst_start_ns = 0;
-  std::string worst_action;      ///< "rank 2: 2B5": where the start is most wrong
-  Ns predicted_duration_ns = 0;  ///< means
+  /// The action with the largest error of its start: "rank 2: 2B5".
+  std::string worst_action;
+  /// The mean predicted duration.
+  Ns predicted_duration_ns = 0;
   Ns measured_duration_ns = 0;
 
   friend bool operator==(const ActionErrors&, const ActionErrors&) = default;
 };
 
-/// Where an error of the makespan comes from: predicted - measured, in parts that add up to it. Every moment
-/// of a rank is in one of them:
+/// The parts of an error of the makespan, predicted - measured. Each moment of a rank belongs to one part, so
+/// that the parts add up to the error.
 struct ErrorParts {
   Ns makespan_ns = 0;
-  Ns compute_ns = 0;   ///< a compute action runs
-  Ns transfer_ns = 0;  ///< the rank is idle while a message that its next action waits for is on its way
-  /// The rank is idle although its last action has ended and all that the next one waits for has arrived:
-  /// the runtime's own time. Predictions start at once and have none; a calibrated cost file has it in the
-  /// durations, so that compute and launch are off by the same in opposite directions. Absent without
-  /// timelines; then it is part of waiting.
+  /// The difference of the time in which a compute action runs.
+  Ns compute_ns = 0;
+  /// The difference of the time in which the rank is idle while a message of its next action is under way.
+  Ns transfer_ns = 0;
+  /// The rank is idle although its last action has ended and all messages of the next one have arrived: the
+  /// runtime's own time. Predictions have none, because their actions start at once. A calibrated cost file
+  /// includes it in the durations, so that the errors of compute and launch have the same size and opposite
+  /// signs. It is absent without timelines, and then part of waiting.
   std::optional<Ns> launch_ns{};
-  Ns waiting_ns = 0;  ///< the rank waits for other ranks, or has finished
+  /// The difference of the time in which the rank waits for other ranks, or has finished.
+  Ns waiting_ns = 0;
 
   friend bool operator==(const ErrorParts&, const ErrorParts&) = default;
 };
@@ -69,91 +83,107 @@ struct ErrorParts {
 /// One rank of both results.
 struct RankComparison {
   std::int32_t rank = 0;
-  ErrorParts parts{};  ///< of this rank alone
+  /// The parts of this rank alone.
+  ErrorParts parts{};
   Bytes predicted_peak_bytes = 0;
-  Bytes measured_peak_bytes = 0;               ///< 0: the measurement has none
-  MemoryUnit memory_unit = MemoryUnit::bytes;  ///< of both peaks
+  /// The measured peak; 0 if the measurement has none.
+  Bytes measured_peak_bytes = 0;
+  /// The unit of both peaks.
+  MemoryUnit memory_unit = MemoryUnit::bytes;
 
   friend bool operator==(const RankComparison&, const RankComparison&) = default;
 };
 
+/// The comparison of a prediction with a measurement.
 struct Comparison {
-  std::string name;  ///< "1f1b, K = 4, M = 8"
+  /// A name such as "1f1b, K = 4, M = 8".
+  std::string name;
   std::string schedule;
   std::string digest;
   std::string channel;
   std::vector<ComparedFigure> figures;
-  ErrorParts parts;  ///< means over the ranks
+  /// The means over the ranks.
+  ErrorParts parts;
   std::vector<RankComparison> ranks;
-  std::vector<ActionErrors> actions;  ///< empty where a result has no timeline
-  std::vector<std::string> notes;     ///< what a reader must know of the measurement
+  /// The errors by kind of action; empty if a result has no timeline.
+  std::vector<ActionErrors> actions;
+  /// Facts about the measurement that a reader must know.
+  std::vector<std::string> notes;
   bool passed() const;
 
   friend bool operator==(const Comparison&, const Comparison&) = default;
 };
 
-/// Why two results cannot be compared.
+/// The reason why two results cannot be compared.
 struct CompareError {
   std::string message;
-  bool wrong_kind = false;  ///< a measurement in the prediction's place, or the other way round
+  /// True if a measurement is in the prediction's place or the other way round
+  bool wrong_kind = false;
 };
 
-/// Compares two results. Errors, because the figures would say nothing: another program (whose digest counts
-/// iterations, too), another channel model or other rules of transfers, shared links against unshared ones,
-/// results that are not a prediction and a measurement, or a timeline that is neither whole nor empty.
+/// Compares two results. Errors, because a comparison would mean nothing: different programs (the digest
+/// includes iterations), different channel models or rules of transfers, shared against unshared links,
+/// results that are not a prediction and a measurement, or an incomplete timeline.
 tl::expected<Comparison, CompareError> compare_results(const Result& predicted, const Result& measured,
                                                        const CompareTolerances& tolerances);
 
-/// For a terminal; `width` is that of the tables' lines, 0: any.
+/// Returns the comparison for a terminal. `width` limits the tables' lines; 0 means no limit.
 std::string comparison_to_table(const Comparison& comparison, std::size_t width = 0);
-/// One JSON object: schema_version, passed, schedule, digest, channel, figures, parts, ranks, actions, notes.
+/// Returns one JSON object: schema_version, passed, schedule, digest, channel, figures, parts, ranks,
+/// actions, notes.
 std::string comparison_to_json(const Comparison& comparison);
 
 // --- several schedules ----------------------------------------------------------------------------
 
-/// One run among several that are ranked.
+/// One run of several that are ranked.
 struct RankedRun {
-  std::string name;  ///< the schedule, with K and M where schedules have several
+  /// The schedule, with K and M if the runs of a schedule differ in them.
+  std::string name;
   double predicted_ns_per_sample = 0;
   double measured_ns_per_sample = 0;
 
   friend bool operator==(const RankedRun&, const RankedRun&) = default;
 };
 
-/// `faster` was measured to be faster than `slower`, but not predicted to be.
+/// A wrong pair of a ranking: `faster` was measured to be faster than `slower`, but not predicted to be.
 struct WrongRank {
   std::string faster;
   std::string slower;
-  double measured_gap = 0;   ///< slower over faster, minus 1
-  double predicted_gap = 0;  ///< <= 0
+  /// The time of `slower` over the time of `faster`, minus 1.
+  double measured_gap = 0;
+  /// The predicted time of `slower` over that of `faster`, minus 1; at most 0.
+  double predicted_gap = 0;
 
   friend bool operator==(const WrongRank&, const WrongRank&) = default;
 };
 
-/// Which of several schedules is the fastest, predicted and measured.
+/// The order of several runs by speed, predicted and measured.
 struct Ranking {
-  double threshold = 0.03;      ///< measured gaps up to this do not count
-  std::vector<RankedRun> runs;  ///< fastest measured first
+  /// The measured gap up to which a pair does not count.
+  double threshold = 0.03;
+  /// The runs, the fastest measured first.
+  std::vector<RankedRun> runs;
   std::vector<WrongRank> wrong;
-  std::int64_t counted_pairs = 0;  ///< pairs of runs whose measured gap is over the threshold
+  /// The pairs of runs whose measured gap is above the threshold.
+  std::int64_t counted_pairs = 0;
   bool passed() const { return wrong.empty(); }
 
   friend bool operator==(const Ranking&, const Ranking&) = default;
 };
 
-/// One prediction and the measurement of the same program.
+/// A prediction and the measurement of the same program.
 struct ResultPair {
   const Result& predicted;
   const Result& measured;
 };
 
-/// By time a sample, so that runs of different M can be ranked, too.
+/// Returns the ranking by time for each sample, so that runs with different M can be ranked too.
 Ranking ranking_of(const std::vector<ResultPair>& pairs, double threshold);
 
-/// The comparisons one after the other, a line each, then the ranking.
+/// Returns a line for each comparison, then the ranking.
 std::string comparisons_to_table(const std::vector<Comparison>& comparisons, const Ranking& ranking,
                                  std::size_t width = 0);
-/// {schema_version, passed, comparisons: [...], ranking: {threshold, runs, wrong}}.
+/// Returns JSON: {schema_version, passed, comparisons: [...], ranking: {threshold, runs, wrong}}.
 std::string comparisons_to_json(const std::vector<Comparison>& comparisons, const Ranking& ranking);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
 #pragma once
-// The tables and sentences of comparisons, for compare_text.cpp and compare_html.cpp.
+// The tables and sentences of comparisons. compare_text.cpp and compare_html.cpp use them.
 
 #include <string>
 #include <vector>
@@ -10,27 +10,28 @@
 
 namespace penstock {
 
-/// Each figure with its error, tolerance and verdict.
+/// Returns a row for each figure: its error, tolerance and verdict.
 Table compared_figures(const Comparison& comparison);
-/// Where each rank's error comes from, and its memory where the measurement has it.
+/// Returns a row for each rank: the parts of its error, and its memory if the measurement has it.
 Table rank_errors(const Comparison& comparison);
-/// A row a kind of action.
+/// Returns a row for each kind of action.
 Table action_errors(const Comparison& comparison);
-/// "error of the iteration time +1 ms: compute ..., launch ..."
+/// Returns a sentence: "error of the iteration time +1 ms: compute ..., launch ..."
 std::string parts_sentence(const Comparison& comparison);
 
-/// A row a comparison.
+/// Returns a row for each comparison.
 Table comparison_overview(const std::vector<Comparison>& comparisons);
-/// A row a run, the fastest measured first.
+/// Returns a row for each run, the fastest measured first.
 Table ranking_rows(const Ranking& ranking);
-/// "ranked right: 3 of 3 pairs ..."
+/// Returns a sentence: "ranked right: 3 of 3 pairs ..."
 std::string ranking_sentence(const Ranking& ranking);
-/// "gpipe, K = 4, M = 8 was measured to be faster than ... by ..., and predicted to be slower by ..."
+/// Returns sentences: "gpipe, K = 4, M = 8 was measured to be faster than ... by ..., and predicted to be
+/// slower by ..."
 std::vector<std::string> wrong_ranks(const Ranking& ranking);
 
-/// "+1.5 ms", "-20 us"
+/// Returns a duration with its sign: "+1.5 ms", "-20 us".
 std::string signed_duration(Ns duration_ns);
-/// Whether the figure has values beside its error.
+/// Returns true if the figure has values besides its error.
 bool has_values(const ComparedFigure& figure);
 
 }  // namespace penstock

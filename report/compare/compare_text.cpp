@@ -1,6 +1,6 @@
-// Comparisons and rankings as text and as JSON. Text is made of the tables of compare_tables.cpp, the same
-// that the page shows; JSON is made of the numbers themselves, so that nothing that is rounded for people
-// reaches a script.
+// Writes comparisons and rankings as text and as JSON. The text consists of the tables of compare_tables.cpp,
+// which the pages also show. JSON has the exact numbers, so that no script reads a rounded figure. Tested by
+// compare_test.cpp.
 
 #include <algorithm>
 #include <cstddef>

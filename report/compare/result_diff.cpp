@@ -1,5 +1,6 @@
-// Actions are matched by rank and name, the k-th of a name with the k-th: microbatches keep their numbers
-// when a schedule changes.
+// Matches actions by rank and name. If a name occurs several times, the k-th occurrences belong together.
+// Microbatches keep their numbers when a schedule changes, so that names remain comparable. Tested by
+// result_diff_test.cpp.
 
 #include "report/compare/result_diff.hpp"
 
@@ -23,7 +24,7 @@
 namespace penstock {
 namespace {
 
-/// Adds a row for every figure that differs.
+/// A writer that adds a row for every figure that differs.
 class FigureRows {
  public:
   explicit FigureRows(Table& table) : table_(table) {
@@ -37,7 +38,8 @@ class FigureRows {
     table_.rows.push_back({{figure, {}}, {format(before), before}, {format(after), after}, {change, {}}});
   }
 
-  /// Memory of one rank. Activations against bytes are no comparison, but the amounts still differ.
+  /// Adds the memory of one rank. Activations and bytes cannot be subtracted, but the row still shows both
+  /// amounts.
   void add_memory(const std::string& figure, const RankMemory& before, const RankMemory& after) {
     const auto cell = [](const RankMemory& memory) {
       return Cell{format_memory(memory.peak_bytes, memory.unit),
@@ -56,10 +58,12 @@ class FigureRows {
   Table& table_;
 };
 
-/// As a period: the longest time of 64 bits is no whole number of a double, and its cast back would wrap.
+/// Returns a time as text. It uses period_cell(), because the longest time of 64 bits is not exact as a
+/// double and would overflow when converted back.
 std::string time_text(double ns) { return period_cell(ns).text; }
 
-/// Ranks that only one of them has are left out: K is another program.
+/// Adds the figures of the ranks that both results have. If K differs, the programs differ, and further ranks
+/// have no counterpart.
 void add_ranks(FigureRows& rows, const Result& before, const Result& after) {
   for (std::size_t rank = 0; rank < std::min(before.ranks.size(), after.ranks.size()); ++rank) {
     const RankReport& one = before.ranks[rank];
@@ -72,9 +76,10 @@ void add_ranks(FigureRows& rows, const Result& before, const Result& after) {
   }
 }
 
-using Key = std::pair<std::int32_t, std::string>;  // rank and action
+// rank and name of the action
+using Key = std::pair<std::int32_t, std::string>;
 
-/// The k-th action of one name on a rank is matched with the k-th of the other timeline.
+/// Returns the compute actions of each rank by name, in order.
 std::map<Key, std::vector<const Span*>> computed(const Timeline& timeline) {
   std::map<Key, std::vector<const Span*>> actions;
   for (const Span& span : timeline.spans) {
@@ -83,7 +88,7 @@ std::map<Key, std::vector<const Span*>> computed(const Timeline& timeline) {
   return actions;
 }
 
-/// Compute actions alone: messages move with them.
+/// Adds the compute actions that moved. Messages are left out, because they move with the actions.
 void add_actions(ResultDiff& diff, const Timeline& before, const Timeline& after) {
   const auto first = computed(before);
   const auto second = computed(after);
@@ -96,15 +101,15 @@ void add_actions(ResultDiff& diff, const Timeline& before, const Timeline& after
       if (one.start_ns == other.start_ns && one.end_ns == other.end_ns) continue;
       diff.moved.push_back({key.first, key.second, one.start_ns, one.end_ns, other.start_ns, other.end_ns});
     }
-    // What the longer list has more of has no counterpart.
+    // The longer list's further actions have no counterpart.
     diff.only_before += static_cast<std::int64_t>(spans.size() - std::min(spans.size(), others));
     diff.only_after += static_cast<std::int64_t>(others - std::min(spans.size(), others));
   }
   for (const auto& [key, spans] : second) {
-    // Names that both have are counted above.
+    // Names that both timelines have are already counted.
     if (!first.contains(key)) diff.only_after += std::ssize(spans);
   }
-  // By time, so that the first change, which others may follow from, is shown first.
+  // The earliest change comes first, because later ones may follow from it.
   std::ranges::stable_sort(diff.moved, {}, &MovedAction::before_start_ns);
 }
 
@@ -118,7 +123,7 @@ ResultDiff diff_results(const Result& before, const Result& after) {
   rows.add("bubble", before.bubble.idle_over_total, after.bubble.idle_over_total, format_percent);
   rows.add("samples/s", before.throughput.samples_per_second, after.throughput.samples_per_second,
            format_rate);
-  // A run that has no period, or was not asked for it, says nothing of the rate: that is no rate of 0.
+  // A run without a period, or one that was not asked for it, has no steady rate. That is not a rate of 0.
   const auto& steady = before.throughput.steady_samples_per_second;
   const auto& steady_after = after.throughput.steady_samples_per_second;
   if (steady && steady_after) rows.add("steady samples/s", *steady, *steady_after, format_rate);

@@ -1,6 +1,6 @@
 #pragma once
-// What differs between two results, of whatever programs: figures, and the actions that start at another
-// time. compare.hpp holds a prediction against a measurement of one program instead.
+// The differences between two results, also of different programs: figures, and actions that start at another
+// time. compare.hpp compares a prediction with a measurement of one program instead.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,19 +25,24 @@ struct MovedAction {
   friend bool operator==(const MovedAction&, const MovedAction&) = default;
 };
 
+/// The differences between two results.
 struct ResultDiff {
-  Table figures;                   ///< figure, before, after, change; only those that differ
-  std::vector<MovedAction> moved;  ///< by their start in the first result
-  std::int64_t only_before = 0;    ///< compute actions that the other timeline does not have on that rank
+  /// The figures that differ, with the columns figure, before, after and change.
+  Table figures;
+  /// The moved actions, ordered by their start in the first result.
+  std::vector<MovedAction> moved;
+  /// The compute actions that the other timeline does not have on that rank.
+  std::int64_t only_before = 0;
   std::int64_t only_after = 0;
 
   bool empty() const { return figures.rows.empty() && moved.empty() && only_before + only_after == 0; }
 };
 
-/// Compares figures, and compute actions where both results have timelines.
+/// Compares figures, and compute actions if both results have timelines.
 ResultDiff diff_results(const Result& before, const Result& after);
 
-/// The figures, then the first `most_moved` actions and how many there are more. Empty when nothing differs.
+/// Returns the figures, the first `most_moved` actions, and the number of further ones. Empty if nothing
+/// differs.
 std::string to_text(const ResultDiff& diff, std::size_t most_moved);
 
 }  // namespace penstock

@@ -1,7 +1,10 @@
-// The picture is one timeline with two rows a rank: row 2r is rank r as predicted, row 2r + 1 as measured.
+// Draws both timelines as one picture with two rows for each rank: row 2r is rank r as predicted, row 2r + 1
+// is rank r as measured.
 //
-//   rank 0 predicted  |F0|F1|    |B0|       both on one axis, so that a shift is seen as a shift;
-//          measured   | F0 |F1|     |B0|    a box says what the other row has of the same action
+//   rank 0 predicted  |F0|F1|    |B0|       both on one axis, so that a shift is visible as a shift;
+//          measured   | F0 |F1|     |B0|    a tooltip has the times of the same action in the other row
+//
+// Tested by html_report_test.cpp.
 
 #include "report/pages/compare_html.hpp"
 
@@ -31,7 +34,7 @@
 namespace penstock {
 namespace {
 
-/// Both in one, ranks renumbered; as long as the longer one.
+/// Returns both timelines as one with renumbered ranks. It is as long as the longer one.
 Timeline twin_timeline(const Timeline& predicted, const Timeline& measured) {
   Timeline twin{.rank_count = 2 * predicted.rank_count,
                 .makespan_ns = std::max(predicted.makespan_ns, measured.makespan_ns),
@@ -48,7 +51,7 @@ Timeline twin_timeline(const Timeline& predicted, const Timeline& measured) {
   return twin;
 }
 
-/// What a tooltip says of an action beside its times: those of the other timeline, and the errors.
+/// The further text of tooltips: an action's times in the other timeline, and its errors.
 class ActionErrorsByPlace {
  public:
   explicit ActionErrorsByPlace(const ResultPair& pair) {
@@ -73,7 +76,8 @@ class ActionErrorsByPlace {
   }
 
  private:
-  /// Rank and what names an action over all iterations (microbatches run on; STEPs differ by their version).
+  /// A rank and the fields that identify an action over all iterations: microbatch numbers continue over
+  /// iterations, and STEPs differ by their version.
   using Key = std::tuple<std::int32_t, ActionKind, std::int32_t, std::int32_t, std::int32_t>;
 
   static Key key_of(std::int32_t rank, const Action& action) {
@@ -83,7 +87,8 @@ class ActionErrorsByPlace {
   std::map<Key, std::pair<Span, Span>> places_;
 };
 
-/// `id` is different for each picture of a page: patterns and edges have names.
+/// Returns both timelines of a pair as a picture. `id` differs between the pictures of a page, because SVG
+/// patterns and clip paths have names.
 std::string timelines_html(const ResultPair& pair, std::string id) {
   const Timeline& predicted = pair.predicted.timeline;
   const Timeline& measured = pair.measured.timeline;

@@ -1,5 +1,5 @@
 #pragma once
-// Comparisons as a self-contained HTML page.
+// Comparisons as HTML pages that need no other file.
 
 #include <string>
 #include <vector>
@@ -8,11 +8,13 @@
 
 namespace penstock {
 
-/// Verdict, figures, both timelines over each other on one axis of time (each action's tooltip says what was
-/// predicted and measured of it), errors by rank and by kind. `pair` is what was compared.
+/// Returns the page of one comparison: verdict, figures, both timelines on one time axis, errors by rank and
+/// by kind. Each action's tooltip shows its predicted and its measured times. `pair` has the compared
+/// results.
 std::string comparison_to_html(const Comparison& comparison, const ResultPair& pair);
 
-/// The ranking, then the timelines of each pair. As many pairs as comparisons.
+/// Returns the page of several comparisons: the ranking, then the timelines of each pair. Requires as many
+/// pairs as comparisons.
 std::string comparisons_to_html(const std::vector<Comparison>& comparisons,
                                 const std::vector<ResultPair>& pairs, const Ranking& ranking);
 

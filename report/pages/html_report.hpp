@@ -1,5 +1,5 @@
 #pragma once
-// Reports as one self-contained HTML page each: inline style, pictures and script, no other file.
+// Reports as HTML pages with inline style, pictures and scripts. A page needs no other file.
 
 #include <string>
 
@@ -8,12 +8,13 @@
 
 namespace penstock {
 
-/// Headline figures, the timeline (Ctrl or Shift with the wheel zooms, dragging moves), memory over time,
-/// tables.
+/// Returns the page of a result: headlines, the timeline (Ctrl or Shift with the wheel zooms, dragging
+/// moves), memory over time, tables.
 std::string result_to_html(const Result& result);
 
-/// Best configurations; for each schedule throughput and bubble against M with a curve a K, and a map of what
-/// fits; what was skipped and why; all rows in a table that sorts.
+/// Returns the page of a sweep: the best configurations; for each schedule throughput and bubble against M
+/// with a curve for each K, and a map of the shapes that fit; the skipped points with reasons; all rows in a
+/// table that can be sorted.
 std::string sweep_to_html(const Sweep& sweep);
 
 }  // namespace penstock

@@ -1,12 +1,13 @@
-// A chart a rank: bands of the categories, stacked, each sample holding until the next one.
+// Draws a chart for each rank: stacked bands of the categories. Each sample holds until the next one.
 //
-//   bytes |      ____          categories lie on each other in the order of the enum, so that the top of the
-//         |  ___|////|___      highest band is what the rank holds; all charts of a page share both axes
+//   bytes |      ____          the bands follow the order of the enum, so that the top of the highest band is
+//         |  ___|////|___      the memory of the rank; all charts of a page share both axes
 //         |_|////////////|_
 //         +----------------- time
 //
-// A run has more samples than a chart has pixels. In each of 300 slots of time the largest sample is kept,
-// for the peak must be seen, and the last one, for the next slot starts from it.
+// A run has more samples than a chart has pixels. Each of 300 slices of time retains two samples: the
+// largest, because the peak must be visible, and the last, because the next slice starts from it. Tested by
+// timeline_svg_test.cpp.
 
 #include "report/pages/memory_chart.hpp"
 
@@ -30,9 +31,10 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kSlots = 300;  // about the pixels of a plot's width
+// about the width of a plot in pixels
+constexpr std::size_t kSlots = 300;
 
-/// 0 to slots; the end itself has a slot of its own.
+/// Returns the slice of a time, from 0 to `slots`. The end itself has a slice of its own.
 std::size_t slot_of(Ns time_ns, Ns end_ns, std::size_t slots) {
   if (end_ns <= 0) return 0;
   const double share = static_cast<double>(time_ns) / static_cast<double>(end_ns);
@@ -45,11 +47,12 @@ std::string category_label(MemoryCategory category) {
   return label;
 }
 
-/// A band a category, each on top of those before it.
+/// Returns a band for each category, each on top of the bands before it.
 std::vector<ChartBand> bands_of(const std::vector<MemorySample>& samples,
                                 const std::vector<MemoryCategory>& used, MemoryUnit unit, Ns end_ns) {
   std::vector<ChartBand> bands;
-  std::vector<double> floor(samples.size(), 0);  // by sample: how high the stack is so far
+  // the height of the stack at each sample
+  std::vector<double> floor(samples.size(), 0);
   for (const MemoryCategory category : used) {
     ChartBand band = {category_label(category), colour_of(category), {}, static_cast<double>(end_ns)};
     for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -71,7 +74,7 @@ std::string title_of(const RankReport& rank) {
   return title;
 }
 
-/// Where all x axes end, so that the charts can be read against each other and the timeline.
+/// Returns the end of all x axes, so that charts can be compared with each other and with the timeline.
 Ns shared_end(const Result& result) {
   Ns end_ns = result.makespan_ns;
   for (const RankReport& rank : result.ranks) {
@@ -80,20 +83,20 @@ Ns shared_end(const Result& result) {
   return end_ns;
 }
 
-/// The samples as they are drawn: from 0 on, where nothing is held before the first.
+/// Returns the samples that are drawn. They begin at 0; before the first sample nothing is held.
 std::vector<MemorySample> drawn_samples(const std::vector<MemorySample>& samples, Ns end_ns) {
   std::vector<MemorySample> drawn = thinned(samples, end_ns, kSlots);
   if (drawn.front().time_ns > 0) drawn.insert(drawn.begin(), MemorySample{});
   return drawn;
 }
 
-/// Returns what is usable of the capacity, unless a line so far above all peaks would leave the bands flat.
+/// Returns the usable capacity, or nothing if its line would be so high that the bands look flat.
 std::optional<Bytes> drawn_capacity(const RankMemory& memory, Bytes highest) {
   const std::optional<Bytes> usable = memory.usable();
   return usable && *usable / 2 <= highest ? usable : std::nullopt;
 }
 
-/// The top of all y axes: the highest peak, or the highest capacity that is drawn.
+/// Returns the top of all y axes: the highest peak or the highest capacity that is drawn.
 Bytes shared_top(const Result& result) {
   const Bytes highest = highest_peak_bytes(result);
   Bytes top = highest;

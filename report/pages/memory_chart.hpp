@@ -1,5 +1,5 @@
 #pragma once
-// Memory over time: one chart a rank with the categories stacked and the device's capacity as a line.
+// Memory over time: a chart for each rank with the categories stacked and the device's capacity as a line.
 
 #include <cstddef>
 #include <vector>
@@ -9,12 +9,12 @@
 
 namespace penstock {
 
-/// At most two samples for each of `slots` equal slices of the time up to `end_ns`: the largest and the
-/// last. Several samples at one time become the largest and the last too, so no peak is lost.
+/// Returns at most two samples for each of `slots` equal slices of the time up to `end_ns`: the largest and
+/// the last of the slice. Therefore no peak is lost, also if several samples have the same time.
 std::vector<MemorySample> thinned(const std::vector<MemorySample>& samples, Ns end_ns, std::size_t slots);
 
-/// A chart for each rank that has samples, all with the same axes; time goes from 0 to the makespan. The
-/// capacity is drawn where it is not far above all peaks, and is in the title anyway.
+/// Returns a chart for each rank that has samples, all with the same axes. Time goes from 0 to the makespan.
+/// The capacity is a line only if it is not far above all peaks; the title always has it.
 std::vector<Chart> memory_charts(const Result& result);
 
 }  // namespace penstock

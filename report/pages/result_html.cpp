@@ -1,6 +1,6 @@
-// The page of one Result, from the figure that everybody wants down to the rows that few read: headlines,
-// what does not fit, timeline, figures of the ranks, memory over time, notes. The page is one file without
-// anything to be fetched; sweep_html.cpp makes the page of a Sweep from the same parts.
+// The page of one Result. It begins with the figures that most readers want: headlines, memory faults and
+// notes, the timeline, memory over time, then the tables. sweep_html.cpp makes the page of a Sweep from the
+// same parts. Tested by html_report_test.cpp.
 
 #include <fmt/format.h>
 

@@ -1,5 +1,6 @@
 #pragma once
-// A program's lists side by side: a row a step, a column a rank, as PyTorch prints schedules.
+// A program's lists side by side, as PyTorch prints schedules: a row for each step and a column for each
+// rank.
 
 #include <string>
 
@@ -7,7 +8,8 @@
 
 namespace penstock {
 
-/// Step k of a rank is the k-th entry of its list; an overlapped pair is one entry. Every step is printed.
+/// Returns the table. Step k of a rank is the k-th entry of its list, where an overlapped pair is one entry.
+/// The table shows every step.
 std::string action_grid(const Program& program);
 
 }  // namespace penstock

@@ -1,5 +1,3 @@
-// A cell is what people read beside what its column sorts by: {"1.5 ms", 1500000}, {"12.5 %", 0.125}; words
-// have no number and sort as words.
 
 #include "report/print/cells.hpp"
 
@@ -27,7 +25,7 @@ Cell duration_cell(Ns duration_ns) {
 }
 
 Cell period_cell(double period_ns) {
-  // A longer period, or an infinite one, is no whole number of nanoseconds in 64 bits.
+  // A longer or infinite period does not fit into 64 bits.
   constexpr double kLongest = 9e18;
   return {format_duration(static_cast<Ns>(std::llround(std::min(period_ns, kLongest)))), period_ns};
 }

@@ -1,7 +1,8 @@
-// Curves and stacked bands over two axes as one SVG without a script. All geometry is one affine map a
-// direction, Frame: x -> left + (x - x_low) / (x_high - x_low) * width and y -> top + height * (1 - y /
-// y_high), after a log2 of x where the axis has one; axes, bands and curves only differ in what they put
-// through it. Values that are not finite are left out instead of drawn at an edge.
+// Draws curves and stacked bands over two axes as one SVG without a script. `Frame` maps values to pixels: x
+// -> left + (x - x_low) / (x_high - x_low) * width and y -> top + height * (1 - y / y_high), with log2(x) in
+// place of x on a logarithmic axis. Axes, bands and curves all go through this map. A value that is not
+// finite is left out, because drawing it at an edge would show a wrong value. Tested by
+// timeline_svg_test.cpp.
 
 #include "report/print/chart_svg.hpp"
 
@@ -23,8 +24,8 @@
 namespace penstock {
 namespace {
 
-// Around the plot, in pixels: title and name of the y axis above it, numbers to its left, the legend to its
-// right.
+// The space around the plot, in pixels: the title and the name of the y axis above it, the numbers of the y
+// axis to its left, the legend to its right.
 constexpr double kTop = 38;
 constexpr double kTickHeight = 24;
 constexpr double kXLabelHeight = 22;
@@ -34,7 +35,7 @@ constexpr double kLegendWidth = 118;
 constexpr double kLegendPitch = 16;
 constexpr int kMostYTicks = 6;
 
-/// Maps values to pixels.
+/// The map from values to pixels.
 struct Frame {
   double left = 0;
   double top = 0;
@@ -47,7 +48,7 @@ struct Frame {
 
   double x(double value) const {
     const double at = x_scale == AxisScale::log2 ? std::log2(value) : value;
-    // A single value of x stands in the middle.
+    // If all points have one x, it is drawn in the middle.
     return left + (x_high > x_low ? (at - x_low) / (x_high - x_low) : 0.5) * width;
   }
   double y(double value) const { return top + height * (1 - value / y_high); }
@@ -56,7 +57,7 @@ struct Frame {
 
 bool is_drawable(const ChartPoint& point) { return std::isfinite(point.x) && std::isfinite(point.y); }
 
-/// `last` is the last tick of the axis: all of them are read in its unit of time.
+/// Returns the text of a tick. `last` is the last tick of the axis; all ticks use its unit of time.
 std::string tick_text(double value, AxisUnit unit, double last) {
   switch (unit) {
     case AxisUnit::plain:
@@ -71,7 +72,7 @@ std::string tick_text(double value, AxisUnit unit, double last) {
   return {};
 }
 
-/// From 0 until `highest` is reached.
+/// Returns the ticks from 0 to the first that reaches `highest`.
 std::vector<double> y_ticks_of(double highest, AxisUnit unit) {
   switch (unit) {
     case AxisUnit::bytes:
@@ -84,17 +85,17 @@ std::vector<double> y_ticks_of(double highest, AxisUnit unit) {
   return {};
 }
 
-/// Those inside the frame; at least one where the axis counts powers of two.
+/// Returns the ticks inside the frame. A logarithmic axis has at least one.
 std::vector<double> x_ticks_of(const Frame& frame) {
   std::vector<double> ticks;
   if (frame.x_scale == AxisScale::log2) {
-    // A tick at each power of two, or at every n-th one where more than ten would crowd the axis.
+    // There is a tick at each power of two, or at every n-th power if there were more than ten.
     const int step = std::max(1, static_cast<int>(std::ceil((frame.x_high - frame.x_low) / 10)));
     const auto last = static_cast<int>(std::floor(frame.x_high));
     for (int power = static_cast<int>(std::ceil(frame.x_low)); power <= last; power += step) {
       ticks.push_back(std::exp2(power));
     }
-    // All values lie between two powers.
+    // If all values lie between two powers of two, the axis still needs a number.
     if (ticks.empty()) ticks.push_back(std::exp2(frame.x_low));
     return ticks;
   }
@@ -104,7 +105,8 @@ std::vector<double> x_ticks_of(const Frame& frame) {
   return ticks;
 }
 
-/// The highest y that is drawn; 0 of an empty chart, whose axis then goes to 1 (value_ticks()).
+/// Returns the highest y that is drawn. It is 0 for an empty chart, whose axis then ends at 1
+/// (value_ticks()).
 double highest_value(const Chart& chart) {
   double highest = chart.least_top;
   for (const ChartCurve& curve : chart.curves) {
@@ -118,7 +120,8 @@ double highest_value(const Chart& chart) {
   return highest;
 }
 
-/// From the first x that is drawn to the last, in powers of two where the axis has a log2.
+/// Makes the axis span the x that are drawn, from the first to the last, as powers of two if it is
+/// logarithmic.
 void fit_x(Frame& frame, const Chart& chart) {
   double low = std::numeric_limits<double>::infinity();
   double high = -low;
@@ -135,7 +138,7 @@ void fit_x(Frame& frame, const Chart& chart) {
     for (const ChartStep& step : band.steps) include(step.x);
     include(band.end_x);
   }
-  // Nothing to draw: the axis stays as it is.
+  // Without a point to draw the axis keeps its default range.
   if (low > high) return;
   frame.x_low = chart.x_scale == AxisScale::log2 ? std::log2(low) : low;
   frame.x_high = chart.x_scale == AxisScale::log2 ? std::log2(high) : high;
@@ -146,7 +149,7 @@ bool has_legend(const Chart& chart) {
   return std::ranges::any_of(chart.curves, labelled) || std::ranges::any_of(chart.bands, labelled);
 }
 
-/// What is left of the picture for the plot, and what its edges mean.
+/// Returns the frame: the part of the picture that is left for the plot, and the values at its edges.
 Frame frame_of(const Chart& chart) {
   Frame frame;
   frame.left = kLeft;
@@ -154,13 +157,14 @@ Frame frame_of(const Chart& chart) {
   frame.width = chart.width - kLeft - kRight - (has_legend(chart) ? kLegendWidth : 0);
   frame.height = chart.height - kTop - kTickHeight - (chart.x_label.empty() ? 0 : kXLabelHeight);
   frame.x_scale = chart.x_scale;
-  // The last tick is at or above the highest value, so that nothing is drawn beyond the frame.
+  // The last tick is at or above the highest value, so that nothing is drawn above the frame.
   frame.y_high = y_ticks_of(highest_value(chart), chart.y_unit).back();
   fit_x(frame, chart);
   return frame;
 }
 
-/// A line across and a number for each tick of y, a mark and a number for each of x, and the name of x.
+/// Returns the axes: a line and a number for each tick of y, a mark and a number for each tick of x, and the
+/// name of the x axis.
 std::string axes_svg(const Chart& chart, const Frame& frame) {
   std::string svg;
   const std::vector<double> y_ticks = y_ticks_of(highest_value(chart), chart.y_unit);
@@ -187,12 +191,14 @@ std::string axes_svg(const Chart& chart, const Frame& frame) {
   return svg;
 }
 
-/// The outline of a band: along the tops of its steps and back along their feet. The way back is put together
-/// from its end; a band has at most two steps a slot (memory_chart.cpp), so that no long text is moved often.
+/// Returns the outline of a band: along the tops of its steps and back along their feet.
 ///
-///     there  .--.       .---.
-///            |  `-------'   |
-///     back   `--------------'
+///     tops  .--.       .---.
+///           |  `-------'   |
+///     feet  `--------------'
+///
+/// The feet are inserted at the front of their text. That is cheap enough, because a band has at most two
+/// steps in each time slice (memory_chart.cpp).
 std::string band_svg(const ChartBand& band, const Frame& frame) {
   if (band.steps.empty()) return "";
   std::string there;
@@ -209,7 +215,7 @@ std::string band_svg(const ChartBand& band, const Frame& frame) {
                      to_hex(band.colour), there, back, xml_escaped(band.label));
 }
 
-/// A line through the points; dots over it, each saying its values where a pointer rests on it.
+/// Returns a line through the points, and a dot on each whose tooltip gives its values.
 std::string curve_svg(const Chart& chart, const ChartCurve& curve, const Frame& frame) {
   std::string points;
   std::string dots;
@@ -230,12 +236,13 @@ std::string curve_svg(const Chart& chart, const ChartCurve& curve, const Frame& 
                      curve.dashed ? " stroke-dasharray=\"5 4\"" : "", points, dots);
 }
 
-/// To the right of the plot: bands from the top of the stack down, then curves.
+/// Returns the legend, to the right of the plot: bands from the top of the stack down, then curves.
 std::string legend_svg(const Chart& chart, const Frame& frame) {
   std::string svg;
   const double x = frame.left + frame.width + 14;
   double y = frame.top + 6;
-  for (auto band = chart.bands.rbegin(); band != chart.bands.rend(); ++band) {  // as they are stacked
+  // in the order in which they are stacked
+  for (auto band = chart.bands.rbegin(); band != chart.bands.rend(); ++band) {
     if (band->label.empty()) continue;
     fmt::format_to(
         std::back_inserter(svg),
@@ -256,7 +263,8 @@ std::string legend_svg(const Chart& chart, const Frame& frame) {
   return svg;
 }
 
-/// The picture grows where the legend is longer than the plot is high.
+/// Returns the height of the picture. It is larger than asked for if the legend is longer than the plot is
+/// high.
 double height_of(const Chart& chart) {
   const auto labelled = [](const auto& series) { return !series.label.empty(); };
   const auto lines =

@@ -1,9 +1,9 @@
-// What stands between a user's text (names of files, layers, devices) and a form with a grammar of its own.
-// XML's five characters become entities and control characters, which XML 1.0 cannot hold even as entities,
-// become '?'; JSON strings are nlohmann-json's; CSV fields show control characters as terminals do and are
-// quoted as RFC 4180 has it; Markdown's marks become entities, since a backslash before a bar may be taken as
-// one of a pair. Bytes that are no UTF-8 (Unicode 15, table 3-7: neither longer than needed nor a half of a
-// pair) become U+FFFD everywhere.
+// Names of files, layers and devices come from users, and each output format has characters that they must
+// not contain. In XML its five marks become entities; control characters become '?', because XML 1.0 cannot
+// hold them even as entities. JSON strings are written by nlohmann-json. CSV fields are quoted as RFC 4180
+// says. Markdown's marks become entities, because a backslash before a bar can be read as part of a pair of
+// backslashes. Bytes that are not valid UTF-8 (Unicode 15, table 3-7) become U+FFFD in every format. Tested
+// by units_test.cpp.
 
 #include "report/print/escaping.hpp"
 #include "text/numbers.hpp"
@@ -23,28 +23,29 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
-/// A character of UTF-8, or one byte that begins none.
+/// A character of UTF-8, or one byte that does not begin a valid character.
 struct Character {
   std::size_t size = 1;
   std::uint32_t code = 0;
   bool is_valid = true;
 };
 
-/// The first character of a text that is not empty.
+/// Returns the first character of a text. Requires a text that is not empty.
 Character first_of(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i]));
   };
   const std::uint32_t lead = byte(0);
   if (lead < 0x80) return {.size = 1, .code = lead};
-  // By size: the least code that needs so many bytes. A smaller one is written longer than it may be, which
-  // is how filters of bytes are passed.
+  // The smallest code point that needs 2, 3 or 4 bytes. A smaller one in as many bytes is not valid;
+  // attackers use such forms to pass filters of bytes.
   const std::size_t size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
   constexpr std::array<std::uint32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
-  // Below C2 are bytes that continue a character, and leads (C0, C1) of what fits one byte; above F4 is
-  // nothing that Unicode has.
+  // Bytes below C2 either continue a character or are C0 and C1, which only begin forms that are too long.
+  // Bytes above F4 would begin code points that Unicode does not have.
   if (lead < 0xc2 || lead > 0xf4 || text.size() < size) return {.is_valid = false};
-  std::uint32_t code = lead & (0x7fU >> size);  // what is left of the lead behind its 1..10
+  // the bits of the lead byte that belong to the code point
+  std::uint32_t code = lead & (0x7fU >> size);
   for (std::size_t i = 1; i < size; ++i) {
     if ((byte(i) & 0xc0U) != 0x80) return {.is_valid = false};
     code = (code << 6U) | (byte(i) & 0x3fU);
@@ -54,20 +55,22 @@ Character first_of(std::string_view text) {
   return {.size = size, .code = code};
 }
 
-/// C0 and C1 controls, DEL, and what overrides the direction of writing.
+/// Returns true for C0 and C1 control characters, DEL, and the marks that change the direction of writing.
 bool is_control(std::uint32_t code) {
   return code < 0x20 || (code >= 0x7f && code <= 0x9f) || (code >= 0x202a && code <= 0x202e) ||
          (code >= 0x2066 && code <= 0x2069);
 }
 
-/// How long the colour (ESC [ digits and semicolons m) is that the text begins with; 0: none.
+/// Returns the size of a colour escape (ESC [ digits and semicolons m) at the beginning of the text; 0 if
+/// there is none.
 std::size_t colour_size(std::string_view text) {
   if (!text.starts_with("\x1b[")) return 0;
   const std::size_t end = text.find_first_not_of("0123456789;", 2);
   return end != std::string_view::npos && text[end] == 'm' ? end + 1 : 0;
 }
 
-/// How much of the text's beginning stays as it is.
+/// Returns the number of bytes at the beginning of the text that shown_text() leaves unchanged; 0 if it
+/// replaces the first character.
 std::size_t plain_size(std::string_view text) {
   if (text.front() == '\n' || text.front() == '\t') return 1;
   if (text.starts_with("\r\n")) return 2;
@@ -76,13 +79,13 @@ std::size_t plain_size(std::string_view text) {
   return first.is_valid && !is_control(first.code) ? first.size : 0;
 }
 
-/// Those that a JSON string may hold as they are have the form that they may have there, too: JSON that is
-/// printed stays JSON.
+/// Returns the escape of a code point. A code point that may appear unescaped in a JSON string gets JSON's
+/// own escape, so that JSON stays JSON when it is printed.
 std::string escape_of(std::uint32_t code) {
   return code < 0x20 ? fmt::format("\\x{:02x}", code) : fmt::format("\\u{:04x}", code);
 }
 
-/// `text` with escapes for those of its characters that are among `special`, which are control characters.
+/// Returns `text` with an escape for each character that is in `special`, a set of control characters.
 std::string with_escaped(std::string_view text, std::string_view special) {
   std::string out;
   for (const char c : text) {
@@ -95,14 +98,14 @@ std::string with_escaped(std::string_view text, std::string_view special) {
   return out;
 }
 
-/// Neither a line end nor printable ASCII.
+/// Returns true for a character that is neither a line end nor printable ASCII.
 bool is_special_character(char c) { return (c < ' ' || c > '~') && c != '\n'; }
 
-/// What a spreadsheet would run, or read as something else, instead of showing it. Negative numbers only
-/// look like it.
+/// Returns true for a text that a spreadsheet would run as a formula. A negative number begins like a formula
+/// but is none.
 bool is_formula(std::string_view text) {
   if (text.empty() || std::string_view("=+-@\t\r").find(text.front()) == std::string_view::npos) return false;
-  // A number that is read has no plus.
+  // number_of_text() does not accept a plus.
   return !number_of_text<double>(text.substr(text.front() == '+' ? 1 : 0));
 }
 
@@ -110,7 +113,7 @@ bool is_forbidden_in_xml(std::uint32_t code) {
   return code < 0x20 && code != '\t' && code != '\n' && code != '\r';
 }
 
-/// With an entity where the character is markup, in text or in an attribute.
+/// Appends a character of XML text or of an attribute, as an entity if it is one of XML's marks.
 void append_xml(std::string& out, char c) {
   switch (c) {
     case '&':
@@ -133,7 +136,8 @@ void append_xml(std::string& out, char c) {
   }
 }
 
-/// What would end a cell, begin a tag, a link or an image, or set other type.
+/// Returns the entity of a character that in Markdown could end a cell, begin a tag, link or image, or change
+/// the type; empty for all others.
 std::string_view markdown_entity(char c) {
   switch (c) {
     case '&':
@@ -156,7 +160,8 @@ std::string_view markdown_entity(char c) {
 }  // namespace
 
 bool is_plain(std::string_view text) {
-  // Branches and early ends would keep these loops from being done sixteen characters at a time and more.
+  // The loops have no branches and no early ends, so that the compiler can check sixteen or more characters
+  // at a time.
   unsigned char special = 0;
   for (const char c : text) special |= static_cast<unsigned char>(is_special_character(c));
   for (std::size_t i = 1; i < text.size(); ++i) {
@@ -199,7 +204,7 @@ std::string markdown_escaped(std::string_view text) {
   std::string out;
   for (const char c : shown_name(text)) {
     const std::string_view entity = markdown_entity(c);
-    // "](" is a link or an image; brackets alone are text.
+    // Only "](" makes a link or an image; brackets alone are text.
     if (c == '(' && out.ends_with(']')) {
       out += "&#40;";
     } else if (entity.empty()) {
@@ -225,7 +230,7 @@ std::string xml_text(std::string_view text) {
   out.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {
     const Character next = first_of(text.substr(at));
-    // XML 1.0, section 2.2: neither of the two is a character of it.
+    // XML 1.0, section 2.2 excludes these two code points.
     if (!next.is_valid || next.code == 0xfffe || next.code == 0xffff) {
       out += kReplacement;
     } else if (is_forbidden_in_xml(next.code)) {
@@ -251,7 +256,7 @@ std::string json_quoted(std::string_view text) {
 
 std::string csv_field(std::string_view name) {
   std::string text = shown_message(name);
-  // Spreadsheets show what follows this mark as text.
+  // A spreadsheet shows a field that begins with an apostrophe as text.
   if (is_formula(text)) text.insert(text.begin(), '\'');
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string out = "\"";

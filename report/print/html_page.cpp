@@ -1,9 +1,10 @@
-// The frame of each page: style sheet and two scripts, inside the file, so that a page can be mailed and
-// opened without a network. Everything can be read without the scripts; they add zooming a timeline and
-// sorting a table.
+// The frame of each page: the style sheet and the scripts are inside the file, so that a page can be mailed
+// and opened without a network. Everything can be read without the scripts; they zoom timelines, sort tables
+// and filter rows.
 //
-// A zoom is the pair (scale, shift): a point at x pixels of the plot is drawn at (x - shift) * scale. Boxes
-// are stretched by one transform of their group; numbers and ticks must keep their size and are made anew.
+// A zoom is a pair (scale, shift): a point at x pixels of the plot is drawn at (x - shift) * scale. One
+// transform of their group stretches all boxes. Numbers and ticks must keep their size, so the script draws
+// them again. Tested by html_report_test.cpp.
 
 #include "report/print/html_page.hpp"
 
@@ -17,7 +18,8 @@
 namespace penstock {
 namespace {
 
-// Classes that the pages use: alarm, note, scroll, charts, headlines; figures (tables that sort), fit (maps).
+// The classes that pages use: alarm, note, scroll, charts, headlines; figures (tables that can be sorted),
+// fit (maps).
 constexpr std::string_view kStyle = R"css(
 :root { color-scheme: light; }
 body { margin: 24px auto; max-width: 1240px; padding: 0 16px; background: #fff; color: #222;
@@ -47,9 +49,9 @@ td.skipped, td.absent { background: #f3f3f3; color: #767676; }
 td.failed { background: #5b1a1a; color: #fff; }
 )css";
 
-/// data-* of the <svg> say where the plot is and what it spans; data-n of a box is its number. Redrawn once a
-/// frame of the browser, however many events come. Ticks follow the rule of axis.cpp, text on a box that of
-/// palette.cpp.
+/// A script that zooms timelines. The attributes data-* of the <svg> give the position and the range of the
+/// plot; data-n of a box is its number. The picture is redrawn at most once for each frame of the browser.
+/// Ticks follow the rule of axis.cpp, and the colour of text on a box follows palette.cpp.
 constexpr std::string_view kZoomScript = R"js(
 for (const svg of document.querySelectorAll('svg.penstock-timeline')) {
   const data = svg.dataset, left = +data.left, plot = +data.plot, makespan = +data.makespan;
@@ -118,7 +120,8 @@ for (const svg of document.querySelectorAll('svg.penstock-timeline')) {
 }
 )js";
 
-/// By data-value where a cell has one, else by its text with the numbers in it; empty cells last either way.
+/// A script that sorts the rows of a table: by data-value if a cell has one, otherwise by the text and the
+/// numbers in it. Empty cells always come last.
 constexpr std::string_view kSortScript = R"js(
 for (const table of document.querySelectorAll('table.figures')) {
   const body = table.tBodies[0];
@@ -142,7 +145,8 @@ for (const table of document.querySelectorAll('table.figures')) {
 }
 )js";
 
-/// Words of an input all have to be in a row; "name=value" asks the column of that name for just that.
+/// A script that filters the rows of a table. A row must have all words of the input; "name=value" looks for
+/// the value only in the column of that name.
 constexpr std::string_view kFilterScript = R"js(
 for (const input of document.querySelectorAll('input.filter')) {
   const table = input.nextElementSibling.querySelector('table');
@@ -164,8 +168,8 @@ for (const input of document.querySelectorAll('input.filter')) {
 }  // namespace
 
 std::string html_page(const HtmlPage& page) {
-  // The scripts stand in CDATA, whose marks are comments to a browser: so the page is XML, too, although
-  // they have < and &.
+  // The scripts contain < and &. They are in CDATA sections behind JavaScript comments, so that the page is
+  // also valid XML.
   const std::string title = xml_escaped(page.title);
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"

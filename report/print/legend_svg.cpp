@@ -1,6 +1,7 @@
-// Entries from left to right, a new line where the next one would cross the right edge. SVG cannot measure
-// text without a browser, so widths are estimated from the number of characters; height and drawing share one
-// function of places, since the rows below start where the legend ends.
+// Places entries from left to right and begins a new line where the next entry would cross the right edge.
+// SVG cannot measure text without a browser, so the width is estimated from the number of characters.
+// legend_height() and legend_svg() both use positions_of(), because the rows below the legend start where it
+// ends.
 
 #include "report/print/legend_svg.hpp"
 
@@ -27,18 +28,18 @@ struct Position {
   double y = 0;
 };
 
-/// About as wide as the words are in a font of 11 pixels.
+/// Returns about the width of the words in a font of 11 pixels.
 double width_of(const LegendEntry& entry) {
   constexpr double kCharacterWidth = 5.6;
   return kSquare + 5 + kCharacterWidth * static_cast<double>(entry.text.size());
 }
 
-/// Where each entry begins; the one function that height and drawing share.
+/// Returns the position of each entry.
 std::vector<Position> positions_of(const std::vector<LegendEntry>& entries, const LegendPlace& place) {
   std::vector<Position> positions;
   Position next = {place.left, place.top};
   for (const LegendEntry& entry : entries) {
-    // An entry that is wider than a line gets one of its own.
+    // An entry that is wider than a line gets a line of its own.
     if (next.x > place.left && next.x + width_of(entry) > place.right)
       next = {place.left, next.y + kLineHeight};
     positions.push_back(next);
@@ -47,7 +48,7 @@ std::vector<Position> positions_of(const std::vector<LegendEntry>& entries, cons
   return positions;
 }
 
-/// Filled with a colour, or with a pattern ("url(#name)").
+/// Returns a square filled with a colour or with a pattern ("url(#name)").
 std::string square(const Position& at, std::string_view fill) {
   return fmt::format("<rect x=\"{0:.2f}\" y=\"{1:.2f}\" width=\"{2}\" height=\"{2}\" fill=\"{3}\"/>", at.x,
                      at.y, kSquare, fill);

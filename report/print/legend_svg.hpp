@@ -1,6 +1,6 @@
 #pragma once
-// The legend of an SVG picture: coloured squares with words, in as many lines as the width needs. Used by
-// timeline_svg.hpp.
+// The legend of an SVG picture: coloured squares with words, on as many lines as the width needs.
+// timeline_svg.hpp uses it.
 
 #include <string>
 #include <string_view>
@@ -10,23 +10,25 @@
 
 namespace penstock {
 
+/// An entry of the legend.
 struct LegendEntry {
   std::string text;
   Colour fill{};
-  std::string_view pattern{};  ///< over the fill: the name of a pattern in the picture
+  /// The name of a pattern of the picture that is drawn over the fill; empty for none.
+  std::string_view pattern{};
 };
 
-/// Where the legend stands, in pixels.
+/// The space of the legend, in pixels.
 struct LegendPlace {
   double left = 0;
   double top = 0;
   double right = 0;
 };
 
-/// The height of the lines that the entries take between `left` and `right`.
+/// Returns the height of the lines that the entries need between `left` and `right`.
 double legend_height(const std::vector<LegendEntry>& entries, const LegendPlace& place);
 
-/// A <g> element.
+/// Returns the legend as a <g> element.
 std::string legend_svg(const std::vector<LegendEntry>& entries, const LegendPlace& place);
 
 }  // namespace penstock

@@ -1,5 +1,3 @@
-// The sum over the categories of a memory account. A rank's peak is the largest such sum over time, which is
-// less than the sum of the categories' own peaks.
 
 #include "report/print/memory_category.hpp"
 

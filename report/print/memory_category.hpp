@@ -1,5 +1,5 @@
 #pragma once
-// Why bytes are held: the categories of every memory account, whether predicted, measured or drawn.
+// The categories of memory in predictions, measurements and charts.
 
 #include <array>
 #include <cstddef>
@@ -11,10 +11,11 @@
 
 namespace penstock {
 
-/// Why bytes are held on a device.
+/// A reason for which a device holds bytes.
 enum class MemoryCategory : std::uint8_t {
   weights,
-  weight_versions,  // older versions that some later B still needs
+  // older versions that a later B still needs
+  weight_versions,
   gradients,
   optimizer_state,
   activations,
@@ -35,8 +36,10 @@ inline constexpr auto kEnumWords<MemoryCategory> =
                                              {MemoryCategory::transient, "transient"}});
 inline constexpr std::size_t kMemoryCategoryCount = kEnumWords<MemoryCategory>.size();
 
-/// Bytes held, indexed by MemoryCategory.
+/// Bytes held, by MemoryCategory.
 using MemoryByCategory = std::array<Bytes, kMemoryCategoryCount>;
+/// Returns the sum over the categories. The peak of a rank is the largest sum over time, which may be less
+/// than the sum of the categories' own peaks.
 Bytes total_bytes(const MemoryByCategory& memory);
 
 }  // namespace penstock

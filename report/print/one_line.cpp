@@ -1,5 +1,3 @@
-// "hangs; each waits for the next:\n  a waits for b\n  b waits for a" is
-// "hangs; each waits for the next: a waits for b; b waits for a".
 
 #include "report/print/one_line.hpp"
 

@@ -1,7 +1,8 @@
-// Forwards blue, backwards green, as the papers draw them. The curves are close to the set of Okabe and Ito
-// ("Color Universal Design", 2008), without its yellow, which is too pale for lines on white. More curves
-// than the set has colours are spread over a ramp from violet to red in the order that they have. Text on a
-// colour is black or white by the colour's luma (ITU-R BT.601: 0.299 R + 0.587 G + 0.114 B).
+// Forwards are blue and backwards green, as papers draw them. The colours of curves follow the set of Okabe
+// and Ito ("Color Universal Design", 2008) without its yellow, which is too pale for lines on white. If there
+// are more curves than colours, they get colours along a ramp from violet to red. Text is black or white by
+// the luma of the colour under it (ITU-R BT.601: 0.299 R + 0.587 G + 0.114 B). Tested by
+// timeline_svg_test.cpp.
 
 #include "report/print/palette.hpp"
 
@@ -48,7 +49,7 @@ constexpr std::array<Colour, 6> kRamp = {{{0x5b, 0x2a, 0x86},
                                           {0xe0, 0x8a, 0x1e},
                                           {0xb8, 0x2a, 0x2a}}};
 
-/// From one part of a colour to another; share 0 is the first.
+/// Returns a mixture of the red, green or blue parts of two colours; share 0 gives the first.
 std::uint8_t between(std::uint8_t from, std::uint8_t to, double share) {
   return static_cast<std::uint8_t>(std::lround(from + (to - from) * share));
 }
@@ -57,20 +58,21 @@ std::uint8_t towards_white(std::uint8_t part, double share) {
   return static_cast<std::uint8_t>(std::lround(part + (255 - part) * share));
 }
 
-/// The level of a 256-colour terminal's cube that is nearest to a part of a colour.
+/// Returns the level in the cube of a 256-colour terminal that is nearest to a red, green or blue part.
 int cube_level(std::uint8_t part) {
-  // The levels are 0, 95, 135, 175, 215 and 255: a part goes to the next one from half the way on.
+  // The levels are 0, 95, 135, 175, 215 and 255; the limits lie halfway between them.
   if (part < 48) return 0;
   return part < 115 ? 1 : (part - 35) / 40;
 }
 
-/// The number by which a 256-colour terminal knows the colour of its cube that is nearest.
+/// Returns the number that a 256-colour terminal uses for the nearest colour of its cube.
 int cube_index(Colour colour) {
-  constexpr int kFirst = 16;  // the basic colours come before the cube
+  // the basic colours have the numbers 0 to 15
+  constexpr int kFirst = 16;
   return kFirst + 36 * cube_level(colour.red) + 6 * cube_level(colour.green) + cube_level(colour.blue);
 }
 
-/// The eight colours of the first terminals, as most of today's draw them, and their bright companions.
+/// The eight basic colours of terminals and their bright variants, as most terminals show them.
 constexpr std::array<Colour, 16> kBasicColours = {{{0, 0, 0},
                                                    {205, 0, 0},
                                                    {0, 205, 0},
@@ -93,14 +95,14 @@ int squared_distance(Colour a, Colour b) {
   return square(a.red - b.red) + square(a.green - b.green) + square(a.blue - b.blue);
 }
 
-/// The number of the nearest one.
+/// Returns the number of the nearest basic colour.
 int basic_colour(Colour colour) {
   const auto nearest = std::ranges::min_element(
       kBasicColours, {}, [&](Colour basic) { return squared_distance(basic, colour); });
   return static_cast<int>(nearest - kBasicColours.begin());
 }
 
-/// 30-37 and 90-97; of backgrounds 10 more.
+/// Returns the escape code of a basic colour for text: 30-37 or 90-97. The code for a background is 10 more.
 int basic_code(int number) { return number < 8 ? 30 + number : 90 + number - 8; }
 
 }  // namespace
@@ -111,8 +113,8 @@ std::string ansi_escape(Colour text, Colour background, TerminalColours colours)
       return "";
     case TerminalColours::basic: {
       const int number = basic_colour(background);
-      // What the terminal shows may be far from the colour that was asked for: the text has to be read on
-      // that.
+      // The basic colour may be far from the one asked for, so the text must be readable on the colour that
+      // the terminal shows.
       const Colour shown = kBasicColours.at(static_cast<std::size_t>(number));
       return fmt::format("\x1b[{};{}m", basic_code(basic_colour(text_colour_on(shown))),
                          basic_code(number) + 10);
@@ -136,7 +138,7 @@ Colour lightened(Colour colour, double share) {
 }
 
 Colour text_colour_on(Colour background) {
-  // 140 of 255, above the middle: white stays easy to read on colours of medium lightness.
+  // The limit, 140 of 255, is above the middle: white text stays easy to read on colours of medium lightness.
   const double luminance = 0.299 * background.red + 0.587 * background.green + 0.114 * background.blue;
   return luminance < 140 ? Colour{0xff, 0xff, 0xff} : Colour{0x1a, 0x1a, 0x1a};
 }
@@ -177,9 +179,9 @@ Colour colour_of(MemoryCategory category) { return kCategoryColours[static_cast<
 
 Colour curve_colour(std::size_t index, std::size_t count) {
   if (count <= kCurveColours.size()) return kCurveColours[index];
-  // Where on the ramp: 0 is its first colour, 1 the second, ...
+  // the position on the ramp: 0 is its first colour, 1 is its second
   const double at = static_cast<double>(index * (kRamp.size() - 1)) / static_cast<double>(count - 1);
-  // The last curve has the end of the last piece, behind which no other begins.
+  // The last curve has the last colour of the ramp, where no piece begins.
   const std::size_t step = std::min(static_cast<std::size_t>(at), kRamp.size() - 2);
   const double share = at - static_cast<double>(step);
   const Colour& from = kRamp[step];

@@ -1,6 +1,6 @@
 #pragma once
-// The colours of all pictures. Kinds, categories and curves differ in lightness as well as in hue, so that
-// they stay apart for colour-blind readers and on grey prints.
+// The colours of all pictures. Colours differ in lightness as well as in hue, so that colour-blind readers
+// and grey prints can tell them apart.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +12,7 @@
 
 namespace penstock {
 
+/// A colour of the sRGB space.
 struct Colour {
   std::uint8_t red = 0;
   std::uint8_t green = 0;
@@ -20,30 +21,31 @@ struct Colour {
   friend bool operator==(const Colour&, const Colour&) = default;
 };
 
-/// "#rrggbb"
+/// Returns the colour as "#rrggbb".
 std::string to_hex(Colour colour);
-/// How many colours a terminal shows.
+/// The number of colours that a terminal can show.
 enum class TerminalColours : std::uint8_t {
   none,
   basic,       // the 16 of ECMA-48
   indexed,     // 256: a cube of 6 x 6 x 6
   true_colour  // 24 bits
 };
-/// The ANSI escape that sets both colours, or those nearest to them; empty for `none`.
+/// Returns the ANSI escape that sets both colours, or the nearest ones that the terminal has. It is empty for
+/// `none`.
 std::string ansi_escape(Colour text, Colour background, TerminalColours colours);
 
-/// Mixed with white: 0 is the colour itself, 1 is white.
+/// Returns a mixture with white: share 0 gives the colour itself, share 1 gives white.
 Colour lightened(Colour colour, double share);
-/// White on dark colours and near-black on light ones.
+/// Returns the colour for text: white on dark colours, near-black on light ones.
 Colour text_colour_on(Colour background);
 
 Colour colour_of(ActionKind kind);
 Colour colour_of(MemoryCategory category);
-/// Curve `index` of `count` in one chart: clearly different colours for up to 8, beyond that steps of a ramp
-/// from violet to red. Requires index < count.
+/// Returns the colour of curve `index` out of `count` in one chart. Up to 8 curves get clearly different
+/// colours; more get steps of a ramp from violet to red. Requires index < count.
 Colour curve_colour(std::size_t index, std::size_t count);
 
-/// What a legend says: "forward", "backward for the input", ...
+/// Returns the words that a legend shows: "forward", "backward for the input", ...
 std::string_view description_of(ActionKind kind);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// A column is as wide as its widest cell and stands to the right when all its cells are numbers, which needs
-// no word from the caller: a cell carries its value beside its text. The HTML form keeps the values as
-// attributes for the script that sorts rows, so that 900 ms comes before 1.1 s.
+// A column is as wide as its widest cell. It is aligned right if all its cells have values, which the cells
+// carry beside their texts. The HTML form writes the values as attributes, by which the script sorts rows:
+// 900 ms comes before 1.1 s. Tested by figures_test.cpp.
 
 #include "report/print/table.hpp"
 
@@ -27,7 +27,7 @@ bool is_numeric(const Table& table, std::size_t column) {
   });
 }
 
-/// A name in a cell must not end its line.
+/// Returns the table with every text made safe for one line, because a name may contain a line end.
 Table in_lines(Table table) {
   for (std::string& column : table.columns) column = shown_name(column);
   for (auto& row : table.rows) {
@@ -36,7 +36,8 @@ Table in_lines(Table table) {
   return table;
 }
 
-/// In bytes: of a name that is not ASCII the column is a little wider than it had to be.
+/// Returns the width of a column in bytes. A name that is not ASCII makes its column a little wider than
+/// needed.
 std::size_t width_of(const Table& table, std::size_t column) {
   std::size_t width = table.columns[column].size();
   for (const auto& row : table.rows) width = std::max(width, row[column].text.size());
@@ -48,7 +49,8 @@ struct ColumnLayout {
   bool right;
 };
 
-constexpr std::size_t kColumnGap = 2;  // between columns
+// the blanks between columns
+constexpr std::size_t kColumnGap = 2;
 
 using Columns = std::vector<std::size_t>;
 
@@ -70,8 +72,8 @@ bool tells_rows_apart(const Table& table, std::size_t count) {
   });
 }
 
-/// Returns how many columns each block begins with: all keys, or the fewest that tell rows apart where all of
-/// them would leave less than a third of the width.
+/// Returns the number of columns that each block repeats. These are all keys, unless they leave less than a
+/// third of the width to figures; then they are the fewest keys that tell rows apart.
 std::size_t repeated_columns(const Table& table, const std::vector<ColumnLayout>& layout, std::size_t width) {
   const std::size_t keys = std::min(table.keys, layout.size());
   const auto has_room = [&](std::size_t count) { return 3 * width_of_first(layout, count) <= 2 * width; };
@@ -82,9 +84,8 @@ std::size_t repeated_columns(const Table& table, const std::vector<ColumnLayout>
   return 1;
 }
 
-/// Returns which columns stand side by side. Each block begins with the `repeated` ones, which say which row
-/// it is. It has another one even where that is too wide, since nothing would be shown otherwise. Width 0: no
-/// limit.
+/// Returns the columns of each block. Each block begins with the first `repeated` columns, which identify the
+/// row, and has at least one more column even if that is too wide. Width 0 means no limit.
 ///
 ///     rank  busy  idle        width 16, repeated 1: {0, 1, 2}, {0, 3}
 ///     rank  peak
@@ -107,7 +108,7 @@ std::vector<Columns> blocks_of(const std::vector<ColumnLayout>& layout, std::siz
   return blocks;
 }
 
-/// The cells of the columns that are shown, in their places.
+/// Returns one line of a block, with each cell padded to its column.
 std::string text_line(const std::vector<std::string_view>& cells, const std::vector<ColumnLayout>& layout,
                       const Columns& shown) {
   std::string line;
@@ -116,7 +117,7 @@ std::string text_line(const std::vector<std::string_view>& cells, const std::vec
     line += layout[column].right ? fmt::format("{:>{}}", cells[column], layout[column].width)
                                  : fmt::format("{:<{}}", cells[column], layout[column].width);
   }
-  // No blanks at the end of a line, which a diff would show.
+  // Diffs would show blanks at the end of a line.
   line.erase(line.find_last_not_of(' ') + 1);
   return line + '\n';
 }

@@ -1,5 +1,5 @@
 #pragma once
-// A table of figures, printed as aligned text for terminals or as HTML for pages.
+// A table of figures, as aligned text for terminals or as HTML for pages.
 
 #include <cstddef>
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-/// One cell. `value` sorts the column in HTML; without it the text does.
+/// A cell. `value` is the number by which HTML sorts the column; a cell without one is sorted by its text.
 struct Cell {
   std::string text;
   std::optional<double> value;
@@ -17,23 +17,27 @@ struct Cell {
   friend bool operator==(const Cell&, const Cell&) = default;
 };
 
-/// Every row has one cell a column. A column is set flush right when all its cells have a value or are empty.
+/// A table. Every row has one cell for each column. A column is aligned right if all its cells have a value
+/// or are empty.
 struct Table {
   std::vector<std::string> columns;
   std::vector<std::vector<Cell>> rows;
-  std::size_t keys = 1;  ///< the first so many columns say which row it is: schedule, K, v, M
+  /// The number of first columns that identify the row: schedule, K, v, M.
+  std::size_t keys = 1;
 
   friend bool operator==(const Table&, const Table&) = default;
 };
 
-/// Columns two blanks apart, a line a row, no blanks at line ends; empty without columns. Where lines would
-/// be longer than `width`, further columns follow below, each time beside the key columns; 0: any length.
-/// Keys that leave less than a third of the width to figures give way to the first of them that tell rows
-/// apart. Cells are shown as names are (escaping.hpp).
+/// Returns the table as text: one line for each row, columns two blanks apart, no blanks at line ends. If
+/// lines would be longer than `width`, the other columns follow in blocks below, each block beside the key
+/// columns; 0 means no limit. If the keys leave less than a third of the width to figures, a block repeats
+/// only the first keys that tell rows apart. Names are made safe with shown_name() (escaping.hpp). Without
+/// columns the text is empty.
 std::string table_to_text(const Table& table, std::size_t width = 0);
-/// A <table>, which a click on a heading sorts in a page of html_page.hpp. Cells are escaped.
+/// Returns a <table> with escaped cells. In a page of html_page.hpp, a click on a heading sorts it.
 std::string table_to_html(const Table& table);
-/// The same under an <h2>, scrolling where it is wide; empty without rows. `heading` is HTML.
+/// Returns the table under an <h2>, in a box that scrolls if the table is wide; empty if there are no rows.
+/// `heading` is HTML.
 std::string table_section(std::string_view heading, const Table& table);
 
 }  // namespace penstock

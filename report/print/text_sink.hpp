@@ -1,5 +1,5 @@
 #pragma once
-// Where texts go that are too long to keep whole, as those with a line or more for every action.
+// Sinks for texts that are too long to be held as a whole, such as those with a line for every action.
 
 #include <cstddef>
 #include <functional>
@@ -8,22 +8,22 @@
 
 namespace penstock {
 
-/// Takes a text in pieces of whole lines, one behind the other. False: nobody takes more of it, and the rest
-/// need not be made.
+/// A consumer that takes a text in pieces of whole lines, in order. It returns false if it wants no more, and
+/// the writer may stop.
 using TextSink = std::function<bool(std::string_view lines)>;
-/// Makes a text and gives it to a sink.
+/// A function that makes a text and writes it to a sink.
 using TextInPieces = std::function<void(const TextSink& sink)>;
 
-/// Gathers lines until they are worth a call of the sink, which must outlive it.
+/// A buffer that collects lines until they are worth a call of the sink. The sink must outlive it.
 class LineBuffer {
  public:
   explicit LineBuffer(const TextSink& sink) : sink_(sink) {}
 
-  /// To append to. Whole lines of it leave in end_line() and flush().
+  /// Returns the text to which the caller appends. end_line() and flush() move whole lines of it to the sink.
   std::string& text() { return text_; }
-  /// To be called where a line has ended. False: nobody takes more.
+  /// Must be called after each line. Returns false if the sink wants no more.
   bool end_line() { return text_.size() < kPieceBytes ? is_wanted_ : flush(); }
-  /// The lines that are left.
+  /// Writes the remaining lines. Returns false if the sink wants no more.
   bool flush() {
     if (is_wanted_) is_wanted_ = sink_(text_);
     text_.clear();
@@ -37,7 +37,7 @@ class LineBuffer {
   bool is_wanted_ = true;
 };
 
-/// All of it, where it is known to be short.
+/// Returns the whole text. Use it for texts that are known to be short.
 inline std::string whole_text(const TextInPieces& text) {
   std::string whole;
   text([&whole](std::string_view lines) {

@@ -1,7 +1,7 @@
-// Numbers with units for people: durations with three decimals, bytes with two, in the largest unit that
-// leaves at least 1 before the point. Durations are rounded in integers, so that 999 999 600 ns is "1.000 s"
-// and never "1000.000 ms"; bytes change units where 1024.00 would be printed. What programs read (JSON, CSV)
-// holds the exact numbers instead.
+// Writes numbers with units for people: durations with three decimals, bytes with two, in the largest unit in
+// which the number is at least 1. Durations are rounded in integers, so that 999 999 600 ns is "1.000 s" and
+// never "1000.000 ms". Bytes change to the next unit when they would be printed as 1024.00. JSON and CSV hold
+// exact numbers instead. Tested by units_test.cpp.
 
 #include "report/print/units.hpp"
 
@@ -28,12 +28,14 @@ struct TimeUnit {
 constexpr std::array<TimeUnit, 3> kTimeUnits = {{{1'000, "us"}, {1'000'000, "ms"}, {1'000'000'000, "s"}}};
 constexpr std::array<std::string_view, 6> kByteUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
 
-/// Without a sign also the least number fits, which has no opposite in 64 bits with one.
+/// Returns the absolute value as an unsigned number, because the least number of 64 bits has no positive
+/// counterpart with a sign.
 std::uint64_t magnitude(std::int64_t value) {
   return value < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
 }
 
-/// "2.500 ms" as "2.5 ms", "5.000 ms" as "5 ms", "0.00 B" as "0".
+/// Returns a figure without trailing zeros: "2.500 ms" is "2.5 ms", "5.000 ms" is "5 ms", and "0.00 B" is
+/// "0".
 std::string without_trailing_zeros(const std::string& text) {
   const std::size_t blank = text.find(' ');
   std::string number = text.substr(0, blank);
@@ -41,7 +43,7 @@ std::string without_trailing_zeros(const std::string& text) {
     number.erase(number.find_last_not_of('0') + 1);
     if (number.back() == '.') number.pop_back();
   }
-  // Nothing is nothing in every unit.
+  // Zero needs no unit.
   if (number == "0") return number;
   return blank == std::string::npos ? number : number + text.substr(blank);
 }
@@ -53,9 +55,10 @@ std::string format_duration(Ns duration_ns) {
   const std::uint64_t ns = magnitude(duration_ns);
   if (ns < 1'000) return fmt::format("{}{} ns", sign, ns);
   for (const TimeUnit& unit : kTimeUnits) {
-    const std::uint64_t thousandth = unit.unit_ns / 1'000;  // of the unit, in ns; rounded to the nearest
+    // a thousandth of the unit, in ns
+    const std::uint64_t thousandth = unit.unit_ns / 1'000;
     const std::uint64_t thousandths = (ns + thousandth / 2) / thousandth;
-    // After rounding, which may lead up to the next unit.
+    // The comparison uses the rounded number, because rounding may lead to the next unit.
     if (thousandths < 1'000'000 || unit.name == kTimeUnits.back().name) {
       return fmt::format("{}{}.{:03} {}", sign, thousandths / 1'000, thousandths % 1'000, unit.name);
     }
@@ -71,7 +74,7 @@ std::string format_tick(Ns tick_ns, Ns last_ns) {
   if (tick_ns == 0) return "0";
   TimeUnit chosen = {1, "ns"};
   for (const TimeUnit& unit : kTimeUnits) {
-    // By the last tick, so that all ticks of an axis have one unit.
+    // The last tick decides, so that all ticks of an axis have one unit.
     if (magnitude(last_ns) >= unit.unit_ns) chosen = unit;
   }
   return fmt::format("{:.12g} {}", static_cast<double>(tick_ns) / static_cast<double>(chosen.unit_ns),
@@ -84,7 +87,7 @@ std::string format_bytes(Bytes bytes) {
   if (value < 1024) return fmt::format("{}{:.0f} B", sign, value);
   std::size_t unit = 0;
   value /= 1024;
-  // From here on two decimals would read 1024.00.
+  // From 1023.995 on, two decimals would show 1024.00.
   while (value >= 1023.995 && unit + 1 < kByteUnits.size()) {
     value /= 1024;
     ++unit;
@@ -121,14 +124,16 @@ std::string format_percent(double ratio) {
 std::string format_rate(double rate) {
   if (!std::isfinite(rate)) return "n/a";
   constexpr int kDigits = 6;
-  // Digits before the point, below 1 minus the zeros behind it: 242.4 has 3, 0.05 has -1.
+  // the digits before the point: 3 for 242.4; below 1 it is minus the number of zeros behind the point, -1
+  // for 0.05
   const int before_point = rate == 0 ? 1 : static_cast<int>(std::floor(std::log10(std::abs(rate)))) + 1;
   if (before_point < -2) return fmt::format("{:.6g}", rate);
   return fmt::format("{:.{}f}", rate, std::clamp(kDigits - before_point, 0, kDigits));
 }
 
 std::string format_quantity(double quantity) {
-  constexpr double kExactIntegers = 1e15;  // below it a double holds every whole number
+  // below this a double holds every whole number exactly
+  constexpr double kExactIntegers = 1e15;
   if (!std::isfinite(quantity)) return "n/a";
   const bool whole = quantity == std::floor(quantity) && std::abs(quantity) < kExactIntegers;
   return whole ? fmt::format("{:.0f}", quantity) : fmt::format("{:.6g}", quantity);

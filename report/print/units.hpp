@@ -1,6 +1,6 @@
 #pragma once
-// Figures as a person reads them: "138.522 ms", "1.50 GiB", "27.27 %". Used by the tables and pictures;
-// JSON and CSV print plain numbers with shortest_number.
+// Figures as people read them: "138.522 ms", "1.50 GiB", "27.27 %". Tables and pictures use them; JSON and
+// CSV use shortest_number().
 
 #include <cstdint>
 #include <string>
@@ -9,35 +9,37 @@
 
 namespace penstock {
 
-/// Three decimals in ns, us, ms or s, whole numbers below 1 us: "999 ns", "138.522 ms", "2.000 s".
+/// Returns three decimals in us, ms or s, and a whole number below 1 us: "999 ns", "138.522 ms", "2.000 s".
 std::string format_duration(Ns duration_ns);
-/// The same without trailing zeros: "5 ms", "2.5 ms", "0".
+/// Returns a duration without trailing zeros: "5 ms", "2.5 ms", "0".
 std::string format_duration_short(Ns duration_ns);
-/// A tick of an axis that ends at `last_ns`, in the unit in which that is read: 200 ms of 1.4 s is "0.2 s".
+/// Returns the text of a tick. The unit is the one in which the end of the axis is shown: 200 ms on an axis
+/// up to 1.4 s is "0.2 s".
 std::string format_tick(Ns tick_ns, Ns last_ns);
-/// Two decimals in KiB to EiB, whole numbers below 1 KiB: "512 B", "1.50 GiB".
+/// Returns two decimals in KiB to EiB, and a whole number below 1 KiB: "512 B", "1.50 GiB".
 std::string format_bytes(Bytes bytes);
-/// The same without trailing zeros: "2 GiB", "1.5 GiB", "0".
+/// Returns bytes without trailing zeros: "2 GiB", "1.5 GiB", "0".
 std::string format_bytes_short(Bytes bytes);
-/// The unit of an amount of memory: bytes or, where no bytes are known, activations. One activation is what a
-/// microbatch leaves on a rank's share of the model; an amount counts kActivationParts of it.
+/// The unit of an amount of memory: bytes, or activations if no bytes are known. One activation is the data
+/// that the F of a microbatch leaves on a rank's part of the model. An amount counts it as kActivationParts
+/// parts.
 enum class MemoryUnit : std::uint8_t { bytes, activations };
-/// "1.50 GiB", "8 activations", "5.5 activations".
+/// Returns an amount with its unit: "1.50 GiB", "8 activations", "5.5 activations".
 std::string format_memory(std::int64_t amount, MemoryUnit unit);
-/// Returns an amount as tables and files show it: in bytes, or in activations, of which there may be a part.
+/// Returns an amount as tables and files show it: in bytes, or in activations, which may be a fraction.
 double shown_amount(std::int64_t amount, MemoryUnit unit);
-/// Returns the amount that is shown so. Requires one that 64 bits hold.
+/// Returns the amount that shown_amount() shows as `shown`. Requires that it fits into 64 bits.
 std::int64_t amount_of_shown(double shown, MemoryUnit unit);
-/// 0.2727 is "27.27 %"; "n/a" when not finite.
+/// Returns a ratio in per cent: 0.2727 is "27.27 %". A ratio that is not finite is "n/a".
 std::string format_percent(double ratio);
-/// Six significant digits, trailing zeros too, so that columns line up: "242.424", "16.0000"; "n/a" when not
-/// finite.
+/// Returns six significant digits with trailing zeros, so that columns line up: "242.424", "16.0000". A rate
+/// that is not finite is "n/a".
 std::string format_rate(double rate);
-/// A number of things that may be a fraction: "32", "0.5"; "n/a" when not finite.
+/// Returns a number of things that may be a fraction: "32", "0.5". A number that is not finite is "n/a".
 std::string format_quantity(double quantity);
-/// The shortest decimal that reads back as the same double; empty when not finite.
+/// Returns the shortest decimal that reads back as the same double; empty if it is not finite.
 std::string shortest_number(double value);
-/// "1 rank", "2 ranks": `noun` takes an s unless `count` is 1.
+/// Returns a number with a noun, which takes an s unless `count` is 1: "1 rank", "2 ranks".
 std::string format_count(std::int64_t count, const char* noun);
 
 }  // namespace penstock

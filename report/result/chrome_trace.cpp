@@ -1,13 +1,13 @@
-// The trace event format that chrome://tracing and Perfetto read: "X" events with a start and a duration in
-// microseconds, "M" events that name processes and threads, "C" events for the bytes held.
+// Writes the trace event format, which chrome://tracing and Perfetto read: "X" events with a start and a
+// duration in microseconds, "M" events that name processes and threads, "C" events for the bytes held.
 //
 //   process  rank 0
 //     thread compute       |F0|F1|  |B0|
 //     thread send             |SEND_F0|
-//     thread send 2              |SEND_F1|        where two overlap: spans of one thread must not
+//     thread send 2              |SEND_F1|        a second thread, because spans of one must not overlap
 //
-// pid = rank; tid = row * kLanesPerRow + lane, so that rows sort as the enum and lanes inside them.
-// Nanoseconds become microseconds with three decimals, exactly.
+// pid = rank. tid = row * kLanesPerRow + lane, so that viewers sort threads by row and then by lane. Tested
+// by chrome_trace_test.cpp.
 
 #include "report/result/chrome_trace.hpp"
 
@@ -41,17 +41,17 @@ constexpr std::array<std::string_view, 4> kRowNames = {"compute", "send", "recei
 
 std::string microseconds(Ns ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
 
-/// Events, one a line, with the commas between them.
+/// A writer of events, one on each line, with commas between them.
 class TraceText {
  public:
   explicit TraceText(const TextSink& sink) : lines_(sink) {
     lines_.text() = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
   }
 
-  /// False: nobody reads on.
+  /// Returns false if the sink wants no more.
   bool is_wanted() const { return is_wanted_; }
 
-  /// What is before it is whole lines now, so that they may leave; the event's own line ends with the next.
+  /// Adds an event. Its line ends when the next event begins, so only the lines before it can go to the sink.
   void add(std::string_view event) {
     lines_.text() += std::exchange(separator_, ",\n");
     is_wanted_ = lines_.end_line();
@@ -64,7 +64,7 @@ class TraceText {
                     json_quoted(name)));
   }
 
-  /// Where it stands among the others in the viewer.
+  /// Sets the position of a process or thread among the others in the viewer.
   void add_order(std::string_view what, std::int32_t pid, std::size_t tid, std::size_t order) {
     add(fmt::format(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{"sort_index":{}}}}})", what, pid,
                     tid, order));
@@ -81,7 +81,7 @@ class TraceText {
   bool is_wanted_ = true;
 };
 
-/// What the viewer shows of a span that was clicked on.
+/// Returns the details that the viewer shows for a selected span.
 std::string span_arguments(const Action& action) {
   std::string arguments = fmt::format(R"("stage":{})", action.stage);
   if (has_microbatch(action.kind)) arguments += fmt::format(R"(,"microbatch":{})", action.microbatch);
@@ -97,7 +97,7 @@ void add_span(TraceText& trace, const Span& span, std::size_t tid) {
       microseconds(span.end_ns - span.start_ns), span_arguments(span.action)));
 }
 
-/// One row of a rank, in as many threads as it has lanes; each is named when its first span comes.
+/// Adds one row of a rank, with a thread for each lane. A thread is named when its first span is added.
 void add_row(TraceText& trace, std::size_t row, Spans spans) {
   const std::vector<std::int32_t> lanes = lanes_of(spans);
   std::set<std::int32_t> named;
@@ -112,21 +112,21 @@ void add_row(TraceText& trace, std::size_t row, Spans spans) {
   }
 }
 
-/// The spans of one rank, row by row.
+/// Adds the spans of one rank, row by row.
 void add_rows(TraceText& trace, Spans of_rank) {
   std::array<std::vector<Span>, kRowNames.size()> rows;
   for (const Span& span : of_rank) rows[static_cast<std::size_t>(row_of(span.action.kind))].push_back(span);
   for (std::size_t row = 0; row < rows.size(); ++row) add_row(trace, row, rows[row]);
 }
 
-/// A counter that keeps its value until the next sample.
+/// Adds the memory of a rank as a counter, whose value holds until the next sample.
 void add_memory(TraceText& trace, const RankReport& rank) {
   for (const MemorySample& sample : rank.memory.samples) {
     if (!trace.is_wanted()) return;
     std::string series;
     for (std::size_t i = 0; i < kMemoryCategoryCount; ++i) {
-      // A category that the rank never holds would only fill the legend. By the peaks, all samples leave
-      // out the same ones.
+      // A category that the rank never holds would only fill the legend. The peaks decide, so that all
+      // samples leave out the same categories.
       if (rank.memory.peaks[i] == 0) continue;
       const std::string_view separator = series.empty() ? "" : ",";
       fmt::format_to(std::back_inserter(series), R"({}"{}":{})", separator,

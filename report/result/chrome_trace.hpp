@@ -6,9 +6,10 @@
 
 namespace penstock {
 
-/// One process a rank; its rows are compute, send, receive and collective. A row is split where its spans
-/// overlap in time: the second leaf of an overlapped pair has the row "compute 2". Times are microseconds
-/// with three decimals, so that they keep every nanosecond. Memory is a counter with a series a category.
+/// Writes the trace: a process for each rank with the rows compute, send, receive and collective. Spans of a
+/// row that overlap in time get further rows; the second leaf of an overlapped pair is on the row "compute
+/// 2". Times are microseconds with three decimals, so that no nanosecond is lost. Memory is a counter with a
+/// series for each category.
 void write_chrome_trace(const Result& result, const TextSink& sink);
 
 }  // namespace penstock

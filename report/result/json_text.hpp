@@ -1,5 +1,5 @@
 #pragma once
-// JSON that somebody else has written.
+// Functions that read JSON from files that other programs or people may have written.
 
 #include <cmath>
 #include <cstdint>
@@ -14,23 +14,25 @@
 
 namespace penstock {
 
-/// How many arrays and objects may stand in each other; what this program writes has less than ten.
+/// The largest depth of arrays and objects that is accepted. The documents of this program are less than ten
+/// deep.
 inline constexpr int kDeepestJson = 100;
 
-/// The value that `text` spells. Error, on one line: why it is none and where, as "at line 2, column 11:
-/// ...", a number that no double holds, or more than kDeepestJson levels. `Json` is nlohmann's, sorted or
-/// ordered.
+/// Returns the value of a text. `Json` is nlohmann's sorted or ordered type. Error, on one line: a fault with
+/// its position ("at line 2, column 11: ..."), a number that does not fit into a double, or a depth above
+/// kDeepestJson.
 template <typename Json>
 tl::expected<Json, std::string> json_of(std::string_view text);
 
 extern template tl::expected<nlohmann::json, std::string> json_of(std::string_view text);
 extern template tl::expected<nlohmann::ordered_json, std::string> json_of(std::string_view text);
 
-/// A key that stands twice in one object of `text`, which is JSON; of two values readers keep one in silence.
+/// Returns a key that appears twice in one object of `text`, or nothing if there is none. Requires valid
+/// JSON. Other readers would keep one of the two values without a message.
 std::optional<std::string> key_given_twice(std::string_view text);
 
-/// Returns an amount of memory as documents have it (shown_amount()): an integer unless it is a part of an
-/// activation.
+/// Returns an amount of memory as documents show it (shown_amount()): as an integer, or as a fraction if it
+/// is a part of an activation.
 template <typename Json>
 Json amount_json(std::int64_t amount, MemoryUnit unit) {
   const double shown = shown_amount(amount, unit);
@@ -38,7 +40,7 @@ Json amount_json(std::int64_t amount, MemoryUnit unit) {
   return is_whole ? Json(unit == MemoryUnit::bytes ? amount : std::llround(shown)) : Json(shown);
 }
 
-/// A value as a message shows it: on one line, cut where it is long.
+/// Returns a value for a message: on one line, cut if it is long.
 template <typename Json>
 std::string shown_json(const Json& value);
 

@@ -1,12 +1,12 @@
-// One pass over the spans of each rank for every figure. Busy is the time of compute actions, idle the rest
-// of the makespan T, and the three bubbles are
+// One pass over the spans of each rank computes every figure. Busy time is the time of compute actions; idle
+// time is the rest of the makespan T. Papers give the name "bubble" to different figures, so there are three:
 //
 //   idle_over_total   = sum idle / (ranks * T)
 //   idle_over_ideal   = sum idle / sum busy
 //   longest_span_rate = (S - busy) / S on the rank with the longest span S from its first to its last action
 //
-// since papers mean different ones by the same word: for GPipe and 1F1B the second is (K - 1) / M, the first
-// (K - 1) / (M + K - 1).
+// For GPipe and 1F1B the first is (K - 1) / (M + K - 1) and the second is (K - 1) / M. Tested by
+// metrics_test.cpp.
 
 #include "report/result/metrics.hpp"
 
@@ -43,7 +43,8 @@ namespace {
 /// A rank's list has fewer than 2^31 actions.
 std::int32_t position_of(std::size_t i) { return static_cast<std::int32_t>(i); }
 
-/// Activations alive: from the start of F to the end of B, or of W where the backward is split.
+/// Returns the largest number of live activations. An activation lives from the start of F to the end of B,
+/// or of W if the backward is split.
 std::int64_t peak_live_activations(Spans spans) {
   std::vector<Holding> alive;
   StageUnitTable<std::int32_t> opened(kNoPosition);
@@ -54,7 +55,7 @@ std::int64_t peak_live_activations(Spans spans) {
       alive.push_back({.from_ns = span.start_ns, .charged_by = position_of(i)});
     } else if (makes_weight_gradient(span.action.kind)) {
       const std::int32_t forward = opened.at(span.action.stage, span.action.microbatch);
-      // No F on this rank opened it.
+      // The rank has no F of this microbatch.
       if (forward == kNoPosition) continue;
       alive[index(forward)].until_ns = span.end_ns;
       alive[index(forward)].released_by = position_of(i);
@@ -63,7 +64,8 @@ std::int64_t peak_live_activations(Spans spans) {
   return peak_amount(alive);
 }
 
-/// A version that no STEP made is there from the start, one that nothing drops until the end.
+/// Returns the largest number of versions alive. A version that no STEP made lives from the start; a version
+/// that no action drops lives until the end.
 std::int64_t peak_of_versions(const VersionLives& versions, Spans spans) {
   std::vector<Holding> alive;
   const auto end_of = [&](std::int32_t position) { return spans[index(position)].end_ns; };
@@ -82,10 +84,12 @@ std::int64_t peak_of_versions(const VersionLives& versions, Spans spans) {
   return peak_amount(alive);
 }
 
-/// The most versions of one stage that the rank holds at once; 1 at least, the weights themselves.
+/// Returns the largest number of versions of one stage that the rank holds at once. It is at least 1, the
+/// weights themselves.
 std::int32_t peak_weight_versions(Spans spans) {
   std::map<std::int32_t, VersionLives> stages;
-  auto newest = stages.end();  // neighbours in a list are mostly of one stage
+  // neighbouring actions of a list are usually of one stage
+  auto newest = stages.end();
   for (std::size_t i = 0; i < spans.size(); ++i) {
     const Action& action = spans[i].action;
     if (!is_compute(action.kind)) continue;
@@ -108,7 +112,8 @@ void add_traffic(RankMeter& meter, Spans spans, const RunFacts& facts, const Edg
   }
 }
 
-/// In doubles: a sum over many ranks may pass 64 bits. All 0 where nothing takes time.
+/// Returns the bubbles; all are 0 if nothing takes time. The sums are doubles, because a sum over many ranks
+/// may not fit into 64 bits.
 BubbleReport bubble_of(std::span<const RankFigures> ranks, Ns makespan_ns) {
   double idle = 0;
   double busy = 0;
@@ -118,7 +123,7 @@ BubbleReport bubble_of(std::span<const RankFigures> ranks, Ns makespan_ns) {
     idle += static_cast<double>(rank.report.idle_ns);
     busy += static_cast<double>(rank.report.busy_ns);
     const Ns span = rank.last_ns - rank.first_ns;
-    // Of equal spans that of the lowest rank counts.
+    // If spans are equal, the lowest rank decides.
     if (span <= longest) continue;
     longest = span;
     bubble.longest_span_rate =
@@ -130,20 +135,20 @@ BubbleReport bubble_of(std::span<const RankFigures> ranks, Ns makespan_ns) {
   return bubble;
 }
 
-/// Samples that one update of the input stage covers.
+/// Returns the number of samples that one update of the input stage covers.
 double samples_per_update(const Program& program, double samples_per_microbatch) {
   std::int64_t steps = 0;
-  // Replicas update together, so that one of them stands for all.
+  // All replicas are updated together, so one of them is enough.
   const std::vector<std::int32_t>& holders = program.placement.stages.front().ranks;
   for (const Action& action : program.ranks[static_cast<std::size_t>(holders.front())]) {
     if (action.kind == ActionKind::step && action.stage == 0) ++steps;
   }
-  // Without a STEP the whole iteration stands for one update.
+  // Without a STEP the whole iteration counts as one update.
   if (steps == 0) return program.microbatches * samples_per_microbatch;
   return program.microbatches * samples_per_microbatch / static_cast<double>(steps);
 }
 
-/// Of all copies, at the rate of the whole run.
+/// Returns the rates of all copies of the pipeline together, over the whole run.
 ModelRates rates_of(const ModelFacts& model, double samples_per_second) {
   const auto devices = static_cast<double>(model.report.devices);
   const double tokens = samples_per_second * model.tokens_per_sample;
@@ -154,7 +159,8 @@ ModelRates rates_of(const ModelFacts& model, double samples_per_second) {
           .mfu = flops / model.peak_flops_per_second};
 }
 
-/// Per second of the whole run, filling and draining included; the steady rate is the caller's.
+/// Returns the throughput of the whole run, which includes filling and draining. The steady rate comes from
+/// the caller.
 ThroughputReport throughput_of(const RunFacts& facts, Ns makespan_ns) {
   const Program& program = facts.program;
   ThroughputReport throughput;
@@ -172,8 +178,9 @@ ThroughputReport throughput_of(const RunFacts& facts, Ns makespan_ns) {
   return throughput;
 }
 
-/// K of a program that nobody was asked for: ranks that hold some stage's first replica. Data parallelism has
-/// all stages on all ranks; its K are its stages, which are not told from buckets of fewer.
+/// Returns K of a program file: the number of ranks that hold the first replica of some stage. In data
+/// parallelism all ranks hold all stages, so K is the number of stages. If these are gradient buckets of
+/// fewer stages, K is too large, because a program does not show that.
 std::int32_t pipeline_size_of(const Program& program) {
   if (program.schedule == "data-parallel") return program.stage_count();
   std::vector<bool> holds(program.ranks.size(), false);

@@ -1,7 +1,6 @@
 #pragma once
-// From spans to a Result: busy and idle time, the three bubbles, exposed communication, live
-// activations, weight versions, traffic and throughput. All results are filled here, predictions and
-// measurements.
+// Computes a Result from spans: busy and idle time, the three bubbles, exposed communication, live
+// activations, weight versions, traffic and throughput. Predictions and measurements both use it.
 
 #include <cstdint>
 #include <optional>
@@ -18,57 +17,69 @@
 
 namespace penstock {
 
-/// What is trained, and what rates of it are counted by.
+/// The trained model and the figures that its rates need.
 struct ModelFacts {
   ModelReport report;
   double tokens_per_sample = 1;
-  double peak_flops_per_second = 0;  ///< of a device
+  /// The peak rate of one device.
+  double peak_flops_per_second = 0;
 };
 
-/// What a result says beside what its timeline shows.
+/// The parts of a result that its timeline does not show.
 struct RunFacts {
-  const Program& program;  ///< lowered: the one that ran
-  const CostTable& costs;  ///< for the bytes of messages
+  /// The lowered program that ran.
+  const Program& program;
+  /// The costs, which give the bytes of messages.
+  const CostTable& costs;
   double samples_per_microbatch = 1;
   ResultKind kind = ResultKind::predicted;
   std::string scenario{};
   std::string engine{};
-  ChannelOptions channels{};  ///< of the run
+  /// The channel model of the run.
+  ChannelOptions channels{};
   LinkSharing link_sharing = LinkSharing::none;
   std::optional<double> steady_samples_per_second{};
   std::optional<double> price_per_device_hour{};
-  std::vector<std::string> devices{};  ///< by rank; empty: without names
-  std::vector<RankMemory> memories{};  ///< by rank; empty: unknown
+  /// The names of the devices by rank; empty if they have none.
+  std::vector<std::string> devices{};
+  /// The memory of each rank; empty if it is not known.
+  std::vector<RankMemory> memories{};
   std::vector<LinkTraffic> links{};
   std::vector<std::string> notes{};
   bool has_digest = true;
-  std::int32_t pipeline_size = 0;  ///< K that was asked for; 0: what the program's placement shows
+  /// The K that was asked for; 0 derives it from the program's placement.
+  std::int32_t pipeline_size = 0;
   std::optional<ModelFacts> model{};
-  std::int64_t updates = 0;  ///< STEPs of stage 0 in all iterations; 0: those of the program's lists
+  /// STEPs of stage 0 in all iterations; 0 counts those of the program's lists
+  std::int64_t updates = 0;
   std::optional<Ns> clock_error_ns{};
-  Timeline timeline{};  ///< that the result keeps; empty: none
+  /// The timeline that the result stores; empty for none.
+  Timeline timeline{};
 };
 
-/// What the spans of one rank show.
+/// The figures that the spans of one rank show.
 struct RankFigures {
-  RankReport report;  ///< but for its idle time and memory
-  Ns first_ns = 0;    ///< start of the first compute action
-  Ns last_ns = 0;     ///< end of the last one
+  /// All figures except idle time and memory.
+  RankReport report;
+  /// The start of the first compute action.
+  Ns first_ns = 0;
+  /// The end of the last compute action.
+  Ns last_ns = 0;
 };
-/// `edges` are those of the program. Definitions: RankReport.
+/// Returns the figures of one rank as RankReport defines them. `edges` are those of the program.
 RankFigures figures_of(Spans spans, const RunFacts& facts, const EdgeNumbers& edges);
 
-/// Its busy time alone, and from when to when.
+/// Returns only the busy time of one rank, and the first start and last end of its compute actions.
 RankFigures compute_times_of(Spans spans);
 
-/// The whole result, of the figures of all ranks. Definitions: BubbleReport and ThroughputReport. Throws
-/// std::logic_error where something in it cannot be (result_invariants.hpp), so that whatever has an
-/// invariant comes in with the facts, and nothing is put in afterwards.
+/// Returns the whole result from the figures of all ranks, as BubbleReport and ThroughputReport define them.
+/// Throws std::logic_error if an invariant does not hold (result_invariants.hpp). Therefore `facts` must be
+/// complete; nothing may be added to the result later.
 Result summarize(std::vector<RankFigures> ranks, Ns makespan_ns, RunFacts facts);
-/// The same of the timeline's own figures; it is kept.
+/// Returns the result from a timeline's own figures, and stores the timeline in it.
 Result summarize(Timeline timeline, RunFacts facts);
-/// What a million samples cost on that many devices at a price for a device's hour, at the steady rate where
-/// there is one. Nothing without a price or a rate.
+/// Returns the cost of a million samples on `devices` devices at a price for an hour of a device. It uses the
+/// steady rate if there is one. Without a price or a rate it returns nothing.
 std::optional<double> cost_per_million_samples(const ThroughputReport& throughput, std::int32_t devices,
                                                std::optional<double> price_per_device_hour);
 

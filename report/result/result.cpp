@@ -1,5 +1,3 @@
-// Figures of a whole result that follow from its ranks. A prediction and a measurement have one type and one
-// schema, so that every reader of the one takes the other.
 
 #include "report/result/result.hpp"
 

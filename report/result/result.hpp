@@ -1,6 +1,6 @@
 #pragma once
-// The document that `simulate` and `run` produce: one prediction or one measurement. Exporters
-// (result_json.hpp, result_table.hpp, ...) print it; metrics.hpp computes its figures from a Timeline.
+// The document that `simulate` and `run` produce: one prediction or one measurement. metrics.hpp computes its
+// figures from a timeline; result_json.hpp, result_table.hpp and other exporters print it.
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace penstock {
 
-/// What is held from `time_ns` until the next sample.
+/// The bytes held from `time_ns` until the next sample.
 struct MemorySample {
   Ns time_ns = 0;
   MemoryByCategory bytes{};
@@ -25,48 +25,59 @@ struct MemorySample {
   friend bool operator==(const MemorySample&, const MemorySample&) = default;
 };
 
-/// One rank's memory over time. Several samples may have the same time; peaks count each of them.
+/// The memory of one rank over time. Several samples may have the same time; peaks count each of them.
 struct RankMemory {
   std::vector<MemorySample> samples;
   Bytes peak_bytes = 0;
   Ns peak_time_ns = 0;
-  std::string peak_action;     ///< the text of the action that caused the peak; empty: there from the start
-  MemoryByCategory at_peak{};  ///< what was held at the peak of the sum
-  MemoryByCategory peaks{};    ///< each category's own peak
-  std::optional<Bytes> capacity;        ///< of the rank's device; absent: unlimited
-  Bytes reserved = 0;                   ///< of the capacity, what a plan may not use
-  MemoryUnit unit = MemoryUnit::bytes;  ///< of all amounts
+  /// The text of the action that caused the peak; empty if the peak exists from the start.
+  std::string peak_action;
+  /// The bytes by category when their sum is at its peak.
+  MemoryByCategory at_peak{};
+  /// The peak of each category alone.
+  MemoryByCategory peaks{};
+  /// The memory of the rank's device; absent if unlimited.
+  std::optional<Bytes> capacity;
+  /// The part of the capacity that a plan may not use.
+  Bytes reserved = 0;
+  /// The unit of all amounts.
+  MemoryUnit unit = MemoryUnit::bytes;
 
-  /// Returns what a plan may use of the capacity; nothing where that is unlimited.
+  /// Returns the part of the capacity that a plan may use; nothing if the capacity is unlimited.
   std::optional<Bytes> usable() const {
     return capacity ? std::optional(std::max<Bytes>(0, *capacity - reserved)) : std::nullopt;
   }
-  /// Returns the bytes of the peak for which there is no room; 0 where it fits.
+  /// Returns the bytes of the peak for which there is no room; 0 if it fits.
   Bytes lacking() const { return std::max<Bytes>(0, peak_bytes - usable().value_or(peak_bytes)); }
   bool out_of_memory() const { return lacking() > 0; }
 
   friend bool operator==(const RankMemory&, const RankMemory&) = default;
 };
 
-/// One rank's figures.
+/// The figures of one rank.
 struct RankReport {
   std::int32_t rank = 0;
   std::string device;
-  Ns busy_ns = 0;  ///< compute actions; an overlapped pair counts once
-  Ns idle_ns = 0;  ///< makespan - busy
-  Ns exposed_communication_ns =
-      0;  ///< idle while a transfer or collective that the next compute action waits for runs
-  std::int64_t peak_live_activations =
-      0;  ///< microbatch activations alive at once, from F's start to the end of B (or W)
-  std::int32_t weight_versions = 1;  ///< most versions of one stage alive at once
-  Bytes sent_bytes = 0;              ///< its SENDs, and its part of collectives in a ring
+  /// The time of compute actions; an overlapped pair counts once.
+  Ns busy_ns = 0;
+  /// The makespan minus the busy time.
+  Ns idle_ns = 0;
+  /// The idle time during which a transfer or collective is under way for which the next compute action
+  /// waits.
+  Ns exposed_communication_ns = 0;
+  /// The largest number of live microbatch activations; one lives from F's start to the end of B (or W).
+  std::int64_t peak_live_activations = 0;
+  /// The largest number of versions of one stage that are alive at once.
+  std::int32_t weight_versions = 1;
+  /// The bytes of its SENDs, and its part of collectives in a ring.
+  Bytes sent_bytes = 0;
   Bytes received_bytes = 0;
   RankMemory memory;
 
   friend bool operator==(const RankReport&, const RankReport&) = default;
 };
 
-/// Bytes that crossed one directed link of the cluster.
+/// The bytes that crossed one directed link of the cluster.
 struct LinkTraffic {
   std::string link;
   Bytes bytes = 0;
@@ -76,82 +87,104 @@ struct LinkTraffic {
 
 /// The three figures that papers call "bubble".
 struct BubbleReport {
-  double idle_over_total = 0;    ///< sum of idle / (ranks * makespan)
-  double idle_over_ideal = 0;    ///< sum of idle / sum of busy; 0 when nothing is busy
-  double longest_span_rate = 0;  ///< (S - busy) / S on the rank with the longest first-to-last compute span S
+  /// The sum of idle time / (ranks * makespan).
+  double idle_over_total = 0;
+  /// The sum of idle time / the sum of busy time; 0 if nothing is busy.
+  double idle_over_ideal = 0;
+  /// The ratio (S - busy) / S on the rank with the longest span S from its first to its last compute action
+  double longest_span_rate = 0;
 
   friend bool operator==(const BubbleReport&, const BubbleReport&) = default;
 };
 
-/// What was trained, where a model is priced on named devices.
+/// The trained model. It is present if a model is priced on named devices.
 struct ModelReport {
   std::int64_t parameters = 0;
-  std::int64_t active_parameters = 0;  ///< that one token passes through
-  double flops_per_sample = 0;         ///< forward and backward, nothing computed twice
-  std::int64_t devices = 0;            ///< of all copies of the pipeline
+  /// The parameters that one token uses.
+  std::int64_t active_parameters = 0;
+  /// The work of forward and backward, without recomputation.
+  double flops_per_sample = 0;
+  /// The devices of all copies of the pipeline.
+  std::int64_t devices = 0;
 
   friend bool operator==(const ModelReport&, const ModelReport&) = default;
 };
 
-/// Rates over the run that follow from the model's size.
+/// Rates of the run that depend on the model's size.
 struct ModelRates {
   double tokens_per_second = 0;
   double tokens_per_second_per_device = 0;
   double model_flops_per_second_per_device = 0;
-  double mfu = 0;  ///< model_flops_per_second_per_device over a device's peak at the training's precision
+  /// Model FLOPs utilization: model_flops_per_second_per_device over a device's peak at the precision of
+  /// training.
+  double mfu = 0;
 
   friend bool operator==(const ModelRates&, const ModelRates&) = default;
 };
 
-/// Samples and their rate.
+/// The samples and their rate.
 struct ThroughputReport {
-  double samples = 0;                               ///< M * micro_batch_size * iterations
-  double samples_per_update = 0;                    ///< samples that one STEP of the input stage covers
-  double samples_per_second = 0;                    ///< over the whole run; 0 when the makespan is 0
-  std::optional<double> steady_samples_per_second;  ///< per period of the endlessly repeated program
-  /// At the steady rate, or else that of the run; absent where devices have no price.
+  /// The number of samples: M * micro_batch_size * iterations.
+  double samples = 0;
+  /// The samples that one STEP of the input stage covers.
+  double samples_per_update = 0;
+  /// The rate of the whole run; 0 if the makespan is 0.
+  double samples_per_second = 0;
+  /// The rate in one period of the program, repeated without end.
+  std::optional<double> steady_samples_per_second;
+  /// The cost at the steady rate, or at the rate of the run if there is none. It is absent if devices have no
+  /// price.
   std::optional<double> cost_per_million_samples{};
-  std::optional<ModelRates> model{};  ///< where the model's size is known
+  /// The rates of the model; absent if its size is not known.
+  std::optional<ModelRates> model{};
 
   friend bool operator==(const ThroughputReport&, const ThroughputReport&) = default;
 };
 
-/// Which program was run.
+/// The program that ran.
 struct ProgramReport {
   std::string schedule;
   std::int32_t ranks = 0;
   std::int32_t stages = 0;
-  /// K that the schedule was asked for; of a program file the ranks that hold some stage's first replica, so
-  /// that copies and replicas do not count, and all stages of data parallelism. 0: not known.
+  /// The K of the schedule. For a program file it is the number of ranks that hold the first replica of some
+  /// stage, so that copies and replicas do not count, or the number of stages in data parallelism. 0 means
+  /// that it is not known.
   std::int32_t pipeline_size = 0;
   std::int32_t microbatches = 0;
   std::int32_t iterations = 1;
-  std::string digest;  ///< of the lowered program (schedules/ir/digest.hpp)
+  /// The digest of the lowered program (schedules/ir/digest.hpp).
+  std::string digest;
 
   friend bool operator==(const ProgramReport&, const ProgramReport&) = default;
 };
 
-/// Where the times of a result come from.
+/// The origin of the times of a result.
 enum class ResultKind : std::uint8_t { predicted, measured };
 template <>
 inline constexpr auto kEnumWords<ResultKind> = std::to_array<EnumWord<ResultKind>>(
     {{ResultKind::predicted, "predicted"}, {ResultKind::measured, "measured"}});
 
-/// What the times of a result make of links that several messages cross at once.
+/// The treatment of links that several messages use at once.
 enum class LinkSharing : std::uint8_t {
-  none,      // there are no such links
-  counted,   // they share the bandwidth
-  left_out,  // each message has it to itself
+  // no such links exist
+  none,
+  // messages on a link share its bandwidth
+  counted,
+  // each message gets the whole bandwidth
+  left_out,
 };
 template <>
 inline constexpr auto kEnumWords<LinkSharing> = std::to_array<EnumWord<LinkSharing>>(
     {{LinkSharing::none, "none"}, {LinkSharing::counted, "counted"}, {LinkSharing::left_out, "left out"}});
 
-/// What moves messages beside the channel model, as far as times depend on it.
+/// The properties of transfers besides the channel model on which times depend.
 struct TransferReport {
-  bool blocking = false;         ///< program order waits for each transfer
-  std::int64_t capacity = 0;     ///< messages of a channel that may wait for their consumers; 0: unlimited
-  std::int64_t eager_bytes = 0;  ///< messages below this size need only their sender
+  /// True if program order waits for each transfer to end.
+  bool blocking = false;
+  /// The messages of a channel that may wait for their consumers; 0 means unlimited.
+  std::int64_t capacity = 0;
+  /// The eager size. Messages below it start without the receiver.
+  std::int64_t eager_bytes = 0;
 
   friend bool operator==(const TransferReport&, const TransferReport&) = default;
 };
@@ -159,29 +192,34 @@ struct TransferReport {
 /// One prediction or measurement.
 struct Result {
   ResultKind kind = ResultKind::predicted;
-  std::string scenario;  ///< the file or command that it answers; may be empty
-  std::string engine;    ///< "critical_path", "event", "cpu-thread", ...
-  std::string channel;   ///< the channel model's name
+  /// The file or command that it answers; may be empty.
+  std::string scenario;
+  /// The name of the engine, such as "critical_path", "event" or "cpu-thread".
+  std::string engine;
+  /// The name of the channel model.
+  std::string channel;
   TransferReport transfers;
   LinkSharing link_sharing = LinkSharing::none;
   Ns makespan_ns = 0;
-  /// Measured on several hosts: how far apart the clocks of two ranks may have been, at most.
+  /// The largest difference between the clocks of two ranks. It is present for measurements on several hosts.
   std::optional<Ns> clock_error_ns{};
   ProgramReport program;
   std::optional<ModelReport> model{};
   BubbleReport bubble;
   ThroughputReport throughput;
   std::vector<RankReport> ranks;
-  std::vector<LinkTraffic> links;  ///< only links that carried something
-  std::vector<std::string> notes;  ///< assumptions that a reader must know
+  /// The links that messages used.
+  std::vector<LinkTraffic> links;
+  /// Assumptions that a reader must know.
+  std::vector<std::string> notes;
   Timeline timeline;
 
   friend bool operator==(const Result&, const Result&) = default;
 };
 
-/// That of the fullest rank; 0 where no memory is known.
+/// Returns the peak of the rank with the highest peak; 0 if no memory is known.
 Bytes highest_peak_bytes(const Result& result);
-/// Whether any rank needs more than its device has.
+/// Returns true if any rank needs more memory than its device has.
 bool any_out_of_memory(const Result& result);
 
 }  // namespace penstock

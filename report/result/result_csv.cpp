@@ -1,5 +1,3 @@
-// Two flat files for tools without JSON: a line a span, a line a rank. Numbers are exact (nanoseconds,
-// bytes), and a cell is empty where a figure does not apply. The columns of categories follow the enum.
 
 #include "report/result/result_csv.hpp"
 

@@ -1,6 +1,6 @@
-// What is said about a Result and in which words: headlines and tables as cells. Text and page only arrange
-// them, so that a figure cannot be called one thing on a terminal and another in a browser. Each cell has its
-// text and its number (table.hpp).
+// Chooses the figures and the words that describe a Result, as headlines and as cells of tables (table.hpp).
+// Text and pages only arrange them, so that a figure has the same name on a terminal and in a browser. Tested
+// by figures_test.cpp.
 
 #include "report/result/result_figures.hpp"
 
@@ -30,8 +30,8 @@ Cell memory_cell(Bytes amount, MemoryUnit unit) {
   return {format_memory(amount, unit), shown_amount(amount, unit)};
 }
 
-/// "K = 4 (8 stages)" with two stages a rank, "K = 2 stages on 3 ranks" with replicas, "K = 4 (8 stages) on
-/// 16 ranks" with both.
+/// Returns the stages: "K = 4 (8 stages)" for two stages on each rank, "K = 2 stages on 3 ranks" with
+/// replicas, "K = 4 (8 stages) on 16 ranks" with both.
 std::string stages_text(const ProgramReport& program) {
   const std::int32_t size = pipeline_size(program);
   const std::string stages = format_count(program.stages, "stage");
@@ -61,7 +61,7 @@ std::string throughput_text(const ThroughputReport& throughput) {
   return text;
 }
 
-/// What all ranks send, and of that a sample's part.
+/// Returns the bytes that all ranks send, and the bytes for each sample.
 std::string traffic_text(const Result& result) {
   Bytes sent = 0;
   for (const RankReport& rank : result.ranks) sent += rank.sent_bytes;
@@ -73,7 +73,7 @@ std::string traffic_text(const Result& result) {
   return text;
 }
 
-/// "7.10 GiB"; "17.23 GiB > 16.00 GiB" where the device has less.
+/// Returns a peak: "7.10 GiB", or "17.23 GiB > 16.00 GiB" if the device has less.
 Cell peak_cell(const RankMemory& memory) {
   Cell cell = memory_cell(memory.peak_bytes, memory.unit);
   if (memory.out_of_memory())
@@ -112,7 +112,7 @@ std::string origin_text(const Result& result) {
   return text;
 }
 
-/// "74.3 of 76.6 GiB usable on rank 0": the rank that has the least left, or lacks the most. Empty where
+/// Returns the memory of the rank with the least room: "74.3 of 76.6 GiB usable on rank 0". It is empty if
 /// nothing is reserved.
 std::string memory_text(const Result& result) {
   const auto left = [](const RankReport& rank) {

@@ -1,5 +1,5 @@
-// A result that breaks one of these has come out of arithmetic that went wrong: it must not be printed,
-// written or held against anything.
+// If a result breaks an invariant, some arithmetic was wrong, so the result must not be printed, written or
+// compared. Each check below is one invariant. Tested by result_invariants_test.cpp.
 
 #include "report/result/result_invariants.hpp"
 
@@ -21,10 +21,10 @@
 namespace penstock {
 namespace {
 
-/// The first that does not hold: what comes after it is often its consequence.
+/// A collector that keeps the first fault, because later faults often follow from it.
 class Invariants {
  public:
-  /// `text` is KEY: expected WHAT, got WHAT, as the document of a result calls things.
+  /// Checks one invariant. `text` is "KEY: expected WHAT, got WHAT" with the keys of a result's document.
   template <typename... Parts>
   void expect(bool holds, fmt::format_string<const Parts&...> text, const Parts&... parts) {
     if (!holds && !fault_) fault_ = fmt::format(text, parts...);
@@ -35,17 +35,18 @@ class Invariants {
   std::optional<std::string> fault_;
 };
 
-/// A measurement's times may come from several clocks, which agree up to an error.
+/// Returns how far a time may be outside the run. A measurement's clocks agree only up to an error.
 Ns time_slack_ns(const Result& result) {
   return result.kind == ResultKind::measured ? result.makespan_ns / 1000 + 1 : 0;
 }
 
-/// True of a time of the run. The slack is taken off on this side, since the sum might pass 64 bits.
+/// Returns true if a time is within the run. The slack is subtracted on the left, because the sum on the
+/// right might not fit into 64 bits.
 bool is_within(Ns time_ns, const Result& result) {
   return time_ns >= 0 && time_ns - time_slack_ns(result) <= result.makespan_ns;
 }
 
-/// NaN stands for a figure that does not exist.
+/// Returns true if a figure is not negative. NaN, a figure that does not exist, is accepted.
 bool is_amount(double figure) { return !(figure < 0); }
 
 void check_categories(Invariants& all, std::size_t rank, std::string_view key,
@@ -123,7 +124,8 @@ std::optional<std::string> broken_invariant(const Result& result) {
   all.expect(std::cmp_equal(result.ranks.size(), result.program.ranks),
              "ranks: expected as many as program.ranks says, {}, got {}", result.program.ranks,
              result.ranks.size());
-  // Data parallelism alone has stages, its gradient buckets, that need no rank of their own.
+  // Only data parallelism may have more stages than ranks, because its stages are gradient buckets that all
+  // ranks hold.
   const bool shares_all = result.program.schedule == "data-parallel";
   const std::int32_t most = shares_all ? result.program.stages : result.program.ranks;
   all.expect(result.program.pipeline_size <= most,

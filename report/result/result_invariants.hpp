@@ -1,5 +1,5 @@
 #pragma once
-// What holds in every result, whatever was simulated or run.
+// Invariants that hold in every simulated and every measured result.
 
 #include <optional>
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace penstock {
 
-/// What does not, as "KEY: expected WHAT, got WHAT" with the keys of the result's document; nothing where all
-/// does: no time, amount or rate is negative (a rate that does not exist is NaN), nothing ends after the
-/// makespan and no rank is busy for longer (measured: but for a thousandth, since clocks of devices are
-/// read), the idle parts of the total and of the longest span are in [0, 1], a predicted MFU is at most 1,
-/// and there is an entry a rank.
+/// Returns the first invariant that does not hold, as "KEY: expected WHAT, got WHAT" with keys of the
+/// result's document; nothing if all hold. No time, amount or rate is negative; a rate that does not exist is
+/// NaN. Nothing ends after the makespan, and no rank is busy for longer; a measurement may exceed it by a
+/// thousandth, because its clocks differ. The bubbles idle_over_total and longest_span_rate are in [0, 1]. A
+/// predicted MFU is at most 1. There is an entry for each rank.
 std::optional<std::string> broken_invariant(const Result& result);
 
 }  // namespace penstock

@@ -1,9 +1,8 @@
-// Writes the document; result_json_reader.cpp reads it. Keys and units are a contract with scripts: times in
-// nanoseconds and bytes as integers, ratios as fractions of 1, null where a figure does not exist.
-// nlohmann-json prints null for a double that is not finite. Timeline and memory samples are written on
-// demand: they are most of the bytes. Spans go straight into the text, in the library's own form, and piece
-// by piece to whoever takes it: a tree of a million of them takes ten times as long and twenty times the
-// memory.
+// Writes the document; result_json_reader.cpp reads it. Scripts rely on its keys and units: times and bytes
+// are integers in nanoseconds and bytes, ratios are fractions of 1, and a figure that does not exist is null.
+// Timelines and memory samples are written only on demand, because they are most of the bytes. Spans are
+// formatted directly into pieces of text, because a JSON tree of a million spans takes ten times as long and
+// twenty times the memory. Tested by result_json_test.cpp.
 
 #include "report/result/result_json.hpp"
 
@@ -39,7 +38,7 @@ void append_categories(Json& object, const MemoryByCategory& memory, MemoryUnit 
   }
 }
 
-/// Every category, also those of 0 bytes: keys of a contract.
+/// Returns every category, also those of 0 bytes, because scripts rely on the keys.
 Json categories_json(const MemoryByCategory& memory, MemoryUnit unit) {
   Json object = Json::object();
   append_categories(object, memory, unit);
@@ -52,7 +51,8 @@ Json sample_json(const MemorySample& sample, MemoryUnit unit) {
   return object;
 }
 
-/// "unit" stands there only where amounts are no bytes; files from before it mean bytes.
+/// Returns a rank's memory. The key "unit" is present only if amounts are not bytes; older files have no such
+/// key and mean bytes.
 Json memory_json(const RankMemory& memory, const ResultJsonOptions& options) {
   Json object = {
       {"peak_time_ns", memory.peak_time_ns},
@@ -102,10 +102,11 @@ Json section_json(const Result& result, std::string_view section) {
   return object;
 }
 
-/// As the rest of the document is indented: an element of its list `timeline`.
+/// Appends a span as an element of the list `timeline`, indented like the rest of the document.
 void append_span(std::string& text, const Span& span) {
-  constexpr std::size_t kLongest = 512;  // keys take 210 characters, seven numbers and the action at most 200
-  std::array<char, kLongest> room;       // NOLINT(cppcoreguidelines-pro-type-member-init)
+  // keys take 210 characters; seven numbers and the action take at most 200
+  constexpr std::size_t kLongest = 512;
+  std::array<char, kLongest> room;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   const Action& action = span.action;
   const char* end = fmt::format_to(
       room.data(),
@@ -117,16 +118,16 @@ void append_span(std::string& text, const Span& span) {
   text.append(room.data(), static_cast<std::size_t>(end - room.data()));
 }
 
-/// The document with the timeline as its last key.
+/// Writes the document with the timeline as its last key.
 void write_with_timeline(std::string_view document, const Timeline& timeline, const TextSink& sink) {
   constexpr std::string_view kEnd = "\n}\n";
   LineBuffer lines(sink);
-  // The document is whole already: its end comes off and goes back on behind the last span.
+  // The document is complete; its end is cut off and added again after the last span.
   lines.text() = document.substr(0, document.size() - kEnd.size());
   lines.text() += ",\n  \"timeline\": [";
   const char* separator = "\n";
   for (const Span& span : timeline.spans) {
-    // No comma before the first one.
+    // A comma stands before every span except the first.
     lines.text() += std::exchange(separator, ",\n");
     if (!lines.end_line()) return;
     append_span(lines.text(), span);
@@ -136,12 +137,12 @@ void write_with_timeline(std::string_view document, const Timeline& timeline, co
   lines.flush();
 }
 
-/// Null where no sample is known.
+/// Returns the bytes for one sample, or null if the number of samples is not known.
 Json per_sample(Bytes bytes, double samples) {
   return samples > 0 ? Json(static_cast<double>(bytes) / samples) : Json(nullptr);
 }
 
-/// All but the timeline.
+/// Returns the document without the timeline.
 std::string document_text(const Result& result, const ResultJsonOptions& options) {
   Json document = {{"schema_version", 1},
                    {"kind", to_text(result.kind)},
@@ -172,7 +173,7 @@ std::string document_text(const Result& result, const ResultJsonOptions& options
                                  {"bytes_per_sample", per_sample(link.bytes, result.throughput.samples)}});
   }
   document["notes"] = result.notes;
-  // Names come from the user's files. Bytes that are no UTF-8 are replaced, where the library would throw.
+  // Names come from users' files. Bytes that are not UTF-8 are replaced; otherwise the library would throw.
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// The JSON document of a Result, schema_version 1: what `simulate --json` prints, `run` writes and
-// `compare` reads.
+// The JSON document of a Result, schema_version 1. `simulate --json` prints it, `run` writes it and `compare`
+// reads it.
 
 #include <string>
 #include <string_view>
@@ -11,20 +11,21 @@
 
 namespace penstock {
 
-/// Which of the long parts are written.
+/// The long parts of the document that are written.
 struct ResultJsonOptions {
-  bool timeline = false;  ///< `timeline`: every span
-  bool memory = false;    ///< `ranks[i].memory.samples`: memory over time
+  /// True for `timeline`, with every span.
+  bool timeline = false;
+  /// True for `ranks[i].memory.samples`, the memory over time.
+  bool memory = false;
 };
 
-/// Indented by two blanks, keys in a fixed order, a line break at the end. Doubles have the shortest form
-/// that reads back the same, and null where they are not finite.
+/// Writes the document with two blanks of indentation, keys in a fixed order and a line break at the end. A
+/// double has the shortest form that reads back the same, or null if it is not finite.
 void write_result_json(const Result& result, const ResultJsonOptions& options, const TextSink& sink);
 std::string result_to_json(const Result& result, const ResultJsonOptions& options = {});
 
-/// Reads the document back; with both long parts in it the Result is the one that was written. Keys that
-/// it does not know are skipped. Errors name `file`, the path of the key, what was expected and what was
-/// found.
+/// Reads a document. If it has both long parts, the result equals the one that was written. Unknown keys are
+/// skipped. Errors name `file`, the path of the key, what was expected and what was found.
 tl::expected<Result, std::string> result_from_json(std::string_view text, std::string_view file);
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
-// Reads the document that result_json.cpp writes. The first fault that is met is the answer; reading
-// goes on with zeros after it, so that the functions below state the shape and nothing else.
+// Reads the document that result_json.cpp writes. Only the first fault is reported. Reading continues after
+// it with zeros, so that the functions below state only the shape of the document. Tested by
+// result_json_test.cpp.
 
 #include <fmt/format.h>
 
@@ -32,7 +33,7 @@ namespace {
 using SortedJson = nlohmann::json;
 constexpr std::int64_t kSchemaVersion = 1;
 
-/// The first thing that was wrong; empty: nothing.
+/// The first fault; an empty message means that there is none.
 struct FirstFault {
   std::string message;
 
@@ -41,7 +42,7 @@ struct FirstFault {
   }
 };
 
-/// A JSON object together with its path in the document. Both references must outlive it.
+/// A reader of a JSON object with its path in the document. Value and fault must outlive it.
 class ObjectReader {
  public:
   ObjectReader(const SortedJson& value, std::string path, FirstFault& fault)
@@ -74,7 +75,7 @@ class ObjectReader {
                            std::numeric_limits<std::int64_t>::max());
   }
 
-  /// At least 0: times, bytes and counts.
+  /// Returns a time, a number of bytes or another count, which is at least 0.
   std::int64_t count(const char* key) const {
     return integer_between(key, 0, std::numeric_limits<std::int64_t>::max());
   }
@@ -88,7 +89,7 @@ class ObjectReader {
     return count(key);
   }
 
-  /// null is what the writer makes of a number that is not finite.
+  /// Returns a number. The writer puts null for a number that is not finite, so null is read as NaN.
   double number(const char* key) const {
     const SortedJson& value = member(key);
     if (value.is_null() && has(key)) return std::numeric_limits<double>::quiet_NaN();
@@ -119,7 +120,7 @@ class ObjectReader {
 
   ObjectReader object(const char* key) const { return {member(key), child(key), *fault_}; }
 
-  /// The elements of a list of objects; a list that is missing is empty.
+  /// Returns the elements of a list of objects; none if the list is missing.
   std::vector<ObjectReader> objects_if_any(const char* key) const {
     std::vector<ObjectReader> elements;
     if (!has(key)) return elements;
@@ -159,7 +160,7 @@ class ObjectReader {
   std::string child(const char* key) const { return path_.empty() ? key : path_ + '.' + key; }
 
   const SortedJson& member(const char* key) const {
-    // Null, which is of no expected type: each reader reports it as its own fault.
+    // Null is of no expected type, so that each reader reports the missing key with its own message.
     static const SortedJson missing;
     return has(key) ? value_->at(key) : missing;
   }
@@ -169,7 +170,7 @@ class ObjectReader {
   FirstFault* fault_;
 };
 
-/// Reads an amount of memory: of activations it may be a part of one.
+/// Reads an amount of memory. An amount of activations may be a fraction.
 Bytes read_amount(const ObjectReader& object, const char* key, MemoryUnit unit) {
   if (unit == MemoryUnit::bytes) return object.count(key);
   const double shown = object.number(key);
@@ -187,7 +188,7 @@ MemoryByCategory read_categories(const ObjectReader& object, MemoryUnit unit) {
   return memory;
 }
 
-/// But for its peak, which read_rank() reads.
+/// Reads a rank's memory without its peak, which read_rank() reads.
 RankMemory read_memory(const ObjectReader& object) {
   RankMemory memory;
   memory.peak_time_ns = object.count("peak_time_ns");
@@ -197,7 +198,7 @@ RankMemory read_memory(const ObjectReader& object) {
   memory.peaks = read_categories(object.object("peaks"), memory.unit);
   if (object.number_or_null("capacity_bytes"))
     memory.capacity = read_amount(object, "capacity_bytes", memory.unit);
-  // Files from before there were reserves have no such key, and all of the capacity is usable.
+  // Older files have no such key; all of their capacity is usable.
   if (memory.capacity && object.number_or_null("usable_bytes")) {
     const Bytes usable = read_amount(object, "usable_bytes", memory.unit);
     memory.reserved = std::max<Bytes>(0, *memory.capacity - usable);
@@ -255,11 +256,12 @@ void read_section(const ObjectReader& document, const char* section, Result& res
   }
 }
 
-/// Stage and microbatch stand beside the action's text for scripts; here they must say the same.
+/// Reads a span. The document repeats stage and microbatch beside the action's text for scripts; they must
+/// agree with it.
 Span read_span(const ObjectReader& object, std::int32_t ranks) {
   Span span;
   const std::string text = object.text("action");
-  // The same reader as for lists of a program, so that any name that Penstock writes is understood.
+  // The reader of program lists also accepts every name that Penstock writes.
   const auto actions = read_actions(text, {});
   if (!actions || actions->size() != 1) {
     object.expected("action", "one action such as \"0F3\"");
@@ -309,7 +311,8 @@ Result read_result(const ObjectReader& document) {
   if (document.integer("schema_version") != kSchemaVersion) {
     document.expected("schema_version", fmt::format("{}, which this penstock reads", kSchemaVersion));
   }
-  // Keys that came after the first files of version 1 may be missing: "..._if_any", "..._or_null".
+  // Keys that were added after the first files of version 1 may be missing; the readers "..._if_any" and
+  // "..._or_null" accept that.
   result.kind = read_kind(document);
   result.scenario = document.text_if_any("scenario");
   result.engine = document.text_if_any("engine");
@@ -351,7 +354,7 @@ tl::expected<Result, std::string> result_from_json(std::string_view text, std::s
   Result result = read_result(ObjectReader(*document, "", fault));
   if (!fault.message.empty()) return tl::unexpected(fmt::format("{}: {}", file, fault.message));
   if (const auto broken = broken_invariant(result)) {
-    return tl::unexpected(fmt::format("{}: {}; no run has such a result, make it anew", file, *broken));
+    return tl::unexpected(fmt::format("{}: {}; no run can have such a result; make it again", file, *broken));
   }
   return result;
 }

@@ -1,5 +1,3 @@
-// Only the order of the parts: headlines, ranks, peaks by category, links, what does not fit, notes. Parts
-// without content leave no heading behind. The cells are made in result_figures.cpp.
 
 #include "report/result/result_table.hpp"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The terminal's view of a Result: headline figures, a table of ranks, memory by category, links.
+// A Result as text for terminals: headline figures, a table of ranks, memory by category, links.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,16 +9,18 @@
 
 namespace penstock {
 
-/// Whether the ranks that do not fit have a sentence each below the tables; the table of ranks marks them
-/// anyway.
+/// The sentences about ranks that do not fit, below the tables. The table of ranks marks such ranks in both
+/// cases.
 enum class OutOfMemoryLines : std::uint8_t { shown, left_out };
 
+/// The options of the text.
 struct ResultTableOptions {
   OutOfMemoryLines out_of_memory = OutOfMemoryLines::shown;
-  std::size_t width = 0;  ///< of the tables' lines; 0: any
+  /// The width of the tables' lines; 0 means no limit.
+  std::size_t width = 0;
 };
 
-/// Lines of text, a line break at the end. Durations and bytes have readable units.
+/// Returns the text, with readable units for durations and bytes and a line break at the end.
 std::string result_to_table(const Result& result, const ResultTableOptions& options = {});
 
 }  // namespace penstock

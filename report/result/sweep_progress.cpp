@@ -1,11 +1,10 @@
-// JSON lines, so that a crash costs one line:
+// The text is JSON lines, so that a crash costs at most one line:
 //
 //   {"schema_version":2,"kind":"sweep-progress","points":1000,"digest":"6c1f..."}
 //   {"point":3,"row":{...},"counts_activations":false,"notes":[]}
 //
-// Version 1 had no digest: its points may be those of another scenario, which nobody can tell any more.
-//
-// Whoever may write the file may write anything: each number is held against the type that it becomes.
+// Version 1 is refused: it had no digest, so nobody can check that its points are of the same sweep. The file
+// may have been edited, so each number must fit the range of its figure. Tested by sweep_test.cpp.
 
 #include "report/result/sweep_progress.hpp"
 
@@ -27,7 +26,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Why a file that begins with `line` is not that of the sweep; empty: it is.
+/// Returns why the file that begins with `line` is not that of the sweep; empty if it is.
 std::string fault_of_head(const std::string& line, const SweepIdentity& sweep) {
   const auto head = json_of<Json>(line);
   const auto says = [&](const char* key, const Json& value) {
@@ -36,23 +35,25 @@ std::string fault_of_head(const std::string& line, const SweepIdentity& sweep) {
   if (!head || !head->is_object() || !says("kind", "sweep-progress"))
     return "expected the progress of a sweep, as --resume writes it; name another file";
   if (says("schema_version", 1)) {
-    return "expected schema_version 2, got 1, which does not say of which scenario and flags it is; name "
-           "another file, or remove it";
+    return "expected schema_version 2, got 1, which does not show its scenario and flags; name another file, "
+           "or remove it";
   }
   if (!says("schema_version", 2)) return "expected schema_version 2; name another file";
   if (!says("points", sweep.points)) {
-    return fmt::format("it is of a sweep of {} points, this one has {}; name another file",
-                       head->contains("points") ? shown_json(head->at("points")) : "so many", sweep.points);
+    return fmt::format("the file is of a sweep of {} points, this one has {}; name another file",
+                       head->contains("points") ? shown_json(head->at("points")) : "an unknown number of",
+                       sweep.points);
   }
   if (says("digest", sweep.digest)) return "";
-  return "it is of another sweep: since it was begun the scenario, a file that it names, the flags or "
-         "penstock have changed, and which of them cannot be told; name another file, or remove it";
+  return "the file is of another sweep: the scenario, a file that it names, the flags or penstock have "
+         "changed "
+         "since it began; name another file, or remove it";
 }
 
-/// A sweep writes one; what has been put together from several files may have another.
+/// The limit of lines for each point. A sweep writes one line; a file merged from several may have another.
 constexpr std::size_t kMostLinesOfAPoint = 2;
 
-/// As std::getline() has it, but of a line that is too long one character more than it may have is read.
+/// Reads a line like std::getline(), but stops one character after the allowed length.
 bool next_line(std::istream& text, std::string& line) {
   line.clear();
   for (char c = 0; line.size() <= kLongestProgressLine && text.get(c) && c != '\n';) line += c;
@@ -82,14 +83,15 @@ tl::expected<std::map<std::size_t, SweepPoint>, std::string> read_sweep_progress
       return tl::unexpected(fmt::format("{}:{}: expected at most {} lines for {} points; name another file",
                                         file, number, most_lines, sweep.points));
     }
-    const bool is_whole = !text.eof();  // the last one of a crash has no end
+    // the last line has no end if a crash cut it off
+    const bool is_whole = !text.eof();
     if (number == 1) {
       const std::string fault = fault_of_head(line, sweep);
       if (!fault.empty()) return tl::unexpected(fmt::format("{}: {}", file, fault));
     } else if (is_whole) {
       auto point = sweep_point_of_json(line);
       if (!point) return tl::unexpected(fmt::format("{}:{}: {}", file, number, point.error()));
-      // Of a point that stands there twice the last line counts.
+      // If a point appears twice, the last line counts.
       known.insert_or_assign(point->first, std::move(point->second));
     }
   }

@@ -1,5 +1,5 @@
 #pragma once
-// What a sweep has done so far, as lines of JSON: `penstock sweep --resume FILE`
+// The finished points of a sweep as lines of JSON, for `penstock sweep --resume FILE`
 // (cli/sweep_progress_file.hpp).
 
 #include <cstddef>
@@ -13,22 +13,25 @@
 
 namespace penstock {
 
-/// In bytes, its end not counted: a reason names what waits for what, on up to all ranks.
+/// The largest number of bytes of a line without its end. It is large, because the reason of a hang may name
+/// all ranks.
 inline constexpr std::size_t kLongestProgressLine = std::size_t{1} << 20U;
 
-/// Which sweep it is.
+/// The identity of a sweep.
 struct SweepIdentity {
   std::size_t points = 0;
-  std::string digest{};  ///< of what decides them: two sweeps of one digest have the same points
+  /// The digest of everything that decides the points; sweeps with equal digests have the same points.
+  std::string digest{};
 };
 
-/// The first line, which says what follows: a sweep_point_json() each of some points of that sweep, in any
-/// order.
+/// Returns the first line of the text. After it, each line is the sweep_point_json() of some point of that
+/// sweep, in any order.
 std::string sweep_progress_head(const SweepIdentity& sweep);
 
-/// All points of such a text by their number. A last line without an end is dropped: that is
-/// what a crash leaves. Errors, which start with `file`: no such text, another sweep than `sweep`, a line
-/// that is no point or too long, many more lines than points, a stream that ends before its text does.
+/// Reads all points of such a text, by their number. A last line without an end is dropped, because a crash
+/// can leave one. Errors start with `file`: the text is not a progress file, is of another sweep than
+/// `sweep`, has a line that is too long or not a point, has many more lines than points, or ends early
+/// because reading failed.
 tl::expected<std::map<std::size_t, SweepPoint>, std::string> read_sweep_progress(std::istream& text,
                                                                                  const std::string& file,
                                                                                  const SweepIdentity& sweep);

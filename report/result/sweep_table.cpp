@@ -1,7 +1,7 @@
-// A sweep as text, CSV and JSON. CSV and JSON share one list of columns, `fields_of`, so that they cannot
-// drift apart. The best row of a schedule is the one with the highest steady rate; a row that has a steady
-// figure beats all rows without, since the rate of a short run counts its filling and draining. Points that
-// were skipped or do not fit stay in the tables with their reason, and are never the best.
+// Writes a sweep as text, CSV and JSON. CSV and JSON share one list of columns, fields_of(), so that they
+// always agree. The best row of a schedule has the highest steady rate. A row with a steady rate beats all
+// rows without one, because the rate of a short run includes filling and draining. Points that were skipped
+// or do not fit stay in the tables with their reason, and are never the best. Tested by sweep_test.cpp.
 
 #include "report/result/sweep_table.hpp"
 
@@ -43,7 +43,7 @@ Json finite_or_null(std::optional<double> value) {
   return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
 }
 
-/// Rates that follow from the model's size, in the order of their fields.
+/// The rates that depend on the model's size, in the order of their fields.
 constexpr std::array<std::pair<std::string_view, double ModelRates::*>, 4> kModelRates = {
     {{"tokens_per_second", &ModelRates::tokens_per_second},
      {"tokens_per_second_per_device", &ModelRates::tokens_per_second_per_device},
@@ -52,10 +52,10 @@ constexpr std::array<std::pair<std::string_view, double ModelRates::*>, 4> kMode
 
 bool has_model(const SweepRow& row) { return row.model.has_value(); }
 
-/// `with_model` where some row of the sweep has the model's rates.
+/// Returns the fields of a row. `with_model` is true if some row of the sweep has the model's rates.
 std::vector<Field> fields_of(const SweepRow& row, bool with_model) {
   const bool simulated = was_simulated(row);
-  // The zeros of a row that was not simulated are no figures.
+  // A row that was not simulated has zeros in its figures, which must not be printed.
   const auto figure = [&](const Json& value) { return simulated ? value : Json(nullptr); };
   std::vector<Field> fields = {
       {"schedule", row.schedule},
@@ -83,7 +83,7 @@ std::vector<Field> fields_of(const SweepRow& row, bool with_model) {
   return fields;
 }
 
-/// Nothing for null; strings as csv_field() makes them safe.
+/// Returns the value as a CSV field: empty for null, strings made safe by csv_field().
 std::string csv_value(const Json& value) {
   if (value.is_null()) return "";
   if (value.is_string()) return csv_field(value.get<std::string>());
@@ -91,7 +91,7 @@ std::string csv_value(const Json& value) {
   return value.dump();
 }
 
-/// The fields, or their names, in one line; `text` says which.
+/// Returns one line of CSV from the fields. `text` returns a field's value or its name.
 template <typename Text>
 std::string csv_line(const std::vector<Field>& fields, Text text) {
   std::string line;
@@ -102,20 +102,20 @@ std::string csv_line(const std::vector<Field>& fields, Text text) {
   return line + '\n';
 }
 
-/// A row of its own has the model's rates only where it has a model, whatever the others of the sweep have.
+/// Returns a row as JSON. It has the model's rates only if this row has a model, whatever other rows have.
 Json row_json(const SweepRow& row) {
   Json object = Json::object();
   for (const auto& [key, value] : fields_of(row, has_model(row))) object[std::string(key)] = value;
   return object;
 }
 
-// --- a point's line, read again -------------------------------------------------------------------------
+// --- reading the line of a point -----------------------------------------------------------------------
 
-/// The number as it stands: get() alone cuts fractions off and wraps what is too large round.
+/// Returns an integer. get() alone would cut off fractions and wrap numbers that are too large.
 template <std::integral Integer>
 Integer count_at(const Json& object, const char* key, Integer least = 0) {
   const Json& value = object.at(key);
-  // What is read is unsigned unless it has a sign.
+  // The library reads a number without a sign as unsigned.
   if (value.is_number_unsigned() && std::in_range<Integer>(value.get<std::uint64_t>()) &&
       value.get<Integer>() >= least)
     return value.get<Integer>();
@@ -123,13 +123,13 @@ Integer count_at(const Json& object, const char* key, Integer least = 0) {
                                           std::numeric_limits<Integer>::max(), shown_json(value)));
 }
 
-/// What a figure can be, its ends with it.
+/// The range of values that a figure can have, with both ends.
 struct FigureRange {
   double least = 0;
   double most = std::numeric_limits<double>::max();
   std::string_view text;
 };
-// As in result_invariants.cpp, with what rounding may add.
+// The ranges of result_invariants.cpp, with room for rounding.
 constexpr double kRounding = 1e-9;
 constexpr FigureRange kPart{.least = -kRounding, .most = 1 + kRounding, .text = "a part in [0, 1]"};
 constexpr FigureRange kRatio{.least = -kRounding, .text = "a number of at least 0"};
@@ -137,7 +137,7 @@ constexpr FigureRange kRate{.least = 0, .text = "a number of at least 0"};
 constexpr FigureRange kSamples{.least = std::numeric_limits<double>::denorm_min(),
                                .text = "a number above 0"};
 
-/// 64 bits hold them in parts.
+/// The range of activations. Their parts must fit into 64 bits.
 constexpr FigureRange kActivations{.least = 0, .most = 1e12, .text = "a number of activations"};
 
 double figure_at(const Json& object, const char* key, const FigureRange& range) {
@@ -149,7 +149,7 @@ double figure_at(const Json& object, const char* key, const FigureRange& range) 
   throw std::invalid_argument(fmt::format("{}: expected {}, got {}", key, range.text, shown_json(value)));
 }
 
-/// Null is no figure.
+/// Returns a figure, or nothing for null.
 std::optional<double> figure_if_any(const Json& object, const char* key, const FigureRange& range) {
   return object.at(key).is_null() ? std::nullopt : std::optional(figure_at(object, key, range));
 }
@@ -159,12 +159,12 @@ SweepStatus status_of(const std::string& text) {
   throw std::invalid_argument(fmt::format("unknown status \"{}\"", text));
 }
 
-/// What a row has where it was simulated. Of which ranks `peak_rank` is one, the row does not say: there are
-/// as many for each of `stages` as the schedule's replicas and copies make.
+/// Reads the figures of a row that was simulated. `peak_rank` has no upper limit here, because a row does not
+/// give its number of ranks: replicas and copies multiply the stages.
 void read_figures(SweepRow& row, const Json& object) {
   row.micro_batch_size = figure_at(object, "micro_batch_size", kSamples);
   row.global_batch_size = figure_at(object, "global_batch_size", kSamples);
-  // 0 where nothing takes time; then rates are 0, too.
+  // The makespan is 0 if nothing takes time; then the rates are 0 too.
   row.makespan_ns = count_at<Ns>(object, "makespan_ns");
   row.bubble = {.idle_over_total = figure_at(object, "idle_over_total", kPart),
                 .idle_over_ideal = figure_at(object, "idle_over_ideal", kRatio),
@@ -178,21 +178,21 @@ void read_figures(SweepRow& row, const Json& object) {
                        : amount_of_shown(figure_at(object, "peak_bytes", kActivations), row.memory_unit);
   row.peak_rank = count_at<std::int32_t>(object, "peak_rank");
   row.cost_per_million_samples = figure_if_any(object, "cost_per_million_samples", kRate);
-  // A row of its own has these rates only if it has a model, and then all of them.
+  // A row has all of these rates if it has a model, and otherwise none.
   if (!object.contains("mfu")) return;
   row.model.emplace();
   for (const auto& [name, rate] : kModelRates)
     *row.model.*rate = figure_at(object, std::string(name).c_str(), kRate);
 }
 
-/// What fields_of() makes of a row. Throws where a key, its type or a figure is wrong.
+/// Returns the row of an object that row_json() has made. Throws if a key, its type or a figure is wrong.
 SweepRow row_of(const Json& object, MemoryUnit unit) {
   SweepRow row;
   row.memory_unit = unit;
   row.schedule = object.at("schedule").get<std::string>();
   row.status = status_of(object.at("status").get<std::string>());
   row.reason = object.at("reason").get<std::string>();
-  // The sizes that a refused row was asked for may be why.
+  // A row that was not simulated may have sizes that are wrong, because they may be the reason.
   const std::int32_t least = was_simulated(row) ? 1 : 0;
   row.stages = count_at(object, "stages", least);
   row.virtual_stages = count_at(object, "virtual_stages", least);
@@ -206,7 +206,7 @@ SweepRow row_of(const Json& object, MemoryUnit unit) {
   return row;
 }
 
-/// In the order of the sweep.
+/// Returns the rows in the order of the sweep.
 Json rows_json(const std::vector<SweepRow>& rows) {
   Json list = Json::array();
   for (const SweepRow& row : rows) list.push_back(row_json(row));
@@ -218,8 +218,8 @@ Cell samples_per_update_cell(const SweepRow& row) {
   return optional_cell(was_simulated(row) ? row.samples_per_update : row.global_batch_size);
 }
 
-/// Empty cells for what a row that was not simulated does not have.
-/// Makespan, bubble, closed form, both rates, peak.
+/// Returns the cells of makespan, bubble, closed form, both rates and peak; empty cells for a row that was
+/// not simulated.
 std::vector<Cell> figure_cells(const SweepRow& row) {
   if (!was_simulated(row)) return std::vector<Cell>(6);
   const auto& steady = row.steady_samples_per_second;
@@ -324,7 +324,7 @@ std::string sweep_table(const Sweep& sweep, std::size_t width) {
 std::string sweep_csv(const Sweep& sweep) {
   const bool modelled = std::ranges::any_of(sweep.rows, has_model);
   std::string csv =
-      // Any row has the names of all columns.
+      // Every row has the names of all columns.
       csv_line(fields_of(SweepRow{}, modelled), [](const Field& field) { return std::string(field.first); });
   for (const SweepRow& row : sweep.rows) {
     csv += csv_line(fields_of(row, modelled), [](const Field& field) { return csv_value(field.second); });
@@ -335,7 +335,7 @@ std::string sweep_csv(const Sweep& sweep) {
 std::string sweep_point_json(std::size_t number, const SweepPoint& point) {
   const Json line = {{"point", number},
                      {"row", row_json(point.row)},
-                     // Beside the row, since no column of a sweep says it.
+                     // The unit is stored beside the row, because no column of a sweep has it.
                      {"counts_activations", point.row.memory_unit == MemoryUnit::activations},
                      {"notes", point.notes}};
   return line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';

@@ -1,6 +1,6 @@
 #pragma once
-// The outcome of a sweep: one row for each combination of schedule, K, M and batch sizes that was asked
-// for, whether it could be run or not. Filled by sim/, printed here and drawn by html_report.hpp.
+// The outcome of a sweep: a row for each combination of schedule, K, M and batch sizes that was asked for,
+// also if it could not run. sim/ fills the rows; they are printed here and drawn by html_report.hpp.
 
 #include <array>
 #include <cstddef>
@@ -19,12 +19,16 @@
 
 namespace penstock {
 
-/// What became of a point of a sweep.
+/// The outcome of a point of a sweep.
 enum class SweepStatus : std::uint8_t {
-  ok,             // simulated, and every rank fits into its device
-  out_of_memory,  // simulated, but `peak_rank` needs more memory than its device has
-  skipped,        // the shape is impossible for the schedule, or the batch sizes do not divide
-  failed,         // the program hangs, or something else went wrong
+  // simulated, and every rank fits into its device
+  ok,
+  // simulated, but `peak_rank` needs more memory than its device has
+  out_of_memory,
+  // the shape is impossible for the schedule, or the batch sizes do not divide
+  skipped,
+  // the program hangs, or another error occurred
+  failed,
 };
 template <>
 inline constexpr auto kEnumWords<SweepStatus> =
@@ -33,25 +37,31 @@ inline constexpr auto kEnumWords<SweepStatus> =
                                           {SweepStatus::skipped, "skipped"},
                                           {SweepStatus::failed, "failed"}});
 
-/// One point. The figures from makespan_ns on mean something for `ok` and `out_of_memory` only; they are
-/// left empty (null in JSON) otherwise, as are sizes that were not given and could not be found.
+/// One point. The figures from makespan_ns on have values only for `ok` and `out_of_memory`; otherwise they
+/// are empty (null in JSON). Sizes that were not given and could not be computed are empty too.
 struct SweepRow {
   std::string schedule;
-  std::int32_t stages = 1;          ///< K, as schedule.stages of a scenario
-  std::int32_t virtual_stages = 1;  ///< v: the model has K * v stages
-  std::int32_t microbatches = 1;    ///< M
+  /// The pipeline size K, which is schedule.stages of a scenario.
+  std::int32_t stages = 1;
+  /// The number v of chunks on each rank. The model has K * v stages.
+  std::int32_t virtual_stages = 1;
+  /// The number of microbatches, M.
+  std::int32_t microbatches = 1;
   std::optional<double> micro_batch_size;
   std::optional<double> global_batch_size;
   SweepStatus status = SweepStatus::ok;
-  std::string reason;  ///< why it is not ok
+  /// The reason why the status is not ok.
+  std::string reason;
   Ns makespan_ns = 0;
   BubbleReport bubble;
-  std::optional<double> closed_form_bubble;  ///< idle_over_total by the schedule's formula, where it has one
+  /// The value of idle_over_total by the schedule's formula, if it has one
+  std::optional<double> closed_form_bubble;
   double samples_per_second = 0;
   std::optional<double> steady_samples_per_second;
   double samples_per_update = 0;
   std::optional<double> cost_per_million_samples{};
-  std::optional<ModelRates> model{};  ///< where the model's size is known
+  /// The rates of the model; absent if its size is not known.
+  std::optional<ModelRates> model{};
   Bytes peak_bytes = 0;
   std::int32_t peak_rank = 0;
   MemoryUnit memory_unit = MemoryUnit::bytes;
@@ -59,7 +69,7 @@ struct SweepRow {
   friend bool operator==(const SweepRow&, const SweepRow&) = default;
 };
 
-/// A row, and what its experiment notes.
+/// A row with the notes of its experiment.
 struct SweepPoint {
   SweepRow row;
   std::vector<std::string> notes;
@@ -67,42 +77,49 @@ struct SweepPoint {
   friend bool operator==(const SweepPoint&, const SweepPoint&) = default;
 };
 
+/// A whole sweep.
 struct Sweep {
   std::string title;
-  std::vector<SweepRow> rows;  ///< of an interrupted sweep: those that were done
+  /// The points that were done, if the sweep was interrupted.
+  std::vector<SweepRow> rows;
   std::vector<std::string> notes;
-  std::optional<std::string> interruption{};  ///< how far it came, where it was; among the notes, too
+  /// A sentence on how far an interrupted sweep came; `notes` has it too.
+  std::optional<std::string> interruption{};
 
   friend bool operator==(const Sweep&, const Sweep&) = default;
 };
 
-/// True when the row has figures.
+/// Returns true if the row has figures.
 bool was_simulated(const SweepRow& row);
-/// What rows are ranked by: steady samples/s, or those of the whole run where there is no steady figure.
+/// Returns the rate by which rows are ranked: steady samples/s, or samples/s of the whole run if there is no
+/// steady rate.
 double ranking_rate(const SweepRow& row);
-/// True when `row` has the better ranking_rate; one with a steady figure is above any without.
+/// Returns true if `row` has the better ranking_rate(). A row with a steady rate ranks above every row
+/// without one.
 bool ranks_above(const SweepRow& row, const SweepRow& other);
-/// For each schedule, in the order of its first row, the `ok` row that no other ranks_above() (the first on a
-/// tie). A schedule without an `ok` row is not there.
+/// Returns the best `ok` row of each schedule by ranks_above(), in the order of the schedules' first rows. On
+/// a tie the first row wins. A schedule without an `ok` row is left out.
 std::vector<SweepRow> best_per_schedule(const Sweep& sweep);
-/// The schedules in the order of their first rows.
+/// Returns the schedules in the order of their first rows.
 std::vector<std::string> schedules_of(const Sweep& sweep);
 
-/// All rows as a Table for terminals and pages.
+/// Returns all rows as a table for terminals and pages.
 Table sweep_rows(const std::vector<SweepRow>& rows);
 
-/// All rows, the best of each schedule, notes. `width` is that of the tables' lines; 0: any.
+/// Returns all rows, the best of each schedule, and the notes. `width` limits the tables' lines; 0 means no
+/// limit.
 std::string sweep_table(const Sweep& sweep, std::size_t width = 0);
-/// RFC 4180 with a heading; a line a row, figures in ns, bytes and ratios.
+/// Returns CSV (RFC 4180) with a heading and a line for each row. Figures are in ns, bytes and ratios.
 std::string sweep_csv(const Sweep& sweep);
-/// {schema_version, kind: "sweep", title, rows: [...], best: [...], notes}; a row has the CSV's columns as
-/// keys.
+/// Returns JSON: {schema_version, kind: "sweep", title, rows: [...], best: [...], notes}. The keys of a row
+/// are the columns of the CSV.
 std::string sweep_json(const Sweep& sweep);
 
-/// A point, counted from 0 in the order of a sweep's rows, as a line of JSON that keeps all of it.
+/// Returns a point as a line of JSON that holds all of it. `number` counts from 0 in the order of the sweep's
+/// rows.
 std::string sweep_point_json(std::size_t number, const SweepPoint& point);
-/// Such a line again. Error: what of it is no point, a figure that no simulation has among it, as a bubble
-/// above 1.
+/// Reads a line of sweep_point_json(). Error: the part that is not a point, or a figure that no simulation
+/// can have, such as a bubble above 1.
 tl::expected<std::pair<std::size_t, SweepPoint>, std::string> sweep_point_of_json(std::string_view line);
 
 }  // namespace penstock

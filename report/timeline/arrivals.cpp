@@ -1,16 +1,17 @@
-// One rank's spans hold all that is needed: messages are among them, from their start to their arrival. Idle
-// time before an action, with two messages that it waits for:
+// Splits a rank's idle time before each compute action into transfer, waiting and launch. The rank's spans
+// include its messages, each from its start to its arrival, so that nothing else is needed. An example with
+// two messages for which B0 waits:
 //
 //   rank      |--- F2 ---|                         |-- launch --|--- B0 ---|
 //   UNSHARD              |--|
-//   RECV_B0                      |-- on its way ---|
+//   RECV_B0                      |-- under way ----|
 //             idle since ^                         ^ ready      ^ start
-//             transfer   |--|    |-----------------|              covered by something that it waits for
-//             waiting       |----|                                nothing is on its way yet
+//             transfer   |--|    |-----------------|              a message is under way
+//             waiting       |----|                                no message is under way yet
 //
-// RECVs are found by a table of stage and unit, in which each remembers the one before it, since branches
-// give a stage several inputs of one microbatch. The last collective of a kind and stage stands for all
-// before it.
+// A table by stage and unit finds the RECVs of an action. A branching graph gives a stage several inputs of
+// one microbatch, so each RECV refers to the one before it. Collectives of one kind and stage run in order,
+// so the last one is enough. Tested by arrivals_test.cpp.
 
 #include "report/timeline/arrivals.hpp"
 
@@ -31,8 +32,8 @@ namespace {
 
 constexpr std::size_t index_of(Flow flow) { return static_cast<std::size_t>(flow); }
 
-/// A recomputation waits for its gradient only where the program says so, which spans do not tell. One that
-/// had not arrived was not waited for.
+/// Returns `waited` without the messages that arrived after a recomputation had started. Spans do not show if
+/// the program lets a recomputation wait for its gradient, but it did not wait for such a message.
 std::span<const Span*> without_later(std::span<const Span*> waited, const Span& action) {
   if (action.action.kind != ActionKind::recompute) return waited;
   const auto later =
@@ -55,7 +56,7 @@ std::vector<Spans> spans_by_rank(const Timeline& timeline) {
 }
 
 Ns covered_ns(std::span<const Span*> spans, Ns from, Ns to) {
-  // The union of intervals: transfers that overlap must not be counted twice.
+  // Transfers that overlap must not be counted twice, so the sum runs over the union of the intervals.
   std::ranges::sort(spans, {}, &Span::start_ns);
   Ns covered = 0;
   for (const Span* span : spans) {
@@ -71,7 +72,7 @@ Ns covered_ns(std::span<const Span*> spans, Ns from, Ns to) {
 void Arrivals::add(const Span& span) {
   const Action& action = span.action;
   if (is_recv(action.kind)) {
-    // In front of those of other edges into the same stage.
+    // RECVs of other edges into the same stage may have come before; this one becomes the head of their list.
     auto& newest = newest_.at(action.stage, action.microbatch)[index_of(flow_of(action.kind))];
     received_.push_back({.span = &span, .before = newest});
     newest = static_cast<std::int32_t>(received_.size()) - 1;
@@ -79,10 +80,10 @@ void Arrivals::add(const Span& span) {
   if (is_collective(action.kind)) collectives_[{action.kind, action.stage}] = &span;
 }
 
-/// Adds what this leaf waits for: its collective, where its kind needs one, and all RECVs of its input.
 void Arrivals::gather(const Action& leaf) {
   if (!collectives_.empty()) {
-    // Where a B does not wait for the reduction before it, a STEP has done so already.
+    // Under sharding 3 a B waits for the reduction before it. The result also holds for smaller values,
+    // because then a STEP in between has waited for that reduction.
     constexpr std::int32_t kSharding = 3;
     for (const ActionKind awaited : collectives_before(leaf.kind, kSharding)) {
       const auto group = collectives_.find({awaited, leaf.stage});
@@ -108,7 +109,8 @@ std::vector<IdleBefore> idle_before_actions(Spans spans) {
   std::vector<IdleBefore> idle;
   Ns idle_since = 0;
   for (std::size_t i = 0; i < spans.size(); ++i) {
-    // Added in list order: what stands behind the action in the list it cannot have waited for.
+    // Spans are added in list order, because the action cannot have waited for a message behind it in the
+    // list.
     arrivals.add(spans[i]);
     if (!opens_compute(spans, i)) continue;
     const Ns start = spans[i].start_ns;
@@ -116,8 +118,8 @@ std::vector<IdleBefore> idle_before_actions(Spans spans) {
     if (start > idle_since) {
       const std::span<const Span*> waited = without_later(arrivals.of_group(spans, i), spans[i]);
       Ns ready = idle_since;
-      // Idle time in three parts: until the last thing it needs starts to move, while it moves, and from its
-      // arrival to the start, which only a measured run has.
+      // The idle time has three parts: until the last message starts to move, while it moves, and from its
+      // arrival to the start of the action. Only a measured run has the third part.
       for (const Span* span : waited) ready = std::max(ready, std::min(span->end_ns, start));
       before.launch_ns = start - ready;
       before.transfer_ns = covered_ns(waited, idle_since, ready);

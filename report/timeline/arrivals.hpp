@@ -1,6 +1,7 @@
 #pragma once
-// What each compute action of one rank waited for, and what the rank's idle time before it was: read off the
-// spans. Used by metrics.hpp, compare.hpp and the backend's calibration.
+// The messages that each compute action of a rank waited for, and the reasons for the rank's idle time before
+// it. Both are computed from the spans alone. metrics.hpp, compare.hpp and the backend's calibration use
+// them.
 
 #include <array>
 #include <cstddef>
@@ -17,56 +18,67 @@
 
 namespace penstock {
 
+/// The spans of one rank in program order.
 using Spans = std::span<const Span>;
 
-/// The spans of each rank; `timeline` must outlive them.
+/// Returns the spans of each rank. `timeline` must outlive them.
 std::vector<Spans> spans_by_rank(const Timeline& timeline);
 
-/// A compute action, or the first leaf of an overlapped group.
+/// Returns true if spans[i] is a compute action that is not the second leaf of an overlapped pair.
 inline bool opens_compute(Spans spans, std::size_t i) {
   return is_compute(spans[i].action.kind) && (i == 0 || !spans[i - 1].action.overlaps_next);
 }
 
-/// How much of [from, to) some of the spans cover. Sorts them.
+/// Returns the part of [from, to) that the spans cover together. Sorts the spans by start.
 Ns covered_ns(std::span<const Span*> spans, Ns from, Ns to);
 
-/// What a rank's next compute action waits for, gathered while its spans are read in program order.
+/// A reader of one rank's spans in program order that finds the messages for which each compute action waits.
 class Arrivals {
  public:
   explicit Arrivals(RecomputeTiming recompute) : recompute_(recompute) {}
 
+  /// Adds the next span of the rank.
   void add(const Span& span);
-  /// The messages that the group waits for whose first leaf is spans[i]. Good until the next call.
+  /// Returns the messages for which an action waits: the one at spans[i], or the overlapped pair that begins
+  /// there. The result is valid until the next call.
   std::span<const Span*> of_group(Spans spans, std::size_t i);
 
  private:
-  /// A RECV, and the one before it of the same stage, unit and direction.
+  /// A RECV, and the index of the previous RECV of the same stage, unit and direction.
   struct Received {
     const Span* span = nullptr;
     std::int32_t before = -1;
   };
+  /// Adds the messages for which one leaf waits: its collective, if its kind needs one, and all RECVs of its
+  /// input.
   void gather(const Action& leaf);
 
   RecomputeTiming recompute_;
   std::vector<Received> received_;
-  StageUnitTable<std::array<std::int32_t, 2>> newest_{{-1, -1}};  // by flow: into received_
+  // by flow: the index in received_ of the newest RECV
+  StageUnitTable<std::array<std::int32_t, 2>> newest_{{-1, -1}};
   std::map<std::pair<ActionKind, std::int32_t>, const Span*> collectives_;
   std::vector<const Span*> waited_;
 };
 
-/// The time of one rank before one of its compute actions; the parts add up to the idle time.
+/// The idle time of one rank before one of its compute actions. The three parts add up to it.
 struct IdleBefore {
-  std::size_t position = 0;  ///< of the action (of a group: its first leaf) in the rank's spans
-  Ns transfer_ns = 0;        ///< something that the action waited for was on its way
-  Ns launch_ns = 0;          ///< all had arrived and the rank was free, but the action had not started
-  Ns waiting_ns = 0;         ///< what it waited for was not on its way yet: other ranks were at it
+  /// The index of the action among the rank's spans; for an overlapped pair, of its first leaf.
+  std::size_t position = 0;
+  /// The time in which at least one message for which the action waited was under way.
+  Ns transfer_ns = 0;
+  /// The time after all messages had arrived on an idle rank, until the action started.
+  Ns launch_ns = 0;
+  /// The time in which none of these messages was under way yet, because other ranks had not sent them.
+  Ns waiting_ns = 0;
 
   Ns idle_ns() const { return transfer_ns + launch_ns + waiting_ns; }
   friend bool operator==(const IdleBefore&, const IdleBefore&) = default;
 };
 
-/// One for each compute action (group) of a rank, in program order. With blocking channels launch_ns holds
-/// the time, too, for which program order waited for transfers that the action itself did not need.
+/// Returns the idle time before each compute action or overlapped pair of a rank, in program order. With
+/// blocking channels launch_ns also includes the time in which program order waited for transfers that the
+/// action did not need.
 std::vector<IdleBefore> idle_before_actions(Spans spans);
 
 }  // namespace penstock

@@ -1,7 +1,7 @@
-// The elements that a timeline is made of. Times are pixels here: a box has its fill, its tooltip and, where
-// there is room for its digits, its number; a merged box (timeline_boxes.cpp) has the mean colour of its
-// actions, weighted by time, and is hatched; a mark is a line that no zoom makes thicker. Labels are gathered
-// apart from boxes, because they must not be stretched with them.
+// Writes the elements of a timeline, with times already turned into pixels. A box has a fill, a tooltip and,
+// if there is room, its number. A merged box (timeline_boxes.cpp) is hatched and has the mean colour of its
+// actions, weighted by time. Marks keep their width at any zoom. Numbers are collected apart from boxes,
+// because a zoom must not stretch them. Tested by timeline_svg_test.cpp.
 
 #include "report/timeline/box_svg.hpp"
 
@@ -24,15 +24,19 @@
 namespace penstock {
 namespace {
 
-constexpr double kLeastOutlinedWidth = 4;  // a white outline would wash out narrower boxes
+// in narrower boxes a white outline would hide the colour
+constexpr double kLeastOutlinedWidth = 4;
 constexpr std::string_view kNoOutline = " stroke=\"none\"";
-// Under digits that stand on a hatching, so that its lines do not cross them.
+// A halo around digits on a hatched box, so that the lines do not cross them.
 constexpr std::string_view kHalo = " stroke=\"#ffffff\" stroke-width=\"3\" paint-order=\"stroke\"";
-constexpr double kDigitWidth = 6.6;  // of a font of 11 pixels; the page's script has the same
+// in pixels, for a font of 11 pixels; the page's script uses the same number
+constexpr double kDigitWidth = 6.6;
 constexpr double kMarkWidth = 2;
-constexpr double kMarkShare = 0.25;  // of the room that marks may cover
+// the share of the room that a mark may cover
+constexpr double kMarkShare = 0.25;
 
-/// The right edge is rounded as the left edge of a box that follows at once, so that no gap is between them.
+/// Returns the attributes of a rectangle's position. Left and right edges are rounded in the same manner, so
+/// that no gap appears between a box and one that follows it at once.
 std::string place_text(const Rectangle& at) {
   const auto rounded = [](double pixels) { return std::round(pixels * 100) / 100; };
   const double x = rounded(at.x);
@@ -96,7 +100,7 @@ void BoxText::add_bar(Colour fill, const Rectangle& at, std::string_view tooltip
 
 void BoxText::add_mark(Colour colour, const Rectangle& at, double room, std::string_view tooltip) {
   const double width = kMarkShare * room;
-  // The script makes a narrow mark wider again as a zoom makes room.
+  // data-width lets the script widen the mark when a zoom makes room.
   const std::string narrow = width < kMarkWidth ? fmt::format(" data-width=\"{:.3f}\"", width) : "";
   fmt::format_to(
       std::back_inserter(boxes_),
@@ -110,7 +114,7 @@ void BoxText::add_rectangle(Colour fill, const Rectangle& at, std::string_view a
                             std::string_view tooltip) {
   fmt::format_to(std::back_inserter(boxes_), "<rect {} fill=\"{}\"{}", place_text(at), to_hex(fill),
                  attributes);
-  // The group around all boxes has a white outline.
+  // All boxes inherit a white outline from their group.
   if (at.width < kLeastOutlinedWidth && attributes != kNoOutline) boxes_ += kNoOutline;
   if (tooltip.empty()) {
     boxes_ += "/>";

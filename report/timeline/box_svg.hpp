@@ -1,6 +1,5 @@
 #pragma once
-// The SVG text of a timeline's boxes, of the marks on them and of the numbers in them. Used by
-// timeline_svg.hpp.
+// The SVG text of a timeline's boxes, their marks and their numbers. timeline_svg.hpp uses it.
 
 #include <cstddef>
 #include <string>
@@ -13,7 +12,7 @@
 
 namespace penstock {
 
-/// In pixels.
+/// A rectangle in pixels.
 struct Rectangle {
   double x = 0;
   double y = 0;
@@ -21,28 +20,29 @@ struct Rectangle {
   double height = 0;
 };
 
-/// How wide a box must be for a number of so many digits.
+/// Returns the width that a box needs to show a number of `digits` digits.
 double label_width(std::size_t digits);
 
-/// What a merged box is filled with: the colours of its kinds, mixed as their share of the time.
+/// Returns the colour of a merged box: the colours of its kinds, weighted by their share of its time.
 Colour mixed_colour(const std::vector<KindShare>& shares);
 
-/// The patterns that boxes of recomputation and merged boxes have over their colour, as a legend names them.
+/// The names of the patterns that are drawn over the boxes of recomputations and over merged boxes.
 inline constexpr std::string_view kRecomputePattern = "penstock-hatch";
 inline constexpr std::string_view kSeveralPattern = "penstock-several";
-/// Their definitions, for the <defs> of the picture.
+/// Returns the definitions of these patterns for the <defs> of the picture.
 std::string box_patterns_svg();
 
-/// Grows box by box.
+/// A writer that collects the boxes of a picture and the numbers in them.
 class BoxText {
  public:
-  /// A box with its microbatch where there is room.
+  /// Adds the box of one action, with its microbatch if there is room.
   void add_leaf(const Action& action, Colour fill, const Rectangle& at, std::string_view tooltip);
-  /// A box that stands for several actions.
+  /// Adds a box that stands for several actions.
   void add_merged(Colour fill, const Rectangle& at, std::string_view tooltip);
-  /// A thin bar.
+  /// Adds a thin bar.
   void add_bar(Colour fill, const Rectangle& at, std::string_view tooltip);
-  /// An upright line, which is as wide at any zoom; narrower where there is less `room` to the next one.
+  /// Adds an upright line that keeps its width at any zoom. It is narrower if `room`, the distance to the
+  /// next line, is small.
   void add_mark(Colour colour, const Rectangle& at, double room, std::string_view tooltip);
 
   const std::string& boxes() const { return boxes_; }

@@ -1,6 +1,6 @@
 #pragma once
-// Amounts that a rank holds over time (activations, buffers, weight versions) and the order in which they
-// come and go: the one rule behind every peak that Penstock reports.
+// Amounts that a rank holds over time (activations, buffers, weight versions) and the order of their changes.
+// Every peak that Penstock reports follows this order.
 
 #include <cstdint>
 #include <limits>
@@ -11,34 +11,38 @@
 
 namespace penstock {
 
-/// Held until the end of the program.
+/// The end of a holding that lasts until the end of the program.
 inline constexpr Ns kHeldForEver = std::numeric_limits<Ns>::max();
-/// The position of what is there before the first action.
+/// The position of what a rank holds before its first action.
 inline constexpr std::int32_t kBeforeFirst = -1;
 
-/// Something charged by one action of a rank and released by another (or the same).
+/// An amount that one action of a rank charges and the same or another action releases.
 struct Holding {
   Ns from_ns = 0;
   Ns until_ns = kHeldForEver;
-  std::int32_t charged_by = kBeforeFirst;   ///< position in the rank's program order
-  std::int32_t released_by = kBeforeFirst;  ///< position; unused when held for ever
-  std::int32_t kind = 0;                    ///< free for the caller: a category; >= 0 and small
+  /// The position in the rank's program order.
+  std::int32_t charged_by = kBeforeFirst;
+  /// The position; unused if the holding lasts for ever.
+  std::int32_t released_by = kBeforeFirst;
+  /// A small number >= 0 that the caller chooses, such as a category.
+  std::int32_t kind = 0;
   std::int64_t amount = 1;
 };
 
-/// One change: `holding` is charged or released.
+/// A change: `holding` is charged or released.
 struct HoldingChange {
   Ns time_ns = 0;
-  std::int32_t holding = 0;  ///< index into the span that was given
+  /// The index into the span that was given.
+  std::int32_t holding = 0;
   bool charge = true;
 };
 
-/// All charges and releases in the order that peaks count: by time; at one instant first releases of what
-/// was charged earlier, then everything else in program order, so that something charged and
-/// released at the same instant is never negative.
+/// Returns all charges and releases in the order in which peaks count them. They are ordered by time. At one
+/// instant, releases of what was charged earlier come first; then all other changes follow in program order.
+/// A holding that begins and ends at the same instant is charged before it is released.
 std::vector<HoldingChange> changes_in_order(std::span<const Holding> holdings);
 
-/// The largest sum of amounts held at once.
+/// Returns the largest sum of amounts that are held at once.
 std::int64_t peak_amount(std::span<const Holding> holdings);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 #pragma once
-// Something about each unit of each stage that one rank's list names, found without a search. Used by
-// arrivals.cpp, metrics.cpp and memory.cpp.
+// A table with a value for each unit of each stage that one rank's list names. It needs no search.
+// arrivals.cpp, metrics.cpp and memory.cpp use it.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,16 +12,17 @@
 
 namespace penstock {
 
-/// A row of units for each stage that has been asked for: a rank has few stages of many units each. Units
-/// that come one after the other lie in a vector; those far from all before them, as of one replica among
-/// many, are looked up. Memory O(largest stage + units asked for).
+/// A row of units for each stage that has been asked for, because a rank has few stages with many units each.
+/// A row is a vector as far as units come one after the other. Units far beyond all before them, such as
+/// those of one replica among many, are in a hash table. Memory: O(largest stage + units asked for).
 template <class Value>
 class StageUnitTable {
  public:
-  /// What `at` finds where nothing has been put.
+  /// `unknown` is the value of a unit that has not been set.
   explicit StageUnitTable(Value unknown = {}) : unknown_(std::move(unknown)) {}
 
-  /// Requires stage >= 0 and unit >= 0. The reference holds until another stage or unit is asked for.
+  /// Returns the value of a unit. The reference is valid until another stage or unit is asked for. Requires
+  /// stage >= 0 and unit >= 0.
   Value& at(std::int32_t stage, std::int32_t unit) {
     if (index(stage) < row_of_stage_.size() && row_of_stage_[index(stage)] != kNoRow) {
       std::vector<Value>& near = rows_[index(row_of_stage_[index(stage)])].near;
@@ -35,11 +36,13 @@ class StageUnitTable {
   static constexpr std::int32_t kNoRow = -1;
   static constexpr std::size_t kAlwaysNear = 64;
 
+  /// The units of one stage.
   struct Row {
-    std::vector<Value> near;  ///< by unit
+    std::vector<Value> near;  ///< values by unit
     std::unordered_map<std::int32_t, Value> far;
   };
 
+  /// Returns the value of a unit that has no place in a vector yet, and makes one.
   Value& made_at(std::int32_t stage, std::int32_t unit) {
     if (index(stage) >= row_of_stage_.size()) row_of_stage_.resize(index(stage) + 1, kNoRow);
     std::int32_t& number = row_of_stage_[index(stage)];
@@ -55,6 +58,7 @@ class StageUnitTable {
     return row.far.try_emplace(unit, unknown_).first->second;
   }
 
+  /// Makes the vector of a row longer and moves the units that it now covers into it.
   void lengthen(Row& row, std::size_t length) {
     row.near.resize(length, unknown_);
     std::erase_if(row.far, [&](auto& entry) {

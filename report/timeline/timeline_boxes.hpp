@@ -1,5 +1,6 @@
 #pragma once
-// The rectangles of one rank's row in a picture of a timeline, few enough to draw. Used by timeline_svg.hpp.
+// The rectangles of one rank's row in a picture of a timeline, merged so that there are few enough to draw.
+// timeline_svg.hpp uses them.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,51 +14,61 @@
 
 namespace penstock {
 
-/// How much time a merged box gives to one kind of action.
+/// The time that one kind of action has in a merged box.
 struct KindShare {
   ActionKind kind = ActionKind::forward;
   Ns time_ns = 0;
 };
 
-/// One compute box, or several narrow ones beside each other.
+/// A rectangle of a picture: one compute box, or several narrow neighbours merged.
 struct DrawnBox {
-  ComputeBox shown;               ///< the box; of a merged one: its first
-  ComputeBox last;                ///< of a merged one: its last box
-  std::size_t count = 1;          ///< how many boxes it stands for
-  std::vector<KindShare> shares;  ///< of a merged one: by kind, in the order of the enum
+  /// The box; if merged, the first.
+  ComputeBox shown;
+  /// The last box of a merged rectangle.
+  ComputeBox last;
+  /// The number of boxes.
+  std::size_t count = 1;
+  /// The times by kind, in the order of the enum, of a merged rectangle.
+  std::vector<KindShare> shares;
   Ns start_ns = 0;
   Ns end_ns = 0;
 
   bool merged() const { return count > 1; }
 };
 
-/// One rank's row. The steps are drawn over the boxes, which would hide them where they take no time.
+/// One rank's row. Steps are drawn over the boxes, because boxes would hide steps that take no time.
 struct DrawnRow {
   std::vector<DrawnBox> boxes;
-  std::vector<DrawnBox> steps;  ///< optimizer steps too short for a box of their own, one mark each
+  /// Optimizer steps that are too short for a box; each is a mark.
+  std::vector<DrawnBox> steps;
 };
 
-/// The boxes of a row, where each box that is shorter than `least_ns` is joined with its followers that are
-/// shorter too and start less than `least_ns` after it.
+/// Returns the rectangles of a row. A box shorter than `least_ns` is merged with each following box that is
+/// also shorter and starts less than `least_ns` after the first.
 std::vector<DrawnBox> merge_narrow(const std::vector<ComputeBox>& boxes, Ns least_ns);
 
-/// What a picture may cost: boxes from `wide_ns` on carry a number, steps shorter than `step_ns` are marks.
+/// The limits of a picture.
 struct DrawingBudget {
+  /// The shortest time that gets a rectangle of its own.
   Ns least_ns = 1;
+  /// The shortest time of a box that carries a number.
   Ns wide_ns = 1;
+  /// The time below which an optimizer step is a mark.
   Ns step_ns = 1;
+  /// The largest number of XML elements.
   std::size_t most_elements = 50'000;
 };
 
-/// merge_narrow for the boxes and for the steps of all ranks; `least_ns` is doubled until the XML elements
-/// are at most `most_elements` (or one box a rank is left).
+/// Returns the rows of all ranks, with boxes and steps merged by merge_narrow(). `least_ns` is doubled until
+/// there are at most `most_elements` XML elements or one box for each rank.
 std::vector<DrawnRow> drawn_rows(const std::vector<std::vector<ComputeBox>>& ranks,
                                  const DrawingBudget& budget);
 
-/// "0F3, 12.000 ms to 13.000 ms (1.000 ms), weight version 2" or "0F3 to 0B7, 12 actions, ...".
+/// Returns a tooltip such as "0F3, 12.000 ms to 13.000 ms (1.000 ms), weight version 2" or "0F3 to 0B7, 12
+/// actions, ...".
 std::string tooltip_of(const DrawnBox& box);
 
-/// The tooltip of a transfer or collective.
+/// Returns the tooltip of a transfer or collective.
 std::string tooltip_of(const Span& span);
 
 }  // namespace penstock

@@ -1,7 +1,7 @@
-// From times to columns of characters. Where the greatest common divisor of all times fits into the line, a
-// column (or a whole number of them) is a multiple of it and the picture is exact; otherwise time is scaled
-// and a column belongs to the action that has most of it, if actions have at least half of it together. Only
-// then are collectives asked, then nobody: an idle column shows what the rank waits for.
+// Turns times into columns of characters. If the greatest common divisor of all times is long enough, each
+// multiple of it gets one or more columns and the picture is exact. Otherwise time is scaled, and a column
+// belongs to the action that has most of it, if actions have at least half of it together. A column in which
+// the rank is idle shows the collective for which it waits. Tested by timeline_text_test.cpp.
 
 #include "report/timeline/timeline_columns.hpp"
 
@@ -20,7 +20,8 @@
 namespace penstock {
 namespace {
 
-/// "F3", with its stage "2F3"; a STEP is "S", since a column has one letter.
+/// Returns a label such as "F3", or "2F3" with its stage. A STEP is "S", because a column may have only one
+/// letter.
 std::string leaf_label(const Action& action, bool with_stage) {
   std::string label = with_stage ? std::to_string(action.stage) : "";
   label += action.kind == ActionKind::step ? "S" : letters(action.kind);
@@ -32,7 +33,7 @@ std::int32_t owner_of(ActionKind collective) {
   return collective == ActionKind::reduce_grad ? kReduceColumn : kGatherColumn;
 }
 
-/// Who has how much of each column. Of equal shares the first one added keeps it.
+/// The largest share of each column and its owner. Between equal shares the first one added wins.
 ///
 ///     column   0         1         2
 ///              |--- F0 ----|-- F1 --|           owners F0, F1, F1; sums 1, 1, 0.1
@@ -89,7 +90,8 @@ double TextScale::column_of(Ns time_ns) const {
 
 TextScale scale_of(const std::vector<std::vector<ComputeBox>>& ranks, Ns makespan_ns,
                    const TextLabels& labels, std::int64_t available) {
-  // The greatest time of which all starts and ends are multiples; transfers are not drawn and do not count.
+  // The unit is the largest time of which all starts and ends are multiples. Transfers do not count, because
+  // they are not drawn.
   Ns unit = makespan_ns;
   for (const auto& boxes : ranks) {
     for (const ComputeBox& box : boxes) unit = std::gcd(unit, std::gcd(box.start_ns, box.end_ns));
@@ -97,9 +99,11 @@ TextScale scale_of(const std::vector<std::vector<ComputeBox>>& ranks, Ns makespa
   if (makespan_ns / unit > available) return {makespan_ns, 0, 0, available};
   const Ns units = makespan_ns / unit;
   const Ns shortest_units = std::max<Ns>(1, labels.shortest_ns / unit);
-  // Columns a unit so that the shortest box has its longest label; more would only be longer.
+  // With this many columns for a unit, the longest label fits into the shortest box. More columns would show
+  // nothing more.
   const Ns wanted =
-      (static_cast<Ns>(labels.longest) + shortest_units) / shortest_units;  // label and one more
+      // the label and one more column
+      (static_cast<Ns>(labels.longest) + shortest_units) / shortest_units;
   const std::int64_t columns_per_unit =
       std::clamp<std::int64_t>(available / units, 1, std::max<Ns>(1, wanted));
   return {makespan_ns, unit, columns_per_unit, units * columns_per_unit};
@@ -137,7 +141,7 @@ bool shows_every_box(const std::vector<ComputeBox>& boxes, const std::vector<Col
   const auto shown = std::ranges::count_if(runs, [](const ColumnRun& run) { return run.owner >= 0; });
   const auto timed =
       std::ranges::count_if(boxes, [](const ComputeBox& box) { return box.duration_ns() > 0; });
-  // A box owns one run at most, since it is one interval.
+  // A box is one interval, so it owns at most one run.
   return shown >= timed;
 }
 

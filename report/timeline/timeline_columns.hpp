@@ -1,5 +1,5 @@
 #pragma once
-// Which action each column of a line of text stands for. Used by timeline_text.hpp.
+// The action that each column of a line of text stands for. timeline_text.hpp uses it.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,51 +13,60 @@
 
 namespace penstock {
 
-/// The facts about a whole timeline that decide how its boxes are labelled.
+/// The properties of a whole timeline that decide how its boxes are labelled.
 struct TextLabels {
-  bool with_stage = false;  ///< some rank holds several stages
-  std::size_t longest = 0;  ///< characters of the longest label
-  Ns shortest_ns = 0;       ///< of the boxes that take time; 0: none does
+  /// True if some rank holds several stages.
+  bool with_stage = false;
+  /// The number of characters of the longest label.
+  std::size_t longest = 0;
+  /// The time of the shortest box that takes time; 0 if none does.
+  Ns shortest_ns = 0;
 
-  /// "F3", "2F3", "0F5;3B2".
+  /// Returns a label such as "F3", "2F3" or "0F5;3B2".
   std::string label(const ComputeBox& box) const;
 };
 
+/// Returns these properties of a timeline.
 TextLabels labels_of(const std::vector<std::vector<ComputeBox>>& ranks);
 
-/// How time becomes columns. `unit_ns` > 0: each unit is `columns_per_unit` columns exactly.
+/// The map from time to columns. If `unit_ns` > 0, each unit of time is exactly `columns_per_unit` columns.
 struct TextScale {
   Ns makespan_ns = 0;
   Ns unit_ns = 0;
   std::int64_t columns_per_unit = 0;
   std::int64_t columns = 0;
 
+  /// Returns the column at a time, which may be a fraction.
   double column_of(Ns time_ns) const;
 };
 
-/// Exact columns where the unit of all times has at least one of the `available`, and as many as the labels
-/// need; otherwise all that are available. Requires makespan_ns > 0.
+/// Returns the scale of a line. If every unit of the times can have at least one of the `available` columns,
+/// the scale is exact and gives a unit as many columns as the labels need. Otherwise it uses all available
+/// columns. Requires makespan_ns > 0.
 TextScale scale_of(const std::vector<std::vector<ComputeBox>>& ranks, Ns makespan_ns,
                    const TextLabels& labels, std::int64_t available);
 
-/// What a column shows if not a box (an index from 0 on).
+/// The owners of columns that show no box. A box is its index, from 0 on.
 inline constexpr std::int32_t kIdleColumn = -1;
-inline constexpr std::int32_t kReduceColumn = -2;  ///< idle while gradients are reduced
-inline constexpr std::int32_t kGatherColumn = -3;  ///< idle while weights are gathered
+/// The owner of a column in which the rank is idle while gradients are reduced.
+inline constexpr std::int32_t kReduceColumn = -2;
+/// The owner of a column in which the rank is idle while weights are gathered.
+inline constexpr std::int32_t kGatherColumn = -3;
 
-/// For each column the box with the largest share of it; where idling has more than half, kIdleColumn, or the
-/// collective that has at least half.
+/// Returns the owner of each column: the box that has the largest share of it, if boxes have at least half of
+/// it together. Otherwise it is the collective, if collectives have at least half, or kIdleColumn.
 std::vector<std::int32_t> column_owners(const std::vector<ComputeBox>& boxes,
                                         std::span<const Span> collectives, const TextScale& scale);
 
-/// Neighbouring columns of one owner.
+/// A run of neighbouring columns with one owner.
 struct ColumnRun {
   std::int32_t owner = kIdleColumn;
   std::size_t columns = 0;
 };
+/// Returns the runs of a line.
 std::vector<ColumnRun> runs_of(const std::vector<std::int32_t>& owners);
 
-/// Whether each box that takes time has a column.
+/// Returns true if each box that takes time has a column.
 bool shows_every_box(const std::vector<ComputeBox>& boxes, const std::vector<ColumnRun>& runs);
 
 }  // namespace penstock

@@ -1,7 +1,8 @@
-// Spans by rank and row, for all drawings and the trace. The two leaves of an overlapped pair are one box.
-// Spans of a row that overlap are put into lanes, greedily by start time, which needs the fewest lanes for
-// intervals (Kleinberg and Tardos, Algorithm Design, section 4.1). An instant span that starts where another
-// one starts comes first, since it may share a lane with it.
+// Sorts spans by rank and row for all pictures and the trace. The two leaves of an overlapped pair become one
+// box. Spans of a row that overlap get different lanes. The lanes are assigned greedily by start time, which
+// needs the fewest lanes for intervals (Kleinberg and Tardos, Algorithm Design, section 4.1). Among spans
+// with equal starts those without duration come first, because they can share a lane with the next. Tested by
+// chrome_trace_test.cpp.
 
 #include "report/timeline/timeline_rows.hpp"
 
@@ -24,7 +25,8 @@ namespace penstock {
 
 std::vector<std::vector<ComputeBox>> compute_boxes(const Timeline& timeline) {
   std::vector<std::vector<ComputeBox>> ranks(static_cast<std::size_t>(timeline.rank_count));
-  const Span* first_leaf = nullptr;  // of a pair whose second leaf has not come
+  // the first leaf of a pair whose second leaf has not been read
+  const Span* first_leaf = nullptr;
   for (const Span& span : timeline.spans) {
     if (!is_compute(span.action.kind)) continue;
     auto& boxes = ranks[static_cast<std::size_t>(span.rank)];

@@ -1,5 +1,5 @@
 #pragma once
-// A timeline sorted into what the pictures draw: compute boxes, and rows of transfers and collectives.
+// A timeline sorted into the parts of its pictures: compute boxes, and rows of transfers and collectives.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,8 @@ namespace penstock {
 /// One compute action of a rank, or both leaves of an overlapped pair.
 struct ComputeBox {
   Action action;
-  std::optional<Action> partner;  ///< the second leaf of a pair
+  /// The second leaf of a pair.
+  std::optional<Action> partner;
   Ns start_ns = 0;
   Ns end_ns = 0;
 
@@ -25,21 +26,23 @@ struct ComputeBox {
   friend bool operator==(const ComputeBox&, const ComputeBox&) = default;
 };
 
-/// For each rank its compute boxes by start time; equal starts stay in program order.
+/// Returns the compute boxes of each rank by start time. Boxes with equal starts stay in program order.
 std::vector<std::vector<ComputeBox>> compute_boxes(const Timeline& timeline);
 
-/// "0F3", "(0F5;3B2)OVERLAP_F_B".
+/// Returns the box as text: "0F3" or "(0F5;3B2)OVERLAP_F_B".
 std::string to_text(const ComputeBox& box);
 
-/// The stages that the boxes of one rank name, ascending.
+/// Returns the stages that the boxes of one rank name, in ascending order.
 std::vector<std::int32_t> stages_of(const std::vector<ComputeBox>& boxes);
 
 /// The rows in which a rank's spans are drawn.
 enum class TimelineRow : std::uint8_t { compute, send, receive, collective };
+/// Returns the row of an action.
 TimelineRow row_of(ActionKind kind);
 
-/// A lane for each span (0, 1, ...) such that no two spans of one lane overlap in time; as few lanes as
-/// possible. The k-th answer belongs to the k-th span. Transfers of different channels run side by side.
+/// Returns a lane (0, 1, ...) for each span, in the order of the spans, so that no two spans of one lane
+/// overlap in time. It uses the fewest lanes. Several lanes are needed because transfers of different
+/// channels can run at the same time.
 std::vector<std::int32_t> lanes_of(std::span<const Span> spans);
 
 }  // namespace penstock

@@ -1,11 +1,13 @@
-// From top to bottom: title, legend, a row a rank (each with up to three thin bars of communication), axis.
+// Draws a timeline from top to bottom: the title, the legend, a row for each rank, and the axis. A row has up
+// to three thin bars of communication below its boxes:
 //
 //   rank 0  |F0|F1|F2|        |B0|   |B1|        boxes: compute; a pair is cut in two lengthwise
 //             --- ---                            bars: send, receive, collective, where some rank has them
 //   rank 1     |F0|F1|B0|
 //
-// Everything that a zoom stretches is in the group "zoom", in pixels from the plot's left edge; numbers and
-// ticks are redrawn by the page's script. Later stages of one rank are paler.
+// The group "zoom" has all elements that a zoom stretches, in pixels from the left edge of the plot. The
+// page's script redraws numbers and ticks. Later stages of one rank are paler. Tested by
+// timeline_svg_test.cpp.
 
 #include "report/timeline/timeline_svg.hpp"
 
@@ -40,19 +42,22 @@ namespace {
 
 constexpr double kRowHeight = 24;
 constexpr double kRowGap = 6;
-constexpr double kGroupGap = 10;  // more between groups of rows
+// added to kRowGap between groups of rows
+constexpr double kGroupGap = 10;
 constexpr double kBarHeight = 4;
 constexpr double kTitleHeight = 26;
 constexpr double kAxisHeight = 34;
 constexpr double kRightMargin = 24;
-constexpr double kLeastStepWidth = 2;  // a narrower step is a mark
+// a narrower step is a mark
+constexpr double kLeastStepWidth = 2;
 constexpr double kLeastBarWidth = 0.8;
 constexpr Colour kIdleColour = {0xe9, 0xe9, 0xe9};
-constexpr double kPalest = 0.5;  // how far the last stage of a rank is mixed with white
+// the share of white in the colour of a rank's last stage
+constexpr double kPalest = 0.5;
 
 using Ranks = std::vector<std::vector<ComputeBox>>;
 
-/// Where things are, in pixels.
+/// The positions of the parts of the picture, in pixels.
 struct SvgLayout {
   double width = 0;
   double height = 0;
@@ -74,7 +79,7 @@ struct SvgLayout {
   }
 };
 
-/// The thin bars that some rank has, in drawing order.
+/// Returns the kinds of thin bars that some rank has, in drawing order.
 std::vector<TimelineRow> bars_of(const Timeline& timeline, const TimelineSvgOptions& options) {
   std::set<TimelineRow> rows;
   for (const Span& span : timeline.spans) {
@@ -85,7 +90,7 @@ std::vector<TimelineRow> bars_of(const Timeline& timeline, const TimelineSvgOpti
   return {rows.begin(), rows.end()};
 }
 
-/// For the legend: what has a box, and what has a bar.
+/// Returns the kinds of actions that the picture shows as boxes or bars, for the legend.
 std::set<ActionKind> drawn_kinds(const Timeline& timeline, const std::vector<TimelineRow>& bars) {
   std::set<ActionKind> kinds;
   for (const Span& span : timeline.spans) {
@@ -95,7 +100,8 @@ std::set<ActionKind> drawn_kinds(const Timeline& timeline, const std::vector<Tim
   return kinds;
 }
 
-/// What merged boxes look like, by the first of those with the most kinds.
+/// Returns the legend's entry for merged boxes, which looks like the first of those with the most kinds;
+/// nothing if there are no merged boxes.
 std::optional<LegendEntry> several_entry(const std::vector<DrawnRow>& rows) {
   const DrawnBox* most = nullptr;
   for (const DrawnRow& row : rows) {
@@ -107,7 +113,8 @@ std::optional<LegendEntry> several_entry(const std::vector<DrawnRow>& rows) {
   return LegendEntry{"several actions, too narrow to draw", mixed_colour(most->shares), kSeveralPattern};
 }
 
-/// The kinds that are drawn, merged boxes, idling, and the shades where a rank has several stages.
+/// Returns the entries of the legend: the drawn kinds, merged boxes, idle time, and the shades if a rank has
+/// several stages.
 std::vector<LegendEntry> legend_entries(const Timeline& timeline, const std::vector<TimelineRow>& bars,
                                         const Ranks& ranks, const std::vector<DrawnRow>& rows) {
   std::vector<LegendEntry> entries;
@@ -129,7 +136,7 @@ std::string row_name(const TimelineSvgOptions& options, std::size_t row) {
   return options.row_names.empty() ? fmt::format("rank {}", row) : options.row_names[row];
 }
 
-/// How wide the longest of the names is, about.
+/// Returns about the width of the longest row name.
 double names_width(const Timeline& timeline, const TimelineSvgOptions& options) {
   if (options.row_names.empty()) {
     return 30 + 7 * static_cast<double>(std::to_string(std::max(0, timeline.rank_count - 1)).size());
@@ -139,7 +146,7 @@ double names_width(const Timeline& timeline, const TimelineSvgOptions& options) 
   return 6 * static_cast<double>(longest);
 }
 
-/// The places from left to right, which decide how many boxes can be drawn.
+/// Returns the layout from left to right, which decides how many boxes can be drawn.
 SvgLayout columns_of(const Timeline& timeline, const TimelineSvgOptions& options) {
   SvgLayout layout;
   layout.makespan_ns = timeline.makespan_ns;
@@ -150,7 +157,7 @@ SvgLayout columns_of(const Timeline& timeline, const TimelineSvgOptions& options
   return layout;
 }
 
-/// And from top to bottom, which depends on how many lines the legend takes and how many bars a row has.
+/// Adds the layout from top to bottom, which depends on the lines of the legend and the bars of a row.
 SvgLayout layout_of(SvgLayout layout, const Timeline& timeline, const TimelineSvgOptions& options,
                     std::size_t bars, const std::vector<LegendEntry>& legend) {
   layout.legend = {layout.left, options.title.empty() ? 8 : kTitleHeight, layout.width - 8};
@@ -161,7 +168,7 @@ SvgLayout layout_of(SvgLayout layout, const Timeline& timeline, const TimelineSv
   return layout;
 }
 
-/// The fill of a compute action: later stages of one rank are paler.
+/// Returns the fill of a compute action. Later stages of one rank are paler.
 Colour shade_of(const Action& action, const std::vector<std::int32_t>& stages) {
   const Colour base = colour_of(action.kind);
   if (stages.size() < 2 || action.kind == ActionKind::step) return base;
@@ -169,13 +176,14 @@ Colour shade_of(const Action& action, const std::vector<std::int32_t>& stages) {
   return lightened(base, kPalest * static_cast<double>(place) / static_cast<double>(stages.size() - 1));
 }
 
-/// Of a merged box only the first action is known by name: it has no remark.
+/// Returns the tooltip of a box with its remark. A merged box has no remark, because a remark belongs to one
+/// action.
 std::string tooltip_with_remark(const DrawnBox& box, std::size_t row, const TimelineSvgOptions& options) {
   const std::string remark = options.remark && !box.merged() ? options.remark(row, box.shown) : "";
   return remark.empty() ? tooltip_of(box) : fmt::format("{}\n{}", tooltip_of(box), remark);
 }
 
-/// Boxes that take time, then the marks of the steps over them.
+/// Adds the boxes that take time, then the marks of steps over them.
 void add_compute_row(BoxText& text, const DrawnRow& row, const std::vector<std::int32_t>& stages,
                      std::size_t number, const SvgLayout& layout, const TimelineSvgOptions& options) {
   const double top = layout.row_top(number);
@@ -197,7 +205,8 @@ void add_compute_row(BoxText& text, const DrawnRow& row, const std::vector<std::
   }
   for (std::size_t i = 0; i < row.steps.size(); ++i) {
     const double x = layout.x(row.steps[i].start_ns);
-    double room = layout.plot_width;  // to the nearer neighbour
+    // the distance to the nearer neighbour
+    double room = layout.plot_width;
     if (i > 0) room = std::min(room, x - layout.x(row.steps[i - 1].start_ns));
     if (i + 1 < row.steps.size()) room = std::min(room, layout.x(row.steps[i + 1].start_ns) - x);
     text.add_mark(colour_of(ActionKind::step), {x, top, 0, kRowHeight}, room,
@@ -205,7 +214,7 @@ void add_compute_row(BoxText& text, const DrawnRow& row, const std::vector<std::
   }
 }
 
-/// The spans that take time in one of the rows, by start.
+/// Returns the spans that take time and have one of the rows, sorted by start.
 std::vector<Span> bar_spans(const Timeline& timeline, const std::vector<TimelineRow>& bars) {
   std::vector<Span> spans;
   for (const Span& span : timeline.spans) {
@@ -216,11 +225,12 @@ std::vector<Span> bar_spans(const Timeline& timeline, const std::vector<Timeline
   return spans;
 }
 
-/// Transfers and collectives, thin bars below their rank's row. Where a least distance is given, a bar whose
-/// end is nearer to those before it in its row is left out.
+/// Adds transfers and collectives as thin bars below their rank's row. If a least distance is given, a bar is
+/// left out if its end is closer than that to the end of the bars before it.
 void add_bars(BoxText& text, const std::vector<Span>& spans, const std::vector<TimelineRow>& bars,
               const SvgLayout& layout, std::optional<double> least_distance) {
-  std::map<std::pair<std::int32_t, TimelineRow>, double> covered_until;  // by rank and row, in pixels
+  // the last end for each rank and row, in pixels
+  std::map<std::pair<std::int32_t, TimelineRow>, double> covered_until;
   for (const Span& span : spans) {
     const TimelineRow row = row_of(span.action.kind);
     const double x = layout.x(span.start_ns);
@@ -235,7 +245,7 @@ void add_bars(BoxText& text, const std::vector<Span>& spans, const std::vector<T
   }
 }
 
-/// Ticks about 90 pixels apart; the page's script makes them anew when it zooms.
+/// Returns the axis with ticks about 90 pixels apart. The page's script draws them again when it zooms.
 std::string axis_svg(const SvgLayout& layout) {
   std::string svg = "<g class=\"axis\">\n";
   const int most = std::max(2, static_cast<int>(layout.plot_width / 90));
@@ -251,7 +261,8 @@ std::string axis_svg(const SvgLayout& layout) {
   return svg + "</g>\n";
 }
 
-/// From <svg> to the title: what the script reads, patterns, and the edge that cuts a zoomed plot off.
+/// Returns the beginning of the picture up to its title: the attributes for the script, the patterns, and the
+/// path that clips a zoomed plot.
 std::string head_svg(const SvgLayout& layout, const TimelineSvgOptions& options) {
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"penstock-timeline\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
@@ -259,7 +270,7 @@ std::string head_svg(const SvgLayout& layout, const TimelineSvgOptions& options)
       "fill=\"#222\" "
       "data-left=\"{2:.2f}\" data-plot=\"{3:.2f}\" data-makespan=\"{4}\" data-axis=\"{5:.2f}\">\n",
       layout.width, layout.height, layout.left, layout.plot_width, layout.makespan_ns, layout.axis_top);
-  // A mark at either end of the plot is drawn whole.
+  // The clip path is wider than the plot, so that marks at both ends are drawn whole.
   svg += fmt::format(
       "<defs>{}<clipPath id=\"penstock-plot{}\"><rect x=\"{:.2f}\" y=\"0\" width=\"{:.2f}\" "
       "height=\"{:.2f}\"/></clipPath></defs>\n",
@@ -272,7 +283,7 @@ std::string head_svg(const SvgLayout& layout, const TimelineSvgOptions& options)
   return svg;
 }
 
-/// Names, and under each row the grey that is seen where nothing runs.
+/// Returns the names of the rows, and under each row the grey that shows idle time.
 std::string row_labels_svg(const SvgLayout& layout, std::size_t rows, const TimelineSvgOptions& options) {
   std::string svg;
   for (std::size_t row = 0; row < rows; ++row) {
@@ -286,12 +297,13 @@ std::string row_labels_svg(const SvgLayout& layout, std::size_t rows, const Time
   return svg;
 }
 
-/// Rounded up: what is shorter is narrower. 0 of an empty picture.
+/// Returns the shortest time that is at least `pixels` wide. It is 0 for an empty picture.
 Ns time_of_pixels(const SvgLayout& layout, double pixels) {
   return std::llround(std::ceil(pixels * static_cast<double>(layout.makespan_ns) / layout.plot_width));
 }
 
-/// Half of the elements for each where there are bars; all others (legend, axis) are a handful.
+/// Returns the budget for boxes. If there are bars, boxes and bars get half of the elements each; the legend
+/// and the axis need only a few.
 DrawingBudget budget_of(const SvgLayout& layout, const TimelineSvgOptions& options, std::size_t bars) {
   return {.least_ns = time_of_pixels(layout, options.least_pixels),
           .wide_ns = time_of_pixels(layout, label_width(1)),
@@ -299,8 +311,8 @@ DrawingBudget budget_of(const SvgLayout& layout, const TimelineSvgOptions& optio
           .most_elements = bars == 0 ? options.most_elements : options.most_elements / 2};
 }
 
-/// How far the ends of bars in one row must be apart for all to stay in the budget; nothing where they do
-/// anyway.
+/// Returns how far the ends of the bars of one row must be apart to keep all bars within the budget; nothing
+/// if all bars fit.
 std::optional<double> least_bar_distance(const SvgLayout& layout, const TimelineSvgOptions& options,
                                          std::size_t spans, std::size_t bar_rows) {
   constexpr std::size_t kElementsPerBar = 2;

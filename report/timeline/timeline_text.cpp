@@ -1,15 +1,17 @@
-// 1F1B on 3 ranks with 4 microbatches, F 1 ms and B 2 ms, three columns a millisecond:
+// Draws a timeline with characters. 1F1B on 3 ranks with 4 microbatches, F 1 ms and B 2 ms, and three columns
+// for a millisecond:
 //
 //   rank 0  F0-F1-F2-............B0====F3-B1====...B2====...B3====
 //   rank 1  ...F0-F1-......B0====F2-B1====F3-B2====...B3====......      ('.' idle)
 //   rank 2  ......F0-B0====F1-B1====F2-B2====F3-B3====............
 //
-// With one column a millisecond letters and microbatches stand one above the other:
+// With one column for a millisecond, letters and microbatches are on separate lines:
 //
 //   rank 0  FFF....B=FB=.B=.B=
 //           012    0 31  2  3
 //
-// All three styles share one step: which box owns each column.
+// timeline_columns.cpp decides which box owns each column; timeline_svg.cpp draws pictures. Tested by
+// timeline_text_test.cpp.
 
 #include "report/timeline/timeline_text.hpp"
 
@@ -39,15 +41,17 @@ namespace {
 constexpr char kIdleMark = '.';
 constexpr char kReduceMark = '+';
 constexpr char kGatherMark = '^';
-constexpr std::int64_t kLeastColumns = 40;  // of a line
+// the least width of a line
+constexpr std::int64_t kLeastColumns = 40;
 using Ranks = std::vector<std::vector<ComputeBox>>;
 
-/// What stands before a rank's first column.
+/// Returns the text before a rank's first column.
 std::string head_of(std::size_t rank, std::size_t ranks) {
   return fmt::format("rank {:<{}}  ", rank, std::to_string(ranks - 1).size());
 }
 
-/// What a box has behind its letters, so that kinds can be told apart where letters are few.
+/// Returns the character that fills a box behind its label. It differs by kind, so that kinds can be told
+/// apart without reading letters.
 char fill_mark(const ComputeBox& box) {
   if (box.partner) return '#';
   switch (box.action.kind) {
@@ -74,27 +78,27 @@ char fill_mark(const ComputeBox& box) {
   return ' ';
 }
 
-/// One letter: F, B, I, W, R, S.
+/// Returns the letter of a kind: F, B, I, W, R or S.
 char kind_mark(const Action& action) { return letters(action.kind).front(); }
 
-/// The letters of a box in `columns` columns: "F3-", "F-", "F".
+/// Returns the text of a box in `columns` columns: "F3-", "F-" or "F".
 std::string box_text(const ComputeBox& box, const std::string& label, std::size_t columns) {
   std::string text = label;
   if (text.size() > columns) text = box.partner ? "#" : std::string(1, kind_mark(box.action));
   return text + std::string(columns - text.size(), fill_mark(box));
 }
 
-/// 0-9, then a-z and A-Z, '*' above 61: a microbatch in one column.
+/// Returns a microbatch as one character: 0-9, then a-z and A-Z, and '*' above 61.
 char digit_of(std::int32_t number) {
   constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   return static_cast<std::size_t>(number) < kDigits.size() ? kDigits[static_cast<std::size_t>(number)] : '*';
 }
 
-/// What one line of a rank shows in a run of columns.
+/// The text that one line of a rank shows in its boxes.
 enum class LineContent : std::uint8_t { labels, letters, stages, microbatches };
 
-/// Writes the lines of the ranks from their runs of columns. Escapes of colour go around whole runs and count
-/// for no column.
+/// A writer of the ranks' lines from their runs of columns. Colour escapes enclose whole runs and take no
+/// columns.
 class Painter {
  public:
   Painter(const TextLabels& labels, const TimelineTextOptions& options)
@@ -112,12 +116,13 @@ class Painter {
       const ComputeBox& box = boxes[static_cast<std::size_t>(run.owner)];
       text += coloured(run_text(box, run.columns, content), box.action.kind);
     }
-    text.erase(text.find_last_not_of(' ') + 1);  // no blanks at the end of a line
+    // no blanks at the end of a line
+    text.erase(text.find_last_not_of(' ') + 1);
     return text;
   }
 
  private:
-  /// Lines of numbers stay empty where nothing computes.
+  /// Returns the character of a column without a box. On lines of numbers it is a blank.
   static char waiting_mark(std::int32_t owner, LineContent content) {
     if (content == LineContent::stages || content == LineContent::microbatches) return ' ';
     if (owner == kReduceColumn) return kReduceMark;
@@ -149,13 +154,14 @@ class Painter {
     return {};
   }
 
-  /// "F-", of a pair "FB": the line above the numbers.
+  /// Returns the line above the numbers: "F-", or "FB" for a pair.
   static std::string letters_text(const ComputeBox& box, std::size_t columns) {
     if (box.partner) return box_text(box, {kind_mark(box.action), kind_mark(*box.partner)}, columns);
     return box_text(box, {kind_mark(box.action)}, columns);
   }
 
-  /// A digit a leaf, cut to the box; no microbatch of what belongs to a whole stage (STEP).
+  /// Returns the line of numbers: a digit for each leaf, as far as the box has room. A STEP has no digit,
+  /// because it belongs to no microbatch.
   static std::string number_text(const ComputeBox& box, std::size_t columns, std::int32_t Action::* number) {
     std::string text;
     for (const Action& action : leaves(box)) {
@@ -175,7 +181,8 @@ class Painter {
   TimelineTextOptions options_;
 };
 
-/// Otherwise letters and numbers go on lines of their own, if a column is a unit.
+/// Returns true if every box has room for its label. Otherwise letters and numbers are on separate lines, if
+/// the scale is exact.
 bool every_label_fits(const std::vector<ComputeBox>& boxes, const std::vector<ColumnRun>& runs,
                       const TextLabels& labels) {
   return std::ranges::all_of(runs, [&](const ColumnRun& run) {
@@ -183,7 +190,7 @@ bool every_label_fits(const std::vector<ComputeBox>& boxes, const std::vector<Co
   });
 }
 
-/// Ticks where format_tick() has room for their text; one that would touch the one before it is left out.
+/// Returns the axis. A tick's text is left out if it would touch the one before it.
 std::string axis_lines(const TextScale& scale, const std::string& indent) {
   const auto columns = static_cast<std::size_t>(scale.columns);
   constexpr std::int64_t kColumnsPerTick = 10;
@@ -203,7 +210,7 @@ std::string axis_lines(const TextScale& scale, const std::string& indent) {
   return indent + ruler + "|\n" + indent + labels + '\n';
 }
 
-/// The marks of collectives that some rank waits for in view.
+/// Returns the legend of the collectives for which some rank waits in the picture.
 std::string waits_text(const std::vector<std::vector<ColumnRun>>& ranks) {
   std::set<std::int32_t> owners;
   for (const auto& runs : ranks) {
@@ -217,7 +224,7 @@ std::string waits_text(const std::vector<std::vector<ColumnRun>>& ranks) {
   return text;
 }
 
-/// The kinds in view, then the marks of waiting.
+/// Returns the legend: the kinds in the picture, then the marks of idle time.
 std::string legend_line(const Ranks& ranks, const std::vector<std::vector<ColumnRun>>& runs) {
   std::set<ActionKind> kinds;
   bool pairs = false;
@@ -236,7 +243,7 @@ std::string legend_line(const Ranks& ranks, const std::vector<std::vector<Column
   return line + waits_text(runs) + fmt::format("{} idle", kIdleMark);
 }
 
-/// How the numbers are read.
+/// Returns an explanation of the numbers.
 std::string numbers_text(const TextLabels& labels) {
   return labels.with_stage ? "1F2 is microbatch 2 on stage 1" : "numbers are microbatches";
 }
@@ -257,15 +264,17 @@ std::string nothing_to_draw(const Timeline& timeline) {
                      format_count(static_cast<std::int64_t>(timeline.spans.size()), "action"));
 }
 
-/// How the whole picture is laid out.
+/// The layout of the whole picture.
 struct TextLayout {
   TextLabels labels;
   TextScale scale;
-  std::vector<std::vector<ColumnRun>> runs;  // of each rank
-  bool stacked = false;                      // letters and numbers stand on lines of their own
+  // by rank
+  std::vector<std::vector<ColumnRun>> runs;
+  // true if letters and numbers are on separate lines
+  bool stacked = false;
 };
 
-/// The collectives of each rank that take time.
+/// Returns the collectives of each rank that take time.
 std::vector<std::vector<Span>> collectives_of(const Timeline& timeline) {
   std::vector<std::vector<Span>> ranks(static_cast<std::size_t>(timeline.rank_count));
   for (const Span& span : timeline.spans) {
@@ -275,7 +284,7 @@ std::vector<std::vector<Span>> collectives_of(const Timeline& timeline) {
   return ranks;
 }
 
-/// Requires that some box takes time.
+/// Returns the layout. Requires that some box takes time.
 TextLayout layout_of(const Timeline& timeline, const Ranks& ranks, std::int64_t columns) {
   TextLayout layout;
   layout.labels = labels_of(ranks);
@@ -308,7 +317,7 @@ std::string rows_text(const Ranks& ranks, const TextLayout& layout, const Timeli
   return text;
 }
 
-/// Otherwise there is no scale: every column would be at 0.
+/// Returns true if some box takes time. Otherwise there is no scale, because every column would be at 0.
 bool takes_time(const Timeline& timeline, const Ranks& ranks) {
   return timeline.makespan_ns > 0 && labels_of(ranks).shortest_ns > 0;
 }
@@ -335,7 +344,7 @@ std::optional<std::int64_t> columns_for_every_action(const Timeline& timeline, s
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     all_shown &= shows_every_box(ranks[rank], layout.runs[rank]);
   if (all_shown) return std::nullopt;
-  // A box as long as a column has at least half of one, and the earliest such box of a column gets it.
+  // A box that is as long as a column covers at least half of one. The earliest such box owns the column.
   const Ns shortest_ns = layout.labels.shortest_ns;
   const Ns needed = timeline.makespan_ns / shortest_ns + (timeline.makespan_ns % shortest_ns > 0 ? 1 : 0);
   return static_cast<std::int64_t>(head_of(0, ranks.size()).size()) + 1 + needed;

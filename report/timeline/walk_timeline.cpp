@@ -1,6 +1,3 @@
-// From a walk over the flat lists (times by place) to the spans that everything in report/ shows. A compute
-// action's span is its own start and end; that of a transfer or collective is its message's, which both ends
-// share, so the k-th SEND and its RECV show the same bar. Barriers are nobody's action and leave no span.
 
 #include "report/timeline/walk_timeline.hpp"
 
@@ -20,7 +17,8 @@
 namespace penstock {
 namespace {
 
-constexpr std::int32_t kUnknown = -2;  // not asked for yet; -1 is an answer: the rank holds no replica
+// The replica has not been asked for yet. -1 is an answer: the rank holds no replica of the stage.
+constexpr std::int32_t kUnknown = -2;
 
 }  // namespace
 
@@ -40,7 +38,7 @@ std::span<const Span> RankSpans::of(std::int32_t rank) {
   for (std::size_t p = index(flat_.rank_begin[index(rank)]); p < end; ++p) {
     if (flat_.ops[p] == FlatOp::barrier) continue;
     const Action& action = flat_.actions[p];
-    // A SEND, RECV or collective: it has its message's times.
+    // A SEND, RECV or collective has the times of its message, which both ends share.
     const bool moves = flat_.message[p] != kNone;
     const std::size_t at = moves ? index(flat_.message[p]) : p;
     spans_.push_back({.rank = rank,

@@ -1,6 +1,6 @@
 #pragma once
-// From the times of a walked (or really executed) flat program to spans: those of one rank after the other
-// where figures are read off them, all in a Timeline where somebody wants to see them.
+// Functions that make spans from the times of a walked or executed flat program: for one rank at a time, if
+// only figures are computed from them, or for all ranks as a Timeline.
 
 #include <cstdint>
 #include <span>
@@ -13,13 +13,13 @@
 
 namespace penstock {
 
-/// The spans of single ranks, in room that is used again for the next rank.
+/// A reader of the spans of single ranks. It uses the memory of one rank for all of them.
 class RankSpans {
  public:
-  /// `placement` says which replica a span belongs to. All must outlive the spans.
+  /// `placement` gives the replica of a span. All arguments must outlive the object.
   RankSpans(const FlatProgram& flat, const Placement& placement, const ProgramTimes& times);
 
-  /// Those of all positions but barriers, in program order. Good until the next call.
+  /// Returns the spans of a rank in program order, without barriers. The result is valid until the next call.
   std::span<const Span> of(std::int32_t rank);
 
  private:
@@ -28,11 +28,12 @@ class RankSpans {
   const FlatProgram& flat_;
   const Placement& placement_;
   const ProgramTimes& times_;
-  std::vector<std::int32_t> replicas_;  // by stage, of the rank at hand, as far as asked for
+  // by stage, for the current rank; kUnknown until asked for
+  std::vector<std::int32_t> replicas_;
   std::vector<Span> spans_;
 };
 
-/// The spans of all ranks.
+/// Returns the spans of all ranks.
 Timeline timeline_of(const FlatProgram& flat, const Placement& placement, const ProgramTimes& times);
 
 }  // namespace penstock

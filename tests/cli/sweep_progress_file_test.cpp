@@ -230,7 +230,7 @@ TEST_F(ProgressFile, WhatIsNoneIsRefusedAndLeftAlone) {
   EXPECT_THAT(refusal(9), testing::HasSubstr("expected the progress of a sweep"));
   (void)SweepProgressFile::open(name_, sweep_of(9));
   write(sweep_progress_head(sweep_of(8)));
-  EXPECT_THAT(refusal(9), testing::HasSubstr("it is of a sweep of 8 points, this one has 9"));
+  EXPECT_THAT(refusal(9), testing::HasSubstr("the file is of a sweep of 8 points, this one has 9"));
   write("{\"point\":0}\n", std::ios::app);
   EXPECT_THAT(refusal(8), testing::HasSubstr(".jsonl:2: expected a point of a sweep"));
 }
@@ -248,10 +248,11 @@ TEST_F(ProgressFile, AWordInTheWrongPlaceIsRefused) {
   EXPECT_THAT(refusal(9), testing::HasSubstr("expected schema_version 2"));
   write(R"({"schema_version":2,"kind":"sweep-progress","points":"all","digest":"5eed"})"
         "\n");
-  EXPECT_THAT(refusal(9), testing::HasSubstr("it is of a sweep of \"all\" points, this one has 9"));
+  EXPECT_THAT(refusal(9), testing::HasSubstr("the file is of a sweep of \"all\" points, this one has 9"));
   write(R"({"schema_version":2,"kind":"sweep-progress","digest":"5eed"})"
         "\n");
-  EXPECT_THAT(refusal(9), testing::HasSubstr("it is of a sweep of so many points, this one has 9"));
+  EXPECT_THAT(refusal(9),
+              testing::HasSubstr("the file is of a sweep of an unknown number of points, this one has 9"));
 }
 
 // As many points say nothing of which they are.
@@ -262,9 +263,8 @@ TEST_F(ProgressFile, AnotherSweepIsRefusedAndLeftAlone) {
     write(other);
     EXPECT_EQ(refusal(9),
               name_ +
-                  ": it is of another sweep: since it was begun the scenario, a file that it names, the "
-                  "flags or penstock have changed, and which of them cannot be told; name another file, "
-                  "or remove it");
+                  ": the file is of another sweep: the scenario, a file that it names, the flags or "
+                  "penstock have changed since it began; name another file, or remove it");
     EXPECT_EQ(text(), other);
   }
 }
@@ -272,8 +272,8 @@ TEST_F(ProgressFile, AnotherSweepIsRefusedAndLeftAlone) {
 TEST_F(ProgressFile, OneFromBeforeThereWereDigestsIsRefused) {
   write("{\"schema_version\":1,\"kind\":\"sweep-progress\",\"points\":9}\n");
   EXPECT_EQ(refusal(9), name_ +
-                            ": expected schema_version 2, got 1, which does not say of which scenario and "
-                            "flags it is; name another file, or remove it");
+                            ": expected schema_version 2, got 1, which does not show its scenario and flags; "
+                            "name another file, or remove it");
 }
 
 TEST_F(ProgressFile, ANumberThatItsFieldCannotHoldIsRefused) {

@@ -193,9 +193,9 @@ TEST(Compare, OtherRulesOfTransfersAreRefused) {
   Result other = kMeasured;
   other.transfers = {.blocking = true, .capacity = 2, .eager_bytes = 4096};
   EXPECT_EQ(compare_results(kPredicted, other, {}).error().message,
-            "messages moved by other rules: not blocking, unlimited capacity, none eager in the prediction, "
-            "blocking, capacity 2, eager below 4096 B in the measurement; predict again with blocking, "
-            "capacity and eager of the schedule as they were measured");
+            "the results have different rules of transfers: not blocking, unlimited capacity, none eager in "
+            "the prediction, blocking, capacity 2, eager below 4096 B in the measurement; predict again with "
+            "the blocking, capacity and eager that were measured");
 }
 
 TEST(Compare, APredictionThatSharesLinksIsRefusedBesideAMeasurementThatDoesNot) {
@@ -206,11 +206,10 @@ TEST(Compare, APredictionThatSharesLinksIsRefusedBesideAMeasurementThatDoesNot) 
   const auto refused = compare_results(predicted, measured, {});
   ASSERT_FALSE(refused);
   EXPECT_FALSE(refused.error().wrong_kind);
-  EXPECT_EQ(
-      refused.error().message,
-      "several messages cross some link at once: the prediction has them share its bandwidth, but the "
-      "transport of the measurement emulates each message's links alone, so that the difference would say "
-      "nothing of either; predict without sharing, too: `penstock simulate --engine critical-path`");
+  EXPECT_EQ(refused.error().message,
+            "several messages use a link at once: they share its bandwidth in the prediction, but in the "
+            "measurement each has the whole bandwidth; predict without sharing: `penstock simulate --engine "
+            "critical-path`");
 }
 
 TEST(Compare, WhatBothLeaveOutIsSaid) {
@@ -219,10 +218,9 @@ TEST(Compare, WhatBothLeaveOutIsSaid) {
   predicted.link_sharing = measured.link_sharing = LinkSharing::left_out;
   const auto comparison = compare_results(predicted, measured, {});
   ASSERT_TRUE(comparison) << comparison.error().message;
-  EXPECT_EQ(
-      comparison->notes,
-      std::vector<std::string>{"several messages cross some link at once; prediction and measurement both "
-                               "leave out that they share its bandwidth"});
+  EXPECT_EQ(comparison->notes,
+            std::vector<std::string>{"several messages use a link at once; prediction and measurement both "
+                                     "ignore that they share its bandwidth"});
 }
 
 TEST(Compare, OnlyAPredictionAndAMeasurementInThisOrderAreCompared) {
@@ -256,7 +254,7 @@ TEST(Compare, ATimelineWithoutSomeRanksIsRefused) {
   const auto comparison = compare_results(predicted, measured, {});
   ASSERT_FALSE(comparison);
   EXPECT_EQ(comparison.error().message,
-            "the predicted result has a timeline of 1 rank and figures of 2: write it anew");
+            "the predicted result has a timeline of 1 rank and figures of 2: write it again");
   EXPECT_FALSE(comparison.error().wrong_kind);
 }
 

@@ -151,15 +151,13 @@ TEST(ResultInvariants, ADocumentThatBreaksOneIsNotRead) {
       << result_from_json(result_to_json(result), "a.json").error();
   result.bubble.idle_over_total = 2.11;
   EXPECT_EQ(result_from_json(result_to_json(result), "a.json").error(),
-            "a.json: bubble.idle_over_total: expected a part in [0, 1], got 2.11; no run has such a result, "
-            "make it "
-            "anew");
+            "a.json: bubble.idle_over_total: expected a part in [0, 1], got 2.11; no run can have such a "
+            "result; make it again");
   result = possible();
   result.timeline = {.rank_count = 2, .makespan_ns = 100, .spans = {ending_at(1'000'000'000'000'000'000)}};
   EXPECT_EQ(result_from_json(result_to_json(result, {.timeline = true}), "a.json").error(),
             "a.json: timeline[0].end_ns: expected a time up to the makespan, 100, got 1000000000000000000; "
-            "no run has "
-            "such a result, make it anew");
+            "no run can have such a result; make it again");
 }
 
 }  // namespace

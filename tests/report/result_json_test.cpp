@@ -211,7 +211,7 @@ TEST(ResultJson, NamesThePlaceOfASyntaxError) {
 // Whatever walks so deep a value would end the stack.
 TEST(ResultJson, RefusesAMillionBrackets) {
   const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
-  EXPECT_EQ(error_of(deep), "r.json: not JSON: more than 100 arrays and objects stand in each other");
+  EXPECT_EQ(error_of(deep), "r.json: not JSON: arrays and objects are nested more than 100 deep");
   EXPECT_EQ(error_of("{\"kind\": " + deep + "}"), error_of(deep));
   // Brackets in a string open nothing.
   EXPECT_EQ(error_of(R"(["\"[[)" + std::string(1'000, '[') + "\"]"),

@@ -343,7 +343,7 @@ TEST(BaselineFile, SaysWhereItIsNoJson) {
 TEST(BaselineFile, RefusesAMillionBrackets) {
   const auto baseline = parse_baseline("{\"entries\": " + std::string(1'000'000, '['), "base.json");
   ASSERT_FALSE(baseline);
-  EXPECT_EQ(baseline.error(), "base.json: is no JSON: more than 100 arrays and objects stand in each other");
+  EXPECT_EQ(baseline.error(), "base.json: is no JSON: arrays and objects are nested more than 100 deep");
 }
 
 TEST(BaselineFile, RefusesATimeOfMoreThan63Bits) {
