@@ -23,6 +23,7 @@
 #include "schedules/ir/gather.hpp"
 #include "schedules/ir/nearest_name.hpp"
 #include "schedules/ir/transports.hpp"
+#include "schedules/text/csv_dialect.hpp"
 #include "sim/engines/engines.hpp"
 
 namespace penstock {
