@@ -18,6 +18,7 @@ enum class KeyKind : std::uint8_t {
   bytes,      // "16 MiB"
   limit,      // bytes, or "unlimited"
   bandwidth,  // "25 GB/s", or "unlimited"
+  speed,      // a bandwidth without "unlimited"
   rate,       // floating-point operations a second: "312 TFLOP/s"
   factor,     // a number above 0 and at most `range.most`
   number,     // a number of at least 0

@@ -20,7 +20,6 @@
 
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/model/fitted_model.hpp"
-#include "scenarios/pricing/csv_table.hpp"
 #include "scenarios/pricing/gemm_model.hpp"
 #include "scenarios/pricing/kernel_library.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
@@ -40,7 +39,6 @@
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/schema.hpp"
 #include "scenarios/read/weight_state.hpp"
-#include "schedules/ir/gather.hpp"
 #include "text/numbers.hpp"
 #include "topology/device_types.hpp"
 #include "topology/presets.hpp"
@@ -82,15 +80,15 @@ constexpr std::array kDeviceClusterKeys = {
         .meaning = "Bytes of each device's memory that no plan may use: for the driver, CUDA, NCCL and gaps.",
         .usual = "the driver's part and 3 GiB; 0 for stages, layers and profiles"},
     Key{.name = "nvlink",
-        .kind = KeyKind::bandwidth,
+        .kind = KeyKind::speed,
         .meaning = "Bandwidth of a device's NVLink, each way.",
         .usual = kOwn},
     Key{.name = "network",
-        .kind = KeyKind::bandwidth,
+        .kind = KeyKind::speed,
         .meaning = "Bandwidth of a device's network card, each way.",
         .usual = kOwn},
     Key{.name = "memory_bandwidth",
-        .kind = KeyKind::bandwidth,
+        .kind = KeyKind::speed,
         .meaning = "Bandwidth of a device's memory.",
         .usual = kOwn},
     Key{.name = "latency", .kind = KeyKind::duration, .meaning = "Latency of a link.", .usual = kOwn},

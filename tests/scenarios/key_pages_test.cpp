@@ -91,6 +91,8 @@ std::string one_value_text(std::string_view path, const Key& key) {
       return "bytes, or unlimited";
     case KeyKind::bandwidth:
       return "bandwidth, or unlimited";
+    case KeyKind::speed:
+      return "bandwidth";
     case KeyKind::rate:
       return "FLOP/s";
     case KeyKind::factor:
@@ -222,6 +224,8 @@ Json one_value_schema(const std::string& path, const Key& key) {
       return any_of({{{"const", "unlimited"}}, reference("bytes")});
     case KeyKind::bandwidth:
       return any_of({{{"const", "unlimited"}}, reference("bandwidth")});
+    case KeyKind::speed:
+      return reference("bandwidth");
     case KeyKind::rate:
       return reference("rate");
     case KeyKind::factor:
