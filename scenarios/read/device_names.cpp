@@ -46,7 +46,7 @@ constexpr std::array<Relative, 3> kRelatives = {
       .keys = "flops: 148 TFLOP/s, fp8_flops: 296 TFLOP/s, memory: 96 GB, memory_bandwidth: 4 TB/s"}}};
 
 /// Returns the runs of letters and digits of a name, in small letters.
-std::vector<std::string> words_of(std::string_view name) {
+std::vector<std::string> name_words(std::string_view name) {
   std::vector<std::string> words(1);
   for (const char c : name) {
     const auto byte = static_cast<unsigned char>(c);
@@ -95,7 +95,7 @@ std::string other_memory(const DeviceType& type, const std::vector<std::string>&
 }
 
 std::string hint_for(std::string_view name) {
-  const std::vector<std::string> words = words_of(name);
+  const std::vector<std::string> words = name_words(name);
   const auto has_word = [&](std::string_view word) { return std::ranges::find(words, word) != words.end(); };
   for (const Relative& relative : kRelatives) {
     if (has_word(relative.word)) {
