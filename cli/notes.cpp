@@ -11,7 +11,7 @@
 #include "cli/flags.hpp"
 #include "cli/output.hpp"
 #include "report/print/escaping.hpp"
-#include "scenarios/prepare/experiment_notes.hpp"
+#include "scenarios/prepare/priced_experiment.hpp"
 #include "scenarios/read/scenario.hpp"
 
 namespace penstock {

@@ -1,6 +1,6 @@
 #pragma once
 // A layer graph that has too many branches for planning layer by layer, with parallel branches merged. Used
-// by prepare/merged_layers.cpp.
+// by prepare/planning_task.cpp.
 
 #include <cstdint>
 #include <vector>

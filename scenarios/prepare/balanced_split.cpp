@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "scenarios/prepare/order_times.hpp"
-#include "scenarios/prepare/placed_program.hpp"
+#include "scenarios/prepare/schedule_in_force.hpp"
 #include "scenarios/prepare/schedule_outline.hpp"
 #include "scenarios/pricing/chain_costs.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "scenarios/prepare/placed_program.hpp"
+#include "scenarios/prepare/schedule_in_force.hpp"
 #include "scenarios/prepare/schedule_outline.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_prices.hpp"

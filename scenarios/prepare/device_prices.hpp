@@ -4,20 +4,38 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "scenarios/model/model.hpp"
 #include "scenarios/prepare/one_copy.hpp"
 #include "scenarios/prepare/schedule_in_force.hpp"
-#include "scenarios/prepare/settled_scenario.hpp"
+#include "scenarios/prepare/settle.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 
 namespace penstock {
+
+// --- device figures --------------------------------------------------------------------------------------
+
+/// Those that cost what `costs` says. Requires stages that are a chain.
+StageFigures figures_of_stages(const CostTable& costs);
+
+// --- device notes ----------------------------------------------------------------------------------------
+
+/// Returns one note a subject: the devices and who shares what, what the prices rest on, which `layers` each
+/// stage has where they are balanced, each term that is not what kernels explain. Requires a workload whose
+/// degrees are settled.
+std::vector<std::string> device_notes(const Workload& work, const LayerSplit& split,
+                                      std::span<const std::int64_t> layers);
+
+// --- device prices ---------------------------------------------------------------------------------------
 
 /// One pipeline of the copies, which are alike, as any other scenario, and what is trained in all of them.
 struct DevicePrices {

@@ -28,7 +28,7 @@
 #include "scenarios/partition/pipedream_partition.hpp"
 #include "scenarios/partition/plan_options.hpp"
 #include "scenarios/prepare/planning_task.hpp"
-#include "scenarios/prepare/scaled_layers.hpp"
+#include "scenarios/prepare/scaling.hpp"
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"

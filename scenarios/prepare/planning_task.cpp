@@ -9,14 +9,18 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
+#include <fmt/format.h>
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/cluster_levels.hpp"
+#include "scenarios/partition/layer_graph_downsets.hpp"
+#include "scenarios/partition/merged_branches.hpp"
+#include "scenarios/partition/pipedream_levels.hpp"
 #include "scenarios/partition/plan_options.hpp"
-#include "scenarios/prepare/planning_levels.hpp"
-#include "scenarios/prepare/scaled_layers.hpp"
+#include "scenarios/prepare/scaling.hpp"
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"
@@ -27,6 +31,57 @@
 #include "topology/presets.hpp"
 
 namespace penstock {
+
+// --- merged layers ---------------------------------------------------------------------------------------
+//
+// Partitioners go through the downsets of a graph, of which one that branches widely has too many; a chain of
+// merged layers has one more than layers.
+
+Scenario with_merged_branches(Scenario scenario) {
+  const auto* graph = std::get_if<LayerGraph>(&scenario.model);
+  if (graph == nullptr || can_be_planned_over(*graph)) return scenario;
+  MergedGraph merged = merged_branches(*graph);
+  scenario.notes.push_back(fmt::format(
+      "the model's {} layers branch too widely to be planned one by one: parallel branches are merged, "
+      "which leaves {} layers to cut between",
+      graph->layers.size(), merged.graph.layers.size()));
+  scenario.model = std::move(merged.graph);
+  return scenario;
+}
+
+// --- planning levels -------------------------------------------------------------------------------------
+//
+// A preset states its levels; of a cluster given link by link they are found (partition/cluster_levels.hpp).
+
+namespace {
+
+struct LevelsOf {
+  tl::expected<ClusterLevels, std::string> operator()(const UniformCluster& shape) const {
+    if (shape.devices == 0) {
+      return tl::unexpected(
+          std::string("cluster.devices is missing: expected the number of devices to plan for, got nothing"));
+    }
+    return ClusterLevels{.levels = {{shape.devices, shape.bytes_per_second}}, .devices = {}};
+  }
+  tl::expected<ClusterLevels, std::string> operator()(const TwoLevelCluster& shape) const {
+    std::vector<BandwidthLevel> levels;
+    if (shape.devices_per_node > 1) levels.push_back({shape.devices_per_node, shape.intra_bytes_per_second});
+    if (shape.nodes > 1 || levels.empty()) levels.push_back({shape.nodes, shape.inter_bytes_per_second});
+    return ClusterLevels{.levels = std::move(levels), .devices = {}};
+  }
+  tl::expected<ClusterLevels, std::string> operator()(const Cluster& cluster) const {
+    return cluster_levels(cluster);
+  }
+};
+
+}  // namespace
+
+tl::expected<ClusterLevels, std::string> levels_of(const ClusterSpec& cluster) {
+  return std::visit(LevelsOf{}, cluster.shape);
+}
+
+// --- planning task ---------------------------------------------------------------------------------------
+
 namespace {
 
 constexpr Bytes kNoLimit = std::numeric_limits<Bytes>::max();

@@ -11,9 +11,26 @@
 #include "scenarios/partition/cluster_levels.hpp"
 #include "scenarios/partition/pipedream_levels.hpp"
 #include "scenarios/partition/plan_options.hpp"
+#include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"
 
 namespace penstock {
+
+// --- merged layers ---------------------------------------------------------------------------------------
+
+/// The scenario with the parallel branches of its layers merged where they have too many downsets to be
+/// planned over, and a note that says so; others as they are.
+Scenario with_merged_branches(Scenario scenario);
+
+// --- planning levels -------------------------------------------------------------------------------------
+
+/// The levels of bandwidth of a cluster, from the lowest to the highest; those of one component are left out
+/// unless no other is there. Of a cluster given link by link those of cluster_levels(); others number their
+/// devices component by component, and `devices` is empty. Error: a uniform cluster without a number of
+/// devices.
+tl::expected<ClusterLevels, std::string> levels_of(const ClusterSpec& cluster);
+
+// --- planning task ---------------------------------------------------------------------------------------
 
 /// What all plans of a scenario share.
 struct PlanningTask {

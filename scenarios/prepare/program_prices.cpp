@@ -9,23 +9,49 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
-#include "scenarios/prepare/byte_range.hpp"
-#include "scenarios/prepare/cloned_versions.hpp"
+#include "scenarios/prepare/range_faults.hpp"
 #include "scenarios/prepare/stage_costs.hpp"
 #include "scenarios/prepare/stage_cut.hpp"
-#include "scenarios/prepare/time_range.hpp"
 #include "scenarios/read/cluster_spec.hpp"
+#include "schedules/check/weight_versions.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/return_if_error.hpp"
 #include "topology/cluster.hpp"
 
 namespace penstock {
+
+// --- cloned versions -------------------------------------------------------------------------------------
+//
+// PipeDream's released runtime clones warm-up + 1 versions of a stage's weights when it starts,
+// the newest of which equals the live ones.
+
+tl::expected<void, std::string> price_cloned_versions(CostTable& costs, const Program& program) {
+  const std::vector<StageVersions> versions = weight_versions(program).stages;
+  // Weights do not differ from microbatch to microbatch, but each table says them again.
+  std::vector<std::vector<StageCost>*> tables = {&costs.stages};
+  for (MicrobatchCost& microbatch : costs.microbatches) tables.push_back(&microbatch.stages);
+  for (std::vector<StageCost>* stages : tables) {
+    for (std::size_t stage = 0; stage < stages->size(); ++stage) {
+      StageCost& cost = (*stages)[stage];
+      if (!__builtin_mul_overflow(cost.weights, Bytes{versions[stage].kept}, &cost.cloned_weights)) continue;
+      return tl::unexpected(
+          fmt::format("training.weight_versions: {} clones of stage {}'s weights are more than 2^63 bytes",
+                      versions[stage].kept, stage));
+    }
+  }
+  return {};
+}
+
+// --- program prices --------------------------------------------------------------------------------------
+
 namespace {
 
 /// The mean of all microbatches, and each alone where they differ.

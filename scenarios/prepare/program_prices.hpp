@@ -15,6 +15,14 @@
 
 namespace penstock {
 
+// --- cloned versions -------------------------------------------------------------------------------------
+
+/// Sets the bytes of each stage's clones, from its weights and the versions that the program keeps of them.
+/// Error: more than 2^63 bytes.
+tl::expected<void, std::string> price_cloned_versions(CostTable& costs, const Program& program);
+
+// --- program prices --------------------------------------------------------------------------------------
+
 /// What prices follow from; parts of a scenario, which must outlive them.
 struct PriceTerms {
   const Model& model;

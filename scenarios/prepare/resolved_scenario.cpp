@@ -10,7 +10,6 @@
 
 #include <tl/expected.hpp>
 
-#include "scenarios/prepare/bucket_cut.hpp"
 #include "scenarios/prepare/compute_program.hpp"
 #include "scenarios/prepare/program_prices.hpp"
 #include "scenarios/prepare/schedule_in_force.hpp"

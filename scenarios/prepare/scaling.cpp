@@ -2,12 +2,15 @@
 
 #include "scenarios/prepare/scaling.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
 
 #include <fmt/format.h>
+#include <tl/expected.hpp>
 
+#include "scenarios/model/model.hpp"
 #include "schedules/ir/action.hpp"
 #include "topology/size_arithmetic.hpp"
 
@@ -28,6 +31,24 @@ Ns Scaler::with_overhead(Ns scaled_ns, Ns overhead_ns) {
 std::string Scaler::overflow() const {
   return fmt::format("the model's figures for {} samples become more than 2^63 when scaled to {}",
                      scaling_.own, scaling_.wanted);
+}
+
+// --- scaled layers ---------------------------------------------------------------------------------------
+//
+// Weights belong to a layer, however many samples it sees; all else of it is the samples'.
+
+tl::expected<LayerGraph, std::string> scaled_layers(LayerGraph graph, Scaling scaling) {
+  Scaler scale(scaling);
+  for (Layer& layer : graph.layers) {
+    layer.forward_ns = scale(layer.forward_ns);
+    layer.backward_ns = scale(layer.backward_ns);
+    layer.output = scale(layer.output);
+    if (layer.kept) layer.kept = scale(*layer.kept);
+    layer.transient = scale(layer.transient);
+    layer.recomputed = std::min(scale(layer.recomputed), layer.transient);
+  }
+  if (!scale.overflowed()) return graph;
+  return tl::unexpected(scale.overflow());
 }
 
 }  // namespace penstock

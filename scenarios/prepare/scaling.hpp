@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <string>
+#include <tl/expected.hpp>
 
+#include "scenarios/model/model.hpp"
 #include "schedules/ir/action.hpp"
 
 namespace penstock {
@@ -33,5 +35,10 @@ class Scaler {
   Scaling scaling_;
   bool overflowed_ = false;
 };
+
+// --- scaled layers ---------------------------------------------------------------------------------------
+
+/// Times and bytes scaled to other samples. Error: a figure beyond 2^63.
+tl::expected<LayerGraph, std::string> scaled_layers(LayerGraph graph, Scaling scaling);
 
 }  // namespace penstock

@@ -7,11 +7,28 @@
 #include <string>
 #include <tl/expected.hpp>
 
-#include "scenarios/prepare/placed_program.hpp"
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
 
 namespace penstock {
+
+// --- placed program --------------------------------------------------------------------------------------
+
+/// What a scenario says of its schedule: a program, or a name of the table and a shape.
+struct StatedSchedule {
+  const Program* program = nullptr;  ///< given as a file; null: generated
+  std::string name;                  ///< of a generated one; empty: not given
+  Shape shape;                       ///< with the microbatches in force and the buckets as stated
+  bool weighs_costs = false;         ///< generated, in an order that depends on what its stages cost
+};
+
+/// The program with the model's stages where they belong: nothing is weighed, and no stage is in buckets yet.
+/// Errors: buckets beside a program file, no name, those of generate().
+tl::expected<Program, std::string> placed_program(const StatedSchedule& schedule);
+
+// --- schedule in force -----------------------------------------------------------------------------------
 
 struct ScheduleInForce {
   Batch stated;  ///< of what runs, with the microbatches of a program file

@@ -14,7 +14,6 @@
 #include "scenarios/prepare/fitted_prices.hpp"
 #include "scenarios/prepare/one_copy.hpp"
 #include "scenarios/prepare/schedule_in_force.hpp"
-#include "scenarios/prepare/settled_scenario.hpp"
 #include "schedules/ir/program.hpp"
 
 namespace penstock {

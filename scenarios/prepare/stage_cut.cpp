@@ -4,14 +4,20 @@
 
 #include "scenarios/prepare/stage_cut.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
+#include "scenarios/partition/bucket_cuts.hpp"
 #include "scenarios/partition/partition.hpp"
 
 namespace penstock {
@@ -24,6 +30,64 @@ tl::expected<StageCut, std::string> cut_model(const Model& model, const Partitio
   if (!cuts) return tl::unexpected(cuts.error());
   cuts->push_back(static_cast<std::int32_t>(graph->layers.size()));
   return StageCut{.stages = stages, .ends = *std::move(cuts)};
+}
+
+// --- bucket cut ------------------------------------------------------------------------------------------
+//
+// A stage's layers are cut again where its gradients are to be reduced in parts:
+//
+//   layers   a b c | d      buckets [2, 1]      a | b c | d      ends  1 3 4
+
+namespace {
+
+using Numbers = std::vector<std::int32_t>;
+
+/// One number a stage.
+tl::expected<Numbers, std::string> by_stage(const Numbers& stated, std::int32_t stages) {
+  if (std::ranges::any_of(stated, [](std::int32_t count) { return count < 1; })) {
+    return tl::unexpected(
+        fmt::format("schedule.buckets: expected numbers of at least 1, got [{}]", fmt::join(stated, ", ")));
+  }
+  if (stated.size() == 1) return Numbers(static_cast<std::size_t>(stages), stated.front());
+  if (static_cast<std::int32_t>(stated.size()) == stages) return stated;
+  return tl::unexpected(fmt::format(
+      "schedule.buckets: expected one number or a list of {}, one for each stage of the model, got a list of "
+      "{}",
+      stages, stated.size()));
+}
+
+/// One number for all stages is a wish, which a stage of fewer layers meets as far as it can. A list is taken
+/// at its word: cut_buckets() refuses what does not fit.
+Numbers no_more_than_layers(Numbers buckets, const Numbers& ends) {
+  std::int32_t begin = 0;
+  for (std::size_t stage = 0; stage < buckets.size(); ++stage) {
+    buckets[stage] = std::min(buckets[stage], ends[stage] - begin);
+    begin = ends[stage];
+  }
+  return buckets;
+}
+
+}  // namespace
+
+tl::expected<StageCut, std::string> cut_into_buckets(const Model& model, const StageCut& whole,
+                                                     const Numbers& stated) {
+  if (stated.empty()) return whole;
+  const auto* figures = std::get_if<StageFigures>(&model);
+  if (figures != nullptr && !figures->edges.empty()) {
+    return tl::unexpected(std::string(
+        "schedule.buckets: stages with edges of their own cannot be cut; leave model.stages.edges out"));
+  }
+  auto buckets = by_stage(stated, whole.stages);
+  if (!buckets) return tl::unexpected(buckets.error());
+  StageCut cut{.stages = whole.stages, .buckets = *std::move(buckets)};
+  // Stages without layers are cut into equal parts where they are priced (stage_costs.cpp).
+  const auto* graph = std::get_if<LayerGraph>(&model);
+  if (graph == nullptr) return cut;
+  if (stated.size() == 1) cut.buckets = no_more_than_layers(std::move(cut.buckets), whole.ends);
+  auto ends = cut_buckets(*graph, whole.ends, cut.buckets);
+  if (!ends) return tl::unexpected(ends.error());
+  cut.ends = *std::move(ends);
+  return cut;
 }
 
 }  // namespace penstock

@@ -45,7 +45,7 @@ using Word = std::string_view;
 
 // Limits that keep a stage's times, and a step's, within 64 bits: 10^4 layers of an hour, and 30 ms for each
 // million of the 1.3 x 10^17 parameters that these sizes make at most, are 4 x 10^18 ns. A message's bytes
-// may be more (prepare/fitted_figures.cpp).
+// may be more (prepare/fitted_prices.cpp).
 constexpr std::int64_t kSchemaVersion = 1;
 constexpr Range kVersions{.least = 1, .most = 1 << 20};
 constexpr Range kHidden{.least = 1, .most = 1 << 20};

@@ -11,7 +11,7 @@
 
 #include "read_scenario.hpp"
 #include "scenarios/model/fitted_model.hpp"
-#include "scenarios/prepare/fitted_figures.hpp"
+#include "scenarios/prepare/fitted_prices.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"

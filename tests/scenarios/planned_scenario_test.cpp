@@ -18,7 +18,7 @@
 #include "scenarios/partition/pipedream_partition.hpp"
 #include "scenarios/partition/plan_options.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/prepare/planning_levels.hpp"
+#include "scenarios/prepare/planning_task.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/scenario_text.hpp"

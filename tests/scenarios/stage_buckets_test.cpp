@@ -7,7 +7,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "scenarios/prepare/bucket_cut.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/prepare/stage_costs.hpp"
 #include "scenarios/prepare/stage_cut.hpp"
