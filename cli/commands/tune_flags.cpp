@@ -26,14 +26,12 @@
 #include "cli/outcome.hpp"
 #include "cli/subcommand.hpp"
 #include "scenarios/model/device_model.hpp"
-#include "scenarios/pricing/csv_table.hpp"
 #include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "scenarios/read/quantities.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "sim/tuning/configuration.hpp"
-#include "sim/tuning/launchers.hpp"
 #include "text/numbers.hpp"
 
 namespace penstock {

@@ -14,8 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "schedules/ir/action.hpp"
-
 namespace penstock {
 
 StageFigures StageFigures::at_microbatch(std::size_t microbatch) const {

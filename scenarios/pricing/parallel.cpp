@@ -17,7 +17,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string_view>
 
 #include "topology/device_types.hpp"
 

@@ -21,6 +21,7 @@
 #include "scenarios/read/load_transformer.hpp"
 #include "scenarios/read/ranges.hpp"
 #include "scenarios/read/reader.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 namespace {

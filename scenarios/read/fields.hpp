@@ -78,26 +78,31 @@ std::optional<Value> value_of_key(const MappingReader& reader, const Key& key) {
 /// Returns the key with the member at the end of `members`, such as <&Partition::plan, &PlanOptions::form>.
 template <auto... members>
 consteval auto field(Key key) {
-  constexpr auto kMembers = std::tuple(members...);
-  using Target =
-      typename MemberTypes<std::tuple_element_t<0, std::remove_const_t<decltype(kMembers)>>>::Class;
-  using Last = std::tuple_element_t<sizeof...(members) - 1, std::remove_const_t<decltype(kMembers)>>;
-  using Value = typename OptionalTypes<typename MemberTypes<Last>::Value>::Inner;
+  using Members = std::tuple<decltype(members)...>;
+  using Target = typename MemberTypes<std::tuple_element_t<0, Members>>::Class;
+  using Stored = typename MemberTypes<std::tuple_element_t<sizeof...(members) - 1, Members>>::Value;
+  using Value = typename OptionalTypes<Stored>::Inner;
   if constexpr (EnumWithWords<Value>) {
     if (key.words.empty()) key.words = words_of<Value>();
   }
-  return Field<Target>{
-      .key = key,
-      .read =
-          [](const MappingReader& reader, const Key& row, Target& target) {
-            if (row.kind == KeyKind::limit && reader.has(row.name)) {
-              if constexpr (std::same_as<typename MemberTypes<Last>::Value, std::optional<std::int64_t>>)
-                (target.*....*members) = reader.limit(row.name);
-            } else if (const auto value = value_of_key<Value>(reader, row)) {
-              (target.*....*members) = *value;
-            }
-          },
+  const auto read = [](const MappingReader& reader, const Key& row, Target& target) {
+    auto& member = (target.*....*members);
+    if constexpr (std::same_as<Stored, std::optional<std::int64_t>>) {
+      // "unlimited" is stated, and is no value.
+      if (row.kind == KeyKind::limit && reader.has(row.name)) {
+        member = reader.limit(row.name);
+        return;
+      }
+    }
+    const std::optional<Value> value = value_of_key<Value>(reader, row);
+    if (!value) return;
+    if constexpr (std::same_as<Stored, Value>) {
+      member = *value;
+    } else {
+      member = value;
+    }
   };
+  return Field<Target>{.key = key, .read = read};
 }
 
 /// Returns a key that the reader of the part reads by itself.

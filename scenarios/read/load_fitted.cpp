@@ -37,6 +37,7 @@
 #include "scenarios/read/ranges.hpp"
 #include "scenarios/read/reader.hpp"
 #include "schedules/ir/action.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 namespace {

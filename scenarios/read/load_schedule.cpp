@@ -30,6 +30,7 @@
 #include "schedules/text/csv_dialect.hpp"
 #include "schedules/text/program_text.hpp"
 #include "schedules/text/pytorch_csv.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 namespace {

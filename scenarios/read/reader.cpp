@@ -21,6 +21,7 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/keys.hpp"
 #include "scenarios/read/quantities.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/nearest_name.hpp"
@@ -294,9 +295,10 @@ std::optional<double> MappingReader::real(const Key& key) const {
 
 PerStage<std::int64_t> MappingReader::figures(const Key& key) const {
   const bool by_microbatch = key.values == KeyValues::microbatches;
-  if (key.kind == KeyKind::duration)
+  if (key.kind == KeyKind::duration) {
     return by_microbatch ? per_microbatch<Ns>(key.name, parse_duration)
                          : per_stage<Ns>(key.name, parse_duration);
+  }
   return by_microbatch ? per_microbatch<Bytes>(key.name, parse_bytes)
                        : per_stage<Bytes>(key.name, parse_bytes);
 }

@@ -26,7 +26,6 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/model/fitted_model.hpp"
-#include "scenarios/pricing/csv_table.hpp"
 #include "scenarios/pricing/iteration_costs.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/scenario.hpp"
