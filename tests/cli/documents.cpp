@@ -24,9 +24,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 12> kFolders = {"topology", "schedules", "report",  "scenarios",
-                                                       "sim",      "backend",   "cli",     "tests",
-                                                       "bench",    "docs",      "scripts", "cmake"};
+constexpr std::array<std::string_view, 13> kFolders = {"text", "topology", "schedules", "report", "scenarios",
+                                                       "sim",  "backend",  "cli",       "tests",  "bench",
+                                                       "docs", "scripts",  "cmake"};
 
 /// A code block of a page.
 struct Block {
