@@ -231,7 +231,7 @@ void add_amoebanet(Figures& figures) {
 std::vector<ReproducedFigure> reproduce_gpipe_speed() {
   const std::string grown = "printed with a batch that grew; without microbatches stages gain nothing";
   const std::string beyond =
-      "no schedule can: more than equal stages without any overhead give; printed with a batch that grew";
+      "no schedule can: more than equal stages without overhead give; the printed batch grew";
   Figures figures;
   add_balanced(figures, kTransformerMany);
   add_balanced(figures, kTransformerPcie);

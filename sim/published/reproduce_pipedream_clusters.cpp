@@ -84,7 +84,7 @@ void add_lock_step(Figures& figures, const Training& training, const ThreeWays& 
                                        ways.planned.configuration);
   figures.push_back(
       noted(shown(what, ways.planned.samples_per_second / ways.data_parallel.samples_per_second),
-            "replicas reduce together, so they send and wait together; NOAM does not hide that "
+            "replicas reduce, send and wait together; NOAM does not hide that "
             "between servers"));
   figures.push_back(noted(shown(what + ", one minibatch more in flight",
                                 deeper.samples_per_second / ways.data_parallel.samples_per_second),
