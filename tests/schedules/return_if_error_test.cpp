@@ -13,10 +13,10 @@
 namespace penstock {
 namespace {
 
-using Step = tl::expected<std::unique_ptr<int>, std::string>;
+using StepResult = tl::expected<std::unique_ptr<int>, std::string>;
 
 /// Takes two steps, and writes down each that was begun.
-tl::expected<int, std::string> sum_of(Step first, Step second, std::vector<std::string>& begun) {
+tl::expected<int, std::string> sum_of(StepResult first, StepResult second, std::vector<std::string>& begun) {
   begun.emplace_back("first");
   PENSTOCK_ASSIGN_OR_RETURN(const std::unique_ptr<int> a, std::move(first));
   begun.emplace_back("second");
@@ -25,8 +25,8 @@ tl::expected<int, std::string> sum_of(Step first, Step second, std::vector<std::
   return *a + *b;
 }
 
-Step made(int value) { return std::make_unique<int>(value); }
-Step failed(const std::string& reason) { return tl::unexpected(reason); }
+StepResult made(int value) { return std::make_unique<int>(value); }
+StepResult failed(const std::string& reason) { return tl::unexpected(reason); }
 
 TEST(ReturnIfError, AssignsWhatStepsMake) {
   std::vector<std::string> begun;
