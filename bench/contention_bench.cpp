@@ -1,4 +1,5 @@
-// Simulation where pipelines share links, and the flows of that run over a plain network beside it.
+// Measures simulation of pipelines that share links, and compares it with a plain network that carries the
+// flows of the same run.
 
 #include <benchmark/benchmark.h>
 
@@ -27,7 +28,7 @@ namespace {
 constexpr Bytes kLight = 512 * 1024;   // messages that meet now and then
 constexpr Bytes kDense = 2048 * 1024;  // messages that fill the links
 
-/// Ends of compute actions, starts and ends of flows.
+/// Returns the number of events: ends of compute actions, starts and ends of flows.
 double events_of(const FlatProgram& flat) {
   const auto computes = std::ranges::count(flat.ops, FlatOp::compute);
   return static_cast<double>(computes) + 2.0 * static_cast<double>(flat.messages.size());
@@ -43,7 +44,7 @@ void report_events(benchmark::State& state, const FlatProgram& flat) {
       benchmark::Counter(events_of(flat), benchmark::Counter::kIsIterationInvariantRate);
 }
 
-/// The engine on a program that is laid out already.
+/// Measures the engine on a program that is already flattened.
 void contention(benchmark::State& state, Bytes message_bytes) {
   const Experiment experiment =
       pipelines_on_shared_links({.pipelines = static_cast<std::int32_t>(state.range(0)),
@@ -62,7 +63,7 @@ void contention(benchmark::State& state, Bytes message_bytes) {
 BENCHMARK_CAPTURE(contention, light, kLight)->ArgName("pipelines")->Arg(64)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(contention, dense, kDense)->ArgName("pipelines")->Arg(64)->Unit(benchmark::kMillisecond);
 
-/// From program to timeline, the proof that nothing hangs included.
+/// Measures everything from program to timeline, including the proof that nothing hangs.
 void contention_whole(benchmark::State& state, Bytes message_bytes) {
   const Experiment experiment =
       pipelines_on_shared_links({.pipelines = static_cast<std::int32_t>(state.range(0)),
@@ -85,7 +86,7 @@ BENCHMARK_CAPTURE(contention_whole, dense, kDense)
     ->Arg(64)
     ->Unit(benchmark::kMillisecond);
 
-/// The flows of a run, in the order of their starts.
+/// Returns the flows of a run in the order of their starts.
 std::vector<PlainFlow> flows_of(const Experiment& experiment) {
   const FlatProgram flat = flat_of(experiment);
   const ProgramTimes times = event_walk(experiment, flat, walk_durations(experiment, flat));
@@ -98,8 +99,8 @@ std::vector<PlainFlow> flows_of(const Experiment& experiment) {
   return flows;
 }
 
-/// When each flow ends, by sim/network. `flows` in the order of their starts. Where one ends as another
-/// starts, the end is first.
+/// Returns when each flow ends, by sim/network. `flows` must be in the order of their starts. If one ends
+/// when another starts, the end comes first.
 std::vector<Ns> flow_ends(const Cluster& cluster, const std::vector<PlainFlow>& flows) {
   std::vector<Ns> ends(flows.size(), 0);
   FlowNetwork network(cluster);
@@ -116,8 +117,8 @@ std::vector<Ns> flow_ends(const Cluster& cluster, const std::vector<PlainFlow>& 
   }
 }
 
-/// The stated baseline: the flows of a run over a network in which every start and end of a flow is shared
-/// out anew. The counter says how many times as long it takes as sim/network.
+/// Measures the baseline: the flows of a run over a network that divides the links again at every start and
+/// end of a flow. The counter is its time relative to sim/network.
 void baseline_network(benchmark::State& state, Bytes message_bytes) {
   const Experiment experiment =
       pipelines_on_shared_links({.pipelines = static_cast<std::int32_t>(state.range(0)),

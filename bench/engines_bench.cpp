@@ -1,7 +1,7 @@
-// The engines on one program: longest paths over a tape, and a clock that goes from event to event. Beside
-// them a walk over the lists with a map of what has ended, as one writes it for a notebook (plain_walk.cpp):
-// it must come to the engine's timeline, and takes critical_path_x and event_x times as long. Then what is
-// made of a timeline: figures, memory, the steady period.
+// Measures the engines on one program: longest paths over a tape, and a clock that goes from event to event.
+// The baseline is a walk over the lists with a map of what has ended, as one would write it in a notebook
+// (plain_walk.cpp). It must give the engine's timeline; critical_path_x and event_x are its time relative to
+// the engines. Then it measures what is computed from a timeline: figures, memory, the steady period.
 
 #include <benchmark/benchmark.h>
 
@@ -37,8 +37,7 @@ void event_engine(benchmark::State& state) {
 }
 BENCHMARK(event_engine)->Apply(pipeline_sizes);
 
-/// The stated baseline. The counters say how many times as long it takes as the engines, measured in this
-/// run.
+/// Measures the baseline. The counters are its time relative to the engines, measured in this run.
 void baseline_plain_walk(benchmark::State& state) {
   const Experiment experiment = experiment_of(state);
   if (plain_walk(experiment) != critical_path(experiment))
@@ -80,7 +79,7 @@ void steady_period_of_program(benchmark::State& state) {
 }
 BENCHMARK(steady_period_of_program)->Apply(pipeline_sizes);
 
-/// Everything that simulate() computes of a prepared program.
+/// Measures everything that simulate() computes for a prepared program.
 void simulate_whole(benchmark::State& state) {
   const Experiment experiment = experiment_of(state);
   ActionClock clock(state);

@@ -1,5 +1,6 @@
-// From a scenario to all figures, without a timeline. The stated baseline takes everything from timelines of
-// all spans: the figures from that of one pass, the steady rate from those of two passes, four, and so on.
+// Measures the way from a scenario to all figures without a timeline. The baseline computes everything from
+// timelines of all spans: the figures from the timeline of one pass, the steady rate from those of two
+// passes, four, and so on.
 
 #include <benchmark/benchmark.h>
 
@@ -35,10 +36,11 @@ namespace {
 
 const SimulateOptions kFigures{.memory = {.samples = false}, .timeline = TimelineKept::none};
 
-/// The starts and ends of each pass, in the order of the lists. Two passes over two ranks of one action each:
+/// Returns the starts and ends of each pass in the order of the lists. Two passes over two ranks of one
+/// action each:
 ///
-///   spans   rank 0: [0, 1] [3, 4]   rank 1: [1, 2] [4, 5]
-///   rows    pass 0: 0 1 1 2         pass 1: 3 4 4 5
+///     spans   rank 0: [0, 1] [3, 4]   rank 1: [1, 2] [4, 5]
+///     rows    pass 0: 0 1 1 2         pass 1: 3 4 4 5
 std::vector<std::vector<Ns>> rows_of_passes(const Timeline& timeline, const Program& program) {
   std::vector<std::vector<Ns>> rows(static_cast<std::size_t>(program.iterations));
   auto span = timeline.spans.begin();
@@ -51,8 +53,8 @@ std::vector<std::vector<Ns>> rows_of_passes(const Timeline& timeline, const Prog
   return rows;
 }
 
-/// By how much the last of some passes runs after the one before; nothing while that differs from action to
-/// action.
+/// Returns how much later the last pass runs than the one before. Returns nothing while that differs between
+/// actions.
 std::optional<Ns> period_of_passes(Experiment experiment) {
   for (const std::int32_t passes : {2, 4, 8, 16, 32, 64}) {
     experiment.program.iterations = passes;
@@ -66,7 +68,7 @@ std::optional<Ns> period_of_passes(Experiment experiment) {
   return std::nullopt;
 }
 
-/// The stated baseline.
+/// Computes the figures of the baseline.
 Result figures_of_timelines(const Experiment& experiment) {
   Timeline timeline = *critical_path(experiment);
   std::vector<RankMemory> memories = memory_of(timeline, experiment, {.samples = false});
@@ -79,7 +81,7 @@ Result figures_of_timelines(const Experiment& experiment) {
                                          .memories = std::move(memories)});
 }
 
-/// But for the names of devices, which the baseline does not know.
+/// Compares two results without the names of devices, which the baseline does not know.
 bool equal_figures(const Result& a, const Result& b) {
   const auto equal_rank = [](RankReport x, RankReport y) {
     x.device = y.device = "";
@@ -89,7 +91,7 @@ bool equal_figures(const Result& a, const Result& b) {
          std::ranges::equal(a.ranks, b.ranks, equal_rank);
 }
 
-/// What `penstock simulate` computes after its program is made.
+/// Measures what `penstock simulate` computes after its program is generated.
 void figures_of_program(benchmark::State& state) {
   const Experiment experiment = experiment_of(state);
   if (!equal_figures(*simulate(experiment, kFigures), figures_of_timelines(experiment)))
@@ -103,8 +105,8 @@ void figures_of_program(benchmark::State& state) {
 }
 BENCHMARK(figures_of_program)->Name("figures/1f1b")->Apply(pipeline_sizes);
 
-/// Name, K and M to all figures: made, priced, run; with a digest also spelled out and lowered.
-/// `schedule_options` are more keys of the schedule, a comma before each.
+/// Measures the way from a name, K and M to all figures: generate, price, run; with a digest also expand and
+/// lower. `schedule_options` are further keys of the schedule, each after a comma.
 void figures_of_name(benchmark::State& state, const std::string& schedule, ProgramDigest digest,
                      const std::string& schedule_options) {
   SimulateOptions options = kFigures;

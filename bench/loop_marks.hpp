@@ -1,9 +1,9 @@
 #pragma once
-// The marks by which bench/instructions.sh finds the part of a benchmark that is measured.
+// Marks by which bench/instructions.sh finds the measured part of a benchmark.
 
 namespace penstock {
 
-/// Called right before a benchmark's loop and right after it; they do nothing.
+/// Must be called directly before and after a benchmark's loop. They do nothing.
 void loop_begins();
 void loop_ends();
 

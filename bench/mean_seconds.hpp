@@ -1,5 +1,5 @@
 #pragma once
-// How long something takes beside a benchmark, for ratios within one run.
+// Measures other code beside a benchmark, for ratios within one run.
 
 #include <benchmark/benchmark.h>
 
@@ -7,7 +7,7 @@
 
 namespace penstock {
 
-/// Processor time of one run, the mean of `runs`.
+/// Returns the mean processor time of `runs` calls of `run`, in seconds.
 template <typename Run>
 double mean_seconds(int runs, const Run& run) {
   const std::clock_t begin = std::clock();

@@ -1,6 +1,6 @@
-// Progressive filling over the links that are in use (Bertsekas and Gallager, Data Networks, section 6.5.2):
-// all rates grow alike until a link is full, its flows keep that rate, and the others go on. At every start
-// and end of a flow all flows are advanced, and all rates are found anew.
+// Progressive filling over the links in use (Bertsekas and Gallager, Data Networks, section 6.5.2). All rates
+// grow equally until a link is full. Its flows keep that rate, and the others go on. At every start and end
+// of a flow all flows are advanced and all rates are computed again.
 
 #include "bench/plain_flows.hpp"
 
@@ -21,17 +21,17 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-/// One link while rates are looked for.
+/// One link during the computation of rates.
 struct LinkLoad {
-  double free = kInfinite;   // bytes a second that no fixed flow has
-  std::int32_t unfixed = 0;  // flows over it that have no rate yet
+  double free = kInfinite;   // bytes a second that are not assigned to a fixed flow
+  std::int32_t unfixed = 0;  // number of its flows without a rate
 };
 
-/// The rate at which the link would be full if its unfixed flows all had the same.
+/// Returns the rate at which the link would be full if its unfixed flows all had the same rate.
 double fair_rate(const LinkLoad& load) { return load.unfixed == 0 ? kInfinite : load.free / load.unfixed; }
 
 struct MovingFlow {
-  std::size_t number = 0;  // in the list of all flows
+  std::size_t number = 0;  // index in the list of all flows
   std::vector<std::int32_t> links;
   double left_bytes = 0;
   double bytes_per_second = 0;
@@ -72,7 +72,7 @@ class PlainNetwork {
                        .left_bytes = static_cast<double>(flow.bytes)});
   }
 
-  /// Every moving flow sends at its rate up to now.
+  /// Advances all moving flows at their rates up to `now`.
   void advance(Ns now) {
     const double seconds = static_cast<double>(now - now_) * 1e-9;
     now_ = now;
@@ -81,7 +81,7 @@ class PlainNetwork {
       flow.left_bytes = std::max(0.0, flow.left_bytes - seconds * flow.bytes_per_second);
   }
 
-  /// New rates for all moving flows, and when each would end if these stayed.
+  /// Computes new rates for all moving flows, and when each would end with its rate.
   void share() {
     std::vector<std::vector<std::int32_t>> routes;
     routes.reserve(moving_.size());
@@ -90,7 +90,8 @@ class PlainNetwork {
     for (std::size_t i = 0; i < moving_.size(); ++i) {
       MovingFlow& flow = moving_[i];
       flow.bytes_per_second = rates[i];
-      // Up to the next whole ns; a thousandth of one is an error of the division, not a part of the flow.
+      // It rounds up to whole nanoseconds. A thousandth of one is an error of the division and not a part of
+      // the flow.
       flow.end_ns = now_ + static_cast<Ns>(std::ceil(flow.left_bytes / rates[i] * 1e9 - 1e-3));
     }
   }
@@ -114,10 +115,10 @@ std::vector<double> plain_max_min_share(std::span<const double> capacities,
   }
   std::vector<double> rates(routes.size(), kInfinite);
   std::vector<bool> fixed(routes.size(), false);
-  // Two links, capacity 10 and 6; flows a over the first, b over both, c over the second:
+  // Example: two links of capacity 10 and 6; flow a over the first, b over both, c over the second:
   //
-  //   round 1   fair rates 10/2 = 5 and 6/2 = 3: the second is full first, so b = c = 3
-  //   round 2   the first has 10 - 3 = 7 left for a alone, so a = 7
+  //     round 1   fair rates 10/2 = 5 and 6/2 = 3: the second is full first, so b = c = 3
+  //     round 2   the first has 10 - 3 = 7 left for a, so a = 7
   for (;;) {
     const auto fullest = std::ranges::min_element(loads, {}, fair_rate);
     if (fullest == loads.end() || !std::isfinite(fair_rate(*fullest))) return rates;

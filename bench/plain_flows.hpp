@@ -1,6 +1,6 @@
 #pragma once
-// Flows over shared links as one writes them down first: what sim/network is set against, in speed by the
-// benchmarks, in its results by the tests.
+// Flows over shared links in the simplest form. Benchmarks compare the speed of sim/network with it, and
+// tests compare the results.
 
 #include <cstdint>
 #include <span>
@@ -11,8 +11,8 @@
 
 namespace penstock {
 
-/// Max-min fair rates by progressive filling. `capacities`: bytes per second of each link, > 0, may be
-/// infinite. `routes`: for each flow the links that it crosses, each at most once.
+/// Returns max-min fair rates by progressive filling. `capacities` are bytes per second of each link, > 0,
+/// and may be infinite. `routes` has for each flow the links that it crosses, each at most once.
 std::vector<double> plain_max_min_share(std::span<const double> capacities,
                                         std::span<const std::vector<std::int32_t>> routes);
 
@@ -24,7 +24,7 @@ struct PlainFlow {
   Bytes bytes = 0;
 };
 
-/// When each of the flows ends, rounded up to ns. They are given in the order of their starts.
+/// Returns when each flow ends, rounded up to ns. `flows` must be in the order of their starts.
 std::vector<Ns> plain_flow_ends(const Cluster& cluster, std::span<const PlainFlow> flows);
 
 }  // namespace penstock

@@ -1,12 +1,12 @@
-// A_l(i, j, m), for the layers between downsets i and j on m components of level l, by its last stage, which
-// begins behind downset k and has r components:
+// Computes A_l(i, j, m) for the layers between downsets i and j on m components of level l. It chooses the
+// last stage, which begins after downset k and has r components:
 //
-//   A_l(i, j, m) = min( U_l(i, j, m),
-//                       min over k, r < m of max( A_l(i, k, m - r), S_l(k, j, r), C_l(k, j, r) ) )
+//     A_l(i, j, m) = min( U_l(i, j, m),
+//                         min over k, r < m of max( A_l(i, k, m - r), S_l(k, j, r), C_l(k, j, r) ) )
 //
-// with U, S and C of pipedream_levels.cpp, objective by objective, as the formulas stand there: T of a level
-// is the time of the layers on the lowest one, and A of the level below on all its components elsewhere; L is
-// what each device of such a component reduces.
+// U, S and C are the formulas of pipedream_levels.cpp for each objective. T of the lowest level is the time
+// of the layers; T of a higher level is A of the level below on all its components. L is what each device of
+// such a component reduces.
 
 #include "bench/plain_recurrence.hpp"
 
@@ -56,7 +56,7 @@ class Recurrence {
     d_ = level.components;
   }
 
-  /// A(i, j, all components) of the level, by j.
+  /// Returns A(i, j, all components) of the level, by j.
   std::vector<LevelPlan> plans_from(std::size_t i, const BandwidthLevel& level) const {
     const bool straight = options_.form == PlanForm::straight;
     Matrix a(static_cast<std::size_t>(level.components) + 1,
@@ -86,7 +86,8 @@ class Recurrence {
     return static_cast<double>(downsets_[j].weights - downsets_[i].weights);
   }
 
-  /// U, with d components of the level below, or S, with d = 1: layers i .. j as one stage on m components.
+  /// Returns U, with d components of the level below, or S, with d = 1: layers i .. j as one stage on m
+  /// components.
   LevelPlan stage(std::size_t i, std::size_t j, std::size_t m, const BandwidthLevel& level, double d) const {
     const auto replicas = static_cast<double>(m);
     const double b = level.bytes_per_second / 1e9;
@@ -106,7 +107,8 @@ class Recurrence {
     return kNoPlan;
   }
 
-  /// C: what the stage k .. j on r components pays for the cut before it and, with `sum`, the one behind it.
+  /// Returns C: what the stage k .. j on r components pays for the cut before it and, with `sum`, also for
+  /// the cut after it.
   double cuts_ns(std::size_t k, std::size_t j, std::size_t r, const BandwidthLevel& level) const {
     if (options_.transfers == CutTransfers::free) return 0;
     const double b = level.bytes_per_second / 1e9;
@@ -118,8 +120,8 @@ class Recurrence {
 
   const std::vector<Downset>& downsets_;
   const PlanOptions options_;
-  std::vector<std::vector<std::size_t>> before_;  // the downsets that each one includes
-  // T by i and j; kNoPlan where downset j does not include i.
+  std::vector<std::vector<std::size_t>> before_;  // for each downset the downsets that it includes
+  // T by i and j; kNoPlan if downset j does not include i
   Matrix t_;
   double d_ = 1;  // components of the level below
 };

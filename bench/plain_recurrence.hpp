@@ -1,6 +1,6 @@
 #pragma once
-// PipeDream's recurrence as one reads it: the slow planner that the partitioner's times are set against, and
-// whose periods it must have where trying every plan would take too long. Linked into tests, too.
+// PipeDream's recurrence in the simplest form. The partitioner's times are compared with this slow planner.
+// Its periods must be equal where trying every plan would take too long. Tests use it as well.
 
 #include <vector>
 
@@ -10,9 +10,9 @@
 
 namespace penstock {
 
-/// The least period of all plans on all components by the objective, form and transfers of `options`, without
-/// a memory limit; infinity where there is none. Tries every last stage of every part of the pipeline with
-/// every number of components, one after the other.
+/// Returns the least period of all plans on all components, for the objective, form and transfers of
+/// `options` and without a memory limit. Returns infinity if there is no plan. Tries every last stage of
+/// every part of the pipeline with every number of components.
 double plain_recurrence_period_ns(const LayerGraph& graph, const std::vector<BandwidthLevel>& levels,
                                   const PlanOptions& options = {});
 

@@ -1,8 +1,8 @@
-// Goes round the ranks and lets each do the next action of its list whose inputs are there, until all lists
-// are done. Ends are kept in a map by name:
+// Simulates in the simplest way. It goes round the ranks and lets each do the next action of its list if its
+// inputs are present, until all lists are done. A map holds the ends by name:
 //
-//   F(s, m) starts at max(rank is free, RECV_F(s, m)), B(s, m) at max(rank is free, RECV_B(s, m)),
-//   SEND(s, m) where its F or B ends; it and the RECV of the peer end a latency later.
+//     F(s, m) starts at max(rank is free, RECV_F(s, m)), B(s, m) at max(rank is free, RECV_B(s, m)),
+//     SEND(s, m) starts when its F or B ends; it and the RECV of the peer end a latency later.
 
 #include "bench/plain_walk.hpp"
 
@@ -51,10 +51,10 @@ class PlainWalk {
   }
 
  private:
-  /// Kind, stage and microbatch: with one iteration and one rank a stage there is one such action.
+  /// Kind, stage and microbatch. With one iteration and one rank for each stage there is one such action.
   using Name = std::tuple<ActionKind, std::int32_t, std::int32_t>;
 
-  /// False where the rank's next action waits for what another has not done yet.
+  /// Does the rank's next action. Returns false if its inputs are not present yet.
   bool advance(std::size_t rank) {
     const Action& action = lists_[rank][spans_[rank].size()];
     const std::optional<Times> times = times_of(rank, action);
@@ -95,8 +95,8 @@ class PlainWalk {
     throw std::runtime_error("a plain walk has F, B, STEP and their transfers, got " + to_text(action));
   }
 
-  /// Of an action that waits for its rank and, where it `receives`, for the RECV of that kind. Nothing while
-  /// that is not done.
+  /// Returns the times of an action that waits for its rank and, if `receives`, for the RECV of that kind.
+  /// Returns nothing if the RECV is not done.
   std::optional<Times> computed(std::size_t rank, const Action& action, bool receives,
                                 ActionKind input) const {
     Ns start = free_[rank];
@@ -109,7 +109,7 @@ class PlainWalk {
     return Times{start, start + duration_ns(cost, action.kind)};
   }
 
-  /// Leaves when what made its bytes ends: links are always free here.
+  /// Returns the times of a SEND. It starts when its producer ends, because links are always free here.
   std::optional<Times> sent(std::size_t rank, const Action& action, ActionKind producer) const {
     const auto made = found({producer, action.stage, action.microbatch});
     if (!made) return std::nullopt;
@@ -139,7 +139,7 @@ class PlainWalk {
   const std::vector<std::vector<Action>>& lists_;
   std::map<Name, Times> done_;
   std::vector<std::vector<Span>> spans_;  // by rank
-  std::vector<Ns> free_;                  // by rank: when its last compute action ends
+  std::vector<Ns> free_;                  // by rank: end of its last compute action
   std::int32_t last_stage_;
 };
 

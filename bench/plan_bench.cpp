@@ -1,7 +1,7 @@
-// How long PipeDream's partitioner takes on the published profiles. A stage of m replicas takes its computing
-// or its reduction, whichever is longer (`maximum`), or both after each other, as the released code has it
-// (`sum`). On ResNet-50 and two servers of eight devices the paper's recurrence, as one reads it
-// (plain_recurrence.cpp), must find the same period, and takes plan_x times as long.
+// Measures PipeDream's partitioner on the published profiles. A stage of m replicas takes the longer of its
+// computing and its reduction (`maximum`), or both one after the other, like the released code (`sum`). On
+// ResNet-50 and two servers of eight devices the plain recurrence (plain_recurrence.cpp) must find the same
+// period; plan_x is its time relative to the partitioner.
 
 #include <benchmark/benchmark.h>
 
@@ -32,14 +32,14 @@ LayerGraph library_model(const std::string& name) {
   return scenario ? std::get<LayerGraph>(scenario->model) : LayerGraph{};
 }
 
-/// Two servers of eight devices.
+/// Returns two servers of eight devices.
 const std::vector<BandwidthLevel>& two_servers() {
   static const std::vector<BandwidthLevel> levels = {{.components = 8, .bytes_per_second = 1e9},
                                                      {.components = 2, .bytes_per_second = 1.25e9}};
   return levels;
 }
 
-/// ResNet-50 (176 layers, 241 downsets) on two servers of eight devices.
+/// Plans ResNet-50 (176 layers, 241 downsets) on two servers of eight devices.
 void plan_resnet50_on_8x2(benchmark::State& state) {
   const LayerGraph graph = library_model("resnet50");
   const std::vector<BandwidthLevel>& levels = two_servers();
@@ -56,8 +56,8 @@ BENCHMARK(plan_resnet50_on_8x2)
     ->Arg(static_cast<int>(PlanObjective::sum))
     ->Unit(benchmark::kMillisecond);
 
-/// The stated baseline on the same graph and cluster: the recurrence as one reads it. The counter says how
-/// many times as long it takes as the partitioner, measured in this run.
+/// Measures the baseline, the plain recurrence, on the same graph and cluster. The counter is its time
+/// relative to the partitioner, measured in this run.
 void baseline_plan_resnet50_on_8x2(benchmark::State& state) {
   const LayerGraph graph = library_model("resnet50");
   const auto plan_ns = [&] { return plan_pipeline(graph, two_servers(), {})->period_ns; };
@@ -69,7 +69,7 @@ void baseline_plan_resnet50_on_8x2(benchmark::State& state) {
 }
 BENCHMARK(baseline_plan_resnet50_on_8x2)->Unit(benchmark::kMillisecond);
 
-/// GNMT-8 (37 layers, 48 downsets) on four servers of four devices of 16 GiB.
+/// Plans GNMT-8 (37 layers, 48 downsets) on four servers of four devices with 16 GiB.
 void plan_gnmt_on_4x4_within_memory(benchmark::State& state) {
   const LayerGraph graph = library_model("gnmt");
   const std::vector<BandwidthLevel> levels = {{.components = 4, .bytes_per_second = 1e10},
@@ -82,7 +82,7 @@ void plan_gnmt_on_4x4_within_memory(benchmark::State& state) {
 }
 BENCHMARK(plan_gnmt_on_4x4_within_memory)->Unit(benchmark::kMillisecond);
 
-/// The search that the simulator ranks, for 16 devices in four servers; the argument is the model.
+/// Measures the search by simulation for 16 devices in four servers. The argument is the model.
 void search_plan_on_4x4(benchmark::State& state) {
   constexpr std::array kModels = {"vgg16", "gnmt"};
   const char* model = kModels[static_cast<std::size_t>(state.range(0))];

@@ -1,13 +1,16 @@
-// SEND and RECV actions, placed by the sender, every rank asked in every round.
+// Places SEND and RECV actions by the sender, and asks every rank in every round.
 //
-//   rank 0   0F0 0F1 0B0 0B1        0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1
-//   rank 1   1F0 1B0 1F1 1B1   ->   1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1
+//     rank 0   0F0 0F1 0B0 0B1        0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1
+//     rank 1   1F0 1B0 1F1 1B1   ->   1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1
 //
 // Ranks take turns in ascending order, one action (or overlapped group) a turn. An action is ready when
-// everything that it reads is on its rank: made there, or its RECV placed. A collective is placed on all its
-// members when each has it at its head. Where that stalls, because a member has to compute for another one
-// before that can come as far (buckets of uneven replica groups), one rank after another joins its collective
-// and goes on up to what waits for it; such lists are no longer projections of one order, and are checked.
+// everything that it reads is on its rank: it was made there, or its RECV is placed. A collective is placed
+// on all its members when each has it as its next action.
+//
+// This may stall, because a member has to compute for another one before that one can reach the collective
+// (buckets of uneven replica groups). Then one rank after another joins its collective early and goes on
+// until it needs the result. Such lists no longer follow from one common order, so they are checked for
+// hangs.
 
 #include "bench/polled_communication.hpp"
 
@@ -32,7 +35,7 @@
 namespace penstock {
 namespace {
 
-/// One stage edge as seen from one of its stages.
+/// An edge of a stage, as seen from that stage.
 struct Neighbour {
   std::int32_t stage = 0;
   std::size_t edge = 0;
@@ -59,12 +62,12 @@ class Placer {
   tl::expected<Program, std::string> place_all() {
     place_in_one_order();
     if (all_finished()) return std::move(lowered_);
-    // Taken now, while it says where the one order ended; later it would speak of ranks that went on without
-    // it.
+    // The message is made now, while it shows where the common order ended. Later it would describe ranks
+    // that went on alone.
     const std::string stuck = stuck_message();
     while (join_one()) place_in_one_order();
     if (!all_finished()) return tl::unexpected(stuck);
-    // Early joins have given up the argument that nothing can hang, so it is proven.
+    // After early joins the argument that nothing can hang no longer holds, so it is checked.
     if (find_hang(lowered_, {}, unit_costs(lowered_))) return tl::unexpected(stuck);
     return std::move(lowered_);
   }
@@ -72,7 +75,7 @@ class Placer {
  private:
   std::size_t stages() const { return source_.placement.stages.size(); }
   std::size_t ranks() const { return source_.ranks.size(); }
-  /// The place in there_ of one flow over one edge for one unit.
+  /// Returns the index in there_ of one flow over one edge for one unit.
   std::size_t at(Flow flow, std::size_t edge, std::int32_t unit) const {
     return (2 * edge + static_cast<std::size_t>(flow)) * units_ + index(unit);
   }
@@ -86,7 +89,7 @@ class Placer {
     return true;
   }
 
-  /// Rounds over all ranks until one brings nothing new.
+  /// Runs rounds over all ranks until a round changes nothing.
   void place_in_one_order() {
     bool progress = true;
     while (progress) {
@@ -95,7 +98,7 @@ class Placer {
     }
   }
 
-  /// Lets the lowest rank that stands at a collective join it before the others are there.
+  /// Lets the lowest rank that has reached a collective join it before the others have.
   bool join_one() {
     for (std::size_t rank = 0; rank < ranks(); ++rank) {
       if (finished(rank) || !is_collective(head(rank).kind)) continue;
@@ -106,14 +109,14 @@ class Placer {
     return false;
   }
 
-  /// The replica's rank has its collective behind it.
+  /// Marks the collective as passed by the replica's rank.
   void join(std::size_t rank, std::size_t replica) {
     ++joined(head(rank))[replica];
     lowered_.ranks[rank].push_back(head(rank));
     ++next_[rank];
   }
 
-  /// How many UNSHARDs or REDUCE_GRADs of the stage each replica has joined.
+  /// Returns how many UNSHARDs or REDUCE_GRADs of the stage each replica has joined.
   std::vector<std::int32_t>& joined(const Action& collective) {
     return joined_[(index(collective.stage) * 2) + (collective.kind == ActionKind::unshard ? 1 : 0)];
   }
@@ -122,7 +125,7 @@ class Placer {
     return index(source_.placement.replica_on(stage, static_cast<std::int32_t>(rank)));
   }
 
-  /// What the action waits for has been joined by all that hold the stage.
+  /// Returns whether all ranks that hold the stage have joined the collectives for which the action waits.
   bool collectives_are_done(std::size_t rank, const Action& action) {
     return std::ranges::all_of(collectives_before(action.kind, source_.sharding), [&](ActionKind awaited) {
       const auto& counts = joined({.kind = awaited, .stage = action.stage});
@@ -130,8 +133,8 @@ class Placer {
     });
   }
 
-  /// Places the action or group at the rank's head with all that it sends; false where something is not there
-  /// yet.
+  /// Places the next action or group of the rank with all that it sends. Returns false if an input is not
+  /// present yet.
   bool take_turn(std::size_t rank) {
     if (finished(rank)) return false;
     if (is_collective(head(rank).kind)) return place_collective(rank, head(rank));
@@ -141,20 +144,20 @@ class Placer {
       if (some_joined_early_ && !collectives_are_done(rank, source_.ranks[rank][i])) return false;
     }
     for (std::size_t i = next_[rank]; i < end; ++i) lowered_.ranks[rank].push_back(source_.ranks[rank][i]);
-    // Behind the whole group: a pair ends as one, so nothing leaves between its leaves.
+    // The messages follow the whole group, because a pair ends as one.
     for (std::size_t i = next_[rank]; i < end; ++i) deliver(rank, source_.ranks[rank][i]);
     next_[rank] = end;
     return true;
   }
 
-  /// Places the collective on all members that have not joined it early, when each of them has it at its
-  /// head. Replicas count their joins, which tells an early one from one that is still to come:
+  /// Places the collective on all members that have not joined it early, if it is the next action of each.
+  /// Replicas count their joins, which distinguishes an early one from one that is still to come:
   ///
-  ///   replica    0  1  2
-  ///   joined     2  3  2
+  ///     replica    0  1  2
+  ///     joined     2  3  2
   ///
-  /// Replica 0's rank asks: 1 has joined this one already, so 0 and 2 join it now if the rank of 2 has it at
-  /// its head, and nobody does otherwise.
+  /// Replica 0's rank asks. Replica 1 has already joined this one. So 0 and 2 join it now if it is the next
+  /// action of the rank of 2. Otherwise none joins.
   bool place_collective(std::size_t rank, const Action action) {
     const std::vector<std::int32_t>& members = source_.placement.stages[index(action.stage)].ranks;
     const std::vector<std::int32_t>& counts = joined(action);
@@ -178,7 +181,7 @@ class Placer {
     return (flow == Flow::activation ? outputs_ : inputs_)[index(stage)];
   }
 
-  /// The first stage whose activation or gradient the action has not got; nothing when it has them all.
+  /// Returns the first stage whose activation or gradient the action lacks, or nothing if it has them all.
   std::optional<std::int32_t> missing_giver(const Action& action) const {
     const auto flow = input_of(action.kind, source_.recompute);
     if (!flow) return std::nullopt;
@@ -188,7 +191,7 @@ class Placer {
     return std::nullopt;
   }
 
-  /// Says that what the action makes is there, and sends it to the stages that take it.
+  /// Records that the action's output is present, and sends it to the stages that take it.
   void deliver(std::size_t rank, const Action& action) {
     const auto flow = output_of(action.kind);
     if (!flow) return;
@@ -198,7 +201,7 @@ class Placer {
     }
   }
 
-  /// Nothing to send within a rank.
+  /// Places the message, unless both stages are on one rank.
   void send(std::size_t rank, const StageMessage& message) {
     const std::size_t to_rank = index(source_.placement.rank_of(message.to, message.microbatch));
     if (to_rank == rank) return;
@@ -216,7 +219,7 @@ class Placer {
     return message;
   }
 
-  /// "2F1", "3B0", or in words where the others of a collective are missing.
+  /// Returns "2F1" or "3B0", or a text if other members of a collective are missing.
   std::string missing_input(std::size_t rank) const {
     const std::size_t end = group_end(source_.ranks[rank], next_[rank]);
     for (std::size_t i = next_[rank]; i < end; ++i) {
@@ -236,7 +239,7 @@ class Placer {
   std::vector<std::vector<Neighbour>> outputs_;
   std::vector<std::size_t> next_;
   std::size_t units_ = 0;
-  std::vector<bool> there_;                        // by edge, flow and unit: the consumer's rank has it
+  std::vector<bool> there_;  // by edge, flow and unit: whether the consumer's rank has it
   std::vector<std::vector<std::int32_t>> joined_;  // by stage and kind, then by replica
   bool some_joined_early_ = false;
 };

@@ -1,5 +1,6 @@
 #pragma once
-// The slow, obvious way to take turns: what the time of lower() is set against, and its reference in tests.
+// Places messages in the simplest, slow way. The time of lower() is compared with it, and tests use it as the
+// reference.
 
 #include <string>
 #include <tl/expected.hpp>
@@ -8,8 +9,8 @@
 
 namespace penstock {
 
-/// What lower() says of a compute program, by asking every rank in every round whether it can go on. O(ranks)
-/// an action where only one rank can.
+/// Returns what lower() returns for a compute program, by asking every rank in every round whether it can go
+/// on. Takes O(ranks) for each action if only one rank can.
 tl::expected<Program, std::string> polled_communication(const Program& program);
 
 }  // namespace penstock

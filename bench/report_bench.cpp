@@ -1,5 +1,5 @@
-// Writing a result with every action in it, piece by piece, and the same spans as a tree of a JSON library
-// beside it.
+// Measures writing a result with every action as JSON, piece by piece. The baseline builds the same spans as
+// a tree of a JSON library.
 
 #include <benchmark/benchmark.h>
 
@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The list `timeline` as a tree, then as text.
+/// Returns the list `timeline`, built as a tree and then written as text.
 std::string timeline_by_tree(const Timeline& timeline) {
   Json list = Json::array();
   for (const Span& span : timeline.spans) {

@@ -1,6 +1,6 @@
-// 64 trials of noise through monte_carlo(), which times eight at once on one tape and uses all processors,
-// beside a walk over the flat program for each trial (walk_x). Both draw the same noise, so that their sorted
-// makespans must be equal to the nanosecond.
+// Measures 64 trials of noise by monte_carlo(), which times eight at once on one tape and uses all
+// processors. The baseline walks over the flat program for each trial (walk_x). Both draw the same noise, so
+// their sorted makespans must be equal to the nanosecond.
 
 #include <benchmark/benchmark.h>
 

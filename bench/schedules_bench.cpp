@@ -1,7 +1,7 @@
-// From a name to a program that an engine can run, each step by itself:
+// Measures each step from a name to a program that an engine can run:
 //
-//   name, K, M --generate--> compute lists --lower--> lists with messages --flatten--> flat program
-//                                                       validate, check, text and back, digest
+//     name, K, M --generate--> compute lists --lower--> lists with messages --flatten--> flat program
+//                                                         validate, check, text and back, digest
 //
 // Lowering by turns is compared with asking every rank in every round (polled_communication.cpp), which must
 // place the same lists.
@@ -37,14 +37,14 @@ void generate_program(benchmark::State& state) {
 }
 BENCHMARK(generate_program)->Apply(pipeline_sizes);
 
-/// Two chunks a rank where a schedule may have several.
+/// Returns the shape, with two chunks a rank if the schedule may have several.
 Shape shape_for(const ScheduleInfo& schedule, const benchmark::State& state) {
   Shape shape = shape_of(state);
   shape.virtual_stages = takes_chunks(schedule) ? 2 : 1;
   return shape;
 }
 
-/// generate/NAME for every schedule of the table, without costs, for which no order is searched.
+/// Registers generate/NAME for every schedule of the table, without costs, so that no order is searched.
 const bool generators_are_registered = [] {
   for (const ScheduleInfo& schedule : schedule_table()) {
     const auto run = [&schedule](benchmark::State& state) {
@@ -69,8 +69,8 @@ void validate_program(benchmark::State& state) {
 }
 BENCHMARK(validate_program)->Apply(pipeline_sizes);
 
-/// Communication placed in the lists of a schedule: state.range(0) stages, state.range(1) microbatches. The
-/// counter says how many times as long asking every rank in every round takes, on the same program in the
+/// Measures placing the messages of a schedule with state.range(0) stages and state.range(1) microbatches.
+/// The counter is the time of asking every rank in every round, relative to this, for the same program in the
 /// same run.
 void lower_program(benchmark::State& state, const std::string& schedule) {
   Shape shape = shape_of(state);

@@ -1,5 +1,5 @@
-// One program holds all pipelines: pipeline d has the stages d*K .. d*K + K-1 on ranks of the same numbers,
-// and edges among these alone.
+// Builds one program that holds all pipelines. Pipeline d has the stages d*K .. d*K + K-1 on ranks with the
+// same numbers, and edges only among these.
 
 #include "bench/shared_links.hpp"
 
@@ -19,7 +19,7 @@
 namespace penstock {
 namespace {
 
-/// One 1F1B program, repeated with other numbers of stages and ranks.
+/// Repeats one 1F1B program with other numbers of stages and ranks.
 Program side_by_side(const SharedPipelines& shape) {
   const Program one = generate("1f1b", {.stages = shape.stages, .microbatches = shape.microbatches}).value();
   Program all = one;
@@ -37,8 +37,8 @@ Program side_by_side(const SharedPipelines& shape) {
   return lower(all).value();
 }
 
-/// Forward takes 0.95 ms and up to 0.1 ms more, by a fixed formula of pipeline and stage, so that neighbours
-/// on a server seldom send at the same moment.
+/// Returns costs where forward takes 0.95 ms and up to 0.1 ms more, by a formula of pipeline and stage, so
+/// that neighbours on a server seldom send at the same moment.
 CostTable uneven_costs(const SharedPipelines& shape) {
   CostTable costs;
   for (std::int32_t pipeline = 0; pipeline < shape.pipelines; ++pipeline) {
@@ -51,7 +51,7 @@ CostTable uneven_costs(const SharedPipelines& shape) {
   return costs;
 }
 
-/// Device p of server k is that of pipeline p: rank p*K + k lies on device k*P + p.
+/// Returns the cluster. Device p of server k belongs to pipeline p: rank p*K + k is on device k*P + p.
 Cluster servers(const SharedPipelines& shape) {
   std::vector<std::int32_t> places;
   for (std::int32_t pipeline = 0; pipeline < shape.pipelines; ++pipeline) {

@@ -1,5 +1,5 @@
 #pragma once
-// Pipelines that share the links of servers: what contention/* measures.
+// Pipelines that share the links of servers, for the benchmarks contention/*.
 
 #include <cstdint>
 
@@ -12,12 +12,13 @@ struct SharedPipelines {
   std::int32_t pipelines = 1;
   std::int32_t stages = 2;
   std::int32_t microbatches = 1;
-  Bytes message_bytes = 0;  ///< of each activation and gradient
+  Bytes message_bytes = 0;  ///< bytes of each activation and gradient
 };
 
-/// 1F1B pipelines side by side: server k holds stage k of all of them, a device each, and has one full-duplex
-/// link of 50 GiB/s with a latency of 4 us between two servers. Forward takes 0.95 to 1.05 ms and backward
-/// twice that, every stage of every pipeline its own time. Nothing else joins the pipelines.
+/// Returns 1F1B pipelines that run at the same time. Server k holds stage k of all of them, one device each.
+/// Between two servers there is one full-duplex link of 50 GiB/s with a latency of 4 us. Forward takes 0.95
+/// to 1.05 ms and backward twice that, different for every stage of every pipeline. Only the links connect
+/// the pipelines.
 Experiment pipelines_on_shared_links(const SharedPipelines& shape);
 
 }  // namespace penstock

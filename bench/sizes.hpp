@@ -1,5 +1,5 @@
 #pragma once
-// The programs that are measured, and the figure that all benchmarks report.
+// The measured programs, and the figure that all benchmarks report.
 
 #include <benchmark/benchmark.h>
 
@@ -19,7 +19,7 @@
 
 namespace penstock {
 
-/// 1F1B on state.range(0) stages with state.range(1) microbatches.
+/// Returns state.range(0) stages with state.range(1) microbatches.
 inline Shape shape_of(const benchmark::State& state) {
   return {.stages = static_cast<std::int32_t>(state.range(0)),
           .microbatches = static_cast<std::int32_t>(state.range(1))};
@@ -33,12 +33,12 @@ inline std::int64_t compute_actions(const Program& program) {
   return count;
 }
 
-/// Counts the processor time of a benchmark's loop; made right before it.
+/// Counts the processor time of a benchmark's loop. It must be made directly before the loop.
 class ActionClock {
  public:
   explicit ActionClock(benchmark::State& state) : state_(state), begin_(std::clock()) { loop_begins(); }
 
-  /// Sets the counters: `actions` of the program, and ns/action, the nanoseconds that each of them took.
+  /// Sets the counters: `actions` of the program, and ns/action, the nanoseconds for each of them.
   void report(const Program& program) {
     loop_ends();
     const double spent_ns = 1e9 * static_cast<double>(std::clock() - begin_) / CLOCKS_PER_SEC;
@@ -52,8 +52,8 @@ class ActionClock {
   std::clock_t begin_;
 };
 
-/// A schedule of that shape as a scenario's author would write it; `options` are more keys of its part
-/// `schedule`, a comma before each.
+/// Returns the experiment of a schedule with that shape, from the text of a scenario. `options` are further
+/// keys of `schedule`, each after a comma.
 inline Experiment experiment_of(const benchmark::State& state, const std::string& schedule = "1f1b",
                                 const std::string& options = "") {
   const std::string text = fmt::format(
@@ -64,7 +64,7 @@ inline Experiment experiment_of(const benchmark::State& state, const std::string
   return prepare(parse_scenario(text, "bench", ".").value()).value();
 }
 
-/// Small, medium and large: 64 stages with 512 microbatches are 65,600 compute actions.
+/// Adds a small, a medium and a large size: 64 stages with 512 microbatches are 65,600 compute actions.
 inline void pipeline_sizes(benchmark::internal::Benchmark* benchmark) {
   benchmark->Args({4, 8})
       ->Args({16, 64})

@@ -1,4 +1,5 @@
-// Programs that are too long to be stored: streamed action by action, and with jumps over what repeats.
+// Measures programs that are too long to be stored: streamed action by action, and with jumps over what
+// repeats.
 
 #include <benchmark/benchmark.h>
 

@@ -1,9 +1,10 @@
-// Points of a sweep a second, on all processors and on one. A point is K and M of a schedule on free links:
+// Measures the points of a sweep per second, on all processors and on one. A point is K and M of a schedule
+// on free links:
 //
-//   sweep()           name, K, M -> turns write a tape -> the figures of a row
-//   predict_stored()  name, K, M -> lowered lists -> flat -> tape -> spans -> all figures
+//     sweep()           name, K, M -> turns write a tape -> the figures of a row
+//     predict_stored()  name, K, M -> lowered lists -> flat -> tape -> spans -> all figures
 //
-// The second takes lists_x times as long.
+// lists_x is the time of the second relative to the first.
 
 #include <benchmark/benchmark.h>
 
@@ -25,7 +26,7 @@
 namespace penstock {
 namespace {
 
-/// K = 1..16, M = 1, 2, 4 .. 128 on free links: 128 points a schedule.
+/// Returns K = 1..16, M = 1, 2, 4 .. 128 on free links: 128 points a schedule.
 SweepGrid small_points(std::vector<std::string> schedules) {
   SweepGrid grid{.schedules = std::move(schedules), .stages = {}, .microbatches = {}};
   for (std::int32_t stages = 1; stages <= 16; ++stages) grid.stages.push_back(stages);
@@ -45,7 +46,7 @@ void count_points(benchmark::State& state, const SweepGrid& grid) {
   state.counters["points/s"] = benchmark::Counter(all, benchmark::Counter::kIsRate);
 }
 
-/// The same points one by one, each through its lowered program. predict() would stream them.
+/// Predicts the same points one by one, each through its lowered program. predict() would stream them.
 Ns runs_of(const SweepGrid& grid) {
   Ns sum = 0;
   for (const std::int32_t stages : grid.stages) {
@@ -66,7 +67,7 @@ void sweep_of_384_points(benchmark::State& state) {
 }
 BENCHMARK(sweep_of_384_points)->Unit(benchmark::kMillisecond)->UseRealTime();
 
-/// points/s is of processor time: nothing but this thread works.
+/// Measures on one processor. points/s counts processor time, because only this thread works.
 void sweep_on_one_core(benchmark::State& state, const std::string& schedule) {
   const tbb::global_control one(tbb::global_control::max_allowed_parallelism, 1);
   const SweepGrid grid = small_points({schedule});

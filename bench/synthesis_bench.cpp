@@ -1,4 +1,5 @@
-// The search for orders: what a pass costs an action, and how the bubble falls with the passes made.
+// Measures the search for orders: the time of a pass for each action, and how the bubble falls with the
+// number of passes.
 
 #include <benchmark/benchmark.h>
 
@@ -22,12 +23,12 @@
 namespace penstock {
 namespace {
 
-/// A transformer of 38.5 G parameters on 32 ranks, 128 microbatches, with `chunks` chunks a rank (two lie on
-/// a V) and memory for `eighths` / 8 of what 1F1B holds.
+/// Returns the costs of a transformer of 38.5 G parameters on 32 ranks with 128 microbatches. It has `chunks`
+/// chunks a rank (two are on a V), and `eighths` / 8 of the memory that 1F1B holds.
 OrderCosts transformer(std::int32_t chunks, std::int64_t eighths) {
   constexpr std::int32_t kRanks = 32;
-  // What a transformer layer keeps for a token: 34 h + 5 a s bytes with h = 6144, a = 48 heads, s = 1024.
-  // After the backward pass of the inputs, that of the weights still needs 32 h of them.
+  // A transformer layer stores 34 h + 5 a s bytes for a token, with h = 6144, a = 48 heads, s = 1024. After
+  // the backward pass of the inputs, that of the weights still needs 32 h of them.
   constexpr Bytes kKept = 34 * 6144 + 5 * 48 * 1024;
   const Ns parts = 2 / chunks;
   OrderCosts costs{.stages = {}, .transfer_ns = {}, .memory_limit = {}, .rank_of = {}, .microbatches = 128};
@@ -45,7 +46,7 @@ OrderCosts transformer(std::int32_t chunks, std::int64_t eighths) {
   return costs;
 }
 
-/// One pass by the rules that a search starts from.
+/// Measures one pass by the rules from which a search starts.
 void pass(benchmark::State& state) {
   const OrderCosts costs = transformer(static_cast<std::int32_t>(state.range(0)), 12);
   OrderBuilder builder(costs, Objective::span, costs.microbatches);
@@ -57,7 +58,7 @@ void pass(benchmark::State& state) {
 }
 BENCHMARK(pass)->Name("synthesis/pass")->ArgName("chunks")->Arg(1)->Arg(2)->Unit(benchmark::kMicrosecond);
 
-/// The bubble of the longest span after so many passes, and what is proven of it.
+/// Reports the bubble of the longest span after a number of passes, and the proven bound.
 void curve(benchmark::State& state) {
   const auto chunks = static_cast<std::int32_t>(state.range(0));
   const OrderCosts costs = transformer(chunks, state.range(1));
@@ -69,7 +70,7 @@ void curve(benchmark::State& state) {
   Program known = generate("synthesized", shape).value();
   for (std::vector<Action>& list : known.ranks)
     std::erase_if(list, [](const Action& action) { return action.kind == ActionKind::step; });
-  // 1 - (work of a rank) / span: all 32 ranks have the same work.
+  // The bubble is 1 - (work of a rank) / span, because all 32 ranks have the same work.
   const auto rate = [&](Ns span) {
     Ns work = 0;
     for (const StageCost& cost : costs.stages)

@@ -1,5 +1,5 @@
-// The compiled form: what compiling a program costs once, and what a table of costs takes on the tape after
-// that, alone and eight at a time. The walk over the same flat program is the stated baseline.
+// Measures the compiled form: the cost of compiling a program once, and then of a table of costs on the tape,
+// alone and eight at a time. The baseline is the walk over the same flat program.
 
 #include <benchmark/benchmark.h>
 
@@ -29,7 +29,7 @@
 namespace penstock {
 namespace {
 
-/// A program, laid out and compiled.
+/// A program, flattened and compiled.
 struct Compiled {
   explicit Compiled(Experiment made)
       : experiment(std::move(made)),
@@ -52,8 +52,8 @@ void compile_flat_program(benchmark::State& state) {
 }
 BENCHMARK(compile_flat_program)->Name("compile")->Apply(pipeline_sizes);
 
-/// From compute lists to the tape: `lists_x` is how many times as long that takes through lists of messages
-/// and a flat layout.
+/// Measures the way from compute lists to the tape. `lists_x` is the time through lists of messages and a
+/// flat layout, relative to this.
 void compile_while_placing(benchmark::State& state) {
   const Experiment experiment = experiment_of(state);
   const Program program = generate("1f1b", {.stages = static_cast<std::int32_t>(state.range(0)),
@@ -76,14 +76,14 @@ void compile_while_placing(benchmark::State& state) {
 }
 BENCHMARK(compile_while_placing)->Name("compile/turns")->Apply(pipeline_sizes);
 
-/// Every message holds its channel for longer than its sender computes, so that queues bind.
+/// Makes every message hold its channel for longer than its sender computes, so that queues fill.
 Compiled on_slow_links(Experiment experiment) {
   Compiled made(std::move(experiment));
   for (PricedLink& link : made.costs.links) link.hold_ns = link.latency_ns > 0 ? 2'500'000 : 0;
   return made;
 }
 
-/// 1F1B whose ends of a link hold different messages, so that both have to be looked at.
+/// Returns 1F1B in which the two ends of a link hold different messages, so that both have to be examined.
 Compiled on_slow_links(const benchmark::State& state, ChannelModel model) {
   Experiment experiment = experiment_of(state);
   experiment.channels.model = model;
@@ -92,7 +92,7 @@ Compiled on_slow_links(const benchmark::State& state, ChannelModel model) {
 
 using MakeCompiled = Compiled (*)(const benchmark::State&);
 
-/// compiled/NAME, and lanes/NAME for the plain ones.
+/// The cases of compiled/NAME, and of lanes/NAME for the plain ones.
 struct CompiledCase {
   const char* name;
   MakeCompiled make;
@@ -112,7 +112,7 @@ const CompiledCase kOtherRules[] = {
      }},
 };
 
-/// One table of costs an iteration.
+/// Runs one table of costs an iteration.
 void one_table(benchmark::State& state, MakeCompiled make) {
   const Compiled made = make(state);
   ActionClock clock(state);
@@ -121,7 +121,7 @@ void one_table(benchmark::State& state, MakeCompiled make) {
   state.counters["instructions"] = static_cast<double>(made.tape.size());
 }
 
-/// As many tables as there are lanes an iteration; ns/action is of all of them together.
+/// Runs one table for each lane an iteration. ns/action counts all tables together.
 void eight_tables(benchmark::State& state, MakeCompiled make) {
   const Compiled made = make(state);
   const std::vector<TapeCosts> tables(kLanes, made.costs);
@@ -150,8 +150,8 @@ const bool tapes_are_registered = [] {
   return true;
 }();
 
-/// The stated baseline: the counters say how many times as long the walk takes as one table on the tape, and
-/// as one of eight.
+/// Measures the baseline. The counters are the time of the walk relative to one table on the tape, and to one
+/// of eight.
 void baseline_walk(benchmark::State& state) {
   const Compiled made(experiment_of(state));
   const WalkDurations durations = walk_durations(made.experiment, made.flat);

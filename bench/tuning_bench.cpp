@@ -1,6 +1,6 @@
-// What a candidate of a search over configurations costs: priced and bounded, then timed on a program that is
-// compiled already, eight at once. The baseline is what each would cost by itself: a simulation of its
-// scenario. Llama 3.1 8B on one node of H100, eight stages of four layers, 32 microbatches.
+// Measures a candidate of a search over configurations. It is priced and bounded, and then timed on a program
+// that is already compiled, eight at once. The baseline is the simulation of each candidate's scenario. The
+// model is Llama 3.1 8B on one node of H100, with eight stages of four layers and 32 microbatches.
 
 #include <cstddef>
 #include <string>
@@ -28,7 +28,7 @@ model: {huggingface: llama-3.1-8b.json, sequence: 8192}
 cluster: {device: h100-sxm, nodes: 4}
 )";
 
-/// One program's configurations: 1F1B, p = 8, v = 1, M = 32, shared out in all ways over 32 devices.
+/// The configurations of one program: 1F1B, p = 8, v = 1, M = 32, with all degrees that fill 32 devices.
 struct Candidates {
   TuneRequest request;
   std::vector<Configuration> space;
@@ -46,7 +46,7 @@ Candidates candidates() {
   return made;
 }
 
-/// What every candidate of a search costs, whether it is timed or not.
+/// Prices and bounds a candidate, as a search does for every one.
 Ns price_and_bound(ConfigurationPrices& prices, ProgramLibrary& programs, const Configuration& of) {
   const ScheduleOutline& outline = **programs.outline(of);
   return lower_bounds(prices.of(of, outline), outline, of.microbatches).step_ns;
@@ -63,7 +63,7 @@ void bounded(benchmark::State& state) {
 }
 BENCHMARK(bounded)->Name("tune/priced_and_bounded")->Unit(benchmark::kMicrosecond);
 
-/// All candidates of the program an iteration, eight at once.
+/// Times all candidates of the program an iteration, eight at once.
 void timed(benchmark::State& state) {
   const Candidates of = candidates();
   ConfigurationPrices prices(of.request);

@@ -1,5 +1,5 @@
-// The bound is RLIMIT_AS, which execv() passes on. So the value before is remembered, and put back before the
-// process becomes another executable (other_executable.cpp).
+// Limits the addresses of this process with RLIMIT_AS. execv() passes the limit on, so the old value is
+// stored and restored before the process becomes another executable (other_executable.cpp).
 
 #include "cli/address_space.hpp"
 
@@ -21,7 +21,7 @@ std::optional<rlimit>& bound_before() {
 }  // namespace
 
 void bound_address_space() {
-// Sanitizers reserve more addresses than there is memory and keep their own bounds.
+// Sanitizers reserve more addresses than there is memory and have their own limits.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   const auto memory = memory_to_take();
   const auto mapped = addresses_in_use();
@@ -29,7 +29,8 @@ void bound_address_space() {
   if (!memory || !mapped || getrlimit(RLIMIT_AS, &bound) != 0) return;
   bound_before() = bound;
   bound.rlim_cur = std::min(bound.rlim_cur, static_cast<rlim_t>(*mapped + *memory));
-  static_cast<void>(setrlimit(RLIMIT_AS, &bound));  // without it a huge shape only fails less politely
+  // If it fails, a huge shape only ends with a worse message.
+  static_cast<void>(setrlimit(RLIMIT_AS, &bound));
 #endif
 }
 

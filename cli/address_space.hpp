@@ -1,15 +1,15 @@
 #pragma once
-// The bound on this process's addresses, by which a shape that no memory holds ends as std::bad_alloc.
+// Limits the addresses of this process, so that a shape that exceeds the memory ends with std::bad_alloc.
 
 namespace penstock {
 
-/// Bounds the address space to what is mapped now and three quarters of the memory that the machine and its
-/// control groups leave. Without a bound the kernel would promise more memory, and later end some process to
-/// keep its promise.
+/// Limits the address space to what is mapped now plus three quarters of the memory that the machine and its
+/// control groups have left. Without a limit the kernel would promise more memory than there is, and later
+/// kill some process.
 void bound_address_space();
 
-/// Restores the bound that the process was started with. The executables that `penstock` becomes inherit its
-/// bound, and CUDA and NCCL reserve more addresses than there is memory.
+/// Restores the limit with which the process was started. The executables that `penstock` becomes inherit the
+/// limit, and CUDA and NCCL reserve more addresses than there is memory.
 void restore_address_space();
 
 }  // namespace penstock

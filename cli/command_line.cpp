@@ -1,9 +1,9 @@
-// All subcommands in one tree of CLI11, and what is said when the arguments do not fit it. CLI11 parses; its
-// messages are replaced where they do not say what was expected: an unknown command or flag gets the name
-// that was likely meant (nearest_name.hpp), a flag without its value says so. Each subcommand adds itself in
-// a file of its own (cli/commands) and only stores what it was given; the chosen one runs after parsing, so
-// that a wrong flag is found before any work is done. One place turns a Failure into a message on stderr and
-// an exit code.
+// Holds all subcommands in one tree of CLI11, and writes the messages about wrong arguments. CLI11 parses.
+// Its messages are replaced where they do not say what was expected. An unknown command or flag gets a
+// suggestion (nearest_name.hpp), and a flag without its value gets a message that says so. Each subcommand
+// adds itself in its own file (cli/commands) and only stores its flags. It runs after parsing, so that a
+// wrong flag is found before any work. One function turns a Failure into a message on stderr and an exit
+// code. Tests: tests/cli.
 
 #include "cli/command_line.hpp"
 
@@ -44,7 +44,7 @@ Examples:
   penstock simulate --schedule 1f1b --pp-size 4 --num-microbatches 8
   penstock show --schedule zb-h1 --pp-size 4 --num-microbatches 8)";
 
-/// `text` with line breaks so that no line is longer than `width`.
+/// Returns `text` with line breaks, so that no line is longer than `width`.
 std::string wrapped(const std::string& text, std::size_t width) {
   std::istringstream words(text);
   std::string lines;
@@ -58,7 +58,7 @@ std::string wrapped(const std::string& text, std::size_t width) {
   return lines;
 }
 
-/// Help is as wide as most terminals.
+/// Wraps the help to the width of most terminals.
 void wrap_descriptions(CLI::App& root) {
   constexpr std::size_t kWidth = 76;
   for (CLI::App* app : root.get_subcommands({})) {
@@ -67,13 +67,13 @@ void wrap_descriptions(CLI::App& root) {
   }
 }
 
-/// The subcommand whose arguments were being read; the program itself when there is none.
+/// Returns the subcommand whose arguments were being read, or the root if there is none.
 const CLI::App& app_in_use(const CLI::App& root) {
   const auto chosen = root.get_subcommands();
   return chosen.empty() ? root : *chosen.front();
 }
 
-/// All names of its flags, with their dashes: "--pp-size", "-o".
+/// Returns all names of the app's flags, with their dashes: "--pp-size", "-o".
 std::vector<std::string> flags_of(const CLI::App& app) {
   std::vector<std::string> flags;
   for (const CLI::Option* option : app.get_options()) {
@@ -83,7 +83,7 @@ std::vector<std::string> flags_of(const CLI::App& app) {
   return flags;
 }
 
-/// "tp" of "tensor-parallel", as the field calls it for short.
+/// Returns the initials of a name, because users abbreviate: "tp" for "tensor-parallel".
 std::string initials_of(std::string_view name) {
   std::string initials;
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -92,8 +92,8 @@ std::string initials_of(std::string_view name) {
   return initials;
 }
 
-/// The same for flags: the beginning of a name ("--pp") or its initials ("--tp") are a hint, too, and the
-/// dashes in front, which all have, make no two names alike.
+/// Returns a hint for a mistyped flag. The beginning of a name ("--pp") or its initials ("--tp") also give a
+/// hint. The dashes are left out, because all flags have them.
 std::string hint_for_flag(std::string_view typed, const std::vector<std::string>& known) {
   typed.remove_prefix(std::min(typed.find_first_not_of('-'), typed.size()));
   if (typed.empty()) return "";
@@ -110,8 +110,8 @@ std::string hint_for_flag(std::string_view typed, const std::vector<std::string>
   return name ? fmt::format("; did you mean --{}?", *name) : "";
 }
 
-/// Returns the message about a command that does not exist, with the one that was likely meant and all there
-/// are in the order of `penstock --help`.
+/// Returns the message about an unknown command, with the most similar command and all commands in the order
+/// of `penstock --help`.
 std::string unknown_command(const CLI::App& root, std::string_view typed) {
   std::vector<std::string_view> names;
   for (const CLI::App* command : root.get_subcommands({})) names.emplace_back(command->get_name());
@@ -120,10 +120,10 @@ std::string unknown_command(const CLI::App& root, std::string_view typed) {
                      fmt::join(names, ", "));
 }
 
-/// What to say about arguments that nobody takes.
+/// Returns the message about arguments that the command does not take.
 std::string unexpected_arguments(const CLI::App& root) {
   const CLI::App& app = app_in_use(root);
-  // The first one alone: what follows a mistake is often a mistake because of it.
+  // Only the first one is reported, because later ones often follow from it.
   for (const std::string& argument : root.remaining(true)) {
     if (!argument.starts_with('-')) {
       return &app == &root ? unknown_command(root, argument)
@@ -137,16 +137,16 @@ std::string unexpected_arguments(const CLI::App& root) {
   return "expected a command";
 }
 
-/// What CLI11 says, except where that is hard to read.
+/// Returns CLI11's message, or a better one if CLI11's is hard to read.
 std::string reason_of(const CLI::ParseError& error) {
   std::string text = error.what();
-  // "--pp-size: 1 required N missing", "--pp-size: At Most 1 required but received 2".
+  // CLI11 writes "--pp-size: 1 required N missing" or "--pp-size: At Most 1 required but received 2".
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) == nullptr) return text;
   return fmt::format("{}: expected one value", text.substr(0, text.find(": ")));
 }
 
-/// The whole line: where it happened, what, and where all names are listed. Arguments that nobody takes come
-/// first, since CLI11 may report what is missing only because a flag was misspelt.
+/// Returns the whole line: the command, the reason, and where all names are listed. Unknown arguments come
+/// first, because CLI11 may report a missing argument only because a flag was misspelt.
 std::string message_of(const CLI::App& root, const CLI::ParseError& error) {
   const bool left_over = !root.remaining(true).empty();
   const CLI::App& app = app_in_use(root);
@@ -158,8 +158,8 @@ std::string message_of(const CLI::App& root, const CLI::ParseError& error) {
   return fmt::format("penstock{}: {} (`penstock{} --help` lists all)", where, what, where);
 }
 
-/// The first "--flag=" among the arguments, which the parser would give the next argument as its value.
-/// Empty: there is none; behind "--" all are positional.
+/// Returns the first argument of the form "--flag=". The parser would take the next argument as its value.
+/// Returns an empty text if there is none. After "--" all arguments are positional.
 std::string_view flag_without_value(std::span<const char* const> arguments) {
   for (const std::string_view argument : arguments) {
     if (argument == "--") break;
@@ -168,9 +168,8 @@ std::string_view flag_without_value(std::span<const char* const> arguments) {
   return {};
 }
 
-/// What is wrong with the first argument that is empty, with the flag that it belongs to; empty: none is. The
-/// checks of numbers and words have refused theirs while parsing; a text without one would count as not
-/// given.
+/// Returns the message about the first empty argument, with its flag, or an empty text if there is none.
+/// Numbers and words are checked during parsing, but an empty text without a check would count as not given.
 std::string empty_value(const CLI::App& root) {
   const CLI::App& app = app_in_use(root);
   for (const CLI::Option* option : app.get_options()) {
@@ -184,7 +183,7 @@ std::string empty_value(const CLI::App& root) {
   return {};
 }
 
-/// `penstock help COMMAND` as `penstock COMMAND --help`, and `penstock help` as `penstock --help`.
+/// Rewrites `penstock help COMMAND` as `penstock COMMAND --help`, and `penstock help` as `penstock --help`.
 std::vector<const char*> with_help_as_a_flag(std::span<const char* const> arguments) {
   std::vector<const char*> rewritten(arguments.begin(), arguments.end());
   if (rewritten.size() < 2 || std::string_view(rewritten[1]) != "help") return rewritten;
@@ -193,7 +192,8 @@ std::vector<const char*> with_help_as_a_flag(std::span<const char* const> argume
   return rewritten;
 }
 
-/// The first argument that is no flag, which is to be a command's name; empty: none.
+/// Returns the first argument that is no flag, which should be a command's name. Returns an empty text if
+/// there is none.
 std::string_view first_word(std::span<const char* const> arguments) {
   for (const std::string_view argument : arguments.subspan(std::min<std::size_t>(1, arguments.size()))) {
     if (!argument.starts_with('-')) return argument;
@@ -201,14 +201,14 @@ std::string_view first_word(std::span<const char* const> arguments) {
   return {};
 }
 
-/// nullptr: there is no such command.
+/// Returns the command, or nullptr if there is none.
 const CLI::App* find_command(const CLI::App& root, std::string_view name) {
   const auto commands = root.get_subcommands({});
   const auto found = std::ranges::find(commands, name, [](const CLI::App* app) { return app->get_name(); });
   return found == commands.end() ? nullptr : *found;
 }
 
-/// Flags by other programs' names as ours, where the command takes those.
+/// Replaces flags with other programs' names by ours, if the command has ours.
 std::vector<std::string> in_our_names(const CLI::App& root, std::span<const char* const> arguments) {
   const CLI::App* command = find_command(root, first_word(arguments));
   return with_our_names(arguments, [command](std::string_view flag) {
@@ -216,8 +216,8 @@ std::vector<std::string> in_our_names(const CLI::App& root, std::span<const char
   });
 }
 
-/// Help is asked for: that of a command, or of the program where none is named. One that does not exist is a
-/// slip of the pen, and the help of another thing no answer.
+/// Returns a message if help was requested for an unknown command. The help of the whole program would hide
+/// the typing error. Returns an empty text otherwise.
 std::string unknown_command_in_help(const CLI::App& root, std::span<const char* const> arguments) {
   const std::string_view word = first_word(arguments);
   if (word.empty() || find_command(root, word) != nullptr) return {};
@@ -226,7 +226,7 @@ std::string unknown_command_in_help(const CLI::App& root, std::span<const char* 
 
 using Arguments = std::span<const char* const>;
 
-/// The one place where a Failure becomes a line on stderr and the exit code.
+/// Writes a Failure to stderr and returns its exit code. All failures of commands pass through this function.
 ExitCode report(const Failure& failure, Arguments typed) {
   write_stderr("penstock: " + with_names_shown(failure.message, typed));
   return failure.code;
@@ -237,7 +237,7 @@ ExitCode print(std::string_view text) {
   return written ? ExitCode::ok : report(written.error(), {});
 }
 
-/// What holds for the program and all of its commands.
+/// Sets what applies to the program and all of its commands.
 void set_up(CLI::App& root) {
   root.set_version_flag("--version", version_text(), "print the version, the commit and the parts built in");
   root.set_help_flag("-h,--help", "print this help");
@@ -246,7 +246,7 @@ void set_up(CLI::App& root) {
   root.footer(std::string(kFooter));
 }
 
-/// In the order of `penstock --help`.
+/// Adds the commands in the order of `penstock --help`.
 std::vector<Command> add_commands(CLI::App& root, const Invocation& invocation) {
   return {simulate_command(root),
           sweep_command(root, invocation),
@@ -274,16 +274,16 @@ ExitCode refuse(const std::string& message, Arguments typed) {
   return ExitCode::bad_input;
 }
 
-/// Nothing where a command has been chosen, which is to run; otherwise the answer has been given: help, the
-/// version, or what is wrong.
+/// Parses the arguments. Returns nothing if a command was chosen and should run. Otherwise it has printed the
+/// help, the version or an error, and returns the exit code.
 std::optional<ExitCode> parse(CLI::App& root, Arguments typed) {
-  // Before parsing, as is the next: CLI11 has no words for them.
+  // These checks come before parsing, because CLI11 has no messages for them.
   const std::vector<std::string> translated = in_our_names(root, typed);
   std::vector<const char*> arguments;
   arguments.reserve(translated.size());
   for (const std::string& argument : translated) arguments.push_back(argument.c_str());
   if (const auto flag = flag_without_value(arguments); !flag.empty()) {
-    write_stderr(fmt::format("penstock: {}: expected a value behind \"=\", got nothing", shown_name(flag)));
+    write_stderr(fmt::format("penstock: {}: expected a value after \"=\", got nothing", shown_name(flag)));
     return ExitCode::bad_input;
   }
   try {
@@ -310,7 +310,7 @@ ExitCode run_command_line(int argc, const char* const* argv, Extensions extensio
   wrap_descriptions(root);
   const auto typed = with_help_as_a_flag({argv, static_cast<std::size_t>(argc)});
   if (const auto answered = parse(root, typed)) return *answered;
-  // There is exactly one: require_subcommand(1).
+  // require_subcommand(1) guarantees exactly one.
   const auto chosen =
       std::ranges::find_if(commands, [](const Command& command) { return command.app.parsed(); });
   const Outcome outcome = chosen->run();

@@ -22,7 +22,7 @@
 
 namespace penstock {
 
-/// What `penstock run` asks of a backend that an extension brings. References are good for the call.
+/// The arguments of `penstock run` for a backend of an extension. The references are valid during the call.
 struct BackendCall {
   const Experiment& experiment;
   const PaceOfLinks& pace;
@@ -30,28 +30,29 @@ struct BackendCall {
   const Jitter& jitter;
 };
 
-/// What `penstock selftest` found.
+/// The result of `penstock selftest`.
 struct SelfTestAnswer {
-  std::string text;  ///< for people
+  std::string text;  ///< text for the terminal
   bool all_right = true;
 };
 
 struct Extensions {
-  /// By the name of --backend: nothing where another process has the result, as measure() returns it.
+  /// Backends by the name for --backend. They return nothing if another process has the result, like
+  /// measure().
   std::map<std::string, std::function<tl::expected<std::optional<Result>, RunError>(const BackendCall&)>>
       backends;
-  /// Modules for an experiment whose model names a network; empty: this executable has none. Error: what the
-  /// network lacks.
+  /// Makes modules for an experiment whose model names a network; empty if this executable has no networks.
+  /// Error: what the network lacks.
   std::function<tl::expected<std::unique_ptr<ModuleFamily>, std::string>(const Experiment&)> network;
-  /// The times and bytes of a network's layers on this machine; empty as `network` is.
+  /// Measures the times and bytes of a network's layers on this machine; empty like `network`.
   std::function<tl::expected<LayerGraph, std::string>(const NetworkSpec&, const ProfileOptions&)> profile;
-  /// Checks this machine's GPUs; empty: this executable knows of none.
+  /// Checks this machine's GPUs; empty if this executable has no GPU code.
   std::function<tl::expected<SelfTestAnswer, RunError>()> selftest{};
   /// Joins the processes that a launcher started with this one; empty: this executable cannot.
   std::function<ProcessGroup()> processes{};
 };
 
-/// How the program was called.
+/// The arguments and the extensions of the running program.
 struct Invocation {
   std::vector<std::string> arguments;  ///< argv
   Extensions extensions;

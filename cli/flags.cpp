@@ -1,6 +1,6 @@
-// Groups of flags are functions, since a flag that two subcommands have must be called, checked and explained
-// the same in both. The ranges of numbers stand here, and hold before anything narrows them to 32 bits.
-// What a flag means for a scenario is input.cpp's business.
+// Declares groups of flags. Each group is a function, because a flag that two subcommands share must have the
+// same name, check and help in both. The ranges of numbers are checked here, before any number is narrowed to
+// 32 bits. input.cpp applies the flags to a scenario.
 
 #include "cli/flags.hpp"
 
@@ -29,7 +29,7 @@
 namespace penstock {
 namespace {
 
-/// At least 1, and such that it fits into the 32 bits to which input.cpp narrows it.
+/// Adds a number of at least 1 that fits into the 32 bits to which input.cpp narrows it.
 void add_number(Subcommand app, const std::string& name, std::optional<std::int64_t>& value,
                 const std::string& group, const std::string& help) {
   app.add_option(name, value, help)
@@ -60,13 +60,12 @@ void add_input_file(Subcommand app, std::string& file) {
 }
 
 void add_unit_flag(Subcommand app, InputFlags& flags) {
-  add_choice(
-      app, "--unit", flags.unit,
-      {.words = {"rank", "stage"},
-       .help = "what takes F = 1 ms where no model is given: rank, a rank's share of the model, of which "
-               "a chunk of v takes 1/v (default), or stage, each stage",
-       .group = "Schedule (overrides the scenario)",
-       .type_name = "WORD"});
+  add_choice(app, "--unit", flags.unit,
+             {.words = {"rank", "stage"},
+              .help = "what takes F = 1 ms if no model is given: rank, a rank's share of the model, of which "
+                      "each of v chunks takes 1/v (default), or stage, each stage",
+              .group = "Schedule (overrides the scenario)",
+              .type_name = "WORD"});
 }
 
 void add_schedule_option_flags(Subcommand app, InputFlags& flags) {
@@ -146,12 +145,14 @@ void add_settings_flag(Subcommand app, std::vector<std::string>& settings, const
 
 void add_channel_flags(Subcommand app, ChannelFlags& flags) {
   const std::string group = "Channels (overrides the scenario)";
-  add_choice(app, "--channel", flags.channel,
-             {.words = enum_choices<ChannelModel>(),
-              .help = "which transfers queue behind each other: rank, pair, direction, directed or boundary "
-                      "(default: the scenario's, directed)",
-              .group = group,
-              .type_name = "MODEL"});
+  add_choice(
+      app, "--channel", flags.channel,
+      {.words = enum_choices<ChannelModel>(),
+       .help =
+           "which transfers wait for each other in one queue: rank, pair, direction, directed or boundary "
+           "(default: the scenario's, directed)",
+       .group = group,
+       .type_name = "MODEL"});
   app.add_flag("--blocking", flags.blocking, "program order waits for each transfer (default: it never does)")
       .group(group);
   add_number(app, "--capacity", flags.capacity, group,
@@ -196,9 +197,8 @@ void add_prediction_flags(Subcommand app, PredictionFlags& flags) {
 void add_output_flags(Subcommand app, OutputFlags& flags, const std::string& suffixes) {
   const std::string group = "Output";
   app.add_flag("--json", flags.json, "print JSON instead of a table").group(group);
-  app.add_option(
-         "-o,--output", flags.files,
-         fmt::format("also write FILE, in the form that its suffix says: {}; may be repeated", suffixes))
+  app.add_option("-o,--output", flags.files,
+                 fmt::format("also write FILE, in the format of its suffix: {}; may be repeated", suffixes))
       .one_value_each()
       .group(group)
       .type_name("FILE");
@@ -206,7 +206,7 @@ void add_output_flags(Subcommand app, OutputFlags& flags, const std::string& suf
 }
 
 tl::expected<ChannelOptions, Failure> with_flags(ChannelOptions channels, const ChannelFlags& flags) {
-  // All that it declares first, so that single flags beside --transport change parts of that.
+  // --transport comes first, so that the other flags can change parts of what it declares.
   if (const TransportInfo* transport = find_transport(flags.transport); transport != nullptr) {
     channels = transport->channels;
   }

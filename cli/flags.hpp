@@ -1,6 +1,6 @@
 #pragma once
-// The groups of flags that several subcommands share. Each add_...() binds a group to an app; the group must
-// outlive it. input.hpp turns what was parsed into a scenario.
+// Groups of flags that several subcommands share. Each add_...() binds a group to an app; the group must
+// outlive the app. input.hpp makes a scenario of the parsed values.
 
 #include <cstdint>
 #include <optional>
@@ -20,8 +20,8 @@ namespace penstock {
 
 /// A scenario or program file, and the shape that overrides or replaces it.
 struct InputFlags {
-  std::string file;                   ///< empty: the flags say everything
-  std::vector<std::string> settings;  ///< KEY=VALUE
+  std::string file;                   ///< empty: the flags describe everything
+  std::vector<std::string> settings;  ///< each KEY=VALUE
   std::string schedule;
   std::optional<std::int64_t> pp_size;
   std::optional<std::int64_t> num_microbatches;
@@ -32,10 +32,10 @@ struct InputFlags {
   std::optional<std::int64_t> buckets;
   std::optional<std::int64_t> sharding;
   std::string gather;                  ///< "step" or "microbatch"; empty: not given
-  std::optional<std::int64_t> passes;  ///< of a schedule that is searched
+  std::optional<std::int64_t> passes;  ///< limit of passes for a schedule that searches its order
   std::optional<std::int64_t> seed;
   std::optional<double> budget_seconds;
-  std::string dialect;  ///< of a .csv; empty: not given
+  std::string dialect;  ///< dialect of a .csv program; empty: not given
   std::optional<std::int64_t> micro_batch_size;
   std::optional<std::int64_t> global_batch_size;
   std::optional<std::int64_t> iterations;
@@ -45,12 +45,13 @@ struct InputFlags {
   friend bool operator==(const InputFlags&, const InputFlags&) = default;
 };
 
-/// Of draws. Beyond it digits would be taken for another number than they say.
+/// Largest seed of random numbers. A larger one would be rounded to another number.
 constexpr std::int64_t kLargestSeed = 999'999'999'999'999'999;
 
-/// How messages move; what is not given stays as the scenario has it.
+/// How messages move. What is not given stays as in the scenario.
 struct ChannelFlags {
-  std::string transport;  ///< all of what this one declares, before the flags below; empty: none
+  /// Sets everything that this transport declares, before the flags below; empty: none.
+  std::string transport;
   std::string channel;
   bool blocking = false;
   std::optional<std::int64_t> capacity;
@@ -66,7 +67,7 @@ struct PredictionFlags {
   std::string engine;
 };
 
-/// Where the answer goes.
+/// The places to which the answer is written.
 struct OutputFlags {
   bool json = false;
   bool quiet = false;
@@ -75,11 +76,11 @@ struct OutputFlags {
 
 /// A file that a command reads or writes, and the argument that names it.
 struct FileArgument {
-  std::string_view name;  ///< "--baseline"; "the input" of one without a flag
-  std::string file;       ///< empty: it is not given
+  std::string_view name;  ///< "--baseline", or "the input" for one without a flag
+  std::string file;       ///< empty: not given
 };
 
-/// A flag that takes one of a few words.
+/// The words that a flag can take.
 struct Choice {
   std::vector<std::string_view> words;
   std::string help;
@@ -93,32 +94,32 @@ std::vector<std::string_view> enum_choices() {
 }
 void add_choice(Subcommand app, const std::string& name, std::string& value, const Choice& choice);
 
-/// The positional SCENARIO | PROGRAM.
+/// Adds the positional argument SCENARIO | PROGRAM.
 void add_input_file(Subcommand app, std::string& file);
-/// --data-parallel, --buckets, --sharding, --gather, --group-size and --slices, of each point of a sweep too.
+/// Adds --data-parallel, --buckets, --sharding, --gather, --group-size and --slices, which also hold for each
+/// point of a sweep.
 void add_schedule_option_flags(Subcommand app, InputFlags& flags);
-/// --schedule, --pp-size, ... for one point.
-/// --unit, of schedules without a model.
+/// Adds --unit, for schedules without a model.
 void add_unit_flag(Subcommand app, InputFlags& flags);
 void add_shape_flags(Subcommand app, InputFlags& flags);
-/// How long a schedule that searches its order does so.
+/// Adds the limits of the time that a schedule may search its order.
 void add_search_flags(Subcommand app, InputFlags& flags);
-/// --micro-batch-size, --global-batch-size, --iterations, --set: also those of a sweep.
+/// Adds --micro-batch-size, --global-batch-size, --iterations and --set, which sweeps also have.
 void add_batch_flags(Subcommand app, InputFlags& flags);
-/// --set alone.
+/// Adds only --set.
 void add_settings_flag(Subcommand app, std::vector<std::string>& settings, const std::string& group);
 void add_channel_flags(Subcommand app, ChannelFlags& flags);
-/// --transport, for commands that predict.
+/// Adds --transport, for commands that predict.
 void add_transport_flag(Subcommand app, ChannelFlags& flags);
 void add_engine_flag(Subcommand app, std::string& engine);
-/// All of the above for one point.
+/// Adds all of the above for one point.
 void add_prediction_flags(Subcommand app, PredictionFlags& flags);
-/// --json, -o, --quiet. `suffixes` are those that help names: ".json .csv".
+/// Adds --json, -o and --quiet. `suffixes` are listed in the help: ".json .csv".
 void add_output_flags(Subcommand app, OutputFlags& flags, const std::string& suffixes);
 
-/// The options with the flags' values in place. Error: a number of bytes that cannot be read.
+/// Returns the options with the flags applied. Error: a number of bytes that cannot be read.
 tl::expected<ChannelOptions, Failure> with_flags(ChannelOptions channels, const ChannelFlags& flags);
-/// The engine that --engine names. Requires one of its values.
+/// Returns the engine that --engine names. Requires one of its values.
 Engine engine_of(const std::string& name);
 
 }  // namespace penstock

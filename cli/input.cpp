@@ -1,6 +1,6 @@
-// From flags to a Scenario in the order in which one overrides the other: the file, then --set, then flags
-// with names. A program says its shape itself, so a flag that would change it is refused rather than ignored;
-// without a file the flags must say the whole shape.
+// Makes a Scenario from flags. The file comes first, then --set, then the other flags; each overrides what
+// was before. A program file fixes its shape, so a flag that would change it is refused and not ignored.
+// Without a file the flags must give the whole shape.
 
 #include "cli/input.hpp"
 
@@ -39,7 +39,7 @@
 namespace penstock {
 namespace {
 
-/// --set KEY=VALUE as overrides, in the order in which they were given.
+/// Reads each --set KEY=VALUE as an override, in the order in which they were given.
 tl::expected<std::vector<Override>, Failure> overrides_of(const std::vector<std::string>& settings) {
   std::vector<Override> overrides;
   for (const std::string& text : settings) {
@@ -50,7 +50,7 @@ tl::expected<std::vector<Override>, Failure> overrides_of(const std::vector<std:
   return overrides;
 }
 
-/// A model on named devices has a schedule of its own where none is given, and says so.
+/// Chooses a schedule for a model on named devices if none is given, and adds a note.
 void add_default_schedule(Scenario& scenario) {
   const bool is_given = !scenario.schedule.empty() || scenario.program.has_value();
   if (is_given || !std::holds_alternative<DeviceModel>(scenario.model)) return;
@@ -58,8 +58,8 @@ void add_default_schedule(Scenario& scenario) {
   scenario.notes.push_back(fmt::format("no schedule is given: {}", scenario.schedule));
 }
 
-/// Copies of the pipeline: of a model on named devices, or with fitted costs, parallel.data; of others the
-/// schedule's own.
+/// Sets the copies of the pipeline: for a model on named devices or with fitted costs it is parallel.data,
+/// otherwise an option of the schedule.
 void set_copies(Scenario& scenario, const std::optional<std::int64_t>& copies) {
   if (!copies) return;
   const auto count = static_cast<std::int32_t>(*copies);  // the flag's check keeps it below 2^31
@@ -72,20 +72,21 @@ void set_copies(Scenario& scenario, const std::optional<std::int64_t>& copies) {
   }
 }
 
-/// Error: the scenario has a model, whose times say how long a stage takes.
+/// Applies --unit. Error: the scenario has a model, whose times already say how long a stage takes.
 tl::expected<void, Failure> set_unit(Scenario& scenario, const std::string& unit) {
   if (unit.empty()) return {};
   auto* costs = std::get_if<UnitCosts>(&scenario.model);
   if (costs == nullptr) {
     return bad_input(
-        "--unit says what takes F = 1 ms where no model is given, and this scenario has one: leave the flag "
+        "--unit says what takes F = 1 ms if no model is given, but this scenario has one: leave the flag "
         "out");
   }
   costs->unit = unit == "stage" ? CostUnit::stage : CostUnit::rank;
   return {};
 }
 
-/// Error: the first flag that would change what a program is. --iterations repeats it and may stay.
+/// Returns an error for the first flag that would change the program of a file. --iterations only repeats it
+/// and is allowed.
 tl::expected<void, Failure> refuse_shape_of_program(const InputFlags& flags) {
   for (const auto& [name, given] :
        {std::pair{"--schedule", !flags.schedule.empty()}, std::pair{"--pp-size", flags.pp_size.has_value()},
@@ -100,24 +101,23 @@ tl::expected<void, Failure> refuse_shape_of_program(const InputFlags& flags) {
         std::pair{"--budget", flags.budget_seconds.has_value()}}) {
     if (given) {
       return bad_input(
-          fmt::format("{} does not go with a program, which says it itself: leave the flag out{}", name,
+          fmt::format("{} cannot be used with a program file, which states it: leave the flag out{}", name,
                       flags.file.empty() ? "" : fmt::format(" (program of {})", flags.file)));
     }
   }
   return {};
 }
 
-/// Without a file the flags, or --set, must say the whole shape.
+/// Returns an error if there is no file and the flags, or --set, do not give the whole shape.
 tl::expected<void, Failure> require_shape(const InputFlags& flags, const Scenario& scenario) {
   if (!flags.file.empty() || scenario.program) return {};
-  // On named devices the pipeline has one rank unless it is given more, and the batch is checked when it is
-  // priced.
+  // On named devices the pipeline has one rank by default, and the batch is checked when it is priced.
   if (std::holds_alternative<DeviceModel>(scenario.model)) return {};
   std::vector<std::string_view> missing;
   if (scenario.schedule.empty()) missing.emplace_back("--schedule NAME");
   if (!flags.pp_size && flags.settings.empty()) missing.emplace_back("--pp-size K");
-  // Any --set may be schedule.stages or schedule.microbatches; what it leaves out is missed when the program
-  // is made.
+  // Any --set may be schedule.stages or schedule.microbatches. If they are missing, the generation of the
+  // program reports it.
   const bool sizes_say_it = flags.micro_batch_size && flags.global_batch_size;
   if (!flags.num_microbatches && !sizes_say_it && flags.settings.empty())
     missing.emplace_back("--num-microbatches M");
@@ -127,13 +127,13 @@ tl::expected<void, Failure> require_shape(const InputFlags& flags, const Scenari
                   fmt::join(missing, " ")));
 }
 
-/// The flag's number, or what the scenario has.
+/// Returns the flag's number, or `otherwise` if the flag is not given.
 std::int32_t narrowed(std::optional<std::int64_t> number, std::int32_t otherwise) {
   return number ? static_cast<std::int32_t>(*number) : otherwise;  // the flags' check keeps it below 2^31
 }
 
-/// How long a schedule that searches does so. The budget comes first: it lifts the limit of passes, which
-/// --passes beside it sets again.
+/// Sets the limits of a schedule that searches. The budget comes first, because it removes the limit of
+/// passes, which --passes may set again.
 void set_effort(SearchEffort& effort, const InputFlags& flags) {
   if (flags.budget_seconds) effort = with_budget(effort, *flags.budget_seconds);
   if (flags.passes) effort.passes = *flags.passes;
@@ -144,7 +144,8 @@ void set_effort(SearchEffort& effort, const InputFlags& flags) {
 
 std::vector<FileArgument> inputs_of(const InputFlags& flags) {
   std::vector<FileArgument> inputs = {{"the input", flags.file}, {"--model", flags.model.model}};
-  // Any value may be a file's name (--set model=costs.yaml); those that are none are no output's name either.
+  // Any value may be a file's name (--set model=costs.yaml). A value that is no file does not equal an
+  // output's name either.
   for (const std::string& setting : flags.settings)
     inputs.push_back({"--set", setting.substr(setting.find('=') + 1)});
   return inputs;
@@ -212,7 +213,7 @@ tl::expected<Scenario, Failure> scenario_with_flags(const InputFlags& flags, con
   shape.slices = narrowed(flags.slices, shape.slices);
   shape.iterations = narrowed(flags.iterations, shape.iterations);
   set_effort(shape.effort, flags);
-  // Of the schedule that will run: for 1f1b-rr a microbatch is a whole minibatch.
+  // The meaning depends on the schedule that will run: for 1f1b-rr a microbatch is a whole minibatch.
   const std::string& schedule = scenario->program ? scenario->program->schedule : scenario->schedule;
   scenario->batch = overridden(scenario->batch, stated_batch(flags), meaning_of_microbatch(schedule));
   auto options = with_flags(scenario->channels, channels);
@@ -230,7 +231,7 @@ tl::expected<Scenario, Failure> scenario_of(const InputFlags& flags, const Chann
 }
 
 tl::expected<Experiment, Failure> prepared(const Scenario& scenario) {
-  // Before the lists are made: they alone may be more than the machine has.
+  // This comes before the lists are generated, because they alone may exceed the memory.
   if (auto refusal = lists_refusal(scenario)) return bad_input(*std::move(refusal));
   auto experiment = prepare(scenario);
   if (experiment) return *std::move(experiment);

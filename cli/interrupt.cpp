@@ -1,6 +1,6 @@
-// The handler only notes the signal's number, which is all that a handler may safely do; SA_RESETHAND makes
-// the second one end the program as if there were no handler. A signal that whoever started the program has
-// it ignore, as shells do for Ctrl-C behind `&`, stays ignored.
+// Notes SIGINT and SIGTERM. The handler only stores the signal's number, which is all that it may safely do.
+// SA_RESETHAND makes the second signal end the program. A signal that was ignored when the program started
+// (as shells do for Ctrl-C with `&`) stays ignored.
 
 #include "cli/interrupt.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array<int, 2> kSignals = {SIGINT, SIGTERM};
 
-// Lock-free, as a handler needs it.
+// A handler may only use lock-free variables.
 std::atomic<int> noted_signal = 0;  // NOLINT(readability-identifier-naming): no constant
 static_assert(std::atomic<int>::is_always_lock_free);
 
@@ -25,7 +25,7 @@ void note_signal(int number) { noted_signal = number; }
 }  // namespace
 
 InterruptNoted::InterruptNoted() {
-  noted_signal = 0;  // of one that lived before
+  noted_signal = 0;  // clears a signal of an earlier object
   struct sigaction action{};
   action.sa_handler = note_signal;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
@@ -43,7 +43,8 @@ bool InterruptNoted::came() const { return noted_signal != 0; }
 
 void InterruptNoted::end_if_it_came() {
   if (!came()) return;
-  // As if nobody had noted it, so that a shell sees 130 and stops its script, and make removes its target.
+  // The default action ends the program, so that a shell sees status 130 and stops its script, and make
+  // removes its target.
   std::signal(noted_signal, SIG_DFL);
   std::raise(noted_signal);
 }

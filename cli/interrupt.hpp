@@ -1,14 +1,14 @@
 #pragma once
-// Ctrl-C in the midst of long work that can be kept: the first one asks it to stop, a second one ends the
-// program.
+// Handles Ctrl-C during long work whose result can be used partly. The first one asks the work to stop; a
+// second one ends the program.
 
 #include <array>
 #include <csignal>
 
 namespace penstock {
 
-/// While one lives, SIGINT and SIGTERM are noted instead of ending the program, unless they are ignored. At
-/// most one at a time.
+/// While an object exists, SIGINT and SIGTERM are noted instead of ending the program, unless they are
+/// ignored. Only one object may exist at a time.
 class InterruptNoted {
  public:
   InterruptNoted();
@@ -16,9 +16,9 @@ class InterruptNoted {
   InterruptNoted(const InterruptNoted&) = delete;
   InterruptNoted& operator=(const InterruptNoted&) = delete;
 
-  /// May be called from any thread.
+  /// Returns whether a signal has come. May be called from any thread.
   bool came() const;
-  /// Ends the program by the signal that came, so that whoever started it sees that; returns where none did.
+  /// Ends the program by the signal that came, so that the parent process sees it. Returns if none came.
   void end_if_it_came();
 
  private:

@@ -1,5 +1,5 @@
-// The `penstock` command: all subcommands, occupy modules on CPUs. It has no extensions (extensions.hpp), so
-// whatever needs LibTorch or a GPU is handed to an executable beside it.
+// The `penstock` command: all subcommands, and occupy modules on CPUs. It has no extensions (extensions.hpp).
+// If a run needs LibTorch or a GPU, the process becomes another executable (other_executable.cpp).
 
 #include "cli/program_main.hpp"
 

@@ -1,6 +1,6 @@
-// `penstock-cuda`: the same with the backends of GPUs, and, where LibTorch is there, with networks.
-// `penstock` starts it where a run needs it. What was not found when it was built (PENSTOCK_HAS_NCCL,
-// PENSTOCK_HAS_TORCH) is left out.
+// `penstock-cuda`: the same program with the backends of GPUs and, if LibTorch was found, with networks.
+// `penstock` starts it when a run needs it. Parts that were not found at build time (PENSTOCK_HAS_NCCL,
+// PENSTOCK_HAS_TORCH) are left out.
 
 #include <cstdlib>
 #include <memory>
@@ -39,7 +39,7 @@ namespace {
 
 using namespace penstock;
 
-/// The network of the experiment on the workers' places. Error: this build has no LibTorch with CUDA.
+/// Makes the network of the experiment on the workers' places. Error: this build has no LibTorch with CUDA.
 tl::expected<CudaModules, std::string> network_on(const Experiment& experiment,
                                                   const std::vector<std::optional<CudaPlace>>& places) {
 #ifdef PENSTOCK_HAS_TORCH_CUDA
@@ -52,7 +52,7 @@ tl::expected<CudaModules, std::string> network_on(const Experiment& experiment,
 #endif
 }
 
-/// What makes the modules once the workers have their places; `call` must outlive it.
+/// Returns the function that makes the modules when the workers have their places. `call` must outlive it.
 MakeCudaModules modules_for(const BackendCall& call) {
   return
       [&call](const std::vector<std::optional<CudaPlace>>& places) -> tl::expected<CudaModules, std::string> {
@@ -62,13 +62,13 @@ MakeCudaModules modules_for(const BackendCall& call) {
       };
 }
 
-/// All workers in this process, on one GPU cut into parts or a GPU each.
+/// Runs all workers in this process, on one GPU in partitions or on a GPU each.
 tl::expected<std::optional<Result>, RunError> cuda_local(const BackendCall& call) {
   return run_on_cuda_local(call.experiment, call.pace, call.options, modules_for(call));
 }
 
 #ifdef PENSTOCK_HAS_NCCL
-/// A process a GPU: this one, forked or launched. Nothing in all of them but that of rank 0.
+/// Runs one process a GPU, forked or launched. Only rank 0 returns a result.
 tl::expected<std::optional<Result>, RunError> nccl(const BackendCall& call) {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
   const auto place =
@@ -84,7 +84,8 @@ tl::expected<std::optional<Result>, RunError> nccl(const BackendCall&) {
 }
 #endif
 
-/// Over NCCL several GPUs come first: their processes are forked before this one starts CUDA.
+/// Tests the GPUs. NCCL on several GPUs comes first, because its processes are forked before this one starts
+/// CUDA.
 tl::expected<SelfTestAnswer, RunError> selftest() {
   const auto unavailable = [](std::string why) {
     return tl::unexpected(RunError{.message = std::move(why), .fault = RunFault::unavailable});
@@ -108,7 +109,7 @@ tl::expected<SelfTestAnswer, RunError> selftest() {
     over_nccl = {.text = to_text(checks), .all_right = all_right(checks)};
   }
 #endif
-  return SelfTestAnswer{.text = to_text(*copies) + over_nccl.text,  // from the simplest to the most involved
+  return SelfTestAnswer{.text = to_text(*copies) + over_nccl.text,  // from the simplest to the most complex
                         .all_right = copies->all_right() && over_nccl.all_right};
 }
 

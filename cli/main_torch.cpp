@@ -1,5 +1,5 @@
-// `penstock-torch`: the same with networks on LibTorch. `penstock` starts it where a run needs it. It brings
-// one extension, the module family of networks; everything else is the same code.
+// `penstock-torch`: the same program with networks on LibTorch as its one extension. `penstock` starts it
+// when a run needs it.
 
 #include "backend/torch/network_family.hpp"
 #include "backend/torch/network_profile.hpp"

@@ -1,5 +1,5 @@
-// Each flag is a key of the scenario, so that its value is read, checked and explained where all scenarios
-// are.
+// Declares the flags of a model on named devices. Each flag stands for a key of the scenario, so the readers
+// of scenarios read, check and explain its value.
 
 #include "cli/model_flags.hpp"
 
@@ -31,7 +31,7 @@ class ModelFlagGroup {
   void number(const std::string& name, std::optional<std::int64_t>& value, const std::string& help) {
     app_.add_option(name, value, help).range(std::int64_t{1}, kMost).group(group_).type_name("N");
   }
-  /// May be repeated, with one value each.
+  /// Declares a flag that may be repeated, with one value each.
   void texts(const std::string& name, std::vector<std::string>& values, const std::string& type,
              const std::string& help) {
     app_.add_option(name, values, help).one_value_each().group(group_).type_name(type);
@@ -56,7 +56,7 @@ void add_trained_model_flags(Subcommand app, ModelFlags& flags) {
   group.text("--model", flags.model, "FILE", "config.json of a transformer, as Hugging Face has it");
   group.texts("--ignore", flags.ignore, "KEY", "a key of it that has no price: leave it out, and say so");
   group.number("--sequence", flags.sequence, "tokens of a sample");
-  group.number("--layers", flags.layers, "the first N layers alone");
+  group.number("--layers", flags.layers, "only the first N layers");
   group.text("--device", flags.device, "NAME",
              "a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300 or gb300");
   group.number("--nodes", flags.nodes, "nodes of these devices (default 1)");
@@ -89,7 +89,7 @@ std::vector<Override> overrides_of(const ModelFlags& flags) {
                           const std::string& flag) {
     if (value) overrides.push_back({.key = key, .value = std::to_string(*value), .flag = flag});
   };
-  // A file's name is no YAML, whatever it looks like.
+  // A file's name is quoted, so that it is not read as other YAML.
   if (!flags.model.empty()) text("model.huggingface", scalar_to_yaml(flags.model), "--model");
   if (!flags.ignore.empty())
     text("model.ignore", fmt::format("[{}]", fmt::join(flags.ignore, ", ")), "--ignore");

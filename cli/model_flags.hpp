@@ -1,5 +1,5 @@
 #pragma once
-// Flags that say which model is trained on which devices, so that no scenario file is needed.
+// Flags that describe a model and its devices, so that no scenario file is needed.
 
 #include <cstdint>
 #include <optional>
@@ -11,9 +11,9 @@
 
 namespace penstock {
 
-/// Of a model on named devices; empty or absent: as the scenario says it.
+/// The values of these flags. An empty or absent value leaves the scenario's.
 struct ModelFlags {
-  std::string model;  ///< a config.json
+  std::string model;  ///< name of a config.json
   std::vector<std::string> ignore;
   std::optional<std::int64_t> sequence;
   std::optional<std::int64_t> layers;
@@ -30,14 +30,15 @@ struct ModelFlags {
   friend bool operator==(const ModelFlags&, const ModelFlags&) = default;
 };
 
-/// Adds --memory-reserve, which add_trained_model_flags() has as well.
+/// Adds --memory-reserve, which is also part of add_trained_model_flags().
 void add_memory_reserve_flag(Subcommand app, ModelFlags& flags);
-/// --model, --sequence, --device, --nodes, --memory-reserve, --precision: what is trained on what.
+/// Adds the flags for the model and its devices: --model, --sequence, --device, --nodes, --memory-reserve,
+/// --precision.
 void add_trained_model_flags(Subcommand app, ModelFlags& flags);
-/// These, and how it is shared out: --tensor-parallel, ..., --recompute, --layer-split.
+/// Adds these and the flags of parallelism: --tensor-parallel, ..., --recompute, --layer-split.
 void add_model_flags(Subcommand app, ModelFlags& flags);
 
-/// What the flags that were given put into a scenario, each under its own name in messages.
+/// Returns the overrides for the flags that were given. Messages name the flag.
 std::vector<Override> overrides_of(const ModelFlags& flags);
 
 }  // namespace penstock

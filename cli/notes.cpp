@@ -1,4 +1,5 @@
-// A line a note; they never mix with the answer, which another program may read from standard output.
+// Writes one line for each note. Notes go to stderr and never into the answer, which another program may read
+// from standard output.
 
 #include "cli/notes.hpp"
 

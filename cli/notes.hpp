@@ -1,5 +1,5 @@
 #pragma once
-// What a user must know beside an answer, on standard error.
+// Notes that a user needs beside an answer, on stderr.
 
 #include <string>
 #include <vector>
@@ -9,10 +9,10 @@
 
 namespace penstock {
 
-/// "note: NOTE" on stderr for each, unless --quiet.
+/// Writes "note: NOTE" to stderr for each note, unless --quiet is given.
 void write_notes(const std::vector<std::string>& notes, const OutputFlags& flags);
-/// Writes what a command must say of the scenario that it read where it prints no result: what was mended in
-/// a program's file, and how many chunks a rank has by default.
+/// Writes the notes about the input of a command that prints no result: repairs of a program file, and the
+/// default number of chunks of a rank.
 void write_reading_notes(const Scenario& scenario, const OutputFlags& flags);
 
 }  // namespace penstock

@@ -1,8 +1,10 @@
-// A recursive reader would be too much: the list is read from left to right, and ".." looks back at the
-// numbers that it follows. Three of them with one ratio make a geometric progression, otherwise the last two
-// make an arithmetic one, one number alone counts by 1:
+// Reads lists such as "1,2,4..16" from left to right. ".." continues the numbers before it. Three numbers
+// with one ratio make a geometric progression, otherwise the last two make an arithmetic one, and a single
+// number counts by 1:
 //
-//   next = number * factor + step        1,2,4..16 -> factor 2, step 0        1,3..9 -> factor 1, step 2
+//     next = number * factor + step        1,2,4..16 -> factor 2, step 0        1,3..9 -> factor 1, step 2
+//
+// Tests: tests/cli/number_list_test.cpp.
 
 #include "cli/number_list.hpp"
 
@@ -28,7 +30,7 @@ constexpr std::size_t kMostNumbers = 100'000;
 
 using NumberList = std::vector<std::int64_t>;
 
-/// How a list goes on after its last number.
+/// The rule by which a list continues after its last number.
 struct Progression {
   std::int64_t factor = 1;
   std::int64_t step = 1;
@@ -36,8 +38,8 @@ struct Progression {
   std::int64_t after(std::int64_t number) const { return number * factor + step; }
 };
 
-/// How `before`, which is not empty, goes on. A ratio must be whole and above 1: "4,6,9..16" goes on by 3.
-/// Products of two numbers stay below 2^62.
+/// Returns how `before`, which must not be empty, continues. A ratio must be a whole number above 1:
+/// "4,6,9..16" continues by 3. Products of two numbers stay below 2^62.
 Progression progression_of(const NumberList& before) {
   const std::size_t count = before.size();
   if (count == 1) return {};
@@ -61,7 +63,7 @@ class ListReader {
     while (!rest_.empty()) {
       const bool comma = take(",");
       const bool range = take("..");
-      if (range) take(",");  // "4,..,16" is "4..16"
+      if (range) take(",");  // "4,..,16" means "4..16"
       if (!comma && !range) return fault();
       if (auto item = range ? append_range() : append_number(); !item) return tl::unexpected(item.error());
     }
@@ -69,20 +71,20 @@ class ListReader {
   }
 
  private:
-  /// What was expected where the rest begins.
+  /// Returns the error that states what was expected at the present position.
   tl::unexpected<std::string> fault() const {
     const std::string found = rest_.empty() ? "the end" : fmt::format("\"{}\"", rest_);
     return tl::unexpected(fmt::format("\"{}\": {}, got {}", text_, kForm, found));
   }
 
-  /// Goes past `word` where the rest begins with it.
+  /// Skips `word` if the rest begins with it, and returns whether it did.
   bool take(std::string_view word) {
     const bool found = rest_.starts_with(word);
     if (found) rest_.remove_prefix(word.size());
     return found;
   }
 
-  /// Takes the number that the rest begins with. Messages name "-3" and "99999999999999999999" whole.
+  /// Reads the number at the present position. Messages show "-3" and "99999999999999999999" whole.
   tl::expected<std::int64_t, std::string> number() {
     const auto number = leading_number<std::int32_t>(rest_);
     if (number.spelling.empty()) return fault();
@@ -101,13 +103,13 @@ class ListReader {
     return {};
   }
 
-  /// ".." has been read: the number behind it, and the steps up to it from the numbers so far.
+  /// Reads the number after "..", and appends the steps up to it.
   tl::expected<void, std::string> append_range() {
     const auto last = number();
     if (!last) return tl::unexpected(last.error());
     const std::int64_t before = numbers_.back();
     const Progression progression = progression_of(numbers_);
-    // Downwards either way: to a smaller number, or by steps that do not go up.
+    // The range goes down: its end is smaller, or its steps do not go up.
     if (*last < before || progression.after(before) <= before) {
       return tl::unexpected(fmt::format("\"{}\": a range goes up, but {} comes after {}", text_,
                                         *last < before ? *last : before,

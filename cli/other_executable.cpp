@@ -1,7 +1,7 @@
-// `penstock` itself needs neither LibTorch nor CUDA. The executables that do lie beside it and take the same
-// arguments, so a run that needs one becomes it by execv: same process id, same terminal, same signals, and
-// no second way to pass on what the user typed. /proc/self/exe finds the folder whatever the working
-// directory or PATH.
+// Starts another executable in place of this one. `penstock` needs neither LibTorch nor CUDA. The executables
+// that do are in the same folder and take the same arguments. With execv the process keeps its id, its
+// terminal and its signals, and the arguments need no second form. /proc/self/exe gives the folder, whatever
+// the working directory or PATH.
 
 #include "cli/other_executable.hpp"
 
@@ -33,14 +33,14 @@ Failure become(std::string_view executable, const std::vector<std::string>& argu
                                "step says what it did not find",
                                what, executable, self.filename().string())};
   }
-  std::vector<std::string> copies = arguments;  // execv() takes them as if it might write into them
+  std::vector<std::string> copies = arguments;  // execv() takes pointers to non-const
   std::vector<char*> pointers;
   pointers.reserve(copies.size() + 1);
   for (std::string& copy : copies) pointers.push_back(copy.data());
   pointers.push_back(nullptr);
   restore_address_space();
   execv(path.c_str(), pointers.data());
-  // Only where that did not work.
+  // execv() returns only if it fails.
   return {.code = ExitCode::not_available,
           .message = fmt::format("cannot start {}: {}", path,
                                  std::error_code(errno, std::generic_category()).message())};

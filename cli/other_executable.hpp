@@ -1,5 +1,5 @@
 #pragma once
-// The executables beside this one that can do more than it (extensions.hpp).
+// Starts the executables beside this one that have extensions (extensions.hpp).
 
 #include <string>
 #include <string_view>
@@ -9,8 +9,8 @@
 
 namespace penstock {
 
-/// Becomes the executable of that name, installed beside this one, with the same arguments. Returns only when
-/// that is not possible: a failure (exit 77) that says that `what` needs it.
+/// Replaces this process by the executable of that name in the same folder, with the same arguments. Returns
+/// only if that fails, with a failure (exit 77) which says that `what` needs it.
 Failure become(std::string_view executable, const std::vector<std::string>& arguments, std::string_view what);
 
 }  // namespace penstock

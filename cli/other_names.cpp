@@ -1,11 +1,11 @@
-// A user who comes from another program types its names:
+// Accepts the flags of other programs:
 //
-//   penstock simulate --pipeline-model-parallel-size 4    ->    penstock simulate --pp-size 4
+//     penstock simulate --pipeline-model-parallel-size 4    ->    penstock simulate --pp-size 4
 //
-// A name stands in the first table where it means the very same number or word. The second has switches,
-// which have no value there and one here. A name that is another figure than any of ours, but leads to one,
-// stands in the third with what to write instead. All are left out of the help, which would be three times as
-// long.
+// The first table has names that mean exactly the same number or word. The second has switches, which have no
+// value there and one here. The third has names of figures that penstock lacks but from which one of its
+// figures follows, with a text that says what to write. The help leaves them out, because they would make it
+// three times as long.
 
 #include "cli/other_names.hpp"
 
@@ -74,9 +74,9 @@ constexpr std::array<OtherName, 43> kOtherNames = {{
     {"--ep-size", "--expert-parallel"},
 }};
 
-/// Switches of another program that mean one value of a flag of ours, all of them together.
+/// Switches of another program that together mean one value of a flag of ours.
 struct Switches {
-  std::array<std::string_view, 2> theirs;  ///< the second is empty where one says it all
+  std::array<std::string_view, 2> theirs;  ///< the second one is empty if one switch is enough
   std::string_view ours;
   std::string_view value;
 };
@@ -165,7 +165,7 @@ constexpr std::array<Advice, 49> kAdvice = {{
     {"--model-parallel-size", "write --tensor-parallel N, and --pp-size K for the pipeline"},
 }};
 
-/// Returns the table's row that `flag` names, its dashes and underscores being one; null: there is none.
+/// Returns the table's row for `flag`, or null if there is none. Dashes and underscores count as equal.
 template <typename Row, std::size_t count>
 const Row* row_of(const std::array<Row, count>& rows, std::string_view flag) {
   if (!flag.starts_with("--")) return nullptr;
@@ -176,7 +176,7 @@ const Row* row_of(const std::array<Row, count>& rows, std::string_view flag) {
 
 std::string flag_of(const std::string& argument) { return argument.substr(0, argument.find('=')); }
 
-/// Puts a flag and its value in place of switches of which all are there.
+/// Replaces the switches by our flag and its value, if all of them are present.
 void replace_switches(std::vector<std::string>& arguments, const Switches& row) {
   const auto end = std::ranges::find(arguments, "--");
   const auto is_named = [](const std::string& argument, std::string_view name) {

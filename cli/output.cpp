@@ -1,6 +1,7 @@
-// Suffixes choose forms, and are checked before the work, which may take minutes; whether the files can be
-// written is tried then, too. What one place cannot take costs no other. Long texts go out in pieces of whole
-// lines, so that each can be looked at alone for what terminals and runners of jobs would obey.
+// Writes answers. The suffix of a file chooses its form. Suffixes, and whether the files can be written, are
+// checked before the work, which may take minutes. If one file cannot be written, the others still are. Long
+// texts are written in pieces of whole lines, so that each piece can be checked alone for text that terminals
+// and CI runners would obey.
 
 #include "cli/output.hpp"
 
@@ -37,12 +38,12 @@ tl::unexpected<Failure> cannot_write(std::string_view name, std::string_view why
   return bad_input(fmt::format("{}: cannot be written: {}", shown_name(name), why));
 }
 
-/// As it was typed: "-o plan.yaml".
+/// Returns the argument as it was typed: "-o plan.yaml".
 std::string words_of(const FileArgument& argument) {
   return fmt::format("{} {}", argument.name, argument.file);
 }
 
-/// Whether nothing else that the command reads or writes would be lost by that output.
+/// Returns an error if the output would overwrite something else that the command reads or writes.
 tl::expected<void, Failure> check_not_in_use(const FileArgument& output,
                                              const std::vector<FileArgument>& others) {
   const std::string name = shown_name(words_of(output));
@@ -58,8 +59,8 @@ tl::expected<void, Failure> check_not_in_use(const FileArgument& output,
                   name, output.name));
 }
 
-/// The form with the longest suffix that fits: "x.trace.json" is a trace. Null: none, which was refused
-/// before.
+/// Returns the form with the longest matching suffix: "x.trace.json" is a trace. Returns null if no suffix
+/// matches, which an earlier check refuses.
 const OutputForm* form_of(std::string_view file, const std::vector<OutputForm>& forms) {
   const OutputForm* best = nullptr;
   for (const OutputForm& form : forms) {
@@ -102,7 +103,7 @@ tl::expected<void, Failure> check_output_files(const std::vector<std::string>& f
     bool known = false;
     for (const std::string_view suffix : suffixes) known |= has_suffix(file, suffix);
     if (!known) {
-      return bad_input(fmt::format("-o {}: the suffix says the form: expected a name that ends in {}",
+      return bad_input(fmt::format("-o {}: the suffix chooses the format: expected a name that ends in {}",
                                    shown_name(file), fmt::join(suffixes, ", ")));
     }
     const FileArgument output = {"-o", file};
@@ -124,11 +125,11 @@ tl::expected<void, Failure> write_file(const std::filesystem::path& file, const 
 
 namespace {
 
-// A text of every action may need more memory than the result itself did.
+// A text of every action may need more memory than the result itself.
 constexpr std::string_view kTooLittleMemory = "this machine has too little memory for a text of this size";
 
-/// Whether a runner takes everything between the line's begin and `at` for blanks. Those of other alphabets
-/// are many: all that is no ASCII counts as one.
+/// Returns whether a CI runner takes everything between the line's start and `at` for blanks. Many alphabets
+/// have blanks, so every byte that is not ASCII counts as one.
 bool begins_a_line(std::string_view text, std::size_t at) {
   const auto is_blank = [](char c) {
     return c == ' ' || c == '\t' || c == '\r' || static_cast<unsigned char>(c) >= 0x80;
@@ -137,10 +138,10 @@ bool begins_a_line(std::string_view text, std::size_t at) {
   return at == 0 || text[at - 1] == '\n';
 }
 
-/// GitHub's runner obeys lines of a job's log that begin with two colons, wherever they come from: "::error"
-/// of somebody's file name becomes "\x3a:error", also behind blanks, which the runner takes off. It obeys
-/// "##[error]" and that of Azure "##vso[...]" anywhere in a line, which may be a string of JSON: what they
-/// become is the same text there.
+/// Returns the text without commands to CI runners. GitHub's runner obeys log lines that begin with two
+/// colons, also after blanks: "::error" in a file name becomes "\x3a:error". It also obeys "##[error]", and
+/// Azure's runner "##vso[...]", anywhere in a line. The line may be a string of JSON, where the replacement
+/// means the same text.
 std::string without_commands(std::string text) {
   for (std::size_t at = text.find("::"); at != std::string::npos; at = text.find("::", at + 2)) {
     if (begins_a_line(text, at)) text.replace(at, 1, "\\x3a");
@@ -152,21 +153,21 @@ std::string without_commands(std::string text) {
   return text;
 }
 
-/// The text of a file that people read, or that JSON is: with its control characters shown, which a terminal
-/// or an editor would obey. Programs and YAML are left as they are: they have quotes of their own.
+/// Returns whether the file is read by people or is JSON. Its control characters are then escaped, because a
+/// terminal or an editor would obey them. Programs and YAML have their own quoting and are not changed.
 bool is_for_readers(const std::string& file) {
   constexpr std::array<std::string_view, 3> kSuffixes = {".json", ".md", ".txt"};
   return std::ranges::any_of(kSuffixes, [&](std::string_view suffix) { return has_suffix(file, suffix); });
 }
 
-/// The same pieces, each with its control characters shown.
+/// Returns the same pieces, each with its control characters escaped.
 TextInPieces shown_pieces(const TextInPieces& content) {
   return [&content](const TextSink& sink) {
     content([&sink](std::string_view lines) { return sink(is_plain(lines) ? lines : shown_message(lines)); });
   };
 }
 
-/// One file, in the form of its suffix.
+/// Writes one file in the form of its suffix.
 tl::expected<void, Failure> write_form(const std::string& file, const std::vector<OutputForm>& forms) {
   try {
     const auto& content = form_of(file, forms)->content;
@@ -181,7 +182,7 @@ tl::expected<void, Failure> write_form(const std::string& file, const std::vecto
   }
 }
 
-/// Each file in the form that its suffix asks for, whatever becomes of the others.
+/// Writes each file in the form of its suffix, even if another one fails.
 tl::expected<void, Failure> write_files(const OutputFlags& flags, const std::vector<OutputForm>& forms) {
   std::vector<std::string> problems;
   ExitCode code = ExitCode::bad_input;
@@ -198,23 +199,24 @@ tl::expected<void, Failure> write_files(const OutputFlags& flags, const std::vec
   return tl::unexpected(Failure{code, fmt::format("{}", fmt::join(problems, "\npenstock: "))});
 }
 
-/// 0, or the error. Lines that look like commands are shown in another form.
+/// Writes lines to standard output. Lines that look like commands are escaped. Returns 0 or the error.
 int error_of_printing(std::string_view lines) {
   return error_of_writing(STDOUT_FILENO, is_plain(lines) ? lines : without_commands(shown_text(lines)));
 }
 
 tl::expected<void, Failure> outcome_of_printing(int error) {
-  if (error == 0 || error == EPIPE) return {};  // who reads no further, as `head`, has what it wants
+  // A reader that stops early, such as `head`, has what it wants.
+  if (error == 0 || error == EPIPE) return {};
   return cannot_write("standard output", std::strerror(error));
 }
 
-/// On standard output, piece by piece.
+/// Writes to standard output, piece by piece.
 tl::expected<void, Failure> print(const TextInPieces& text) {
   try {
     int error = 0;
     text([&error](std::string_view lines) {
       error = error_of_printing(lines);
-      return error == 0;  // no further pieces are made for a place that takes none
+      return error == 0;  // false: no further pieces are made
     });
     return outcome_of_printing(error);
   } catch (const std::bad_alloc&) {
@@ -222,7 +224,8 @@ tl::expected<void, Failure> print(const TextInPieces& text) {
   }
 }
 
-/// What stands between blanks is cut where no reader follows it: it may be all of a file, in a public log.
+/// Shortens long words. A word that no reader would follow may be the whole content of a file, in a public
+/// log.
 std::string with_words_cut(std::string_view text) {
   constexpr std::size_t kLongest = 512;
   constexpr std::size_t kShown = 128;
@@ -246,7 +249,7 @@ std::string with_words_cut(std::string_view text) {
 
 tl::expected<void, Failure> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
                                          const TextInPieces& text) {
-  // A result that took minutes is not lost because one of its places is.
+  // If one file fails, the answer is still printed, because it may have taken minutes.
   const auto files = write_files(flags, forms);
   const auto printed = print(text);
   return files ? printed : files;
@@ -262,7 +265,7 @@ tl::expected<void, Failure> write_stdout(std::string_view text) {
 }
 
 void write_stderr(std::string_view text) {
-  constexpr std::size_t kMost = 64U << 10U;  // of a message in all, after its words have been cut
+  constexpr std::size_t kMost = 64U << 10U;  // limit of a whole message, after long words have been shortened
   const std::string line = with_words_cut(text);
   const std::string more =
       line.size() > kMost ? fmt::format("... ({} more bytes)", line.size() - kMost) : std::string();

@@ -1,6 +1,6 @@
-// The last resort. Errors of users are values and have been printed long before. An exception that arrives
-// here is a fault of the program (exit 3), or the std::bad_alloc of a shape that no memory holds (exit 2,
-// address_space.hpp).
+// Catches exceptions of the whole program. Errors of users are values and have been printed before. An
+// exception that arrives here is a fault of the program (exit 3), or the std::bad_alloc of a shape that
+// exceeds the memory (exit 2, address_space.hpp).
 
 #include "cli/program_main.hpp"
 
@@ -24,25 +24,25 @@
 namespace penstock {
 namespace {
 
-/// Memory that one prediction gives back is there for the next one: without this, glibc returns it to the
-/// kernel and asks again, page by page.
+/// Keeps freed memory in the process. Otherwise glibc would return the memory of each prediction to the
+/// kernel and request it again, page by page.
 void keep_freed_memory() {
 #ifdef __GLIBC__
   constexpr int kMebibyte = 1 << 20;
-  // Blocks below 32 MiB come from the heap, of which up to 1 GiB is kept free and which grows by 4 MiB.
+  // Blocks below 32 MiB come from the heap. It keeps up to 1 GiB free and grows by 4 MiB.
   mallopt(M_MMAP_THRESHOLD, 32 * kMebibyte);
   mallopt(M_TRIM_THRESHOLD, 1024 * kMebibyte);
   mallopt(M_TOP_PAD, 4 * kMebibyte);
 #endif
 }
 
-/// A stream that the caller has closed (`>&-`) stays without effect: its number would else go to the next
-/// file that is opened, such as a sweep's points, and what is printed into that file. Opened the other way
-/// round, so that who writes there is still told that it cannot be.
+/// Occupies the numbers of streams that the caller has closed (`>&-`). Otherwise the next file that is opened
+/// would get such a number, and printed text would go into that file. They are opened for the wrong
+/// direction, so that writing to them still fails.
 void keep_numbers_of_closed_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(stream, F_GETFD) >= 0) continue;
-    // The lowest free number is this one, as those below it are taken.
+    // The lowest free number is this one, because those below it are taken.
     static_cast<void>(open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY));
   }
 }
@@ -54,9 +54,9 @@ int program_main(int argc, const char* const* argv, AddressSpace addresses, Exte
   keep_freed_memory();
   keep_numbers_of_closed_streams();
   // NOLINTNEXTLINE(misc-include-cleaner): <csignal> has it
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of write() then
+  std::signal(SIGPIPE, SIG_IGN);  // write() to a closed pipe then returns an error
   // NOLINTNEXTLINE(misc-include-cleaner): <csignal> has it
-  std::signal(SIGXFSZ, SIG_IGN);  // and so is a file beyond `ulimit -f`
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` does so as well
   try {
     return static_cast<int>(run_command_line(argc, argv, std::move(extensions)));
   } catch (const std::bad_alloc&) {

@@ -1,5 +1,5 @@
 #pragma once
-// What the executables have in common: run_command_line() with a last resort for faults.
+// The common main function of all executables.
 
 #include <cstdint>
 
@@ -7,11 +7,12 @@
 
 namespace penstock {
 
-/// Whether a shape that is too large for the machine ends with an error (exit 2) instead of having the kernel
-/// end some process. Devices reserve more addresses than there is memory and are not bounded.
+/// Says whether addresses are limited, so that a shape that exceeds the memory ends with an error (exit 2)
+/// and the kernel kills no process. Devices reserve more addresses than there is memory, so they need
+/// `unbounded`.
 enum class AddressSpace : std::uint8_t { bounded_by_memory, unbounded };
 
-/// The exit status.
+/// Runs the program and returns the exit status.
 int program_main(int argc, const char* const* argv, AddressSpace addresses, Extensions extensions);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
 #pragma once
-// A bar on stderr for long work; drawn only on a terminal.
+// A progress bar on stderr for long work. It is drawn only on a terminal.
 
 #include <chrono>
 #include <cstddef>
@@ -10,8 +10,8 @@ namespace penstock {
 
 enum class ProgressDisplay : std::uint8_t { off, on };
 
-/// Draws at most ten times a second, with the time that is left at the rate so far; the line is cleared when
-/// it is destroyed.
+/// Draws at most ten times a second, with the time that is left at the present rate. The destructor erases
+/// the line.
 class ProgressBar {
  public:
   explicit ProgressBar(ProgressDisplay display) : display_(display) {}
@@ -19,7 +19,7 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// May be called from any thread.
+  /// Shows the progress. May be called from any thread.
   void show(std::size_t done, std::size_t total);
 
  private:
@@ -28,7 +28,7 @@ class ProgressBar {
   std::size_t shown_ = 0;
   std::size_t width_ = 0;  ///< characters of the longest line so far
   std::chrono::steady_clock::time_point last_{};
-  std::size_t first_ = 0;  ///< done at the first call: work of before is no measure of the rate
+  std::size_t first_ = 0;  ///< number done at the first call; earlier work does not count for the rate
   std::chrono::steady_clock::time_point began_{};
 };
 

@@ -1,7 +1,7 @@
-// A handle a flag, a handle a subcommand, each one pointer wide: every function is one call of CLI11. The
-// list of types at the end is what flags may be bound to. Numbers are not left to CLI11, which takes 0x2,
-// reads 010 as 8 and an empty text as none at all, and lets nan through any range: one function reads them
-// all, in decimal, and one wording refuses them.
+// Wraps CLI11's flags and subcommands in handles of one pointer. Every function is one call of CLI11. The
+// list at the end has the types to which flags can be bound. CLI11 does not read numbers: it takes 0x2, reads
+// 010 as 8 and an empty text as no value, and lets nan pass any range. One function reads all numbers in
+// decimal, and one text refuses them.
 
 #include "cli/subcommand.hpp"
 #include "text/numbers.hpp"
@@ -34,7 +34,7 @@ struct NumberOf<std::optional<Value>> {
 template <typename Number>
 constexpr const char* kNoun = std::is_integral_v<Number> ? "a whole number" : "a number";
 
-/// A message shows what was typed, or that nothing was.
+/// Returns what was typed, for a message.
 std::string typed(const std::string& text) { return text.empty() ? "nothing" : fmt::format("\"{}\"", text); }
 
 std::vector<std::string> split_at_commas(const std::string& text) {
@@ -60,7 +60,7 @@ Flag& Flag::required() {
   return *this;
 }
 
-// Without it a flag of a vector takes all arguments behind it up to the next flag.
+// Without this a flag bound to a vector takes all following arguments up to the next flag.
 Flag& Flag::one_value_each() {
   option_->allow_extra_args(false);
   return *this;
@@ -78,7 +78,7 @@ Flag& Flag::check(const std::function<std::string(const std::string&)>& fault) {
 
 template <typename Number>
 Flag& Flag::range(Number least, Number most) {
-  // nan is in no range: it compares false.
+  // nan is refused, because it compares false.
   return check([least, most](const std::string& text) {
     const auto value = number_of_text<Number>(text);
     if (value && *value >= least && *value <= most) return std::string();
@@ -93,7 +93,7 @@ template <typename Value>
 Flag Subcommand::add_option(const std::string& names, Value& value, const std::string& help) {
   using Number = typename NumberOf<Value>::Type;
   if constexpr (std::is_arithmetic_v<Number>) {
-    // Checks, such as that of a range, come before it.
+    // Checks, such as that of a range, run before this.
     const auto take = [&value, names](const CLI::results_t& texts) {
       const auto number = number_of_text<Number>(texts.front());
       if (!number) {

@@ -1,7 +1,6 @@
 #pragma once
-// What a subcommand declares of its flags. CLI11 parses and prints the help; these two handles are all that
-// the subcommands see of it, so that its header, which takes longer to compile than any of them, is read in
-// two sources. Names of functions are CLI11's.
+// The handles with which subcommands declare flags. CLI11 parses and prints the help. Its header takes longer
+// to compile than any subcommand, so only two sources include it. Functions have CLI11's names.
 
 #include <functional>
 #include <string>
@@ -14,24 +13,24 @@ class Option;
 
 namespace penstock {
 
-/// A flag or a positional argument, while it is declared: each function changes it and returns it.
+/// A flag or a positional argument during its declaration. Each function changes it and returns it.
 class Flag {
  public:
   explicit Flag(CLI::Option& option) : option_(&option) {}
 
-  /// The heading in the help; empty: taken, but left out of the help.
+  /// Sets its heading in the help. With an empty heading the flag works but is left out of the help.
   Flag& group(const std::string& heading);
-  /// What stands behind the name in the help: "BYTES".
+  /// Sets the text after its name in the help: "BYTES".
   Flag& type_name(const std::string& name);
   Flag& required();
-  /// Named several times, each with one value of its own.
+  /// Lets the flag be repeated, with one value each.
   Flag& one_value_each();
-  /// Not beside this one.
+  /// Refuses this flag together with `other`.
   Flag& excludes(const Flag& other);
-  /// Refuses a value of which `fault` says something.
+  /// Refuses a value for which `fault` returns a message.
   Flag& check(const std::function<std::string(const std::string&)>& fault);
-  /// Refuses what is no decimal number in [least, most]. Of int, std::int64_t and double, as the flag is
-  /// bound.
+  /// Refuses a value that is no decimal number in [least, most]. `Number` is int, std::int64_t or double,
+  /// like the variable of the flag.
   template <typename Number>
   Flag& range(Number least, Number most);
 
@@ -39,23 +38,23 @@ class Flag {
   CLI::Option* option_;
 };
 
-/// A subcommand of the tree. Copies are the same one.
+/// A subcommand of the tree. Copies refer to the same one.
 class Subcommand {
  public:
   Subcommand(CLI::App& root, const std::string& name, const std::string& description);
 
-  /// Binds "--name,-n,--other-name", or a positional NAME, to `value`, which must live while arguments are
-  /// parsed and is left alone where the flag is not given. Of strings, numbers, optional numbers, and vectors
-  /// of strings. Numbers are read in decimal, all of the text. An empty value is refused after parsing
-  /// (command_line.cpp), so that an empty string means that the flag was not given.
+  /// Binds "--name,-n,--other-name", or a positional NAME, to `value`. `value` must exist while arguments are
+  /// parsed, and does not change if the flag is not given. It may be a string, a number, an optional number
+  /// or a vector of strings. A number must be decimal and the whole text. An empty value is refused after
+  /// parsing (command_line.cpp), so an empty string means that the flag was not given.
   template <typename Value>
   Flag add_option(const std::string& names, Value& value, const std::string& help = {});
-  /// Words with commas between them, in one value or several; none of them is empty.
+  /// Adds a flag that takes non-empty words separated by commas, in one value or several.
   Flag add_words(const std::string& names, std::vector<std::string>& words, const std::string& help);
   Flag add_flag(const std::string& names, bool& value, const std::string& help);
-  /// The end of the help.
+  /// Sets the end of the help.
   void footer(const std::string& text);
-  /// True once it was named among the arguments.
+  /// Returns whether the arguments named this subcommand.
   [[nodiscard]] bool parsed() const;
 
  private:

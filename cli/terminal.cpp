@@ -1,5 +1,5 @@
-// Terminals have no way to be asked that all of them answer: TERM and COLORTERM are what programs go by, and
-// NO_COLOR (no-color.org) is how users say that they want none.
+// Finds what the terminal can show. There is no query that all terminals answer, so programs use TERM and
+// COLORTERM. Users set NO_COLOR (no-color.org) if they want no colours.
 
 #include "cli/terminal.hpp"
 
@@ -28,7 +28,7 @@ std::optional<std::int32_t> terminal_columns() {
   const auto columns = number_of_text<std::int32_t>(environment("COLUMNS"));
   if (columns && *columns > 0) return columns;
   winsize size{};
-  // COLUMNS is mostly a variable of the shell that it does not pass on; then the terminal itself is asked.
+  // Shells usually do not export COLUMNS. Then the terminal itself is asked.
   // NOLINTNEXTLINE(misc-include-cleaner): <sys/ioctl.h> has it
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   return std::nullopt;
@@ -40,7 +40,7 @@ TerminalColours colours_of(const TerminalDescription& terminal) {
   const std::string_view term = terminal.term;
   if (term.empty() || term == "dumb") return TerminalColours::none;
   const bool announced = terminal.colorterm == "truecolor" || terminal.colorterm == "24bit";
-  // COLORTERM before TERM: most terminals of 24 bits still call themselves xterm-256color.
+  // COLORTERM comes before TERM, because most terminals with 24-bit colours still set TERM to xterm-256color.
   if (announced || term.ends_with("-direct")) return TerminalColours::true_colour;
   return term.find("256color") != std::string_view::npos ? TerminalColours::indexed : TerminalColours::basic;
 }

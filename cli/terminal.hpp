@@ -1,5 +1,5 @@
 #pragma once
-// The terminal that answers are read on: how wide it is and which colours it shows.
+// The width and the colours of the terminal on which answers are shown.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,27 +11,27 @@
 
 namespace penstock {
 
-/// The value of an environment variable; empty where it is not set.
+/// Returns the value of an environment variable; empty if it is not set.
 std::string environment(const char* name);
 
-/// COLUMNS, or the width of the terminal that standard output is. Nothing where that is no terminal and
-/// COLUMNS says nothing.
+/// Returns COLUMNS, or the width of the terminal on standard output. Returns nothing if there is no terminal
+/// and COLUMNS is not set.
 std::optional<std::int32_t> terminal_columns();
 
-/// The same for tables: 0, which is any width, where there is no terminal.
+/// Returns the width for tables; 0 (unlimited) without a terminal.
 std::size_t table_width();
 
-/// What the environment says of a terminal.
+/// The environment variables that describe a terminal.
 struct TerminalDescription {
   std::string term;       ///< TERM
   std::string colorterm;  ///< COLORTERM
 };
-/// The colours that it shows: 24 bits where COLORTERM announces them ("truecolor", "24bit") or TERM's name
-/// does ("-direct"), 256 where TERM's name does ("256color"), none where TERM is "dumb" or not set, else 16.
+/// Returns the colours that the terminal shows. 24 bits if COLORTERM is "truecolor" or "24bit", or TERM ends
+/// in "-direct"; 256 if TERM contains "256color"; none if TERM is "dumb" or not set; otherwise 16.
 TerminalColours colours_of(const TerminalDescription& terminal);
 
-/// Of `when` "auto", "always" or "never": none on what is no terminal and where NO_COLOR is set to something,
-/// unless always; then at least 16.
+/// Returns the colours to use. `when` is "auto", "always" or "never". With "auto" there are none if there is
+/// no terminal or NO_COLOR is not empty. With "always" there are at least 16.
 TerminalColours wanted_colours(std::string_view when);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// A result is as good as the knowledge of what made it. The version and the parts are known when the build is
-// configured; the commit changes more often than that, so it has a source of its own, written in every build.
+// Prints what was built. The version and the parts are known when the build is configured. The commit changes
+// more often, so it has its own source, which is written in every build.
 
 #include "cli/version.hpp"
 

@@ -1,15 +1,16 @@
 #pragma once
-// What `penstock --version` says.
+// The text of `penstock --version`.
 
 #include <string>
 #include <string_view>
 
 namespace penstock {
 
-/// The commit that was built, or that there is none. cmake/commit.cmake writes the definition in every build.
+/// Returns the commit that was built, or that it is unknown. cmake/commit.cmake writes the definition in
+/// every build.
 std::string_view built_commit();
 
-/// The texts that CMake has found out: the version, and of each part its version, or "left out: " and the
+/// The texts that CMake has found: the version, and for each part its version, or "left out: " and the
 /// reason.
 struct BuiltParts {
   std::string_view version;
@@ -22,7 +23,7 @@ struct BuiltParts {
 /// Returns the texts of this build. cli/built_parts.cpp.in, which CMake fills in, has the definition.
 BuiltParts built_parts();
 
-/// Version, commit, and each part that may be left out: its version, or why it is not there.
+/// Returns the version, the commit, and for each optional part its version or why it is missing.
 std::string version_text();
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// A hop takes latency + bytes / bandwidth: a line through the medians of each size. Its slope counts only
-// where it is more than the spread of the hops; otherwise the bandwidth is unlimited and the latency is all
-// that was seen.
+// Fits latency and bandwidth of links. A hop takes latency + bytes / bandwidth, which is a line through the
+// medians of each size. If its slope is less than the spread of the hops, the scenario's bandwidth is used
+// and only the latency is fitted. Tests: tests/backend/calibration_test.cpp.
 
 #include <algorithm>
 #include <cmath>
@@ -25,10 +25,10 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kInside = 0;  // also all links of clusters that are not two-level
+constexpr std::size_t kInside = 0;  // also all links of a cluster that is not two-level
 constexpr std::size_t kBetween = 1;
 
-/// Between two ranks, of which rank r is on the r-th device of the order.
+/// Returns the kind of the link between two ranks. Rank r is on the r-th device of the order.
 std::size_t kind_of_link(const ClusterSpec& spec, std::int32_t from, std::int32_t to) {
   const auto* shape = std::get_if<TwoLevelCluster>(&spec.shape);
   if (shape == nullptr) return kInside;
@@ -45,13 +45,14 @@ std::string name_of_link(const ClusterSpec& spec, std::size_t kind) {
   return kind == kInside ? "inside a server" : "between servers";
 }
 
-/// The line through the hops; its slope only where it is more than their spread.
+/// Returns the line through the hops. The slope is used only if it is larger than their spread.
 LinkCalibration fitted_link(std::string name, const std::map<Bytes, std::vector<Ns>>& hops,
                             double bytes_per_second, Ns launch_ns) {
   LinkCalibration link{.name = std::move(name), .points = {}, .bytes_per_second = bytes_per_second};
   std::vector<LinePoint> medians;
-  std::vector<Ns> beside_bandwidth;  // of each size's hop, what the scenario's bandwidth does not explain
-  Ns widest = 0;                     // middle half of any size
+  // For each size, the part of the hop that the scenario's bandwidth does not explain.
+  std::vector<Ns> beside_bandwidth;
+  Ns widest = 0;  // largest middle half of any size
   for (const auto& [bytes, times] : hops) {
     link.points.push_back({.bytes = bytes, .hop = spread_of(times)});
     const Spread& hop = link.points.back().hop;
@@ -61,7 +62,8 @@ LinkCalibration fitted_link(std::string name, const std::map<Bytes, std::vector<
   }
   const Line line = fit_line(medians);
   const double gain = line.slope * (medians.back().x - medians.front().x);
-  // Two tests: the sizes must differ by more than one size scatters, and the slope by more than chance.
+  // Two tests must pass: the sizes differ by more than one size scatters, and the slope is larger than
+  // chance.
   link.bandwidth_measured = gain > static_cast<double>(widest) && line.slope > 2 * line.slope_error;
   double latency = line.constant;
   if (link.bandwidth_measured) {
@@ -69,8 +71,8 @@ LinkCalibration fitted_link(std::string name, const std::map<Bytes, std::vector<
   } else {
     latency = static_cast<double>(spread_of(beside_bandwidth).median_ns);
   }
-  // A hop is seen from one action to the next, so that the launch is in it, which the overhead has
-  // already.
+  // A hop is measured from one action to the next, so it contains the launch, which the overhead already
+  // contains.
   link.latency_ns = std::max<Ns>(0, std::llround(latency) - launch_ns);
   return link;
 }
@@ -117,7 +119,7 @@ std::optional<ClusterSpec> calibrated_cluster(const ClusterSpec& spec,
     shape->intra_bytes_per_second = inside->bytes_per_second;
   }
   if (const LinkCalibration* between = find_link(links, name_of_link(spec, kBetween))) {
-    // A route between servers has the latency inside a server as well.
+    // A route between servers also has the latency inside a server.
     shape->inter_latency_ns = std::max<Ns>(0, between->latency_ns - shape->intra_latency_ns);
     shape->inter_bytes_per_second = between->bytes_per_second;
   }

@@ -1,6 +1,6 @@
 #pragma once
-// From what a calibration measured to the parts of a scenario: the model's stages and the cluster. Used by
-// calibration.cpp.
+// Turns the measurements of a calibration into parts of a scenario: the model's stages and the cluster. Used
+// by calibration.cpp.
 
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace penstock {
 
-/// Which backward the scenario's own program has; the model's times are exact for it.
+/// The kinds of backward in the scenario's own program. The model's times are exact for these.
 struct NeededKinds {
   bool whole_backward = false;
   bool split_backward = false;
@@ -22,20 +22,20 @@ struct NeededKinds {
 };
 NeededKinds needed_kinds(const Program& program);
 
-/// A stage's times as the model has them.
+/// The times of the stages in the form of a model.
 struct CalibratedModel {
   StageFigures figures;
-  std::vector<std::string> notes;  ///< what the model cannot say exactly
+  std::vector<std::string> notes;  ///< notes about what the model cannot express exactly
 };
-/// The measured times with the bytes of `own`, the scenario priced at its own microbatch.
+/// Returns the measured times with the bytes of `own`, which is the scenario priced at its own microbatch.
 CalibratedModel calibrated_model(const Calibration& calibration, const Experiment& own,
                                  const NeededKinds& needed);
 
-/// Fits the hops of the runs alone, kind of link by kind of link.
+/// Fits a line to the hops of the `alone` runs for each kind of link.
 std::vector<LinkCalibration> fitted_links(const std::vector<Hop>& hops, const ClusterSpec& spec,
                                           const Cluster& cluster, Ns launch_ns);
 
-/// `spec` with the fitted figures in place; nothing for a cluster given link by link.
+/// Returns `spec` with the fitted figures, or nothing for a cluster that is given link by link.
 std::optional<ClusterSpec> calibrated_cluster(const ClusterSpec& spec,
                                               const std::vector<LinkCalibration>& links);
 

@@ -1,9 +1,10 @@
-// For each size and load one program is run; medians over its actions become lines over the sizes,
+// Measures a scenario's stages and links. For each size and load it runs one program. The medians of its
+// actions become lines over the sizes, because a cost table can express lines:
 //
-//   duration = overhead + samples * rate        and        latency + bytes / bandwidth for each hop
+//     duration = overhead + samples * rate        and        latency + bytes / bandwidth for each hop
 //
-// since that is what a cost table can say. Each is measured alone and busy (calibration_program.cpp), for on
-// real machines the same action takes longer beside others, and a pipeline is the second case.
+// Each size is measured alone and busy (calibration_program.cpp). On real machines the same action takes
+// longer when other ranks work at the same time, as in a pipeline. Tests: tests/backend/calibration_test.cpp.
 
 #include "backend/calibration/calibration.hpp"
 
@@ -38,7 +39,7 @@
 namespace penstock {
 namespace {
 
-constexpr Ns kTooShortToJudge = 200'000;  // durations below spread by the clock and the scheduler alone
+constexpr Ns kTooShortToJudge = 200'000;  // durations below this scatter by the clock and the scheduler alone
 
 template <typename Value>
 using OrRunError = tl::expected<Value, RunError>;
@@ -54,8 +55,8 @@ BackwardForm form_of(const NeededKinds& needed, CalibrationKinds kinds) {
   return split ? BackwardForm::split : BackwardForm::whole;
 }
 
-/// `scenario` with another program and size. Channels are the transport's own; the batch is left to the
-/// program, whose microbatches are as many as there are samples to take.
+/// Returns `scenario` with another program and microbatch size. Channels become the transport's own. The
+/// batch follows from the program, which has as many microbatches as are measured.
 Scenario with_program(Scenario scenario, Program program, std::int64_t micro_batch_size) {
   scenario.program = std::move(program);
   scenario.batch.micro_batch_size = micro_batch_size;
@@ -77,11 +78,11 @@ struct Measurement {
   CalibrationSamples samples;
   std::string engine;
   std::vector<std::string> notes;
-  std::vector<Bytes> peak_bytes;  // empty: not accounted for
-  double spread = 0;              // of the durations, at the worst
+  std::vector<Bytes> peak_bytes;  // empty if the modules report none
+  double spread = 0;              // largest spread of a kind's durations
 };
 
-/// Middle half over median, of the kind that scatters most.
+/// Returns the middle half divided by the median, of the kind that scatters most.
 double worst_spread(const CalibrationSamples& samples) {
   double worst = 0;
   for (const auto& [key, durations] : samples.durations) {
@@ -91,7 +92,7 @@ double worst_spread(const CalibrationSamples& samples) {
   return worst;
 }
 
-/// By rank; empty where no rank accounts for memory.
+/// Returns the peak of each rank; empty if no rank reports memory.
 std::vector<Bytes> peaks_of(const Result& result) {
   std::vector<Bytes> peaks;
   peaks.reserve(result.ranks.size());
@@ -99,7 +100,7 @@ std::vector<Bytes> peaks_of(const Result& result) {
   return std::ranges::all_of(peaks, [](Bytes peak) { return peak == 0; }) ? std::vector<Bytes>{} : peaks;
 }
 
-/// One run: a size and a load, with the kinds that are measured in it.
+/// The settings of one run: its size, its load, and the kinds that it measures.
 struct MeasurementPlan {
   CalibrationLoad load = CalibrationLoad::alone;
   BackwardForm backward = BackwardForm::whole;
@@ -107,14 +108,14 @@ struct MeasurementPlan {
   std::int64_t micro_batch_size = 1;
 };
 
-/// The steadiest of some attempts; the first that is steady enough ends them.
+/// Repeats the run and returns the attempt that scatters least. The first attempt that is steady enough ends
+/// the loop.
 OrRunError<Measurement> measurement_of(const Scenario& scenario, const Program& like,
                                        const MeasurementPlan& plan, const CalibrationOptions& options,
                                        const CalibrationRun& run) {
-  // With both forms of the backward every second microbatch has one of them: twice as many give each its
-  // number.
+  // With both forms of backward, each form is in every second microbatch, so twice as many are needed.
   const std::int32_t turns = plan.backward == BackwardForm::both ? 2 : 1;
-  // While a busy pipeline drains, not all ranks work.
+  // While a busy pipeline drains, some ranks are idle.
   const std::int32_t drain = plan.load == CalibrationLoad::busy ? like.stage_count() : 0;
   const CountedMicrobatches counted{.first = turns * options.warmup,
                                     .last = turns * (options.warmup + options.samples)};
@@ -134,7 +135,7 @@ OrRunError<Measurement> measurement_of(const Scenario& scenario, const Program& 
                          .notes = result->notes,
                          .peak_bytes = peaks_of(*result)};
     measured.spread = worst_spread(measured.samples);
-    // Whatever else ran on the machine only made times scatter more.
+    // Other load on the machine can only increase the spread.
     if (!steadiest || measured.spread < steadiest->spread) steadiest = std::move(measured);
     if (steadiest->spread <= options.steady) break;
   }
@@ -143,7 +144,7 @@ OrRunError<Measurement> measurement_of(const Scenario& scenario, const Program& 
 
 // --- all of them ----------------------------------------------------------------------------------
 
-/// What has come together over sizes and loads.
+/// The measurements of all sizes and loads.
 struct Gathered {
   std::map<StageKind, std::vector<KindAtSize>> kinds;
   std::vector<Ns> alone_launches;
@@ -159,7 +160,7 @@ void gather(Gathered& all, const MeasurementPlan& plan, Measurement measured) {
   const bool alone = plan.load == CalibrationLoad::alone;
   for (const auto& [key, durations] : measured.samples.durations) {
     auto& sizes = all.kinds[key];
-    // A size's measurements, alone and busy, come one behind the other.
+    // The alone and the busy measurement of a size directly follow each other.
     if (sizes.empty() || sizes.back().micro_batch_size != plan.micro_batch_size)
       sizes.push_back({.micro_batch_size = plan.micro_batch_size});
     (alone ? sizes.back().alone : sizes.back().busy) = spread_of(durations);
@@ -168,7 +169,7 @@ void gather(Gathered& all, const MeasurementPlan& plan, Measurement measured) {
   for (const auto& [stage, times] : measured.samples.launches)
     launches.insert(launches.end(), times.begin(), times.end());
   const std::vector<Hop>& hops = measured.samples.hops;
-  // Of busy runs hops would hold what the receiver was still at.
+  // In busy runs a hop would include work that the receiver still had to finish.
   if (alone) all.hops.insert(all.hops.end(), hops.begin(), hops.end());
   if (!alone && all.notes.empty()) {
     all.notes = std::move(measured.notes);
@@ -178,7 +179,7 @@ void gather(Gathered& all, const MeasurementPlan& plan, Measurement measured) {
   all.spread = std::max(all.spread, measured.spread);
 }
 
-/// Every size, alone and busy; sizes ascending.
+/// Measures every size, alone and busy, sizes ascending.
 OrRunError<Gathered> gathered_of(const Scenario& scenario, const Program& like,
                                  const std::vector<std::int64_t>& sizes, const CalibrationOptions& options,
                                  const CalibrationRun& run) {
@@ -198,7 +199,7 @@ OrRunError<Gathered> gathered_of(const Scenario& scenario, const Program& like,
   return all;
 }
 
-/// Through the medians of the sizes that were measured under that load.
+/// Fits a line through the medians of the sizes that were measured under this load.
 Line line_over_sizes(const std::vector<KindAtSize>& sizes, Spread KindAtSize::* load) {
   std::vector<LinePoint> points;
   for (const KindAtSize& size : sizes) {
@@ -220,14 +221,15 @@ std::vector<std::vector<KindCalibration>> calibrated_stages(Gathered& gathered, 
   return calibrated;
 }
 
-/// Ascending, in samples. Two sizes would lie on a line whatever they are, and leave nothing to judge it by.
+/// Returns the sizes in samples, ascending. Two sizes are too few: any two points lie on a line, so its error
+/// could not be judged.
 tl::expected<std::vector<std::int64_t>, std::string> sizes_of(const CalibrationOptions& options,
                                                               std::int64_t own) {
   const std::set<std::int32_t> multiples(options.multiples.begin(), options.multiples.end());
   if (multiples.size() < 3 || *multiples.begin() < 1) {
     return tl::unexpected(
-        fmt::format("expected three or more different sizes of at least 1, so that overhead and rate come "
-                    "apart, got {}",
+        fmt::format("expected three or more different sizes of at least 1, which separate overhead and rate, "
+                    "got {}",
                     multiples.size()));
   }
   std::vector<std::int64_t> sizes;
@@ -264,7 +266,7 @@ tl::expected<Calibration, RunError> calibrate(const Scenario& scenario, const Ca
   const auto sizes = sizes_of(options, own_size);
   if (!sizes) return refused(sizes.error());
   const Program& like = reference->program;
-  // The scenario priced on the calibration's own placement, for the bytes that the measured model keeps.
+  // This is the scenario priced on the calibration's own placement. It has the bytes of the measured model.
   auto program = calibration_program(like, {});
   if (!program) return refused(std::move(program.error()));
   auto own = prepared_by(with_program(*planned, *std::move(program), own_size));

@@ -1,6 +1,6 @@
 #pragma once
-// What the actions and links of a scenario cost where they are run, measured apart from the program that is
-// to be predicted. cost_file.hpp writes the answer as a part that a scenario names; calibration_text.hpp
+// Measures what the actions and links of a scenario cost on this machine, with other programs than the one to
+// be predicted. cost_file.hpp writes the answer as a part that a scenario can name, and calibration_text.hpp
 // prints it.
 
 #include <cstdint>
@@ -23,84 +23,90 @@
 
 namespace penstock {
 
-/// Which actions are measured beside F and STEP.
+/// The kinds of actions that are measured beside F and STEP.
 enum class CalibrationKinds : std::uint8_t {
-  needed,  // those that the scenario's program has
-  all,     // B as well as I and W, so that one file serves schedules of both sorts
+  needed,  // those of the scenario's program
+  all,     // B as well as I and W, so that the file can be used for schedules of both sorts
 };
 
 struct CalibrationOptions {
   std::vector<std::int32_t> multiples{1, 2,
-                                      4};  ///< of the file's own microbatch; three or more, all different
-  std::int32_t warmup = 5;                 ///< of each kind, not counted
-  std::int32_t samples = 30;               ///< of each kind, size and load
+                                      /// Factors of the file's own microbatch; three or more, all different.
+                                      4};
+  std::int32_t warmup = 5;    ///< actions of each kind that do not count
+  std::int32_t samples = 30;  ///< actions of each kind, size and load that count
   CalibrationKinds kinds = CalibrationKinds::needed;
-  CalibrationLoad load = CalibrationLoad::busy;  ///< whose times become the model's
-  double steady = 0.04;       ///< a run whose durations spread more (middle half over median) is repeated ...
-  std::int32_t attempts = 3;  ///< ... until so many were made; the steadiest counts
+  CalibrationLoad load = CalibrationLoad::busy;  ///< load under which the model's times are measured
+  /// Largest accepted spread of durations (middle half over median); a run with more is repeated.
+  double steady = 0.04;
+  std::int32_t attempts = 3;  ///< number of runs after which the one with the least spread is used
 };
 
-/// Runs an experiment once and returns its timeline (and memory, where the modules account for it).
+/// A function that runs an experiment once and returns its timeline, with memory if the modules report it.
 using CalibrationRun = std::function<tl::expected<Result, RunError>(const Experiment&)>;
 
 /// The measurements of one kind of action at one size.
 struct KindAtSize {
   std::int64_t micro_batch_size = 1;
   Spread alone{};
-  Spread busy{};  ///< STEP is measured alone only
+  Spread busy{};  ///< absent for STEP, which is measured alone only
 };
 
 struct KindCalibration {
   ActionKind kind = ActionKind::forward;
   std::vector<KindAtSize> sizes{};  ///< ascending
-  Line alone{};                     ///< medians in ns against samples: overhead and time a sample
+  Line alone{};                     ///< medians in ns over samples: overhead and time per sample
   Line busy{};
 
   const Line& line(CalibrationLoad load) const { return load == CalibrationLoad::alone ? alone : busy; }
-  /// At the file's own microbatch: the median where that size was measured, the line's otherwise.
+  /// Returns the duration at the file's own microbatch: the median if that size was measured, otherwise the
+  /// line's value.
   double duration_ns(CalibrationLoad load, std::int64_t micro_batch_size) const;
 };
 
-/// One kind of link: all of a uniform cluster, those inside servers, those between them.
+/// One kind of link: all links of a uniform cluster, those inside servers, or those between servers.
 struct LinkCalibration {
-  std::string name;  ///< "between ranks", "inside a server", "between servers"
+  std::string name;  ///< "between ranks", "inside a server" or "between servers"
   struct Point {
     Bytes bytes = 0;
-    Spread hop;  ///< from the end of the action that sends to the start of the one that waited
+    Spread hop;  ///< time from the end of the sending action to the start of the one that waited
   };
   std::vector<Point> points;        ///< ascending
-  Ns latency_ns = 0;                ///< of the fit, without what each action's launch takes anyway
-  double bytes_per_second = 0;      ///< of the fit; the scenario's where no size made a difference
-  bool bandwidth_measured = false;  ///< false: the scenario's
+  Ns latency_ns = 0;                ///< fitted latency, without the launch that each action takes anyway
+  double bytes_per_second = 0;      ///< fitted bandwidth, or the scenario's if no size made a difference
+  bool bandwidth_measured = false;  ///< false: the bandwidth is the scenario's, not fitted
 };
 
-/// What the stages of an experiment hold and send, as its modules find it; empty: they store nothing.
+/// A function that returns the bytes that the stages of an experiment hold and send, as its modules report
+/// them; empty if they store nothing.
 using BytesOfStages = std::function<std::vector<StageBytes>(const Experiment&)>;
 
 struct Calibration {
   std::string scenario{};
-  std::string engine{};  ///< "cpu-thread"
+  std::string engine{};  ///< for example "cpu-thread"
   CalibrationOptions options{};
   std::int64_t own_micro_batch_size = 1;
   std::int32_t ranks = 0;
-  Spread alone_launch{};  ///< from one action's end to the next one's start on a rank that waits for nothing
+  /// Time between one action's end and the next one's start on a rank that waits for nothing.
+  Spread alone_launch{};
   Spread busy_launch{};
   std::vector<std::vector<KindCalibration>> stages{};  ///< by stage, kinds ascending
-  std::vector<LinkCalibration> links{};                ///< only what was used
+  std::vector<LinkCalibration> links{};                ///< only kinds of links that were used
   std::vector<Bytes>
-      peak_bytes{};            ///< by rank, of the busy run at the smallest size; empty: not accounted for
-  bool counted_bytes = false;  ///< bytes are what the modules hold; false: the scenario's
+      peak_bytes{};  ///< by rank, in the busy run at the smallest size; empty if the modules report none
+  /// True if bytes are those that the modules hold. Otherwise they are the scenario's.
+  bool counted_bytes = false;
   std::vector<std::string> notes{};
 
   StageFigures model{};
-  std::optional<ClusterSpec> cluster{};  ///< absent: the scenario's is given link by link
+  std::optional<ClusterSpec> cluster{};  ///< absent if the scenario's cluster is given link by link
 };
 
-/// Measures the stages and links of `scenario` by programs of its own (calibration_program.hpp), each at
-/// every size, alone and busy. Every kind is exact at the file's own microbatch; a model has one overhead a
-/// stage, and B = I + W, and notes say where that leaves more than 1 % (calibrated_parts.cpp has the
-/// formulas). Collectives are not measured. Errors: what `run` returns; a scenario that prepare() does not
-/// take; fewer than three sizes.
+/// Measures the stages and links of `scenario` with its own programs (calibration_program.hpp), at every
+/// size, alone and busy. Every kind is exact at the file's own microbatch. A model has one overhead for each
+/// stage, and B = I + W; notes say where this causes an error above 1 % (calibrated_parts.cpp has the
+/// formulas). Collectives are not measured. Errors: those of `run`; a scenario that prepare() refuses; fewer
+/// than three sizes.
 tl::expected<Calibration, RunError> calibrate(const Scenario& scenario, const CalibrationOptions& options,
                                               const CalibrationRun& run, const BytesOfStages& bytes_of = {});
 

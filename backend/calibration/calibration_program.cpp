@@ -1,9 +1,12 @@
-// The published rule gives a list for every stage, as if each had a rank of its own. Where a rank has several
-// stages their lists are merged in the order in which unit actions could run:
+// Makes the programs that a calibration runs. A published schedule gives a list for every stage, as if each
+// had its own rank. If a rank has several stages, their lists are merged in an order in which actions of
+// equal length could run:
 //
-//   stage 0   F0 F1 B0 B1            rank 0 (stages 0 and 2)   0F0 2F0 2B0 0F1 ...
-//   stage 1   F0 B0 F1 B1     ->     rank 1 (stage 1)          1F0 1B0 1F1 1B1
-//   stage 2   F0 B0 F1 B1
+//     stage 0   F0 F1 B0 B1            rank 0 (stages 0 and 2)   0F0 2F0 2B0 0F1 ...
+//     stage 1   F0 B0 F1 B1     ->     rank 1 (stage 1)          1F0 1B0 1F1 1B1
+//     stage 2   F0 B0 F1 B1
+//
+// Tests: tests/backend/calibration_test.cpp.
 
 #include "backend/calibration/calibration_program.hpp"
 
@@ -25,11 +28,11 @@
 namespace penstock {
 namespace {
 
-/// Each B, or every second one, as I and W right behind each other: 0B1 becomes 0I1 0W1.
+/// Replaces each B, or every second one, by I and W directly after each other: 0B1 becomes 0I1 0W1.
 std::vector<Action> with_backward_form(const std::vector<Action>& list, BackwardForm form) {
   std::vector<Action> formed;
   for (const Action& action : list) {
-    // With both forms even microbatches have B, odd ones I and W.
+    // With both forms, even microbatches have B and odd ones have I and W.
     const bool split =
         form == BackwardForm::split || (form == BackwardForm::both && action.microbatch % 2 == 1);
     formed.push_back(action);
@@ -50,7 +53,8 @@ class Merge {
         forward_done_(lists_.size(), std::vector<bool>(index(microbatches))),
         gradient_done_(forward_done_) {}
 
-  /// The lists of the ranks on which the stages are; moves on by one action a rank until all is placed.
+  /// Returns the lists of the ranks. Each round moves every rank on by at most one action, until all are
+  /// placed.
   std::vector<std::vector<Action>> onto(const std::vector<std::int32_t>& rank_of_stage, std::size_t ranks) {
     std::vector<std::vector<Action>> merged(ranks);
     bool moved = true;
@@ -64,15 +68,15 @@ class Merge {
         merged[rank].push_back(round.back());
         moved = true;
       }
-      // Behind the round: what one rank makes in it the others see in the next.
+      // The results of a round become visible after it, so that other ranks see them in the next round.
       for (const Action& action : round) note(action);
     }
     return merged;
   }
 
  private:
-  /// The stage of the rank whose next action can run; one that goes back before one that goes forward. Of two
-  /// that go the same way the one that is further on: the later stage forward, the earlier one back.
+  /// Returns the stage of the rank whose next action can run. Backward actions come before forward actions.
+  /// Of two forward actions it takes the later stage, of two backward actions the earlier stage.
   std::optional<std::size_t> ready_stage(const std::vector<std::int32_t>& rank_of_stage,
                                          std::int32_t rank) const {
     std::optional<std::size_t> found;
@@ -100,7 +104,7 @@ class Merge {
   }
 
   std::vector<std::vector<Action>> lists_;       // by stage
-  std::vector<std::size_t> next_;                // by stage: how many of its list are placed
+  std::vector<std::size_t> next_;                // by stage: number of actions of its list that are placed
   std::vector<std::vector<bool>> forward_done_;  // by stage and microbatch
   std::vector<std::vector<bool>> gradient_done_;
 };
@@ -115,7 +119,7 @@ tl::expected<Program, std::string> calibration_program(const Program& like, cons
                         .checkpoint = shape.recomputes ? Checkpoint::always : Checkpoint::never,
                         .update = alone ? UpdateRule::microbatch : UpdateRule::minibatch});
   if (!rule) return rule;
-  // Replicas are left out: a stage costs the same on each, and one of them tells it.
+  // A stage costs the same on each of its replicas, so only the first one runs.
   std::vector<std::int32_t> rank_of_stage;
   for (StagePlacement& stage : rule->placement.stages) stage = {};
   for (std::size_t stage = 0; stage < like.placement.stages.size(); ++stage) {

@@ -1,11 +1,12 @@
-// Which spans of a run are evidence. A duration counts from the microbatches in the middle; a launch where
-// the action came at once after the one before it; a hop only where the consumer was already idle when the
-// producer ended, for then nothing but the message kept it:
+// Selects the spans of a run that are evidence. A duration counts if its microbatch is neither in the warm-up
+// nor in the drain. A launch counts if the action came directly after the one before it. A hop counts only if
+// the consumer was already idle when the producer ended, because then it waited for the message alone:
 //
-//   rank 0  |F3____|
-//   rank 1    idle  ~~hop~~|F3____|        time_ns = start of the consumer - end of the producer
+//     rank 0  |F3____|
+//     rank 1    idle  ~~hop~~|F3____|        time_ns = start of the consumer - end of the producer
 //
-// A hop during which the rank was still busy says only how long it was at the most, and is left out.
+// If the rank was still busy during a hop, only an upper bound of the hop is known, so it is left out. Tests:
+// tests/backend/calibration_test.cpp.
 
 #include "backend/calibration/calibration_samples.hpp"
 
@@ -30,7 +31,7 @@
 namespace penstock {
 namespace {
 
-/// What was made, by which stage and for which microbatch.
+/// An output of an action: its flow, stage and microbatch.
 using Product = std::tuple<Flow, std::int32_t, std::int32_t>;
 
 std::map<Product, const Span*> producers_of(const Timeline& timeline) {
@@ -42,18 +43,18 @@ std::map<Product, const Span*> producers_of(const Timeline& timeline) {
   return producers;
 }
 
-/// Neither one of the warm-up nor of the drain.
+/// Returns whether the span belongs neither to the warm-up nor to the drain.
 bool counts(const Span& span, std::int32_t steps_before, const CountedMicrobatches& counted) {
-  // A STEP has no microbatch: it counts by how many of its stage came before it.
+  // A STEP has no microbatch. It counts by the number of STEPs of its stage before it.
   const std::int32_t number = span.action.kind == ActionKind::step ? steps_before : span.action.microbatch;
   return number >= counted.first && number < counted.last;
 }
 
-/// The message that the action at `before` got while its rank waited for it.
+/// Adds the message that the action at `before` received while its rank waited for it.
 void add_hop(CalibrationSamples& samples, Spans spans, const IdleBefore& before,
              std::span<const Span* const> waited, const std::map<Product, const Span*>& producers,
              const std::function<Bytes(const Action&)>& bytes_of) {
-  // With more than one message it is not known which of them was waited for.
+  // With several messages it is unknown which one the action waited for.
   if (waited.size() != 1 || !is_recv(waited.front()->action.kind)) return;
   const Action& receive = waited.front()->action;
   const auto sender = producers.find({flow_of(receive.kind), receive.peer, receive.microbatch});
@@ -83,7 +84,7 @@ CalibrationSamples samples_of(const Timeline& timeline, const Experiment& experi
     std::size_t added = 0;
     bool first = true;
     for (const IdleBefore& before : idle_before_actions(spans)) {
-      // What stands before the action in the list is what it may have waited for.
+      // The action may have waited for everything that stands before it in the list.
       for (; added < before.position; ++added) arrivals.add(spans[added]);
       const Span& span = spans[before.position];
       const std::int32_t stage = span.action.stage;
@@ -91,7 +92,8 @@ CalibrationSamples samples_of(const Timeline& timeline, const Experiment& experi
       const bool counting = counts(span, is_step ? steps[stage]++ : 0, counted);
       if (counting) {
         samples.durations[{stage, span.action.kind}].push_back(span.end_ns - span.start_ns);
-        // The first action of a rank has none before it, and what waited for a message shows no launch.
+        // The first action of a rank has no action before it. An action that waited for a message shows no
+        // launch.
         const bool at_once = !first && before.transfer_ns == 0 && before.waiting_ns == 0;
         if (at_once) samples.launches[stage].push_back(before.launch_ns);
         add_hop(samples, spans, before, arrivals.of_group(spans, before.position), producers, bytes_of);

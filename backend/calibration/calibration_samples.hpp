@@ -1,6 +1,6 @@
 #pragma once
-// What one run of a calibration program tells: durations of actions, launches and hops between ranks. Used by
-// calibration.hpp.
+// Extracts from one run of a calibration program the durations of actions, the launches, and the hops between
+// ranks. Used by calibration.hpp.
 
 #include <compare>
 #include <cstdint>
@@ -20,28 +20,29 @@ struct StageKind {
   friend auto operator<=>(const StageKind&, const StageKind&) = default;
 };
 
-/// A message that the rank that got it was waiting for.
+/// A message that its receiver was waiting for.
 struct Hop {
   std::int32_t from_rank = 0;
   std::int32_t to_rank = 0;
   Bytes bytes = 0;
-  Ns time_ns = 0;  ///< from the end of the action that sent it to the start of the one that needed it
+  /// Time from the end of the sending action to the start of the action that needed the message.
+  Ns time_ns = 0;
 };
 
 struct CalibrationSamples {
   std::map<StageKind, std::vector<Ns>> durations;
   std::map<std::int32_t, std::vector<Ns>>
-      launches;  ///< by stage: from one action's end to the next one's start
+      launches;  ///< by stage: time between one action's end and the next one's start
   std::vector<Hop> hops;
 };
 
-/// Microbatches [first, last) count, and as many STEPs.
+/// The microbatches [first, last) that count, and as many STEPs.
 struct CountedMicrobatches {
   std::int32_t first = 0;
   std::int32_t last = 0;
 };
 
-/// What `timeline` shows of running `experiment`.
+/// Returns the samples of `timeline`, which must be a run of `experiment`.
 CalibrationSamples samples_of(const Timeline& timeline, const Experiment& experiment,
                               const CountedMicrobatches& counted);
 

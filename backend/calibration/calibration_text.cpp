@@ -1,5 +1,6 @@
-// The table shows the load that the model is made of, and the other one beside it, so that it can be seen how
-// much the ranks disturb each other; JSON holds both.
+// Prints a calibration. The table shows the times under the model's load beside those under the other load,
+// so that a reader sees how much the ranks slow each other down. JSON has both. Tests:
+// tests/backend/calibration_test.cpp.
 
 #include "backend/calibration/calibration_text.hpp"
 
@@ -27,7 +28,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Whether the model has the kind's times of the runs alone, as it always has of a STEP.
+/// Returns whether the model's times of this kind come from the `alone` runs, as those of a STEP always do.
 bool used_alone(const Calibration& calibration, ActionKind kind) {
   return calibration.options.load == CalibrationLoad::alone || kind == ActionKind::step;
 }
@@ -37,7 +38,7 @@ Cell duration_cell(const Spread& spread) {
   return {format_duration(spread.median_ns), static_cast<double>(spread.median_ns)};
 }
 
-/// A fitted line may begin below 0, which nobody would read as a time.
+/// Shows a negative constant of a fitted line as 0, because a negative time would confuse readers.
 Cell rounded_cell(double ns) { return {format_duration(std::llround(std::max(0.0, ns))), ns}; }
 
 Table stage_table(const Calibration& calibration) {

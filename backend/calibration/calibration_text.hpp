@@ -1,5 +1,5 @@
 #pragma once
-// A calibration for a terminal and for programs.
+// Prints a calibration for a terminal or as JSON.
 
 #include <string>
 
@@ -7,9 +7,10 @@
 
 namespace penstock {
 
-/// How it was measured; a row a stage and kind, a row a kind of link; notes.
+/// Returns how it was measured, a table with a row for each stage and kind, a table with a row for each kind
+/// of link, and notes.
 std::string calibration_to_table(const Calibration& calibration);
-/// One JSON object: schema_version, how it was measured, stages, launches, links, notes.
+/// Returns one JSON object: schema_version, how it was measured, stages, launches, links, notes.
 std::string calibration_to_json(const Calibration& calibration);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
 #pragma once
-// A calibration as a file that scenarios name: `model: costs.yaml` and `cluster: costs.yaml`.
+// Writes a calibration as a file that scenarios can name: `model: costs.yaml` and `cluster: costs.yaml`.
 
 #include <string>
 
@@ -7,8 +7,8 @@
 
 namespace penstock {
 
-/// YAML with the parts `model` (stages, and the samples that they hold for) and `cluster` (unless that is
-/// given link by link); comments say how it was measured. load.hpp reads it back as the same figures.
+/// Returns YAML with the parts `model` (stages, and the microbatch size for which they hold) and `cluster`
+/// (unless it is given link by link). Comments say how it was measured. load.hpp reads the same figures back.
 std::string cost_file(const Calibration& calibration);
 
 }  // namespace penstock

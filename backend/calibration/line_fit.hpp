@@ -1,5 +1,5 @@
 #pragma once
-// Medians, their spread, and lines through them: the arithmetic of calibration.hpp.
+// Medians, their spread, and lines through points. calibration.hpp uses them.
 
 #include <cstdint>
 #include <vector>
@@ -8,23 +8,24 @@
 
 namespace penstock {
 
-/// Repeated measurements of one thing.
+/// Repeated measurements of one quantity.
 struct Spread {
   Ns median_ns = 0;
-  Ns middle_half_ns = 0;  ///< third minus first quartile
+  Ns middle_half_ns = 0;  ///< third quartile minus first quartile
   std::int64_t samples = 0;
 
-  /// middle_half_ns over median_ns; 0 where the median is 0.
+  /// Returns middle_half_ns / median_ns, or 0 if the median is 0.
   double relative() const {
     return median_ns > 0 ? static_cast<double>(middle_half_ns) / static_cast<double>(median_ns) : 0;
   }
   friend bool operator==(const Spread&, const Spread&) = default;
 };
 
-/// All 0 without samples. Of an even number the lower of the two in the middle is the median.
+/// Returns the spread of the samples; all fields are 0 without samples. Of an even number the lower middle
+/// value is the median.
 Spread spread_of(std::vector<Ns> samples);
 
-/// y = constant + slope * x.
+/// The line y = constant + slope * x.
 struct Line {
   double constant = 0;
   double slope = 0;
@@ -39,7 +40,7 @@ struct LinePoint {
   double y = 0;
 };
 
-/// The line of least squares. All points at one x: a level line through their mean.
+/// Returns the line of least squares. If all points have one x, returns a horizontal line through their mean.
 Line fit_line(const std::vector<LinePoint>& points);
 
 }  // namespace penstock

@@ -1,6 +1,5 @@
-// Every call of CUDA is checked where it is made and named in what is thrown, since CUDA reports faults of
-// kernels at some later, innocent call. For the same reason an error that has been taken is cleared: it would
-// be reported again.
+// Checks each call of CUDA where it is made. CUDA reports the fault of a kernel at some later, unrelated
+// call. An error that was read is therefore cleared, because it would be reported again.
 
 #include "backend/cuda/cuda_error.hpp"
 
@@ -30,7 +29,7 @@ std::string in_words(cudaError_t result, std::string_view call) {
 
 void check_cuda(cudaError_t result, std::string_view call) {
   if (result == cudaSuccess) return;
-  static_cast<void>(cudaGetLastError());  // or the next, unrelated launch would be blamed for it
+  static_cast<void>(cudaGetLastError());  // otherwise the next, unrelated launch would report it
   throw CudaError(call, result, cudaGetErrorName(result), cudaGetErrorString(result));
 }
 

@@ -9,7 +9,8 @@
 
 namespace penstock {
 
-/// "cudaMemcpyAsync: cudaErrorIllegalAddress (700): an illegal memory access was encountered".
+/// The error of a CUDA call, for example "cudaMemcpyAsync: cudaErrorIllegalAddress (700): an illegal memory
+/// access was encountered".
 class CudaError : public std::runtime_error {
  public:
   CudaError(std::string_view call, int code, std::string_view name, std::string_view meaning);
@@ -22,10 +23,10 @@ class CudaError : public std::runtime_error {
   int code_;
 };
 
-/// The same in words, for those who do not throw.
+/// Returns the error text, for callers that do not throw.
 std::string in_words(cudaError_t result, std::string_view call);
 
-/// Throws CudaError when `result`, which `call` returned, is not cudaSuccess.
+/// Throws CudaError if `result`, which `call` returned, is not cudaSuccess.
 void check_cuda(cudaError_t result, std::string_view call);
 
 }  // namespace penstock

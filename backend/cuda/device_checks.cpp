@@ -1,11 +1,11 @@
-// The backend relies on facts of the hardware that no header promises. Each is looked at by itself, in the
-// order in which they build on each other:
+// Tests facts of the hardware on which the backend relies and which no header guarantees. Each test relies on
+// those before it:
 //
-//   timer -> holds -> partitions apart, and at work at once -> copies between them, beside their work ->
-//   launches ahead
+//     timer -> holds -> partitions apart, and at work at once -> copies between them, beside their work ->
+//     launches ahead
 //
-// self_test.hpp is about several GPUs. tests/backend/standin/self_tests_test.cpp holds the checks on a model
-// of CUDA.
+// self_test.hpp tests several GPUs. tests/backend/standin/self_tests_test.cpp runs these checks on a model of
+// CUDA.
 
 #include "backend/cuda/device_checks.hpp"
 
@@ -40,10 +40,9 @@ const WaitLimits kCheckLimits{.stopped = {}, .deadline = kCheckDeadline};
 
 Ns since(std::uint64_t begin, std::uint64_t end) { return static_cast<Ns>(end - begin); }
 
-// --- the timer, and holds
-// -----------------------------------------------------------------------------------
+// --- the timer, and holds ---
 
-/// The timer counts in steps: all differences of stamps are multiples of one.
+/// Finds the step of the timer: all differences between stamps are multiples of it.
 DeviceCheck check_timer(const StreamView& stream) {
   constexpr std::size_t kStamps = 512;
   const PinnedMoments moments(kStamps);
@@ -64,7 +63,7 @@ DeviceCheck check_timer(const StreamView& stream) {
                                format_duration(all / static_cast<Ns>(kStamps - 1)))};
 }
 
-/// A hold lasts as long as stated, and little longer.
+/// Checks that a hold lasts as long as requested, and little longer.
 DeviceCheck check_holds(const StreamView& stream) {
   constexpr Ns kMostOver = 100'000;
   const PinnedMoments moments(2);
@@ -85,15 +84,15 @@ DeviceCheck check_holds(const StreamView& stream) {
   return {.name = {}, .found = fmt::format("at most {} longer than stated", format_duration(most))};
 }
 
-// --- partitions
-// ---------------------------------------------------------------------------------------------
+// --- partitions ---
 
-/// Partitions are apart (CudaWorkers::create() looks), and all of them work at the same time.
+/// Checks that partitions share no SM (CudaWorkers::create() tests it), and that all of them work at the same
+/// time.
 DeviceCheck check_partitions(std::int32_t count) {
   constexpr Ns kHold = 3'000'000;
   const auto workers = CudaWorkers::create(count);
   if (!workers) return {.name = {}, .found = workers.error(), .verdict = DeviceCheck::Verdict::missing};
-  // Timers of several devices have nothing to do with each other.
+  // The timers of several devices cannot be compared.
   if (workers->place(0).whole)
     return {.name = {}, .found = workers->description() + "; no partitions are needed"};
   const PinnedMoments moments(2 * static_cast<std::size_t>(count));
@@ -119,7 +118,7 @@ DeviceCheck check_partitions(std::int32_t count) {
           .verdict = taken < 2 * kHold ? DeviceCheck::Verdict::right : DeviceCheck::Verdict::wrong};
 }
 
-/// Says how a copy went, or why its numbers are wrong.
+/// The time of a copy, or why its numbers are wrong.
 struct CopyFound {
   Ns taken_ns = 0;
   std::string wrong{};
@@ -144,7 +143,7 @@ CopyFound copied(const DeviceBuffer& from, const DeviceBuffer& to, std::size_t b
   return found;
 }
 
-/// A copy between workers arrives as it was sent, and goes on while the workers compute.
+/// Checks that a copy between workers arrives unchanged, and proceeds while the workers compute.
 DeviceCheck check_copies() {
   constexpr std::size_t kBytes = std::size_t{16} << 20;
   constexpr Ns kHold = 20'000'000;
@@ -157,7 +156,7 @@ DeviceCheck check_copies() {
   use_device(compute.device);
   launch_count_up(static_cast<double*>(from.data()), kBytes / sizeof(double), 1, compute.stream);
   wait_for(compute, kCheckLimits);
-  static_cast<void>(copied(from, to, kBytes, link.view()));  // the first copy loads what later ones use
+  static_cast<void>(copied(from, to, kBytes, link.view()));  // the first copy loads what later copies use
   const CopyFound alone = copied(from, to, kBytes, link.view());
   for (std::int32_t worker = 0; worker < workers->count(); ++worker) {
     use_device(workers->place(worker).stream.device);
@@ -176,10 +175,9 @@ DeviceCheck check_copies() {
           .verdict = busy.taken_ns < kHold ? DeviceCheck::Verdict::right : DeviceCheck::Verdict::wrong};
 }
 
-// --- launches
-// -----------------------------------------------------------------------------------------------
+// --- launches ---
 
-/// A stream takes launches ahead of the device up to a number; the next one blocks the host.
+/// Finds how many launches a stream accepts before the next one blocks the host.
 DeviceCheck check_launches(const StreamView& stream) {
   constexpr int kMost = 8192;
   constexpr Ns kHold = 60'000'000;

@@ -1,5 +1,6 @@
-// Owners of device and pinned memory. cudaMalloc and cudaFree wait for the whole device, so nothing is
-// allocated while a run is timed. Pinned moments are written by kernels and read by the host without a call.
+// Allocates device memory and pinned host memory. cudaMalloc and cudaFree wait for the whole device, so
+// nothing is allocated while a run is timed. Kernels write pinned moments, and the host reads them without a
+// call.
 
 #include "backend/cuda/device_memory.hpp"
 
@@ -19,8 +20,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::chrono::seconds kUntilZero(
-    30);  // memset takes ms; what is left is for a device that is at work
+constexpr std::chrono::seconds kUntilZero(30);  // memset takes milliseconds; the rest is for a busy device
 
 }  // namespace
 
@@ -30,7 +30,8 @@ DeviceBuffer::DeviceBuffer(std::int32_t device, std::size_t bytes, const std::fu
   use_device(device);
   check_cuda(cudaMalloc(&data_, bytes), "cudaMalloc");
   try {
-    // Nothing here waits for the device: kernels on it may wait for what this thread does next.
+    // This waits only for its own stream, because kernels on the device may wait for what this thread does
+    // next.
     check_cuda(cudaMemsetAsync(data_, 0, bytes, cudaStreamPerThread), "cudaMemsetAsync");
     wait_for(StreamView{.device = device, .stream = cudaStreamPerThread},
              {.stopped = stopped, .deadline = kUntilZero});

@@ -1,5 +1,5 @@
 #pragma once
-// Memory of GPUs and host memory that they write to: owners.
+// Owners of device memory, and of host memory to which GPUs write.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,12 +8,13 @@
 
 namespace penstock {
 
-/// Owns memory of one device.
+/// A block of memory on one device.
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
-  /// All zero. Throws CudaError; what wait_for() throws where the device is kept from it, or `stopped` says
-  /// so. Slow: not for timed iterations. The destructor waits for the device, unless it has been given up.
+  /// Allocates memory filled with zeros. Throws CudaError, and what wait_for() throws if the device is
+  /// blocked or `stopped` returns true. It is slow, so it must not be used in timed iterations. The
+  /// destructor waits for the device, unless the devices have been given up.
   DeviceBuffer(std::int32_t device, std::size_t bytes, const std::function<bool()>& stopped = {});
   DeviceBuffer(DeviceBuffer&& other) noexcept
       : device_(other.device_),
@@ -39,7 +40,7 @@ class DeviceBuffer {
   void* data_ = nullptr;
 };
 
-/// Moments of a device's %globaltimer, in host memory that kernels write to. All zero at first.
+/// Moments of a device's %globaltimer, in host memory to which kernels write. All are 0 at first.
 class PinnedMoments {
  public:
   explicit PinnedMoments(std::size_t count);
@@ -47,16 +48,16 @@ class PinnedMoments {
   PinnedMoments& operator=(const PinnedMoments&) = delete;
   ~PinnedMoments();
 
-  /// Where a kernel of any device writes moment `i`.
+  /// Returns the address at which a kernel of any device writes moment `i`.
   std::uint64_t* slot(std::size_t i) const { return moments_ + i; }
-  /// Requires that the kernel that wrote it has ended.
+  /// Returns a moment. Requires that the kernel that wrote it has ended.
   std::uint64_t moment(std::size_t i) const { return moments_[i]; }
 
  private:
   std::uint64_t* moments_ = nullptr;
 };
 
-/// Of moments that are starts and ends by number: where they lie.
+/// Return the indices of the start and the end of a numbered message or action.
 inline std::size_t start_slot(std::int32_t number) { return 2 * static_cast<std::size_t>(number); }
 inline std::size_t end_slot(std::int32_t number) { return start_slot(number) + 1; }
 

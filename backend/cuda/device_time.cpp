@@ -1,8 +1,9 @@
-// A kernel writes down its moment between two readings of the host's clock; of several tries the one with the
-// shortest time between the readings counts, and the kernel's moment is taken to be that of its middle:
+// Compares the device's clock with the host's. A kernel records its time between two readings of the host's
+// clock. Of several tries the one with the shortest time between the readings counts, and the kernel is taken
+// to run in the middle:
 //
-//   host     before ---------------- after        at most half of the time between them off
-//   device            stamp
+//     host     before ---------------- after        the error is at most half of the time between them
+//     device            stamp
 
 #include "backend/cuda/device_time.hpp"
 
@@ -21,7 +22,7 @@
 namespace penstock {
 namespace {
 
-constexpr int kTries = 20;  // of which the first ones load the kernel and wake the GPU
+constexpr int kTries = 20;  // the first tries load the kernel and wake the GPU
 constexpr std::chrono::seconds kMostForAll(10);
 
 }  // namespace
@@ -38,7 +39,7 @@ DeviceTime::DeviceTime(const Clock& clock, double scale, const StreamView& strea
     const Ns before = clock.now_ns();
     launch_stamp(moments.slot(0), stream.stream);
     written.record(stream);
-    // Without sleeping: what the host would sleep is part of the uncertainty.
+    // This polls without sleeping, because a sleep of the host would add to the error.
     watch(written, {.stopped = stopped, .deadline = until - std::chrono::steady_clock::now()});
     const Ns after = clock.now_ns();
     if (after - before >= narrowest) continue;
@@ -49,7 +50,7 @@ DeviceTime::DeviceTime(const Clock& clock, double scale, const StreamView& strea
 }
 
 Ns DeviceTime::of(std::uint64_t moment) const {
-  // Signed: a stamp may be from before the moment that is compared with.
+  // The difference is signed, because a stamp may be older than the reference moment.
   const auto later = static_cast<std::int64_t>(moment - moment_);
   return clock_ns_ + std::llround(static_cast<double>(later) / scale_);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// A device's %globaltimer on the clock of a run.
+// Converts a device's %globaltimer to the clock of a run.
 
 #include <cstdint>
 #include <functional>
@@ -10,11 +10,12 @@
 
 namespace penstock {
 
-/// The two clocks are compared when it is made, to a few microseconds; they drift apart by some parts in a
-/// million, so that it is made anew for each run.
+/// The relation between the two clocks, measured to a few microseconds at construction. They drift apart by
+/// some parts in a million, so each run makes a new object.
 class DeviceTime {
  public:
-  /// `scale` is that of the run's clock. Waits for a few kernels on `stream`. Throws CudaError.
+  /// Compares the clocks with a few kernels on `stream`, and waits for them. `scale` is that of the run's
+  /// clock. Throws CudaError.
   DeviceTime(const Clock& clock, double scale, const StreamView& stream,
              const std::function<bool()>& stopped = {});
 
@@ -23,8 +24,8 @@ class DeviceTime {
 
  private:
   double scale_;
-  Ns clock_ns_ = 0;           // on the run's clock, at the moment
-  std::uint64_t moment_ = 0;  // of the device
+  Ns clock_ns_ = 0;           // time of the run's clock at moment_
+  std::uint64_t moment_ = 0;  // time of the device
 };
 
 }  // namespace penstock

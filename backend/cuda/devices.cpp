@@ -1,5 +1,5 @@
-// How many GPUs there are can be asked only by starting CUDA, and a process that has started CUDA must not
-// fork (its children could not use it). So a child is forked that asks, answers through a pipe, and ends.
+// Counts the GPUs. The number can only be asked by starting CUDA, and a process that has started CUDA must
+// not fork, because its children could not use it. So a forked child asks, answers through a pipe, and ends.
 
 #include "backend/cuda/devices.hpp"
 
@@ -22,7 +22,7 @@
 #include "backend/cuda/cuda_error.hpp"
 #include "text/numbers.hpp"
 
-// <sys/wait.h> has what is asked of <cstdlib> here.
+// The declarations that misc-include-cleaner expects from <cstdlib> are in <sys/wait.h> here.
 // NOLINTBEGIN(misc-include-cleaner)
 
 namespace penstock {
@@ -49,7 +49,7 @@ CudaDevice device_of(std::int32_t number) {
           .memory_bytes = facts.totalGlobalMem};
 }
 
-/// In the child: the count, or the error's words, on the pipe.
+/// Writes the count, or the error text, to the pipe. Runs in the child.
 void answer(int pipe_end) {
   const auto count = device_count();
   const std::string words = count ? fmt::format("{}", *count) : count.error();
@@ -87,11 +87,11 @@ tl::expected<std::int32_t, std::string> cuda_device_count_by_child() {
     answer(ends[1]);
     _exit(0);
   }
-  // Or reading would never come to an end: this process could still write.
+  // While this process can also write to the pipe, reading would never reach its end.
   close(ends[1]);
   const std::string words = child < 0 ? "cannot start a process to look for GPUs" : all_of(ends[0]);
   close(ends[0]);
-  // Reaped here, so that it is not taken for a rank's process that has ended.
+  // The child is reaped here, so that it is not taken for a rank's process that has ended.
   while (child > 0 && waitpid(child, nullptr, 0) < 0 && errno == EINTR) continue;
   if (const auto count = number_of_text<std::int32_t>(words)) return *count;
   return tl::unexpected(words.empty() ? "the process that looked for GPUs died" : words);

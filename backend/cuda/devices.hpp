@@ -13,17 +13,17 @@ struct CudaDevice {
   std::int32_t number = 0;
   std::string name;
   std::int32_t sm_count = 0;
-  std::int32_t major = 0;  ///< of the compute capability
+  std::int32_t major = 0;  ///< major version of the compute capability
   std::int32_t minor = 0;
   std::size_t memory_bytes = 0;
 };
 
-/// At least one. Error: why there is none: no driver, an old one, no device. Starts CUDA in this process,
-/// which must not fork afterwards.
+/// Returns at least one device. Error: why there is none, for example no driver, an old driver, or no device.
+/// Starts CUDA in this process, which must not fork afterwards.
 tl::expected<std::vector<CudaDevice>, std::string> cuda_devices();
 
-/// How many there are, found out in a child, so that this process may still fork. The same error. This
-/// process must have no other threads.
+/// Returns the number of devices. A child asks for it, so this process may still fork. The error is that of
+/// cuda_devices(). This process must have no other threads.
 tl::expected<std::int32_t, std::string> cuda_device_count_by_child();
 
 }  // namespace penstock

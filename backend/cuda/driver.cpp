@@ -1,6 +1,7 @@
-// Green contexts (parts of a GPU's SMs with streams of their own) exist in the driver's API alone. Its
-// functions are looked up by name and version through the runtime, cudaGetDriverEntryPointByVersion, instead
-// of being linked, so that the program starts on machines without a driver and can say what is missing.
+// Loads functions of the driver. Green contexts (parts of a GPU's SMs with their own streams) exist only in
+// the driver's API. Its functions are looked up by name and version with cudaGetDriverEntryPointByVersion
+// instead of being linked. The program therefore starts on machines without a driver and can report what is
+// missing.
 
 #include "backend/cuda/driver.hpp"
 
@@ -18,9 +19,10 @@
 namespace penstock {
 namespace {
 
-constexpr unsigned kVersion = 13000;  // of the meaning that the functions have in cuda.h of CUDA 13.0
+// The version of cuda.h (CUDA 13.0) whose behaviour the functions must have.
+constexpr unsigned kVersion = 13000;
 
-/// Error in words; nothing when `function` has been found.
+/// Looks up a function. Returns an error text, or nothing if it was found.
 template <typename Function>
 std::optional<std::string> look_up(const char* name, Function& function) {
   void* address = nullptr;

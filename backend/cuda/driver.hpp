@@ -1,6 +1,6 @@
 #pragma once
-// The functions of the driver that the runtime has no counterpart of: green contexts. They are looked up when
-// the program runs, so that it starts where there is no driver, too. Private to green_contexts.cpp.
+// Driver functions for green contexts, which the runtime lacks. They are looked up while the program runs, so
+// that it also starts without a driver. Used only by green_contexts.cpp.
 
 #include <string>
 #include <tl/expected.hpp>
@@ -19,11 +19,11 @@ struct Driver {
   decltype(&cuGetErrorName) error_name = nullptr;
   decltype(&cuGetErrorString) error_string = nullptr;
 
-  /// Throws CudaError when `result`, which `call` returned, is not CUDA_SUCCESS.
+  /// Throws CudaError if `result`, which `call` returned, is not CUDA_SUCCESS.
   void check(CUresult result, const char* call) const;
 };
 
-/// Error: which function this machine's driver lacks, or that there is none.
+/// Loads the functions. Error: which function this machine's driver lacks, or that there is no driver.
 tl::expected<Driver, std::string> load_driver();
 
 }  // namespace penstock

@@ -1,7 +1,8 @@
-// The green contexts are never made current: streams of theirs are enough, and with them LibTorch's allocator
-// keeps one pool a stream, where the null stream would be one for all. From the device to a worker's stream:
+// Partitions a GPU. The green contexts are never made current; their streams are enough. LibTorch's allocator
+// then has one memory pool for each stream, while the null stream would mean one pool for all. The steps from
+// the device to a worker's stream:
 //
-//   all SMs  -- one split -->  a resource each, and the rest  -->  description  -->  context  -->  stream
+//     all SMs  -- one split -->  a resource each, and the rest  -->  description  -->  context  -->  stream
 
 #include "backend/cuda/green_contexts.hpp"
 
@@ -25,7 +26,7 @@
 namespace penstock {
 namespace {
 
-/// Green contexts want the device's primary context to be there.
+/// Creates the device's primary context, which green contexts require.
 void start_device(std::int32_t device) {
   use_device(device);
   check_cuda(cudaFree(nullptr), "cudaFree");
@@ -42,7 +43,8 @@ CUdevResource sms_of(const Driver& driver, std::int32_t device) {
 struct GreenContexts::Parts {
   Driver driver;
   std::int32_t device = 0;
-  std::vector<CUgreenCtx> contexts{};  // the workers', then that of what is left, if there is one
+  // The workers' contexts, then that of the remaining SMs if there is one.
+  std::vector<CUgreenCtx> contexts{};
   std::vector<std::int32_t> granted{};
   std::int32_t spare = 0;
 
@@ -62,7 +64,8 @@ struct GreenContexts::Parts {
     contexts.push_back(context);
   }
 
-  /// Too few SMs for a partition of their own are no failure: links are then not paced.
+  /// Adds a partition of the remaining SMs. If they are too few for a partition, links are not paced, which
+  /// is no failure.
   void add_spare(const CUdevResource& rest) {
     if (rest.sm.smCount == 0) return;
     try {
@@ -107,7 +110,7 @@ tl::expected<GreenContexts, std::string> GreenContexts::create(std::int32_t devi
   driver->check(
       driver->split_by_count(groups.data(), &count, &all, &rest, 0, static_cast<unsigned>(split.sms_each)),
       "cuDevSmResourceSplitByCount");
-  // The driver may grant fewer than it was asked for, and says so in `count`.
+  // The driver may grant fewer partitions than requested, and reports the number in `count`.
   if (count < groups.size()) {
     return tl::unexpected(fmt::format("asked for {} partitions of {} SMs, the driver granted {}",
                                       groups.size(), split.sms_each, count));

@@ -1,5 +1,5 @@
 #pragma once
-// Green contexts: partitions of one GPU's SMs (CUDA driver API, "Green Contexts"). Private to workers.cpp.
+// Green contexts: partitions of one GPU's SMs (CUDA driver API, "Green Contexts"). Used only by workers.cpp.
 
 #include <cstdint>
 #include <memory>
@@ -12,14 +12,15 @@
 
 namespace penstock {
 
-/// What the device says of its SMs. Error: the driver has no green contexts.
+/// Returns the device's rules for splitting its SMs. Error: the driver has no green contexts.
 tl::expected<SmRules, std::string> sm_rules_of(std::int32_t device);
 
-/// Partitions that were made by one call: two calls would hand out the same SMs twice. Outlives its streams.
+/// Partitions of one device, made by one call, because two calls would hand out the same SMs twice. It must
+/// outlive its streams.
 class GreenContexts {
  public:
-  /// Partitions of the split, and one more of what is left where that can be had. Error: what the driver
-  /// lacks or refuses, or that it granted fewer partitions.
+  /// Creates the partitions of the split, and one more of the remaining SMs if possible. Error: what the
+  /// driver lacks or refuses, or that it granted fewer partitions.
   static tl::expected<GreenContexts, std::string> create(std::int32_t device, const SmSplit& split);
 
   GreenContexts(GreenContexts&&) noexcept;
@@ -28,12 +29,12 @@ class GreenContexts {
   GreenContexts& operator=(const GreenContexts&) = delete;
   ~GreenContexts();
 
-  /// SMs that each worker's partition was granted.
+  /// Returns the number of SMs that each worker's partition was granted.
   const std::vector<std::int32_t>& granted() const;
-  /// Of the partition of what is left; 0: there is none.
+  /// Returns the number of SMs in the partition of the remaining SMs; 0 if there is none.
   std::int32_t spare() const;
   CudaStream worker_stream(std::int32_t worker) const;
-  /// Requires spare() > 0.
+  /// Returns a new stream on the remaining SMs. Requires spare() > 0.
   CudaStream spare_stream() const;
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
-// What the kernels do. nvcc compiles it for the device; tests compile the same lines for the host. `here` is
-// all that a body knows of where it runs: now() and nap(ns), sm(), block(), thread(), and for loops over
-// numbers first() and step(). C++17. Private to kernels.cu and to tests.
+// The bodies of the kernels. nvcc compiles them for the device, and tests compile the same lines for the
+// host. A body learns about its thread only through `here`: now() and nap(ns), sm(), block(), thread(), and
+// first() and step() for loops over numbers. C++17. Used only by kernels.cu and tests.
 
 #include <cstdint>
 
@@ -9,9 +9,9 @@
 
 namespace penstock::kernel_bodies {
 
-constexpr std::uint64_t kShortOfTheEnd = 2000;  // ns before which napping stops
+constexpr std::uint64_t kShortOfTheEnd = 2000;  // ns before the end at which napping stops
 constexpr unsigned kNap = 500;                  // ns; the hardware takes up to twice as long
-constexpr std::uint64_t kStay = 200000;         // ns on an SM, so that blocks which start later go elsewhere
+constexpr std::uint64_t kStay = 200000;  // ns on an SM, so that blocks which start later go to other SMs
 
 template <typename Here>
 __device__ void stay_until(Here& here, std::uint64_t end) {

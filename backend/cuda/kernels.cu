@@ -1,11 +1,11 @@
-// Kernels that hold time, stamp it, or test what a run builds on. Time is %globaltimer, which all SMs of a
-// GPU share. A holding kernel naps until shortly before its end and then looks without pause, since a nap may
-// take twice as long as asked:
+// Kernels that hold time, stamp it, or test what a run relies on. Time is %globaltimer, which all SMs of a
+// GPU share. A holding kernel naps until shortly before its end and then polls without pause, because a nap
+// may take twice as long as requested:
 //
-//   |start ~~~~ __nanosleep(500) ~~~~ |spin 2 us| end
+//     |start ~~~~ __nanosleep(500) ~~~~ |spin 2 us| end
 //
-// Ends are computed from moments, not from counted rounds, so that lateness does not add up. The bodies are
-// in kernel_bodies.hpp, which tests run on the host, too.
+// Ends are computed from moments and not from counted rounds, so that delays do not add up. kernel_bodies.hpp
+// has the bodies, which tests also run on the host.
 
 #include "backend/cuda/kernels.hpp"
 
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// A kernel's thread on the device.
+/// The present thread of a kernel on the device.
 struct Here {
   __device__ std::uint64_t now() const {
     std::uint64_t time;

@@ -1,7 +1,7 @@
 #pragma once
-// The kernels: one thread each, except where said otherwise, and bounded in time: none waits for another.
-// C++17, so that kernels.cu can include it. Times are %globaltimer, in ns: one clock for all partitions of a
-// GPU.
+// Launches the kernels. Each has one thread, except where stated otherwise, and ends within a bounded time:
+// none waits for another. C++17, so that kernels.cu can include it. Times are %globaltimer in ns: one clock
+// for all partitions of a GPU.
 
 #include <cstdint>
 
@@ -9,29 +9,31 @@
 
 namespace penstock {
 
-/// Writes the moment when it runs.
+/// Writes the time at which the kernel runs.
 void launch_stamp(std::uint64_t* moment, cudaStream_t stream);
 
-/// Ends duration_ns after it started.
+/// Runs for duration_ns.
 ///
-/// One thread holds a worker, not one block on each SM of its partition: the worker gives its stream nothing
-/// else meanwhile, so that the partition is held all the same, for exactly the stated time. Blocks on all SMs
-/// would end together only when all start together, which nothing guarantees, and would heat the GPU and
+/// One thread on one SM is enough to hold a worker. The worker enqueues nothing else on its stream in the
+/// meantime, so the whole partition is held, for exactly the stated time. Blocks on all SMs would end
+/// together only if they all started together, which nothing guarantees. They would also heat the GPU and
 /// lower its clocks.
 void launch_hold(std::uint64_t duration_ns, cudaStream_t stream);
 
-/// Ends duration_ns after the moment in `since`, or at once where that has passed; writes when it ended.
+/// Runs until duration_ns after the moment in `since`, or ends at once if that has passed. Writes the time of
+/// its end.
 void launch_hold_since(const std::uint64_t* since, std::uint64_t duration_ns, std::uint64_t* ended,
                        cudaStream_t stream);
 
-/// `blocks` blocks, each of which writes the number of its SM and stays there for a while, so that the others
+/// Runs `blocks` blocks. Each writes the number of its SM and stays there for a while, so that the others
 /// spread over the stream's partition.
 void launch_sm_numbers(std::uint32_t* numbers, std::int32_t blocks, cudaStream_t stream);
 
-/// numbers[i] = start + i for all i < count; many threads.
+/// Sets numbers[i] = start + i for all i < count. Uses many threads.
 void launch_count_up(double* numbers, std::int64_t count, double start, cudaStream_t stream);
 
-/// Copies in 16-byte words with `blocks` blocks: work that memory bounds. Both pointers aligned, words >= 0.
+/// Copies 16-byte words with `blocks` blocks, limited by the memory's bandwidth. Both pointers must be
+/// aligned, and words >= 0.
 void launch_copy(const void* from, void* to, std::int64_t words, std::int32_t blocks, cudaStream_t stream);
 
 }  // namespace penstock

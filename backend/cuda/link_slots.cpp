@@ -1,11 +1,12 @@
-// Threads that give work and wait for each other's messages are a network of processes with bounded buffers
-// (Kahn 1974): whether it stops does not depend on the order in which they run. So one order is walked, in
-// which each rank takes one step in turn. Slots are used in turns: an edge needs as many as lie between the
-// oldest message that has not been taken and the newest that has been given. Two more let a thread run ahead.
+// Counts the message buffers that threads need when they run ahead of their GPUs. Threads that enqueue work
+// and wait for each other's messages are a network of processes with bounded buffers (Kahn 1974). Whether
+// such a network stops does not depend on the order in which the processes run. So one order is walked, in
+// which each rank takes one step in turn. Slots are used in turn. An edge needs a slot for each message from
+// the oldest that was not taken to the newest that was enqueued. Two more let a thread run ahead:
 //
-//   edge 0 -> 1   given   F0 F1 F2              taken  F0      window  F1 F2: two slots, and two more
+//     edge 0 -> 1   given   F0 F1 F2              taken  F0      window  F1 F2: two slots, and two more
 //
-// The walk has no bounds itself, so what it needs is enough for the threads that follow any other order.
+// The walk itself has no bounds, so the slots that it needs are enough for every other order of the threads.
 
 #include "backend/cuda/link_slots.hpp"
 
@@ -21,9 +22,9 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kSpare = 2;  // one is copied into while the one before it is unpacked
+constexpr std::size_t kSpare = 2;  // one is filled while the one before it is unpacked
 
-/// Messages of each edge, in the order of its FIFO.
+/// The messages of each edge, in the order of its FIFO.
 using Fifos = std::map<LinkSlots::Edge, std::vector<std::int32_t>>;
 
 Fifos fifos_of(const FlatProgram& flat) {
@@ -34,7 +35,7 @@ Fifos fifos_of(const FlatProgram& flat) {
   }
   Fifos fifos;
   for (std::int32_t head = 0; head < static_cast<std::int32_t>(flat.messages.size()); ++head) {
-    // Only a FIFO's first message; the others follow from it.
+    // The loop begins only at the first message of a FIFO; the others follow from it.
     if (flat.messages[index(head)].recv == kNone || is_behind[index(head)]) continue;
     for (std::int32_t id = head; id != kNone; id = flat.messages[index(id)].next_at_sender) {
       const FlatMessage& message = flat.messages[index(id)];
@@ -44,7 +45,7 @@ Fifos fifos_of(const FlatProgram& flat) {
   return fifos;
 }
 
-/// One edge's messages from the oldest that has not been taken to the newest that has been given.
+/// The messages of one edge from the oldest that was not taken to the newest that was enqueued.
 struct Window {
   std::vector<bool> taken;
   std::size_t oldest = 0;
@@ -57,7 +58,7 @@ struct Window {
   }
 };
 
-/// The ranks' threads, one step each in turn.
+/// Walks through the lists of all ranks, one step of each in turn.
 class ThreadWalk {
  public:
   ThreadWalk(const FlatProgram& flat, const Fifos& fifos)
@@ -92,11 +93,11 @@ class ThreadWalk {
   }
 
  private:
-  /// The rank's thread gets past the position now; false: it waits there for a message.
+  /// Returns whether the rank's thread can pass the position now. Otherwise it waits there for a message.
   bool passes(std::int32_t position) {
     const FlatOp op = flat_.ops[index(position)];
-    // Passed at once, and so counted once: whoever needs the result waits for the other members in
-    // has_inputs().
+    // A thread passes a collective at once, so it is counted once. An action that needs the result waits for
+    // the other members in has_inputs().
     if (op == FlatOp::collective || op == FlatOp::barrier) --missing_[index(flat_.message[index(position)])];
     if (op != FlatOp::compute) return true;
     if (!has_inputs(position)) return false;
@@ -129,8 +130,8 @@ class ThreadWalk {
 
   const FlatProgram& flat_;
   std::vector<bool> given_;
-  std::vector<std::int32_t> missing_;               // of collectives: members that have not come
-  std::vector<std::size_t> place_;                  // in its FIFO
+  std::vector<std::int32_t> missing_;  // of collectives: number of members that have not reached it
+  std::vector<std::size_t> place_;     // index in its FIFO
   std::vector<std::vector<std::int32_t>> sent_by_;  // by position of the producer
   std::map<LinkSlots::Edge, Window> windows_;
 };

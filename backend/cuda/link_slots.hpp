@@ -1,6 +1,6 @@
 #pragma once
-// How many messages of each directed pair may be on their way at once, when threads run ahead of their GPUs:
-// a decision, without a GPU.
+// Computes how many messages of each ordered pair of ranks may be in flight at once when threads run ahead of
+// their GPUs. Needs no GPU.
 
 #include <cstdint>
 #include <map>
@@ -13,12 +13,12 @@ namespace penstock {
 
 struct LinkSlots {
   using Edge = std::pair<std::int32_t, std::int32_t>;  // from rank, to rank
-  std::map<Edge, std::int32_t> count;                  ///< buffers at the receiver
-  std::vector<std::int32_t> slot;                      ///< by message: which of them; kNone of collectives
-  std::vector<std::int32_t> next;                      ///< by message: who has the slot next; kNone: nobody
+  std::map<Edge, std::int32_t> count;                  ///< number of buffers at the receiver
+  std::vector<std::int32_t> slot;  ///< by message: number of its buffer; kNone for collectives
+  std::vector<std::int32_t> next;  ///< by message: the message that uses the buffer next, or kNone
 };
 
-/// Enough that threads which wait for a slot before they give a message to its stream cannot wait in a
+/// Returns enough slots that threads which wait for a slot before they enqueue a message cannot wait in a
 /// circle. Requires a program that does not hang on directed channels.
 LinkSlots link_slots(const FlatProgram& flat);
 

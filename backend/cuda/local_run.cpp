@@ -1,7 +1,7 @@
-// K workers in one process, a thread and a partition of SMs each, messages as copies on streams. Workers,
-// links and their buffers are made once and used by warm-ups and repeats alike; clock, modules and transport
-// are new for each, so that no run starts with what another left. Links can be emulated only by kernels in
-// SMs that no worker has.
+// The `cuda-local` backend: K workers in one process, each with a thread and a partition of SMs. Messages are
+// copies on streams. Workers, links and their buffers are made once for all runs. Clock, modules and
+// transport are new for each run, so that no run starts with data of another. Links can be emulated only by
+// kernels on SMs that belong to no worker. Tests: tests/backend/standin.
 
 #include "backend/cuda/local_run.hpp"
 
@@ -38,7 +38,7 @@ namespace {
 
 constexpr std::string_view kTransport = "cuda-streams";
 
-/// Some message takes time by the scenario, beside that of its copy.
+/// Returns whether the scenario gives some message a time beyond that of its copy.
 bool emulates_links(const LinkPace& pace) {
   const auto takes_time = [](const std::vector<Ns>& times) {
     return std::ranges::any_of(times, [](Ns time) { return time > 0; });
@@ -46,8 +46,8 @@ bool emulates_links(const LinkPace& pace) {
   return takes_time(pace.hold) || takes_time(pace.latency);
 }
 
-/// One repeat. Members end in the order that CUDA needs: queues before the transport whose events they wait
-/// for, that before the modules whose tensors it copies.
+/// Runs the program once. Members are destroyed in the order that CUDA needs: queues before the transport for
+/// whose events they wait, and the transport before the modules whose tensors it copies.
 tl::expected<ExecutedRun, ExecutionError> once(const PreparedRun& run, const CudaWorkers& workers,
                                                CudaLinks& links, const DeviceCodec* codec) {
   const SteadyClock clock(run.options.time_scale);
@@ -98,7 +98,7 @@ std::vector<std::optional<CudaPlace>> places_of(const CudaWorkers& workers) {
   return places;
 }
 
-/// Calls `work` and makes an error of what a device throws, where no rank computes yet or any more.
+/// Calls `work`, and turns what a device throws into an error, outside of the ranks' computation.
 tl::expected<std::optional<Result>, RunError> without_exceptions(
     const std::function<tl::expected<std::optional<Result>, RunError>()>& work) {
   try {
@@ -144,7 +144,7 @@ tl::expected<std::optional<Result>, RunError> run_on_workers(const Experiment& e
 }
 
 void ask_for_hardware_queues() {
-  // No other thread runs yet, and POSIX has setenv() in <cstdlib>.
+  // No other thread runs yet. POSIX declares setenv() in <cstdlib>.
   // NOLINTBEGIN(concurrency-mt-unsafe,misc-include-cleaner)
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   // NOLINTEND(concurrency-mt-unsafe,misc-include-cleaner)

@@ -1,6 +1,6 @@
 #pragma once
-// `cuda-local`: one program on one GPU that is cut into as many partitions as there are ranks, or on as many
-// GPUs, by threads of this process.
+// The `cuda-local` backend: one program on one GPU that is divided into as many partitions as there are
+// ranks, or on as many GPUs, with the threads of this process.
 
 #include <functional>
 #include <memory>
@@ -18,25 +18,25 @@
 
 namespace penstock {
 
-/// What ranks on GPUs compute with, and how their messages are packed.
+/// The modules of ranks on GPUs, and the codec that packs their messages.
 struct CudaModules {
   std::unique_ptr<ModuleFamily> family;
-  std::unique_ptr<DeviceCodec> codec{};  ///< null where all payloads are null
+  std::unique_ptr<DeviceCodec> codec{};  ///< null if all payloads are null
 };
-/// Makes them for workers, which outlive them; places are by rank and empty for ranks of other processes.
-/// Error: what the experiment asks for and cannot be had.
+/// A function that makes the modules. The workers outlive them. Places are by rank, and absent for ranks of
+/// other processes. Error: what the experiment asks for and cannot get.
 using MakeCudaModules = std::function<tl::expected<CudaModules, std::string>(
     const std::vector<std::optional<CudaPlace>>& places)>;
 
-/// measure() on the GPUs of this process. RunFault::unavailable, with the reason, where there is no GPU, or
-/// none that holds so many workers. Links whose times `pace` gives are emulated; where it gives none,
-/// messages take what the copies take.
+/// Calls measure() on the GPUs of this process. Fails with RunFault::unavailable and the reason if there is
+/// no GPU, or none that holds so many workers. Links with times in `pace` are emulated. Without times,
+/// messages take as long as their copies.
 tl::expected<std::optional<Result>, RunError> run_on_cuda_local(const Experiment& experiment,
                                                                 const PaceOfLinks& pace,
                                                                 const RunOptions& options,
                                                                 const MakeCudaModules& make);
 
-/// Like run_on_cuda_local(), on workers that the caller keeps over several runs. Requires a worker for each
+/// Like run_on_cuda_local(), with workers that the caller uses for several runs. Requires a worker for each
 /// rank.
 tl::expected<std::optional<Result>, RunError> run_on_workers(const Experiment& experiment,
                                                              const PaceOfLinks& pace,
@@ -44,7 +44,7 @@ tl::expected<std::optional<Result>, RunError> run_on_workers(const Experiment& e
                                                              const CudaWorkers& workers,
                                                              const MakeCudaModules& make);
 
-/// Has CUDA give each stream a hardware queue of its own, up to 32. To be called before CUDA starts.
+/// Asks CUDA for a hardware queue for each stream, up to 32. Must be called before CUDA starts.
 void ask_for_hardware_queues();
 
 }  // namespace penstock

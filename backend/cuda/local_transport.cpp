@@ -1,11 +1,13 @@
-// A program that does not hang on directed channels lists the messages of one pair in the same order at both
-// ends, and every RECV stands ready: so a transfer is given to the pair's stream when its SEND has been
-// reached, those before it have been given, and its slot is free. The stream keeps the order, and events do
-// all the waiting:
+// Moves messages between workers of one process. A program that does not hang on directed channels lists the
+// messages of one pair in the same order at both ends, and every RECV is ready from the start. So a transfer
+// is enqueued on the pair's stream when three things have happened: its SEND has been reached, those before
+// it are enqueued, and its slot is free. The stream preserves the order, and events do all the waiting:
 //
-//   compute of 0:     F0 | made
-//   stream of 0 -> 1:      waits for made, and for the slot | stamp | copy | hold until stamp + pace | ended
-//   compute of 1:                                        waits for ended | unpack | consumed | F0
+//     compute of 0:     F0 | made
+//     stream of 0 -> 1:      waits for made and slot | stamp | copy | hold until stamp + pace | ended
+//     compute of 1:                                        waits for ended | unpack | consumed | F0
+//
+// backend/nccl moves messages between processes. Tests: tests/backend/standin.
 
 #include "backend/cuda/local_transport.hpp"
 
@@ -45,7 +47,7 @@
 namespace penstock {
 namespace {
 
-/// Of the run's time, which is divided by the scale, to that of the device, which is not.
+/// Converts a time of the run, which is divided by the scale, to a time of the device.
 std::uint64_t on_device(Ns time, double scale) {
   return static_cast<std::uint64_t>(std::llround(static_cast<double>(time) * scale));
 }
@@ -54,7 +56,7 @@ std::uint64_t on_device(Ns time, double scale) {
 
 ChannelOptions local_channels() { return find_transport("cuda-streams")->channels; }
 
-// --- what lasts -------------------------------------------------------------------------------------------
+// --- resources that all runs share ---
 
 CudaLinks::CudaLinks(const FlatProgram& flat, const CudaWorkers& workers, const CostTable& costs)
     : slots_(link_slots(flat)) {
@@ -62,8 +64,8 @@ CudaLinks::CudaLinks(const FlatProgram& flat, const CudaWorkers& workers, const 
   for (const FlatMessage& message : flat.messages) {
     if (message.recv == kNone) {
       const std::int32_t first = flat.rank_of(message.first);
-      // Barriers and collectives share the stream of their first member: they follow each other in the
-      // program anyway.
+      // Barriers and collectives share the stream of their first member, because the program runs them one
+      // after another anyway.
       if (!collectives_.contains(first)) collectives_.emplace(first, workers.link_stream(first));
       if (flat.ops[index(message.first)] == FlatOp::collective) make_bounces(flat, message, workers, costs);
       continue;
@@ -73,7 +75,8 @@ CudaLinks::CudaLinks(const FlatProgram& flat, const CudaWorkers& workers, const 
   }
   for (const auto& [edge, bytes] : largest) {
     const std::int32_t to = workers.place(edge.second).stream.device;
-    // Memory for the largest message, before the timed part: an allocation waits for the whole device.
+    // Memory for the largest message is allocated before the timed part, because an allocation waits for the
+    // whole device.
     Link link{.stream = workers.link_stream(edge.first),
               .source = DeviceBuffer(workers.place(edge.first).stream.device, bytes),
               .slots = {}};
@@ -84,7 +87,7 @@ CudaLinks::CudaLinks(const FlatProgram& flat, const CudaWorkers& workers, const 
   }
 }
 
-/// For members of the collective that find some other's contribution on another device.
+/// Makes buffers for members of the collective that read another member's contribution from another device.
 void CudaLinks::make_bounces(const FlatProgram& flat, const FlatMessage& collective,
                              const CudaWorkers& workers, const CostTable& costs) {
   std::map<std::int32_t, std::int32_t> devices;  // by member
@@ -94,7 +97,7 @@ void CudaLinks::make_bounces(const FlatProgram& flat, const FlatMessage& collect
   }
   const auto bytes = static_cast<std::size_t>(collective_bytes(costs, flat.actions[index(collective.first)]));
   for (const auto& [rank, device] : devices) {
-    // Contributions on the member's own device are read where they lie.
+    // Contributions on the member's own device are read without a copy.
     const auto elsewhere = [here = device](const auto& member) { return member.second != here; };
     if (!std::ranges::any_of(devices, elsewhere)) continue;
     DeviceBuffer& bounce = bounces_[rank];
@@ -133,7 +136,7 @@ CudaLocalTransport::CudaLocalTransport(const CudaLocalParts& parts)
   for (std::int32_t id = 0; id < static_cast<std::int32_t>(states_.size()); ++id) prepare(id);
 }
 
-/// Events, and what the message waits for.
+/// Makes the message's events, and counts what it waits for.
 void CudaLocalTransport::prepare(std::int32_t message) {
   const FlatMessage& flat = flat_of(message);
   State& made = state(message);
@@ -147,9 +150,9 @@ void CudaLocalTransport::prepare(std::int32_t message) {
     return;
   }
   ++made.pending;  // for its SEND
-  // The next one waits for this one: messages of a pair keep their order.
+  // The next message waits for this one, because messages of a pair stay in order.
   if (flat.next_at_sender != kNone) ++state(flat.next_at_sender).pending;
-  // And for its landing place, until it has been unpacked.
+  // The next message in the same slot waits until this one has been unpacked.
   const std::int32_t next_in_slot = parts_.links.slots().next[index(message)];
   if (next_in_slot != kNone) ++state(next_in_slot).pending;
   made.made.emplace(compute(flat.from_rank).device);
@@ -162,7 +165,7 @@ CudaLocalTransport::~CudaLocalTransport() {
     return WaitLimits{.stopped = {}, .deadline = until - std::chrono::steady_clock::now()};
   };
   try {
-    // Streams use the events and buffers that go with this object.
+    // Streams still use the events and buffers that are destroyed with this object.
     for (std::int32_t message = 0; message < static_cast<std::int32_t>(states_.size()); ++message) {
       if (state(message).given) wait_for(*state(message).ended, limits());
     }
@@ -181,14 +184,14 @@ void CudaLocalTransport::send(std::int32_t message, Payload payload) {
   const std::scoped_lock lock(mutex_);
   forget_ended_sends(rank);
   use_device(compute(rank).device);
-  // What is sent is complete when all that was queued on the rank so far is.
+  // The event passes when everything that is enqueued on the rank's stream so far has ended.
   state(message).made->record(compute(rank));
   state(message).payload = std::move(payload);
-  settle_transfer(message);
+  satisfy_transfer(message);
 }
 
-/// One of the things that the transfer waits for has happened.
-void CudaLocalTransport::settle_transfer(std::int32_t message) {
+/// Records that one of the events for which the transfer waits has happened.
+void CudaLocalTransport::satisfy_transfer(std::int32_t message) {
   for (std::int32_t head = message; head != kNone && --state(head).pending == 0;
        head = flat_of(head).next_at_sender) {
     give_transfer(head);
@@ -217,7 +220,7 @@ void CudaLocalTransport::give_copy(std::int32_t message, const StreamView& strea
       transfer.payload != nullptr ? transfer.layout.bytes : static_cast<std::size_t>(flat.bytes);
   CudaLinks::Slot& slot = parts_.links.slot_of(flat, message, bytes);
   use_device(stream.device);
-  // The slot's last content has been unpacked.
+  // The last content of the slot must have been unpacked.
   slot.consumed.hold_back(stream);
   launch_stamp(moments_.slot(start_slot(message)), stream.stream);
   if (transfer.payload != nullptr) {
@@ -229,7 +232,7 @@ void CudaLocalTransport::give_copy(std::int32_t message, const StreamView& strea
   }
 }
 
-/// The link's time, if it is emulated, and the event.
+/// Enqueues the link's time, if it is emulated, and the event.
 void CudaLocalTransport::give_end(std::int32_t message, const StreamView& stream) {
   const Ns hold = pace_at(parts_.pace.hold, message);
   if (hold > 0) {
@@ -243,7 +246,7 @@ void CudaLocalTransport::give_end(std::int32_t message, const StreamView& stream
   changed_.notify_all();
 }
 
-/// Lets go of payloads that have been copied.
+/// Frees payloads that have been copied.
 void CudaLocalTransport::forget_ended_sends(std::int32_t rank) {
   std::erase_if(sent_[index(rank)], [this](std::int32_t message) {
     if (!state(message).ended->has_passed()) return false;
@@ -264,10 +267,10 @@ Payload CudaLocalTransport::take(std::int32_t message) {
     content = parts_.codec->unpack(transfer.layout, slot.landing.data(), stream);
   }
   use_device(stream.device);
-  // From here on the slot may be written again, in the order of the streams; no host waits.
+  // From here on the slot may be written again, in the order of the streams. No thread waits.
   slot.consumed.record(stream);
   const std::int32_t next = parts_.links.slots().next[index(message)];
-  if (next != kNone) settle_transfer(next);
+  if (next != kNone) satisfy_transfer(next);
   return content;
 }
 
@@ -279,26 +282,26 @@ void CudaLocalTransport::join(std::int32_t message, std::int32_t rank, SharedPay
   use_device(compute(rank).device);
   member.joined.record(compute(rank));
   member.contribution = std::move(contribution);
-  settle_collective(message);
+  satisfy_collective(message);
 }
 
-/// One of the things that the collective waits for has happened.
-void CudaLocalTransport::settle_collective(std::int32_t message) {
-  std::vector<std::int32_t> settled = {message};
-  while (!settled.empty()) {
-    const std::int32_t id = settled.back();
-    settled.pop_back();
+/// Records that one of the events for which the collective waits has happened.
+void CudaLocalTransport::satisfy_collective(std::int32_t message) {
+  std::vector<std::int32_t> satisfied = {message};
+  while (!satisfied.empty()) {
+    const std::int32_t id = satisfied.back();
+    satisfied.pop_back();
     if (--state(id).pending > 0) continue;
     give_collective(id);
     const FlatProgram& flat = parts_.flat;
     for (std::int32_t m = flat_of(id).first; m != kNone; m = flat.next_member[index(m)]) {
       const std::int32_t next = flat.next_collective[index(m)];
-      if (next != kNone) settled.push_back(flat.message[index(next)]);
+      if (next != kNone) satisfied.push_back(flat.message[index(next)]);
     }
   }
 }
 
-/// On its stream, behind its members and what these had before it.
+/// Enqueues the collective on its stream, after its members and their earlier collectives.
 void CudaLocalTransport::give_collective(std::int32_t message) {
   const StreamView& stream = parts_.links.collective_stream(parts_.flat.rank_of(flat_of(message).first));
   use_device(stream.device);
@@ -312,7 +315,8 @@ void CudaLocalTransport::give_collective(std::int32_t message) {
   give_end(message, stream);
 }
 
-/// What the others gave is kept until the run ends: their streams must not use its memory again before.
+/// Returns the contributions. They stay until the end of the run, because their streams must not reuse the
+/// memory before.
 std::vector<SharedPayload> CudaLocalTransport::collect(std::int32_t message, std::int32_t rank) {
   const std::scoped_lock lock(mutex_);
   std::vector<SharedPayload> contributions;
@@ -322,8 +326,8 @@ std::vector<SharedPayload> CudaLocalTransport::collect(std::int32_t message, std
   return contributions;
 }
 
-/// A copy on the device of rank `to`, where it lies on another. The stream of `to` copies one after the
-/// other, so that all come by the same memory.
+/// Returns the contribution, copied to the device of rank `to` if it is on another. The stream of `to` runs
+/// one copy after another, so all can use the same buffer.
 SharedPayload CudaLocalTransport::brought_here(const SharedPayload& contribution, std::int32_t from,
                                                std::int32_t to) {
   const StreamView& stream = compute(to);
@@ -350,7 +354,8 @@ void CudaLocalTransport::wait(std::int32_t message, std::int32_t rank) {
   state(message).ended->hold_back(stream);
   const Ns latency = pace_at(parts_.pace.latency, message);
   if (latency == 0) return;
-  // Members of a collective wait for its latency one by one: each on its own stream, none of them writes.
+  // Each member waits for the latency of a collective on its own stream. The written end goes to a scratch
+  // slot.
   launch_hold_since(moments_.slot(end_slot(message)), on_device(latency, parts_.time_scale),
                     scratch_.slot(index(rank)), stream.stream);
 }

@@ -18,13 +18,14 @@
 
 namespace penstock {
 
-/// Holds the worker's stream with a kernel instead of the thread by sleeping.
+/// A clock that holds the worker's stream with a kernel instead of making the thread sleep.
 class PartitionClock : public Clock {
  public:
   PartitionClock(double scale, const CudaPlace& place) : host_(scale), scale_(scale), place_(place) {}
 
   Ns now_ns() const override { return host_.now_ns(); }
-  /// From one thread. Returns at once: what the stream is given later is held back.
+  /// Delays everything that is enqueued on the stream later. Returns at once. All calls must come from one
+  /// thread.
   void hold_for(Ns duration_ns, const std::stop_token& stop) const override;
   std::chrono::steady_clock::time_point moment_of(Ns time_ns) const override {
     return host_.moment_of(time_ns);
@@ -38,18 +39,18 @@ class PartitionClock : public Clock {
 
 class CudaOccupyFamily : public ModuleFamily {
  public:
-  /// `places`: by rank. `experiment` must outlive it, and the streams of the places.
+  /// `places` are by rank. `experiment` and the streams of the places must outlive this object.
   CudaOccupyFamily(const Experiment& experiment, const Jitter& jitter, double time_scale,
                    const std::vector<std::optional<CudaPlace>>& places);
 
   std::string description() const override;
-  /// `clock` is not asked: what its modules hold, the device measures.
+  /// Returns modules that hold the device's time; `clock` is not used.
   StageModules modules(std::optional<std::int32_t> rank, const Clock& clock) const override;
 
  private:
   const Experiment& experiment_;
   Jitter jitter_;
-  std::vector<std::unique_ptr<PartitionClock>> clocks_;  // by rank; null where a rank is in another process
+  std::vector<std::unique_ptr<PartitionClock>> clocks_;  // by rank; null for ranks in other processes
 };
 
 }  // namespace penstock

@@ -1,6 +1,7 @@
-// Right bytes first, speed second: a pair that delivers wrong numbers has no bandwidth worth printing. Each
-// pair of GPUs copies numbers that count up from a start of its own; times of sizes up to 64 MiB give the
-// line latency + bytes / bandwidth, and a ring over all of them a sum that is known beforehand.
+// Tests the GPUs of this machine: first that bytes arrive correctly, then how fast. Each pair of GPUs copies
+// numbers that count up from the sender's own start. Times of sizes up to 64 MiB give the line latency +
+// bytes / bandwidth. A ring over all GPUs carries numbers whose values are known in advance. Tests:
+// tests/backend/standin/self_tests_test.cpp.
 
 #include "backend/cuda/self_test.hpp"
 
@@ -40,7 +41,7 @@ constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 constexpr std::chrono::seconds kDeadline(30);
 const WaitLimits kLimits{.stopped = {}, .deadline = kDeadline};
 
-/// One GPU's part of the test.
+/// The stream and the buffers of one GPU in the test.
 struct Station {
   explicit Station(std::int32_t number)
       : stream(number, CudaStream::Priority::high), sent(number, kMostBytes), received(number, kMostBytes) {}
@@ -49,7 +50,7 @@ struct Station {
   DeviceBuffer received;
 };
 
-/// Fills what the station sends: start, start + 1, ...
+/// Fills the send buffer of the station with start, start + 1, ...
 void count_up(const Station& station, double start) {
   use_device(station.sent.device());
   launch_count_up(static_cast<double*>(station.sent.data()), kMostBytes / sizeof(double), start,
@@ -63,7 +64,7 @@ void copy(const void* from, const DeviceBuffer& to, std::size_t bytes, const Str
   wait_for(stream, kLimits);
 }
 
-/// What the first numbers in a buffer are not; empty: they count up from `start`.
+/// Returns the first number in the buffer that is wrong; empty if they count up from `start`.
 std::string difference(const DeviceBuffer& buffer, std::size_t bytes, double start) {
   std::vector<double> numbers(bytes / sizeof(double));
   check_cuda(cudaMemcpy(numbers.data(), buffer.data(), bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
@@ -74,7 +75,7 @@ std::string difference(const DeviceBuffer& buffer, std::size_t bytes, double sta
   return {};
 }
 
-/// On the host, around work that waits for its own end.
+/// Measures on the host how long `work` takes, which must wait for its own end.
 Spread timed(const std::function<void()>& work) {
   std::vector<Ns> samples;
   for (int i = 0; i < kWarmup + kSamples; ++i) {
@@ -86,14 +87,14 @@ Spread timed(const std::function<void()>& work) {
   return spread_of(std::move(samples));
 }
 
-/// True when copies between the two go without the host; false where the hardware cannot.
+/// Returns whether copies between the two GPUs can bypass the host.
 bool connect(std::int32_t from, std::int32_t to) {
   int reaches = 0;
   check_cuda(cudaDeviceCanAccessPeer(&reaches, from, to), "cudaDeviceCanAccessPeer");
   if (reaches == 0) return false;
   use_device(from);
   const cudaError_t result = cudaDeviceEnablePeerAccess(to, 0);
-  // "Already enabled" counts as an error, which the next launch would be blamed for.
+  // "Already enabled" counts as an error, which the next launch would report.
   static_cast<void>(cudaGetLastError());
   return result == cudaSuccess || result == cudaErrorPeerAccessAlreadyEnabled;
 }
@@ -104,7 +105,8 @@ PairCheck check_pair(const Station& from, const Station& to) {
   const StreamView& stream = from.stream.view();
   pair.ping = timed([&] { copy(from.sent.data(), to.received, kPingBytes, stream); });
   std::vector<LinePoint> points;
-  // Large ones alone: small copies take the same time whatever their size, and would bend the line.
+  // Only large sizes are used. Small copies take the same time whatever their size, and would distort the
+  // line.
   for (std::size_t bytes = std::size_t{1} << 20; bytes <= kMostBytes; bytes *= 4) {
     const Spread taken = timed([&] { copy(from.sent.data(), to.received, bytes, stream); });
     points.push_back({.x = static_cast<double>(bytes), .y = static_cast<double>(taken.median_ns)});
@@ -112,14 +114,14 @@ PairCheck check_pair(const Station& from, const Station& to) {
   const Line line = fit_line(points);
   pair.latency_ns = std::max<Ns>(0, std::llround(line.constant));
   pair.bytes_per_second = line.slope > 0 ? 1e9 / line.slope : 0;
-  // A start of its own for each sender, so that what an earlier pair has left does not pass for right.
+  // Each sender has its own start, so that numbers of an earlier pair do not pass as correct.
   count_up(from, 1000.0 * pair.from);
   copy(from.sent.data(), to.received, kMostBytes, stream);
   pair.wrong = difference(to.received, kMostBytes, 1000.0 * pair.from);
   return pair;
 }
 
-/// What the first GPU counts goes around all of them and comes back.
+/// Passes the numbers of the first GPU around all others and back.
 void check_ring(const std::vector<Station>& stations, SelfTest& test) {
   count_up(stations.front(), 7);
   const auto around = [&] {

@@ -1,7 +1,7 @@
 #pragma once
-// Checks that a user with GPUs can run in a minute: the facts of the first one (device_checks.hpp) and, where
-// there are several, that each pair exchanges the right bytes, how fast, and that a ring over all does.
-// `penstock selftest` prints the answers.
+// Checks that a user with GPUs can run in a minute. It tests the facts of the first GPU (device_checks.hpp).
+// With several GPUs it tests that each pair exchanges correct bytes, how fast, and that a ring over all
+// works. `penstock selftest` prints the results.
 
 #include <cstdint>
 #include <string>
@@ -18,26 +18,26 @@ namespace penstock {
 struct PairCheck {
   std::int32_t from = 0;
   std::int32_t to = 0;
-  bool direct = false;  ///< without the host's memory between them
-  Spread ping{};        ///< of a few bytes
-  Ns latency_ns = 0;    ///< of the line through sizes up to 64 MiB
+  bool direct = false;  ///< the copies bypass the host's memory
+  Spread ping{};        ///< time of a few bytes
+  Ns latency_ns = 0;    ///< latency of the line through sizes up to 64 MiB
   double bytes_per_second = 0;
-  std::string wrong{};  ///< what arrived that was not sent; empty: all is right
+  std::string wrong{};  ///< the first wrong number; empty if all are correct
 };
 
 struct SelfTest {
-  std::vector<std::string> devices;  ///< names
-  std::vector<DeviceCheck> checks;   ///< of the first device
-  std::vector<PairCheck> pairs;      ///< all ordered pairs; none where there is one device
-  Ns ring_ns = 0;                    ///< 16 MiB once around all GPUs, in their order; 0 where there is one
-  std::string ring_wrong;            ///< as PairCheck::wrong
+  std::vector<std::string> devices;  ///< names of the devices
+  std::vector<DeviceCheck> checks;   ///< checks of the first device
+  std::vector<PairCheck> pairs;      ///< all ordered pairs; empty with one device
+  Ns ring_ns = 0;                    ///< time of 16 MiB once around all GPUs; 0 with one device
+  std::string ring_wrong;            ///< like PairCheck::wrong
   bool all_right() const;
 };
 
-/// Error: the reason why no GPU can be used. Throws CudaError when a device fails.
+/// Runs all checks. Error: the reason why no GPU can be used. Throws CudaError if a device fails.
 tl::expected<SelfTest, std::string> self_test();
 
-/// For people.
+/// Returns a text for the terminal.
 std::string to_text(const SelfTest& test);
 
 }  // namespace penstock

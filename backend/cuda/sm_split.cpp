@@ -1,5 +1,5 @@
-// Compute capability 9.0 wants 8 SMs or more in a partition and a multiple of 8 (CUDA 13.0, cuda.h,
-// cuDevSmResourceSplitByCount): 132 SMs are 2 x 64, 4 x 32, 8 x 16 or 16 x 8, and 4 are left.
+// Compute capability 9.0 requires partitions of at least 8 SMs and a multiple of 8 (CUDA 13.0, cuda.h,
+// cuDevSmResourceSplitByCount). 132 SMs are 2 x 64, 4 x 32, 8 x 16 or 16 x 8, and 4 are left.
 
 #include "backend/cuda/sm_split.hpp"
 

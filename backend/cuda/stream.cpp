@@ -1,6 +1,6 @@
-// Waiting that can be stopped: the host looks at an event every 2 us instead of calling
-// cudaStreamSynchronize, which nothing but the GPU could end. Streams are non-blocking, because CUDA's
-// default stream would order them among each other.
+// Streams, and waits that can be stopped. The host polls an event every 2 us instead of calling
+// cudaStreamSynchronize, which only the GPU could end. Streams are non-blocking, because CUDA's default
+// stream would put them in order.
 
 #include "backend/cuda/stream.hpp"
 
@@ -23,9 +23,9 @@ namespace {
 
 constexpr std::chrono::microseconds kBetweenLooks(2);
 
-std::atomic<bool> given_up = false;  // of the process, and never taken back
+std::atomic<bool> given_up = false;  // true for the rest of the process
 
-/// CUDA's greatest priority is its smallest number.
+/// Returns CUDA's number of a priority. CUDA's highest priority is its smallest number.
 int priority_of(CudaStream::Priority priority) {
   int least = 0;
   int greatest = 0;
@@ -33,7 +33,8 @@ int priority_of(CudaStream::Priority priority) {
   return priority == CudaStream::Priority::high ? greatest : least;
 }
 
-/// A wait that ends early leaves the GPU at work on memory of ours: from then on nothing may be freed.
+/// Polls the event. A wait that ends early leaves the GPU working on this process's memory, so from then on
+/// no memory may be freed.
 template <typename Pause>
 void wait_with(const CudaEvent& event, const WaitLimits& limits, const Pause& pause) {
   const auto begin = std::chrono::steady_clock::now();
@@ -97,7 +98,7 @@ void CudaEvent::hold_back(const StreamView& stream) const {
 bool CudaEvent::has_passed() const {
   const cudaError_t result = cudaEventQuery(event_);
   if (result == cudaErrorNotReady) {
-    static_cast<void>(cudaGetLastError());  // "not ready" is no error of a later launch
+    static_cast<void>(cudaGetLastError());  // "not ready" must not be reported by a later launch
     return false;
   }
   check_cuda(result, "cudaEventQuery");

@@ -1,5 +1,5 @@
 #pragma once
-// Streams and events: owners, a view, and waiting that can be stopped.
+// Streams and events: owners, a view, and waits that can be stopped.
 
 #include <chrono>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace penstock {
 
-/// A stream that somebody else owns.
+/// A stream that another object owns.
 struct StreamView {
   std::int32_t device = 0;
   cudaStream_t stream = nullptr;
@@ -19,15 +19,15 @@ struct StreamView {
 /// Makes the device the calling thread's current one.
 void use_device(std::int32_t device);
 
-/// Owns a stream.
+/// A stream, destroyed by the destructor.
 class CudaStream {
  public:
   enum class Priority : std::uint8_t { normal, high };
 
   CudaStream() = default;
-  /// A new stream of the whole device, which does not wait for the default stream.
+  /// Creates a stream of the whole device, which does not wait for the default stream.
   CudaStream(std::int32_t device, Priority priority);
-  /// Takes a stream over, as of a green context.
+  /// Takes ownership of a stream, for example of a green context.
   CudaStream(std::int32_t device, cudaStream_t stream) : view_{device, stream} {}
   CudaStream(CudaStream&& other) noexcept : view_(std::exchange(other.view_, {})) {}
   CudaStream& operator=(CudaStream&& other) noexcept {
@@ -44,7 +44,7 @@ class CudaStream {
   StreamView view_;
 };
 
-/// Owns an event without times.
+/// An event without times, destroyed by the destructor.
 class CudaEvent {
  public:
   explicit CudaEvent(std::int32_t device);
@@ -58,41 +58,41 @@ class CudaEvent {
   ~CudaEvent();
 
   void record(const StreamView& stream);
-  /// What comes later on `stream` waits for what was before the last record().
+  /// Makes later work on `stream` wait for the work before the last record().
   void hold_back(const StreamView& stream) const;
-  /// True when what was before the last record() has ended. Throws CudaError when it failed.
+  /// Returns whether the work before the last record() has ended. Throws CudaError if it failed.
   bool has_passed() const;
 
  private:
   cudaEvent_t event_ = nullptr;
 };
 
-/// Who may end a wait early.
+/// The conditions that end a wait early.
 struct WaitLimits {
-  std::function<bool()> stopped;  ///< asked again and again; empty: nobody
+  std::function<bool()> stopped;  ///< polled during the wait; may be empty
   std::chrono::nanoseconds deadline = std::chrono::hours(24 * 365);
 };
 
-/// Looks until the event has passed. Between two looks the thread sleeps for a few microseconds: long enough
-/// to leave the driver's lock to others, short against any action. Throws CudaError; Stopped; and
-/// std::runtime_error when the deadline has passed. With these two the devices are given up.
+/// Polls until the event has passed. Between two polls the thread sleeps for a few microseconds: long enough
+/// to leave the driver's lock to other threads, and short compared with an action. Throws CudaError, Stopped,
+/// or std::runtime_error after the deadline. The last two give up the devices.
 void wait_for(const CudaEvent& event, const WaitLimits& limits);
 
-/// The same without a pause between two looks, whose length would count where the time is taken.
+/// Like wait_for(), without a pause between two polls, because a pause would count in a measured time.
 void watch(const CudaEvent& event, const WaitLimits& limits);
 
-/// As wait_for(), for all that `stream` has been given so far.
+/// Like the other wait_for(), for everything that is on `stream` so far.
 void wait_for(const StreamView& stream, const WaitLimits& limits);
 
-/// How long what a device was given may take to end once a run has ended or failed.
+/// Limit for work on a device to end after a run has ended or failed.
 inline constexpr std::chrono::seconds kUntilGivenUp(30);
 
-/// Waits until all that the stream has been given has ended or failed, kUntilGivenUp at the most. For the end
-/// of a run that has failed: throws nothing.
+/// Waits until all work on the stream has ended or failed, for at most kUntilGivenUp. It is used after a
+/// failure and throws nothing.
 void end_or_give_up(const StreamView& stream);
 
-/// A wait has ended before what it waited for: no memory that kernels may still use is freed by this process
-/// any more, since freeing waits for them without a deadline. Its end, which is near, frees all.
+/// Say that a wait ended before its event. This process then frees no memory that kernels may still use,
+/// because freeing waits for them without a deadline. The process is about to end, which frees everything.
 bool devices_are_given_up();
 void give_up_devices();
 

@@ -1,6 +1,6 @@
-// A module around a module (the decorator of Gamma et al.): every call runs with the worker's stream as the
-// current one of the library that computes. It returns when the work has been given to the stream; what is
-// freed meanwhile goes back to the stream's own pool, and is used again behind that work.
+// A module that wraps another one (the decorator of Gamma et al.). Every call runs with the worker's stream
+// as the current one of the library that computes, and returns when the work is enqueued. Memory that is
+// freed in the meantime goes back to the stream's own pool and is reused after that work.
 
 #include "backend/cuda/stream_bound_module.hpp"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Any stage module on a worker's part of a GPU.
+// Runs any stage module on a worker's part of a GPU.
 
 #include <cstdint>
 #include <functional>
@@ -16,11 +16,12 @@
 
 namespace penstock {
 
-/// What makes the worker's stream the current one of the library that a module computes with, on the calling
-/// thread, until what it returns ends.
+/// A function that makes the worker's stream the current one of the library that a module computes with, on
+/// the calling thread. The stream stays current until the returned object is destroyed.
 using EnterStream = std::function<std::shared_ptr<void>(const CudaPlace& place)>;
 
-/// Calls another module inside the worker's stream, and returns when it has given its work to that stream.
+/// A module that calls another module inside the worker's stream. Calls return when the work is enqueued on
+/// that stream.
 class StreamBoundModule : public StageModule {
  public:
   StreamBoundModule(std::unique_ptr<StageModule> module, const CudaPlace& place, EnterStream enter)
@@ -47,7 +48,7 @@ class StreamBoundModule : public StageModule {
   EnterStream enter_;
 };
 
-/// Binds each module to its rank's place; ranks without a place must have none.
+/// Binds each module to its rank's place. Ranks without a place must have no modules.
 StageModules bound_to_streams(StageModules modules, const std::vector<std::optional<CudaPlace>>& places,
                               const EnterStream& enter);
 

@@ -1,10 +1,10 @@
-// Each action stands between two stamps, and between two events that the host looks at:
+// Enqueues a rank's actions. Each action is between two stamps, and between two events that the host polls:
 //
-//   stream   event | stamp | the action's kernels | stamp | event    begun, ended: kMostAhead of each,
-//                                                                    in turns
+//     stream   event | stamp | the action's kernels | stamp | event    begun, ended: kMostAhead of each,
+//                                                                      in turn
 //
-// What holds the action back (cudaStreamWaitEvent, by the transport) is given to the stream before the first
-// event.
+// The transport's waits (cudaStreamWaitEvent) are enqueued before the first event. Tests:
+// tests/backend/standin.
 
 #include "backend/cuda/stream_queue.hpp"
 
@@ -27,9 +27,9 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kMostAhead = 256;  // actions: what they hold in memory is bounded by that, too
+constexpr std::size_t kMostAhead = 256;  // number of actions; this also limits the memory that they hold
 
-/// How many groups of compute actions the rank gives its queue in one run.
+/// Returns how many groups of compute actions the rank enqueues in one run.
 std::size_t actions_of(const FlatProgram& flat, std::int32_t rank) {
   const auto begin = flat.ops.begin() + flat.rank_begin[index(rank)];
   const auto end = flat.ops.begin() + flat.rank_begin[index(rank) + 1];
@@ -55,7 +55,7 @@ StreamQueue::StreamQueue(const FlatProgram& flat, std::int32_t rank, const Clock
 
 void StreamQueue::begin(std::int32_t number) {
   use_device(stream_.device);
-  // Before the stamp: when the event has passed, what held the action back is over.
+  // The event comes before the stamp: when it has passed, the action no longer waits for its inputs.
   event(begun_, number).record(stream_);
   launch_stamp(moments_.slot(start_slot(number)), stream_.stream);
 }
@@ -63,7 +63,7 @@ void StreamQueue::begin(std::int32_t number) {
 void StreamQueue::end(std::int32_t number) {
   use_device(stream_.device);
   launch_stamp(moments_.slot(end_slot(number)), stream_.stream);
-  // Behind the stamp: when the event has passed, both moments are there.
+  // The event comes after the stamp: when it has passed, both moments are written.
   event(ended_, number).record(stream_);
 }
 

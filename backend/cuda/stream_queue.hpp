@@ -1,5 +1,5 @@
 #pragma once
-// A rank's compute actions on its worker's stream.
+// Runs a rank's compute actions on its worker's stream.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,15 +18,16 @@
 
 namespace penstock {
 
-/// Times are the device's. All that it needs is made before the first action.
+/// A compute queue on a stream. Times are the device's. Everything that it needs is allocated before the
+/// first action.
 class StreamQueue : public ComputeQueue {
  public:
-  /// For the rank's list of `flat`. `scale` is that of the run's clock; `stopped` ends the comparison of the
-  /// two clocks, and may be empty.
+  /// Makes the queue for the rank's list of `flat`. `scale` is that of the run's clock. `stopped` may be
+  /// empty; it ends the comparison of the two clocks.
   StreamQueue(const FlatProgram& flat, std::int32_t rank, const Clock& clock, double scale,
               const StreamView& stream, const std::function<bool()>& stopped = {});
 
-  ~StreamQueue() override { end_or_give_up(stream_); }  // its stamps may still be written
+  ~StreamQueue() override { end_or_give_up(stream_); }  // kernels may still write its stamps
   StreamQueue(const StreamQueue&) = delete;
   StreamQueue& operator=(const StreamQueue&) = delete;
 
@@ -47,12 +48,12 @@ class StreamQueue : public ComputeQueue {
 
   StreamView stream_;
   DeviceTime device_time_;
-  PinnedMoments moments_;         // start and end, by number
-  std::vector<CudaEvent> begun_;  // by number, in turns
+  PinnedMoments moments_;         // start and end of each action
+  std::vector<CudaEvent> begun_;  // by number, used in turn
   std::vector<CudaEvent> ended_;
 };
 
-/// One a rank, on the places' streams; null for ranks without a place.
+/// Returns one queue a rank, on the streams of the places; null for ranks without a place.
 std::vector<std::unique_ptr<StreamQueue>> stream_queues(const FlatProgram& flat, const CudaWorkers& workers,
                                                         const Clock& clock, double scale);
 

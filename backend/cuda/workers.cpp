@@ -1,7 +1,7 @@
-// One GPU a worker where there are enough; otherwise one GPU in as many partitions of SMs (green contexts) as
-// there are workers, with some SMs left over for links. That partitions are apart is not believed but looked
-// at: kernels report the SMs that they run on, and two workers that share one are refused, for they would
-// slow each other down.
+// Assigns hardware to workers: one GPU each if there are enough, otherwise one GPU divided into as many
+// partitions of SMs (green contexts), with some SMs left for links. Kernels verify that the partitions share
+// no SM: they report the SMs on which they run. Two workers that share an SM would slow each other down, so
+// they are refused.
 
 #include "backend/cuda/workers.hpp"
 
@@ -32,11 +32,11 @@ namespace {
 
 /// Several for each SM of a GPU, so that every SM of a partition gets one.
 constexpr std::int32_t kBlocksToFindSms = 1024;
-constexpr std::chrono::seconds kUntilSeen(10);  // they stay for some waves of 200 us
-constexpr std::int32_t kLeastCapability = 9;    // what the kernels are compiled for
+constexpr std::chrono::seconds kUntilSeen(10);  // the blocks stay for some waves of 200 us
+constexpr std::int32_t kLeastCapability = 9;    // the compute capability for which the kernels are compiled
 
-/// Lets each of the devices reach the memory of the others directly, where the hardware can. A copy works
-/// without, through the host.
+/// Lets each device access the memory of the others directly, if the hardware can. Otherwise copies go
+/// through the host.
 void connect_peers(std::int32_t count) {
   for (std::int32_t from = 0; from < count; ++from) {
     use_device(from);
@@ -82,10 +82,10 @@ tl::expected<CudaWorkers, std::string> CudaWorkers::partitions(std::int32_t coun
                                .whole = false});
     seen.push_back(sms_of_stream(workers.streams_.back().view()));
   }
-  // By what kernels on each partition found, and not by what was asked for.
+  // This uses what kernels on each partition have reported, not what was requested.
   if (const std::string shared = shared_sm(seen); !shared.empty()) {
-    return tl::unexpected(fmt::format(
-        "the partitions of {} are not apart: {}; what they measure would be wrong", name, shared));
+    return tl::unexpected(
+        fmt::format("the partitions of {} share SMs: {}; measurements on them would be wrong", name, shared));
   }
   workers.description_ = fmt::format("{} partitions of {} SMs on {}, {} left for links", count,
                                      workers.places_.front().sms, name, workers.contexts_->spare());
@@ -102,7 +102,7 @@ tl::expected<CudaWorkers, std::string> CudaWorkers::create(std::int32_t count) {
                     "newer; hide it by CUDA_VISIBLE_DEVICES",
                     device.number, device.name, device.major, device.minor, kLeastCapability));
   }
-  // Too few GPUs for one each: all workers share the first one.
+  // With too few GPUs for one each, all workers share the first one.
   if (std::cmp_less(devices->size(), count)) return partitions(count, devices->front().name);
   connect_peers(count);
   CudaWorkers workers;
@@ -118,7 +118,7 @@ tl::expected<CudaWorkers, std::string> CudaWorkers::create(std::int32_t count) {
 
 CudaStream CudaWorkers::link_stream(std::int32_t worker) const {
   if (!contexts_) return {place(worker).stream.device, CudaStream::Priority::high};
-  // Without spare SMs copies go by the worker's own partition; can_pace_links() says so.
+  // Without spare SMs copies run in the worker's own partition, and can_pace_links() returns false.
   return contexts_->spare() > 0 ? contexts_->spare_stream() : contexts_->worker_stream(worker);
 }
 

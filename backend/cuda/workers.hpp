@@ -1,6 +1,5 @@
 #pragma once
-// Where the workers of one process compute: each on a GPU of its own, or, where there are fewer, all in
-// partitions of one.
+// The hardware of the workers of one process: a GPU for each, or, with fewer GPUs, partitions of one.
 
 #include <cstdint>
 #include <optional>
@@ -15,42 +14,44 @@ namespace penstock {
 
 /// One worker's part of the hardware.
 struct CudaPlace {
-  StreamView stream;     ///< its compute queue
-  std::int32_t sms = 0;  ///< that its kernels can use
-  bool whole = true;     ///< the whole device, not a partition
+  StreamView stream;     ///< stream of its compute actions
+  std::int32_t sms = 0;  ///< number of SMs that its kernels can use
+  bool whole = true;     ///< it has the whole device; false: a partition
 };
 
-/// Outlives all streams that it lends. For all threads.
+/// The workers of a process. It must outlive all streams that it lends. All threads may use it.
 class CudaWorkers {
  public:
-  /// Error: why this machine cannot hold so many: no GPU, too few SMs, an old driver, or partitions that
-  /// share SMs, which a kernel on each has found out.
+  /// Creates the workers. Error: why this machine cannot hold so many: no GPU, too few SMs, an old driver, or
+  /// partitions that share SMs, as kernels on them have reported.
   static tl::expected<CudaWorkers, std::string> create(std::int32_t count);
-  /// One worker, which has all of one device.
+  /// Returns one worker, which has a whole device.
   static CudaWorkers whole_device(std::int32_t device);
 
   std::int32_t count() const { return static_cast<std::int32_t>(streams_.size()); }
   const CudaPlace& place(std::int32_t worker) const { return places_[static_cast<std::size_t>(worker)]; }
-  /// A new stream for what leaves the worker: in the SMs that no worker has, or else where the worker is.
+  /// Returns a new stream for messages of the worker: on the SMs that no worker has, otherwise on the
+  /// worker's.
   CudaStream link_stream(std::int32_t worker) const;
-  /// SMs hold the emulated links, so that these take no worker's: a device a worker, or SMs that are left.
+  /// Returns whether emulated links can run on SMs that no worker needs: each worker has a whole device, or
+  /// SMs are left.
   bool can_pace_links() const { return !contexts_ || contexts_->spare() > 0; }
-  /// "4 partitions of 32 SMs on NVIDIA H100, 4 SMs left for links".
+  /// Returns, for example, "4 partitions of 32 SMs on NVIDIA H100, 4 SMs left for links".
   std::string description() const { return description_; }
 
  private:
   static tl::expected<CudaWorkers, std::string> partitions(std::int32_t count, const std::string& name);
 
-  std::optional<GreenContexts> contexts_;  // before the streams: they end first
+  std::optional<GreenContexts> contexts_;  // destroyed after the streams
   std::vector<CudaStream> streams_;
   std::vector<CudaPlace> places_;
   std::string description_;
 };
 
-/// The SMs that blocks on a stream were seen to run on, ascending.
+/// Returns the SMs on which blocks of the stream have run, ascending.
 std::vector<std::uint32_t> sms_of_stream(const StreamView& stream);
 
-/// "partitions 0 and 1 both ran on SM 17"; empty when no two lists have an SM in common.
+/// Returns, for example, "partitions 0 and 1 both ran on SM 17"; empty if no two lists share an SM.
 std::string shared_sm(const std::vector<std::vector<std::uint32_t>>& of_partitions);
 
 }  // namespace penstock

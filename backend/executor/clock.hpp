@@ -1,5 +1,5 @@
 #pragma once
-// The time of a run: what the recorder reads, and how long things are held.
+// The clock of a run: the recorder reads it, and modules and emulated links hold workers by it.
 
 #include <chrono>
 #include <stop_token>
@@ -16,22 +16,22 @@ class Clock {
   Clock& operator=(const Clock&) = delete;
   virtual ~Clock() = default;
 
-  /// Since some fixed moment before the run.
+  /// Returns the time since a fixed moment before the run.
   virtual Ns now_ns() const = 0;
-  /// Holds the calling thread for that long, counted from the call, without burning the processor. Returns
+  /// Blocks the calling thread for `duration_ns` from the call on, without using the processor. Returns
   /// early, within 50 ms, when a stop is requested.
   virtual void hold_for(Ns duration_ns, const std::stop_token& stop) const = 0;
-  /// The moment of `time_ns` for timed waits on condition variables.
+  /// Returns the moment of `time_ns` for timed waits on condition variables.
   virtual std::chrono::steady_clock::time_point moment_of(Ns time_ns) const = 0;
 };
 
-/// The host's clock. With `scale` 10 everything is held ten times as long, and times are read as a tenth, so
-/// that a program of microseconds can be measured by a scheduler that needs milliseconds.
+/// The host's clock. With `scale` 10 every hold takes ten times as long, and times are read as a tenth. A
+/// program of microseconds can then be measured although the operating system schedules in milliseconds.
 class SteadyClock : public Clock {
  public:
-  /// Requires scale > 0. Starts now.
+  /// Starts the clock now. Requires scale > 0.
   explicit SteadyClock(double scale = 1);
-  /// Starts at a moment that other processes of this host may share.
+  /// Starts the clock at a given moment, which other processes of this host may share.
   SteadyClock(double scale, std::chrono::steady_clock::time_point start) : start_(start), scale_(scale) {}
 
   Ns now_ns() const override;
@@ -43,8 +43,8 @@ class SteadyClock : public Clock {
   double scale_;
 };
 
-/// Lets the kernel wake the calling thread without its usual 50 us of slack. Does nothing where the system
-/// has no such setting.
+/// Lets the kernel wake the calling thread without its usual slack of 50 us. Does nothing on systems without
+/// such a setting.
 void wake_this_thread_promptly();
 
 }  // namespace penstock

@@ -1,7 +1,7 @@
-// Threads and their supervision; what a worker does is in rank_worker.cpp. One thread a rank, all let go by
-// one latch when the last one stands ready; the calling thread supervises: it sleeps until all are done,
-// somebody has failed, or the watchdog finds one that no longer gets on. The first failure is the run's, and
-// stops the others.
+// Starts one thread for each rank and supervises them; rank_worker.cpp has what a thread does. A latch lets
+// all threads start when the last one is ready. The calling thread sleeps until all are done, one has failed,
+// or the watchdog finds one that makes no progress. The first failure is the result of the run and stops the
+// others. Tests: tests/backend/faults_test.cpp.
 
 #include "backend/executor/executor.hpp"
 
@@ -65,20 +65,21 @@ class Run {
             .message = fmt::format("rank {}: no thread for its worker: {}; take fewer ranks, or allow more "
                                    "threads (ulimit -u, pids.max)",
                                    threads.size(), error.what())});
-      // Only those that started will say that they have ended.
+      // Only the threads that were started will report their end.
       working_ = static_cast<std::int32_t>(threads.size());
     }
-    // Also after a failure: threads that wait at the line could not end.
+    // This also happens after a failure, because threads that wait at the latch could not end.
     start_line_.count_down();
     supervise();
-    // Joins them: times and errors are read below.
+    // Joins the threads, because their times and errors are read below.
     threads.clear();
     if (error_) return tl::unexpected(*std::move(error_));
     return timeline();
   }
 
  private:
-  /// What a rank's thread does. Nothing may leave it: an exception in a thread would end the process.
+  /// The body of a rank's thread. It catches every exception, because one that leaves a thread ends the
+  /// process.
   void work(std::int32_t rank) {
     wake_this_thread_promptly();
     start_line_.wait();
@@ -97,19 +98,20 @@ class Run {
     changed_.notify_all();
   }
 
-  /// The first failure is the answer. Ends all workers.
+  /// Records the first failure and ends all workers.
   void fail(ExecutionError error) {
     {
       const std::scoped_lock lock(mutex_);
       if (!error_) error_ = std::move(error);
     }
-    // Behind the record: who is stopped by this must not be taken for the first to fail.
+    // The stop comes after the record, so that a worker that is stopped by it is not taken for the first to
+    // fail.
     stop_.request_stop();
     execution_.transport.stop();
   }
 
-  /// `pause`: how long the supervisor has slept, which says whether its look can be trusted. A process that
-  /// was stopped and goes on finds every rank late.
+  /// Looks for late ranks. `pause` is the time that the supervisor has slept. After a long pause the process
+  /// may have been suspended, and then every rank looks late.
   void judge(nanoseconds pause) {
     switch (pause_of(pause, execution_.deadline)) {
       case Pause::as_usual:
@@ -125,7 +127,8 @@ class Run {
 
   /// Returns when all workers have ended, also after a failure.
   void supervise() {
-    // A tenth of the deadline, and 100 ms at most: so late a fault may be found beyond its deadline.
+    // The supervisor looks every tenth of the deadline, and at least every 100 ms. A fault is found at most
+    // so much after its deadline.
     const nanoseconds pause = std::clamp<nanoseconds>(execution_.deadline / 10, std::chrono::milliseconds(1),
                                                       std::chrono::milliseconds(100));
     std::unique_lock lock(mutex_);
@@ -133,7 +136,7 @@ class Run {
     while (!changed_.wait_for(lock, pause, [this] { return working_ == 0; })) {
       const nanoseconds took =
           std::chrono::steady_clock::now() - std::exchange(since, std::chrono::steady_clock::now());
-      // Judged already; what is left is to wait until all have ended.
+      // The failure is already recorded; only the ends of the workers are still to come.
       if (error_) continue;
       lock.unlock();
       judge(took);
@@ -158,9 +161,9 @@ class Run {
   std::latch start_line_{1};
   std::stop_source stop_;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
-  std::int32_t working_;  // workers that have not ended
+  std::int32_t working_;  // number of workers that have not ended
   std::optional<ExecutionError> error_;
 };
 

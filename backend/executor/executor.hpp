@@ -1,7 +1,7 @@
 #pragma once
-// Executes a lowered program: one worker thread a rank runs its list, action by action, whatever schedule it
-// came from. The rules are those of schedules/check/rendezvous_walk.hpp, the answer is a Timeline as the
-// simulator returns it.
+// Executes a lowered program. One worker thread for each rank runs the rank's list, action by action,
+// whatever its schedule. The rules are those of schedules/check/rendezvous_walk.hpp. The result is a Timeline
+// like the simulator's.
 
 #include <chrono>
 #include <cstdint>
@@ -21,34 +21,34 @@
 
 namespace penstock {
 
-/// Modules by rank and stage; null where the rank does not hold the stage.
+/// The modules, indexed by rank and stage; null if the rank does not hold the stage.
 using StageModules = std::vector<std::vector<std::unique_ptr<StageModule>>>;
 
-/// What is executed, by what, over what. All references must outlive the call of execute().
+/// A program with everything that is needed to execute it. All references must outlive the call of execute().
 struct Execution {
-  const Program& program;   ///< validated, lowered, and found free of hangs under transport.channels()
-  const FlatProgram& flat;  ///< laid out with transport.channels()
+  const Program& program;   ///< must be valid, lowered, and free of hangs under transport.channels()
+  const FlatProgram& flat;  ///< must be flattened with transport.channels()
   StageModules& modules;
   Transport& transport;
   const Clock& clock;
-  /// The run has failed when a compute action takes longer, or when no worker gets on for so long. Host time.
+  /// Host time after which the run fails if a compute action has not ended or no worker makes progress.
   std::chrono::nanoseconds deadline = std::chrono::minutes(1);
-  /// By rank: where its compute actions run; empty: on the ranks' threads.
+  /// Each rank's queue, which runs its compute actions. If empty, the ranks' threads run them.
   std::span<ComputeQueue* const> queues{};
 };
 
-/// Why a run failed.
+/// The failure of a run.
 struct ExecutionError {
-  std::int32_t rank = 0;  ///< where it failed
-  std::string action;     ///< what that rank was at: "1F2"
+  std::int32_t rank = 0;  ///< rank that failed
+  std::string action;     ///< action of that rank: "1F2"
   std::int32_t peer =
-      -1;  ///< the rank that it waited for, or else the first that waits for it or needs it next; -1: none
-  std::string message;  ///< all of it in words
+      -1;  ///< rank that it waited for, otherwise the first rank that waits for it or needs it next; -1: none
+  std::string message;  ///< the whole message
 };
 
-/// Runs the program once. When a worker fails or the deadline passes, every other worker ends, and the
-/// answer is the first failure. Returns when all its threads have ended; a module that heeds neither its
-/// work nor its stop token keeps it waiting.
+/// Runs the program once. When a worker fails or the deadline passes, all other workers are stopped, and the
+/// first failure is returned. The call returns when all threads have ended. A module that ignores its stop
+/// token delays this.
 tl::expected<Timeline, ExecutionError> execute(const Execution& execution);
 
 }  // namespace penstock

@@ -1,11 +1,11 @@
-// The thread gives its queue one action after the other and waits for none of them, unless more are under way
-// than the queue holds:
+// Lets a rank's thread run ahead of its queue. The thread submits one action after the other and waits for
+// none, unless the queue already holds its maximum:
 //
-//   thread   F0 F1 F2 F3 B0 ...                 drain
-//   queue       |F0   |F1   |  RECV  |B0   |          what has begun and what has ended, events say
+//     thread   F0 F1 F2 F3 B0 ...                 drain
+//     queue       |F0   |F1   |  RECV  |B0   |          events show what has begun and ended
 //
-// While it waits it follows the queue, so that the watchdog sees what the hardware is at, not what the thread
-// has long given it.
+// While the thread waits, it follows the queue, so that the watchdog sees the action that the hardware runs
+// and not the last one that was submitted. Tests: tests/backend/standin.
 
 #include "backend/executor/launch_ahead.hpp"
 
@@ -28,16 +28,17 @@
 namespace penstock {
 namespace {
 
-/// Short beside an action of a GPU, so that the queue does not run dry while the thread sleeps, and long
-/// beside a look, so that the threads of K ranks leave the processor to those who launch.
+/// Interval between two looks at the queue. It is short compared with an action of a GPU, so that the queue
+/// does not run dry. It is long compared with a look, so that the threads of K ranks leave the processor to
+/// threads that launch.
 constexpr std::chrono::microseconds kBetweenLooks(50);
 
-/// An assumption: PTX leaves the resolution of %globaltimer, and how well a device's processors agree on it,
-/// open.
+/// Assumed error between two timers of a device. PTX does not specify the resolution of %globaltimer, nor how
+/// well a device's processors agree.
 constexpr Ns kTick = 2'000;
 
-/// A stream does one after the other: that two of a device's processors read its timer a tick apart is no
-/// overlap.
+/// Returns `moment`, but not before `earlier` if it is at most a tick before it. A stream runs one action
+/// after the other, so such a difference comes from two timers and is no overlap.
 Ns not_before(Ns earlier, Ns moment) {
   return earlier - moment <= kTick ? std::max(earlier, moment) : moment;
 }
@@ -51,7 +52,7 @@ LaunchAhead::LaunchAhead(const FlatProgram& flat, std::int32_t rank, ComputeQueu
 }
 
 void LaunchAhead::begin(std::int32_t position, const std::stop_token& stop) {
-  // As many at most as the queue has events for.
+  // The queue has events for this many actions.
   wait_while([this] { return given() - ended_ >= queue_.most_ahead(); }, stop);
   queue_.begin(given());
   positions_.push_back(position);
@@ -76,7 +77,7 @@ void LaunchAhead::wait_while(const std::function<bool()>& condition, const std::
 void LaunchAhead::follow() {
   while (ended_ < given()) {
     const std::int32_t position = positions_[index(ended_)];
-    // Until it begins, it is shown as waiting for the first message that it needs.
+    // Until the action begins, the rank is shown as waiting for the first message that the action needs.
     if (!has_begun_) {
       const std::int32_t wait = flat_.next_wait[index(position)];
       show(position, wait == kNone ? kNone : flat_.message[index(wait)]);
@@ -97,7 +98,8 @@ void LaunchAhead::show(std::int32_t position, std::int32_t message) {
   progress_.waits_for = message;
 }
 
-/// The host, which drops gathered weights, is ahead: a RESHARD is shown at the end of the action before it.
+/// Writes the queue's times. A RESHARD runs on the host, which is ahead, so it gets the end of the action
+/// before it.
 void LaunchAhead::write_times(std::int32_t rank, ProgramTimes& times) const {
   Ns before = 0;
   std::int32_t number = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// What a transport on one machine pretends that the links of a cluster take. Filled from the cluster's routes
-// by whoever starts a run; every transport that can emulate links takes it.
+// The times of emulated links. The caller of a run fills them in from the cluster's routes. Every transport
+// that can emulate links takes them.
 
 #include <cstdint>
 #include <vector>
@@ -10,13 +10,13 @@
 
 namespace penstock {
 
-/// How long emulated links take, by message of a FlatProgram; empty vectors mean 0 everywhere.
+/// Times of emulated links for each message of a FlatProgram. Empty vectors mean 0 for all messages.
 struct LinkPace {
-  std::vector<Ns> hold;     ///< occupies the channel; of a collective its whole duration
-  std::vector<Ns> latency;  ///< added after that, holds nothing
+  std::vector<Ns> hold;     ///< time that the channel is occupied; of a collective its whole duration
+  std::vector<Ns> latency;  ///< time from then to the arrival; occupies nothing
 };
 
-/// Of one of its vectors.
+/// Returns the time of a message from one of the vectors.
 inline Ns pace_at(const std::vector<Ns>& times, std::int32_t message) {
   return times.empty() ? 0 : times[index(message)];
 }

@@ -1,7 +1,7 @@
-// What makes a measurement of executions, whichever backend makes them: the deadline from the costs, warm-ups
-// that do not count, the repeat with the median makespan as the one that is shown whole (of an even number
-// the shorter of the middle two), and a Result with the same figures that a prediction has. A mean of
-// timelines would be a timeline that never happened.
+// Makes a measurement out of executions by any backend. It derives the deadline from the costs, drops the
+// warm-up runs, and selects the run with the median makespan. Of an even number it takes the shorter of the
+// middle two. Then it computes the figures that a prediction has. A mean of timelines would be a timeline
+// that never happened, so one run is shown whole. Tests: tests/backend/thread_run_test.cpp.
 
 #include "backend/executor/measured_run.hpp"
 
@@ -54,16 +54,16 @@ Ns longest_action_ns(const std::vector<StageCost>& stages) {
   return longest;
 }
 
-/// Whoever watches a run sleeps for a millisecond or more between two looks, and a look after a pause that
-/// was longer than the deadline judges nobody; between processes, messages take time that is not in the
+/// Shortest deadline. A watcher sleeps for a millisecond or more between two looks and ignores a look after a
+/// pause that was longer than the deadline. Between processes, messages also take time that is not in the
 /// costs.
 constexpr std::chrono::milliseconds kShortestDeadline(10);
 
 /// A launcher starts processes one after the other.
 constexpr std::chrono::seconds kShortestToJoin(1);
 
-/// Host time, so that the time scale counts. Of itself at least 10 s, since costs of 0 hold nothing and the
-/// machine may be busy; at most a year, which no nanoseconds overflow.
+/// Returns the deadline in host time, so the time scale counts. The default is at least 10 s, because costs
+/// may be 0 and the machine may be busy. It is at most a year, so that nanoseconds do not overflow.
 std::chrono::nanoseconds deadline_of(const CostTable& costs, const LinkPace& pace,
                                      const RunOptions& options) {
   if (options.deadline.count() > 0)
@@ -74,7 +74,7 @@ std::chrono::nanoseconds deadline_of(const CostTable& costs, const LinkPace& pac
   for (std::size_t i = 0; i < pace.hold.size(); ++i) {
     longest = std::max(longest, pace.hold[i] + pace.latency[i]);
   }
-  // Ten times the longest action: a slow machine is not late, one that hangs is found in time.
+  // Ten times the longest action lets a slow machine pass and still finds a hang in time.
   const double scaled = 10 * static_cast<double>(longest) * options.time_scale;
   const auto most = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::hours(24 * 365));
   const std::chrono::nanoseconds least = std::chrono::seconds(10);
@@ -83,7 +83,7 @@ std::chrono::nanoseconds deadline_of(const CostTable& costs, const LinkPace& pac
              : most;
 }
 
-/// What a reader of the figures must know beside them, the scenario's own notes first.
+/// Returns the notes that a reader of the figures needs, the scenario's own first.
 std::vector<std::string> notes_of(const Experiment& experiment, const RunOptions& options,
                                   const ModuleFamily& family, const Runner& runner) {
   std::vector<std::string> notes = experiment.notes;
@@ -100,7 +100,7 @@ std::vector<std::string> notes_of(const Experiment& experiment, const RunOptions
   return notes;
 }
 
-/// Nothing where all ranks have the clock of one host.
+/// Returns a note about clocks, or nothing if all ranks have the clock of one host.
 std::optional<std::string> clock_note(const ExecutedRun& run) {
   if (!run.clock_error_ns) return std::nullopt;
   return fmt::format(
@@ -109,7 +109,7 @@ std::optional<std::string> clock_note(const ExecutedRun& run) {
       format_duration(*run.clock_error_ns));
 }
 
-/// Of one or more.
+/// Returns the run with the median makespan. Requires at least one run.
 ExecutedRun median_of(std::vector<ExecutedRun> timed) {
   const auto middle = timed.begin() + (static_cast<std::ptrdiff_t>(timed.size()) - 1) / 2;
   std::ranges::nth_element(timed, middle, {},
@@ -117,7 +117,7 @@ ExecutedRun median_of(std::vector<ExecutedRun> timed) {
   return std::move(*middle);
 }
 
-/// By rank; of modules that store nothing, an empty account.
+/// Returns the memory of each rank; empty for modules that store nothing.
 std::vector<RankMemory> memories_of(const std::vector<RankAccount>& accounts) {
   std::vector<RankMemory> memories;
   memories.reserve(accounts.size());
@@ -125,7 +125,8 @@ std::vector<RankMemory> memories_of(const std::vector<RankAccount>& accounts) {
   return memories;
 }
 
-/// Over the microbatches of all ranks whose stage computes a loss. Nothing where nothing was trained.
+/// Returns a note with the mean loss over the microbatches of all ranks whose stage computes one, or nothing
+/// if no loss was computed.
 std::optional<std::string> loss_note(const std::vector<RankAccount>& accounts) {
   double sum = 0;
   std::size_t losses = 0;
@@ -156,7 +157,7 @@ Result result_of(ExecutedRun run, const Experiment& experiment, const Runner& ru
 
 }  // namespace
 
-// Who says how long an action may take says it of a rank that does not come, too.
+// A deadline that the user sets also limits how long the run waits for a rank that does not start.
 std::optional<std::chrono::nanoseconds> patience_to_join(const RunOptions& options) {
   if (options.deadline.count() <= 0) return std::nullopt;
   return std::max<std::chrono::nanoseconds>(options.deadline, kShortestToJoin);
@@ -177,7 +178,7 @@ tl::expected<std::optional<Result>, RunError> measure(const Experiment& experime
               {.channels = runner.channels, .iterations = experiment.program.iterations});
   if (auto refusal = runner.refusal ? runner.refusal(flat) : std::nullopt)
     return tl::unexpected(RunError{.message = *std::move(refusal), .fault = RunFault::bad_input});
-  // For the program as this transport lays it out: its messages are numbered so.
+  // The messages are numbered as this transport's flat program numbers them.
   const LinkPace links = pace(flat);
   auto runs = runner.execute({.experiment = experiment,
                               .options = options,
@@ -187,7 +188,7 @@ tl::expected<std::optional<Result>, RunError> measure(const Experiment& experime
                               .pace = links,
                               .deadline = deadline_of(experiment.costs, links, options)});
   if (!runs) return tl::unexpected(RunError{.message = std::move(runs.error().message)});
-  // Another rank's process has the result.
+  // The process of another rank has the result.
   if (runs->empty()) return std::nullopt;
   runs->erase(runs->begin(), runs->begin() + options.warmup);
   ExecutedRun median = median_of(*std::move(runs));
@@ -222,7 +223,7 @@ tl::expected<ChannelOptions, std::string> declared_channels(const ChannelOptions
     return tl::unexpected(
         fmt::format("the {} transport has no {}; leave that out, or take cpu-thread", transport, what));
   };
-  // What can be refused is what a prediction would have counted with and the transport cannot do.
+  // The prediction would have used these options, so a transport without them refuses the run.
   if (asked.blocking) return refused("blocking channels");
   if (asked.capacity != declared.capacity) return refused("bounded channels (capacity)");
   if (asked.eager_bytes != declared.eager_bytes) return refused("eager messages");

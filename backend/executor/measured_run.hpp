@@ -1,6 +1,6 @@
 #pragma once
-// What all ways to execute an experiment have in common: options, deadline, the median
-// repeat, and the Result. thread_run.hpp and process/process_run.hpp say who executes.
+// The part of a run that all backends share: options, deadline, selection of the median run, and the Result.
+// thread_run.hpp and process/process_run.hpp call it.
 
 #include <chrono>
 #include <cstdint>
@@ -27,24 +27,27 @@
 namespace penstock {
 
 struct RunOptions {
-  std::int32_t warmup = 1;   ///< >= 0: runs of the whole program before those that count
-  std::int32_t repeats = 5;  ///< >= 1
-  double time_scale = 1;     ///< > 0: everything is held so many times as long, and times are divided by it
-  /// Of one action, host time; one below 10 ms counts as 10 ms. 0: ten times the longest action or message,
-  /// at least 10 s. Processes of a run wait as long for each other to come: patience_to_join().
+  std::int32_t warmup = 1;   ///< runs of the whole program before those that count, >= 0
+  std::int32_t repeats = 5;  ///< runs that count, >= 1
+  double time_scale = 1;     ///< factor by which every hold is longer; measured times are divided by it; > 0
+  /// Limit of one action in host time; below 10 ms it counts as 10 ms. 0 means ten times the longest action
+  /// or message, and at least 10 s. It also limits how long the processes of a run wait for each other to
+  /// start: patience_to_join().
   std::chrono::nanoseconds deadline{0};
-  /// That the processes of a run may take together, of this machine; nothing: nobody looks.
+  /// Memory of this machine that the processes of a run may take together. Absent: no check is made.
   std::optional<Bytes> memory{};
 };
 
-/// How long the links of the experiment's cluster take for each message of its flat program.
+/// A function that returns how long the links of the experiment's cluster take for each message of its flat
+/// program.
 using PaceOfLinks = std::function<LinkPace(const FlatProgram&)>;
 
-/// What kept a run from a result.
+/// The reason why a run has no result.
 enum class RunFault : std::uint8_t {
-  failed,       // a worker, a device or a peer did, or the deadline passed
-  invalid,      // the program hangs on this transport, or asks of it what it does not do
-  bad_input,    // what is asked for cannot be: a network that lacks a part, a launcher of another size
+  failed,   // a worker, a device or a peer failed, or the deadline passed
+  invalid,  // the program hangs on this transport, or needs an option that the transport lacks
+  // The request is impossible: a network that lacks a part, a launcher with another number of processes.
+  bad_input,
   unavailable,  // this machine lacks a part: no GPU, no driver
 };
 
@@ -53,7 +56,8 @@ struct RunError {
   RunFault fault = RunFault::failed;
 };
 
-/// An experiment ready to be executed. References are good for the call that gets it.
+/// An experiment that is ready to be executed. The references are valid only during the call that receives
+/// it.
 struct PreparedRun {
   const Experiment& experiment;
   const RunOptions& options;
@@ -66,36 +70,38 @@ struct PreparedRun {
   std::int32_t runs() const { return options.warmup + options.repeats; }
 };
 
-/// How long the processes of a run wait until all have come, whichever backend has them: as long as the
-/// deadline that is asked for, and at least 1 s. Nothing where none is: it is the backend's own.
+/// Returns how long the processes of a run wait until all have started: the requested deadline, and at least
+/// 1 s. Returns nothing if no deadline is requested; the backend then uses its own.
 std::optional<std::chrono::nanoseconds> patience_to_join(const RunOptions& options);
 
-/// One way to execute.
+/// A backend: a function that executes, with its names and its channels.
 struct Runner {
-  std::string_view engine;     ///< "cpu-thread"
-  std::string_view transport;  ///< its name in schedules/ir/transports.hpp
-  ChannelOptions channels;     ///< of the run
-  /// Each of prepared.runs(), or none where another process has them.
+  std::string_view engine;     ///< for example "cpu-thread"
+  std::string_view transport;  ///< name in schedules/ir/transports.hpp
+  ChannelOptions channels;     ///< channel options of the run
+  /// Executes the program prepared.runs() times. Returns all runs, or none if the process of another rank has
+  /// them.
   std::function<tl::expected<std::vector<ExecutedRun>, ExecutionError>(const PreparedRun&)> execute;
-  /// May be empty. Why there is no room for it here, before anything is started.
+  /// Returns why this machine has no room for the run, before anything is started. May be empty.
   std::function<std::optional<std::string>(const FlatProgram&)> refusal{};
 };
 
-/// Runs the experiment's program. The timeline and all figures are those of the repeat with the median
-/// makespan (of an even number the shorter of the two in the middle). Links are left out, and memory where
-/// the modules store nothing. Nothing where another process has the timelines.
+/// Runs the experiment's program. The timeline and all figures are those of the run with the median makespan
+/// (of an even number the shorter of the middle two). The result has no links, and no memory if the modules
+/// store nothing. Returns nothing if another process has the timelines.
 tl::expected<std::optional<Result>, RunError> measure(const Experiment& experiment, const PaceOfLinks& pace,
                                                       const RunOptions& options, const ModuleFamily& family,
                                                       const Runner& runner);
 
-/// One run by the threads of this process, or by the `queues` of its ranks, with what its modules account
-/// for.
+/// Executes one run on the threads of this process, or on the `queues` of its ranks, and returns it with the
+/// accounts of its modules.
 tl::expected<ExecutedRun, ExecutionError> execute_on_threads(const PreparedRun& run, StageModules& modules,
                                                              Transport& transport, const Clock& clock,
                                                              std::span<ComputeQueue* const> queues = {});
 
-/// What the transport of that name (schedules/ir/transports.hpp) declares, where all it has is that. Error:
-/// the experiment asks for blocking or bounded channels, or for eager messages.
+/// Returns the channel options that the named transport declares (schedules/ir/transports.hpp), for
+/// transports that support only these. Error: the experiment asks for blocking or bounded channels, or for
+/// eager messages.
 tl::expected<ChannelOptions, std::string> declared_channels(const ChannelOptions& asked,
                                                             std::string_view transport);
 

@@ -1,5 +1,5 @@
-// The family that needs nothing: occupy modules, which hold time and compute nothing. Networks come as other
-// families (backend/torch, backend/cuda).
+// The family of occupy modules, which need no library. backend/torch and backend/cuda have the families that
+// compute.
 
 #include "backend/executor/module_family.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
-// What the ranks of a run compute with, and what they can tell about it afterwards: the seam through which
-// occupy modules and mathematics on CPUs and GPUs enter the ways to execute (measured_run.hpp).
+// The interface through which a run gets its modules: occupy modules, or mathematics on CPUs and GPUs. It
+// also returns what they report after the run (measured_run.hpp).
 
 #include <cstddef>
 #include <cstdint>
@@ -20,22 +20,21 @@
 
 namespace penstock {
 
-/// What one rank's modules know after a run.
+/// The data that one rank's modules report after a run.
 struct RankAccount {
-  std::optional<RankMemory> memory{};     ///< absent: the modules store nothing
-  std::map<std::int32_t, double> losses;  ///< by microbatch, of stages that feed nobody
+  std::optional<RankMemory> memory{};     ///< absent if the modules store nothing
+  std::map<std::int32_t, double> losses;  ///< loss of each microbatch, of stages that compute the loss
 };
 
 /// One run of a program by all ranks.
 struct ExecutedRun {
   Timeline timeline;
-  std::vector<RankAccount> accounts;  ///< by rank; empty where nobody asked
-  /// Of ranks on several hosts: how far apart the clocks of two may have been, at most.
+  std::vector<RankAccount> accounts;  ///< by rank; empty if they were not collected
+  /// The largest possible difference between two clocks of the ranks' hosts. Absent on a single host.
   std::optional<Ns> clock_error_ns{};
 };
 
-/// Makes modules. Functions are called in each rank's process where there are several; failures are
-/// exceptions.
+/// Makes modules. With several processes, each rank's process calls the functions. Failures are exceptions.
 class ModuleFamily {
  public:
   ModuleFamily() = default;
@@ -43,24 +42,27 @@ class ModuleFamily {
   ModuleFamily& operator=(const ModuleFamily&) = delete;
   virtual ~ModuleFamily() = default;
 
-  /// What its modules do, for the notes of a result: "occupy modules: each action holds its thread ...".
+  /// Returns what the modules do, for the notes of a result: "occupy modules: each action holds its thread
+  /// ...".
   virtual std::string description() const = 0;
-  /// New modules, in their first state. With a rank, only that rank's need be there.
+  /// Returns new modules in their first state. With a rank, only that rank's modules need to be present.
   virtual StageModules modules(std::optional<std::int32_t> rank, const Clock& clock) const = 0;
-  /// Null where all payloads are null. Lives as long as the family.
+  /// Returns the codec of the payloads, or null if all payloads are null. It lives as long as the family.
   virtual const PayloadCodec* codec() const { return nullptr; }
-  /// Of one payload, as the codec encodes it; 0 without a codec. Computes one microbatch.
+  /// Returns the largest size of an encoded payload; 0 without a codec. Computes one microbatch to find it.
   virtual std::size_t most_payload_bytes() const { return 0; }
-  /// By stage of the experiment's program; empty where its modules store nothing. Computes one microbatch.
+  /// Returns the bytes of each stage of the experiment's program; empty if the modules store nothing.
+  /// Computes one microbatch to find them.
   virtual std::vector<StageBytes> bytes_of_stages() const { return {}; }
-  /// Of the rank's modules after a run.
+  /// Returns the account of the rank's modules after a run.
   virtual RankAccount account(std::int32_t, const StageModules&) const { return {}; }
 };
 
-/// Holds each action's worker for as long as the experiment's costs say. Everything sends null.
+/// Modules that hold each action's worker for the time that the experiment's costs say. All payloads are
+/// null.
 class OccupyFamily : public ModuleFamily {
  public:
-  /// `experiment` must outlive it.
+  /// Keeps a reference to `experiment`, which must outlive this object.
   OccupyFamily(const Experiment& experiment, const Jitter& jitter)
       : experiment_(experiment), jitter_(jitter) {}
 

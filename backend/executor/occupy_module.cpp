@@ -1,7 +1,7 @@
-// An action holds its worker for the time of the cost table, payloads are null. The leaves of an overlapped
-// pair are one group, held once, by the first. Jitter is a function of seed and action, mixed bit by bit, not
-// of a generator's state: so the same action takes the same time on whatever rank, in whatever order and
-// repeat.
+// Modules that hold their worker for the time in the cost table and send null payloads. The actions of an
+// overlapped pair form a group, which its first action holds once. Jitter is a hash of the seed and the
+// action and uses no generator with a state. The same action therefore takes the same time on every rank, in
+// every order and in every repeat. Tests: tests/backend/occupy_module_test.cpp.
 
 #include "backend/executor/occupy_module.hpp"
 
@@ -25,13 +25,13 @@
 namespace penstock {
 namespace {
 
-/// Even in [0, 1), from the seed and the action.
+/// Returns a uniform number in [0, 1) that depends on the seed and the action.
 double draw(std::uint64_t seed, const Action& action) {
   std::uint64_t bits = mixed(seed);
   bits = mixed(bits ^ static_cast<std::uint64_t>(action.kind));
   bits = mixed(bits ^ static_cast<std::uint64_t>(action.stage));
   bits = mixed(bits ^ static_cast<std::uint64_t>(action.microbatch));
-  // 53 bits, which a double holds exactly.
+  // A double holds 53 bits exactly.
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
@@ -45,7 +45,7 @@ Ns held_ns(const CostTable& costs, std::span<const Action> group, const Jitter& 
 }
 
 void OccupyModule::occupy(const ComputeCall& call) const {
-  // The first leaf holds the time of the whole group.
+  // The first action holds the time of the whole group.
   if (!call.first_of_group) return;
   const Ns held = held_ns(costs_, call.group, jitter_);
   if (held > 0) clock_.hold_for(held, call.stop);

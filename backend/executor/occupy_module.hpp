@@ -1,5 +1,5 @@
 #pragma once
-// Stage modules without mathematics: each action holds its worker for as long as the cost table says.
+// Stage modules without mathematics: each action holds its worker for the time in the cost table.
 
 #include <cstdint>
 #include <optional>
@@ -15,17 +15,18 @@
 
 namespace penstock {
 
-/// Uneven durations: each is multiplied by a factor drawn evenly from [1 - fraction, 1 + fraction]. The draw
-/// depends on the seed and the action alone, so that it is the same in every schedule and repeat.
+/// Variation of durations. Each duration is multiplied by a factor drawn uniformly from [1 - fraction, 1 +
+/// fraction]. The factor depends only on the seed and the action, so it is the same in every schedule and
+/// repeat.
 struct Jitter {
-  double fraction = 0;  ///< 0 <= fraction <= 1
+  double fraction = 0;  ///< half-width of the variation, 0 to 1
   std::uint64_t seed = 1;
 };
 
-/// How long an overlapped group (of one action: that action) is held.
+/// Returns how long an overlapped group is held. A single action is a group of one.
 Ns held_ns(const CostTable& costs, std::span<const Action> group, const Jitter& jitter);
 
-/// Sends null payloads. Costs and clock must outlive it.
+/// A module that sends null payloads. It keeps references to the costs and the clock, which must outlive it.
 class OccupyModule : public StageModule {
  public:
   OccupyModule(const CostTable& costs, const Clock& clock, const Jitter& jitter)
@@ -50,7 +51,7 @@ class OccupyModule : public StageModule {
   Jitter jitter_;
 };
 
-/// One on each rank for each stage that it holds; with a rank, on that one only.
+/// Returns a module on each rank for each stage that it holds. With `only`, returns only that rank's modules.
 StageModules occupy_modules(const Program& program, const CostTable& costs, const Clock& clock,
                             const Jitter& jitter, std::optional<std::int32_t> only = std::nullopt);
 

@@ -1,6 +1,6 @@
 #pragma once
-// What messages carry: tensors of a kind that only the stage modules know (stage_module.hpp). The executor
-// and the transports pass them on unopened.
+// The content of messages: tensors of a kind that only the stage modules know (stage_module.hpp). The
+// executor and the transports do not look inside.
 
 #include <cstdint>
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-/// The base of whatever a family of stage modules sends between its stages.
+/// The base class of everything that stage modules send between stages.
 class PayloadContent {
  public:
   PayloadContent() = default;
@@ -18,13 +18,14 @@ class PayloadContent {
   virtual ~PayloadContent() = default;
 };
 
-/// One message's content, owned by whoever holds it; null where only time is moved.
+/// The content of one message, with a single owner. It is null if the message carries no data.
 using Payload = std::unique_ptr<PayloadContent>;
-/// What one member gives to a collective; all members read it.
+/// The content that one member gives to a collective. All members read it.
 using SharedPayload = std::shared_ptr<const PayloadContent>;
 
-/// The bytes of payloads on their way between processes; belongs to the family of stage modules. Null
-/// payloads are not shown to it. Calls come from the rank's one worker thread; a failure is an exception.
+/// Converts payloads to bytes and back, so that they can go to another process. Each family of stage modules
+/// has its own. Null payloads are not passed to it. Calls come from the rank's one worker thread. A failure
+/// is an exception.
 class PayloadCodec {
  public:
   PayloadCodec() = default;

@@ -1,5 +1,5 @@
 #pragma once
-// Where a worker stands, for the watchdog and for error messages. Private to the executors.
+// The progress of a worker, for the watchdog and for error messages. Used only by executors.
 
 #include <atomic>
 #include <cstdint>
@@ -8,12 +8,13 @@
 
 namespace penstock {
 
-/// Written by one worker, read by all threads. The worker writes since_ns first and a reader reads it last,
-/// so that nobody takes a new action for an old one.
+/// The progress of one worker. One worker writes it, and all threads read it. The worker writes since_ns
+/// first and a reader reads it last, so that a reader never combines a new action with an old time.
 struct Progress {
-  std::atomic<std::int32_t> position = kNone;   ///< of the action that runs or waits; the list's end: done
-  std::atomic<std::int32_t> waits_for = kNone;  ///< a message; kNone: it does not wait
-  std::atomic<std::int64_t> since_ns = 0;       ///< host time at which either of these changed last
+  /// Position of the action that runs or waits; the end of the list if the rank is done.
+  std::atomic<std::int32_t> position = kNone;
+  std::atomic<std::int32_t> waits_for = kNone;  ///< message that the rank waits for, or kNone
+  std::atomic<std::int64_t> since_ns = 0;       ///< host time of the last change of the other two
 };
 
 }  // namespace penstock

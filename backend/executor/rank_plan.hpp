@@ -1,6 +1,6 @@
 #pragma once
-// What one rank's worker looks up while it runs its list: derived from the flat program once, before the
-// clock starts. Private to the executor.
+// Tables that one rank's worker uses while it runs its list. They are derived from the flat program before
+// the clock starts. Used only by the executor.
 
 #include <cstdint>
 #include <map>
@@ -20,9 +20,11 @@ struct StageVersion {
 };
 
 struct RankPlan {
-  std::map<StageMessage, std::int32_t> messages;               ///< what leaves the rank; the rest stays on it
+  /// Messages that leave the rank; all other outputs stay on it.
+  std::map<StageMessage, std::int32_t> messages;
   std::set<std::pair<std::int32_t, std::int32_t>> recomputed;  ///< stage and microbatch of each R
-  /// By position: versions whose last use it is, and that a STEP has replaced by then.
+  /// The versions to be dropped after the action at a position. It was their last use, and a STEP has
+  /// replaced them.
   std::map<std::int32_t, std::vector<StageVersion>> dropped_after;
 };
 RankPlan plan_of(const FlatProgram& flat, std::int32_t rank);

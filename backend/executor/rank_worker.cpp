@@ -1,15 +1,16 @@
-// Program order on one rank. Compute actions wait for their own RECVs and collectives; transfers are handed
-// to the transport when their producer has ended, so that the list never waits for them, unless channels
-// are blocking.
+// Interprets the list of one rank in program order. A compute action waits for its own RECVs and collectives.
+// A transfer goes to the transport when its producer has ended, so the list never waits for transfers unless
+// channels are blocking.
 //
-//   1RECV_F0    1F0                    1SEND_F0        1RECV_F1    1F1
-//   expect()    wait(), take(),        nothing: has    expect()    wait() ...
-//               forward(), send(),     left behind
-//               release()              its F
+//     1RECV_F0    1F0                    1SEND_F0        1RECV_F1    1F1
+//     expect()    wait(), take(),        nothing: was    expect()    wait() ...
+//                 forward(), send(),     sent after
+//                 release()              its F
 //
-// Payloads lie in two places meanwhile: the inbox holds what an action of this rank will take, from a message
-// or from a neighbour stage on the same rank (as the two chunks at the turn of a V are), the outbox what has
-// been made and waits for its SEND.
+// In the meantime payloads are in two places. The inbox holds inputs of this rank's actions, from a message
+// or from a neighbouring stage on the same rank (such as the two chunks at the turn of a V). The outbox holds
+// outputs that wait for their SEND. executor.cpp starts and supervises the workers. Tests:
+// tests/backend/numbers_test.cpp.
 
 #include "backend/executor/rank_worker.hpp"
 
@@ -75,7 +76,7 @@ void RankWorker::run(const std::stop_token& stop) {
   stand_at(end, kNone);
 }
 
-/// Weights that are gathered behind the last STEP, which no action of the program waits for.
+/// Waits for weights that are gathered after the last STEP, which no action of the program waits for.
 void RankWorker::finish_gathers() {
   while (!gathering_.empty()) {
     const std::int32_t position = gathering_.begin()->second;
@@ -91,7 +92,8 @@ void RankWorker::pass(std::int32_t position) {
     case FlatOp::leaf:
       break;
     case FlatOp::send:
-      // Otherwise it left right behind its producer, and the SEND in the list has nothing to do.
+      // Without blocking channels the message was sent directly after its producer, and the SEND in the list
+      // has nothing to do.
       if (blocking_) pass_send(position);
       break;
     case FlatOp::recv:
@@ -104,7 +106,7 @@ void RankWorker::pass(std::int32_t position) {
     case FlatOp::reshard: {
       const Ns now = execution_.clock.now_ns();
       const std::int32_t stage = flat_.actions[index(position)].stage;
-      // Dropped before anybody used them: nothing waits for them any more.
+      // The gathered weights are dropped before an action used them, so no action waits for them any more.
       gathering_.erase(stage);
       module_of(stage).reshard();
       stamp(position, now, now);
@@ -126,7 +128,8 @@ void RankWorker::pass_send(std::int32_t position) {
 
 void RankWorker::pass_collective(std::int32_t position) {
   const Action& action = flat_.actions[index(position)];
-  // Accepted when the first action that needs it is reached, a STEP or an F. A gather may have none.
+  // The result is accepted at the first action that needs it, a STEP or an F. A gather may have no such
+  // action.
   if (action.kind == ActionKind::unshard) gathering_[action.stage] = position;
   execution_.transport.join(flat_.message[index(position)], rank_,
                             module_of(action.stage).contribution(action.kind));
@@ -139,7 +142,7 @@ void RankWorker::run_group(std::int32_t position, const std::stop_token& stop) {
   stand_at(position, kNone);
   const std::int32_t end = flat_.group_end(position);
   const std::span<const Action> group(&flat_.actions[index(position)], index(end - position));
-  // Before the clock is read: the queue may be full.
+  // This comes before the clock is read, because begin() waits if the queue is full.
   if (ahead_) ahead_->begin(position, stop);
   const Ns start_ns = execution_.clock.now_ns();
   for (std::int32_t leaf = position; leaf < end; ++leaf) {
@@ -149,9 +152,9 @@ void RankWorker::run_group(std::int32_t position, const std::stop_token& stop) {
   const Ns end_ns = execution_.clock.now_ns();
   if (ahead_) ahead_->end();
   for (std::int32_t leaf = position; leaf < end; ++leaf) stamp(leaf, start_ns, end_ns);
-  // Behind the end's time, so that what sending takes is no part of the action.
+  // This comes after the end is recorded, so that the time for sending is not part of the action.
   if (!blocking_) send_outputs();
-  // Inputs have been used: whoever waited for their place may send.
+  // The inputs have been used, so senders that waited for their buffers may send.
   execution_.transport.release(position);
   for (std::int32_t leaf = position; leaf < end; ++leaf) drop_versions(leaf);
 }
@@ -159,12 +162,12 @@ void RankWorker::run_group(std::int32_t position, const std::stop_token& stop) {
 void RankWorker::run_leaf(std::int32_t position, const ComputeCall& call) {
   const Action& action = flat_.actions[index(position)];
   StageModule& module = module_of(action.stage);
-  // Of F, B and I. W, R and STEP make nothing that another stage takes.
+  // Only F, B and I have outputs for other stages; W, R and STEP have none.
   ComputeCall with_outputs = call;
   switch (action.kind) {
     case ActionKind::forward:
       with_outputs.outputs = takers_of(neighbours_, action.stage, Flow::activation).size();
-      // An R will make the rest again: the module need only keep what it reads.
+      // An R will compute the activations again, so the module only has to retain what the R reads.
       if (plan_.recomputed.contains({action.stage, action.microbatch})) with_outputs.kept = Kept::input;
       hand_on(action, Flow::activation, module.forward(with_outputs, inputs_of(action, Flow::activation)));
       break;
@@ -226,7 +229,8 @@ void RankWorker::wait_for(std::int32_t message) {
 std::vector<Payload> RankWorker::inputs_of(const Action& action, Flow flow) {
   std::vector<Payload> inputs;
   for (const std::int32_t from : givers_of(neighbours_, action.stage, flow)) {
-    // A valid program has put it there: the RECV stands before, or the giver has run on this rank.
+    // In a valid program the payload is present: the RECV comes first, or the other stage has run on this
+    // rank.
     auto found = inbox_.extract({flow, from, action.stage, action.microbatch});
     if (found.empty()) {
       throw std::logic_error(fmt::format("nothing has come from stage {}", from));
@@ -245,12 +249,12 @@ void RankWorker::hand_on(const Action& action, Flow flow, std::vector<Payload> o
   for (std::size_t i = 0; i < takers.size(); ++i) {
     const StageMessage output{flow, action.stage, takers[i], action.microbatch};
     const auto message = plan_.messages.find(output);
-    // What no message carries is for a stage on this rank, and is there already.
+    // An output without a message is for a stage on this rank, and goes directly to the inbox.
     (message == plan_.messages.end() ? inbox_[output] : outbox_[message->second]) = std::move(outputs[i]);
   }
 }
 
-/// The leaves of a group leave together, since they end together.
+/// Sends all outputs of a group together, because its actions end together.
 void RankWorker::send_outputs() {
   for (auto& [message, payload] : outbox_) execution_.transport.send(message, std::move(payload));
   outbox_.clear();

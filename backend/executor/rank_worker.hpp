@@ -1,5 +1,5 @@
 #pragma once
-// The interpreter of one rank's list. Private to the executor.
+// The interpreter of one rank's list. Used only by the executor.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,27 +24,28 @@ namespace penstock {
 
 class RankWorker {
  public:
-  /// Writes the times of this rank's positions into `times`, nobody else's.
+  /// Writes only the times of this rank's positions into `times`.
   RankWorker(const Execution& execution, std::int32_t rank, ProgramTimes& times, Progress& progress);
 
-  /// Runs the whole list on the calling thread, and returns when its queue has ended it, too. Throws what a
-  /// module or the transport throws.
+  /// Runs the whole list on the calling thread, and returns when the rank's queue has also ended it. Throws
+  /// what a module or the transport throws.
   void run(const std::stop_token& stop);
 
  private:
-  /// A position that is not computed: SEND, RECV, a collective, RESHARD, a barrier.
+  /// Handles a position that is not computed: SEND, RECV, a collective, RESHARD or a barrier.
   void pass(std::int32_t position);
-  /// The compute group at `position`: waits, computes, sends, and gives back what it has used up.
+  /// Runs the compute group at `position`: waits, computes, sends, and releases the inputs.
   void run_group(std::int32_t position, const std::stop_token& stop);
   void run_leaf(std::int32_t position, const ComputeCall& call);
-  /// Fills the inbox with all that the group at `position` is the first to need.
+  /// Receives all inputs that the group at `position` is the first to need.
   void wait_for_inputs(std::int32_t position);
   void wait_for(std::int32_t message);
-  /// Of an UNSHARD or REDUCE_GRAD that has ended: what it brought, to its module.
+  /// Passes the result of an UNSHARD or REDUCE_GRAD that has ended to its module.
   void accept_collective(std::int32_t position);
-  /// Out of the inbox, one a stage that gives `action` this flow. Requires that they are there.
+  /// Takes the inputs of `action` out of the inbox, one for each stage that sends it this flow. Requires that
+  /// they are present.
   std::vector<Payload> inputs_of(const Action& action, Flow flow);
-  /// Into the outbox, or into the inbox where the stage that takes it is on this rank, too.
+  /// Puts each output into the outbox, or into the inbox if the receiving stage is on this rank.
   void hand_on(const Action& action, Flow flow, std::vector<Payload> outputs);
   void send_outputs();
   void pass_send(std::int32_t position);
@@ -53,7 +54,7 @@ class RankWorker {
   void drop_versions(std::int32_t position);
   void stamp(std::int32_t position, Ns start_ns, Ns end_ns);
   StageModule& module_of(std::int32_t stage);
-  /// Tells the watchdog where the rank is, and which message it waits for (kNone: it does not wait).
+  /// Publishes the rank's position and the message that it waits for (kNone: none), for the watchdog.
   void stand_at(std::int32_t position, std::int32_t message);
 
   const Execution& execution_;
@@ -64,10 +65,10 @@ class RankWorker {
   StageNeighbours neighbours_;
   RankPlan plan_;
   bool blocking_;
-  std::optional<LaunchAhead> ahead_;                // nothing: this thread computes
-  std::map<StageMessage, Payload> inbox_;           // what compute actions of this rank will take
-  std::map<std::int32_t, Payload> outbox_;          // by message: made, and not sent yet
-  std::map<std::int32_t, std::int32_t> gathering_;  // by stage: an UNSHARD that has not been accepted
+  std::optional<LaunchAhead> ahead_;                // absent if this thread computes
+  std::map<StageMessage, Payload> inbox_;           // inputs of this rank's later compute actions
+  std::map<std::int32_t, Payload> outbox_;          // by message: outputs that are not sent yet
+  std::map<std::int32_t, std::int32_t> gathering_;  // by stage: an UNSHARD whose result has not been accepted
 };
 
 }  // namespace penstock

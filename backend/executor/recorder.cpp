@@ -1,5 +1,5 @@
-// Workers write start and end into their own places of one table, so that recording takes no lock and no
-// memory while the clock runs. Afterwards the earliest start becomes 0.
+// Makes the timeline of a run. While the clock runs, each worker writes start and end into its own elements
+// of one table, so recording takes no lock and no memory. Afterwards the earliest start becomes 0.
 
 #include "backend/executor/recorder.hpp"
 
@@ -23,7 +23,7 @@ Timeline recorded_timeline(const FlatProgram& flat, const Placement& placement, 
     span.start_ns -= first;
     span.end_ns -= first;
   }
-  // Without a span there is no first start to take away.
+  // Without a span there is no start to subtract.
   timeline.makespan_ns -= timeline.spans.empty() ? 0 : first;
   return timeline;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// From what workers and transports wrote down to the Timeline of a run. Private to the executors.
+// Makes the Timeline of a run from the times of workers and transports. Used only by executors.
 
 #include "report/timeline/timeline.hpp"
 #include "schedules/check/flat_program.hpp"
@@ -8,7 +8,8 @@
 
 namespace penstock {
 
-/// Requires all times of `times`, on one clock. The first start becomes 0.
+/// Returns the timeline, with the first start at 0. Requires that all of `times` are present and of one
+/// clock.
 Timeline recorded_timeline(const FlatProgram& flat, const Placement& placement, const ProgramTimes& times);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// Bytes of the cost table replaced by what the modules say they hold and send. Edges are made anew from the
-// stages at their ends: an activation is as large as its sender makes it, a gradient as large as the input of
-// the stage that sends it back. Modules make the same of every microbatch.
+// Replaces the bytes of the cost table by those that the modules report. Edges are built from the stages at
+// their ends. An activation has the size that its sender makes. A gradient has the size of the input of the
+// stage that sends it back. Modules make the same of every microbatch.
 
 #include "backend/executor/stage_bytes.hpp"
 
@@ -23,7 +23,7 @@ CostTable with_stage_bytes(CostTable costs, const Program& program, const std::v
     cost.gradients = found.gradients;
     cost.optimizer_state = found.optimizer_state;
   }
-  // Costs of single microbatches would hide those of the stages.
+  // Costs of single microbatches would override those of the stages.
   costs.microbatches.clear();
   costs.edges.clear();
   for (const StageEdge& edge : stage_edges(program)) {

@@ -1,6 +1,5 @@
 #pragma once
-// What stages really hold and send, as their modules find it (ModuleFamily::bytes_of_stages), and its way
-// into a cost table.
+// The bytes that stages really hold and send, as their modules report them (ModuleFamily::bytes_of_stages).
 
 #include <vector>
 
@@ -10,13 +9,13 @@
 
 namespace penstock {
 
-/// What one stage holds and sends for one microbatch, as its modules find it.
+/// The bytes that one stage holds and sends for one microbatch.
 struct StageBytes {
-  Bytes input = 0;              ///< of the model, where the stage reads it
-  Bytes activation = 0;         ///< sent forward
-  Bytes gradient = 0;           ///< sent back
-  Bytes kept = 0;               ///< from F to B
-  Bytes released_by_input = 0;  ///< of it, what I lets go of
+  Bytes input = 0;              ///< input of the model, if the stage reads it
+  Bytes activation = 0;         ///< bytes of the activation that it sends forward
+  Bytes gradient = 0;           ///< bytes of the gradient that it sends back
+  Bytes kept = 0;               ///< held from F to B
+  Bytes released_by_input = 0;  ///< part of `kept` that I releases
   Bytes weights = 0;
   Bytes gradients = 0;
   Bytes optimizer_state = 0;
@@ -24,7 +23,7 @@ struct StageBytes {
   friend bool operator==(const StageBytes&, const StageBytes&) = default;
 };
 
-/// `costs` with those bytes in place. Requires one entry a stage of the program.
+/// Returns `costs` with these bytes. Requires one element for each stage of the program.
 CostTable with_stage_bytes(CostTable costs, const Program& program, const std::vector<StageBytes>& bytes);
 
 }  // namespace penstock

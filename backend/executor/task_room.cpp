@@ -1,8 +1,10 @@
-// Four bounds, each beside what is counted against it:
+// Finds how many tasks may still be started. There are four bounds; each is compared with its own count:
 //
-//   setrlimit(RLIMIT_NPROC)       tasks of the real user     /proc/N, the links of its folder of tasks
-//   pids.max of a control group   pids.current beside it     this process's group and all above it
-//   kernel.threads-max, pid_max   all tasks                  /proc/loadavg, behind the slash
+//     setrlimit(RLIMIT_NPROC)       tasks of the real user     /proc/N, the links of its folder of tasks
+//     pids.max of a control group   pids.current beside it     this process's group and all above it
+//     kernel.threads-max, pid_max   all tasks                  /proc/loadavg, after the slash
+//
+// Tests: tests/backend/process_room_test.cpp.
 
 #include "backend/executor/task_room.hpp"
 
@@ -28,14 +30,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Keeps the nearer of two bounds. One that is exceeded already leaves 0.
+/// Stores the smaller of two bounds. A bound that is already exceeded leaves 0 tasks.
 void narrow(std::optional<TaskRoom>& room, std::int64_t left, std::string_view bound) {
   left = std::max<std::int64_t>(0, left);
   if (!room || left < room->left) room = TaskRoom{.left = left, .bound = bound};
 }
 
-/// A folder has a link for itself, one in its parent, and one from each folder in it. So one call tells what
-/// listing the folder would. 0 where the process has ended, or is hidden (hidepid).
+/// Returns the number of threads of a process. A folder has a link for itself, one in its parent, and one
+/// from each folder in it, so one call of stat replaces a listing. Returns 0 if the process has ended or is
+/// hidden (hidepid).
 std::int64_t threads_of_process(const fs::path& process) {
   struct stat folder{};
   if (::stat((process / "task").c_str(), &folder) != 0) return 0;
@@ -44,7 +47,7 @@ std::int64_t threads_of_process(const fs::path& process) {
 
 std::int64_t tasks_of_this_user() {
   std::int64_t tasks = 0;
-  std::error_code gone;  // processes come and go meanwhile
+  std::error_code gone;  // processes may end while the loop runs
   for (fs::directory_iterator next("/proc", gone), end; !gone && next != end; next.increment(gone)) {
     if (std::isdigit(static_cast<unsigned char>(next->path().filename().string().front())) == 0) continue;
     struct stat process{};
@@ -69,7 +72,8 @@ void narrow_by_groups(std::optional<TaskRoom>& room) {
   }
 }
 
-/// "0.20 0.18 0.12 1/423 11206": three averages, tasks that run, a slash, all tasks.
+/// Applies the system's bound. The file reads "0.20 0.18 0.12 1/423 11206": three averages, running tasks, a
+/// slash, all tasks.
 void narrow_by_system(std::optional<TaskRoom>& room) {
   std::ifstream load("/proc/loadavg");
   std::array<double, 3> averages{};

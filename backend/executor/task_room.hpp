@@ -1,5 +1,6 @@
 #pragma once
-// How many threads and processes this user may still start here, known before the first one is.
+// The number of threads and processes that this user may still start here, checked before the first one is
+// started.
 
 #include <cstdint>
 #include <optional>
@@ -7,14 +8,15 @@
 
 namespace penstock {
 
-/// Linux counts threads and processes alike, as tasks.
+/// The remaining tasks. Linux counts threads and processes alike, as tasks.
 struct TaskRoom {
   std::int64_t left = 0;   ///< tasks that may still be started
-  std::string_view bound;  ///< what bounds them: "ulimit -u"
+  std::string_view bound;  ///< name of the bound: "ulimit -u"
 };
 
-/// The nearest of the user's bound (which root has not), those of this process's control groups, and the
-/// system's; nothing where none can be read. Other users and other jobs share them: a start may still fail.
+/// Returns the smallest of three bounds: that of the user (root has none), those of this process's control
+/// groups, and the system's. Returns nothing if none can be read. Other users and jobs share the bounds, so a
+/// start may still fail.
 std::optional<TaskRoom> task_room();
 
 }  // namespace penstock

@@ -1,7 +1,8 @@
-// Who no longer gets on, and whose fault it is. A rank that computes is late by its own clock. One that waits
-// may do so for long without fault, so waits count only when nobody has got on for the deadline; then the
-// blame is on a rank whose message has no reason to be missing (its sender is past it), else on the one that
-// has waited longest. The message names the rank, the action and the peer.
+// Finds ranks that make no progress, and the rank that is at fault. A rank that computes is late by its own
+// clock. A rank that waits may do so for long without fault, so waits count only if no rank has made progress
+// for the whole deadline. Then the blame is on a rank whose message should have arrived, because its sender
+// is past it. If there is none, it is on the rank that has waited longest. The message names the rank, the
+// action and the peer. Tests: tests/backend/watchdog_test.cpp.
 
 #include "backend/executor/watchdog.hpp"
 
@@ -49,37 +50,38 @@ bool Watchdog::is_done(std::int32_t rank) const {
 }
 
 std::optional<ExecutionError> Watchdog::overdue(Ns now_ns) const {
-  bool nobody_got_on = true;
+  bool all_are_late = true;
   std::vector<std::int32_t> waiting;
   for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
-    // The time is read last: a rank whose long wait has just ended is then seen to wait, or to compute since
-    // now, never to compute since it began to wait.
+    // The time is read last. A rank whose long wait has just ended is then seen as waiting, or as computing
+    // since now, never as computing since it began to wait.
     const bool computes = progress_of(rank).waits_for == kNone;
     const bool done = is_done(rank);
     const bool late = now_ns - progress_of(rank).since_ns > deadline_.count();
-    nobody_got_on &= late;  // one that has just ended got on, too: its last message may still be under way
+    // A rank that has just ended made progress, too: its last message may still be on its way.
+    all_are_late &= late;
     if (done) continue;
     if (late && computes) return overdue_at(rank);
     waiting.push_back(rank);
   }
-  if (!nobody_got_on || waiting.empty()) return std::nullopt;
+  if (!all_are_late || waiting.empty()) return std::nullopt;
   return overdue_at(to_blame(waiting));
 }
 
-/// Of the ranks that all wait: one whose message has no reason to be missing, else the one that waits
-/// longest.
+/// Returns which of the waiting ranks is to blame: one whose message should have arrived, otherwise the one
+/// that has waited longest.
 std::int32_t Watchdog::to_blame(const std::vector<std::int32_t>& waiting) const {
   for (const std::int32_t rank : waiting) {
     const std::int32_t message = progress_of(rank).waits_for;
-    if (message != kNone && everybody_has_passed(message)) return rank;
+    if (message != kNone && all_have_passed(message)) return rank;
   }
   return *std::ranges::min_element(waiting, {},
                                    [this](std::int32_t rank) { return progress_of(rank).since_ns.load(); });
 }
 
-bool Watchdog::everybody_has_passed(std::int32_t message) const {
+bool Watchdog::all_have_passed(std::int32_t message) const {
   const FlatMessage& missing = flat_.messages[index(message)];
-  // Transfers leave behind their producer, wherever their SEND stands.
+  // A transfer leaves directly after its producer, wherever its SEND is in the list.
   if (missing.recv != kNone) return progress_of(missing.from_rank).position > missing.producer;
   for (std::int32_t m = missing.first; m != kNone; m = flat_.next_member[index(m)]) {
     if (progress_of(flat_.rank_of(m)).position <= m) return false;
@@ -87,7 +89,8 @@ bool Watchdog::everybody_has_passed(std::int32_t message) const {
   return true;
 }
 
-/// Another rank that has a part in the message; of a collective one that has not reached it, if any.
+/// Returns another rank that takes part in the message. Of a collective it returns a rank that has not
+/// reached it, if there is one.
 std::int32_t Watchdog::peer_of(std::int32_t message, std::int32_t rank) const {
   const FlatMessage& waited = flat_.messages[index(message)];
   if (waited.recv != kNone) return waited.from_rank == rank ? waited.to_rank : waited.from_rank;
@@ -96,7 +99,7 @@ std::int32_t Watchdog::peer_of(std::int32_t message, std::int32_t rank) const {
     const std::int32_t other = flat_.rank_of(m);
     if (other == rank) continue;
     peer = other;
-    // One that has not come to it is more to blame than one that waits there as well.
+    // A rank that has not reached the collective is more to blame than one that waits there.
     if (progress_of(other).position <= m) return other;
   }
   return peer;
@@ -117,8 +120,8 @@ ExecutionError Watchdog::overdue_at(std::int32_t rank) const {
 ExecutionError Watchdog::failure_of(std::int32_t rank, const std::string& what) const {
   ExecutionError error{.rank = rank, .action = standing_text(rank), .message = {}};
   error.message = fmt::format("rank {}: {}: {}", rank, error.action, what);
-  // Who waits for it right now says most about what the failure means; failing that, who will need it
-  // next, and at last who gives it something.
+  // The peer is a rank that waits for this one now. If there is none, it is a rank that will need it next,
+  // and otherwise one that sends to it.
   for (std::int32_t other = 0; other < flat_.rank_count; ++other) {
     const std::int32_t message = progress_of(other).waits_for;
     if (message == kNone || other == rank || peer_of(message, other) != rank) continue;
@@ -132,15 +135,16 @@ ExecutionError Watchdog::failure_of(std::int32_t rank, const std::string& what) 
         fmt::format("; rank {} needs its {}", error.peer, action_at(flat_.messages[index(given)].first));
   } else if (const std::int32_t taken = next_or_last_receive_of(rank); taken != kNone) {
     error.peer = flat_.messages[index(taken)].from_rank;
-    error.message += is_done(rank)
-                         ? fmt::format("; rank {} gave it {}", error.peer, message_name(taken))
-                         : fmt::format("; nobody waits for it, which has given all; rank {} gives it {}",
-                                       error.peer, message_name(taken));
+    error.message +=
+        is_done(rank)
+            ? fmt::format("; rank {} sent it {}", error.peer, message_name(taken))
+            : fmt::format("; no rank waits for it, and it has sent all its messages; rank {} sends it {}",
+                          error.peer, message_name(taken));
   }
   return error;
 }
 
-/// The first transfer of the kind that the rank has not come to.
+/// Returns the first transfer of this kind that the rank has not reached.
 std::int32_t Watchdog::next_of(std::int32_t rank, FlatOp op) const {
   const std::int32_t end = flat_.rank_begin[index(rank) + 1];
   for (std::int32_t p = std::max(progress_of(rank).position.load(), flat_.rank_begin[index(rank)]); p < end;
@@ -150,7 +154,8 @@ std::int32_t Watchdog::next_of(std::int32_t rank, FlatOp op) const {
   return kNone;
 }
 
-/// Where a rank has given all that others need of it, as the first stage in its last backward passes.
+/// Returns the rank's next receive. If it has none left, as the first stage in its last backward passes,
+/// returns its last one.
 std::int32_t Watchdog::next_or_last_receive_of(std::int32_t rank) const {
   if (const std::int32_t next = next_of(rank, FlatOp::recv); next != kNone) return next;
   for (std::int32_t p = progress_of(rank).position; --p >= flat_.rank_begin[index(rank)];) {

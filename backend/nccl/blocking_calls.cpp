@@ -1,5 +1,5 @@
-// Whoever asks waits on a condition, and looks at the stop in between; the thread that makes the call shares
-// all it needs with the asker, and outlives him where it must.
+// Makes calls that may block forever. The caller waits on a condition and checks for a stop in between. The
+// thread that makes the call shares all data with the caller, because it may outlive the caller.
 
 #include "backend/nccl/blocking_calls.hpp"
 
@@ -37,7 +37,7 @@ void BlockingCalls::carry_out(const std::shared_ptr<Shared>& shared) {
   std::unique_lock lock(shared->mutex);
   for (;;) {
     shared->changed.wait(lock, [&] { return shared->ends || shared->call; });
-    // A call that was asked for before the end is still made.
+    // A call that was requested before the end is still made.
     if (!shared->call) return;
     lock.unlock();
     std::exception_ptr failure;
@@ -47,7 +47,7 @@ void BlockingCalls::carry_out(const std::shared_ptr<Shared>& shared) {
       failure = std::current_exception();
     }
     lock.lock();
-    // What the call holds is let go of here, by the thread that made it.
+    // The thread that made the call destroys what the call holds.
     shared->call = nullptr;
     shared->failure = failure;
     shared->changed.notify_all();
@@ -56,7 +56,7 @@ void BlockingCalls::carry_out(const std::shared_ptr<Shared>& shared) {
 
 void BlockingCalls::make(std::function<void()> call, const WaitLimits& limits) {
   std::unique_lock lock(shared_->mutex);
-  // The thread is still in it, and no other call can be made.
+  // The thread is still in an earlier call, so no other call can be made.
   if (shared_->call) throw std::runtime_error("an earlier call has not been answered");
   shared_->call = std::move(call);
   shared_->changed.notify_all();

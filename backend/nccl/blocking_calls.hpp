@@ -1,5 +1,5 @@
 #pragma once
-// Calls of another library that may never return, with a stop and a deadline.
+// Makes calls of another library that may never return, with a stop and a deadline.
 
 #include <condition_variable>
 #include <exception>
@@ -12,8 +12,8 @@
 
 namespace penstock {
 
-/// Makes them one after the other by a thread of its own, which is left behind where one does not return in
-/// time.
+/// Makes one call after another on its own thread. If a call does not return in time, the thread is
+/// abandoned.
 class BlockingCalls {
  public:
   BlockingCalls();
@@ -21,20 +21,20 @@ class BlockingCalls {
   BlockingCalls& operator=(const BlockingCalls&) = delete;
   ~BlockingCalls();
 
-  /// Throws what `call` throws. Throws Stopped, and std::runtime_error past the deadline, while `call` may
-  /// still be under way, so that it must own what it uses; as long as it is, later calls are not made and
-  /// throw, too.
+  /// Makes the call. Throws what `call` throws. Throws Stopped, or std::runtime_error after the deadline;
+  /// `call` may then still be running, so it must own what it uses. While it runs, later calls are not made
+  /// and throw as well.
   void make(std::function<void()> call, const WaitLimits& limits);
 
  private:
   struct Shared {
     std::mutex mutex;
     std::condition_variable changed;
-    std::function<void()> call;  // empty: none is under way
+    std::function<void()> call;  // empty: no call is running
     std::exception_ptr failure;
     bool ends = false;
   };
-  /// What the thread does: waits for calls and makes them, until it is told that there are no more.
+  /// The body of the thread: waits for calls and makes them, until `ends` is set.
   static void carry_out(const std::shared_ptr<Shared>& shared);
 
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();

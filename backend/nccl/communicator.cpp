@@ -1,6 +1,7 @@
-// NCCL's calls may block for ever when a peer is gone. So communicators are opened with `blocking = 0`: each
-// call may answer "in progress", which is asked again every 20 us, with a stop and a deadline, and what fails
-// is aborted, which frees the peers, too. What NCCL says last goes into the message.
+// Wraps NCCL's calls, which may block forever if a peer is gone. Communicators are opened with `blocking =
+// 0`. A call may then answer "in progress", and this file asks again every 20 us, with a stop and a deadline.
+// A communicator that fails is aborted, which also frees its peers. NCCL's last error text becomes part of
+// the message. Tests: tests/backend/standin.
 
 #include "backend/nccl/communicator.hpp"
 
@@ -22,14 +23,14 @@
 #include "backend/cuda/stream.hpp"
 #include "backend/executor/transport.hpp"
 #include "backend/nccl/communicator_plan.hpp"
-#include "backend/nccl/first_word.hpp"
+#include "backend/nccl/failure_report.hpp"
 
 namespace penstock {
 namespace {
 
 constexpr std::chrono::microseconds kBetweenLooks(20);
 
-/// NCCL has sentences for its results and no names, by which people search.
+/// Returns the name of a result. NCCL provides only sentences, but users search for names.
 std::string_view name_of(ncclResult_t result) {
   switch (result) {
     case ncclSuccess:
@@ -54,7 +55,7 @@ std::string_view name_of(ncclResult_t result) {
   return "an unknown result";
 }
 
-/// What NCCL said, with its last words where it has any.
+/// Returns NCCL's error text, with its last error if it has one.
 std::string in_words(ncclResult_t result, std::string_view call, ncclComm_t communicator) {
   std::string text = fmt::format("{}: {} ({}): {}", call, name_of(result), static_cast<int>(result),
                                  ncclGetErrorString(result));
@@ -85,7 +86,7 @@ Communicator::Communicator(CommunicatorPlan plan, std::int32_t rank, const std::
   const ncclResult_t result =
       ncclCommInitRankConfig(&handle_, static_cast<int>(plan_.ranks.size()), id, own_number_, &config);
   try {
-    settle(result, "ncclCommInitRankConfig", limits);
+    complete(result, "ncclCommInitRankConfig", limits);
   } catch (...) {
     if (handle_ != nullptr) static_cast<void>(ncclCommAbort(handle_));
     throw;
@@ -105,9 +106,9 @@ int Communicator::number_of(std::int32_t rank) const {
   return static_cast<int>(std::ranges::find(plan_.ranks, rank) - plan_.ranks.begin());
 }
 
-void Communicator::settle(ncclResult_t result, std::string_view call, const WaitLimits& limits) const {
+void Communicator::complete(ncclResult_t result, std::string_view call, const WaitLimits& limits) const {
   const auto begin = std::chrono::steady_clock::now();
-  // Each look first asks whether the run has been stopped: a peer that is gone never answers.
+  // Each iteration first checks for a stop, because a peer that is gone never answers.
   while (result == ncclInProgress) {
     if (limits.stopped && limits.stopped()) throw Stopped{};
     if (std::chrono::steady_clock::now() - begin > limits.deadline) {
@@ -129,15 +130,16 @@ void Communicator::check() const {
 }
 
 void Communicator::close(const WaitLimits& limits) {
-  settle(ncclCommFinalize(handle_), "ncclCommFinalize", limits);
+  complete(ncclCommFinalize(handle_), "ncclCommFinalize", limits);
   const ncclComm_t closed = std::exchange(handle_, nullptr);
   const ncclResult_t result = ncclCommDestroy(closed);
   if (result != ncclSuccess) fail(result, "ncclCommDestroy");
 }
 
-/// Whose peer is gone is not who failed.
+/// Throws the error. A rank that lost its peer is not the cause, so it first lets the other rank report its
+/// failure.
 void Communicator::fail(ncclResult_t result, std::string_view call) const {
-  if (result == ncclRemoteError) let_others_speak(limits_);
+  if (result == ncclRemoteError) wait_for_failure_report(limits_);
   throw NcclError(fmt::format("{}: {}", name(), in_words(result, call, handle_)), result);
 }
 

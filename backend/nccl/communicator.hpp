@@ -15,7 +15,8 @@
 
 namespace penstock {
 
-/// "communicator 0 -> 1 (rank 0, with rank 1): ncclSend: ncclRemoteError (6): remote process exited ...".
+/// The error of an NCCL call, for example "communicator 0 -> 1 (rank 0, with rank 1): ncclSend:
+/// ncclRemoteError (6): remote process exited ...".
 class NcclError : public std::runtime_error {
  public:
   NcclError(const std::string& message, ncclResult_t code) : std::runtime_error(message), code_(code) {}
@@ -25,36 +26,37 @@ class NcclError : public std::runtime_error {
   ncclResult_t code_;
 };
 
-/// The bytes of a new ncclUniqueId. Throws NcclError. Needs no GPU.
+/// Returns the bytes of a new ncclUniqueId. Throws NcclError. Needs no GPU.
 std::string new_unique_id();
 
-/// All calls from one thread.
+/// One communicator of this rank. All calls must come from one thread.
 class Communicator {
  public:
-  /// Opens the communicator together with the other ranks of the plan, which all show the same id. The device
-  /// that is current is its device. Throws NcclError, Stopped, and std::runtime_error past the deadline.
+  /// Opens the communicator together with the other ranks of the plan, which must all pass the same id. Uses
+  /// the current device. Throws NcclError, Stopped, and std::runtime_error after the deadline.
   Communicator(CommunicatorPlan plan, std::int32_t rank, const std::string& unique_id,
                const WaitLimits& limits);
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
-  /// Aborts it unless it was closed.
+  /// Aborts the communicator unless close() was called.
   ~Communicator();
 
   ncclComm_t handle() const { return handle_; }
   const CommunicatorPlan& plan() const { return plan_; }
-  /// This rank's number in it.
+  /// Returns this rank's number in the communicator.
   int own_number() const { return own_number_; }
-  /// The number of another of its ranks.
+  /// Returns the number of another rank in the communicator.
   int number_of(std::int32_t rank) const;
 
-  /// Waits until a call that returned `result` has been taken. Throws as the constructor does.
-  void settle(ncclResult_t result, std::string_view call, const WaitLimits& limits) const;
-  /// Throws NcclError when something that was taken has failed since; where its peer is gone, after some
-  /// seconds, or Stopped when somebody has said why.
+  /// Waits until NCCL has accepted a call that returned `result`. Throws like the constructor.
+  void complete(ncclResult_t result, std::string_view call, const WaitLimits& limits) const;
+  /// Throws NcclError if an accepted operation has failed since. If a peer is gone, it first waits some
+  /// seconds, and throws Stopped if another rank reports the cause.
   void check() const;
-  /// Ends what is in flight here; the peers' ends are theirs to abort. Nothing can be sent any more.
+  /// Ends the operations in flight on this rank. The peers must abort their own ends. No operation can
+  /// follow.
   void abort();
-  /// When all has ended at all its ranks. Throws as the constructor does.
+  /// Closes the communicator when all operations have ended on all its ranks. Throws like the constructor.
   void close(const WaitLimits& limits);
 
  private:
@@ -64,12 +66,13 @@ class Communicator {
   CommunicatorPlan plan_;
   std::int32_t rank_;
   int own_number_;
-  WaitLimits limits_;  // of its opening
+  WaitLimits limits_;  // limits of its opening
   ncclComm_t handle_ = nullptr;
 };
 
-/// While it lives, aborts of this thread set their communicators' flags alone; its end waits for all of them.
-/// One by one, an abort may wait for a kernel that another's holds back.
+/// Groups aborts. While it exists, an abort on this thread only sets its communicator's flag, and the
+/// destructor waits for all of them. Separate aborts could each wait for a kernel that another communicator
+/// holds back.
 class AbortTogether {
  public:
   AbortTogether();
@@ -78,7 +81,7 @@ class AbortTogether {
   ~AbortTogether();
 };
 
-/// What messages and sums move at the least, so that they arrive.
+/// Least size of a message or a sum, so that it moves any bytes at all.
 inline constexpr std::size_t kLeastBytes = 4;
 
 }  // namespace penstock

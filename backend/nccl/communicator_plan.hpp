@@ -1,5 +1,5 @@
 #pragma once
-// Which communicators a program needs, and in which order its ranks make them: a decision, without a GPU.
+// Plans which communicators a program needs, and in which order its ranks open them. Needs no GPU.
 
 #include <cstdint>
 #include <string>
@@ -21,16 +21,16 @@ struct CommunicatorPlan {
   friend auto operator<=>(const CommunicatorPlan&, const CommunicatorPlan&) = default;
 };
 
-/// One for each directed pair of ranks that exchanges anything, and one for each set of ranks that meets in
-/// collectives or barriers, in the order in which the program first uses them: by how far into its own list
-/// the sender, or the first member, stands then, and by that rank. All ranks make theirs in this one order,
-/// so that none waits for another in a circle.
+/// Returns one communicator for each ordered pair of ranks that exchanges messages, and one for each set of
+/// ranks that runs collectives or barriers. They are in the order of their first use: by the position in the
+/// list of the sender or first member, then by that rank. All ranks open theirs in this order, so that no
+/// cycle of waiting ranks can arise.
 std::vector<CommunicatorPlan> communicators_of(const FlatProgram& flat);
 
-/// The one that the message takes.
+/// Returns the communicator that the message uses.
 CommunicatorPlan communicator_of(const FlatProgram& flat, const FlatMessage& message);
 
-/// "0 -> 1", "{0, 2}".
+/// Returns, for example, "0 -> 1" or "{0, 2}".
 std::string to_text(const CommunicatorPlan& plan);
 
 }  // namespace penstock

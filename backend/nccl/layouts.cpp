@@ -1,8 +1,9 @@
-// Each flow's layout is told once, by a key that names it; what has been heard is kept for all runs. With two
-// stages on ranks 0 and 1, a replica of stage 1 on rank 2, the store holds
+// Publishes how tensors are laid out. Each flow's layout is published once, under a key that names the flow,
+// and is cached for all runs. With two stages on ranks 0 and 1, and a replica of stage 1 on rank 2, the store
+// holds
 //
-//   layout/activations of stage 0 for stage 1, rank 0 to rank 1     6:4,8      one tensor of 4 x 8 floats
-//   layout/gradients of stage 1, rank 2                             6:8,8;6:8
+//     layout/activations of stage 0 for stage 1, rank 0 to rank 1     6:4,8      one tensor of 4 x 8 floats
+//     layout/gradients of stage 1, rank 2                             6:8,8;6:8
 
 #include "backend/nccl/layouts.hpp"
 
@@ -27,7 +28,7 @@
 namespace penstock {
 namespace {
 
-constexpr const char* kNull = "null";  // said of a null payload; no layout's text has letters
+constexpr const char* kNull = "null";  // published for a null payload; a layout's text has no letters
 
 }  // namespace
 
@@ -60,7 +61,7 @@ void Layouts::tell(std::int32_t message, const PayloadContent* content, const Wa
   AgreedLayout layout;
   if (content != nullptr) layout = codec_->layout_of(*content);
   const std::string flow = flow_of(message, rank_);
-  // The first message of a flow says for all of them what they are made of.
+  // The first message of a flow sets the layout for all of them.
   const auto [known, is_new] = by_flow_.emplace(flow, layout);
   if (is_new) {
     store_.set("layout/" + flow, layout ? layout->text : kNull, limits);
@@ -83,11 +84,11 @@ const AgreedLayout& Layouts::heard(const std::string& flow, std::int32_t from, c
 }
 
 const AgreedLayout& Layouts::known(const std::string& flow) const {
-  // Without a codec nothing but null payloads moves, and nobody says anything.
+  // Without a codec all payloads are null, and no layout is published.
   static const AgreedLayout null;
   if (codec_ == nullptr) return null;
   const auto found = by_flow_.find(flow);
-  if (found == by_flow_.end()) throw std::logic_error("nobody has said how " + flow + " lie");
+  if (found == by_flow_.end()) throw std::logic_error("no layout is known for " + flow);
   return found->second;
 }
 

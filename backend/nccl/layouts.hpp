@@ -1,5 +1,5 @@
 #pragma once
-// How the tensors of messages lie, agreed on by all ranks before the first step.
+// The layouts of the tensors in messages, agreed by all ranks before the first step.
 
 #include <cstdint>
 #include <map>
@@ -15,28 +15,33 @@
 
 namespace penstock {
 
-/// Nothing: null payloads.
+/// A layout; absent for null payloads.
 using AgreedLayout = std::optional<DeviceLayout>;
 
-/// Messages between two stages on two ranks are alike, and so is what a rank brings to a stage's sums or
-/// gathers: each such flow has one layout, which its sender tells in the ranks' store.
+/// The layouts that this rank knows. A flow is the messages between two stages on two ranks, or what one rank
+/// contributes to a stage's sums or gathers. Each flow has one layout, which its sender publishes in the
+/// ranks' store.
 class Layouts {
  public:
-  /// References outlive it. `codec`: null where all payloads are null.
+  /// Keeps references to all arguments, which must outlive this object. `codec` is null if all payloads are
+  /// null.
   Layouts(const FlatProgram& flat, std::int32_t rank, Rendezvous& store, const DeviceCodec* codec)
       : flat_(flat), rank_(rank), store_(store), codec_(codec) {}
 
-  /// What this rank sends, or brings to a collective. Throws std::runtime_error when the flow had another.
+  /// Publishes the layout of what this rank sends or contributes. Throws std::runtime_error if the flow had
+  /// another layout before.
   void tell(std::int32_t message, const PayloadContent* content, const WaitLimits& limits);
-  /// Of a transfer: its sender's. Waits until that has been told; throws what Rendezvous::get() throws.
+  /// Returns the layout that the sender of a transfer has published. Waits for it; throws what
+  /// Rendezvous::get() throws.
   const AgreedLayout& hear(std::int32_t message, const WaitLimits& limits);
-  /// Of a collective, by member in ascending order of ranks; as above.
+  /// Returns the layouts of a collective's members, by ascending rank. Waits and throws like hear().
   std::vector<AgreedLayout> hear_members(std::int32_t message, const WaitLimits& limits);
 
-  /// What has been told or heard. Throws std::logic_error when nothing has been.
+  /// Return layouts that are already known. Throw std::logic_error if one is not.
   const AgreedLayout& of(std::int32_t message) const;
   std::vector<AgreedLayout> of_members(std::int32_t message) const;
-  /// Of a sum: that of a member that brings something; one that has had no microbatch brings none.
+  /// Returns the layout of a sum: that of a member that contributes something. A member without a microbatch
+  /// contributes nothing.
   AgreedLayout of_sum(std::int32_t message) const;
 
  private:

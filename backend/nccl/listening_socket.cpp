@@ -1,5 +1,5 @@
-// The socket is opened first and handed over while it listens: a port that was free a moment ago may be taken
-// the next.
+// Opens a listening socket that another library takes over while it listens. Passing only a port number would
+// not be safe, because a port that was free a moment ago may be taken the next.
 
 #include "backend/nccl/listening_socket.hpp"
 
@@ -20,13 +20,14 @@
 namespace penstock {
 namespace {
 
-constexpr int kBacklog = 1024;  // all ranks come at once, and the kernel drops who finds no place
+// All ranks connect at once, and the kernel drops connections beyond the backlog.
+constexpr int kBacklog = 1024;
 
 tl::unexpected<std::string> failed(const std::string& address, std::uint16_t port, const std::string& why) {
   return tl::unexpected("cannot listen on " + address + ":" + std::to_string(port) + ": " + why);
 }
 
-/// The first IPv4 one of a name or address.
+/// Returns the first IPv4 address of a name or address.
 std::optional<sockaddr_in> numbers_of(const std::string& address, std::uint16_t port) {
   addrinfo wanted{};
   wanted.ai_family = AF_INET;

@@ -7,10 +7,11 @@
 
 namespace penstock {
 
-/// A socket that listens; closed in its destructor.
+/// A listening socket, closed by the destructor.
 class ListeningSocket {
  public:
-  /// `port` 0: any that is free. Error: there is no such address here, or the port is in use.
+  /// Opens the socket. `port` 0 means any free port. Error: the host has no such address, or the port is in
+  /// use.
   static tl::expected<ListeningSocket, std::string> open(const std::string& address, std::uint16_t port);
 
   ListeningSocket(ListeningSocket&& other) noexcept;
@@ -20,7 +21,7 @@ class ListeningSocket {
   ~ListeningSocket();
 
   std::uint16_t port() const { return port_; }
-  /// Hands the socket to whoever closes it then.
+  /// Returns the socket and gives up its ownership.
   int release();
 
  private:

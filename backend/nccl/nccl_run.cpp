@@ -1,7 +1,7 @@
-// Processes as cpu-process has them (backend/process), each with a whole GPU, and NCCL between them. Two
-// meetings happen before the first message: the coordinator's, over sockets, and that of unique ids, in a
-// TCPStore one port above it. CUDA must not be started before the fork, so hardware is made in the child when
-// it is first needed.
+// The `nccl` backend: processes as in cpu-process (backend/process), each with a whole GPU, and NCCL between
+// them. Two meetings precede the first message: the coordinator's, over sockets, and the exchange of unique
+// ids, in a TCPStore on the next port. CUDA must not be started before the fork, so a child makes its
+// hardware when it first needs it. Tests: tests/backend/standin.
 
 #include "backend/nccl/nccl_run.hpp"
 
@@ -62,8 +62,8 @@ tl::unexpected<ExecutionError> failed(std::string message) {
   return tl::unexpected(ExecutionError{.rank = -1, .action = "the start", .message = std::move(message)});
 }
 
-/// What a rank's process has of its GPU, made when it is first needed: after the fork. The workers outlive
-/// the modules, whose tensors are memory of their streams.
+/// The GPU resources of a rank's process, made at first use, after the fork. `workers_` must outlive the
+/// modules, whose tensors are memory of its streams.
 class RankHardware {
  public:
   RankHardware(std::int32_t device, std::int32_t rank, std::int32_t ranks, const MakeCudaModules& make)
@@ -90,8 +90,8 @@ class NcclRun {
   NcclRun(const PreparedRun& run, const MakeCudaModules& make, const std::optional<NcclPlace>& place)
       : run_(run), make_(make), place_(place), hardware_(static_cast<std::size_t>(run.flat.rank_count)) {}
 
-  /// In this process: opens the store's socket and says where it is, then has the ranks started. What they
-  /// need is made in their own processes, by the functions that process_execution() gives along.
+  /// Opens the store's socket in this process, and then starts the ranks. Each rank's process makes what it
+  /// needs with the functions in process_execution().
   tl::expected<std::vector<ExecutedRun>, ExecutionError> execute() {
     const bool hosts = !place_ || (place_->process.rank == 0 && !place_->agent_store);
     const Endpoint meeting = place_ ? place_->process.coordinator : Endpoint{};
@@ -103,7 +103,7 @@ class NcclRun {
     if (hosts) {
       auto socket = ListeningSocket::open(store_.address, store_.port);
       if (!socket) return failed(socket.error() + " (the store of unique ids); give all ranks another port");
-      // Port 0 was any: the others are told which one it became.
+      // Port 0 stands for any port; the others must know which one it became.
       store_.port = socket->port();
       socket_ = *std::move(socket);
     }
@@ -114,7 +114,7 @@ class NcclRun {
   }
 
  private:
-  /// The coordinator has the port before it; 0: any.
+  /// Returns the port of the store: the one after the coordinator's; 0: any.
   tl::expected<std::uint16_t, std::string> store_port() const {
     if (!place_) return 0;
     if (place_->agent_store) return *place_->agent_store;
@@ -146,7 +146,7 @@ class NcclRun {
     if (of_rank == nullptr) {
       of_rank = std::make_unique<RankHardware>(device, rank, run_.flat.rank_count, make_);
     }
-    // The current device is each thread's own, and this may be another thread than the one before.
+    // The current device belongs to a thread, and this thread may differ from the earlier one.
     use_device(device);
     return *of_rank;
   }
@@ -154,7 +154,8 @@ class NcclRun {
   MakeRankTransport transports(std::int32_t rank, const std::function<bool()>& stopped) {
     RendezvousPlace store = store_;
     if (rank == 0 && socket_) store.socket = socket_->release();
-    socket_.reset();  // as long as one process has it, a store whose host has ended seems to be there
+    // If another process also held it, a store whose host has ended would still accept connections.
+    socket_.reset();
     const StreamView compute = hardware(rank).compute();
     const auto session =
         std::make_shared<NcclSession>(NcclSessionParts{.flat = run_.flat,
@@ -172,7 +173,7 @@ class NcclRun {
         [this, rank, session, compute](const RankRun& run) { return over_nccl(run, rank, session, compute); };
   }
 
-  /// Where payloads are not null: by the list once without messages.
+  /// Agrees on layouts by running the list once without messages. Not needed if all payloads are null.
   void agree_on_layouts(std::int32_t rank, NcclSession& session) {
     const DeviceCodec* codec = hardware(rank).codec();
     if (codec == nullptr) return;
@@ -210,10 +211,10 @@ class NcclRun {
   const std::optional<NcclPlace>& place_;
   RendezvousPlace store_;
   std::optional<ListeningSocket> socket_;
-  std::vector<std::unique_ptr<RankHardware>> hardware_;  // by rank; of those that this process has
+  std::vector<std::unique_ptr<RankHardware>> hardware_;  // by rank; only those of this process are filled in
 };
 
-/// Nothing when there are enough; else why not.
+/// Returns why there are too few devices, or nothing if there are enough.
 std::optional<std::string> lack_of_devices(std::int32_t ranks, const std::optional<NcclPlace>& place) {
   const auto devices = cuda_device_count_by_child();
   if (!devices) return devices.error();
@@ -229,8 +230,8 @@ std::optional<std::string> lack_of_devices(std::int32_t ranks, const std::option
   return std::nullopt;
 }
 
-/// Who has waited may not see who holds the others back. Past the checker a program may meet an order of
-/// launches that it hangs in: then this says so, too.
+/// Adds the cause if the run hung in the order of launches. A rank that waited does not see which rank holds
+/// the others back, but the checker finds it.
 RunError with_launch_order(RunError error, const Experiment& experiment, ChannelOptions channels) {
   if (error.fault != RunFault::failed) return error;
   channels.launch_order = true;
@@ -254,7 +255,8 @@ tl::expected<std::int32_t, std::string> local_rank(const Environment& environmen
   return rank;
 }
 
-/// It outlives restarts.
+/// Uses the store of torchrun's agent. It survives restarts, so the prefix of keys contains the number of
+/// restarts.
 void use_agent_store(NcclPlace& place, const Environment& environment) {
   place.agent_store = agent_store_port(environment);
   if (!place.agent_store) return;
@@ -288,7 +290,7 @@ tl::expected<std::optional<Result>, RunError> run_on_nccl(const Experiment& expe
   }
   const std::int32_t ranks = experiment.program.rank_count();
   if (const auto lack = lack_of_devices(ranks, place)) return unavailable(*lack);
-  // A family without any place: it is only asked what it is.
+  // This family has no place on a device; only its description is used.
   const auto description = make(std::vector<std::optional<CudaPlace>>(static_cast<std::size_t>(ranks)));
   if (!description) return unavailable(description.error());
   auto result =

@@ -1,5 +1,5 @@
 #pragma once
-// `nccl`: one program by a process a rank, each with a GPU of its own.
+// The `nccl` backend: one process a rank, each with its own GPU.
 
 #include <cstdint>
 #include <functional>
@@ -17,25 +17,24 @@
 
 namespace penstock {
 
-/// How a launcher placed this process.
+/// The place that a launcher gave this process.
 struct NcclPlace {
   ProcessPlace process;
-  std::int32_t device = 0;                   ///< its number on this host
-  std::optional<std::uint16_t> agent_store;  ///< the launcher's own TCPStore listens on this port
-  std::string store_prefix;                  ///< of keys in that store
+  std::int32_t device = 0;                   ///< number of its device on this host
+  std::optional<std::uint16_t> agent_store;  ///< port of the launcher's own TCPStore, if it has one
+  std::string store_prefix;                  ///< prefix of keys in that store
 };
 
-/// Reads what launched_place() reads, and LOCAL_RANK (torchrun), OMPI_COMM_WORLD_LOCAL_RANK or
-/// SLURM_LOCALID for the device, which is the rank where none of them is set. Nothing when no launcher
-/// started this process. Error: which variable is missing or wrong, or that the launcher started another
-/// number of processes than `ranks`.
+/// Reads what launched_place() reads. The device is LOCAL_RANK (torchrun), OMPI_COMM_WORLD_LOCAL_RANK or
+/// SLURM_LOCALID, or the rank if none is set. Returns nothing if no launcher started this process. Error:
+/// which variable is missing or wrong, or that the launcher started another number of processes than `ranks`.
 tl::expected<std::optional<NcclPlace>, std::string> nccl_place(const Environment& environment,
                                                                std::int32_t ranks);
 
-/// measure() in children of this process, which must have no other threads and must not have started CUDA;
-/// with a `place`, in processes that somebody else has started, of which only rank 0 has a Result. `make` is
-/// called in each rank's process, and once here, without a place. RunFault::unavailable, with the reason,
-/// where there are fewer GPUs than ranks.
+/// Calls measure() with the ranks in children of this process, which must have no other threads and must not
+/// have started CUDA. With a `place`, the ranks are processes that a launcher has started, and only rank 0
+/// gets a Result. `make` is called in each rank's process, and once here, without a place. Fails with
+/// RunFault::unavailable and the reason if there are fewer GPUs than ranks.
 tl::expected<std::optional<Result>, RunError> run_on_nccl(const Experiment& experiment,
                                                           const PaceOfLinks& pace, const RunOptions& options,
                                                           const MakeCudaModules& make,

@@ -1,5 +1,6 @@
-// On several GPUs: 1F1B of 2 ms kernels, whose time on free links is known. The rest of the measured time is
-// what NCCL costs on this machine. On one GPU: the calls that a communicator of a single rank takes.
+// Tests NCCL on this machine. On several GPUs it runs 1F1B with kernels of 2 ms, whose time on free links is
+// known. The rest of the measured time is the cost of NCCL. On one GPU it makes the calls that a communicator
+// of a single rank supports.
 
 #include "backend/nccl/nccl_self_test.hpp"
 
@@ -55,7 +56,7 @@ namespace {
 constexpr Ns kForward = 2'000'000;
 constexpr Bytes kMessage = Bytes{1} << 20;
 
-/// What the ranks are to send in one run of the program, counted from its lists alone.
+/// Returns the bytes that the ranks must send in one run of the program, counted from its lists.
 Bytes asked_bytes(const Program& program) {
   Bytes bytes = 0;
   for (const std::vector<Action>& list : program.ranks) {
@@ -71,7 +72,7 @@ Bytes sent_bytes(const Result& result) {
   return bytes;
 }
 
-/// Of the same program on links that take no time.
+/// Returns the makespan of the program on links that take no time.
 Ns ideal_ns(const Experiment& experiment) {
   const FlatProgram flat = flatten(experiment.program, experiment.costs, {.channels = experiment.channels});
   WalkDurations durations;
@@ -89,7 +90,7 @@ Ns ideal_ns(const Experiment& experiment) {
 constexpr std::size_t kNumbers = std::size_t{2} << 20;  // 16 MiB of doubles
 const WaitLimits kAloneLimits{.stopped = {}, .deadline = std::chrono::seconds(20)};
 
-/// A communicator of one rank, its stream, and two buffers: the first one counts up from 1.
+/// A communicator of one rank, its stream, and two buffers. The first buffer holds 1, 2, 3 and so on.
 struct Alone {
   explicit Alone(std::int32_t device)
       : stream(device, CudaStream::Priority::high),
@@ -105,11 +106,11 @@ struct Alone {
   Communicator communicator;
 };
 
-/// Times what `give` puts between two stamps, and compares what has been received with what was sent.
+/// Measures what `give` enqueues between two stamps, and compares the received data with the sent data.
 DeviceCheck transferred(const Alone& alone, const std::function<void(const Alone&)>& give) {
   const PinnedMoments moments(2);
   const StreamView& stream = alone.stream.view();
-  give(alone);  // the first one makes connections
+  give(alone);  // the first call makes connections
   wait_for(stream, kAloneLimits);
   check_cuda(cudaMemsetAsync(alone.received.data(), 0, alone.received.bytes(), stream.stream),
              "cudaMemsetAsync");
@@ -139,17 +140,17 @@ void send_to_itself(const Alone& alone) {
   static_cast<void>(ncclGroupStart());
   static_cast<void>(ncclSend(alone.sent.data(), kNumbers, ncclDouble, 0, handle, stream));
   static_cast<void>(ncclRecv(alone.received.data(), kNumbers, ncclDouble, 0, handle, stream));
-  // The end of the group returns what any call in it has failed with.
-  alone.communicator.settle(ncclGroupEnd(), "ncclGroupEnd", kAloneLimits);
+  // The end of the group returns the error of any call in it.
+  alone.communicator.complete(ncclGroupEnd(), "ncclGroupEnd", kAloneLimits);
 }
 
 void sum_alone(const Alone& alone) {
-  alone.communicator.settle(ncclAllReduce(alone.sent.data(), alone.received.data(), kNumbers, ncclDouble,
-                                          ncclSum, alone.communicator.handle(), alone.stream.view().stream),
-                            "ncclAllReduce", kAloneLimits);
+  alone.communicator.complete(ncclAllReduce(alone.sent.data(), alone.received.data(), kNumbers, ncclDouble,
+                                            ncclSum, alone.communicator.handle(), alone.stream.view().stream),
+                              "ncclAllReduce", kAloneLimits);
 }
 
-/// An abort returns although an operation of the communicator still waits for its stream.
+/// Tests that an abort returns although an operation of the communicator still waits for its stream.
 DeviceCheck aborted(std::int32_t device) {
   constexpr Ns kHold = 200'000'000;
   Alone alone(device);

@@ -1,10 +1,12 @@
-// Each communicator has a stream of its own, so that a transfer that waits for its peer holds back nothing
-// else. The rank's thread waits for none of them: streams wait for events.
+// Moves messages with NCCL. Each communicator has its own stream, so that a transfer that waits for its peer
+// delays no other operation. The rank's thread waits for no stream; streams wait for events:
 //
-//   rank 0, compute:            F0 | made
-//   rank 0, stream of 0 -> 1:      waits for made | stamp | pack | ncclSend | stamp | ended
-//   rank 1, stream of 0 -> 1:      waits for the slot | ncclRecv | ended
-//   rank 1, compute:                                    waits for ended | unpack | consumed | F0
+//     rank 0, compute:            F0 | made
+//     rank 0, stream of 0 -> 1:      waits for made | stamp | pack | ncclSend | stamp | ended
+//     rank 1, stream of 0 -> 1:      waits for the slot | ncclRecv | ended
+//     rank 1, compute:                                    waits for ended | unpack | consumed | F0
+//
+// Tests: tests/backend/standin.
 
 #include "backend/nccl/nccl_transport.hpp"
 
@@ -41,7 +43,7 @@
 namespace penstock {
 namespace {
 
-/// NCCL's name of a type, and how long a number of it is.
+/// NCCL's type of a number, and its size.
 struct NumberType {
   ncclDataType_t type = ncclInt8;
   std::size_t bytes = 1;
@@ -75,7 +77,7 @@ NcclTransport::NcclTransport(const NcclTransportParts& parts)
   for (std::int32_t id = 0; id < static_cast<std::int32_t>(states_.size()); ++id) {
     const FlatMessage& message = flat_of(id);
     const bool is_transfer = message.recv != kNone;
-    // Others' transfers need nothing here.
+    // Transfers between other ranks need nothing here.
     if (is_transfer && message.from_rank != parts.rank && message.to_rank != parts.rank) continue;
     state(id).made.emplace(parts.compute.device);
     state(id).ended.emplace(parts.compute.device);
@@ -96,7 +98,8 @@ NcclSession::Line& NcclTransport::line_of(std::int32_t message) {
   return parts_.session.line(communicator_of(parts_.flat, flat_of(message)));
 }
 
-/// A wait for it ends early when the run has failed, here, elsewhere, or on the message's communicator.
+/// Returns limits for a wait on the message. The wait ends early when the run has failed here, elsewhere, or
+/// on the message's communicator.
 WaitLimits NcclTransport::limits_on(std::int32_t message) {
   const Communicator& communicator = *line_of(message).communicator;
   WaitLimits limits = parts_.session.limits();
@@ -104,11 +107,11 @@ WaitLimits NcclTransport::limits_on(std::int32_t message) {
     communicator.check();
     return stopped_ || (of_session && of_session());
   };
-  limits.deadline = WaitLimits{}.deadline;  // the watchdog knows better who is late
+  limits.deadline = WaitLimits{}.deadline;  // the watchdog knows better which rank is late
   return limits;
 }
 
-/// Stamps, operations and the event on the message's stream.
+/// Enqueues stamps around the operations, and then the event, on the message's stream.
 void NcclTransport::between_stamps(std::int32_t message, const std::function<void()>& operations) {
   const StreamView& stream = line_of(message).stream.view();
   launch_stamp(moments_.slot(start_slot(message)), stream.stream);
@@ -117,7 +120,7 @@ void NcclTransport::between_stamps(std::int32_t message, const std::function<voi
   state(message).ended->record(stream);
 }
 
-/// Slots are used in turns, in the order in which operations are given.
+/// Assigns slots in turn, in the order in which operations are enqueued.
 void NcclTransport::take_turn(std::int32_t message) {
   const NcclSession::Line& line = line_of(message);
   const CommunicatorPlan& plan = line.communicator->plan();
@@ -125,7 +128,8 @@ void NcclTransport::take_turn(std::int32_t message) {
   state(message).slot = turns_[plan]++ % line.turns * each;
 }
 
-/// The sender's end is ready when what the compute stream has been given so far has ended.
+/// Records an event after which the sender's end is ready: everything that is on the compute stream so far
+/// has ended.
 void NcclTransport::record_made(std::int32_t message) { state(message).made->record(parts_.compute); }
 
 // --- layouts ----------------------------------------------------------------------------------------------
@@ -146,13 +150,13 @@ void NcclTransport::learn_layout(std::int32_t message) {
   }
 }
 
-/// What is sent lies as was agreed.
+/// Checks that a payload has the agreed layout.
 void NcclTransport::check_layout(std::int32_t message, const PayloadContent* content) {
   const AgreedLayout& agreed = state(message).layout;
   const bool is_alike =
       parts_.codec != nullptr && content != nullptr && agreed && parts_.codec->layout_of(*content) == *agreed;
   if (is_alike) return;
-  parts_.session.layouts().tell(message, content, parts_.session.limits());  // throws where it lies otherwise
+  parts_.session.layouts().tell(message, content, parts_.session.limits());  // throws if the layout differs
 }
 
 // --- transfers --------------------------------------------------------------------------------------------
@@ -171,20 +175,21 @@ void NcclTransport::give_send(std::int32_t message) {
   const State& transfer = state(message);
   check_layout(message, transfer.payload.get());
   NcclSession::Line& line = line_of(message);
-  // The stream waits, and not the thread.
+  // The stream waits, not the thread.
   transfer.made->hold_back(line.stream.view());
   between_stamps(message, [&] {
-    // One buffer an edge is enough: what is packed next comes behind this send on the same stream.
+    // One buffer for each edge is enough, because the next message is packed after this send on the same
+    // stream.
     void* data = line.outgoing.data();
     if (transfer.payload != nullptr) parts_.codec->pack(*transfer.payload, data, line.stream.view());
-    line.communicator->settle(ncclSend(data, state(message).bytes, ncclInt8, 1, line.communicator->handle(),
-                                       line.stream.view().stream),
-                              "ncclSend", limits_on(message));
+    line.communicator->complete(ncclSend(data, state(message).bytes, ncclInt8, 1, line.communicator->handle(),
+                                         line.stream.view().stream),
+                                "ncclSend", limits_on(message));
   });
   in_flight_.push_back(message);
 }
 
-/// Lets go of what was packed and has left.
+/// Frees payloads that were packed and sent.
 void NcclTransport::forget_ended() {
   std::erase_if(in_flight_, [this](std::int32_t message) {
     if (!state(message).ended->has_passed()) return false;
@@ -200,12 +205,12 @@ void NcclTransport::give_receive(std::int32_t message) {
   NcclSession::Line& line = line_of(message);
   take_turn(message);
   NcclSession::Slot& slot = line.slots[state(message).slot];
-  // Whoever used the slot last must have unpacked it.
+  // The slot's last message must have been unpacked.
   slot.consumed.hold_back(line.stream.view());
   between_stamps(message, [&] {
-    line.communicator->settle(ncclRecv(slot.memory.data(), state(message).bytes, ncclInt8, 0,
-                                       line.communicator->handle(), line.stream.view().stream),
-                              "ncclRecv", limits_on(message));
+    line.communicator->complete(ncclRecv(slot.memory.data(), state(message).bytes, ncclInt8, 0,
+                                         line.communicator->handle(), line.stream.view().stream),
+                                "ncclRecv", limits_on(message));
   });
 }
 
@@ -235,8 +240,8 @@ void NcclTransport::join(std::int32_t message, std::int32_t, SharedPayload contr
   in_flight_.push_back(message);
 }
 
-/// The gradient, or zeros of a member that has had no microbatch, of null payloads, and of barriers, which
-/// sum one number so as to meet. What a scattered sum has room for beyond the gradient is zero.
+/// Packs the gradient. It packs zeros for a member without a microbatch, for null payloads, and for barriers,
+/// which sum one number in order to meet. The space of a scattered sum after the gradient is zero.
 void NcclTransport::pack_sum(std::int32_t message, std::uint8_t* data) {
   const State& collective = state(message);
   const StreamView& stream = line_of(message).stream.view();
@@ -249,7 +254,7 @@ void NcclTransport::pack_sum(std::int32_t message, std::uint8_t* data) {
   check_cuda(cudaMemsetAsync(data + packed, 0, collective.bytes - packed, stream.stream), "cudaMemsetAsync");
 }
 
-/// REDUCE_GRAD and barriers.
+/// Enqueues a REDUCE_GRAD or a barrier.
 void NcclTransport::give_sum(std::int32_t message) {
   const State& collective = state(message);
   NcclSession::Line& line = line_of(message);
@@ -263,21 +268,22 @@ void NcclTransport::give_sum(std::int32_t message) {
   });
 }
 
-/// Run by run, since each call sums numbers of one type; without a layout, zeros that mean nothing.
+/// Sums one run of equal types after another, because each call sums numbers of one type. Without a layout it
+/// sums zeros.
 void NcclTransport::reduce(std::int32_t message, std::uint8_t* data) {
   const State& collective = state(message);
   const NcclSession::Line& line = line_of(message);
   const DeviceRun numbers{.type = DeviceNumber::float32, .bytes = collective.bytes};
   for (const DeviceRun& run : collective.layout ? collective.layout->runs : std::vector{numbers}) {
     const NumberType number = type_of(run.type);
-    line.communicator->settle(ncclAllReduce(data, data, run.bytes / number.bytes, number.type, ncclSum,
-                                            line.communicator->handle(), line.stream.view().stream),
-                              "ncclAllReduce", limits_on(message));
+    line.communicator->complete(ncclAllReduce(data, data, run.bytes / number.bytes, number.type, ncclSum,
+                                              line.communicator->handle(), line.stream.view().stream),
+                                "ncclAllReduce", limits_on(message));
     data += run.bytes;
   }
 }
 
-/// In place: a rank's part of the sum comes to where it lies in the whole.
+/// Scatters in place: a rank's part of the sum comes to the place where it belongs in the whole.
 void NcclTransport::scatter(std::int32_t message, std::uint8_t* data) {
   const State& collective = state(message);
   const NcclSession::Line& line = line_of(message);
@@ -286,13 +292,13 @@ void NcclTransport::scatter(std::int32_t message, std::uint8_t* data) {
   const std::size_t members = line.communicator->plan().ranks.size();
   const std::size_t whole = collective.layout ? collective.layout->bytes : collective.bytes;
   const std::size_t part = (whole / number.bytes + members - 1) / members;
-  line.communicator->settle(
+  line.communicator->complete(
       ncclReduceScatter(data, data + part * number.bytes * index(line.communicator->own_number()), part,
                         number.type, ncclSum, line.communicator->handle(), line.stream.view().stream),
       "ncclReduceScatter", limits_on(message));
 }
 
-/// UNSHARD: each member's part to all.
+/// Enqueues an UNSHARD: a broadcast of each member's part to all.
 void NcclTransport::give_gather(std::int32_t message) {
   const State& collective = state(message);
   NcclSession::Line& line = line_of(message);
@@ -307,14 +313,14 @@ void NcclTransport::give_gather(std::int32_t message) {
       const AgreedLayout& part = collective.parts[member];
       const std::size_t bytes = part ? std::max(part->bytes, kLeastBytes) : collective.bytes;
       void* data = slots[member].memory.data();
-      line.communicator->settle(ncclBroadcast(data, data, bytes, ncclInt8, static_cast<int>(member),
-                                              line.communicator->handle(), line.stream.view().stream),
-                                "ncclBroadcast", limits_on(message));
+      line.communicator->complete(ncclBroadcast(data, data, bytes, ncclInt8, static_cast<int>(member),
+                                                line.communicator->handle(), line.stream.view().stream),
+                                  "ncclBroadcast", limits_on(message));
     }
   });
 }
 
-/// A sum, or one part of each member.
+/// Returns the sum, or one part of each member.
 std::vector<SharedPayload> NcclTransport::collect(std::int32_t message, std::int32_t) {
   const State& collective = state(message);
   NcclSession::Slot* slots = &line_of(message).slots[collective.slot];

@@ -1,11 +1,10 @@
-// A layout follows from what a module makes of its inputs, and these from their layouts, stage by stage. So
-// the list is run as it stands, with a transport that moves no tensor:
+// Finds all layouts before the first step. A layout follows from what a module makes of its inputs, and this
+// from their layouts, stage by stage. So the list is run with a transport that moves no tensor:
 //
-//   rank 0   F0 -> tells how its activations lie        wait for B0: hears how gradients lie, and takes zeros
-//   rank 1   wait for F0: hears, takes zeros   F0 B0 -> tells how its gradients lie
+//     rank 0   F0 -> publishes the layout of its activations   wait for B0: reads that of gradients
+//     rank 1   wait for F0: reads it, takes zeros   F0 B0 -> publishes the layout of its gradients
 //
-// From then on nobody has to wait for a word before he gives NCCL an operation, and the order of operations
-// is the program's.
+// Afterwards no rank has to wait for a layout between two NCCL operations, so their order is the program's.
 
 #include "backend/nccl/rehearsal.hpp"
 
@@ -33,8 +32,8 @@
 namespace penstock {
 namespace {
 
-/// Tells what it is given, and hands out zeros that lie as the sender has told. A wait is for that word
-/// alone.
+/// A transport that publishes the layout of what it is given, and returns zeros with the layout that the
+/// sender has published. wait() waits only for that layout.
 class SilentTransport : public Transport {
  public:
   explicit SilentTransport(const RehearsalParts& parts) : parts_(parts) {}
@@ -79,7 +78,7 @@ class SilentTransport : public Transport {
   Payload zeros(const AgreedLayout& layout) {
     if (!layout) return nullptr;
     if (zeros_.empty() || zeros_.back().bytes() < layout->bytes) {
-      // Longer ones are added and the old ones kept: copies out of them may still be under way.
+      // A longer buffer is added and the old ones stay, because copies from them may still be running.
       zeros_.emplace_back(parts_.compute.device, std::max<std::size_t>(layout->bytes, 1));
     }
     use_device(parts_.compute.device);
@@ -96,7 +95,7 @@ void rehearse(const RehearsalParts& parts) {
   SilentTransport transport(parts);
   ProgramTimes times = empty_times(parts.flat);
   Progress progress;
-  // Without a queue and a supervisor: nothing is timed, and each thing that is waited for has its own limit.
+  // No queue and no supervisor are needed: nothing is timed, and each wait has its own limit.
   RankWorker({.program = parts.program,
               .flat = parts.flat,
               .modules = parts.modules,
@@ -104,7 +103,7 @@ void rehearse(const RehearsalParts& parts) {
               .clock = parts.clock},
              parts.rank, times, progress)
       .run(std::stop_source().get_token());
-  wait_for(parts.compute, parts.limits);  // also before the zeros go
+  wait_for(parts.compute, parts.limits);  // also before the zeros are freed
 }
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
 #pragma once
-// The rank's list once before the first step, without a message: what all ranks learn by it are the layouts.
+// Runs the rank's list once before the first step, without messages, so that all ranks learn the layouts.
 
 #include <cstdint>
 
@@ -13,22 +13,22 @@
 
 namespace penstock {
 
-/// All references are good for the call.
+/// The arguments of rehearse(). All references are valid during the call.
 struct RehearsalParts {
   const Program& program;
   const FlatProgram& flat;
   std::int32_t rank = 0;
-  StageModules& modules;  ///< used up by it
+  StageModules& modules;  ///< cannot be used afterwards
   const Clock& clock;
   StreamView compute;
   const DeviceCodec& codec;
   Layouts& layouts;
-  WaitLimits limits;  ///< for each thing that a peer has to tell
+  WaitLimits limits;  ///< limits of the wait for each layout that a peer publishes
 };
 
-/// Runs the rank's modules on zeros that lie as its peers say, and says how its own tensors lie. Afterwards
-/// `layouts` knows all that the rank sends, receives and sums. Throws what modules throw; Stopped;
-/// std::runtime_error past a deadline.
+/// Runs the rank's modules on zeros with the layouts that its peers publish, and publishes its own layouts.
+/// Afterwards `layouts` knows everything that the rank sends, receives and sums. Throws what modules throw,
+/// Stopped, and std::runtime_error after a deadline.
 void rehearse(const RehearsalParts& parts);
 
 }  // namespace penstock

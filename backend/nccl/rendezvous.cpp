@@ -1,8 +1,7 @@
-// c10d::TCPStore, because torchrun already runs one and ranks can meet there without a second port. Where
-// rank 0 hosts it, it takes over a socket that listens already (listening_socket.hpp).
-// The store ends with the rank that hosts it, and then all others lose it at once (first_word.hpp). It
-// answers nobody while that rank's process is suspended, and c10d's calls know no deadline then
-// (blocking_calls.hpp).
+// Uses c10d::TCPStore, because torchrun already runs one and ranks can meet there without a second port. If
+// rank 0 hosts the store, it takes over a listening socket (listening_socket.hpp). The store ends with the
+// rank that hosts it, and then all others lose it at once (failure_report.hpp). While that rank's process is
+// suspended, the store does not answer, and c10d's calls then ignore their deadline (blocking_calls.hpp).
 
 #include "backend/nccl/rendezvous.hpp"
 
@@ -24,16 +23,17 @@
 #include "backend/cuda/stream.hpp"
 #include "backend/executor/transport.hpp"
 #include "backend/nccl/blocking_calls.hpp"
-#include "backend/nccl/first_word.hpp"
+#include "backend/nccl/failure_report.hpp"
 
 namespace penstock {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks(1);
-constexpr int kFatal = 3;  // c10 logs no less: what it says, with a backtrace, it throws as well
-constexpr std::chrono::seconds kForItsOwnWords(1);  // past the deadline
+constexpr int kFatal = 3;  // log level; c10 also throws what it logs below, with a backtrace
+// Time after the deadline in which c10 may report its own error.
+constexpr std::chrono::seconds kForItsOwnWords(1);
 
-/// Without the backtrace that c10's errors carry behind it.
+/// Returns the text without the backtrace that c10 appends to its errors.
 std::string first_line(const std::exception& error) {
   const std::string text = error.what();
   return text.substr(0, text.find('\n'));
@@ -45,17 +45,17 @@ std::string name_of(const RendezvousPlace& place) {
 
 }  // namespace
 
-/// A call that does not return keeps the store.
+/// The store. A call that does not return keeps it alive.
 struct Rendezvous::Store {
   using Opened = std::unique_ptr<c10d::TCPStore>;
 
-  /// Of a store that may be lost, or fall silent, at any time.
+  /// Asks the store, which may be lost or fall silent at any time.
   void ask(std::function<void(c10d::TCPStore&)> question, const RendezvousPlace& place,
            const WaitLimits& limits) {
     try {
       calls.make([opened = opened, question = std::move(question)] { question(**opened); }, limits);
     } catch (const std::exception& error) {
-      let_others_speak(limits);
+      wait_for_failure_report(limits);
       throw std::runtime_error(name_of(place) + " is lost: " + first_line(error));
     }
   }

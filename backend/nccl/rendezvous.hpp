@@ -1,5 +1,5 @@
 #pragma once
-// Where the ranks of a run tell each other what they need before they can use NCCL: a c10d::TCPStore.
+// The store in which the ranks of a run exchange what they need before they can use NCCL: a c10d::TCPStore.
 
 #include <cstdint>
 #include <memory>
@@ -10,29 +10,32 @@
 
 namespace penstock {
 
-/// Where the store is.
+/// The address of the store.
 struct RendezvousPlace {
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;
-  std::string prefix{};         ///< of all keys, where others use the store, too
-  std::optional<int> socket{};  ///< of the rank that hosts the store: listens on that port, and is taken over
+  std::string prefix{};  ///< prefix of all keys, if others use the store as well
+  /// A socket that listens on that port, on the rank that hosts the store. The store takes it over.
+  std::optional<int> socket{};
 };
 
 class Rendezvous {
  public:
-  /// Throws Stopped; std::runtime_error when the store does not answer within the deadline.
+  /// Connects to the store. Throws Stopped, or std::runtime_error if the store does not answer within the
+  /// deadline.
   Rendezvous(const RendezvousPlace& place, const WaitLimits& limits);
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
   ~Rendezvous();
 
-  /// Where the store is lost, all calls wait for a few seconds before they throw std::runtime_error (Stopped,
-  /// where somebody stops them): the rank that hosts the store is then about to say why it ended.
+  /// Sets a key. If the store is lost, every call waits a few seconds before it throws std::runtime_error,
+  /// because the rank that hosts the store is about to report why it ended. It throws Stopped if that report
+  /// arrives.
   void set(const std::string& key, const std::string& value, const WaitLimits& limits = {});
-  /// Nothing when nobody has set it yet.
+  /// Returns the value, or nothing if the key is not set yet.
   std::optional<std::string> look_up(const std::string& key, const WaitLimits& limits = {});
-  /// Looks until it has been set. Throws Stopped; std::runtime_error, which says `from_whom`, past the
-  /// deadline.
+  /// Waits until the key is set. Throws Stopped, or std::runtime_error after the deadline; the message
+  /// contains `from_whom`.
   std::string get(const std::string& key, const WaitLimits& limits, const std::string& from_whom);
 
  private:

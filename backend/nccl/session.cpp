@@ -1,6 +1,7 @@
-// All that is slow happens here, before the clock starts: communicators are opened in the order of the plan
-// and each is used with every size, since NCCL connects two ranks at their first message of one. Both in the
-// same order on all ranks, or two that wait for each other's next communicator would wait for ever.
+// Does everything that is slow before the clock starts. It opens the communicators in the order of the plan
+// and uses each with every size, because NCCL connects two ranks at the first message of a size. All ranks do
+// both in the same order. Otherwise two ranks could each wait for the other's next communicator forever.
+// Tests: tests/backend/standin.
 
 #include "backend/nccl/session.hpp"
 
@@ -41,12 +42,12 @@
 namespace penstock {
 namespace {
 
-/// A peer that has failed never comes to close its end; then this one aborts.
+/// A peer that has failed never closes its end. After this time the communicator is aborted.
 constexpr std::chrono::seconds kUntilClosed(5);
 constexpr std::size_t kMostBytesOfNumber = 8;  // float64
 constexpr std::chrono::seconds kUntilAborted(30);
 
-/// A sum's gradients, or one member's part of gathered weights.
+/// Returns the bytes of a sum's gradients, or of one member's part of gathered weights.
 std::size_t bytes_by_costs(const FlatProgram& flat, const CostTable& costs, const FlatMessage& message,
                            std::size_t members) {
   const Action& action = flat.actions[index(message.first)];
@@ -57,8 +58,8 @@ std::size_t bytes_by_costs(const FlatProgram& flat, const CostTable& costs, cons
 
 std::size_t rounded_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
-/// By communicator: how many slots the rank needs, which it uses in turns: from the oldest message or
-/// collective that it has not taken to the newest that it asks for.
+/// Counts for each communicator how many slots the rank needs. It uses them in turn, so it needs one for each
+/// message from the oldest that is not taken to the newest that is requested.
 class SlotCount {
  public:
   SlotCount(const FlatProgram& flat, std::int32_t rank) : flat_(flat) {
@@ -66,7 +67,7 @@ class SlotCount {
       const FlatOp op = flat.ops[index(p)];
       if (op == FlatOp::recv || op == FlatOp::collective || op == FlatOp::barrier)
         ask(flat.message[index(p)]);
-      // Nobody takes anything from a barrier, whose slot is free at once.
+      // A barrier has no result to be taken, so its slot is free at once.
       if (op == FlatOp::barrier) take(flat.message[index(p)]);
       if (op != FlatOp::compute) continue;
       for (std::int32_t w = flat.next_wait[index(p)]; w != kNone; w = flat.next_wait[index(w)]) {
@@ -78,7 +79,7 @@ class SlotCount {
 
  private:
   struct Window {
-    std::deque<std::int32_t> asked;  // those in front that have been taken are gone
+    std::deque<std::int32_t> asked;  // requested; those at the front that were taken are removed
     std::set<std::int32_t> taken;
     std::size_t most = 0;
   };
@@ -102,7 +103,7 @@ class SlotCount {
 
 }  // namespace
 
-/// Shared with the thread that aborts, which may outlive the session.
+/// The state of an abort. The thread that aborts shares it and may outlive the session.
 struct NcclSession::Aborting {
   std::map<CommunicatorPlan, Line> lines;
   std::mutex mutex;
@@ -137,12 +138,12 @@ void NcclSession::make_ready() {
       if (const auto mine = lines_.find(plan); mine != lines_.end()) greet(mine->second, sizes.at(plan));
     }
   } catch (...) {
-    abort();  // as above
+    abort();  // before any memory is freed
     throw;
   }
 }
 
-/// All that this rank has a part in, by communicator.
+/// Returns the sizes of all messages of this rank, by communicator.
 NcclSession::Sizes NcclSession::message_sizes() const {
   Sizes sizes;
   for (std::size_t id = 0; id < parts_.flat.messages.size(); ++id) {
@@ -174,19 +175,19 @@ bool NcclSession::scatters(std::int32_t message) const {
                       parts_.flat.actions[index(flat.first)].kind != ActionKind::unshard;
   if (!parts_.scatters || !is_sum) return false;
   const AgreedLayout layout = layouts_.of_sum(message);
-  // A scatter needs numbers of one type side by side, of which every part has as many.
+  // A scatter needs numbers of one type without gaps, so that all parts have equally many.
   if (layout && layout->has_gaps) return false;
   return !layout || std::ranges::all_of(layout->runs, [&](const DeviceRun& run) {
     return run.type == layout->runs.front().type;
   });
 }
 
-/// As many landing places as program order lets be asked for and not taken; of collectives one a member for
-/// each.
+/// Makes the buffers: as many slots as program order allows to be requested and not taken. A slot of a
+/// collective has a buffer for each member.
 void NcclSession::make_buffers(const Sizes& sizes) {
   const SlotCount count(parts_.flat, parts_.rank);
   for (auto& [plan, line] : lines_) {
-    // The largest message of the communicator: a slot serves them all in turn.
+    // The largest message of the communicator sets the size, because all messages use the slots in turn.
     const std::size_t bytes = *sizes.at(plan).rbegin();
     if (plan.kind == CommunicatorKind::edge && plan.ranks.front() == parts_.rank) {
       line.outgoing = DeviceBuffer(parts_.device, bytes, parts_.stopped);
@@ -219,7 +220,7 @@ void NcclSession::open(const CommunicatorPlan& plan, std::size_t number) {
                             .communicator = std::move(communicator)});
 }
 
-/// A message of each size along an edge; a sum, and a part from each member, among a group.
+/// Sends a message of each size along an edge; among a group, runs a sum and a broadcast by each member.
 void NcclSession::greet(Line& line, const std::set<std::size_t>& sizes) {
   const Communicator& communicator = *line.communicator;
   for (const std::size_t bytes : sizes) greet_once(line, bytes);
@@ -235,29 +236,29 @@ void NcclSession::greet_once(Line& line, std::size_t bytes) {
   const Communicator& communicator = *line.communicator;
   const cudaStream_t stream = line.stream.view().stream;
   if (communicator.plan().kind == CommunicatorKind::edge && communicator.own_number() == 0) {
-    communicator.settle(ncclSend(line.outgoing.data(), bytes, ncclInt8, 1, communicator.handle(), stream),
-                        "ncclSend", limits());
+    communicator.complete(ncclSend(line.outgoing.data(), bytes, ncclInt8, 1, communicator.handle(), stream),
+                          "ncclSend", limits());
     return;
   }
   void* memory = line.slots.front().memory.data();
   if (communicator.plan().kind == CommunicatorKind::edge) {
-    communicator.settle(ncclRecv(memory, bytes, ncclInt8, 0, communicator.handle(), stream), "ncclRecv",
-                        limits());
+    communicator.complete(ncclRecv(memory, bytes, ncclInt8, 0, communicator.handle(), stream), "ncclRecv",
+                          limits());
     return;
   }
-  communicator.settle(
+  communicator.complete(
       ncclAllReduce(memory, memory, bytes / sizeof(float), ncclFloat, ncclSum, communicator.handle(), stream),
       "ncclAllReduce", limits());
-  communicator.settle(ncclBroadcast(memory, memory, bytes, ncclInt8, 0, communicator.handle(), stream),
-                      "ncclBroadcast", limits());
-  // Whole numbers for each rank, of which so few bytes may have none: a part that began inside a number would
-  // be read where the hardware cannot, and would not be the rank's own.
+  communicator.complete(ncclBroadcast(memory, memory, bytes, ncclInt8, 0, communicator.handle(), stream),
+                        "ncclBroadcast", limits());
+  // Each rank needs a whole number of floats. A part that began inside a number would be misaligned and would
+  // not be the rank's own. Very small messages have no whole number for each rank.
   const std::size_t each = bytes / communicator.plan().ranks.size() / sizeof(float);
   if (!parts_.scatters || each == 0) return;
   auto* numbers = static_cast<float*>(memory);
-  communicator.settle(ncclReduceScatter(numbers, numbers + each * index(communicator.own_number()), each,
-                                        ncclFloat, ncclSum, communicator.handle(), stream),
-                      "ncclReduceScatter", limits());
+  communicator.complete(ncclReduceScatter(numbers, numbers + each * index(communicator.own_number()), each,
+                                          ncclFloat, ncclSum, communicator.handle(), stream),
+                        "ncclReduceScatter", limits());
 }
 
 NcclSession::~NcclSession() {
@@ -274,9 +275,9 @@ void NcclSession::check() const {
   for (const auto& [plan, line] : lines_) line.communicator->check();
 }
 
-/// An abort waits until what was launched has left its streams, which a kernel that never ends may hold back:
-/// so by a thread of its own, which is left behind then, with all that it needs. Memory is freed at the
-/// session's end, when other streams of the device have ended, too.
+/// Aborts all communicators. An abort waits until the launched operations have left their streams, which a
+/// kernel that never ends may prevent. So it runs on its own thread, which is abandoned in that case with all
+/// that it needs. Memory is freed at the end of the session, when other streams of the device have ended.
 void NcclSession::abort() {
   if (lines_.empty()) return;
   aborting_ = std::make_shared<Aborting>();
@@ -293,14 +294,14 @@ void NcclSession::abort() {
   }).detach();
   std::unique_lock lock(aborting_->mutex);
   if (aborting_->changed.wait_for(lock, kUntilAborted, [this] { return aborting_->done; })) return;
-  // The thread is left behind with all that it holds, and nothing of the device may be freed any more.
+  // The thread is abandoned with all that it holds, and from now on no memory of the device may be freed.
   give_up_devices();
   lock.unlock();
   aborting_.reset();
 }
 
 void prepare_nccl_environment(const std::string& address) {
-  // No other thread runs yet, and POSIX has setenv() in <cstdlib>.
+  // No other thread runs yet. POSIX declares setenv() in <cstdlib>.
   // NOLINTBEGIN(concurrency-mt-unsafe,misc-include-cleaner)
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
   if (address.starts_with("127.") || address == "localhost") setenv("NCCL_SOCKET_IFNAME", "lo", 0);

@@ -1,5 +1,5 @@
 #pragma once
-// What one rank has of NCCL from its start to its end: communicators, a stream for each, buffers.
+// The NCCL resources of one rank from its start to its end: communicators, a stream for each, buffers.
 
 #include <chrono>
 #include <cstdint>
@@ -24,34 +24,36 @@
 
 namespace penstock {
 
-/// All references must outlive the session.
+/// The arguments of a session. All references must outlive it.
 struct NcclSessionParts {
   const FlatProgram& flat;
-  const CostTable& costs;  ///< whose bytes of gradients and weights collectives move at the most
-  bool scatters = false;   ///< REDUCE_GRAD leaves each member its part of the sum: sharded stages
+  const CostTable& costs;  ///< its bytes of gradients and weights limit the sizes of collectives
+  /// True if stages are sharded. REDUCE_GRAD then leaves each member only its part of the sum.
+  bool scatters = false;
   std::int32_t rank = 0;
   std::int32_t device = 0;
-  const DeviceCodec* codec = nullptr;  ///< null where all payloads are null
+  const DeviceCodec* codec = nullptr;  ///< null if all payloads are null
   RendezvousPlace store;
-  std::function<bool()> stopped;  ///< the run has failed elsewhere
-  /// For each step of the start: a communicator that opens, a first message.
+  std::function<bool()> stopped;  ///< returns whether the run has failed elsewhere
+  /// Limit for each step of the start, such as opening a communicator or a first message.
   std::chrono::nanoseconds deadline = std::chrono::seconds(30);
 };
 
-/// All calls from the rank's one thread, which has the session's device.
+/// The NCCL resources of one rank. All calls must come from the rank's one thread, whose current device is
+/// the session's.
 class NcclSession {
  public:
-  /// Memory that a communicator reads or writes, and the compute stream's last use of it.
+  /// Memory that a communicator reads or writes, with an event after the compute stream's last use of it.
   struct Slot {
     DeviceBuffer memory;
     CudaEvent consumed;
   };
   struct Line {
     CudaStream stream;
-    std::size_t turns = 0;    ///< messages and collectives that may be under way at once
-    std::vector<Slot> slots;  ///< of receives one a turn, of collectives one a member and turn
-    DeviceBuffer outgoing;    ///< of sends, which end one before the other
-    std::unique_ptr<Communicator> communicator;  // ends first
+    std::size_t turns = 0;    ///< number of messages and collectives that may be in flight at once
+    std::vector<Slot> slots;  ///< one for each turn of receives; one for each member and turn of collectives
+    DeviceBuffer outgoing;    ///< buffer of sends, which run one after another
+    std::unique_ptr<Communicator> communicator;  // destroyed first
   };
 
   /// Opens all communicators of the rank, in the program's order. Throws what Communicator throws.
@@ -61,35 +63,38 @@ class NcclSession {
   /// Closes the communicators.
   ~NcclSession();
 
-  /// Empty until the rank has rehearsed (rehearsal.hpp).
+  /// Returns the layouts. They are empty until the rank has rehearsed (rehearsal.hpp).
   Layouts& layouts() { return layouts_; }
-  /// With all layouts: makes all buffers, and sends messages of all sizes over each communicator: connections
-  /// are made, and memory may have to be, when a size is first used. Throws as above.
+  /// Makes all buffers, and sends messages of all sizes over each communicator. This makes the connections
+  /// and the memory that NCCL may need when a size is first used. Requires all layouts. Throws like the
+  /// constructor.
   void make_ready();
 
   bool has(const CommunicatorPlan& plan) const { return lines_.contains(plan); }
   Line& line(const CommunicatorPlan& plan) { return lines_.at(plan); }
-  /// What the message moves, of UNSHARD each member's part; where payloads are null, as the program and the
-  /// costs say. A sum that is scattered has room for equal parts.
+  /// Returns the bytes of the message; of an UNSHARD those of each member's part. If payloads are null, the
+  /// program and the costs decide. A scattered sum has space for equal parts.
   std::size_t bytes_of(std::int32_t message) const;
-  /// A REDUCE_GRAD whose numbers are of one type and lie end to end, so that equal parts of it are those of
-  /// the weights.
+  /// Returns whether the message is a REDUCE_GRAD whose numbers have one type and no gaps, so that its equal
+  /// parts are those of the weights.
   bool scatters(std::int32_t message) const;
-  /// Throws what has failed on any communicator.
+  /// Throws the failure of any communicator.
   void check() const;
-  /// Ends what is in flight here, on all communicators at once: one may wait for another. No memory that it
-  /// uses may be freed before: freeing waits for the device. Nothing can be sent any more.
+  /// Ends the operations in flight here, on all communicators at once, because one may wait for another.
+  /// Memory that they use must not be freed before, because freeing waits for the device. No operation can
+  /// follow.
   void abort();
   WaitLimits limits() const { return {.stopped = parts_.stopped, .deadline = parts_.deadline}; }
 
  private:
   void open_all();
-  /// `number`: of the plan, by which its members find its unique id in the store.
+  /// Opens a communicator. `number` is its index in the plan; its members use it to find the unique id in the
+  /// store.
   void open(const CommunicatorPlan& plan, std::size_t number);
   using Sizes = std::map<CommunicatorPlan, std::set<std::size_t>>;
   Sizes message_sizes() const;
   void make_buffers(const Sizes& sizes);
-  /// Uses the communicator with each size, as the first run would, and waits until that has ended.
+  /// Uses the communicator with each size, like the first run, and waits until that has ended.
   void greet(Line& line, const std::set<std::size_t>& sizes);
   void greet_once(Line& line, std::size_t bytes);
 
@@ -99,15 +104,15 @@ class NcclSession {
   Rendezvous store_;
   Layouts layouts_;
   std::map<CommunicatorPlan, Line> lines_;
-  std::shared_ptr<Aborting> aborting_;  // what is left of the lines
+  std::shared_ptr<Aborting> aborting_;  // the lines that are being aborted
 };
 
-/// Has NCCL start operations of several communicators in the order of the calls, and, where the ranks meet on
-/// this host's loopback address, open no other one. To be called before NCCL starts.
+/// Sets NCCL's environment. NCCL then starts operations of several communicators in the order of the calls.
+/// If the ranks meet on the loopback address, NCCL uses no other interface. Must be called before NCCL
+/// starts.
 void prepare_nccl_environment(const std::string& address);
 
-/// What prepare_nccl_environment() leaves or has left in place: a kernel starts when those launched before it
-/// have.
+/// Returns whether NCCL's environment now makes a kernel start only after those that were launched before it.
 bool starts_in_launch_order();
 
 }  // namespace penstock

@@ -1,6 +1,7 @@
-// A rank is whoever has greeted with it first. Ranks are compared with rank 0, whose program is the run's. Of
-// each three things are known: that it arrived at what the phase waits for, when it was last heard of, and of
-// when its last report is. The last two differ where a report was long on its way.
+// Records the workers of a run. A connection gets a rank with its first greeting. Each rank's program is
+// compared with that of rank 0. For each rank three things are known: whether it has sent what the phase
+// waits for, when its last message came, and the time of its last report. The last two differ if a report was
+// delayed on its way. Tests: tests/backend/process_run_test.cpp.
 
 #include "backend/process/attendance.hpp"
 
@@ -50,7 +51,7 @@ std::optional<std::string> Attendance::join(ConnectionId from, const Hello& hell
   if (peer.connection) {
     return fmt::format("two processes have this rank: {} and {}", peer.hello.process_id, hello.process_id);
   }
-  // Its greeting counts as a sign of life and as a report, so that silence is counted from here.
+  // The greeting counts as a sign of life and as a report, so that silence is counted from here.
   const Ns now = host_now_ns();
   peer = {.connection = from, .hello = hello, .heard_ns = now, .reported_ns = now, .arrived = true};
   ranks_[from] = hello.rank;
@@ -87,7 +88,7 @@ std::optional<std::int32_t> Attendance::silent_since(Ns host_ns) const {
   return static_cast<std::int32_t>(silent - peers_.begin());
 }
 
-bool Attendance::somebody_is_there_since(Ns host_ns) const {
+bool Attendance::any_heard_since(Ns host_ns) const {
   return std::ranges::any_of(
       peers_, [&](const Peer& peer) { return peer.connection && !peer.gone && peer.heard_ns > host_ns; });
 }

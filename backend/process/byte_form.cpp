@@ -1,5 +1,6 @@
-// A text or a list is its length in four bytes, then itself. A length is held against what is there before
-// any room is made for it: sixteen bytes must not cost gigabytes.
+// A text or a list is written as its length in four bytes, followed by its content. A length is compared with
+// the bytes that are present before memory is reserved, so that a message of sixteen bytes cannot allocate
+// gigabytes.
 
 #include "backend/process/byte_form.hpp"
 
@@ -56,7 +57,7 @@ std::vector<Ns> ByteReader::times(std::size_t most) {
 
 void ByteReader::fail() {
   failed_ = true;
-  // Nothing more is read: every number from here on is refused as well.
+  // Nothing more is read, so all following values are refused as well.
   rest_ = {};
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Numbers, texts and lists of times as bytes, and back. A reader never reads behind the end, and never makes
-// room for more than what has come.
+// Converts numbers, texts and lists of times to bytes and back. A reader never reads past the end and never
+// reserves more memory than the bytes that have arrived.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,8 +19,8 @@ namespace penstock {
 template <typename T>
 concept Number = std::is_arithmetic_v<T>;
 
-/// Numbers as they lie in memory. The hosts of a run have one order of bytes, or do not get to exchange any
-/// (data_frame.cpp).
+/// Appends values to a list of bytes. Numbers are written in the host's byte order. Hosts with different byte
+/// orders refuse each other when they connect (data_frame.cpp).
 class ByteWriter {
  public:
   template <Number T>
@@ -29,7 +29,7 @@ class ByteWriter {
     bytes_.resize(at + sizeof(T));
     std::memcpy(bytes_.data() + at, &value, sizeof(T));
   }
-  /// What is longer than `most` bytes is cut.
+  /// Writes the text, cut to `most` bytes.
   void text(std::string_view text, std::size_t most);
   void times(const std::vector<Ns>& times);
 
@@ -39,10 +39,11 @@ class ByteWriter {
   std::vector<std::uint8_t> bytes_;
 };
 
-/// After the first thing that is not there, all that it reads is 0 or empty, and ended_well() says no.
+/// Reads values in the order in which they were written. After the first value that is missing or wrong,
+/// everything it returns is 0 or empty, and ended_well() returns false.
 class ByteReader {
  public:
-  /// Refers to `bytes`.
+  /// Keeps a reference to `bytes`.
   explicit ByteReader(std::span<const std::uint8_t> bytes) : rest_(bytes) {}
 
   template <Number T>
@@ -51,7 +52,7 @@ class ByteReader {
     if (const auto bytes = taken(sizeof(T)); !bytes.empty()) std::memcpy(&value, bytes.data(), sizeof(T));
     return value;
   }
-  /// A number of [least, most]; another one is no message of ours.
+  /// Reads a number from `least` to `most`. Any other number is a failure.
   template <Number T>
   T number(T least, T most) {
     const T value = number<T>();
@@ -60,12 +61,12 @@ class ByteReader {
   }
   std::string text(std::size_t most);
   std::vector<Ns> times(std::size_t most);
-  /// How many of what takes `size` bytes each come next: at most `most`, and no more than there are bytes
-  /// for.
+  /// Reads the length of a list whose elements take `size` bytes each. It fails if the length is above `most`
+  /// or there are fewer bytes.
   std::size_t count(std::size_t most, std::size_t size);
 
   void fail();
-  /// Everything was there, and nothing is left.
+  /// Returns whether all values were present and no bytes are left.
   bool ended_well() const { return !failed_ && rest_.empty(); }
 
  private:

@@ -1,8 +1,8 @@
-// Children are forked without exec, so that they have the program and its lists without reading anything
-// again. Two holds keep them from outliving a run: the kernel kills them when the parent's thread ends
-// (PR_SET_PDEATHSIG), and the destructor kills and reaps what is left. A child that fails before it can say
-// so over its socket, for want of descriptors or memory, leaves its last words in a page that it shares with
-// the parent, which takes neither.
+// Forks children without exec, so that they have the program and its lists without reading them again. Two
+// means keep them from outliving a run. The kernel kills them when the parent's thread ends
+// (PR_SET_PDEATHSIG), and the destructor kills and reaps those that are left. A child that lacks descriptors
+// or memory cannot report over its socket. It writes its error into a page that it shares with the parent,
+// which needs neither. Tests: tests/backend/child_processes_test.cpp.
 
 #include "backend/process/child_processes.hpp"
 
@@ -39,19 +39,21 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-// <sys/wait.h> has what is asked of <cstdlib> here.
+// The declarations that misc-include-cleaner expects from <cstdlib> are in <sys/wait.h> here.
 // NOLINTBEGIN(misc-include-cleaner)
 
 namespace penstock {
 namespace {
 
-constexpr std::chrono::milliseconds kGrace(100);  // for children that have heard the end to end by themselves
+// For children that have received the end and are about to exit.
+constexpr std::chrono::milliseconds kGrace(100);
 
-/// Nobody stops a child that was stopped itself when its parent dies.
+/// Makes the kernel kill this process when its parent dies. This also ends a child that was stopped by a
+/// signal.
 void end_with_parent(pid_t parent) {
 #ifdef __linux__
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // it has died before
+  if (getppid() != parent) _exit(1);  // the parent has already died
 #else
   static_cast<void>(parent);
 #endif
@@ -66,18 +68,19 @@ std::string words_of(int status, std::string_view last_words) {
   return fmt::format("its process ended with status {}", WEXITSTATUS(status));
 }
 
-/// What a thread that cannot be started says is no more than that something was not there.
+/// Returns the error text. A thread that cannot be started reports only "Resource temporarily unavailable",
+/// so the usual reasons are added.
 std::string words_of(const std::system_error& error) {
   if (error.code() != std::errc::resource_unavailable_try_again) return error.what();
   return fmt::format(
-      "{}, as where no thread can be started: allow more threads (ulimit -u, pids.max) or addresses "
+      "{}, perhaps because no thread can be started: allow more threads (ulimit -u, pids.max) or addresses "
       "(ulimit -v), or take smaller stacks (ulimit -s 512)",
       error.what());
 }
 
 }  // namespace
 
-/// In memory that parent and child share.
+/// A text in memory that parent and child share.
 struct ChildProcesses::LastWords {
   void say(const char* what) { std::snprintf(text.data(), text.size(), "%s", what); }
 
@@ -87,7 +90,7 @@ struct ChildProcesses::LastWords {
 void ChildProcesses::Forget::operator()(LastWords* words) const { munmap(words, sizeof(LastWords)); }
 
 ChildProcesses::~ChildProcesses() {
-  // All are told before any is waited for: they end at the same time, not one after the other.
+  // All are killed before any is waited for, so that they end at the same time.
   for (const Child& child : children_) {
     if (!child.status) kill(child.process, SIGKILL);
   }
@@ -125,16 +128,16 @@ tl::expected<void, std::string> ChildProcesses::start(const std::function<int()>
     } catch (...) {
       words->say("an exception of unknown type");
     }
-    _exit(status);  // what the parent has buffered and registered is not the child's to write and to run
+    _exit(status);  // exit() would write the parent's buffers and run its exit handlers a second time
   }
   children_.push_back({.process = child, .words = std::move(words)});
   return {};
 }
 
-/// Takes note of what the kernel has to say of the child. Never waits.
+/// Reads the child's state from the kernel. Never waits.
 void ChildProcesses::look_at(Child& child) {
   int status = 0;
-  // It may have been stopped and continued several times since the last look: the last word counts.
+  // The child may have been stopped and continued several times since the last look. The last state counts.
   while (!child.status &&
          waitpid(child.process, &status, WNOHANG | WUNTRACED | WCONTINUED) == child.process) {
     if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
@@ -167,7 +170,7 @@ bool ChildProcesses::all_have_ended() {
 }
 
 void ChildProcesses::end_all() {
-  // They have been told over their sockets; most end by themselves and can say how.
+  // They have been told over their sockets to end. Most exit by themselves and can report how.
   const auto until = std::chrono::steady_clock::now() + kGrace;
   while (!all_have_ended() && std::chrono::steady_clock::now() < until) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -1,6 +1,5 @@
 #pragma once
-// Children of this process: forked without exec, watched, and never left behind. Private to
-// process_execution.cpp.
+// Child processes: forked without exec, watched, and always reaped. Used only by process_execution.cpp.
 
 #include <sys/types.h>
 
@@ -14,7 +13,7 @@
 
 namespace penstock {
 
-/// Kills and reaps in its destructor what is left.
+/// The children of one run. The destructor kills and reaps those that are left.
 class ChildProcesses {
  public:
   ChildProcesses() = default;
@@ -22,15 +21,15 @@ class ChildProcesses {
   ChildProcesses& operator=(const ChildProcesses&) = delete;
   ~ChildProcesses();
 
-  /// Forks a child that runs `work` and ends with its exit status; it is killed when this thread ends first.
-  /// What `work` throws is a part of how it ended.
+  /// Forks a child that runs `work` and exits with its return value. The child is killed if this thread ends
+  /// first. how_ended() includes the text of an exception that `work` throws.
   tl::expected<void, std::string> start(const std::function<int()>& work);
-  /// "its process was killed by signal 9 (Killed)" when the child, counted from 0 in the order of their
-  /// start, has ended; nothing while it runs.
+  /// Returns, for example, "its process was killed by signal 9 (Killed)" if the child has ended; nothing
+  /// while it runs. Children are counted from 0 in the order of their start.
   std::optional<std::string> how_ended(std::int32_t child);
-  /// Somebody has suspended the child (SIGSTOP, a debugger, Ctrl-Z), and nobody has let it go on.
+  /// Returns whether the child was suspended (SIGSTOP, a debugger, Ctrl-Z) and has not been continued.
   bool is_suspended(std::int32_t child);
-  /// Waits a moment for those that are about to end, kills the others, and reaps all.
+  /// Waits a moment for children that are about to end, kills the others, and reaps all.
   void end_all();
 
  private:
@@ -41,7 +40,7 @@ class ChildProcesses {
   struct Child {
     pid_t process = 0;
     std::unique_ptr<LastWords, Forget> words{};
-    std::optional<int> status{};  // as of waitpid, once it has been reaped
+    std::optional<int> status{};  // the status of waitpid; absent until the child is reaped
     bool suspended = false;
   };
   void look_at(Child& child);

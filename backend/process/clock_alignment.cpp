@@ -1,11 +1,13 @@
-// Cristian's round trips (Probabilistic clock synchronization, 1989), before and after a run:
+// Compares the clocks of several hosts, by Cristian's round trips (Probabilistic clock synchronization, 1989)
+// before and after a run:
 //
-//   here    sent ------------------ back          the answer lies between the two: the middle is at most
-//                \                /               half of the trip off, whatever part of it either way took
-//   there         `---- there ---'
+//     here    sent ------------------ back          the answer was given between the two; their middle is
+//                  \                /               off by at most half of the trip
+//     there         `---- there ---'
 //
-// Of a series the shortest trip counts. Two crystals drift apart evenly over a run, so that a moment between
-// two readings lies on the straight line through them, and is as right as the worse of the two.
+// The shortest trip of a series counts. Two quartz clocks drift apart evenly during a run. A moment between
+// two readings therefore lies on the straight line through them, and its error is at most the larger error of
+// the two. Tests: tests/backend/clock_alignment_test.cpp.
 
 #include "backend/process/clock_alignment.hpp"
 
@@ -20,16 +22,16 @@
 namespace penstock {
 namespace {
 
-/// So many that one of them meets no queue on its way, as a rule. The shortest counts.
+/// Trips of a series. As a rule at least one of them meets no queue on its way. The shortest counts.
 constexpr std::int32_t kTrips = 16;
 
-/// 36 years at most: what a rank says of its clock may be anything, and sums of it must not pass 64 bits.
+/// Rounds, limited to 36 years. A rank may report any time, and sums of such times must fit into 64 bits.
 Ns rounded(double ns) {
   constexpr auto kMost = static_cast<double>(Ns{1} << 60);
   return std::llround(std::clamp(ns, -kMost, kMost));
 }
 
-/// `ns` times a factor near 1, exact where it is 1.
+/// Returns `ns` times a factor near 1; exact if the factor is 1.
 Ns stretched(Ns ns, double factor) { return ns + rounded(static_cast<double>(ns) * (factor - 1)); }
 
 }  // namespace
@@ -38,7 +40,7 @@ Ns HostClock::shown_at(Ns steady_ns) const { return offset_ns + stretched(steady
 Ns HostClock::steady_at(Ns shown_ns) const { return stretched(shown_ns - offset_ns, 1 / rate); }
 
 ClockReading reading_of(const RoundTrip& trip) {
-  // Rounded up, so that what is said of the error is never too little.
+  // The half is rounded up, so that the error is never stated too small.
   const Ns half = (trip.back_ns - trip.sent_ns + 1) / 2;
   return {.here_ns = trip.sent_ns + half, .there_ns = trip.there_ns, .error_ns = half};
 }
@@ -46,7 +48,7 @@ ClockReading reading_of(const RoundTrip& trip) {
 Ns AlignedClock::here(Ns there_ns) const {
   const Ns since = there_ns - before.there_ns;
   const Ns between = after.there_ns - before.there_ns;
-  // One series alone, or two at one moment, say nothing of the rate.
+  // With one series, or two at the same moment, the rate is unknown and taken as 1.
   if (between <= 0) return after.here_ns + (there_ns - after.there_ns);
   const double rate = static_cast<double>(after.here_ns - before.here_ns) / static_cast<double>(between);
   return before.here_ns + stretched(since, rate);
@@ -58,7 +60,7 @@ bool RankClocks::some_elsewhere() const { return std::ranges::any_of(clocks_, &O
 
 void RankClocks::begin_series() {
   for (OfRank& rank : clocks_) {
-    // What was the end of the last run is the beginning of this one.
+    // The last series of a run is the first series of the next one.
     rank.clock.before = rank.clock.after;
     rank.trips = 0;
     rank.asked_ns.reset();
@@ -67,7 +69,7 @@ void RankClocks::begin_series() {
 
 bool RankClocks::answered(std::int32_t rank, const RoundTrip& trip) {
   OfRank& asked = of(rank);
-  // An answer to an earlier question, or to none, says nothing of this trip.
+  // An answer to an earlier question, or to none, is not used.
   if (!asked.elsewhere || asked.asked_ns != trip.sent_ns) return false;
   asked.asked_ns.reset();
   const ClockReading reading = reading_of(trip);
@@ -95,7 +97,8 @@ void RankClocks::align(std::int32_t rank, std::vector<Ns>& times) const {
   const OfRank& measured = of(rank);
   if (!measured.elsewhere) return;
   for (Ns& time : times) {
-    // Its times are since its origin, and divided by the scale: both are undone before clocks are compared.
+    // The rank's times count from its origin and are divided by the scale. Both are undone before the clocks
+    // are compared.
     const Ns there_ns = measured.origin_ns + rounded(static_cast<double>(time) * scale_);
     const Ns since = measured.clock.here(there_ns) - origin_ns_;
     time = std::llround(std::clamp(static_cast<double>(since) / scale_, 0.0, static_cast<double>(kLastNs)));
@@ -105,11 +108,11 @@ void RankClocks::align(std::int32_t rank, std::vector<Ns>& times) const {
 std::optional<Ns> RankClocks::error_ns() const {
   if (!some_elsewhere()) return std::nullopt;
   Ns worst = 0;
-  Ns second = 0;  // the clock here is exact
+  Ns second = 0;  // the clock of this host has no error
   for (const OfRank& rank : clocks_) {
     if (!rank.elsewhere) continue;
     const Ns error = rank.clock.error_ns();
-    // Two ranks are apart by at most the two largest errors together.
+    // Two ranks differ by at most the sum of the two largest errors.
     second = std::max(second, std::min(worst, error));
     worst = std::max(worst, error);
   }

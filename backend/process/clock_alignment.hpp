@@ -1,5 +1,5 @@
 #pragma once
-// The clocks of several hosts as one: what the coordinator of a run knows of each rank's, by round trips.
+// Puts the times of several hosts on one clock. The coordinator measures each rank's clock by round trips.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,54 +11,55 @@
 
 namespace penstock {
 
-/// 146 years: no clock that counts from its host's start shows more, nor does a run take so long. Two of them
-/// can be taken from each other.
+/// Largest accepted time: 146 years. No clock that counts from its host's start shows more, and the
+/// difference of two such times fits into 64 bits.
 inline constexpr Ns kLastNs = Ns{1} << 62;
 
-/// What a process tells others of its host's clock: this machine's steady clock, unless somebody has it
-/// otherwise to see what becomes of it.
+/// The clock of a host as a process reports it. It is this machine's steady clock; tests change it to
+/// simulate another host.
 struct HostClock {
-  std::string boot_id{};  ///< of the host since it was started; empty: this machine's
-  Ns offset_ns = 0;       ///< ahead of this machine's
-  double rate = 1;        ///< > 0: how fast it runs beside this machine's
+  std::string boot_id{};  ///< identifies the host's present boot; empty: this machine's
+  Ns offset_ns = 0;       ///< how far it is ahead of this machine's clock
+  double rate = 1;        ///< its speed relative to this machine's clock; > 0
 
-  /// What it shows when this machine's steady clock shows `steady_ns`, and the other way round.
+  /// Convert between this clock and the machine's steady clock.
   Ns shown_at(Ns steady_ns) const;
   Ns steady_at(Ns shown_ns) const;
 };
 
-/// A question and its answer: sent and back by the asker's clock, between them the other's.
+/// A question and its answer: `sent_ns` and `back_ns` by the asker's clock, `there_ns` by the other's.
 struct RoundTrip {
   Ns sent_ns = 0;
   Ns there_ns = 0;
   Ns back_ns = 0;
 };
 
-/// Two clocks at one moment.
+/// The times of two clocks at one moment.
 struct ClockReading {
   Ns here_ns = 0;
   Ns there_ns = 0;
-  Ns error_ns = 0;  ///< the other clock showed `there_ns` that much earlier or later, at most
+  Ns error_ns = 0;  ///< the true `there_ns` differs by at most this
 };
-/// The answer was given at some moment of the trip: taken to be its middle, at most half of the trip off.
+/// Returns the reading of a trip. The answer is taken to be given in the middle of the trip, so the error is
+/// half of the trip.
 ClockReading reading_of(const RoundTrip& trip);
 
-/// Another host's clock between two readings, where it gains or loses evenly.
+/// Another host's clock between two readings. It is assumed to drift evenly.
 struct AlignedClock {
   ClockReading before{};
   ClockReading after{};
 
   Ns here(Ns there_ns) const;
-  /// Of here() between the readings.
+  /// Returns the largest error of here() between the readings.
   Ns error_ns() const;
 };
 
-/// The clocks of all ranks, seen from one.
+/// The clocks of all ranks, as this process sees them.
 class RankClocks {
  public:
   explicit RankClocks(std::int32_t ranks) : clocks_(static_cast<std::size_t>(ranks)) {}
 
-  /// The rank's host is another one: until it has been compared nothing is known of its clock.
+  /// Marks the rank as being on another host. Until the first comparison its clock is unknown.
   void set_elsewhere(std::int32_t rank) { of(rank).elsewhere = true; }
   bool is_elsewhere(std::int32_t rank) const { return of(rank).elsewhere; }
   bool some_elsewhere() const;
@@ -66,32 +67,34 @@ class RankClocks {
   // --- comparing: a series of round trips with each rank elsewhere -----------------------------------
 
   void begin_series();
-  /// A question to the rank is sent at that moment.
+  /// Records that a question is sent to the rank at this moment.
   void ask(std::int32_t rank, Ns now_ns) { of(rank).asked_ns = now_ns; }
-  /// Its answer to the question of `sent_ns`. What answers no open question is not counted. True when the
-  /// series has all it needs of the rank: the trip that was shortest counts.
+  /// Records the rank's answer. An answer that belongs to no open question is ignored. Returns true when the
+  /// series has enough trips of the rank; the shortest one is used.
   bool answered(std::int32_t rank, const RoundTrip& trip);
 
   // --- what is known ---------------------------------------------------------------------------------
 
-  /// By the last series.
+  /// Convert between the clock here and the rank's clock, by the last series.
   Ns there(std::int32_t rank, Ns here_ns) const;
   Ns here(std::int32_t rank, Ns there_ns) const;
 
-  /// The ranks' times count from one moment, which is `origin_ns` here, and are divided by `scale`.
+  /// Sets the moment from which the ranks' times count (`origin_ns` here), and the `scale` by which they are
+  /// divided.
   void begin_times(Ns origin_ns, double scale);
-  /// What a rank has measured, as the clock here would have shown it: between the last two series.
+  /// Converts times that a rank has measured between the last two series to the clock here.
   void align(std::int32_t rank, std::vector<Ns>& times) const;
-  /// How far apart the clocks of two ranks may have been, at most; nothing where all have one host.
+  /// Returns the largest possible difference between the clocks of two ranks, or nothing if all have one
+  /// host.
   std::optional<Ns> error_ns() const;
 
  private:
   struct OfRank {
     bool elsewhere = false;
     AlignedClock clock{};
-    std::int32_t trips = 0;  // of the series
+    std::int32_t trips = 0;  // trips of the present series
     std::optional<Ns> asked_ns{};
-    Ns origin_ns = 0;  // by its own clock
+    Ns origin_ns = 0;  // by the rank's clock
   };
   OfRank& of(std::int32_t rank) { return clocks_[static_cast<std::size_t>(rank)]; }
   const OfRank& of(std::int32_t rank) const { return clocks_[static_cast<std::size_t>(rank)]; }

@@ -1,11 +1,13 @@
-// A message is one byte, which alternative it is, and its fields in order: numbers as they lie in memory, a
-// text or a list behind its length (byte_form.hpp). Nothing nests. What is longer or shorter than its
-// fields, and an index that the program does not have, is no message. A Report of position 7 that waits for
-// message 2, since 5 s and sent at 6 s of its host's clock:
+// Encodes control messages. A message is one byte that numbers its alternative, followed by its fields in
+// order. Numbers are in the host's byte order, and a text or list follows its length (byte_form.hpp). There
+// is no nesting. Bytes that are longer or shorter than the fields, or an index that the program does not
+// have, are refused. Example: a Report of position 7 that waits for message 2, since 5 s, sent at 6 s of its
+// host's clock:
 //
-//   01 | 07 00 00 00 | 02 00 00 00 | 00 f2 05 2a 01 00 00 00 | 00 bc a0 65 01 00 00 00
+//     01 | 07 00 00 00 | 02 00 00 00 | 00 f2 05 2a 01 00 00 00 | 00 bc a0 65 01 00 00 00
 //
-// write() and read() of a message name its fields in one order.
+// write() and read() of a message list its fields in the same order. Tests:
+// tests/backend/control_message_test.cpp.
 
 #include "backend/process/control_message.hpp"
 
@@ -35,8 +37,8 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kMostName = 256;        // digests, boot ids, addresses, actions
-constexpr std::size_t kMostSentence = 8'192;  // what went wrong
+constexpr std::size_t kMostName = 256;        // largest length of digests, boot ids, addresses and actions
+constexpr std::size_t kMostSentence = 8'192;  // largest length of an error message
 
 // --- writing --------------------------------------------------------------------------------------
 
@@ -66,7 +68,7 @@ void write(ByteWriter& to, const MemoryByCategory& memory) {
   for (const Bytes bytes : memory) to.number(bytes);
 }
 
-// The samples of an account's memory stay where they were taken.
+// The samples of the account's memory curve are not sent.
 void write(ByteWriter& to, const RankAccount& account) {
   to.number(static_cast<std::uint32_t>(account.losses.size()));
   for (const auto& [microbatch, loss] : account.losses) {
@@ -145,7 +147,8 @@ class MessageReader {
  private:
   template <std::size_t I = 0>
   ControlMessage alternative(std::size_t kind) {
-    // The first byte is the alternative's number: one after the other is tried until it is that one.
+    // The first byte is the alternative's number. The recursion goes through the alternatives until it
+    // reaches that one.
     if constexpr (I < std::variant_size_v<ControlMessage>) {
       if (kind != I) return alternative<I + 1>(kind);
       std::variant_alternative_t<I, ControlMessage> message;
@@ -157,8 +160,8 @@ class MessageReader {
     }
   }
 
-  /// What is judged where it arrives: a rank that the program does not have is told so, and an old run is
-  /// passed over.
+  /// Reads a number without a check. The receiver checks it: it answers a rank that the program does not
+  /// have, and ignores an old run.
   std::int32_t any() { return from_.number<std::int32_t>(); }
   std::int32_t index_below(std::int32_t count) { return from_.number<std::int32_t>(0, count - 1); }
   Ns moment() { return from_.number<Ns>(0, kLastNs); }
@@ -199,7 +202,7 @@ class MessageReader {
     const std::size_t losses = from_.count(sizes_.positions_of_rank, sizeof(std::int32_t) + sizeof(double));
     for (std::size_t i = 0; i < losses; ++i) {
       const std::int32_t microbatch = index_below(sizes_.microbatches);
-      // Ascending, as a map writes them: none comes twice, and the count says how many there are.
+      // Microbatches must ascend, as std::map writes them, so none can appear twice.
       if (!account.losses.empty() && microbatch <= account.losses.rbegin()->first) from_.fail();
       account.losses[microbatch] = from_.number<double>();
     }
@@ -249,7 +252,7 @@ class MessageReader {
   const ProgramSizes& sizes_;
 };
 
-/// The first byte of such a message, which is all that most_bytes_of() needs to see.
+/// Returns the first byte of such a message. most_bytes_of() needs only this byte.
 template <typename Message, std::size_t I = 0>
 constexpr std::uint8_t kind_of() {
   if constexpr (std::is_same_v<Message, std::variant_alternative_t<I, ControlMessage>>) {
@@ -286,7 +289,7 @@ tl::expected<ControlMessage, std::string> decoded(const Frame& frame, const Prog
 std::size_t most_bytes_of(const Frame& beginning, const ProgramSizes& sizes) {
   if (beginning.empty()) return 0;
   if (beginning.front() == kind_of<Done>()) {
-    // Times of each position and message, and for each position at most one loss.
+    // The message has times of each position and message, and at most one loss for each position.
     const std::size_t of_position = 2 * sizeof(Ns) + sizeof(std::int32_t) + sizeof(double);
     return kMostControlBytes + sizes.positions_of_rank * of_position + index(sizes.messages) * 2 * sizeof(Ns);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// What the coordinator and the workers tell each other, and its form on the wire.
+// The messages between the coordinator and the workers, and their encoding.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,23 +22,24 @@ namespace penstock {
 struct Hello {
   std::int32_t rank = 0;
   std::int64_t process_id = 0;
-  std::string digest;   ///< of its program
-  std::string boot_id;  ///< of its host since it was started
-  Endpoint data;        ///< where it takes connections of other workers
+  std::string digest;   ///< digest of its program
+  std::string boot_id;  ///< identifies its host's present boot
+  Endpoint data;        ///< address at which it accepts connections of other workers
 };
-/// A sign of life: where the worker stands, as in Progress.
+/// A sign of life with the worker's position, as in Progress.
 struct Report {
   std::int32_t position = kNone;
   std::int32_t waits_for = kNone;
   Ns since_ns = 0;
   Ns at_ns = 0;  ///< host time of the report
 };
-/// Connected to its peers, modules built: run number `run` may start.
+/// The worker is connected to its peers and has built its modules. Run number `run` may start.
 struct Ready {
   std::int32_t run = 0;
 };
-/// A run has ended well. Times of the rank's positions in program order, and of the messages that it
-/// accounts for (transfers that it sends, collectives that it is the first member of) by number.
+/// A run has ended well. It has the times of the rank's positions in program order. It also has the times, by
+/// number, of the messages that the rank accounts for: transfers that it sends, and collectives of which it
+/// is the first member.
 struct Done {
   std::int32_t run = 0;
   std::vector<Ns> start;
@@ -52,28 +53,28 @@ struct Failed {
   Report standing;
   std::string what;
 };
-/// The first word on a connection between two workers.
+/// The first message on a connection between two workers.
 struct Greeting {
   std::int32_t rank = 0;
 };
 
 // --- from the coordinator ---------------------------------------------------------------------------
 
-/// Everybody has come.
+/// All ranks have joined.
 struct Welcome {
   std::vector<Endpoint> peers;  ///< by rank
 };
-/// Make ready for that run.
+/// Asks the worker to prepare a run.
 struct Prepare {
   std::int32_t run = 0;
   Ns origin_ns = 0;  ///< time of the worker's host from which all clocks of the run count
 };
-/// Start at that moment of the worker's host.
+/// Asks the worker to start at a moment of its host's clock.
 struct Go {
   std::int32_t run = 0;
   Ns start_ns = 0;
 };
-/// A sign of life.
+/// A sign of life of the coordinator.
 struct Alive {};
 /// The run has failed.
 struct Verdict {
@@ -81,11 +82,11 @@ struct Verdict {
 };
 /// All runs have ended well.
 struct End {};
-/// What does your host's clock show? Sent at that moment of the coordinator's.
+/// Asks what the worker's host clock shows. `sent_ns` is the time of the coordinator's clock.
 struct ClockQuestion {
   Ns sent_ns = 0;
 };
-/// From a worker, at once: to the question of that moment, what it shows.
+/// The worker's immediate answer to the question that was sent at `sent_ns`.
 struct ClockAnswer {
   Ns sent_ns = 0;
   Ns shown_ns = 0;
@@ -94,26 +95,26 @@ struct ClockAnswer {
 using ControlMessage = std::variant<Hello, Report, Ready, Done, Failed, Greeting, Welcome, Prepare, Go, Alive,
                                     Verdict, End, ClockQuestion, ClockAnswer>;
 
-/// How much of everything one program can give cause to say.
+/// The sizes of one program, which limit the sizes of its messages.
 struct ProgramSizes {
   explicit ProgramSizes(const FlatProgram& flat);
 
   std::int32_t ranks = 0;
-  std::int32_t positions = 0;         ///< of all ranks
-  std::int32_t messages = 0;          ///< between all ranks
-  std::int32_t microbatches = 0;      ///< of all iterations
-  std::size_t positions_of_rank = 0;  ///< most of one rank
+  std::int32_t positions = 0;         ///< positions of all ranks
+  std::int32_t messages = 0;          ///< messages between all ranks
+  std::int32_t microbatches = 0;      ///< microbatches of all iterations
+  std::size_t positions_of_rank = 0;  ///< largest number of positions of one rank
 };
 
-/// What is said is at most this long, but for lists that grow with the program (most_bytes_of).
+/// Limit of a control message without the lists that grow with the program (most_bytes_of).
 inline constexpr std::size_t kMostControlBytes = kChunkBytes;
 
-/// Texts that are longer than a message takes are cut.
+/// Returns the bytes of a message. Texts are cut to the length that a message allows.
 Frame encoded(const ControlMessage& message);
-/// All indices are within the program, or kNone where the message may have that; only Hello's rank and those
-/// of a verdict are as they came. Error: what is wrong with the bytes.
+/// Reads a message. All indices are checked against the program (or are kNone where that is allowed), except
+/// Hello's rank and those of a verdict. Error: what is wrong with the bytes.
 tl::expected<ControlMessage, std::string> decoded(const Frame& frame, const ProgramSizes& sizes);
-/// How long a message that begins so may be.
+/// Returns the largest length of a message whose first bytes are these.
 std::size_t most_bytes_of(const Frame& beginning, const ProgramSizes& sizes);
 
 }  // namespace penstock

@@ -1,14 +1,14 @@
-// The coordinator goes through phases; in each it waits for one thing from every rank:
+// Coordinates a run in phases. In each phase the coordinator waits for one message from every rank:
 //
-//   Hello   ->  Welcome   everybody has come
-//   Ready   ->  Go        for each run
-//   Done    ->            its times; then Prepare for the next run, or End
+//     Hello   ->  Welcome   when all ranks have joined
+//     Ready   ->  Go        for each run
+//     Done    ->            its times; then Prepare for the next run, or End
 //
-// Where ranks have other hosts, their clocks are compared with the one here before each of these arrows: by
-// ClockQuestion and ClockAnswer, to and fro. What they say of moments is put onto the clock here.
+// If ranks are on other hosts, their clocks are compared with the one here before each of these arrows, by
+// ClockQuestion and ClockAnswer. Their times are converted to the clock here.
 //
-// All along, workers report where they stand, and whoever ends or falls silent is the failure of the run
-// (fault_judge.cpp).
+// Workers report their positions all the time. A rank whose connection ends or that falls silent makes the
+// run fail (fault_judge.cpp). worker.cpp is the other end. Tests: tests/backend/process_run_test.cpp.
 
 #include "backend/process/coordinator.hpp"
 
@@ -51,8 +51,9 @@ namespace {
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kUntilStart(2);  // for Go to reach everybody
-/// For workers to hear the end and hang up: one that is busy in a module must first come out of it.
+constexpr std::chrono::milliseconds kUntilStart(2);  // for Go to reach all workers
+/// Time for workers to receive the end and close their connections. A worker that is busy in a module has to
+/// leave it first.
 constexpr std::chrono::seconds kUntilGone(5);
 
 }  // namespace
@@ -82,7 +83,8 @@ class Coordinator::Session {
     ProcessPlace meeting = {
         .rank = place.rank, .coordinator = *std::move(bound), .secret = place.secret, .host = place.host};
     if (meeting.secret.empty()) {
-      // Before anybody can connect: whoever can finds this job's secret, not an earlier one's.
+      // The secret is written before any rank can connect. A rank that connects then reads this job's secret
+      // and not an earlier one's.
       meeting.secret = new_secret();
       auto left = SecretFile::leave(meeting.coordinator.port, meeting.secret);
       if (!left) return tl::unexpected(left.error() + "; or give all ranks the same PENSTOCK_SECRET");
@@ -97,14 +99,14 @@ class Coordinator::Session {
   tl::expected<std::vector<ExecutedRun>, ExecutionError> run() {
     std::vector<ExecutedRun> runs;
     gather(Phase::joining);
-    secret_file_.reset();  // nobody else is to come
+    secret_file_.reset();  // all ranks have joined
     if (!error_) error_ = attendance_.difference();
-    // Only now are all hellos there, which say whose host is another.
+    // The hellos say which ranks are on another host, so this must come after all have arrived.
     find_other_hosts();
     compare_clocks();
     if (!error_) welcome();
     for (run_ = 0; run_ < execution_.runs && !error_; ++run_) {
-      // Every run starts from nothing, so that a warm-up leaves no time behind.
+      // Every run starts with empty times, so that a warm-up leaves none behind.
       times_ = empty_times(flat_);
       done_.assign(index(flat_.rank_count), {});
       prepare();
@@ -124,12 +126,12 @@ class Coordinator::Session {
  private:
   // --- phases -------------------------------------------------------------------------------------
 
-  /// Moves frames until every rank has arrived at what the phase waits for, or somebody is at fault.
+  /// Handles frames until every rank has sent what the phase waits for, or the run has failed.
   void gather(Phase phase) {
     if (error_) return;
     phase_ = phase;
     attendance_.await_all();
-    // Ranks of this host are not asked: their clock is the one here.
+    // Ranks of this host are not asked, because they share its clock.
     for (std::int32_t rank = 0; phase == Phase::comparing && rank < flat_.rank_count; ++rank)
       if (!clocks_.is_elsewhere(rank)) attendance_.arrive(rank);
     const auto until = steady_clock::now() + judge_.patience_of(phase);
@@ -137,7 +139,7 @@ class Coordinator::Session {
     while (!error_ && !attendance_.is_complete()) {
       const auto begin = steady_clock::now();
       loop_.run_until(begin + period);
-      // Workers, too, must tell a silent coordinator from one that waits.
+      // Workers need signs of life, too, to distinguish a dead coordinator from one that waits.
       broadcast(Alive{});
       if (error_) return;
       error_ = judge_.judge({.phase = phase,
@@ -148,20 +150,21 @@ class Coordinator::Session {
     }
   }
 
-  /// With the last one nothing is left to wait for: gather() need not sleep to the end of its period.
+  /// When the last rank arrives, gather() is interrupted, because it need not sleep until the end of its
+  /// period.
   void arrive(std::int32_t rank) {
     attendance_.arrive(rank);
     if (attendance_.is_complete()) loop_.interrupt();
   }
 
-  /// Rank 0's host is this one.
+  /// Finds the ranks whose host is not rank 0's, which is this one.
   void find_other_hosts() {
     const std::string& here = attendance_.at(0).hello.boot_id;
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank)
       if (attendance_.at(rank).hello.boot_id != here) clocks_.set_elsewhere(rank);
   }
 
-  /// A series of questions to all ranks with another clock.
+  /// Runs a series of questions to all ranks with another clock.
   void compare_clocks() {
     if (error_ || !clocks_.some_elsewhere()) return;
     clocks_.begin_series();
@@ -171,7 +174,7 @@ class Coordinator::Session {
     gather(Phase::comparing);
   }
 
-  /// One question at a time, the next one when it has been answered, so that no trip waits behind another.
+  /// Asks one question at a time and the next one after the answer, so that no trip waits behind another.
   void ask_for_time(std::int32_t rank) {
     const Ns now = host_now_ns();
     clocks_.ask(rank, now);
@@ -193,7 +196,7 @@ class Coordinator::Session {
     broadcast(welcome);
   }
 
-  /// All count the run's times from one moment, by what their clocks showed last.
+  /// Asks all ranks to count the run's times from one moment, converted to each rank's clock.
   void prepare() {
     const Ns origin = host_now_ns();
     clocks_.begin_times(origin, execution_.time_scale);
@@ -202,7 +205,7 @@ class Coordinator::Session {
   }
 
   void start() {
-    // To another host a word takes about as long as half a round trip.
+    // A message to another host takes about half a round trip.
     start_ns_ = host_now_ns() + nanoseconds(kUntilStart).count() + 2 * clocks_.error_ns().value_or(0);
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
       Progress& progress = progress_[index(rank)];
@@ -214,8 +217,8 @@ class Coordinator::Session {
     }
   }
 
-  /// Lets everybody go who still answers. Whoever says that it has failed before it hears that all is well
-  /// makes the run fail.
+  /// Tells the ranks that still answer how the run ended. A worker that reports a failure before it has
+  /// received the good end makes the run fail.
   void end() {
     phase_ = Phase::ended;
     if (error_) {
@@ -223,16 +226,16 @@ class Coordinator::Session {
     } else {
       broadcast(End{});
     }
-    // Workers hang up when they have heard it; who does not within this time is not waited for.
+    // Workers close their connections when they have received it. After this time the coordinator no longer
+    // waits.
     const auto until = steady_clock::now() + std::min<nanoseconds>(execution_.deadline, kUntilGone);
-    while (somebody_is_there() && steady_clock::now() < until) {
+    while (any_is_connected() && steady_clock::now() < until) {
       loop_.run_until(std::min(until, steady_clock::now() + report_period(execution_)));
     }
   }
 
-  bool somebody_is_there() const {
-    return !refused_.empty() ||
-           attendance_.somebody_is_there_since(host_now_ns() - execution_.deadline.count());
+  bool any_is_connected() const {
+    return !refused_.empty() || attendance_.any_heard_since(host_now_ns() - execution_.deadline.count());
   }
 
   void broadcast(const ControlMessage& message) {
@@ -246,7 +249,7 @@ class Coordinator::Session {
   // --- what workers say ---------------------------------------------------------------------------
 
   void received(ConnectionId from, const Frame& frame) {
-    // It has been told why, and may still be sending what it sent before it heard that.
+    // The process was told why it is refused. It may still be sending what it sent before.
     if (refused_.contains(from)) return;
     const auto message = decoded(frame, sizes_);
     if (!message) {
@@ -258,7 +261,7 @@ class Coordinator::Session {
       join(from, *hello);
       return;
     }
-    // Only a Hello says who sends: whoever begins with something else is no rank.
+    // Only a Hello assigns a rank. A process that begins with another message is no worker.
     const auto rank = attendance_.rank_of(from);
     if (!rank) {
       loop_.close(from);
@@ -280,13 +283,13 @@ class Coordinator::Session {
     }
   }
 
-  /// Tells the failure of the run to a process that is not one of the peers.
+  /// Tells a process that cannot take part the failure of the run.
   void refuse(ConnectionId from) {
     refused_.insert(from);
     loop_.send(from, encoded(Verdict{*error_}));
   }
 
-  /// Its own position, or the start.
+  /// Returns whether the position belongs to the rank's list, or is its start or end.
   bool can_stand_at(std::int32_t rank, std::int32_t position) const {
     return position == kNone ||
            (position >= flat_.rank_begin[index(rank)] && position <= flat_.rank_begin[index(rank) + 1]);
@@ -298,7 +301,8 @@ class Coordinator::Session {
       return;
     }
     Progress& progress = progress_[index(rank)];
-    // Nobody stands anywhere before the start: time spent on making ready must not count as late.
+    // No rank can be at a position before the start, so time that was spent on preparations must not count as
+    // late.
     progress.since_ns = std::max(clocks_.here(rank, report.since_ns), start_ns_);
     progress.position = report.position;
     progress.waits_for = report.waits_for;
@@ -310,10 +314,10 @@ class Coordinator::Session {
   }
 
   void hear(std::int32_t rank, const Done& done) {
-    // A word that is late belongs to a run that has ended otherwise.
+    // A late message belongs to a run that has already ended in another way.
     if (phase_ != Phase::running || done.run != run_) return;
     if (const auto fault = fault_of(flat_, rank, done)) {
-      // It says so there, wherever it stood at its last report.
+      // The rank reports this at the end of its list, whatever its last report said.
       progress_[index(rank)].position = flat_.rank_begin[index(rank) + 1];
       progress_[index(rank)].waits_for = kNone;
       fail_at(rank, *fault);
@@ -323,7 +327,7 @@ class Coordinator::Session {
     arrive(rank);
   }
 
-  /// What all ranks have done, by the clock here.
+  /// Returns the run of all ranks, by the clock here.
   ExecutedRun executed() {
     ExecutedRun run;
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
@@ -343,7 +347,7 @@ class Coordinator::Session {
     fail_at(rank, failed.what);
   }
 
-  /// What only a coordinator says, and a second Hello, mean nothing from a worker.
+  /// Ignores messages that only a coordinator sends, and a second Hello.
   template <typename Other>
   void hear(std::int32_t, const Other&) {}
 
@@ -353,11 +357,11 @@ class Coordinator::Session {
     const auto rank = attendance_.rank_of(connection);
     if (!rank) return;
     attendance_.at(*rank).gone = true;
-    // At the end everybody hangs up.
+    // At the end all workers close their connections.
     if (phase_ != Phase::ended) judge_.lose(*rank);
   }
 
-  /// Of several failures the first is the run's: what comes behind it is mostly its consequence.
+  /// Only the first failure is recorded, because later ones are mostly its consequences.
   void fail_at(std::int32_t rank, const std::string& what) {
     if (!error_) error_ = judge_.failure_of(rank, what, phase_);
     loop_.interrupt();
@@ -371,14 +375,14 @@ class Coordinator::Session {
   Attendance attendance_;
   FaultJudge judge_;
   RankClocks clocks_;
-  std::set<ConnectionId> refused_;  // processes that can be no peers, until they hang up
+  std::set<ConnectionId> refused_;  // processes that were refused, until they close their connections
   Phase phase_ = Phase::joining;
   std::int32_t run_ = 0;
   Ns start_ns_ = 0;
   ProgramTimes times_;
-  std::vector<Done> done_;  // by rank, of the run
+  std::vector<Done> done_;  // by rank, of the present run
   std::optional<ExecutionError> error_;
-  // Last, so that it goes first: what it calls uses all of the above.
+  // Declared last and destroyed first, because its handlers use all members above.
   SocketLoop loop_;
 };
 

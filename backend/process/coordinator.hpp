@@ -1,6 +1,6 @@
 #pragma once
-// Brings the workers of a process run together, starts each run at one moment, watches over them, and puts
-// their times together. Private to process_execution.cpp.
+// Connects the workers of a process run, starts each run at one moment, watches the workers, and combines
+// their times. Used only by process_execution.cpp.
 
 #include <memory>
 #include <string>
@@ -17,19 +17,20 @@ namespace penstock {
 
 class Coordinator {
  public:
-  /// `execution` must outlive it.
+  /// Keeps a reference to `execution`, which must outlive this object.
   Coordinator(const ProcessExecution& execution, RankProcesses processes);
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
   ~Coordinator();
 
-  /// The workers are at the other ends of these sockets, by rank.
+  /// Uses these sockets, one a rank, whose other ends are the workers'.
   void adopt(std::vector<Descriptor> workers);
-  /// Takes workers at that address from now on that know the secret: the place's, or one that lies in a file
-  /// until all have come. Returns rank 0's own place. Error: the port is in use, or there is no such address.
+  /// Accepts workers at that address that know the secret. The secret is the place's, or a new one in a file
+  /// that exists until all workers have joined. Returns rank 0's own place. Error: the port is in use, or
+  /// there is no such address.
   tl::expected<ProcessPlace, std::string> listen(const ProcessPlace& place);
-  /// Does all runs. Returns when all workers have left, or, after a failure, when those that still answer
-  /// have.
+  /// Performs all runs. Returns when all workers have left; after a failure, when those that still answer
+  /// have left.
   tl::expected<std::vector<ExecutedRun>, ExecutionError> run();
 
  private:

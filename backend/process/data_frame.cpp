@@ -1,6 +1,6 @@
-// 32 bytes of numbers and the payload as it is. No encoding, since a message is on the way while the clock
-// runs: numbers go as they lie in memory. A host with the other order of bytes has not come this far, since
-// the magic number of its connections (socket_connection.hpp) is another one.
+// A frame is 32 bytes of numbers followed by the payload. There is no further encoding, because messages
+// travel while the clock runs. A host with another byte order is refused earlier, by the magic number of its
+// connections (socket_connection.hpp).
 
 #include "backend/process/data_frame.hpp"
 

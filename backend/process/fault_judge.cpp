@@ -1,7 +1,7 @@
-// In this order: a connection that has closed, a silence, and then what the phase is about: who has not come,
-// which action takes too long, who does not make ready. The first failure is the run's, so that the order
-// decides who is named where one failure causes others: who dies falls silent as well, and whoever waits for
-// it is late.
+// Finds the rank at fault. It looks in this order: a connection that has closed, a silent rank, then what the
+// phase waits for: a rank that has not joined, an action that takes too long, a rank that does not get ready.
+// The first failure is the run's. The order matters if one failure causes others: a rank that dies is also
+// silent, and ranks that wait for it are late. Tests: tests/backend/fault_judge_test.cpp.
 
 #include "backend/process/fault_judge.hpp"
 
@@ -43,7 +43,7 @@ std::string rank_list(const std::vector<std::int32_t>& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
 }
 
-/// Where ranks stand that execute nothing.
+/// Returns the name of the place of ranks that execute nothing yet.
 const char* place_in(Phase phase) { return phase == Phase::comparing ? "the clock alignment" : "the start"; }
 
 }  // namespace
@@ -56,13 +56,13 @@ FaultJudge::FaultJudge(const ProcessExecution& execution, RankProcesses processe
       watchdog_(execution.flat, progress, execution.deadline) {}
 
 void FaultJudge::lose(std::int32_t rank) {
-  // The first one is the cause; others close because the run is over for them.
+  // The first closed connection is the cause. Others close because the run is over for them.
   if (lost_) return;
   lost_ = rank;
   lost_at_ = steady_clock::now();
 }
 
-/// Processes that were forked here need no time to be started.
+/// Forked processes need no time to be started.
 nanoseconds FaultJudge::patience_of(Phase phase) const {
   if (phase != Phase::joining) return execution_.patience;
   if (!processes_.how_ended || execution_.patience_to_join) return launched_patience(execution_);
@@ -84,7 +84,7 @@ std::optional<ExecutionError> FaultJudge::judge(const Wait& wait) const {
 
 std::optional<ExecutionError> FaultJudge::fault_in(const Wait& wait) const {
   if (lost_) {
-    // One report later the others say that they wait for it.
+    // One report period later the other ranks say that they wait for it.
     if (steady_clock::now() - lost_at_ <= report_period(execution_) * 3 / 2) return std::nullopt;
     return failure_of(*lost_, end_of(*lost_), wait.phase);
   }
@@ -93,7 +93,7 @@ std::optional<ExecutionError> FaultJudge::fault_in(const Wait& wait) const {
   if (wait.phase == Phase::joining) return missing_in(wait);
   if (wait.phase == Phase::running) return watchdog_.overdue(attendance_.oldest_report_ns());
   const std::vector<std::int32_t> missing = attendance_.missing();
-  // The last one may have come since the coordinator last looked, after the end of its patience.
+  // The last rank may have arrived after the patience ended and after the coordinator last looked.
   if (missing.empty() || steady_clock::now() <= wait.until) return std::nullopt;
   const std::string what = wait.phase == Phase::comparing ? "say what the clock shows there"
                                                           : fmt::format("make ready for run {}", wait.run);
@@ -105,7 +105,7 @@ std::optional<ExecutionError> FaultJudge::fault_in(const Wait& wait) const {
 
 std::optional<ExecutionError> FaultJudge::missing_in(const Wait& wait) const {
   const std::vector<std::int32_t> missing = attendance_.missing();
-  // A process that has ended will not come: no need to wait until patience is over.
+  // A process that has ended will not join, so the failure need not wait for the end of the patience.
   for (const std::int32_t rank : missing) {
     if (const auto how = how_ended(rank)) return failure_of(rank, *how, wait.phase);
   }
@@ -141,14 +141,16 @@ ExecutionError FaultJudge::failure_of(std::int32_t rank, const std::string& what
   return error;
 }
 
-/// In rank 0's process is the coordinator of ranks that others have started.
+/// Returns whether the rank is connected. With launched ranks, rank 0's process runs this coordinator and is
+/// always connected.
 bool FaultJudge::is_there(std::int32_t rank) const {
   if (rank == 0 && !processes_.how_ended) return true;
   const Peer& peer = attendance_.peers()[index(rank)];
   return peer.connection && !peer.gone;
 }
 
-/// All ranks set off together, so that each waits for the one that does not come: the lowest that is there.
+/// Returns the peer for an error at the start, where each rank waits for the missing one: the lowest rank
+/// that is connected.
 std::int32_t FaultJudge::other_than(std::int32_t rank) const {
   for (std::int32_t other = 0; other < execution_.flat.rank_count; ++other)
     if (other != rank && is_there(other)) return other;
@@ -162,7 +164,8 @@ std::string FaultJudge::silence_of(std::int32_t rank) const {
       in_seconds(execution_.deadline));
 }
 
-/// The connection closes before the parent can be told how.
+/// Returns how the rank ended. The connection may close before the parent can read the exit status, so it
+/// waits a moment.
 std::string FaultJudge::end_of(std::int32_t rank) const {
   const auto until =
       steady_clock::now() + (processes_.how_ended ? kUntilReaped : std::chrono::milliseconds(0));

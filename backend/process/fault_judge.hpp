@@ -1,6 +1,6 @@
 #pragma once
-// Says whose fault it is that a run does not get on: a rank that has ended, fallen silent, not come, or
-// stands still. Private to coordinator.cpp.
+// Finds which rank is at fault when a run makes no progress: one that has ended, fallen silent, not joined,
+// or is stuck. Used only by coordinator.cpp.
 
 #include <chrono>
 #include <cstdint>
@@ -18,11 +18,12 @@
 
 namespace penstock {
 
-/// What the parent of the ranks' processes knows of them. Both are empty where somebody else is their parent.
+/// Functions by which the parent process asks about the ranks' processes. Both functions are empty if a
+/// launcher started them.
 struct RankProcesses {
-  /// How a rank's process ended; nothing while it runs.
+  /// Returns how a rank's process ended, or nothing while it runs.
   std::function<std::optional<std::string>(std::int32_t rank)> how_ended{};
-  /// It lives, and has been suspended.
+  /// Returns whether the process exists and has been suspended.
   std::function<bool(std::int32_t rank)> is_suspended{};
 };
 
@@ -30,30 +31,31 @@ class FaultJudge {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  /// `execution`, `progress` (one a rank) and `attendance` must outlive it.
+  /// Keeps references to `execution`, `progress` (one element for each rank) and `attendance`, which must
+  /// outlive this object.
   FaultJudge(const ProcessExecution& execution, RankProcesses processes, std::span<const Progress> progress,
              const Attendance& attendance);
 
-  /// What the coordinator has just waited for.
+  /// The state of the coordinator's wait.
   struct Wait {
     Phase phase = Phase::joining;
     std::int32_t run = 0;
-    TimePoint until;                ///< as patience_of() the phase gave it
-    std::chrono::nanoseconds took;  ///< since it was last judged
-    std::int64_t strangers = 0;     ///< that have been turned away
+    TimePoint until;                ///< end of the patience that patience_of() gave the phase
+    std::chrono::nanoseconds took;  ///< time since the last call of judge()
+    std::int64_t strangers = 0;     ///< number of connections that were refused
   };
   std::optional<ExecutionError> judge(const Wait& wait) const;
 
-  /// `what` happened on `rank`, which may be none of the program's.
+  /// Describes that `what` happened on `rank`, which may be a rank that the program does not have.
   ExecutionError failure_of(std::int32_t rank, const std::string& what, Phase phase) const;
-  /// Its connection has closed. Only the first is at fault.
+  /// Records that the rank's connection has closed. Only the first one is at fault.
   void lose(std::int32_t rank);
-  /// How long a phase other than a run may take.
+  /// Returns how long a phase other than a run may take.
   std::chrono::nanoseconds patience_of(Phase phase) const;
 
  private:
   std::optional<ExecutionError> fault_in(const Wait& wait) const;
-  /// In the phase in which all join.
+  /// Returns the fault in the phase in which all ranks join.
   std::optional<ExecutionError> missing_in(const Wait& wait) const;
   ExecutionError waited_for(const std::vector<std::int32_t>& missing, const Wait& wait) const;
   bool is_there(std::int32_t rank) const;
@@ -68,7 +70,7 @@ class FaultJudge {
   RankProcesses processes_;
   const Attendance& attendance_;
   Watchdog watchdog_;
-  std::optional<std::int32_t> lost_;  // the first whose connection has closed
+  std::optional<std::int32_t> lost_;  // the first rank whose connection has closed
   TimePoint lost_at_;
 };
 

@@ -1,10 +1,12 @@
-//   TMPDIR/penstock-UID/PORT.secret      folder 0700, file 0600, both of this user
+// Stores the secret of a job in a file:
 //
-// The file is written beside its place and renamed, so that no rank reads half of it. Before anything is
-// read the folder and the file must be this user's own and closed to others: in a folder where everybody may
-// write, somebody else may have been first. A signal that ends rank 0 while it waits removes both names.
-// SIGKILL does not let it. But rank 0 holds a lock on its file (flock) that ends with the process: what is
-// not locked is nobody's, and others remove it.
+//     TMPDIR/penstock-UID/PORT.secret      folder 0700, file 0600, both of this user
+//
+// The file is written under another name and renamed, so that no rank reads half of it. Before anything is
+// read, the folder and the file must belong to this user and be closed to others, because in a folder that
+// all users may write another user may have created them. A signal that ends rank 0 while it waits removes
+// both names. SIGKILL does not. But rank 0 holds a lock on its file (flock) that ends with the process, so
+// other ranks may remove a file that is not locked. Tests: tests/backend/job_secret_test.cpp.
 
 #include "backend/process/job_secret.hpp"
 
@@ -40,7 +42,8 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kMostSecret = 4096;  // of what is read, whoever wrote it; new_secret() takes 64
+// Limit of what is read from the file; new_secret() writes 64 bytes.
+constexpr std::size_t kMostSecret = 4096;
 constexpr mode_t kOthers = S_IRWXG | S_IRWXO;
 
 class OpenFile {
@@ -66,13 +69,12 @@ std::string failure(const char* what, const std::filesystem::path& path) {
 bool is_own(const struct stat& found) { return found.st_uid == geteuid() && (found.st_mode & kOthers) == 0; }
 
 std::string not_own(const std::filesystem::path& path) {
-  return fmt::format(
-      "{} is not this user's alone: expected its owner to be this user and no rights of others",
-      path.string());
+  return fmt::format("{} is not private: expected its owner to be this user and no rights of others",
+                     path.string());
 }
 
-/// Nothing where there is a folder for temporary files: without one the secret would lie where the process
-/// was started, and ranks that were started elsewhere would not find it.
+/// Returns an error if there is no folder for temporary files. Without one the secret would be in the working
+/// folder, where ranks that were started in other folders would not find it.
 std::optional<std::string> fault_of_temporary_folder() {
   std::error_code error;
   static_cast<void>(std::filesystem::temp_directory_path(error));
@@ -91,31 +93,32 @@ tl::expected<void, std::string> make_own_folder(const std::filesystem::path& fol
   return {};
 }
 
-/// What the secret is written to first.
+/// Returns the temporary name under which the secret is written first.
 std::string name_beside(const std::filesystem::path& path) {
   return fmt::format("{}.{}", path.string(), getpid());
 }
 
-// --- what processes have left that were killed ---------------------------------------------------------
+// --- files of processes that were killed ---
 
 bool is_same_file(const struct stat& one, const struct stat& other) {
   return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
-/// Nothing is there any more that nobody holds.
+/// Removes the file if no process holds its lock. Returns false if it is held.
 bool remove_if_abandoned(const std::filesystem::path& path) {
   const OpenFile file(path, O_RDONLY);
   struct stat found{};
   if (file.get() < 0 || fstat(file.get(), &found) != 0 || !S_ISREG(found.st_mode) || !is_own(found))
     return true;
   if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) return false;
-  // Another job may have replaced it since it was opened.
+  // Another job may have replaced the file since it was opened.
   struct stat named{};
   if (lstat(path.c_str(), &named) == 0 && is_same_file(found, named)) unlink(path.c_str());
   return true;
 }
 
-/// The name beside the file's is not locked in the moment in which it is made, and never lasts.
+/// Returns whether a file may be abandoned. A temporary file is not locked at the moment of its creation, so
+/// it counts only after a minute.
 bool may_be_abandoned(const std::filesystem::path& path) {
   constexpr std::time_t kLong = 60;  // seconds
   if (path.extension() == ".secret") return true;
@@ -127,7 +130,7 @@ bool may_be_abandoned(const std::filesystem::path& path) {
 void remove_abandoned_in(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::directory_iterator next(folder, error);
-  // A range would throw where the folder cannot be read on.
+  // A range-based loop would throw if the folder cannot be read further.
   for (; !error && next != std::filesystem::directory_iterator(); next.increment(error)) {
     if (may_be_abandoned(next->path())) remove_if_abandoned(next->path());
   }
@@ -161,12 +164,11 @@ SecretFile::SecretFile(std::filesystem::path path)
 
 tl::expected<void, std::string> SecretFile::write(const std::string& secret) {
   const std::string beside = name_beside(path_);
-  // What an earlier process of the same number may have left; O_EXCL below makes the file anew or not at
-  // all.
+  // An earlier process with the same number may have left this file. O_EXCL below creates the file or fails.
   unlink(beside.c_str());
   constexpr int kAnew = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
   lock_ = open(beside.c_str(), kAnew, S_IRUSR | S_IWUSR);
-  // Before it has the name by which others find it. Where a file system has no locks it does without.
+  // The lock is taken before the file gets its final name. A file system without locks works without one.
   if (lock_ >= 0) flock(lock_, LOCK_EX | LOCK_NB);
   if (lock_ < 0 || ::write(lock_, secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
     return tl::unexpected(failure("write the job's secret to", beside));
@@ -191,7 +193,7 @@ SecretFile& SecretFile::operator=(SecretFile&& other) noexcept {
 
 SecretFile::~SecretFile() {
   if (path_.empty()) return;
-  unlink(name_beside(path_).c_str());  // there where it could not be written, or not be renamed
+  unlink(name_beside(path_).c_str());  // exists if the file could not be written or renamed
   unlink(path_.c_str());
   if (lock_ >= 0) close(lock_);
 }
@@ -211,7 +213,7 @@ tl::expected<std::string, std::string> left_secret(std::uint16_t port) {
 }
 
 void remove_abandoned_secret(std::uint16_t port) {
-  // Who is being killed closes its connections, and is unlocked, within a moment.
+  // A process that is being killed closes its connections and releases its lock within a moment.
   constexpr int kTries = 10;
   for (int tried = 0; tried < kTries && !remove_if_abandoned(secret_path(port)); ++tried)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));

@@ -1,6 +1,7 @@
-// Three launchers, three pairs of names for the same two numbers, one row each in a table. What is set
-// halfway is an error rather than a guess: a job of eight that each believe to be alone would run eight
-// times.
+// Reads the rank and the number of ranks from the environment. Each of three launchers has its own names for
+// the two variables, one row each in a table. If only some variables are set, it is an error: if each of
+// eight processes took itself for the only one, the program would run eight times. Tests:
+// tests/backend/process_run_test.cpp.
 
 #include "backend/process/launch_environment.hpp"
 
@@ -35,14 +36,15 @@ constexpr std::array kLaunchers = {
 };
 
 const Launcher* launcher_of(const Environment& environment) {
-  // In the order of the table: ranks that torchrun starts inside an allocation have the names of both.
+  // The order of the table matters: ranks that torchrun starts inside a Slurm allocation have the variables
+  // of both.
   for (const Launcher& launcher : kLaunchers) {
     if (environment(launcher.rank) != nullptr) return &launcher;
   }
   return nullptr;
 }
 
-/// The variable's value, all of which must be a number of the range.
+/// Returns the variable's value. The whole text must be a number of the range.
 tl::expected<std::int32_t, std::string> number(const Environment& environment, const char* name,
                                                Range range) {
   const char* value = environment(name);
@@ -56,13 +58,13 @@ tl::expected<std::int32_t, std::string> number(const Environment& environment, c
 
 constexpr std::int32_t kLastPort = 65535;
 
-/// torchrun's own store listens on MASTER_PORT then.
+/// Returns whether torchrun's own store listens on MASTER_PORT.
 bool has_agent_store(const Environment& environment) {
   const char* says = environment("TORCHELASTIC_USE_AGENT_STORE");
   return says != nullptr && std::string_view(says) == "True";
 }
 
-/// Where the coordinator listens: PENSTOCK_PORT, or MASTER_PORT, or the one behind it.
+/// Returns the port of the coordinator: PENSTOCK_PORT, or MASTER_PORT, or the one after it.
 tl::expected<std::uint16_t, std::string> port_of(const Environment& environment, const Launcher& launcher) {
   if (environment("PENSTOCK_PORT") != nullptr) {
     return number(environment, "PENSTOCK_PORT", {1, kLastPort}).map([](std::int32_t port) {
@@ -75,20 +77,20 @@ tl::expected<std::uint16_t, std::string> port_of(const Environment& environment,
         "unset {} to let this process start the others",
         launcher.rank, launcher.name, launcher.rank));
   }
-  // The coordinator takes the port behind it.
+  // If torchrun's store uses MASTER_PORT, the coordinator takes the next port.
   const bool taken = has_agent_store(environment);
   return number(environment, "MASTER_PORT", {1, taken ? kLastPort - 1 : kLastPort})
       .map([taken](std::int32_t port) { return static_cast<std::uint16_t>(taken ? port + 1 : port); });
 }
 
-/// Empty where it is not set.
+/// Returns the secret, or an empty text if the variable is not set.
 tl::expected<std::string, std::string> secret_of(const Environment& environment) {
   constexpr std::size_t kShortest = 16;
   const char* value = environment("PENSTOCK_SECRET");
   std::string secret = value == nullptr ? "" : value;
   if (value == nullptr || secret.size() >= kShortest) return secret;
   return tl::unexpected(fmt::format(
-      "PENSTOCK_SECRET: expected {} characters or more that nobody can guess (openssl rand -hex 32), got {}",
+      "PENSTOCK_SECRET: expected {} characters or more that cannot be guessed (openssl rand -hex 32), got {}",
       kShortest, secret.size()));
 }
 
@@ -113,7 +115,7 @@ tl::expected<std::optional<LaunchedProcess>, std::string> launched_process(const
   const auto size = number(environment, launcher->size, {1, kMostRanks});
   if (!size) return tl::unexpected(size.error());
   const bool has_port = environment("MASTER_PORT") != nullptr || environment("PENSTOCK_PORT") != nullptr;
-  if (*size == 1 && !has_port) return std::nullopt;  // an allocation, not a launch
+  if (*size == 1 && !has_port) return std::nullopt;  // a Slurm allocation without a launch
   const auto rank = number(environment, launcher->rank, {0, *size - 1});
   if (!rank) return tl::unexpected(rank.error());
   const auto port = port_of(environment, *launcher);

@@ -1,5 +1,5 @@
 #pragma once
-// Which rank a launcher made of this process: torchrun, mpirun or srun, by the variables that they set.
+// Finds the rank of a process that a launcher started (torchrun, mpirun or srun), from environment variables.
 
 #include <cstdint>
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// The value of an environment variable; null where it is not set.
+/// A function that returns the value of an environment variable, or null if it is not set.
 using Environment = std::function<const char*(const char* name)>;
 
 struct LaunchedProcess {
@@ -19,22 +19,24 @@ struct LaunchedProcess {
   std::int32_t world_size = 1;
 };
 
-/// Reads RANK and WORLD_SIZE (torchrun), OMPI_COMM_WORLD_RANK and _SIZE (OpenMPI), or SLURM_PROCID and
-/// SLURM_NTASKS, and MASTER_ADDR (this host's loopback address unless given) and MASTER_PORT. PENSTOCK_PORT
-/// comes before MASTER_PORT. Where torchrun's own store listens on MASTER_PORT
-/// (TORCHELASTIC_USE_AGENT_STORE), the next port is taken. PENSTOCK_SECRET is the job's secret. Nothing when
-/// no launcher started this process: there is no rank, or a single one without a port, as an allocation of
-/// Slurm has it. Error: which variable is missing or wrong.
+/// Reads the rank and the number of ranks: RANK and WORLD_SIZE (torchrun), OMPI_COMM_WORLD_RANK and _SIZE
+/// (Open MPI), or SLURM_PROCID and SLURM_NTASKS. MASTER_ADDR (default: the loopback address) and MASTER_PORT
+/// are the coordinator's address; PENSTOCK_PORT has precedence over MASTER_PORT. If torchrun's own store
+/// listens on MASTER_PORT (TORCHELASTIC_USE_AGENT_STORE), the next port is taken. PENSTOCK_SECRET is the
+/// job's secret. Returns nothing if no launcher started this process: there is no rank, or a single one
+/// without a port, as in a Slurm allocation. Error: which variable is missing or wrong.
 tl::expected<std::optional<LaunchedProcess>, std::string> launched_process(const Environment& environment);
 
-/// The port on which torchrun's agent keeps a store of its own, which the ranks may use: MASTER_PORT, where
-/// TORCHELASTIC_USE_AGENT_STORE says so. Nothing where there is none, or no such port.
+/// Returns the port of the store of torchrun's agent, which the ranks may use: MASTER_PORT, if
+/// TORCHELASTIC_USE_AGENT_STORE says so. Returns nothing if there is no store or no such port.
 std::optional<std::uint16_t> agent_store_port(const Environment& environment);
 
-/// The port after the coordinator's, for what else rank 0 listens on. Error: 65535 is the last one.
+/// Returns the port after the coordinator's, on which rank 0 may listen for another purpose. Error: 65535 is
+/// the last port.
 tl::expected<std::uint16_t, std::string> port_after(const Endpoint& coordinator);
 
-/// Its place. Error: also that the launcher started another number of processes than `ranks`.
+/// Returns the place of the launched process. Error: those of launched_process(), and that the launcher
+/// started another number of processes than `ranks`.
 tl::expected<std::optional<ProcessPlace>, std::string> launched_place(const Environment& environment,
                                                                       std::int32_t ranks);
 

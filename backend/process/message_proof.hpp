@@ -1,6 +1,6 @@
 #pragma once
-// Proves that a message comes from a process that knows the job's secret, is meant for this connection, and
-// is the next one on it: HMAC-SHA256 (RFC 2104, FIPS 198-1).
+// Proves that a message comes from a process that knows the job's secret, belongs to this connection, and is
+// the next one on it: HMAC-SHA256 (RFC 2104, FIPS 198-1).
 
 #include <array>
 #include <cstdint>
@@ -14,13 +14,14 @@ namespace penstock {
 using Nonce = std::array<std::uint8_t, 32>;
 using Proof = std::array<std::uint8_t, 32>;
 
-/// From the system's source of randomness. Throws std::runtime_error where that has none.
+/// Returns a random nonce from the operating system. Throws std::runtime_error if the system has no
+/// randomness.
 Nonce new_nonce();
 
-/// Of the two ends of a connection, the one that took it and the one that asked for it.
+/// The two ends of a connection: the one that accepted it and the one that opened it.
 enum class Side : std::uint8_t { listener, caller };
 
-/// What is sent on one connection in one direction; both ends have one and count alike.
+/// The proofs of one direction of a connection. Both ends have one and count messages in the same way.
 class MessageProof {
  public:
   struct Session {
@@ -33,7 +34,7 @@ class MessageProof {
   MessageProof& operator=(const MessageProof&) = delete;
   ~MessageProof();
 
-  /// Of what is sent next, `header` and then `body`.
+  /// Returns the proof of the next message, `header` followed by `body`.
   Proof next(std::span<const std::uint8_t> header, std::span<const std::uint8_t> body);
 
  private:
@@ -42,7 +43,7 @@ class MessageProof {
   std::uint64_t count_ = 0;
 };
 
-/// Takes as long whatever they differ in.
+/// Compares two proofs. The time does not depend on where they differ.
 bool same(const Proof& a, const Proof& b);
 
 }  // namespace penstock

@@ -1,11 +1,12 @@
-// Who starts the ranks. Without a launcher this process forks them and coordinates; with one, each rank is
-// here already and rank 0 coordinates beside its own work, in a thread.
+// Starts the ranks of a run. Without a launcher this process forks them and coordinates. With a launcher each
+// rank is a process already, and rank 0 coordinates in a second thread:
 //
-//   coordinator (rank 0's process)  <- hello, digest, progress, times --  worker 0 .. K-1
-//                                   -- go, verdict, end              ->
+//     coordinator (rank 0's process)  <- hello, digest, progress, times --  worker 0 .. K-1
+//                                     -- go, verdict, end              ->
 //
-// Forked ranks are connected by socket pairs, which nobody else can reach; launched ones by TCP, where every
-// message proves that its sender knows the job's secret.
+// Forked ranks are connected by socket pairs, which no other process can reach. Launched ranks are connected
+// by TCP, where every message proves that its sender knows the job's secret. Tests:
+// tests/backend/process_run_test.cpp.
 
 #include "backend/process/process_execution.hpp"
 
@@ -37,7 +38,7 @@ tl::unexpected<ExecutionError> failed(std::string message) {
 
 tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_in_processes(
     const ProcessExecution& execution) {
-  // A socket for each rank and each pair: the usual limit of open files is soon reached.
+  // Each rank and each pair needs a socket, so the usual limit of open files is soon reached.
   const MostDescriptors many;
   const std::vector<std::vector<std::int32_t>> peers = peers_of_ranks(execution.flat);
   RankSockets sockets(peers);
@@ -46,12 +47,12 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_in_processes(
     if (auto opened = sockets.open_for(rank); !opened) return failed(opened.error());
     const auto started = children.start([&] {
       const auto ended = run_worker(execution, rank, sockets.take(rank));
-      // Its last words, for a coordinator that has not said so itself: it may have been silent for too long.
+      // The child's error, in case it could not send it, for example because it was silent for too long.
       if (!ended) throw std::runtime_error(ended.error().message);
       return 0;
     });
     if (!started) return failed(started.error());
-    // The child has them. Held here as well, a connection would stay open when the child dies.
+    // If the parent also held the child's ends, the connections would stay open when the child dies.
     sockets.close_ends_of(rank);
   }
   if (execution.forked) execution.forked();
@@ -77,9 +78,9 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_as_rank(const Pro
   if (!meeting) return failed(meeting.error());
   tl::expected<std::vector<ExecutedRun>, ExecutionError> runs;
   {
-    // Joined at the end of the block, so that `runs` is there when it is returned.
+    // Joined at the end of the block, so that `runs` is complete when it is returned.
     const std::jthread coordinating([&] { runs = coordinator.run(); });
-    static_cast<void>(run_worker(execution, *meeting));  // the coordinator's error says it too
+    static_cast<void>(run_worker(execution, *meeting));  // the coordinator reports the same error
   }
   return runs;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Executes a lowered program with one process a rank and sockets between them. What each process does is in
-// worker.hpp, who watches over them in coordinator.hpp.
+// Executes a lowered program with one process a rank and sockets between them. worker.hpp has what each
+// process does, and coordinator.hpp what watches them.
 
 #include <chrono>
 #include <cstddef>
@@ -26,80 +26,83 @@
 
 namespace penstock {
 
-/// What moves the messages of one rank in one run.
+/// The transport of one rank in one run.
 struct RankTransport {
-  /// Where the rank's compute actions run; null: on the thread that executes its list. Outlives the
-  /// transport, which ends what it waits for.
+  /// The queue that runs the rank's compute actions; null if the rank's thread runs them. It must outlive the
+  /// transport, which ends the queue's waits.
   std::unique_ptr<ComputeQueue> queue{};
   std::unique_ptr<Transport> transport;
-  /// Of the messages that the rank accounts for (socket_transport.hpp, messages_of), when all have started.
-  /// Throws Stopped.
+  /// Returns the times of the messages for which the rank accounts (messages_of in socket_transport.hpp),
+  /// when all have started. Throws Stopped.
   std::function<std::vector<MessageTime>()> own_times;
-  /// Gets the frames that a peer's transport sent, on another thread; may be empty.
+  /// Receives the frames that a peer's transport sent, on another thread. May be empty.
   std::function<void(std::int32_t peer, const Frame&)> receive{};
 };
-/// What a run's transport may use. References are good for the run.
+/// The resources that a run's transport may use. The references are valid during the run.
 struct RankRun {
   std::int32_t run = 0;
-  const Clock& clock;  ///< that all ranks share
-  /// Never waits; frames for one peer arrive in order.
+  const Clock& clock;  ///< all ranks share this clock
+  /// Sends a frame. Never waits; frames for one peer arrive in order.
   std::function<void(std::int32_t peer, Frame)> send;
 };
-/// Makes the transport of each run, on the thread that executes the rank's list.
+/// A function that makes the transport of each run, on the thread that executes the rank's list.
 using MakeRankTransport = std::function<RankTransport(const RankRun&)>;
 
-/// What all processes of a run have in common. All references must outlive the call that takes it.
+/// The arguments that all processes of a run share. All references must outlive the call that takes them.
 struct ProcessExecution {
-  const Program& program;   ///< validated, lowered, and found free of hangs on directed channels
-  const FlatProgram& flat;  ///< laid out for directed channels without capacity and eager messages
-  /// Called in each rank's process before each run; only what the rank holds need be there.
+  const Program& program;   ///< must be valid, lowered, and free of hangs on directed channels
+  const FlatProgram& flat;  ///< must be built for directed channels without capacity and eager messages
+  /// Returns new modules. Called in each rank's process before each run. Only those of the rank need to be
+  /// present.
   std::function<StageModules(std::int32_t rank, const Clock& clock)> modules;
   LinkPace pace{};
-  const PayloadCodec* codec = nullptr;  ///< may be null where all payloads are null
-  /// Of one payload, as the codec encodes it; one that is longer, and does not fit in a chunk, ends its
+  const PayloadCodec* codec = nullptr;  ///< may be null if all payloads are null
+  /// Limit of an encoded payload. A longer one that does not fit into a chunk makes the receiver close its
   /// connection.
   std::size_t most_payload_bytes = 0;
-  double time_scale = 1;  ///< > 0, as of SteadyClock
-  std::int32_t runs = 1;  ///< of the whole program, one after the other
-  /// A run has failed when a compute action takes longer, when no worker gets on for so long, or when a
-  /// process gives no sign of life for so long. Host time, 10 ms or more.
+  double time_scale = 1;  ///< time scale of the SteadyClock; > 0
+  std::int32_t runs = 1;  ///< number of runs of the whole program, one after the other
+  /// Host time after which a run fails if a compute action has not ended, no worker makes progress, or a
+  /// process gives no sign of life. At least 10 ms.
   std::chrono::nanoseconds deadline = std::chrono::minutes(1);
-  /// For all processes to come together, and to make ready for each run.
+  /// Limit for all processes to join, and to get ready for each run.
   std::chrono::nanoseconds patience = std::chrono::seconds(10);
-  /// For them to come together, where that is asked for. Nothing: patience, and of forked processes no more
-  /// than the deadline.
+  /// Limit for all processes to join, if the user set one. Otherwise `patience`; of forked processes at most
+  /// the deadline.
   std::optional<std::chrono::nanoseconds> patience_to_join{};
-  /// May be empty. Called in each rank's process after each run; what it throws is the run's failure, what
-  /// it returns is the rank's account.
+  /// Returns the rank's account. Called in each rank's process after each run; may be empty. An exception
+  /// makes the run fail.
   std::function<RankAccount(std::int32_t rank, const StageModules& modules)> finished{};
-  /// What moves messages; empty: sockets. Called once in each rank's process, when the ranks have met; what
-  /// it throws is the run's failure. It should look at `stopped` when it waits, and throw Stopped.
+  /// Makes what moves messages; empty: sockets. Called once in each rank's process, when the ranks have
+  /// joined. An exception makes the run fail. While it waits, it should check `stopped` and then throw
+  /// Stopped.
   std::function<MakeRankTransport(std::int32_t rank, const std::function<bool()>& stopped)> transport{};
-  /// May be empty. Called by who forks the ranks, when all have been: what it holds for them can be closed.
+  /// Called in the parent when all ranks are forked, so that it can close what it holds for them. May be
+  /// empty.
   std::function<void()> forked{};
 };
 
-/// How long processes that somebody else has started wait for each other.
+/// Returns how long processes that a launcher has started wait for each other.
 inline std::chrono::nanoseconds launched_patience(const ProcessExecution& execution) {
   return execution.patience_to_join.value_or(execution.patience);
 }
 
-/// Forks a process for each rank and runs the program in them. When a process fails, ends
-/// or falls silent, all others end. No child is left when it returns. The calling process must have no other
+/// Forks a process for each rank and runs the program in them. When a process fails, ends or falls silent,
+/// all others end. No child is left when the function returns. The calling process must have no other
 /// threads.
 tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_in_processes(
     const ProcessExecution& execution);
 
-/// Where a process stands among those that somebody else has started.
+/// The rank of a process that a launcher has started, and the address of its coordinator.
 struct ProcessPlace {
   std::int32_t rank = 0;
-  Endpoint coordinator;  ///< where rank 0 listens for the others
-  /// That all processes of the job know; empty: rank 0 makes one and leaves it to this user's processes on
-  /// this host (job_secret.hpp).
+  Endpoint coordinator;  ///< address at which rank 0 listens for the others
+  /// Secret that all processes of the job know. Empty: rank 0 makes one and writes it to a file for this
+  /// user's processes on this host (job_secret.hpp).
   std::string secret{};
-  HostClock host{};  ///< rank 0's is this machine's
+  HostClock host{};  ///< rank 0 must have this machine's clock
 };
-/// Takes part as one rank. Rank 0 returns the runs, the others return none.
+/// Takes part as one rank. Rank 0 returns the runs; the others return none.
 tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_as_rank(const ProcessExecution& execution,
                                                                        const ProcessPlace& place);
 

@@ -1,13 +1,13 @@
-// Forking until it fails would leave a machine without processes, descriptors or memory for anybody, for as
-// long as it takes to notice. So the need is counted first. Descriptors are counted as RankSockets opens and
-// closes them:
+// Checks that the machine has room for all processes. Without the check, forking until it fails would leave
+// the machine without processes, descriptors or memory for other users. Descriptors are counted in the order
+// in which RankSockets opens and closes them:
 //
-//   rank r   opens    its pair with the coordinator, and one with each peer above it
-//   forked   closes   its own ends: one to the coordinator, one to each peer
+//     rank r   opens    its pair with the coordinator, and one with each peer above it
+//     forked   closes   its own ends: one to the coordinator, one to each peer
 //
-// Memory is the times that each process notes of the whole program, and what any worker takes. Of addresses a
-// process takes its threads' stacks as well, whole and at once: one that has no room for them ends where it
-// starts the first.
+// Memory is the times that each process stores for the whole program, and the fixed part of a worker. A
+// process also needs addresses for the whole stacks of its threads. Without them it ends when it starts its
+// first thread. Tests: tests/backend/process_room_test.cpp.
 
 #include "backend/process/process_room.hpp"
 
@@ -35,21 +35,22 @@
 namespace penstock {
 namespace {
 
-/// A rank's own, and the one that moves its frames.
+/// The rank's own thread, and the one that moves its frames.
 constexpr std::int64_t kTasksOfEach = 2;
-/// Of these, those whose stack is not there yet when a process starts; a launched rank 0 has a coordinator's.
+/// Threads whose stack does not exist yet when a process starts. A launched rank 0 has one more, for its
+/// coordinator.
 constexpr std::int64_t kStacksOfEach = kTasksOfEach - 1;
 constexpr std::int64_t kStacksOfCoordinator = 1;
-/// The coordinator's loop has some, and each open file that is in use for a moment.
+/// Descriptors of the coordinator's loop, and of files that are open for a moment.
 constexpr std::int64_t kOtherDescriptors = 16;
-/// Of launched ranks, those that may wait to be turned away (socket_loop.cpp).
+/// Connections of launched ranks that may wait to be refused (socket_loop.cpp).
 constexpr std::int64_t kStrangers = 128;
-/// Stacks, tables of pages and what a loop of sockets takes; measured, rounded down.
+/// Stacks, page tables and the buffers of a loop of sockets; measured and rounded down.
 constexpr Bytes kBytesOfEach = Bytes{640} << 10;
-constexpr Bytes kBytesOfPosition = 16;  // when it began and ended
-constexpr Bytes kBytesOfMessage = 20;   // the same, and where its state is
+constexpr Bytes kBytesOfPosition = 16;  // its start and end
+constexpr Bytes kBytesOfMessage = 20;   // its start and end, and the place of its state
 
-/// In the process that forks, as the picture counts them; the most that are open between two forks.
+/// Returns the largest number of descriptors that are open between two forks in the parent.
 std::int64_t most_descriptors(const FlatProgram& flat) {
   std::int64_t open = 0;
   std::int64_t most = 0;
@@ -64,7 +65,7 @@ std::int64_t most_descriptors(const FlatProgram& flat) {
 
 std::optional<std::int64_t> descriptors_left() {
   rlimit bound{};
-  // As many as MostDescriptors will ask for.
+  // MostDescriptors raises the limit to this value.
   if (getrlimit(RLIMIT_NOFILE, &bound) != 0 || bound.rlim_max == RLIM_INFINITY) return std::nullopt;
   std::error_code error;
   const std::filesystem::directory_iterator open("/proc/self/fd", error);
@@ -72,14 +73,15 @@ std::optional<std::int64_t> descriptors_left() {
   return static_cast<std::int64_t>(bound.rlim_max) - std::distance(begin(open), end(open));
 }
 
-/// What is taken by a program's times, and by any worker.
+/// Returns the memory for a program's times and the fixed part of a worker.
 Bytes memory_of_a_process(const FlatProgram& flat) {
   const auto positions = static_cast<Bytes>(flat.ops.size());
   const auto messages = static_cast<Bytes>(flat.messages.size());
   return kBytesOfEach + kBytesOfPosition * positions + kBytesOfMessage * messages;
 }
 
-/// Nothing where so much memory and such stacks have room; `who` takes them.
+/// Returns an error if the memory and the stacks do not fit into the addresses that are left. `who` names the
+/// processes in the message.
 std::optional<std::string> refusal_of_addresses(std::string_view who, Bytes memory, Bytes stacks,
                                                 const std::optional<Bytes>& left) {
   if (!left || memory + stacks <= *left) return std::nullopt;

@@ -1,5 +1,5 @@
 #pragma once
-// Whether this machine has room for a process a rank, known before the first one is forked.
+// Checks whether this machine has room for one process a rank, before the first one is forked.
 
 #include <cstdint>
 #include <optional>
@@ -11,29 +11,29 @@
 
 namespace penstock {
 
-/// What a run in forked processes takes.
+/// The resources that a run in forked processes needs.
 struct ProcessNeed {
   std::int32_t ranks = 0;
-  std::int64_t descriptors = 0;  ///< open at once in the process that forks the others, at most
-  Bytes of_each = 0;             ///< memory that a process shares with no other, from below
-  Bytes stacks_of_each = 0;      ///< addresses that the stacks of its threads take beside it
+  std::int64_t descriptors = 0;  ///< largest number that is open at once in the process that forks the others
+  Bytes of_each = 0;             ///< lower bound of the memory that a process does not share
+  Bytes stacks_of_each = 0;      ///< addresses for the stacks of its threads, in addition
 };
 ProcessNeed process_need(const FlatProgram& flat);
 
-/// What is left of it here; nothing where it has no bound, or none that can be read.
+/// The resources that are left on this machine. A value is absent if there is no limit or it cannot be read.
 struct ProcessRoom {
-  std::optional<std::int64_t> descriptors{};  ///< beside those that are open
+  std::optional<std::int64_t> descriptors{};  ///< that may still be opened
   std::optional<TaskRoom> tasks{};
   std::optional<Bytes> memory{};
-  std::optional<Bytes> addresses{};  ///< that a process forked now may still take (ulimit -v)
+  std::optional<Bytes> addresses{};  ///< that a process forked now may still use (ulimit -v)
 };
-/// Of this process, without its memory.
+/// Returns the resources that this process may still use, without `memory`.
 ProcessRoom process_room();
 
-/// Why they have no room, with what to do; nothing where they have.
+/// Returns why the processes have no room, and what the user can do. Returns nothing if they have room.
 std::optional<std::string> processes_refusal(const ProcessNeed& need, const ProcessRoom& room);
-/// The same of one rank's process that a launcher has started: whether it has room for its threads, and can
-/// be connected with the others.
+/// Like processes_refusal(), for one rank's process that a launcher has started: whether it has room for its
+/// threads and its connections.
 std::optional<std::string> launched_refusal(const FlatProgram& flat, std::int32_t rank,
                                             const ProcessRoom& room);
 

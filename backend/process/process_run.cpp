@@ -1,5 +1,5 @@
-// The `cpu-process` backend as one more way to execute what measured_run.hpp measures: it declares the
-// channel model of sockets, and fills the form that the execution wants.
+// The `cpu-process` backend: declares the channel model of sockets, fills in a ProcessExecution, and gives
+// measured_run.hpp a function that executes it.
 
 #include "backend/process/process_run.hpp"
 

@@ -1,5 +1,5 @@
 #pragma once
-// `cpu-process`: one program over sockets, a process a rank.
+// The `cpu-process` backend: one process a rank, with sockets between them.
 
 #include <optional>
 #include <string>
@@ -14,8 +14,8 @@
 
 namespace penstock {
 
-/// measure() in children of this process, which must have no other threads; with a `place`, in processes
-/// that somebody else has started, of which only rank 0 has a Result.
+/// Calls measure() with the ranks in children of this process, which must have no other threads. With a
+/// `place`, the ranks are processes that a launcher has started, and only rank 0 gets a Result.
 tl::expected<std::optional<Result>, RunError> run_on_processes(const Experiment& experiment,
                                                                const PaceOfLinks& pace,
                                                                const RunOptions& options,

@@ -1,6 +1,7 @@
 #pragma once
-// Socket pairs between processes that are about to be forked, which nobody else can reach: one from each rank
-// to the coordinator, and one for each two ranks that exchange anything. Private to process_execution.cpp.
+// Socket pairs between processes that are about to be forked. No other process can reach them. There is one
+// from each rank to the coordinator, and one for each two ranks that exchange messages. Used only by
+// process_execution.cpp.
 
 #include <cstdint>
 #include <map>
@@ -10,7 +11,7 @@
 
 namespace penstock {
 
-/// An open file that this owns.
+/// An open file descriptor, closed by the destructor.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -19,32 +20,32 @@ class Descriptor {
   Descriptor& operator=(Descriptor&& other) noexcept;
   ~Descriptor();
 
-  /// Somebody else's from now on.
+  /// Returns the descriptor and gives up its ownership.
   int release();
 
  private:
   int number_ = -1;
 };
 
-/// What one rank's process is connected by.
+/// The connections of one rank's process.
 struct RankEnds {
   Descriptor coordinator;
   std::map<std::int32_t, Descriptor> peers;  // by rank
 };
 
-/// The ends that are in this process. Ranks are forked in their order.
+/// The ends that are open in this process. Ranks must be forked in ascending order.
 class RankSockets {
  public:
-  /// `peers`: by rank, ascending.
+  /// `peers` has for each rank its peers, ascending.
   explicit RankSockets(const std::vector<std::vector<std::int32_t>>& peers);
 
-  /// Makes what the next rank needs that is not there yet. Error: too few descriptors.
+  /// Makes the pairs that the next rank needs and that do not exist yet. Error: too few descriptors.
   tl::expected<void, std::string> open_for(std::int32_t rank);
-  /// In the rank's process: its ends; all others of this process are closed.
+  /// Called in the rank's process: returns its ends and closes all others.
   RankEnds take(std::int32_t rank);
-  /// In the parent, when the rank has been forked: its ends are the child's alone.
+  /// Called in the parent after the rank is forked: closes the rank's ends.
   void close_ends_of(std::int32_t rank);
-  /// In the parent: the coordinator's ends, by rank.
+  /// Called in the parent: returns the coordinator's ends, by rank.
   std::vector<Descriptor> take_coordinators();
 
  private:
@@ -53,7 +54,7 @@ class RankSockets {
   std::vector<Descriptor> coordinators_;
 };
 
-/// As many open files as the system allows this process; for as long as this lives.
+/// Raises the limit of open files to the largest allowed value while this object exists.
 class MostDescriptors {
  public:
   MostDescriptors();
@@ -62,7 +63,7 @@ class MostDescriptors {
   ~MostDescriptors();
 
  private:
-  unsigned long before_ = 0;  // 0: as it was
+  unsigned long before_ = 0;  // limit before; 0: it was not changed
 };
 
 }  // namespace penstock

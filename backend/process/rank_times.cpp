@@ -1,9 +1,11 @@
-// A rank's positions are one stretch of the program's, its messages are spread:
+// Converts between the times of a rank and those of the program. A rank's positions are one range of the
+// program's; its messages are scattered:
 //
-//   positions   |  rank 0  |  rank 1  | ..        messages   0 . . 1 . 1 0 . ..
+//     positions   |  rank 0  |  rank 1  | ..        messages   0 . . 1 . 1 0 . ..
 //
-// Both lists go without their numbers, which either end finds in the program. What comes from another process
-// is held against that before it is used as an index or a time.
+// Both lists are sent without their numbers, because each end finds these in the program. Values from another
+// process are checked against the program before they are used as an index or a time. Tests:
+// tests/backend/rank_times_test.cpp.
 
 #include "backend/process/rank_times.hpp"
 
@@ -33,10 +35,11 @@ bool has_beyond_last(const std::vector<Ns>& times) {
   return std::ranges::any_of(times, [](Ns time) { return time > kLastNs; });
 }
 
-/// Transfers and collectives have the times of their messages, leaves those of their group.
+/// Returns whether the position has its own times. Transfers and collectives have those of their messages.
 bool has_own_times(FlatOp op) { return op == FlatOp::compute || op == FlatOp::reshard; }
 
-/// A rank does one thing after the other: what overlaps would be more work than there is time.
+/// Returns an error if two actions of the rank overlap. A rank runs one action after another, so overlapping
+/// times cannot be real.
 std::optional<std::string> overlap_in(const FlatProgram& flat, std::int32_t rank, const Done& done) {
   const std::int32_t begin = flat.rank_begin[index(rank)];
   std::int32_t before = kNone;
@@ -51,7 +54,7 @@ std::optional<std::string> overlap_in(const FlatProgram& flat, std::int32_t rank
   return std::nullopt;
 }
 
-/// None ends before it starts. Requires lists of one length.
+/// Returns whether no element ends before it starts. Requires lists of equal length.
 bool in_order(const std::vector<Ns>& starts, const std::vector<Ns>& ends) {
   return std::ranges::equal(starts, ends, std::ranges::less_equal{});
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The times of one rank, as it tells them (Done) and as they are put among those of all ranks. Private to
-// worker.cpp and coordinator.cpp.
+// The times of one rank in the form in which it sends them (Done), and their place among the times of all
+// ranks. Used only by worker.cpp and coordinator.cpp.
 
 #include <cstdint>
 #include <optional>
@@ -14,13 +14,14 @@
 
 namespace penstock {
 
-/// `messages`: of those that the rank accounts for (socket_transport.hpp, messages_of). Without its account.
+/// Makes the message Done without its account. `messages` are the times of the messages for which the rank
+/// accounts (messages_of in socket_transport.hpp).
 Done done_of(const FlatProgram& flat, std::int32_t rank, std::int32_t run, const ProgramTimes& times,
              const std::vector<MessageTime>& messages);
 
-/// Why these are no times of the rank, if they are none.
+/// Returns why these cannot be times of the rank, or nothing if they can.
 std::optional<std::string> fault_of(const FlatProgram& flat, std::int32_t rank, const Done& done);
-/// Requires that they are.
+/// Writes the rank's times into `times`. Requires that fault_of() returned nothing.
 void put_among(ProgramTimes& times, const FlatProgram& flat, std::int32_t rank, const Done& done);
 
 }  // namespace penstock

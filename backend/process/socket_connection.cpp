@@ -1,12 +1,15 @@
-//   TCP, once, both ways:   magic number | nonce                     40 bytes, whoever it is
-//   frame:                  chunk .. chunk                           64 KiB each, but for the last
-//   chunk:                  length, is it the last | body | proof    no proof on a socket pair
-//   to a stranger, at last: "refused" and an end of line             8 bytes, whatever it has said
+// One connection, with frames in chunks:
 //
-// Without that word an end of the stream means that the other process has gone.
+//     TCP, once, both ways:   magic number | nonce                     40 bytes, before any proof
+//     frame:                  chunk .. chunk                           64 KiB each, but for the last
+//     chunk:                  length, is it the last | body | proof    no proof on a socket pair
+//     to a stranger, at last: "refused" and an end of line             8 bytes, whatever it has sent
 //
-// A length is believed only up to a chunk, and a chunk only with its proof: whoever else connects (a scanner,
-// another job's rank, an attacker) can make this process hold one chunk for a moment, and is then gone.
+// If the stream ends without that word, the other process has gone.
+//
+// A length is accepted only up to one chunk, and a chunk only with its proof. A stranger (a port scanner,
+// another job's rank, an attacker) can therefore make this process hold one chunk for a moment, and is then
+// disconnected. Tests: tests/backend/process_attacks_test.cpp.
 
 #include "backend/process/socket_connection.hpp"
 
@@ -46,8 +49,8 @@ std::span<const std::uint8_t> bytes_of(const Value& value) {
 SocketConnection::SocketConnection(ConnectionId id, Socket socket, std::optional<Side> side,
                                    const Owner& owner)
     : id_(id), socket_(std::move(socket)), side_(side), owner_(owner), proven_(side != Side::listener) {
-  // Messages are small and timed: Nagle's algorithm would hold them back for more to come. Without, all
-  // works.
+  // Nagle's algorithm would delay small messages, whose times are measured. If the option cannot be set,
+  // everything still works.
   Error ignored;
   if (side_) tolerate(socket_.set_option(asio::ip::tcp::no_delay(true), ignored));
 }
@@ -55,14 +58,14 @@ SocketConnection::SocketConnection(ConnectionId id, Socket socket, std::optional
 void SocketConnection::begin() { must_prove() ? open() : read_header(); }
 
 void SocketConnection::refuse() {
-  // Behind a part of a frame it would be taken for more of that.
+  // After a part of a frame the word would be taken for more of that frame.
   if (side_ != Side::listener || !outgoing_.empty()) return;
   const int socket = socket_.native_handle();
-  // 8 bytes behind 40: it does not fit only where somebody does not read at all.
+  // These 8 bytes follow 40. They fail to fit only if the other side reads nothing at all.
   if (::send(socket, kRefusal.data(), kRefusal.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) return;
   shutdown(socket, SHUT_WR);
-  // Over bytes that nobody has read the kernel resets a connection, and what was written last may go with it.
-  // These are dropped, not read.
+  // If received bytes are unread at the close, the kernel resets the connection and may lose the last word.
+  // MSG_TRUNC drops these bytes without reading them.
   recv(socket, nullptr, kChunkBytes, MSG_DONTWAIT | MSG_TRUNC);
 }
 
@@ -72,7 +75,7 @@ void SocketConnection::close() {
   tolerate(socket_.close(ignored));
 }
 
-/// A handler that keeps the connection, and so its buffers, alive.
+/// Returns a handler that keeps the connection, and so its buffers, alive.
 std::function<void(const SocketConnection::Error&, std::size_t)> SocketConnection::unless_closed(
     std::function<void(const Error&)> handler) {
   return [self = shared_from_this(), handler = std::move(handler)](const Error& error, std::size_t) {
@@ -90,7 +93,8 @@ void SocketConnection::open() {
 }
 
 void SocketConnection::read_opening() {
-  // Who does not begin with the magic number is not listened to until there would be enough bytes.
+  // If the first bytes differ from the magic number, the read ends early and does not wait for the whole
+  // opening.
   const auto left = [this](const Error& error, std::size_t got) -> std::size_t {
     const bool may_be_ours = std::memcmp(&others_, &own_, std::min(got, sizeof(own_.magic))) == 0;
     return error || !may_be_ours ? 0 : sizeof(Opening) - got;
@@ -103,7 +107,7 @@ void SocketConnection::read_opening() {
                      }
                      agree();
                      read_header();
-                     // Frames that were sent before there was a key to prove them with.
+                     // Sends the frames that were queued before there was a key to prove them.
                      if (!outgoing_.empty()) write_next();
                    }));
 }
@@ -135,7 +139,7 @@ void SocketConnection::read_chunk() {
     return;
   }
   const auto [length, is_last] = header_;
-  // All chunks but the last are full: a frame cannot be drawn out in many small ones.
+  // All chunks except the last are full, so a frame cannot be split into many small ones.
   if (length > kChunkBytes || is_last > 1 || (is_last == 0 && length != kChunkBytes)) {
     owner_.lost(id_, Closing::not_a_frame);
     return;
@@ -149,24 +153,24 @@ void SocketConnection::read_chunk() {
 }
 
 void SocketConnection::take_chunk() {
-  if (!is_from_a_friend()) {
+  if (!has_valid_proof()) {
     owner_.lost(id_, Closing::no_proof);
     return;
   }
   append_chunk();
   const bool is_last = header_.is_last == 1;
-  // A frame that is as long as any of its kind may be, and goes on.
+  // The frame has reached the limit of its kind and still goes on.
   if (!is_last && frame_.size() >= owner_.most_bytes(id_, frame_)) {
     owner_.lost(id_, Closing::not_a_frame);
     return;
   }
   if (is_last) owner_.received(id_, std::exchange(frame_, {}));
-  // Whoever received the frame may have closed the connection.
+  // The receiver of the frame may have closed the connection.
   if (!closed_) read_header();
 }
 
-bool SocketConnection::is_from_a_friend() {
-  // Nobody else can reach a socket pair.
+bool SocketConnection::has_valid_proof() {
+  // No other process can reach a socket pair.
   if (!must_prove()) return true;
   if (!same(received_proof_->next(bytes_of(header_), chunk_), proof_)) return false;
   proven_ = true;
@@ -186,7 +190,7 @@ void SocketConnection::append_chunk() {
 void SocketConnection::send(Frame frame) {
   outgoing_.push_back(std::move(frame));
   const bool may_write = !must_prove() || sent_proof_;
-  // One write at a time: two on one socket could be interleaved.
+  // Only one write at a time: two writes on one socket could be interleaved.
   if (outgoing_.size() == 1 && may_write) write_next();
 }
 
@@ -202,7 +206,8 @@ void SocketConnection::write_next() {
       asio::buffer(&sent_header_, sizeof(ChunkHeader)), asio::buffer(body.data(), body.size()),
       asio::buffer(sent_chunk_proof_.data(), must_prove() ? sizeof(Proof) : 0)};
   asio::async_write(socket_, buffers, unless_closed([this](const Error& error) {
-                      if (!error) has_written();  // else the reader will see that it has closed
+                      // After an error the reader will find that the connection has closed.
+                      if (!error) has_written();
                     }));
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// One connection of a SocketLoop: its frames in chunks, each with a proof where it is over TCP. All of it
-// runs on the thread that runs the loop. Private to socket_loop.cpp.
+// One connection of a SocketLoop. It sends frames in chunks, over TCP each with a proof. All of it runs on
+// the loop's thread. Used only by socket_loop.cpp.
 
 #include <chrono>
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace penstock {
 
-/// What each end says first over TCP, whoever it is.
+/// The first bytes that each end sends over TCP.
 struct Opening {
   static constexpr std::uint64_t kMagic = 0x32'6b'63'6f'74'73'6e'70;  // "pnstock2"
 
@@ -34,41 +34,43 @@ struct ChunkHeader {
   std::uint32_t is_last = 0;
 };
 
-/// What a listener says to whom it turns away, in place of a chunk's header, which it cannot be: as a length
-/// it is beyond a chunk. It proves nothing and is the same whatever it was that came, so that it tells no
-/// more than the end of the connection does.
+/// The word that a listener sends to a stranger in place of a chunk's header. It cannot be a header, because
+/// as a length it exceeds a chunk. It needs no proof and is always the same, so it reveals no more than the
+/// end of the connection does.
 inline constexpr std::string_view kRefusal = "refused\n";
 static_assert(sizeof(ChunkHeader) == kRefusal.size(), "one is read where the other is expected");
 
-/// Of a socket that does without the option, or that is closed whatever happens.
+/// Ignores an error of an optional socket option, or of a socket that is closed anyway.
 inline void tolerate(const boost::system::error_code&) {}
 
-/// Shared, because what it reads to and writes from must live until the operations under way have ended.
+/// One connection. It is shared, because its buffers must live until the operations in progress have ended.
 class SocketConnection : public std::enable_shared_from_this<SocketConnection> {
  public:
   using Socket = boost::asio::generic::stream_protocol::socket;
 
-  /// Whoever owns it. `received` may close the connection.
+  /// The owner's functions. `received` may close the connection.
   struct Owner {
-    std::string secret{};  ///< for proofs
+    std::string secret{};  ///< the secret that proofs use
     std::function<void(ConnectionId, Frame)> received;
-    std::function<std::size_t(ConnectionId, const Frame&)> most_bytes;  ///< as in SocketEvents
-    /// It is not read any further; closing it is the owner's.
+    std::function<std::size_t(ConnectionId, const Frame&)> most_bytes;  ///< see SocketEvents
+    /// Called when the connection can no longer be read. The owner must close it.
     std::function<void(ConnectionId, Closing)> lost;
   };
 
-  /// `side` nothing: an end of a socket pair, where nothing is proved. `owner` must outlive it.
+  /// `side` is absent for an end of a socket pair, which needs no proofs. `owner` must outlive this object.
   SocketConnection(ConnectionId id, Socket socket, std::optional<Side> side, const Owner& owner);
 
   /// Starts to read.
   void begin();
   void send(Frame frame);
-  /// Tells a stranger that it is turned away, where that can be written at once. To be closed then.
+  /// Tells a stranger that it is refused, if that can be written at once. The owner then closes the
+  /// connection.
   void refuse();
   void close();
 
   ConnectionId id() const { return id_; }
-  /// A caller has chosen whom it calls; who calls is a stranger at first.
+  /// Returns whether the other end is known. A caller has chosen the other end; a listener knows it only
+  /// after the first proof.
   bool is_proven() const { return proven_; }
   std::chrono::steady_clock::time_point since() const { return since_; }
 
@@ -76,17 +78,17 @@ class SocketConnection : public std::enable_shared_from_this<SocketConnection> {
   using Error = boost::system::error_code;
 
   bool must_prove() const { return side_.has_value(); }
-  // Each starts an operation and names the next one: open, read_opening, then read_header and read_chunk by
-  // turns. What is written goes beside that, from write_next to has_written.
+  // Each of these starts an operation and names the next one: open, read_opening, then read_header and
+  // read_chunk in turn. Writing runs in parallel, from write_next to has_written.
   void open();
   void read_opening();
-  /// Both nonces are known: makes the keys of both directions.
+  /// Makes the keys of both directions. Requires both nonces.
   void agree();
   void read_header();
   void read_chunk();
   void take_chunk();
-  /// The chunk carries the proof that is due.
-  bool is_from_a_friend();
+  /// Returns whether the chunk has the expected proof.
+  bool has_valid_proof();
   void append_chunk();
   void write_next();
   void has_written();
@@ -107,10 +109,10 @@ class SocketConnection : public std::enable_shared_from_this<SocketConnection> {
   ChunkHeader header_{};
   Frame chunk_{};
   Proof proof_{};
-  Frame frame_{};  // what has come of it
+  Frame frame_{};  // the part of the frame that has arrived
 
   std::deque<Frame> outgoing_{};
-  std::size_t written_ = 0;  // of the first of them
+  std::size_t written_ = 0;  // bytes of the first frame that are written
   ChunkHeader sent_header_{};
   Proof sent_chunk_proof_{};
 };

@@ -1,10 +1,11 @@
-// Boost.Asio with one thread: everything that touches a connection runs as a handler of the io_context, so
-// that nothing needs a lock. Calls of other threads are posted there, in their order:
+// Runs all connections of a process on one thread, with Boost.Asio. Everything that touches a connection runs
+// as a handler of the io_context, so no lock is needed. Calls of other threads are posted there in their
+// order:
 //
-//   rank's thread    send(f)          send(g)               both return at once
-//   loop's thread        `-> [f]          `-> [f g]         frames of one connection, one write at a time
+//     rank's thread    send(f)          send(g)               both return at once
+//     loop's thread        `-> [f]          `-> [f g]         frames of one connection, one write at a time
 //
-// What each connection does is in socket_connection.cpp.
+// socket_connection.cpp has the protocol of each connection. Tests: tests/backend/socket_loop_test.cpp.
 
 #include "backend/process/socket_loop.hpp"
 
@@ -50,14 +51,14 @@ using boost::system::error_code;
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPauseBetweenTries(10);
-/// A rank proves itself with its first word, after one trip to and fro; a busy host may take seconds for it.
+/// The time in which a new connection must prove that it knows the secret. The proof is the first message,
+/// after one round trip, but a busy host may take seconds for this.
 constexpr std::chrono::milliseconds kTimeToProve(5000);
-/// While others wait to be let in, silence is not suffered for so long.
+/// Limit of silence while other connections wait to be accepted.
 constexpr std::chrono::milliseconds kTimeInCrowd(250);
-/// Few beside the descriptors that a process may have, which ranks need as well (process_room.cpp counts
-/// them).
+/// This is few beside the descriptors of a process, which ranks also need (process_room.cpp counts them).
 constexpr std::size_t kMostUnproven = 128;
-/// Handlers of each connection: some frames, each of which takes a few.
+/// Handlers for each connection: some frames, each of which needs a few handlers.
 constexpr std::size_t kMostLateOfEach = 16;
 
 }  // namespace
@@ -75,7 +76,7 @@ struct SocketLoop::Parts {
                .most_bytes = events.most_bytes,
                .lost = [this](ConnectionId id, Closing why) { lose(id, why); }}) {}
 
-  /// On any thread; begin() on the loop's.
+  /// Creates a connection on any thread. begin() must run on the loop's thread.
   std::shared_ptr<SocketConnection> made(SocketConnection::Socket socket, std::optional<Side> side) {
     return std::make_shared<SocketConnection>(++last_id, std::move(socket), side, owner);
   }
@@ -87,7 +88,7 @@ struct SocketLoop::Parts {
 
   void accept_next() {
     acceptor.async_accept([this](const error_code& error, tcp::socket socket) {
-      // Any other error is of the one that wanted to connect, and no reason to stop listening.
+      // Any other error concerns the connecting process, so listening goes on.
       if (error == asio::error::operation_aborted) return;
       if (!error) begin(made(SocketConnection::Socket(std::move(socket)), Side::listener));
       waits_for_room = is_crowded();
@@ -101,8 +102,9 @@ struct SocketLoop::Parts {
     return !item.second->is_proven();
   }
 
-  /// Strangers that say nothing must not use up what others connect with. Those that come next wait in the
-  /// kernel's queue until some have proved who they are or have been silent for too long.
+  /// Returns whether there are too many strangers. Silent strangers must not use up the descriptors that
+  /// ranks need. Further connections wait in the kernel's queue until some strangers have proved themselves
+  /// or were silent for too long.
   bool is_crowded() const {
     return static_cast<std::size_t>(std::ranges::count_if(connections, is_unproven)) >= kMostUnproven;
   }
@@ -110,7 +112,7 @@ struct SocketLoop::Parts {
   void turn_silent_away() {
     const auto latest = steady_clock::now() - (is_crowded() ? kTimeInCrowd : kTimeToProve);
     for (auto next = connections.begin(); next != connections.end();) {
-      // Moved on before lose() takes the entry out.
+      // The iterator moves on before lose() erases the entry.
       const auto [id, connection] = *next++;
       if (!connection->is_proven() && connection->since() < latest) lose(id, Closing::no_proof);
     }
@@ -126,11 +128,11 @@ struct SocketLoop::Parts {
     const auto connection = find(id);
     if (!connection->is_proven() && why != Closing::by_peer) connection->refuse();
     drop(id);
-    // Who never proved anything was nobody to the owner, and is only counted.
+    // The owner was never told of a connection without a proof, so it is only counted.
     connection->is_proven() ? events.closed(id, why) : static_cast<void>(++turned_away);
   }
 
-  /// Of one that has been dropped already: nothing.
+  /// Closes the connection; does nothing if it was already dropped.
   void drop(ConnectionId id) {
     const auto connection = find(id);
     if (!connection) return;
@@ -152,9 +154,9 @@ struct SocketLoop::Parts {
   bool waits_for_room = false;
   std::atomic<ConnectionId> last_id = 0;
   std::atomic<std::int64_t> turned_away = 0;
-  std::map<ConnectionId, std::shared_ptr<SocketConnection>> connections;  // of the thread that runs the loop
-  std::mutex mutex;                                                       // guards what follows
-  /// This end of a connection that was asked for.
+  std::map<ConnectionId, std::shared_ptr<SocketConnection>> connections;  // used only by the loop's thread
+  std::mutex mutex;                                                       // guards the members below
+  /// This end of a connection that connect() made.
   struct OwnEnd {
     std::string address;
     int descriptor = -1;
@@ -164,7 +166,7 @@ struct SocketLoop::Parts {
 
 namespace {
 
-/// The first address of a name that has several.
+/// Returns the first address of the name.
 tl::expected<tcp::endpoint, std::string> resolved(const Endpoint& endpoint) {
   asio::io_context io;
   error_code error;
@@ -180,23 +182,23 @@ std::string cannot_listen(const Endpoint& where, const error_code& error) {
   return fmt::format("cannot listen on {}: {}", to_text(where), error.message());
 }
 
-/// Where nobody listens on a port of those that the kernel gives out, it may give that one to a socket that
-/// tries to connect to it, and TCP then connects the two ends of one socket. Whoever wants to listen there
-/// finds the port in use.
+/// Returns whether TCP has connected a socket to itself. This can happen if no process listens on a port of
+/// the range from which the kernel assigns ports. The kernel may assign that port to a socket that connects
+/// to it, and a later listener would find the port in use.
 bool is_connected_to_itself(const tcp::socket& socket) {
   error_code error;
   const tcp::endpoint here = socket.local_endpoint(error);
   return !error && here == socket.remote_endpoint(error);
 }
 
-/// One try; the socket belongs to `io` when it comes to a connection.
+/// Tries once. After a success the socket belongs to `io`.
 error_code try_to_connect(tcp::socket& socket, const tcp::endpoint& to, steady_clock::time_point until,
                           const std::function<bool()>& stopped) {
   asio::io_context waiting;
   tcp::socket trying(waiting);
   error_code result = asio::error::timed_out;
   trying.async_connect(to, [&](const error_code& error) { result = error; });
-  // On a context of its own: the loop's may be running on another thread, or not at all.
+  // It runs on its own context, because the loop's may be running on another thread, or not at all.
   do {
     waiting.run_until(std::min(until, steady_clock::now() + kPauseBetweenTries));
   } while (!waiting.stopped() && steady_clock::now() < until && !stopped());
@@ -256,10 +258,11 @@ tl::expected<ConnectionId, std::string> SocketLoop::connect(const Endpoint& to,
   while (error && steady_clock::now() + kPauseBetweenTries < until && !is_stopped()) {
     std::this_thread::sleep_for(kPauseBetweenTries);
     const error_code next = try_to_connect(socket, *endpoint, until, is_stopped);
-    if (next != asio::error::timed_out) error = next;  // a try that is cut short says nothing new
+    // An attempt that was cut short has no error of its own.
+    if (next != asio::error::timed_out) error = next;
   }
   if (error) return tl::unexpected(fmt::format("cannot connect to {}: {}", to_text(to), error.message()));
-  // Asked here, on the caller's thread, where the socket is not yet the loop's.
+  // These are read on the caller's thread, because the socket does not belong to the loop yet.
   const Parts::OwnEnd own_end = {.address = socket.local_endpoint(error).address().to_string(),
                                  .descriptor = socket.native_handle()};
   const auto connection = parts_->made(SocketConnection::Socket(std::move(socket)), Side::caller);
@@ -287,7 +290,7 @@ std::string SocketLoop::local_address(ConnectionId connection) const {
 
 bool SocketLoop::ends_within(ConnectionId connection, std::chrono::milliseconds time) const {
   const std::scoped_lock lock(parts_->mutex);
-  // Bytes may have come before the end: these are not asked for.
+  // POLLRDHUP reports the end of the stream even if unread bytes come before it.
   pollfd end = {.fd = parts_->own_ends.at(connection).descriptor, .events = POLLRDHUP, .revents = 0};
   return poll(&end, 1, static_cast<int>(time.count())) > 0;
 }
@@ -304,8 +307,8 @@ void SocketLoop::close(ConnectionId connection) {
 
 void SocketLoop::run_until(steady_clock::time_point until) {
   parts_->io.run_until(until);
-  // What is ready at the deadline is still handled: a busy host must not lose what has arrived in time. But
-  // others may send faster than this is done: without a bound it would be done for ever.
+  // Handlers that are ready at the deadline still run, because a busy host must not lose what has arrived in
+  // time. They are limited in number, because others may send faster than this process can handle.
   std::size_t most = kMostLateOfEach * (1 + parts_->connections.size());
   while (!parts_->io.stopped() && most > 0 && parts_->io.poll_one() > 0) --most;
   parts_->io.restart();

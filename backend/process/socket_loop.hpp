@@ -1,8 +1,8 @@
 #pragma once
-// Frames of bytes between processes: listening, connecting and all reading and writing, done by whichever
-// thread runs the loop. Connections over TCP are taken from those alone that prove every chunk with the
-// job's secret (message_proof.hpp); socket pairs that were made before a fork need no proof, since nobody
-// else can reach them.
+// Exchanges frames of bytes between processes: listening, connecting, reading and writing, all on the thread
+// that runs the loop. TCP connections are accepted only if every chunk proves that its sender knows the job's
+// secret (message_proof.hpp). Socket pairs that were made before a fork need no proof, because no other
+// process can reach them.
 
 #include <chrono>
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace penstock {
 
-/// What one side sends and the other receives, whole and in order.
+/// The bytes that one side sends and the other receives, whole and in order.
 using Frame = std::vector<std::uint8_t>;
 
 /// A host's name or address, and a TCP port.
@@ -25,34 +25,34 @@ struct Endpoint {
 
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
-/// "127.0.0.1:29500".
+/// Returns, for example, "127.0.0.1:29500".
 std::string to_text(const Endpoint& endpoint);
 
-/// One connection of a loop.
+/// The number of a connection in its loop.
 using ConnectionId = std::int32_t;
 
-/// Why a connection has closed.
+/// The reason why a connection has closed.
 enum class Closing : std::uint8_t {
-  by_peer,      // or by the network, without a word of refusal
+  by_peer,      // by the other side or the network, without a refusal
   refused,      // by the listener, to which this side has proved nothing
-  no_proof,     // what came was no proof of the secret
-  not_a_frame,  // longer than it may be, or no chunk at all
+  no_proof,     // the message had no valid proof
+  not_a_frame,  // the frame was longer than allowed, or the bytes were no chunk
 };
 
-/// What a loop tells; called by the thread that runs it.
+/// The functions that a loop calls on the thread that runs it.
 struct SocketEvents {
   std::function<void(ConnectionId, Frame)> received;
-  /// Once a connection, and never of a stranger: somebody who connected here and has proved nothing.
+  /// Called once for each connection, but never for a stranger: a process that connected and proved nothing.
   std::function<void(ConnectionId, Closing)> closed;
-  /// How long the frame may be that begins with this first chunk of kChunkBytes.
+  /// Returns the limit of a frame that begins with this first chunk of kChunkBytes.
   std::function<std::size_t(ConnectionId, const Frame&)> most_bytes;
 };
 
-/// Frames travel in chunks of so many bytes; only the last one is shorter.
+/// Size of a chunk. Frames are sent in chunks of this size; only the last one is shorter.
 inline constexpr std::size_t kChunkBytes = 65'536;
 
-/// All but run_until() may be called from any thread. Its destruction closes all connections, whatever waits
-/// to be written.
+/// The connections of one process. All members except run_until() may be called from any thread. The
+/// destructor closes all connections and drops frames that are not written yet.
 class SocketLoop {
  public:
   explicit SocketLoop(SocketEvents events);
@@ -60,35 +60,36 @@ class SocketLoop {
   SocketLoop& operator=(const SocketLoop&) = delete;
   ~SocketLoop();
 
-  /// Both ends of every TCP connection must have the same one. Before the loop first runs.
+  /// Sets the secret, which both ends of every TCP connection must share. Must be called before the loop
+  /// first runs.
   void prove_with(std::string secret);
-  /// Takes the address. Port 0: any free one. Returns where listen() will listen.
+  /// Reserves the address. Port 0 means any free port. Returns the address at which listen() will listen.
   tl::expected<Endpoint, std::string> bind(const Endpoint& where);
-  /// Accepts connections from now on. After bind().
+  /// Accepts connections from now on. Requires a call of bind().
   tl::expected<void, std::string> listen();
-  /// Tries until `until` while nobody listens there, or until `stopped`, which is asked again and again and
-  /// may be empty.
+  /// Connects to a listener. While none listens there, it tries again until `until`, or until `stopped`
+  /// returns true. `stopped` may be empty.
   tl::expected<ConnectionId, std::string> connect(const Endpoint& to,
                                                   std::chrono::steady_clock::time_point until,
                                                   const std::function<bool()>& stopped = {});
-  /// One end of a socket pair, which is the loop's from now on.
+  /// Takes ownership of one end of a socket pair.
   ConnectionId adopt(int descriptor);
-  /// This host's address on a connection that connect() made.
+  /// Returns this host's address on a connection that connect() made.
   std::string local_address(ConnectionId connection) const;
-  /// Of a connection that connect() made, while the loop does not run: the other side ends it within the
-  /// time.
+  /// Returns whether the other side ends a connection of connect() within the time. Must be called while the
+  /// loop does not run.
   bool ends_within(ConnectionId connection, std::chrono::milliseconds time) const;
 
-  /// Never waits. Frames for a connection that has closed are dropped.
+  /// Sends a frame. Never waits. Frames for a closed connection are dropped.
   void send(ConnectionId connection, Frame frame);
-  /// Drops what waits to be written. `closed` is not called.
+  /// Closes the connection and drops frames that are not written yet. `closed` is not called.
   void close(ConnectionId connection);
 
-  /// Handles what happens until then, at least all that has happened by now.
+  /// Handles events until then, and at least all that have already happened.
   void run_until(std::chrono::steady_clock::time_point until);
   /// Makes run_until() return.
   void interrupt();
-  /// How many have connected here, proved nothing and been turned away.
+  /// Returns how many processes have connected here, proved nothing and were refused.
   std::int64_t strangers() const;
 
  private:

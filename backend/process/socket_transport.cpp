@@ -1,14 +1,14 @@
-// The same rules as in_process_transport.cpp, cut at the ranks' borders. A program that does not hang on
-// directed channels lists the messages of one pair in the same order at both ends, so that the sender's queue
-// alone decides when a transfer starts.
+// The rules of in_process_transport.cpp, divided between processes. A program that does not hang on directed
+// channels lists the messages of one pair in the same order at both ends. So the sender's queue alone decides
+// when a transfer starts:
 //
-//   transfer     the sender has reached it, the one before it has left its queue: start and end are known
-//                --frame--> the receiver sleeps until the end
-//   collective   a member has reached it, the one before it here has ended: it has joined
-//                --frame--> all other members; each: start = the latest that joined, end = start + its pace
+//     transfer     the sender has reached it, and the one before it has left its queue: both times are known
+//                  --frame--> the receiver sleeps until the end
+//     collective   a member has reached it, and the one before it on this rank has ended: it has joined
+//                  --frame--> all other members; each: start = the latest that joined, end = start + its pace
 //
-// A collective has no root: members compute the same times from the same numbers, and each adds the same
-// contributions up in the same order.
+// A collective has no root. All members compute the same times from the same numbers, and add the
+// contributions in the same order. Tests: tests/backend/socket_transport_test.cpp.
 
 #include "backend/process/socket_transport.hpp"
 
@@ -82,7 +82,8 @@ SocketTransport::SocketTransport(SocketTransportParts parts)
   count_pending();
 }
 
-/// Of the messages that this rank has a part in: all of them would be the whole program's in each process.
+/// Makes states only for the messages in which this rank takes part. States of all messages would repeat the
+/// whole program in each process.
 void SocketTransport::make_states() {
   const FlatProgram& flat = parts_.flat;
   std::uint32_t states = 1;
@@ -94,9 +95,9 @@ void SocketTransport::make_states() {
   states_ = std::vector<State>(states);
 }
 
-/// What each message still waits for on this rank. A transfer that leaves here: its SEND, and the one
-/// before it in this rank's queue. A collective: that this rank comes to it, and the one before it on this
-/// rank.
+/// Counts what each message waits for on this rank. A transfer that leaves here waits for its SEND and for
+/// the transfer before it in the queue. A collective waits until this rank reaches it and the collective
+/// before it on this rank has ended.
 void SocketTransport::count_pending() {
   const FlatProgram& flat = parts_.flat;
   for (const FlatMessage& message : flat.messages) {
@@ -130,19 +131,21 @@ Payload SocketTransport::payload_of(const Frame& bytes) const {
 
 void SocketTransport::send(std::int32_t message, Payload payload) {
   const Ns now = parts_.clock.now_ns();
-  // Encoded before the lock is taken: payloads are large, and the other thread has frames to hand over.
+  // The payload is encoded before the lock is taken. Payloads are large, and the other thread needs the lock
+  // to deliver frames.
   Frame bytes = payload ? bytes_of(*payload) : Frame{};
   const std::scoped_lock lock(mutex_);
   State& sent = state(message);
   sent.bytes = std::move(bytes);
   sent.has_payload = payload != nullptr;
   Ns time = now;
-  // What leaves may be what the next one waited for, and so on down the queue.
+  // A transfer that leaves may be what the next one waited for, and so on along the queue.
   for (std::int32_t head = message; head != kNone; head = flat_of(head).next_at_sender) {
     State& leaves = state(head);
     leaves.time.start_ns = std::max(leaves.time.start_ns, time);
     if (--leaves.pending > 0) return;
-    time = leaves.time.start_ns + pace_at(parts_.pace.hold, head);  // when it leaves its channel to the next
+    // Time at which it leaves the channel to the next one.
+    time = leaves.time.start_ns + pace_at(parts_.pace.hold, head);
     leaves.time.end_ns = time + pace_at(parts_.pace.latency, head);
     depart(head);
   }
@@ -171,10 +174,11 @@ Payload SocketTransport::take(std::int32_t message) {
   return payload_of(bytes);
 }
 
-/// Of a transfer between these two ranks, or of a collective of both.
+/// Returns whether `peer` may send this message to `to`: a transfer between the two, or a collective of both.
 static bool is_sent_by(const FlatProgram& flat, const FlatMessage& message, std::int32_t peer,
                        std::int32_t to) {
-  // Known to be of this program; whether it is this peer's is what a faulty or hostile rank could lie about.
+  // The number is known to be of this program. A faulty or hostile rank could still send a message of another
+  // rank.
   if (message.recv != kNone) return message.from_rank == peer && message.to_rank == to;
   const std::vector<std::int32_t> members = members_of(flat, message);
   return std::ranges::find(members, peer) != members.end() && std::ranges::find(members, to) != members.end();
@@ -182,13 +186,14 @@ static bool is_sent_by(const FlatProgram& flat, const FlatMessage& message, std:
 
 void SocketTransport::receive(std::int32_t peer, const Frame& frame) {
   const auto view = unpacked(frame);
-  // A frame of an earlier run may still have been on its way.
+  // A frame of an earlier run may arrive late.
   if (!view || view->header.run != parts_.run || view->header.from_rank != peer) return;
   const DataHeader& header = view->header;
   if (header.message < 0 || index(header.message) >= place_.size()) return;
   if (header.start_ns < 0 || header.end_ns < 0) return;
   if (!is_sent_by(parts_.flat, flat_of(header.message), peer, parts_.rank)) return;
-  // Kept as bytes: take() decodes on the rank's thread, which is the codec's only one.
+  // The payload stays encoded. take() decodes it on the rank's thread, the only thread that may use the
+  // codec.
   const std::scoped_lock lock(mutex_);
   Frame bytes(view->payload.begin(), view->payload.end());
   if (flat_of(header.message).recv == kNone) {
@@ -214,11 +219,11 @@ void SocketTransport::join(std::int32_t message, std::int32_t, SharedPayload con
   joined.bytes = std::move(bytes);
   joined.has_payload = contribution != nullptr;
   joined.own = std::move(contribution);
-  settle_join(message, now);
+  satisfy_join(message, now);
 }
 
-/// This rank reached the collective at `time`, or the one before it ended then.
-void SocketTransport::settle_join(std::int32_t message, Ns time) {
+/// Records that this rank reached the collective at `time`, or that the one before it ended then.
+void SocketTransport::satisfy_join(std::int32_t message, Ns time) {
   State& joined = state(message);
   joined.joined_ns = std::max(joined.joined_ns, time);
   if (--joined.pending > 0) return;
@@ -243,7 +248,7 @@ void SocketTransport::tell_members(std::int32_t message) {
 void SocketTransport::member_joined(std::int32_t message, std::int32_t rank, Ns time, Member member) {
   State& joined = state(message);
   joined.time.start_ns = std::max(joined.time.start_ns, time);
-  // Each member counts once, whatever else comes.
+  // Each member counts once, even if it sends several frames.
   if (!joined.members.emplace(rank, std::move(member)).second) return;
   if (--joined.missing == 0) start_collective(message);
 }
@@ -258,7 +263,7 @@ void SocketTransport::start_collective(std::int32_t message) {
   for (std::int32_t m = flat_of(message).first; m != kNone; m = flat.next_member[index(m)]) {
     if (flat.rank_of(m) != parts_.rank) continue;
     const std::int32_t next = flat.next_collective[index(m)];
-    if (next != kNone) settle_join(flat.message[index(next)], starts.time.end_ns);
+    if (next != kNone) satisfy_join(flat.message[index(next)], starts.time.end_ns);
     return;
   }
 }
@@ -271,7 +276,7 @@ std::vector<SharedPayload> SocketTransport::collect(std::int32_t message, std::i
   }
   std::vector<SharedPayload> contributions;
   contributions.reserve(members.size());
-  // By rank, so that every member adds them up in one order and gets the same sum.
+  // The contributions are in the order of ranks, so that every member computes exactly the same sum.
   for (const auto& [rank, member] : members) {
     const bool came_as_bytes = !member.own && member.has_payload;
     contributions.push_back(came_as_bytes ? SharedPayload(payload_of(member.bytes)) : member.own);
@@ -284,7 +289,7 @@ std::vector<SharedPayload> SocketTransport::collect(std::int32_t message, std::i
 void SocketTransport::wait(std::int32_t message, std::int32_t) {
   std::unique_lock lock(mutex_);
   const State& waited = state(message);
-  // First until it is known when it arrives, then until then.
+  // It first waits until the arrival time is known, and then until that time.
   changed_.wait(lock, [&] { return stopped_ || waited.started; });
   changed_.wait_until(lock, parts_.clock.moment_of(waited.time.end_ns), [&] { return stopped_; });
   if (stopped_) throw Stopped{};
@@ -305,7 +310,7 @@ std::vector<MessageTime> SocketTransport::own_times() {
   std::vector<MessageTime> times;
   times.reserve(own_.size());
   std::unique_lock lock(mutex_);
-  // The rank's list has ended, but what it sent last may still stand in its queue.
+  // The rank's list has ended, but its last messages may still be in the queue.
   for (const std::int32_t message : own_) {
     changed_.wait(lock, [&] { return stopped_ || state(message).started; });
     if (stopped_) throw Stopped{};

@@ -1,6 +1,6 @@
 #pragma once
-// One rank's end of the transport between processes: one queue per ordered pair of ranks, never blocking,
-// without bounds. It can emulate links.
+// One rank's end of the transport between processes. It has one queue for each ordered pair of ranks. Queues
+// never block and are not bounded. It can emulate links.
 
 #include <condition_variable>
 #include <cstdint>
@@ -20,22 +20,21 @@
 
 namespace penstock {
 
-/// What the transports of all ranks of one run have in common with each other, and what sets one apart. All
-/// references must outlive the transport.
+/// The settings of one rank's transport in one run. All references must outlive the transport.
 struct SocketTransportParts {
-  const FlatProgram& flat;  ///< laid out for directed channels without capacity and eager messages
+  const FlatProgram& flat;  ///< must be built for directed channels without capacity and eager messages
   const LinkPace& pace;
-  const Clock& clock;         ///< that all ranks share
-  const PayloadCodec* codec;  ///< null where all payloads are null
+  const Clock& clock;         ///< all ranks share this clock
+  const PayloadCodec* codec;  ///< null if all payloads are null
   std::int32_t rank = 0;
   std::int32_t run = 0;  ///< frames of other runs are ignored
-  /// Never waits; frames for one peer arrive in order.
+  /// Sends a frame. Never waits; frames for one peer arrive in order.
   std::function<void(std::int32_t peer, Frame)> send;
 };
 
-/// A transfer leaves when it heads its queue: the sender reckons when it starts and arrives, and the receiver
-/// sleeps until then. Of a collective each member tells all others when it joined, so that all come to the
-/// same times.
+/// A transport over sockets. A transfer leaves when it is the first of its queue. The sender computes when it
+/// starts and arrives, and the receiver sleeps until then. For a collective each member tells all others when
+/// it joined, so all compute the same times.
 class SocketTransport : public Transport {
  public:
   explicit SocketTransport(SocketTransportParts parts);
@@ -43,7 +42,7 @@ class SocketTransport : public Transport {
   ChannelOptions channels() const override { return {}; }
   void send(std::int32_t message, Payload payload) override;
   void expect(std::int32_t) override {}   // channels do not block
-  void release(std::int32_t) override {}  // nor are they bounded
+  void release(std::int32_t) override {}  // channels are not bounded
   void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) override;
   void wait(std::int32_t message, std::int32_t rank) override;
   Payload take(std::int32_t message) override;
@@ -51,28 +50,29 @@ class SocketTransport : public Transport {
   void stop() override;
   MessageTime time_of(std::int32_t message) const override;
 
-  /// A frame that a peer's transport sent. What is not that peer's to send is left out.
+  /// Handles a frame that a peer's transport sent. A frame that this peer must not send is ignored.
   void receive(std::int32_t peer, const Frame& frame);
-  /// Of the messages that this rank accounts for, when all have started. Throws Stopped.
+  /// Returns the times of the messages for which this rank accounts, when all have started. Throws Stopped.
   std::vector<MessageTime> own_times();
 
  private:
   struct Member {
-    SharedPayload own;  // of this rank
-    Frame bytes;        // of another
+    SharedPayload own;  // contribution of this rank
+    Frame bytes;        // contribution of another rank
     bool has_payload = false;
   };
   struct State {
-    std::int32_t pending = 0;  // what must happen here before it leaves, or before this rank has joined
+    // Number of events on this rank before a transfer leaves, or before this rank has joined a collective.
+    std::int32_t pending = 0;
     bool started = false;
     MessageTime time;
     Frame bytes;
     bool has_payload = false;
-    // Of a collective:
+    // The members below are of a collective.
     SharedPayload own;
-    Ns joined_ns = 0;                        // by this rank
-    std::map<std::int32_t, Member> members;  // those that have joined, by rank
-    std::int32_t missing = 0;                // those that have not
+    Ns joined_ns = 0;                        // when this rank joined
+    std::map<std::int32_t, Member> members;  // members that have joined, by rank
+    std::int32_t missing = 0;                // number of members that have not joined
   };
 
   State& state(std::int32_t message) { return states_[place_[static_cast<std::size_t>(message)]]; }
@@ -83,33 +83,33 @@ class SocketTransport : public Transport {
   void count_pending();
   Frame bytes_of(const PayloadContent& content) const;
   Payload payload_of(const Frame& bytes) const;
-  /// Sends a transfer that heads its queue and whose times are known.
+  /// Sends a transfer that is the first of its queue and whose times are known.
   void depart(std::int32_t message);
-  void settle_join(std::int32_t message, Ns time);
-  /// To all other members: this rank has joined, at this time, with this contribution.
+  void satisfy_join(std::int32_t message, Ns time);
+  /// Tells all other members that this rank has joined, at this time and with this contribution.
   void tell_members(std::int32_t message);
-  /// `rank`, this one or another, joined at `time`. With the last member the collective starts.
+  /// Records that `rank`, this one or another, joined at `time`. With the last member the collective starts.
   void member_joined(std::int32_t message, std::int32_t rank, Ns time, Member member);
-  /// Here: each member does the same by itself, from the same times.
+  /// Starts the collective on this rank. Each member does the same with the same times.
   void start_collective(std::int32_t message);
 
   SocketTransportParts parts_;
-  std::vector<std::int32_t> own_;     // messages that this rank accounts for
-  std::vector<std::uint32_t> place_;  // by message: of its state; 0 where this rank has no part in it
+  std::vector<std::int32_t> own_;     // messages for which this rank accounts
+  std::vector<std::uint32_t> place_;  // by message: index of its state; 0 if this rank takes no part in it
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
-  std::vector<State> states_;  // the first is of what others exchange
+  std::vector<State> states_;  // the first one stands for messages of other ranks
   bool stopped_ = false;
 };
 
-/// The messages that a rank accounts for: the transfers that it sends and the collectives that it is the
-/// first member of, by number.
+/// Returns the numbers of the messages for which a rank accounts: transfers that it sends, and collectives of
+/// which it is the first member.
 std::vector<std::int32_t> messages_of(const FlatProgram& flat, std::int32_t rank);
 
-/// All ranks that a rank exchanges anything with, ascending.
+/// Returns all ranks with which a rank exchanges messages, ascending.
 std::vector<std::int32_t> peers_of(const FlatProgram& flat, std::int32_t rank);
-/// The same of each rank.
+/// Returns peers_of() for each rank.
 std::vector<std::vector<std::int32_t>> peers_of_ranks(const FlatProgram& flat);
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
-// Two threads: the caller's runs the rank's list; another moves all frames, reports progress and listens to
-// the coordinator (worker_connections.cpp).
+// One rank of a process run. It has two threads: the caller's runs the rank's list; the other moves all
+// frames, reports progress, and receives the coordinator's messages (worker_connections.cpp). coordinator.cpp
+// is the other end. Tests: tests/backend/process_run_test.cpp.
 
 #include "backend/process/worker.hpp"
 
@@ -68,16 +69,16 @@ class Worker {
   tl::expected<void, ExecutionError> run(const ProcessPlace& place) {
     const auto data = connections_.reach(place);
     auto ended = data ? take_part(*data) : tl::unexpected(data.error());
-    // A rank 0 that was killed has not removed what it had left for this one.
+    // A rank 0 that was killed has not removed the secret file that it had written for this one.
     if (!ended && place.secret.empty()) remove_abandoned_secret(place.coordinator.port);
     return ended;
   }
 
  private:
-  /// `data`: where this rank takes connections of its peers; of a forked one, whose connections are there,
-  /// the default.
+  /// Joins and runs. `data` is the address at which this rank accepts connections of peers. Forked ranks are
+  /// already connected and pass the default.
   tl::expected<void, ExecutionError> take_part(const Endpoint& data) {
-    join(data);  // before anything is reported
+    join(data);  // must come before the first report
     const std::jthread moving = connections_.start_moving();
     try {
       connections_.meet_peers(connections_.welcome());
@@ -103,13 +104,13 @@ class Worker {
                            .data = data});
   }
 
-  /// Forked ranks are where their parent is.
+  /// Returns the host's boot id. Forked ranks are on the host of their parent and return an empty text.
   std::string own_boot_id(const Endpoint& data) const {
     if (data.port == 0) return "";
     return host_.boot_id.empty() ? boot_id() : host_.boot_id;
   }
 
-  /// On this machine's clock.
+  /// Returns a moment of the host's clock on this machine's clock.
   steady_clock::time_point steady_moment(Ns of_host_ns) const {
     return steady_clock::time_point(nanoseconds(host_.steady_at(of_host_ns)));
   }
@@ -135,7 +136,7 @@ class Worker {
         .receive = [&transport](std::int32_t peer, const Frame& frame) { transport.receive(peer, frame); }};
   }
 
-  /// From Prepare to Done. Modules and transport are new, so that a warm-up leaves nothing behind.
+  /// Runs once, from Prepare to Done. Modules and transport are new, so that a warm-up leaves nothing behind.
   void run_once(const Prepare& next, const MakeRankTransport& make) {
     const SteadyClock clock(execution_.time_scale / host_.rate, steady_moment(next.origin_ns));
     StageModules modules = execution_.modules(rank_, clock);
@@ -143,16 +144,16 @@ class Worker {
         make({.run = next.run, .clock = clock, .send = [this](std::int32_t peer, Frame frame) {
                 connections_.send(peer, std::move(frame));
               }});
-    // Peers may send as soon as they have started, which is after all have said Ready.
+    // Peers may send as soon as they have started, which is after all have sent Ready.
     const WorkerConnections::Attached attached(connections_, transport);
-    // Reports from here on speak of the next run, in which nobody stands anywhere yet.
+    // From here on the reports concern the next run, in which no rank has started yet.
     stand_at_start();
     connections_.say(Ready{next.run});
     const Go go = connections_.go();
     std::this_thread::sleep_until(steady_moment(go.start_ns));
     stand_at_start();
     ProgramTimes times = empty_times(execution_.flat);
-    // An Execution speaks of the queues of all ranks. The worker looks at its own alone.
+    // An Execution has the queues of all ranks, but the worker uses only its own.
     std::vector<ComputeQueue*> queues;
     if (transport.queue != nullptr) queues.assign(index(execution_.flat.rank_count), transport.queue.get());
     RankWorker({.program = execution_.program,
@@ -178,8 +179,8 @@ class Worker {
   const ProcessExecution& execution_;
   std::int32_t rank_;
   HostClock host_;
-  std::string digest_;              // made before anybody waits for it
-  std::vector<Progress> progress_;  // by rank; only this rank's is written
+  std::string digest_;              // computed before the coordinator waits for it
+  std::vector<Progress> progress_;  // by rank; only this rank's element is written
   WorkerConnections connections_;
 };
 
@@ -208,8 +209,8 @@ std::string boot_id() {
 }
 
 nanoseconds report_period(const ProcessExecution& execution) {
-  // Errors name the action that was reported last: not long before the failure. But a thousand ranks that
-  // report all 20 ms keep the coordinator's core from anything else.
+  // Errors name the action that was last reported, so the report must be recent. But a thousand ranks that
+  // report every 20 ms would occupy the coordinator's core.
   constexpr std::chrono::microseconds kForEachRank(200);
   const nanoseconds longest =
       std::max<nanoseconds>(std::chrono::milliseconds(20), execution.flat.rank_count * kForEachRank);

@@ -1,8 +1,10 @@
-// The thread that moves frames hands over what it hears:
+// The connections of a worker. The thread that moves frames passes on what it receives:
 //
-//   coordinator --- Welcome, Prepare, Go, End ---> kept until the rank's thread asks for it
-//               --- Verdict ---------------------> ends whatever that thread waits for
-//   peer        --- frame -----------------------> the transport of the run that is under way
+//     coordinator --- Welcome, Prepare, Go, End ---> stored until the rank's thread asks for it
+//                 --- Verdict ---------------------> ends every wait of that thread
+//     peer        --- frame -----------------------> the transport of the present run
+//
+// Tests: tests/backend/process_faults_test.cpp.
 
 #include "backend/process/worker_connections.hpp"
 
@@ -46,7 +48,7 @@ namespace penstock {
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
-/// Without a word of refusal.
+/// Error text if the connection ended without a refusal.
 static constexpr const char* kWentAway =
     "rank 0 went away while joining: its process ended or closed the connection";
 
@@ -86,10 +88,10 @@ tl::expected<Endpoint, ExecutionError> WorkerConnections::reach(const ProcessPla
   auto coordinator = loop_.connect(place.coordinator, steady_clock::now() + launched_patience(execution_));
   if (!coordinator) return tl::unexpected(unreachable(coordinator.error()));
   coordinator_ = *coordinator;
-  // Not before somebody listens there, who has left the secret by then.
+  // Rank 0 writes the secret before it listens, so the secret is read only after a connection exists.
   const auto secret = place.secret.empty() ? left_secret(place.coordinator.port) : place.secret;
   if (!secret) {
-    // Who is being ended removes the secret first, and closes its connections a moment later.
+    // A rank 0 that a signal ends removes the secret first, and closes its connections a moment later.
     constexpr std::chrono::milliseconds kToEnd(500);
     if (loop_.ends_within(coordinator_, kToEnd)) return tl::unexpected(error_at_start(kWentAway));
     return tl::unexpected(without_secret(secret.error()));
@@ -108,8 +110,8 @@ bool WorkerConnections::has_met(std::int32_t peer) const {
 
 void WorkerConnections::meet_peers(const Welcome& welcome) {
   for (const std::int32_t peer : peers_) {
-    // Of each pair the higher rank connects, so that there is one connection and not two.
-    if (peer > rank_ || has_met(peer)) continue;  // higher ones may be greeting meanwhile
+    // The higher rank of each pair connects, so that there is only one connection.
+    if (peer > rank_ || has_met(peer)) continue;  // higher ranks may be greeting in the meantime
     const auto link = loop_.connect(welcome.peers.at(index(peer)), steady_clock::now() + execution_.patience,
                                     [this] { return stop_.stop_requested(); });
     if (stop_.stop_requested()) throw Stopped{};
@@ -125,7 +127,7 @@ void WorkerConnections::meet_peers(const Welcome& welcome) {
 }
 
 ExecutionError WorkerConnections::error_at_start(const std::string& what) const {
-  // All that others start meet at rank 0.
+  // Launched ranks all join at rank 0.
   return {.rank = rank_,
           .action = "the start",
           .peer = 0,
@@ -169,7 +171,7 @@ std::optional<Prepare> WorkerConnections::next_run() {
 void WorkerConnections::give_up(const std::string& what) {
   say(Failed{report(), what});
   std::unique_lock lock(mutex_);
-  // The coordinator hears of all failures and knows which was first; without its word this one stands.
+  // The coordinator receives all failures and knows which was first. Without its verdict this failure stands.
   const bool judged = changed_.wait_for(lock, execution_.deadline, [this] { return verdict_.has_value(); });
   if (!judged) verdict_ = watchdog_.failure_of(rank_, what);
 }
@@ -191,12 +193,12 @@ void WorkerConnections::attach(RankTransport* transport) {
 Report WorkerConnections::report() const {
   const Ns now = host_.shown_at(host_now_ns());
   Report report{.position = progress_.position, .waits_for = progress_.waits_for, .at_ns = now};
-  // Read last, as Progress wants it. 0: it has not stood anywhere yet.
+  // Progress requires that this is read last. 0 means that the rank has not started yet.
   report.since_ns = std::max<Ns>(0, host_.shown_at(progress_.since_ns));
   return report;
 }
 
-/// The run has failed: this rank ends.
+/// Ends this rank, because the run has failed.
 void WorkerConnections::stop(const ExecutionError& error) {
   const std::scoped_lock lock(mutex_);
   if (!verdict_) verdict_ = error;
@@ -226,7 +228,7 @@ void WorkerConnections::move_frames_until(const std::stop_token& stopped) {
   auto next = steady_clock::now();
   while (!stopped.stop_requested()) {
     const auto now = steady_clock::now();
-    // This process was suspended: it could hear nobody, and the coordinator judges.
+    // This process was suspended and could receive nothing. The coordinator decides about that.
     if (now - next > execution_.deadline) heard_ns_ = host_now_ns();
     if (now >= next) {
       next = now + period;
@@ -237,9 +239,9 @@ void WorkerConnections::move_frames_until(const std::stop_token& stopped) {
 }
 
 void WorkerConnections::tick() {
-  // Who forks the ranks reads nothing before all are there: reports would fill the socket meanwhile.
+  // The parent reads nothing until all ranks are forked, so reports would fill the socket in the meantime.
   if (has_heard_ || !is_forked_) say(report());
-  // Rank 0 of a thousand waits until the last one has been forked; a large process takes long to fork.
+  // With a thousand ranks, rank 0 waits until the last one is forked. Forking a large process takes long.
   constexpr std::chrono::milliseconds kToForkOne(25);
   const bool may_be_forking = is_forked_ && !has_heard_;
   const nanoseconds most =
@@ -247,13 +249,13 @@ void WorkerConnections::tick() {
   if (nanoseconds(host_now_ns() - heard_ns_) <= most) return;
   const std::string what = fmt::format("the coordinator gave no sign of life for {:g} s",
                                        std::chrono::duration<double>(most).count());
-  // One that was suspended when all had ended would take it, when it goes on, for a rank that ended well.
+  // If the coordinator was suspended after all had ended, it would take the closed connection for a good end.
   say(Failed{report(), what});
-  loop_.run_until(steady_clock::now());  // what is not written by then goes with this process
+  loop_.run_until(steady_clock::now());  // frames that are not written by then are lost with this process
   stop(watchdog_.failure_of(rank_, what));
 }
 
-/// False when it is not from a peer's transport.
+/// Passes a frame of a peer to the transport. Returns false if it does not come from a peer.
 bool WorkerConnections::deliver(ConnectionId from, const Frame& frame) {
   const std::scoped_lock lock(mutex_);
   const auto link = peer_of_link_.find(from);
@@ -270,7 +272,7 @@ void WorkerConnections::received(ConnectionId from, const Frame& frame) {
     greeting == nullptr ? loop_.close(from) : greet(from, *greeting);
     return;
   }
-  // Also of what cannot be read: it is a sign of life all the same.
+  // A message that cannot be decoded is still a sign of life.
   heard_ns_ = host_now_ns();
   has_heard_ = true;
   if (message) std::visit([this](const auto& told) { hear(told); }, *message);
@@ -278,7 +280,7 @@ void WorkerConnections::received(ConnectionId from, const Frame& frame) {
 
 void WorkerConnections::greet(ConnectionId from, const Greeting& greeting) {
   const std::scoped_lock lock(mutex_);
-  // One that has greeted already, or with whom the program has nothing to exchange.
+  // The rank has already greeted, or the program exchanges nothing with it.
   if (links_.contains(greeting.rank) || !std::ranges::binary_search(peers_, greeting.rank)) {
     loop_.close(from);
   } else {
@@ -293,13 +295,13 @@ void WorkerConnections::hear(const ClockQuestion& question) {
 }
 
 template <typename Word>
-void WorkerConnections::keep(std::optional<Word>& slot, const Word& word) {
+void WorkerConnections::store(std::optional<Word>& slot, const Word& word) {
   const std::scoped_lock lock(mutex_);
   slot = word;
   changed_.notify_all();
 }
 
-/// A peer that has gone is for the coordinator to judge.
+/// Handles a closed connection. A peer that has gone is left to the coordinator.
 void WorkerConnections::closed(ConnectionId connection, Closing why) {
   if (connection != coordinator_) return;
   if (why == Closing::by_peer) {

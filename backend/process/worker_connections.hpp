@@ -1,7 +1,7 @@
 #pragma once
-// What joins one rank with its coordinator and its peers: one thread moves all frames, reports where the rank
-// stands and hears the coordinator; another, which runs the rank's list, waits here for its word. Private to
-// worker.cpp.
+// The connections of one rank with its coordinator and its peers. One thread moves all frames, reports the
+// rank's progress and receives the coordinator's messages. The other thread runs the rank's list and waits
+// here for these messages. Used only by worker.cpp.
 
 #include <atomic>
 #include <condition_variable>
@@ -31,8 +31,8 @@ namespace penstock {
 
 class WorkerConnections {
  public:
-  /// `execution` and `progress`, one a rank of which the rank's own is reported, and `host`, by whose
-  /// clock it is, must outlive it.
+  /// Keeps references to `execution`, `progress` and `host`, which must outlive this object. `progress` has
+  /// one element for each rank, of which the rank's own is reported with times of `host`.
   WorkerConnections(const ProcessExecution& execution, std::int32_t rank, std::span<const Progress> progress,
                     const HostClock& host);
   WorkerConnections(const WorkerConnections&) = delete;
@@ -41,30 +41,30 @@ class WorkerConnections {
 
   // --- of the thread that runs the rank's list; those that wait throw Stopped when the run has failed ---
 
-  /// The others are at the other ends.
+  /// Uses connections whose other ends are the coordinator and the peers.
   void adopt(RankEnds ends);
-  /// Connects to the coordinator and listens for peers; returns where.
+  /// Connects to the coordinator and listens for peers. Returns the address at which it listens.
   tl::expected<Endpoint, ExecutionError> reach(const ProcessPlace& place);
-  /// Frames move until the thread is asked to stop.
+  /// Starts the thread that moves frames until it is asked to stop.
   std::jthread start_moving();
 
   void say(const ControlMessage& message) { loop_.send(coordinator_, encoded(message)); }
   Welcome welcome();
   Go go();
-  /// Nothing when all is done.
+  /// Returns the next run, or nothing when all are done.
   std::optional<Prepare> next_run();
-  /// Of each pair the higher rank connects to the lower one. Returns when all have. Throws std::runtime_error
-  /// where nobody answers.
+  /// Connects to the peers: the higher rank of each pair connects to the lower one. Returns when all are
+  /// connected. Throws std::runtime_error if a peer does not answer.
   void meet_peers(const Welcome& welcome);
-  /// To a peer that has been met.
+  /// Sends a frame to a connected peer.
   void send(std::int32_t peer, Frame frame) { loop_.send(links_.at(peer), std::move(frame)); }
-  /// Tells the coordinator what happened here, and lets it judge.
+  /// Reports a failure to the coordinator and waits for its verdict.
   void give_up(const std::string& what);
-  /// Why the run has failed. Requires that it has.
+  /// Returns why the run has failed. Requires that it has.
   ExecutionError verdict() const;
   std::stop_token stopped() const { return stop_.get_token(); }
 
-  /// Frames of peers reach a run's transport, and a failure stops it, while this lives.
+  /// While this object exists, frames of peers reach the run's transport, and a failure stops it.
   class Attached {
    public:
     Attached(WorkerConnections& connections, RankTransport& transport) : connections_(connections) {
@@ -81,53 +81,55 @@ class WorkerConnections {
  private:
   void attach(RankTransport* transport);
   bool has_met(std::int32_t peer) const;
-  /// Waits until the coordinator has said it, and takes it: each word is used once. Throws Stopped.
+  /// Waits until the coordinator has sent the message, and takes it. Each message is used once. Throws
+  /// Stopped.
   template <typename Word>
   Word awaited(std::optional<Word>& word);
   ExecutionError error_at_start(const std::string& what) const;
   ExecutionError unreachable(const std::string& why) const;
   ExecutionError without_secret(const std::string& why) const;
-  /// The longest frame that a peer's transport has cause to send.
+  /// Returns the limit of the frames of a peer's transport.
   std::size_t most_data_bytes() const;
   Report report() const;
   void stop(const ExecutionError& error);
 
   void move_frames(const std::stop_token& stopped);
   void move_frames_until(const std::stop_token& stopped);
-  /// Once a report period: tells where the rank stands, and whether the coordinator still lives.
+  /// Runs once a report period: reports the rank's progress, and checks that the coordinator is alive.
   void tick();
   bool deliver(ConnectionId from, const Frame& frame);
   void received(ConnectionId from, const Frame& frame);
   void greet(ConnectionId from, const Greeting& greeting);
   void closed(ConnectionId connection, Closing why);
-  void hear(const Welcome& welcome) { keep(welcome_, welcome); }
-  void hear(const Prepare& prepare) { keep(prepare_, prepare); }
-  void hear(const Go& go) { keep(go_, go); }
+  void hear(const Welcome& welcome) { store(welcome_, welcome); }
+  void hear(const Prepare& prepare) { store(prepare_, prepare); }
+  void hear(const Go& go) { store(go_, go); }
   void hear(const Verdict& verdict) { stop(verdict.error); }
-  void hear(const End& end) { keep(end_, end); }
+  void hear(const End& end) { store(end_, end); }
   void hear(const ClockQuestion& question);
   template <typename Other>
   void hear(const Other&) {}
-  /// For awaited(), on the other thread.
+  /// Stores a message for awaited() on the other thread.
   template <typename Word>
-  void keep(std::optional<Word>& slot, const Word& word);
+  void store(std::optional<Word>& slot, const Word& word);
 
   const ProcessExecution& execution_;
   ProgramSizes sizes_;
   std::int32_t rank_;
-  const Progress& progress_;  // the rank's own
+  const Progress& progress_;  // progress of this rank
   const HostClock& host_;
   Watchdog watchdog_;
   std::vector<std::int32_t> peers_;
   ConnectionId coordinator_ = 0;
-  Endpoint meeting_{};  // where it listens, for launched ranks
+  Endpoint meeting_{};  // address at which the coordinator listens, for launched ranks
   std::stop_source stop_;
 
   std::atomic<Ns> heard_ns_ = 0;  // host time of the coordinator's last sign of life
-  bool has_heard_ = false;        // of the coordinator; of the thread that moves frames
-  bool is_forked_ = false;        // by the coordinator
+  // Whether the coordinator has sent anything; used only by the thread that moves frames.
+  bool has_heard_ = false;
+  bool is_forked_ = false;  // whether the coordinator's process forked this one
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::map<std::int32_t, ConnectionId> links_;  // by peer; complete before the first run, then only read
   std::map<ConnectionId, std::int32_t> peer_of_link_;

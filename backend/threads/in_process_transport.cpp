@@ -1,14 +1,15 @@
-// The rendezvous rules with real times: each thing that a message waits for is noted when it happens, and
-// the last one starts the message at the latest of their times. A start may lie in the future, where an
-// emulated link is still occupied. Two messages of one queue, the second ready while the first holds it:
+// The rendezvous rules with real times. Each event that a message waits for is recorded when it happens. The
+// last one starts the message at the latest of their times. A start may lie in the future, while an emulated
+// link is still occupied. Two messages of one queue, the second ready while the first occupies it:
 //
-//   0F0 ends          0F1 ends
-//   |                 |
-//   |== hold F0 ======+====|-- latency --| 1F0 may start
-//                          |== hold F1 ==========|-- latency --| 1F1 may start
+//     0F0 ends          0F1 ends
+//     |                 |
+//     |== hold F0 ======+====|-- latency --| 1F0 may start
+//                            |== hold F1 ==========|-- latency --| 1F1 may start
 //
-// F1 starts when F0 has left the queue, at a time that is known as soon as 0F1 has ended: nobody has to wake
-// up in between.
+// F1 starts when F0 leaves the queue. This time is known as soon as 0F1 ends, so no thread has to wake up in
+// between. process/socket_transport.cpp does the same between processes. Tests:
+// tests/backend/transport_test.cpp.
 
 #include "backend/threads/in_process_transport.hpp"
 
@@ -40,39 +41,41 @@ InProcessTransport::InProcessTransport(const FlatProgram& flat, const ChannelOpt
       states_(flat.messages.size()) {
   for (std::size_t id = 0; id < states_.size(); ++id) states_[id].pending = flat.messages[id].pending;
   if (channels.blocking) return;
-  // The RECV's part of `pending`, which waits for nothing here. An eager message never counted it.
+  // Without blocking channels a RECV is ready from the start, so its part of `pending` is done. An eager
+  // message never counted it.
   for (std::size_t id = 0; id < states_.size(); ++id) {
     const FlatMessage& message = flat.messages[id];
-    if (message.recv != kNone && !message.eager) settle(static_cast<std::int32_t>(id), 0);
+    if (message.recv != kNone && !message.eager) satisfy(static_cast<std::int32_t>(id), 0);
   }
 }
 
 void InProcessTransport::send(std::int32_t message, Payload payload) {
   const std::scoped_lock lock(mutex_);
   state(message).payload = std::move(payload);
-  settle(message, clock_.now_ns());
+  satisfy(message, clock_.now_ns());
 }
 
 void InProcessTransport::expect(std::int32_t message) {
   if (!channels_.blocking) return;
   const std::scoped_lock lock(mutex_);
-  if (!flat_.messages[index(message)].eager) settle(message, clock_.now_ns());
+  if (!flat_.messages[index(message)].eager) satisfy(message, clock_.now_ns());
 }
 
 void InProcessTransport::release(std::int32_t position) {
   if (flat_.released_by_consumer.empty()) return;
   const std::scoped_lock lock(mutex_);
   std::int32_t id = flat_.released_by_consumer[index(position)];
-  for (; id != kNone; id = flat_.messages[index(id)].next_of_capacity) settle(id, clock_.now_ns());
+  for (; id != kNone; id = flat_.messages[index(id)].next_of_capacity) satisfy(id, clock_.now_ns());
 }
 
 void InProcessTransport::join(std::int32_t message, std::int32_t rank, SharedPayload contribution) {
   const std::scoped_lock lock(mutex_);
-  // Kept in the order of ranks, not of arrival: sums are the same in each repeat, to the last bit.
+  // The members are stored by rank and not by arrival, so that a sum of doubles is exactly the same in each
+  // repeat.
   auto& members = state(message).members;
   const auto after = std::ranges::find_if(members, [rank](const Member& m) { return m.rank > rank; });
   members.insert(after, {rank, std::move(contribution)});
-  settle(message, clock_.now_ns());
+  satisfy(message, clock_.now_ns());
 }
 
 void InProcessTransport::wait(std::int32_t message, std::int32_t rank) {
@@ -80,7 +83,7 @@ void InProcessTransport::wait(std::int32_t message, std::int32_t rank) {
   auto& changed = changed_[index(rank)];
   const State& waited = state(message);
   changed.wait(lock, [&] { return stopped_ || waited.pending == 0; });
-  // Now it has a start and an end, which may both be still to come.
+  // The message has a start and an end now, which may both be in the future.
   changed.wait_until(lock, clock_.moment_of(waited.time.end_ns), [&] { return stopped_; });
   if (stopped_) throw Stopped{};
 }
@@ -96,7 +99,7 @@ std::vector<SharedPayload> InProcessTransport::collect(std::int32_t message, std
   std::vector<SharedPayload> contributions;
   contributions.reserve(collective.members.size());
   for (const Member& member : collective.members) contributions.push_back(member.contribution);
-  // Whoever is left with a share of it keeps it alive; the transport need not.
+  // Members that still share the contributions keep them alive, so the transport can drop its share.
   const bool last = ++collective.collected == static_cast<std::int32_t>(collective.members.size());
   if (last) collective.members.clear();
   return contributions;
@@ -113,13 +116,15 @@ MessageTime InProcessTransport::time_of(std::int32_t message) const {
   return states_[index(message)].time;
 }
 
-/// One of the things that the message waits for happened at `time`.
-void InProcessTransport::settle(std::int32_t message, Ns time) {
-  State& settled = state(message);
-  settled.time.start_ns = std::max(settled.time.start_ns, time);
-  if (--settled.pending > 0) return;
+/// Records that one of the events for which the message waits happened at `time`, and starts the message at
+/// the last one.
+void InProcessTransport::satisfy(std::int32_t message, Ns time) {
+  State& waiting = state(message);
+  waiting.time.start_ns = std::max(waiting.time.start_ns, time);
+  if (--waiting.pending > 0) return;
   startable_.push_back(message);
-  if (startable_.size() > 1) return;  // the outer call works the list off: chains of queues do not nest
+  // The outer call processes the whole list, so chains of queues cause no deep recursion.
+  if (startable_.size() > 1) return;
   for (std::size_t i = 0; i < startable_.size(); ++i) start(startable_[i]);
   startable_.clear();
 }
@@ -134,21 +139,21 @@ void InProcessTransport::start(std::int32_t message) {
     return;
   }
   wake(flat.to_rank);
-  // Nobody waits for a SEND where channels do not block.
+  // Only with blocking channels a rank waits for its SEND.
   if (channels_.blocking) wake(flat.from_rank);
-  // The queues are free after `hold`; the latency behind it is nobody's.
-  if (flat.next_at_sender != kNone) settle(flat.next_at_sender, released);
-  if (flat.next_at_receiver != kNone) settle(flat.next_at_receiver, released);
+  // The queues are free after `hold`; the latency occupies no queue.
+  if (flat.next_at_sender != kNone) satisfy(flat.next_at_sender, released);
+  if (flat.next_at_receiver != kNone) satisfy(flat.next_at_receiver, released);
 }
 
-/// Each member's next collective on its own rank, which are different ones where groups overlap.
+/// Starts each member's next collective on its own rank. With overlapping groups these are different ones.
 void InProcessTransport::start_next_collectives(std::int32_t message) {
   const Ns end = state(message).time.end_ns;
   std::int32_t member = flat_.messages[index(message)].first;
   for (; member != kNone; member = flat_.next_member[index(member)]) {
     wake(flat_.rank_of(member));
     const std::int32_t next = flat_.next_collective[index(member)];
-    if (next != kNone) settle(flat_.message[index(next)], end);
+    if (next != kNone) satisfy(flat_.message[index(next)], end);
   }
 }
 

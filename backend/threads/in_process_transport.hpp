@@ -1,5 +1,5 @@
 #pragma once
-// The transport between workers that are threads of one process; it can emulate links.
+// The transport between workers that are threads of one process. It can emulate links.
 
 #include <condition_variable>
 #include <cstdint>
@@ -16,12 +16,12 @@
 
 namespace penstock {
 
-/// Hands payloads over by pointer. A message holds its channel for pace.hold from the moment when it can
-/// start, and has arrived pace.latency later; the receiver sleeps until then. Its queues are those that
-/// `flat` was laid out with, so that any channel model, capacity and eager size can be had.
+/// Passes payloads on as pointers. A message holds its channel for pace.hold from the moment when it can
+/// start, and arrives pace.latency later. The receiver sleeps until then. The queues are those with which
+/// `flat` was built, so every channel model, capacity and eager size is possible.
 class InProcessTransport : public Transport {
  public:
-  /// `flat`, laid out for `channels`, and `clock` must outlive it.
+  /// `flat` must be built for `channels`. `flat` and `clock` must outlive this object.
   InProcessTransport(const FlatProgram& flat, const ChannelOptions& channels, LinkPace pace,
                      const Clock& clock);
 
@@ -42,17 +42,18 @@ class InProcessTransport : public Transport {
     SharedPayload contribution;
   };
   struct State {
-    std::int32_t pending = 0;  // what must happen before it can start, as in FlatMessage
+    std::int32_t pending = 0;  // number of events that the message still waits for, as in FlatMessage
     std::int32_t collected = 0;
     MessageTime time;
     Payload payload;
     std::vector<Member> members;  // of a collective, by ascending rank
   };
 
-  // All of these require the lock, once others know the transport.
+  // The caller of these must hold the lock once other threads know the transport.
   State& state(std::int32_t message) { return states_[static_cast<std::size_t>(message)]; }
-  void settle(std::int32_t message, Ns time);
-  /// Nothing is missing any more: writes its times and settles what stands behind it in its queues.
+  void satisfy(std::int32_t message, Ns time);
+  /// Starts a message that waits for nothing more: writes its times, and calls satisfy() for the next
+  /// messages in its queues.
   void start(std::int32_t message);
   void start_next_collectives(std::int32_t message);
   void wake(std::int32_t rank) { changed_[static_cast<std::size_t>(rank)].notify_all(); }
@@ -62,10 +63,10 @@ class InProcessTransport : public Transport {
   LinkPace pace_;
   const Clock& clock_;
 
-  mutable std::mutex mutex_;                      // guards everything below
+  mutable std::mutex mutex_;                      // guards all members below
   std::vector<std::condition_variable> changed_;  // by rank
   std::vector<State> states_;                     // by message
-  std::vector<std::int32_t> startable_;           // while settle() runs: those that it starts, one by one
+  std::vector<std::int32_t> startable_;           // messages that satisfy() can start and has not started yet
   bool stopped_ = false;
 };
 

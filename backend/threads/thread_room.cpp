@@ -1,6 +1,7 @@
-// Threads whose stacks leave no address to the process do not fail where they are started: the next
-// allocation does, wherever it is, also that of the message which would say so. A quarter of the addresses is
-// left to the run itself. The kernel counts ranges of addresses, too, and threads and processes of all.
+// Checks that the process has addresses for the stacks of all threads. If stacks use up the addresses, no
+// start of a thread fails. The next allocation fails, wherever it is, even that of the error message. So a
+// quarter of the addresses is left to the run itself. The kernel also limits the number of address ranges,
+// and of threads and processes. Tests: tests/backend/thread_run_test.cpp.
 
 #include "backend/threads/thread_room.hpp"
 
@@ -21,7 +22,8 @@
 namespace penstock {
 namespace {
 
-/// Each line of /proc/self/maps is one of the ranges that vm.max_map_count counts.
+/// Returns how many address ranges the process may still use. Each line of /proc/self/maps is one range that
+/// vm.max_map_count counts.
 std::optional<std::int64_t> mappings_left() {
   std::ifstream bound("/proc/sys/vm/max_map_count");
   std::int64_t most = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Whether this process has room for a thread a rank, known before the first one is started.
+// Checks whether this process has room for one thread a rank, before the first one is started.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,18 +11,19 @@
 
 namespace penstock {
 
-/// What bounds the threads of this process; nothing where that has no bound, or none that can be read.
+/// The limits of threads in this process. A limit is absent if there is none or it cannot be read.
 struct ThreadRoom {
-  Bytes stack = 0;                         ///< addresses that a thread's stack takes
-  std::optional<Bytes> left{};             ///< addresses that this process may still take (ulimit -v)
-  std::optional<std::int64_t> mappings{};  ///< ranges of addresses, of which a stack and its guard are two
+  Bytes stack = 0;              ///< bytes of addresses for the stack of one thread
+  std::optional<Bytes> left{};  ///< bytes of addresses that this process may still use (ulimit -v)
+  /// Address ranges that may still be made; a stack and its guard page are two.
+  std::optional<std::int64_t> mappings{};
   std::optional<TaskRoom> tasks{};
 };
 
-/// Of this process.
+/// Returns the limits of this process.
 ThreadRoom thread_room();
 
-/// Why so many threads have no room, with what to do; nothing where they have.
+/// Returns why this many threads have no room, and what the user can do. Returns nothing if they have room.
 std::optional<std::string> threads_refusal(std::size_t threads, const ThreadRoom& room);
 
 }  // namespace penstock

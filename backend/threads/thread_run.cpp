@@ -1,6 +1,6 @@
-// The `cpu-thread` backend as one way to execute what measured_run.hpp measures: clock, modules and transport
-// are new for each repeat. The transport can be blocking or have a capacity, so of the declared channels only
-// the model is its own.
+// The `cpu-thread` backend: a function that executes once, which measured_run.hpp calls for each repeat. Each
+// repeat has a new clock, new modules and a new transport. The transport supports blocking channels,
+// capacities and eager messages, so it prescribes only the channel model.
 
 #include "backend/threads/thread_run.hpp"
 

@@ -1,5 +1,5 @@
 #pragma once
-// `cpu-thread`: one program over the in-process transport, a thread a rank.
+// The `cpu-thread` backend: one thread a rank, with the in-process transport.
 
 #include <tl/expected.hpp>
 
@@ -11,11 +11,11 @@
 
 namespace penstock {
 
-/// What the in-process transport declares, with the blocking, capacity and eager size that the experiment
-/// asks for, all of which it can do.
+/// Returns the channel model that the in-process transport declares, with the blocking, capacity and eager
+/// size that the experiment asks for. The transport supports all of these.
 ChannelOptions thread_channels(const ChannelOptions& asked);
 
-/// measure() in the threads of this process.
+/// Calls measure() with the ranks on threads of this process.
 tl::expected<Result, RunError> run_on_threads(const Experiment& experiment, const PaceOfLinks& pace,
                                               const RunOptions& options, const ModuleFamily& family);
 

@@ -1,7 +1,7 @@
-// A module holds its parameters, a layer is given them. So each microbatch in flight has a replica of the
-// module, whose parameters are pointed at the weights of its version before its graph is made and never while
-// one is there: autograd would use the new values without a word. A replica whose graph is gone is used
-// again.
+// Makes a torch::nn::Module into a layer. A module owns its parameters, while a layer gets its weights as
+// arguments. So each microbatch in flight has a replica of the module. The replica's parameters are set to
+// the weights of its version before its graph is made. They must not change while the graph exists, because
+// autograd would silently use the new values. A replica whose graph is destroyed is reused.
 
 #include "backend/torch/autograd_layer.hpp"
 
@@ -24,14 +24,14 @@
 namespace penstock::nn {
 namespace {
 
-/// The module once more, with parameters of its own.
+/// A copy of the module, with its own parameters.
 struct Replica {
   explicit Replica(WrappedModule made) : wrapped(std::move(made)), parameters(wrapped.module->parameters()) {}
   WrappedModule wrapped;
   Tensors parameters;
 };
 
-/// Replicas without a graph.
+/// The replicas without a graph.
 class Pool {
  public:
   std::unique_ptr<Replica> take(const ModuleFactory& make) {
@@ -55,7 +55,7 @@ class Pool {
   std::vector<std::unique_ptr<Replica>> idle_;
 };
 
-/// One microbatch's graph; gives its replica back behind itself.
+/// The graph of one microbatch. It returns its replica to the pool when it is destroyed.
 class Graph {
  public:
   Graph(std::shared_ptr<Pool> pool, std::unique_ptr<Replica> replica, Weights weights,
@@ -69,14 +69,14 @@ class Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
   ~Graph() {
-    // The graph goes first: it looks at the replica's parameters, which another microbatch will point
-    // elsewhere.
+    // The graph is destroyed first. It refers to the replica's parameters, which another microbatch will
+    // change.
     output_.reset();
     input_.reset();
     pool_->put(std::move(replica_));
   }
 
-  /// Detached: the stage that takes it must not keep this graph alive.
+  /// Returns the output, detached, so that the stage that receives it does not keep this graph alive.
   at::Tensor output() const { return output_.detach(); }
 
   at::Tensor of_input(const at::Tensor& gradient) const {
@@ -86,7 +86,7 @@ class Graph {
   }
 
   Tensors of_weights(const at::Tensor& gradient) const {
-    return nobody_elses(differentiated(replica_->parameters, gradient));
+    return owned(differentiated(replica_->parameters, gradient));
   }
 
   Gradients of_all(const at::Tensor& gradient) const {
@@ -98,18 +98,20 @@ class Graph {
       of_input = weights.back();
       weights.pop_back();
     }
-    return {std::move(of_input), nobody_elses(std::move(weights))};
+    return {std::move(of_input), owned(std::move(weights))};
   }
 
  private:
-  /// Undefined where an argument has no part in the output. The graph is gone afterwards.
+  /// Returns the gradients of the arguments and destroys the graph. A gradient is undefined if its argument
+  /// has no effect on the output.
   Tensors differentiated(const Tensors& arguments, const at::Tensor& gradient) const {
     return torch::autograd::grad({output_}, arguments, {gradient}, /*retain_graph=*/false,
                                  /*create_graph=*/false, /*allow_unused=*/true);
   }
 
-  /// A gradient may be, or look into, a tensor that others hold: an identity's is the output's.
-  Tensors nobody_elses(Tensors gradients) const {
+  /// Returns gradients that no other object holds. autograd may return a tensor that others hold: an identity
+  /// returns the output's gradient.
+  Tensors owned(Tensors gradients) const {
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       gradients[i] = gradients[i].defined() ? gradients[i].clone() : at::zeros_like(replica_->parameters[i]);
     }
@@ -127,7 +129,7 @@ class AutogradLayer : public Layer {
   explicit AutogradLayer(ModuleFactory make) : make_(std::move(make)), pool_(std::make_shared<Pool>()) {
     std::unique_ptr<Replica> first = pool_->take(make_);
     for (const at::Tensor& parameter : first->parameters) {
-      // A copy: the parameters themselves will be pointed at other weights.
+      // This copies the values, because the parameters themselves will be set to other weights.
       initial_.push_back(parameter.detach().to(at::kDouble, /*non_blocking=*/false, /*copy=*/true));
     }
     pool_->put(std::move(first));
@@ -149,7 +151,7 @@ class AutogradLayer : public Layer {
   }
 
   Tensors backward_weight(Weights, const Record& record) const override {
-    // autograd refuses to differentiate with respect to nothing.
+    // autograd refuses to differentiate with respect to an empty list.
     if (initial_.empty()) return {};
     return std::static_pointer_cast<Graph>(record.graph)->of_weights(record.tensors[0]);
   }

@@ -1,5 +1,6 @@
-// Layers made of layers: y = f_n(... f_1(x)), gradients by the chain rule from the last to the first, in I as
-// in B. Each part takes its own share of the weights, in order, and keeps its own part of what F stores.
+// Layers made of other layers: y = f_n(... f_1(x)). The gradients follow the chain rule from the last layer
+// to the first, in I as in B. Each part gets its own range of the weights, and stores its own part of what F
+// retains. Tests: tests/backend_torch/layers_test.cpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -22,7 +23,7 @@ namespace {
 
 void add_storages(const Record& record, std::map<const void*, std::int64_t>& sizes) {
   for (const at::Tensor& tensor : record.tensors) {
-    // By storage: views of one tensor hold its memory once.
+    // The sizes are by storage, because several views of one tensor share its memory.
     if (tensor.defined() && tensor.has_storage())
       sizes[tensor.storage().unsafeGetStorageImpl()] = static_cast<std::int64_t>(tensor.storage().nbytes());
   }
@@ -47,7 +48,8 @@ Gradients Layer::backward(Weights weights, const at::Tensor& gradient, Record fo
 
 namespace {
 
-/// Weights of layer i: [first_weight_[i], first_weight_[i + 1]) of all; its record: parts[i].
+/// A sequence of layers. Layer i has the weights [first_weight_[i], first_weight_[i + 1]) and the record
+/// parts[i].
 class Sequential : public Layer {
  public:
   explicit Sequential(std::vector<LayerPointer> layers) : layers_(std::move(layers)) {
@@ -96,8 +98,8 @@ class Sequential : public Layer {
     return all;
   }
 
-  /// Part by part, so that what F kept of a part goes as soon as its backward has run: I and W apart would
-  /// keep all of it until the last W.
+  /// Runs I and W of one part after the other, so that what F stored for a part is freed after its backward.
+  /// Separate passes would hold all of it until the last W.
   Gradients backward(Weights weights, const at::Tensor& gradient, Record forward) const override {
     Gradients all{gradient, Tensors(weight_count_)};
     for (std::size_t i = layers_.size(); i-- > 0;) {
@@ -119,7 +121,7 @@ class Sequential : public Layer {
   std::size_t weight_count_ = 0;
 };
 
-/// y = x + f(x), so dx = g + df(g): the way around adds no weight and keeps nothing.
+/// y = x + f(x), so dx = g + df(g). The shortcut has no weight and stores nothing.
 class Residual : public Layer {
  public:
   explicit Residual(LayerPointer layer) : layer_(std::move(layer)) {}
@@ -145,7 +147,7 @@ class Residual : public Layer {
 
   Gradients backward(Weights weights, const at::Tensor& gradient, Record forward) const override {
     Gradients all = layer_->backward(weights, gradient, std::move(forward));
-    // The way around the layer hands the gradient on as it is.
+    // The shortcut passes the gradient on unchanged.
     all.input = gradient.add(all.input);
     return all;
   }

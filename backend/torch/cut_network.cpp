@@ -1,6 +1,6 @@
-// Which pieces of a network a stage holds: by the names of the scenario's layers where the model comes from a
-// profile, evenly otherwise. By name every piece must be found exactly once, since a profile of other sizes
-// would train another network without a word.
+// Decides which pieces of a network each stage holds: by the names of the scenario's layers if the model
+// comes from a profile, otherwise evenly. By name, every piece must be found exactly once. Otherwise a
+// profile with other sizes would silently train another network.
 
 #include "backend/torch/cut_network.hpp"
 
@@ -41,7 +41,7 @@ OptimizerOptions options_of(penstock::Optimizer optimizer) {
   return {};
 }
 
-/// The pieces that the scenario's layers name.
+/// Returns the pieces that the scenario's layers name.
 tl::expected<Cut, std::string> cut_by_names(const Model& model, const StagedNetwork& network) {
   std::map<std::string, std::int32_t, std::less<>> unused;
   std::vector<std::string> all;
@@ -57,20 +57,20 @@ tl::expected<Cut, std::string> cut_by_names(const Model& model, const StagedNetw
       if (found == unused.end()) {
         return tl::unexpected(network.spec.place + ": the model has a layer \"" + name + "\", the network " +
                               network.spec.name + " with these sizes has not; its layers go from " +
-                              all.front() + " to " + all.back() + ". Profile it anew, or mend the sizes");
+                              all.front() + " to " + all.back() + ". Profile it again, or correct the sizes");
       }
       cut.back().push_back(found->second);
-      // A name that comes twice is then as unknown as one that the network has not.
+      // A name that appears a second time is then unknown.
       unused.erase(found);
     }
     std::ranges::sort(cut.back());
   }
   if (unused.empty()) return cut;
   return tl::unexpected(network.spec.place + ": the model lacks the network's layer \"" +
-                        unused.begin()->first + "\"; profile the network anew, or mend its sizes");
+                        unused.begin()->first + "\"; profile the network again, or correct its sizes");
 }
 
-/// Each stage feeds the next one, and nothing else; a program without edges of its own is one.
+/// Returns whether each stage feeds only the next one. A program without edges of its own is a chain.
 bool is_chain(const Program& program) {
   for (const StageEdge& edge : program.edges) {
     if (edge.to != edge.from + 1) return false;

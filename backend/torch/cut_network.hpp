@@ -1,5 +1,6 @@
 #pragma once
-// The network of an experiment, cut as its stages are: what families of modules on CPUs and GPUs start from.
+// The network of an experiment, cut into the experiment's stages. The module families for CPUs and GPUs start
+// from it.
 
 #include <string>
 #include <tl/expected.hpp>
@@ -13,12 +14,12 @@ namespace penstock::nn {
 
 struct CutNetwork {
   Network network;
-  Cut cut;  ///< one entry a stage of the program
+  Cut cut;  ///< one element for each stage of the program
   OptimizerOptions optimizer;
 };
 
-/// Requires experiment.network. Errors: a network, size or layer that there is not, a program whose stages
-/// are not a chain or whose microbatches are sliced.
+/// Makes and cuts the network. Requires experiment.network. Errors: an unknown network, size or layer; a
+/// program whose stages are no chain or whose microbatches are sliced.
 tl::expected<CutNetwork, std::string> cut_network(const Experiment& experiment);
 
 }  // namespace penstock::nn

@@ -1,8 +1,8 @@
 #pragma once
-// One layer of a stage: forward and the two halves of backward as functions of weights, inputs and what the
-// call before left. Layers hold no weights and no state, so that workers share them and every weight version
-// is an argument. Backward is written out because autograd recomputes the input chain when it is asked for
-// the two halves apart, and runs everything on threads of its own.
+// One layer of a stage: forward and the two halves of backward, as functions of weights, inputs and a record.
+// Layers have no weights and no state, so workers share them, and each weight version is an argument.
+// Backward is written out, because autograd computes the chain of the inputs again if it is asked for the two
+// halves separately. autograd also runs on its own threads.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,15 +18,16 @@ namespace penstock::nn {
 using Tensors = std::vector<at::Tensor>;
 using Weights = std::span<const at::Tensor>;
 
-/// What a call leaves for the next one on the same microbatch: what forward left is given to
-/// backward_input, which leaves what backward_weight needs and lets go of the rest.
+/// The data that a call stores for the next one on the same microbatch. backward_input gets forward's record,
+/// and leaves what backward_weight needs.
 struct Record {
   Tensors tensors;
-  std::vector<Record> parts{};    ///< of the layers that a layer is made of
-  std::shared_ptr<void> graph{};  ///< of layers that autograd differentiates
+  std::vector<Record> parts{};    ///< records of the layers of which a layer consists
+  std::shared_ptr<void> graph{};  ///< graph of a layer that autograd differentiates
 };
 
-/// Bytes of the storages behind the record's tensors and the others, each counted once; `graph` is not seen.
+/// Returns the bytes of the storages of the record's tensors and of `others`, each counted once. `graph` is
+/// not counted.
 std::int64_t storage_bytes(const Record& record, Tensors others = {});
 
 struct Output {
@@ -34,14 +35,14 @@ struct Output {
   Record record;
 };
 
-/// What a full backward gives.
+/// The results of a full backward.
 struct Gradients {
   at::Tensor input;
   Tensors weights;
 };
 
-/// All functions expect gradient mode to be off, keep no reference to what they return and change nothing
-/// in place.
+/// A layer. All functions require that gradient mode is off, keep no reference to what they return, and
+/// change nothing in place.
 class Layer {
  public:
   Layer() = default;
@@ -50,16 +51,18 @@ class Layer {
   virtual ~Layer() = default;
 
   virtual std::size_t weight_count() const { return 0; }
-  /// In double precision.
+  /// Returns initial weights in double precision.
   virtual Tensors initial_weights(at::Generator&) const { return {}; }
 
-  /// `seed`: what the layer draws depends on it and on the layer alone.
+  /// Computes the output. Random numbers of the layer depend only on `seed` and the layer.
   virtual Output forward(Weights weights, const at::Tensor& input, std::uint64_t seed) const = 0;
-  /// From the output's gradient to the input's (undefined where the input has none: token numbers).
+  /// Computes the gradient of the input from that of the output. It is undefined if the input has none (token
+  /// numbers).
   virtual Output backward_input(Weights weights, const at::Tensor& gradient, Record forward) const = 0;
-  /// One gradient a weight, which nobody else holds.
+  /// Returns one gradient for each weight. No other object may hold them.
   virtual Tensors backward_weight(Weights, const Record&) const { return {}; }
-  /// Both at once, for layers that have a cheaper way, or let go of things earlier, than one after the other.
+  /// Computes both gradients. Layers override it if that is cheaper, or frees memory earlier, than one half
+  /// after the other.
   virtual Gradients backward(Weights weights, const at::Tensor& gradient, Record forward) const;
 };
 

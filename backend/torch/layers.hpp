@@ -1,5 +1,6 @@
 #pragma once
-// The layers that models are built of. B is a microbatch's samples, T the positions of a sequence.
+// The layers of which models consist. B is the number of samples of a microbatch, T the number of positions
+// of a sequence.
 
 #include <cstdint>
 #include <vector>
@@ -8,39 +9,42 @@
 
 namespace penstock::nn {
 
-/// x W' + b on the last dimension.
+/// Returns a layer that computes x W' + b on the last dimension.
 LayerPointer linear(std::int64_t inputs, std::int64_t outputs);
-/// Over the last dimension, with scale and shift.
+/// Returns a layer that normalizes the last dimension, with scale and shift.
 LayerPointer layer_norm(std::int64_t width);
-/// Token numbers [B, T], T <= positions, to vectors [B, T, width]: of the token plus of its position.
+/// Returns a layer that maps token numbers [B, T], T <= positions, to vectors [B, T, width]: the sum of the
+/// token's and the position's vector.
 LayerPointer embedding(std::int64_t tokens, std::int64_t positions, std::int64_t width);
 
 struct ConvolutionShape {
   std::int64_t inputs = 1;   ///< channels
   std::int64_t outputs = 1;  ///< channels
-  std::int64_t kernel = 3;   ///< odd: height and width; padded so that stride 1 keeps the size
+  std::int64_t kernel = 3;   ///< height and width, odd; the padding is such that stride 1 retains the size
   std::int64_t stride = 1;
 };
-/// [B, inputs, height, width] to [B, outputs, ceil(height / stride), ceil(width / stride)].
+/// Returns a layer that maps [B, inputs, height, width] to [B, outputs, ceil(height / stride), ceil(width /
+/// stride)].
 LayerPointer convolution(const ConvolutionShape& shape);
 
-/// x Phi(x), exact (Hendrycks and Gimpel 2016).
+/// Returns a layer that computes x Phi(x), exactly (Hendrycks and Gimpel 2016).
 LayerPointer gelu();
-/// Sets each value to 0 with that probability and scales the others, so that the mean stays. `stream`
-/// tells the dropout layers of a model apart: the mask is a function of it, the seed and the shape, the same
-/// on every device.
+/// Returns a layer that sets each value to 0 with this probability and scales the others, so that the mean
+/// stays the same. `stream` distinguishes the dropout layers of a model. The mask is a function of `stream`,
+/// the seed and the shape, and is the same on every device.
 LayerPointer dropout(double probability, std::uint64_t stream);
-/// [B, T, 3 width], queries, keys and values, to [B, T, width]: softmax(Q K' / sqrt(width / heads)) V a head,
-/// no position looking at later ones (Vaswani et al., NIPS'17, section 3.2). Requires heads to divide width.
+/// Returns a layer that maps queries, keys and values [B, T, 3 width] to [B, T, width]. Each head computes
+/// softmax(Q K' / sqrt(width / heads)) V, where no position sees later ones (Vaswani et al., NIPS'17, section
+/// 3.2). Requires that heads divides width.
 LayerPointer causal_attention(std::int64_t heads);
-/// [B, channels, height, width] to [B, channels].
+/// Returns a layer that maps [B, channels, height, width] to [B, channels] by the mean.
 LayerPointer mean_pool();
 
 // --- composites -----------------------------------------------------------------------------------------
 
-/// One after the other; an empty one passes its input on.
+/// Returns the layers in sequence. An empty sequence returns its input.
 LayerPointer sequential(std::vector<LayerPointer> layers);
-/// x + layer(x).
+/// Returns a layer that computes x + layer(x).
 LayerPointer residual(LayerPointer layer);
 
 struct MlpShape {
@@ -48,20 +52,23 @@ struct MlpShape {
   std::int64_t hidden = 1;
   std::int64_t outputs = 1;
 };
-/// Linear, GELU, Linear.
+/// Returns Linear, GELU, Linear.
 LayerPointer mlp(const MlpShape& shape);
 
 struct BlockShape {
   std::int64_t width = 1;
   std::int64_t heads = 1;
   std::int64_t hidden = 1;
-  double dropout = 0;        ///< probability, at the end of both branches
-  std::uint64_t number = 0;  ///< of the block in its model: its dropout layers are 2 number, 2 number + 1
+  double dropout = 0;  ///< probability, at the end of both branches
+  /// Number of the block in its model; its dropout layers have the streams 2 number and 2 number + 1.
+  std::uint64_t number = 0;
 };
-/// x + dropout(linear(attention(linear(norm(x))))), then the same around an MLP (pre-norm, as GPT-2).
+/// Returns x + dropout(linear(attention(linear(norm(x))))), followed by the same around an MLP (pre-norm, as
+/// in GPT-2).
 LayerPointer transformer_block(const BlockShape& shape);
 
-/// Convolution, GELU, convolution with stride 2, GELU, mean over the image, Linear: images to `outputs`.
+/// A network that maps images to `outputs`: convolution, GELU, convolution with stride 2, GELU, mean over the
+/// image, Linear.
 struct ConvNetShape {
   std::int64_t channels = 1;
   std::int64_t hidden = 1;

@@ -1,5 +1,5 @@
 #pragma once
-// What a last stage minimizes.
+// The losses that a last stage can minimize.
 
 #include <cstdint>
 
@@ -8,16 +8,17 @@
 namespace penstock::nn {
 
 enum class Loss : std::uint8_t {
-  mean_squared_error,  // over all elements
-  cross_entropy,       // of the last dimension's softmax with class numbers, mean over everything else
+  mean_squared_error,  // mean over all elements
+  cross_entropy,       // softmax of the last dimension against class numbers; mean over everything else
 };
 
 struct LossValue {
   at::Tensor value;     ///< a scalar
-  at::Tensor gradient;  ///< for the prediction
+  at::Tensor gradient;  ///< gradient of the prediction
 };
 
-/// Requires a target of the prediction's shape, for cross entropy without its last dimension.
+/// Computes the loss. The target must have the prediction's shape; for cross entropy without the last
+/// dimension.
 LossValue loss_of(Loss loss, const at::Tensor& prediction, const at::Tensor& target);
 
 }  // namespace penstock::nn

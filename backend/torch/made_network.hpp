@@ -1,5 +1,6 @@
 #pragma once
-// Networks whose sizes no memory holds are a user's error, not a fault of the program.
+// Turns LibTorch's exceptions during the construction of a network into errors, because sizes that exceed the
+// memory are a fault of the user.
 
 #include <string>
 #include <type_traits>
@@ -11,8 +12,8 @@
 
 namespace penstock::nn {
 
-/// What `make`, which makes an expected with a text as its error, returns; an error, too, where LibTorch
-/// throws one. It names the network and its place, and says what LibTorch says, without its backtrace.
+/// Returns the result of `make`, which is an expected with a text as its error. If LibTorch throws, returns
+/// an error with the network's name, its place, and LibTorch's text without the backtrace.
 template <class Make>
 std::invoke_result_t<Make> made_network(const NetworkSpec& spec, Make make) {
   try {

@@ -1,5 +1,5 @@
-// The same bookkeeping that the simulator does, at the same moments: after each action the stage says what it
-// holds, and the peak is kept with the action at which it was reached. Several stages of a rank add up.
+// Counts memory by the simulator's rules at the same moments. After each action the stage reports what it
+// holds, and the peak is stored with the action that reached it. The stages of a rank are added up.
 
 #include "backend/torch/memory_meter.hpp"
 
@@ -21,7 +21,7 @@ void MemoryMeter::set(std::int32_t stage, const MemoryByCategory& bytes, const s
   }
   before = bytes;
   const Bytes total = total_bytes(sum_);
-  // Of equal peaks the first action is named, as in a prediction.
+  // Of several equal peaks the first action is named, as in a prediction.
   if (total <= memory_.peak_bytes) return;
   memory_.peak_bytes = total;
   memory_.peak_action = action;

@@ -1,5 +1,5 @@
 #pragma once
-// How much the stages of one rank hold, action by action.
+// The memory that the stages of one rank hold, action by action.
 
 #include <cstdint>
 #include <map>
@@ -10,12 +10,12 @@
 
 namespace penstock::nn {
 
-/// Of one rank; used by its one worker thread.
+/// The memory of one rank. Only the rank's worker thread may use it.
 class MemoryMeter {
  public:
-  /// The stage holds that much now, by `action`.
+  /// Records that the stage holds this much after `action`.
   void set(std::int32_t stage, const MemoryByCategory& bytes, const std::string& action);
-  /// Peaks so far; times and samples are left out.
+  /// Returns the peaks so far, without times and samples.
   const RankMemory& memory() const { return memory_; }
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Models to train: a graph of pieces, and cutting it into the stages of a pipeline.
+// Models to train: a graph of pieces, and its cut into the stages of a pipeline.
 
 #include <cstdint>
 #include <string>
@@ -15,19 +15,19 @@ namespace penstock::nn {
 
 /// One layer of a model, the smallest part that a stage may hold.
 struct Piece {
-  std::string name;  ///< of its kind: "Linear"
+  std::string name;  ///< name of its kind: "Linear"
   LayerPointer layer;
-  /// Pieces before it, whose outputs are summed; empty: the model's own input.
+  /// Earlier pieces whose outputs are summed; empty: the model's input.
   std::vector<std::int32_t> inputs;
 };
 
-/// Pieces in an order in which they can run. The last one's output goes into the loss; every other one's is
-/// read by a later piece.
+/// Pieces in an order in which they can run. The loss uses the output of the last one; a later piece reads
+/// the output of each other one.
 struct Model {
   std::vector<Piece> pieces;
   Loss loss = Loss::mean_squared_error;
 
-  /// A piece that reads the one before it.
+  /// Adds a piece that reads the one before it.
   void append(std::string name, LayerPointer layer);
 };
 
@@ -39,26 +39,28 @@ struct TransformerShape {
   std::int64_t blocks = 1;
   double dropout = 0;
 };
-/// Embedding, blocks with four times the width inside, norm and linear: predicts the token that follows.
+/// Returns embedding, blocks with an inner width of four times the width, norm and linear. It predicts the
+/// next token.
 Model transformer(const TransformerShape& shape);
 
 struct SplitOptions {
-  std::uint64_t seed = 1;             ///< of the initial weights
-  at::ScalarType type = at::kDouble;  ///< of weights and activations
+  std::uint64_t seed = 1;             ///< seed of the initial weights
+  at::ScalarType type = at::kDouble;  ///< type of weights and activations
   at::Device device = at::Device(at::kCPU);
-  std::vector<bool> drawn{};  ///< by stage: weights are drawn; empty: of all stages
+  std::vector<bool> drawn{};  ///< by stage: its weights are drawn; empty: those of all stages are
 };
 
-/// Numbers of pieces, by stage.
+/// Numbers of the pieces of each stage.
 using Cut = std::vector<std::vector<std::int32_t>>;
-/// Neighbouring pieces, their numbers as even as can be; some stages are empty where there are more of them
-/// than pieces. Requires stages >= 1.
+/// Returns a cut into neighbouring pieces, with numbers of pieces as equal as possible. With more stages than
+/// pieces some stages are empty. Requires stages >= 1.
 Cut even_cut(const Model& model, std::int32_t stages);
 
-/// One definition a stage. The weights of a piece depend on the seed and its place in the model, not on the
-/// cut; a stage without a piece passes its input on. Requires each piece in one stage, not before those that
-/// it reads. Where several tensors are alive across a cut they travel flattened and laid side by side;
-/// `input`, one microbatch of the model's input, tells their shapes then and is else not used.
+/// Returns one definition for each stage. The weights of a piece depend on the seed and its index in the
+/// model, not on the cut. A stage without a piece returns its input. Each piece must be in exactly one stage,
+/// and not before the pieces that it reads. Several tensors that cross a cut are flattened and concatenated.
+/// In that case `input` must be one microbatch of the model's input, because it determines the tensors'
+/// shapes.
 std::vector<StageDefinition> split(const Model& model, const Cut& cut, const SplitOptions& options,
                                    const at::Tensor& input = {});
 

@@ -1,6 +1,6 @@
-// A family whose modules are stages of a network on LibTorch's CPU part. LibTorch's own threads are switched
-// off: K ranks compute at once, and the threads of one would take the cores of another. What stages hold and
-// send is found by passing one microbatch through all of them before the run.
+// The module family of a network on LibTorch's CPU part. LibTorch's own threads are switched off: K ranks
+// compute at once, and the threads of one would take the cores of another. The bytes that stages hold and
+// send are found by passing one microbatch through all stages before the run.
 
 #include "backend/torch/network_family.hpp"
 
@@ -46,7 +46,7 @@ Bytes bytes_of(const StageModule& module, MemoryCategory category) {
   return dynamic_cast<const TorchStage&>(module).held_bytes()[static_cast<std::size_t>(category)];
 }
 
-/// The action on microbatch 0, with the weights of version 0.
+/// Returns the action on microbatch 0, with the weights of version 0.
 Action first_of(ActionKind kind, std::size_t stage) {
   return {.kind = kind, .stage = static_cast<std::int32_t>(stage), .microbatch = 0};
 }
@@ -55,7 +55,7 @@ class NetworkFamily : public ModuleFamily {
  public:
   NetworkFamily(const Experiment& experiment, CutNetwork cut)
       : experiment_(experiment),
-        // Members are made in this order: both read what training_ then takes along.
+        // The members are initialized in this order: the first two read data that training_ then takes over.
         input_(cut.network.inputs.of(0)),
         definitions_(split(cut.network.model, cut.cut, {.type = at::kFloat}, input_)),
         training_(std::make_shared<Training>(Training{
@@ -76,7 +76,8 @@ class NetworkFamily : public ModuleFamily {
 
   const PayloadCodec* codec() const override { return &codec_; }
 
-  /// What goes forward comes back with the same sizes; collectives carry weights, or as much of gradients.
+  /// Returns the largest payload. Gradients have the sizes of the activations. Collectives carry weights, or
+  /// gradients of the same size.
   std::size_t most_payload_bytes() const override {
     std::size_t most = 0;
     for (const StageDefinition& definition : definitions_)
@@ -88,7 +89,7 @@ class NetworkFamily : public ModuleFamily {
     return most;
   }
 
-  /// One microbatch through all stages, forward and back in two halves.
+  /// Passes one microbatch through all stages, forward and back, with I and W apart.
   std::vector<StageBytes> bytes_of_stages() const override {
     const Stages stages = new_stages();
     std::vector<StageBytes> bytes(stages.size());
@@ -116,7 +117,7 @@ class NetworkFamily : public ModuleFamily {
  private:
   using Stages = std::vector<std::unique_ptr<StageModule>>;
 
-  /// One of each stage, as if all were on one rank without replicas and shards.
+  /// Returns one module for each stage, as if all were on one rank without replicas and shards.
   Stages new_stages() const {
     Stages stages;
     for (std::int32_t stage = 0; const StageDefinition& definition : definitions_) {
@@ -127,7 +128,7 @@ class NetworkFamily : public ModuleFamily {
     return stages;
   }
 
-  /// `after` is called with each stage, and what it sends; the last one sends nothing.
+  /// Calls `after` with each stage and what it sends. The last stage sends nothing.
   template <class After>
   void go_forward(const Stages& stages, After after) const {
     const std::stop_token stop;
@@ -141,8 +142,8 @@ class NetworkFamily : public ModuleFamily {
     }
   }
 
-  /// After go_forward(): I, W and STEP of each stage from the last to the first, noting what each holds
-  /// between.
+  /// Runs I, W and STEP of each stage from the last to the first, and records what each holds in between.
+  /// Requires a call of go_forward() before.
   void go_back(const Stages& stages, std::vector<StageBytes>& bytes) const {
     const std::stop_token stop;
     std::vector<Payload> travelling;
@@ -155,7 +156,7 @@ class NetworkFamily : public ModuleFamily {
           {.action = of_input, .group = {&of_input, 1}, .outputs = outputs, .stop = stop},
           std::move(travelling));
       if (outputs > 0) bytes[stage].gradient = bytes_of(travelling.front());
-      // What F kept, less what is still there between I and W.
+      // This is what F stored, minus what is still held between I and W.
       bytes[stage].released_by_input =
           bytes[stage].kept - bytes_of(*stages[stage], MemoryCategory::activations);
       stages[stage]->backward_weight({.action = of_weight, .group = {&of_weight, 1}, .stop = stop});
@@ -166,7 +167,7 @@ class NetworkFamily : public ModuleFamily {
   }
 
   const Experiment& experiment_;
-  at::Tensor input_;  // of one microbatch
+  at::Tensor input_;  // input of one microbatch
   std::vector<StageDefinition> definitions_;
   std::shared_ptr<const Training> training_;
   TensorCodec codec_;

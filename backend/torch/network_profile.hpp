@@ -1,6 +1,6 @@
 #pragma once
-// Measures the layers of a network one by one, as PipeDream's profiler does (Narayanan et al., SOSP'19,
-// section 3.1): what `penstock profile` writes and `penstock plan` reads.
+// Measures the layers of a network one by one, like PipeDream's profiler (Narayanan et al., SOSP'19, section
+// 3.1). `penstock profile` writes the result, and `penstock plan` reads it.
 
 #include <string>
 #include <tl/expected.hpp>
@@ -10,8 +10,8 @@
 
 namespace penstock::nn {
 
-/// Forward and full backward of each piece on the calling thread, outputs and weights in bytes. Layers are
-/// called as piece_name() has it, and their inputs are those of the model. Errors: as make_network().
+/// Measures forward and full backward of each piece on the calling thread, and its output and weights in
+/// bytes. Layers have the names of piece_name() and the inputs of the model. Errors: those of make_network().
 tl::expected<LayerGraph, std::string> profile_network(const NetworkSpec& spec, const ProfileOptions& options);
 
 }  // namespace penstock::nn

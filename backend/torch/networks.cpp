@@ -1,7 +1,7 @@
-// The table of networks: a name, sizes with defaults, a function that builds it. They are small on purpose,
-// for what they test is that a split model trains as an unsplit one: chains, residual and parallel branches,
-// convolutions, attention. Data are random and a function of the microbatch's number, so that every rank
-// makes its own.
+// The table of networks: a name, sizes with defaults, and a function that builds the network. They are small,
+// because they test that a split model trains like an unsplit one: chains, residual and parallel branches,
+// convolutions, attention. Data are random and depend on the microbatch's number, so that every rank can make
+// its own. Tests: tests/backend_torch/networks_test.cpp.
 
 #include "backend/torch/networks.hpp"
 
@@ -76,10 +76,10 @@ Network conv_network(const Sizes& sizes, std::int64_t samples) {
   return network;
 }
 
-/// Each block adds a branch of two convolutions and one of a single convolution:
+/// Each block adds a branch of two convolutions and a branch of one:
 ///
-///   GELU -+-> Conv2d -> GELU -> Conv2d -+-> GELU
-///         +-> Conv2d -------------------+
+///     GELU -+-> Conv2d -> GELU -> Conv2d -+-> GELU
+///           +-> Conv2d -------------------+
 Network branch_network(const Sizes& sizes, std::int64_t samples) {
   const std::int64_t width = sizes.at("width");
   Network network = images_to_classes(sizes, samples);
@@ -115,7 +115,8 @@ Network transformer_network(const Sizes& sizes, std::int64_t samples) {
           .targets = numbers(tokens, {samples, positions}, 2)};
 }
 
-/// A row of the table and what makes the network of the sizes that a scenario gives, or the usual ones.
+/// A row of the table with the function that builds the network, with the scenario's sizes or the default
+/// ones.
 struct Builder {
   NetworkInfo info;
   Network (*build)(const Sizes&, std::int64_t samples);
@@ -130,7 +131,7 @@ const std::vector<Builder>& builders() {
   static const std::vector<Builder> all = {
       {{"mlp",
         "linear layers of one width with GELU between them, mean squared error",
-        {{"layers", 8, "with GELU behind them; one more ends the network"}, {"width", 256, "of all layers"}}},
+        {{"layers", 8, "each followed by GELU; one more ends the network"}, {"width", 256, "of all layers"}}},
        mlp_network},
       {{"conv-net", "convolutions with GELU, mean over the image, a linear layer, cross entropy", images},
        conv_network},
@@ -159,7 +160,7 @@ std::string unknown(std::string_view what, std::string_view word,
          " Known: " + listed(known);
 }
 
-/// Products of a few of them are counted in 64 bits.
+/// Largest size. Products of a few sizes must fit into 64 bits.
 constexpr std::int64_t kLargestSize = 1 << 20;
 
 tl::expected<Sizes, std::string> sizes_of(const NetworkInfo& info, const NetworkSpec& spec) {
@@ -193,7 +194,7 @@ tl::unexpected<std::string> at_place(const NetworkSpec& spec, const std::string&
 }  // namespace
 
 at::Tensor RandomData::of(std::int32_t microbatch) const {
-  // `use` tells inputs and targets of one microbatch apart.
+  // `use` distinguishes the inputs and the targets of one microbatch.
   const at::Generator generator =
       at::make_generator<at::CPUGeneratorImpl>(mixed(mixed(static_cast<std::uint64_t>(microbatch)) ^ use));
   return below > 0 ? at::randint(below, shape, generator, at::kLong) : at::randn(shape, generator, noise);

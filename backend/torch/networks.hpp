@@ -14,12 +14,12 @@
 
 namespace penstock::nn {
 
-/// Random data: what a microbatch holds depends on its number alone.
+/// Random data that depend only on the number of the microbatch.
 struct RandomData {
-  std::vector<std::int64_t> shape;    ///< of a microbatch
-  std::int64_t below = 0;             ///< whole numbers from 0 to below - 1; 0: normal noise
-  std::uint64_t use = 0;              ///< tells the tensors of a microbatch apart
-  at::ScalarType noise = at::kFloat;  ///< of what is not numbers
+  std::vector<std::int64_t> shape;    ///< shape of a microbatch
+  std::int64_t below = 0;             ///< data are whole numbers from 0 to below - 1; 0: normal noise
+  std::uint64_t use = 0;              ///< distinguishes the tensors of a microbatch
+  at::ScalarType noise = at::kFloat;  ///< type of the noise
 
   at::Tensor of(std::int32_t microbatch) const;
 };
@@ -31,10 +31,10 @@ struct Network {
   RandomData targets;
 };
 
-/// One of its sizes.
+/// One size of a network.
 struct NetworkSize {
   std::string_view name;
-  std::int64_t usual = 1;  ///< where it is left out
+  std::int64_t usual = 1;  ///< default value
   std::string_view meaning;
 };
 /// One row of the table of networks.
@@ -45,11 +45,11 @@ struct NetworkInfo {
 };
 const std::vector<NetworkInfo>& network_table();
 
-/// The network with `samples` a microbatch, its activations in single precision. Errors, which start with the
-/// spec's place: an unknown name or size, sizes that do not go together.
+/// Makes the network with `samples` samples a microbatch, and activations in single precision. Errors begin
+/// with the place of the spec: an unknown name or size, or sizes that do not fit together.
 tl::expected<Network, std::string> make_network(const NetworkSpec& spec, std::int64_t samples);
 
-/// "Linear-3": the name of a piece in profiles and scenarios.
+/// Returns the name of a piece in profiles and scenarios: "Linear-3".
 std::string piece_name(const Model& model, std::int32_t piece);
 
 }  // namespace penstock::nn

@@ -1,9 +1,11 @@
-// A value is what a piece gives; value -1 is the model's input. Alive behind a stage are the values of it and
-// of earlier stages that a later piece reads:
+// Builds one layer for each stage. A value is the output of a piece; value -1 is the model's input. A value
+// is alive after a stage if this or an earlier stage has made it and a later piece reads it:
 //
-//        +-> 1 -+            stages {0, 1} {2} {3}: behind the first 0 and 1 are alive (0 for piece 2, 1 for
-//     0 -+      +-> 3        piece 3), behind the second 1 and 2. The gradients of values that only pass by
-//        +-> 2 -+            pass by, too.
+//          +-> 1 -+            stages {0, 1} {2} {3}: after the first, 0 and 1 are alive (0 for piece 2,
+//       0 -+      +-> 3        1 for piece 3), after the second 1 and 2. Gradients of values that only pass
+//          +-> 2 -+            through a stage pass through it as well.
+//
+// Tests: tests/backend_torch/branches_test.cpp.
 
 #include "backend/torch/stage_graph.hpp"
 
@@ -34,15 +36,15 @@ namespace {
 constexpr std::int32_t kModelInput = -1;
 
 using Values = std::map<std::int32_t, at::Tensor>;
-/// Of one sample, by value.
+/// Shapes of one sample, by value.
 using SampleShapes = std::map<std::int32_t, std::vector<std::int64_t>>;
 
-/// Also twice, where a piece adds a value to itself.
+/// Returns the values that a piece reads. A value appears twice if the piece adds it to itself.
 std::vector<std::int32_t> values_read(const Piece& piece) {
   return piece.inputs.empty() ? std::vector<std::int32_t>{kModelInput} : piece.inputs;
 }
 
-/// The values that travel between two stages.
+/// The values that are sent between two stages.
 class Bundle {
  public:
   Bundle(const std::set<std::int32_t>& values, const SampleShapes& shapes) {
@@ -55,7 +57,7 @@ class Bundle {
   }
 
   at::Tensor pack(const Values& values) const {
-    // One value travels as it is, so that a chain needs no shapes and copies nothing.
+    // A single value is sent unchanged, so that a chain needs no shapes and copies nothing.
     if (parts_.size() == 1) return values.at(parts_.front().first);
     Tensors flat;
     for (const auto& [value, shape] : parts_) flat.push_back(values.at(value).flatten(1));
@@ -67,8 +69,8 @@ class Bundle {
     Values values;
     std::int64_t begin = 0;
     for (const auto& [value, shape] : parts_) {
-      // The samples come first in every value; behind them its numbers lie side by side with those of the
-      // others.
+      // The samples are the first dimension of every value. The rest of each value is flattened and
+      // concatenated with the others.
       std::vector<std::int64_t> sizes = {packed.size(0)};
       std::int64_t features = 1;
       for (const std::int64_t size : shape) {
@@ -91,7 +93,8 @@ void add(Values& values, std::int32_t value, const at::Tensor& more) {
   if (!fresh) entry->second = entry->second.add(more);
 }
 
-/// As Sequential in composites.cpp, over a graph: values are kept by number until all that read them have.
+/// A layer like Sequential in composites.cpp, for a graph. Values are stored by number until all pieces that
+/// read them have run.
 class StageGraph : public Layer {
  public:
   StageGraph(std::vector<Piece> pieces, std::vector<std::int32_t> numbers, Bundle entry, Bundle exit)
@@ -164,7 +167,7 @@ class StageGraph : public Layer {
     return weights.subspan(first_weight_[i], pieces_[i].layer->weight_count());
   }
 
-  /// The sum of what the piece reads.
+  /// Returns the sum of the values that the piece reads.
   at::Tensor input_of(std::size_t i, const Values& values) const {
     at::Tensor sum;
     for (const std::int32_t value : values_read(pieces_[i]))
@@ -172,31 +175,34 @@ class StageGraph : public Layer {
     return sum;
   }
 
-  /// A sum hands its gradient to each of its summands as it is.
+  /// Adds the gradient of a piece's input to each value that it reads, because a sum passes its gradient on
+  /// unchanged.
   void hand_back(std::size_t i, const at::Tensor& of_input, Values& gradients) const {
-    // All that read its value stand behind it and have added theirs: the piece was the last to need it.
+    // All pieces that read its value come after it and have added their gradients, so the piece was the last
+    // to need it.
     gradients.erase(numbers_[i]);
     for (const std::int32_t value : values_read(pieces_[i])) add(gradients, value, of_input);
   }
 
-  /// Undefined where the entry is the model's input and has no gradient.
+  /// Returns the gradient of the stage's input. It is undefined if the input is the model's and has no
+  /// gradient.
   at::Tensor of_entry(const Values& gradients) const {
-    // What is left belongs to values that came in, also to those that only pass by.
+    // The remaining gradients belong to values from other stages, including those that only pass through.
     return gradients.empty() ? at::Tensor() : entry_.pack(gradients);
   }
 
   std::vector<Piece> pieces_;
-  std::vector<std::int32_t> numbers_;  // of the pieces in the model, ascending
+  std::vector<std::int32_t> numbers_;  // numbers of the pieces in the model, ascending
   Bundle entry_;
   Bundle exit_;
   std::size_t weight_count_ = 0;
   std::vector<std::size_t> first_weight_;
 };
 
-/// By running the model once, on the CPU and on throw-away weights, whose values change no shape.
+/// Finds the shapes by running the model once on the CPU with temporary weights, whose values do not matter.
 SampleShapes sample_shapes(const Model& model, const at::Tensor& input) {
   const at::NoGradGuard no_grad;
-  Values values = {{kModelInput, input.cpu()}};  // as the initial weights are
+  Values values = {{kModelInput, input.cpu()}};  // on the CPU, like the initial weights
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>();
   const at::ScalarType type = input.is_floating_point() ? input.scalar_type() : at::kFloat;
   for (std::size_t i = 0; i < model.pieces.size(); ++i) {
@@ -213,7 +219,7 @@ SampleShapes sample_shapes(const Model& model, const at::Tensor& input) {
   return shapes;
 }
 
-/// The stage after which each value is no longer read; of the last piece's the number of stages.
+/// Returns the last stage that reads each value; for the value of the last piece the number of stages.
 std::map<std::int32_t, std::size_t> last_readers(const Model& model, const Cut& cut) {
   std::map<std::int32_t, std::size_t> last;
   for (std::size_t stage = 0; stage < cut.size(); ++stage) {
@@ -229,7 +235,7 @@ std::map<std::int32_t, std::size_t> last_readers(const Model& model, const Cut& 
 
 std::vector<LayerPointer> stage_graphs(const Model& model, const Cut& cut, const at::Tensor& input) {
   const std::map<std::int32_t, std::size_t> last = last_readers(model, cut);
-  // Of one sample: the sizes of a batch follow from it.
+  // The shapes are those of one sample; the sizes of a batch follow from them.
   const SampleShapes shapes = input.defined() ? sample_shapes(model, input.narrow(0, 0, 1)) : SampleShapes();
   std::vector<LayerPointer> layers;
   std::set<std::int32_t> alive = {kModelInput};

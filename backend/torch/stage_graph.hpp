@@ -1,5 +1,5 @@
 #pragma once
-// The pieces of a model that one stage holds, as one layer. Private to models.cpp.
+// Combines the pieces of a model that one stage holds into one layer. Used only by models.cpp.
 
 #include <vector>
 
@@ -10,9 +10,9 @@
 
 namespace penstock::nn {
 
-/// One layer a stage of the cut, with the weights of its pieces in ascending order. It takes what the stages
-/// before it leave alive and gives what it leaves alive itself: one tensor as it is, several flattened to
-/// [samples, features] and laid side by side. `input`: as split() has it.
+/// Returns one layer for each stage of the cut, with the weights of its pieces in ascending order. Its input
+/// is what earlier stages leave alive, and its output what it leaves alive: one tensor unchanged, or several
+/// flattened to [samples, features] and concatenated. `input` is that of split().
 std::vector<LayerPointer> stage_graphs(const Model& model, const Cut& cut, const at::Tensor& input);
 
 }  // namespace penstock::nn

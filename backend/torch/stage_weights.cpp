@@ -1,10 +1,11 @@
-// Versions of one stage's weights: a STEP makes a new one and leaves old ones to those that still use them
-// (weight stashing, PipeDream, section 3.3). With a shard a rank keeps one of `count` equal parts of all
-// weights laid end to end (ZeRO, SC'20, section 5), filled up with zeros:
+// Holds the versions of one stage's weights. A STEP makes a new version and leaves old ones for actions that
+// still use them (weight stashing, PipeDream, section 3.3). With a shard, a rank holds one of `count` equal
+// parts of all weights, which are concatenated (ZeRO, SC'20, section 5) and padded with zeros:
 //
-//   [ w0 | w1     | w2 ]   ->   [ part 0 | part 1 | part 2 0 0 ]
+//     [ w0 | w1     | w2 ]   ->   [ part 0 | part 1 | part 2 0 0 ]
 //
-// Only that part is optimized; a gather puts the parts of all members together again.
+// The rank optimizes only its part. A gather combines the parts of all members. Tests:
+// tests/backend_torch/torch_stage_test.cpp.
 
 #include "backend/torch/stage_weights.hpp"
 
@@ -35,7 +36,7 @@ at::Tensor laid_end_to_end(const Tensors& tensors) {
   return at::cat(flat);
 }
 
-/// On LibTorch's device that has shapes and no memory.
+/// Returns tensors on LibTorch's meta device, which has shapes and no memory.
 Tensors without_storage(const Tensors& tensors) {
   Tensors shapes;
   for (const at::Tensor& tensor : tensors) {
@@ -55,7 +56,7 @@ Tensors zeros_like_all(const Tensors& tensors) {
 StageWeights::StageWeights(const Tensors& initial, const OptimizerOptions& optimizer,
                            const std::optional<Shard>& shard)
     : optimizer_(optimizer), shard_(shard), like_(without_storage(initial)) {
-  kept_[0] = keeps_part_of(Sharded::weights) ? own_part(initial) : initial;
+  versions_[0] = keeps_part_of(Sharded::weights) ? own_part(initial) : initial;
   count();
 }
 
@@ -64,7 +65,7 @@ Tensors StageWeights::own_part(const Tensors& whole) const {
   const at::Tensor flat = laid_end_to_end(whole);
   const std::int64_t length = (flat.numel() + shard_->count - 1) / shard_->count;
   const at::Tensor filled = at::constant_pad_nd(flat, {0, length * shard_->count - flat.numel()});
-  // A view would keep the whole in memory.
+  // A view would keep the whole tensor in memory.
   return {filled.narrow(0, shard_->index * length, length).clone()};
 }
 
@@ -78,23 +79,23 @@ Tensors StageWeights::whole_of(const at::Tensor& flat) const {
   return whole;
 }
 
-/// The whole with this rank's part of it replaced.
+/// Returns the whole weights with this rank's part replaced.
 Tensors StageWeights::with_own_part(const Tensors& whole, const at::Tensor& part) const {
   const at::Tensor flat = laid_end_to_end(whole);
   const std::int64_t begin = std::min(shard_->index * part.numel(), flat.numel());
   const std::int64_t length = std::min(part.numel(), flat.numel() - begin);
-  // Laying end to end has copied: the version before keeps its values.
+  // Concatenating has copied the values, so the version before retains its own.
   flat.narrow(0, begin, length).copy_(part.narrow(0, 0, length));
   return whole_of(flat);
 }
 
-Tensors StageWeights::kept_of(Tensors gradient) const {
+Tensors StageWeights::needed_part(Tensors gradient) const {
   return keeps_part_of(Sharded::gradients) ? own_part(gradient) : std::move(gradient);
 }
 
 void StageWeights::count() {
   held_ = {.optimizer_state = optimizer_.bytes()};
-  for (const auto& [version, weights] : kept_)
+  for (const auto& [version, weights] : versions_)
     (version == newest() ? held_.newest : held_.older) += storage_bytes({.tensors = weights});
   if (gathered_) held_.newest += storage_bytes({.tensors = gathered_->weights});
 }
@@ -109,40 +110,41 @@ Weights StageWeights::of(std::int32_t version) const {
     if (gathered_ && gathered_->version == version) return gathered_->weights;
     throw std::logic_error("weight version " + std::to_string(version) + " is not gathered");
   }
-  const auto found = kept_.find(version);
-  if (found == kept_.end())
+  const auto found = versions_.find(version);
+  if (found == versions_.end())
     throw std::logic_error("weight version " + std::to_string(version) + " is not held");
   return found->second;
 }
 
 void StageWeights::step(const Tensors& gradient) {
-  const auto& [version, weights] = *kept_.rbegin();
+  const auto& [version, weights] = *versions_.rbegin();
   const bool gives_part = shard_ && !keeps_part_of(Sharded::gradients);
   const Tensors own_gradient = gives_part ? own_part(gradient) : gradient;
   const bool has_whole = updates_part_of_whole();
   const Tensors own = has_whole ? own_part(weights) : weights;
-  // A replica without a microbatch has no gradient and takes a step of zeros all the same.
+  // A replica without a microbatch has no gradient, and takes a step with zeros.
   Tensors next = optimizer_.step(own, own_gradient.empty() ? zeros_like_all(own) : own_gradient);
-  kept_[version + 1] = has_whole && !next.empty() ? with_own_part(weights, next.front()) : std::move(next);
+  versions_[version + 1] =
+      has_whole && !next.empty() ? with_own_part(weights, next.front()) : std::move(next);
   count();
 }
 
 void StageWeights::drop(std::int32_t version) {
-  if (kept_.erase(version) != 1) throw std::logic_error("dropped a weight version that is not held");
+  if (versions_.erase(version) != 1) throw std::logic_error("dropped a weight version that is not held");
   count();
 }
 
 Tensors StageWeights::part() {
   parting_version_ = newest();
-  const Tensors& kept = kept_.rbegin()->second;
+  const Tensors& kept = versions_.rbegin()->second;
   return updates_part_of_whole() ? own_part(kept) : kept;
 }
 
 void StageWeights::gather(std::span<const at::Tensor> parts) {
   Tensors whole = parts.empty() ? Tensors() : whole_of(at::cat(std::vector(parts.begin(), parts.end())));
   if (updates_part_of_whole()) {
-    // Other members' parts were those of the version before.
-    kept_[parting_version_] = std::move(whole);
+    // The other members' parts are those of the version before.
+    versions_[parting_version_] = std::move(whole);
   } else {
     gathered_ = {.version = parting_version_, .weights = std::move(whole)};
   }

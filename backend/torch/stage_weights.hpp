@@ -1,5 +1,5 @@
 #pragma once
-// The weight versions of one stage on one rank, whole or as this rank's shard of them.
+// The weight versions of one stage on one rank, whole or as this rank's shard.
 
 #include <cstdint>
 #include <map>
@@ -12,15 +12,16 @@
 
 namespace penstock::nn {
 
-/// What a rank keeps only its part of (ZeRO, SC'20, section 5).
+/// The data of which a rank holds only its part (ZeRO, SC'20, section 5).
 enum class Sharded : std::uint8_t {
-  optimizer,  // its state; the weights are whole, and gather() brings what the other ranks have updated
-  gradients,  // and what is reduced of them
-  weights,    // and the weights, which are whole between gather() and release()
+  // The optimizer's state; the weights are whole, and gather() brings the parts that other ranks have updated
+  optimizer,
+  gradients,  // also the reduced gradients
+  weights,    // also the weights, which are whole only between gather() and release()
 };
 
-/// This rank's place among those that share a stage: it has part `index` of `count` equal parts of all
-/// weights laid end to end, the last one filled up with zeros.
+/// This rank's position among those that share a stage. All weights are concatenated and cut into `count`
+/// equal parts, the last one padded with zeros. The rank has part `index`.
 struct Shard {
   std::int32_t index = 0;
   std::int32_t count = 1;
@@ -29,29 +30,29 @@ struct Shard {
 
 class StageWeights {
  public:
-  /// With a shard only that part is optimized.
+  /// Holds version 0. With a shard, only this rank's part is optimized.
   StageWeights(const Tensors& initial, const OptimizerOptions& optimizer, const std::optional<Shard>& shard);
 
-  /// Throws std::logic_error where the version is not held, or not gathered.
+  /// Returns a version. Throws std::logic_error if it is not held or not gathered.
   Weights of(std::int32_t version) const;
-  std::int32_t newest() const { return kept_.rbegin()->first; }
-  /// What is kept of reduced gradients: this rank's part, or all.
-  Tensors kept_of(Tensors gradient) const;
-  /// Makes the next version from what kept_of() left. An empty gradient counts as 0.
+  std::int32_t newest() const { return versions_.rbegin()->first; }
+  /// Returns the part of reduced gradients that this rank needs: its own part, or all.
+  Tensors needed_part(Tensors gradient) const;
+  /// Makes the next version from the result of needed_part(). An empty gradient counts as 0.
   void step(const Tensors& gradient);
   void drop(std::int32_t version);
   struct Held {
-    std::int64_t newest = 0;  ///< and what is gathered of it
+    std::int64_t newest = 0;  ///< bytes of the newest version, including what is gathered of it
     std::int64_t older = 0;
     std::int64_t optimizer_state = 0;
   };
   const Held& held_bytes() const { return held_; }
-  /// How many versions are held now.
-  std::size_t version_count() const { return kept_.size(); }
+  /// Returns how many versions are held.
+  std::size_t version_count() const { return versions_.size(); }
 
-  /// What this rank keeps of the newest version, which the next gather() completes.
+  /// Returns this rank's part of the newest version, which the next gather() completes.
   Tensors part();
-  /// The parts of all members, in the order of their shards.
+  /// Combines the parts of all members, in the order of their shards.
   void gather(std::span<const at::Tensor> parts);
   void release();
 
@@ -61,21 +62,22 @@ class StageWeights {
     Tensors weights;
   };
   bool keeps_part_of(Sharded what) const { return shard_ && shard_->what >= what; }
-  /// Whole weights of which this rank updates a part.
+  /// Returns whether the weights are whole and this rank updates a part of them.
   bool updates_part_of_whole() const { return shard_ && !keeps_part_of(Sharded::weights); }
-  /// One flat tensor, part `index` of them laid end to end; nothing of nothing.
+  /// Returns this rank's part of the concatenated tensors as one flat tensor; an empty list for an empty
+  /// list.
   Tensors own_part(const Tensors& whole) const;
-  /// Views into `flat`, in the shapes of the whole; what is filled up is left out.
+  /// Returns views into `flat` with the shapes of the whole, without the padding.
   Tensors whole_of(const at::Tensor& flat) const;
   Tensors with_own_part(const Tensors& whole, const at::Tensor& part) const;
-  /// Brings held_ up to date.
+  /// Updates held_.
   void count();
 
   Optimizer optimizer_;
   std::optional<Shard> shard_;
-  Tensors like_;                          // shapes and types of the whole, without storage of its own
-  std::map<std::int32_t, Tensors> kept_;  // by version; of sharded weights one flat tensor
-  std::int32_t parting_version_ = 0;      // that part() gave of
+  Tensors like_;                              // shapes and types of the whole, without storage
+  std::map<std::int32_t, Tensors> versions_;  // by version; sharded weights are one flat tensor
+  std::int32_t parting_version_ = 0;          // version of which part() returned the part
   std::optional<Gathered> gathered_;
   Held held_;
 };

@@ -1,9 +1,10 @@
-// A message of tensors, in the host's byte order:
+// Encodes tensors in the host's byte order:
 //
-//   how many: u32 | of each   type: u8 | dimensions: u8 | sizes: i64 ... | elements, row by row
+//     how many: u32 | of each   type: u8 | dimensions: u8 | sizes: i64 ... | elements, row by row
 //
-// It says where it ends, and every length is held against what is left before memory is taken for it: a
-// message that was cut short, or lies, is an error and not a tensor of garbage.
+// The end of a message follows from its content. Every length is compared with the remaining bytes before
+// memory is reserved. A message that was cut short or is wrong is therefore an error and not a tensor of
+// garbage.
 
 #include "backend/torch/tensor_codec.hpp"
 
@@ -62,7 +63,7 @@ at::ScalarType take_type(Message& rest) {
   return static_cast<at::ScalarType>(type);
 }
 
-/// How many bytes such a tensor's elements have, which are no more than `most`.
+/// Returns the bytes of the elements of such a tensor. Fails if they are more than `most`.
 std::size_t element_bytes(at::ScalarType type, const std::vector<std::int64_t>& sizes, std::size_t most) {
   std::size_t bytes = c10::elementSize(type);
   for (const std::int64_t size : sizes) {
@@ -82,7 +83,7 @@ at::Tensor take_tensor(Message& rest) {
   return tensor;
 }
 
-/// Type, dimensions and sizes.
+/// Returns the bytes of type, dimensions and sizes.
 std::size_t head_bytes(const at::Tensor& tensor) {
   return 2 + static_cast<std::size_t>(tensor.dim()) * sizeof(std::int64_t);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Tensors on their way between processes.
+// Encodes tensors that are sent between processes.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace penstock::nn {
 
-/// Of TensorPayloads, at most 255 dimensions each. Tensors come out on the CPU. Throws on bytes that are none
-/// of its own, before it takes more memory than they have.
+/// A codec for TensorPayload, with at most 255 dimensions for each tensor. Decoded tensors are on the CPU.
+/// Throws if the bytes are not of this form, before it reserves more memory than the bytes take.
 class TensorCodec : public PayloadCodec {
  public:
-  /// So many bytes once they are encoded.
+  /// Returns the size of the encoded tensors.
   static std::size_t bytes_of(const Tensors& tensors);
 
   std::vector<std::uint8_t> encode(const PayloadContent& content) const override;

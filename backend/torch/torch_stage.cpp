@@ -1,13 +1,13 @@
-// The actions of the IR as mathematics on one stage, without autograd's graph across actions:
+// Runs the actions of the IR as mathematics on one stage, without an autograd graph across actions:
 //
-//   F   y = f(x; w of its version), keeps what the backward needs
-//   I   gradient of x from that of y        W   gradient of w, added to the sum of the minibatch
-//   B   both at once                        R   F again, keeping what F with re-materialisation did not
-//   STEP   w of the next version = optimizer(w, sum)
+//     F   y = f(x; w of its version), stores what the backward needs
+//     I   gradient of x from that of y        W   gradient of w, added to the sum of the minibatch
+//     B   both at once                        R   F again, storing what F with re-materialisation did not
+//     STEP   w of the next version = optimizer(w, sum)
 //
-// Sums begin with the first W and are taken by the STEP or by the collective before it. What is held is
-// counted after each action (memory_meter.hpp). An error of LibTorch loses its backtrace; the executor says
-// where it was.
+// Sums begin with the first W, and the STEP or the collective before it takes them. Memory is counted after
+// each action (memory_meter.hpp). LibTorch's errors lose their backtrace; the executor adds the action.
+// Tests: tests/backend_torch/torch_stage_test.cpp.
 
 #include "backend/torch/torch_stage.hpp"
 
@@ -53,14 +53,15 @@ const at::Tensor& tensor(const Payload& payload) { return content(*payload).fron
 
 Payload payload_of(at::Tensor value) { return std::make_unique<TensorPayload>(Tensors{std::move(value)}); }
 
-/// Never in place: what came in a message may be in other messages, too.
+/// Returns the sum, in a new tensor, because an incoming tensor may also be in other messages.
 at::Tensor sum(const std::vector<Payload>& payloads) {
   at::Tensor total = tensor(payloads.front());
   for (std::size_t i = 1; i < payloads.size(); ++i) total = total.add(tensor(payloads[i]));
   return total;
 }
 
-/// Adds to `sums`, whose tensors nobody else holds; empty `sums` are 0, and become `more` without a copy.
+/// Adds `more` to `sums`, whose tensors no other object may hold. An empty `sums` counts as 0 and becomes
+/// `more` without a copy.
 Tensors added(Tensors sums, Tensors more) {
   if (sums.empty()) return more;
   for (std::size_t i = 0; i < more.size(); ++i) sums[i].add_(more[i]);
@@ -74,12 +75,13 @@ Tensors copied(const Tensors& tensors) {
   return copies;
 }
 
-/// A member without a microbatch of the minibatch has contributed nothing, and is passed over.
+/// Adds up contributions. A member without a microbatch of the minibatch has contributed nothing and is
+/// skipped.
 Tensors added_up(std::span<const SharedPayload> contributions) {
   Tensors sums;
   for (const SharedPayload& contribution : contributions) {
     const Tensors& given = content(*contribution);
-    // The first is cloned: what others gave is theirs, and the sum is written into.
+    // The first contribution is cloned, because the sum is written into it and it belongs to another member.
     if (sums.empty()) {
       for (const at::Tensor& part : given) sums.push_back(part.clone());
     } else if (!given.empty()) {
@@ -89,7 +91,7 @@ Tensors added_up(std::span<const SharedPayload> contributions) {
   return sums;
 }
 
-/// Computes with gradient mode off. LibTorch's errors lose their backtrace: the executor says where it was.
+/// Computes with gradient mode off, and removes the backtrace from LibTorch's errors.
 template <class Compute>
 auto plainly(Compute compute) {
   const at::NoGradGuard no_grad;
@@ -100,7 +102,7 @@ auto plainly(Compute compute) {
   }
 }
 
-/// What no valid program asks for: a fault of whoever drives the stage.
+/// Throws an error of the caller: no valid program has such a call.
 [[noreturn]] void refuse(const ComputeCall& call, const std::string& why) {
   throw std::logic_error(to_text(call.action) + ": " + why);
 }
@@ -132,7 +134,8 @@ void TorchStage::join(Held& held, const std::vector<Payload>& inputs) const {
 }
 
 at::Tensor TorchStage::activate(const ComputeCall& call, Held& held) {
-  // By microbatch and not by time, so that a second forward pass (R) drops out what the first one did.
+  // The seed depends on the microbatch and not on time, so that a second forward pass (R) drops the same
+  // values as the first.
   const std::uint64_t seed =
       mixed(training_->seed ^ mixed(static_cast<std::uint64_t>(call.action.microbatch)));
   auto [value, record] =
@@ -155,11 +158,11 @@ std::vector<Payload> TorchStage::forward(const ComputeCall& call, std::vector<Pa
     const at::Tensor output = activate(call, held);
     if (call.outputs == 0) {
       auto [value, gradient] = loss_of(definition_.loss, output, training_->targets(microbatch));
-      // Stays on the device: reading it here would make the host wait for the queue.
+      // The loss stays on the device. Reading it here would make the host wait for the queue.
       losses_[microbatch] = value;
       held.loss_gradient = gradient.mul(training_->loss_scale);
     }
-    // Re-materialisation: R computes the record again from the input.
+    // With re-materialisation, R computes the record again from the input.
     if (call.kept == Kept::input) held.record.reset();
     count(held);
     std::vector<Payload> outputs;
@@ -189,7 +192,7 @@ TorchStage::Held& TorchStage::ready_for_backward(const ComputeCall& call) {
   return found->second;
 }
 
-/// To each stage that feeds this one, the gradient of what it gave.
+/// Returns for each stage that feeds this one the gradient of its output.
 std::vector<Payload> TorchStage::given_back(const ComputeCall& call, const Held& held,
                                             const at::Tensor& of_input) const {
   std::vector<Payload> outputs;
@@ -227,7 +230,7 @@ std::vector<Payload> TorchStage::backward_input(const ComputeCall& call, std::ve
         weights_.of(call.action.weight_version), gradients.empty() ? held.loss_gradient : sum(gradients),
         *std::move(held.record));
     held.record = std::move(record);
-    // W needs the layer's record alone, which is why I frees memory before it.
+    // W needs only the layer's record, which is why I frees memory before it.
     held.input.reset();
     held.loss_gradient.reset();
     count(held);
@@ -252,7 +255,7 @@ void TorchStage::step(const ComputeCall& call) {
   plainly([&] {
     if (place_.shard) {
       if (!observed_.empty()) observe(std::exchange(observed_, {}));
-      // A rank whose part nobody gave gradients for steps as well, so that versions stay in step.
+      // A rank whose part has no gradient also steps, so that all ranks have equal versions.
       weights_.step(reduced_ ? *std::exchange(reduced_, {}) : Tensors());
     } else {
       const Tensors gradient = reduced_ ? *std::exchange(reduced_, {}) : std::exchange(gradient_, {});
@@ -264,8 +267,8 @@ void TorchStage::step(const ComputeCall& call) {
   });
 }
 
-/// Tells the observer of the gradients that the next STEP uses: all of them, though of a shard only a part
-/// stays.
+/// Passes the gradients of the next STEP to the observer. It gets all of them, even if a shard retains only a
+/// part.
 void TorchStage::observe(const Tensors& gradient) const {
   if (!training_->observer) return;
   training_->observer(
@@ -300,11 +303,11 @@ void TorchStage::accept(ActionKind collective, std::span<const SharedPayload> co
       report("UNSHARD");
       return;
     }
-    // In the order of the ranks on every member, so that all of them have the same sum, bit for bit.
+    // Every member adds in the order of ranks, so that all have exactly the same sum.
     Tensors sums = added_up(contributions);
     if (place_.shard) {
       if (training_->observer) observed_ = added(std::move(observed_), copied(sums));
-      sums = weights_.kept_of(std::move(sums));
+      sums = weights_.needed_part(std::move(sums));
     }
     reduced_ = reduced_ ? added(*std::move(reduced_), std::move(sums)) : std::move(sums);
     report("REDUCE_GRAD");
@@ -314,7 +317,7 @@ void TorchStage::accept(ActionKind collective, std::span<const SharedPayload> co
 // --- memory ---------------------------------------------------------------------------------------------
 
 void TorchStage::count(Held& held) {
-  // Storages are counted once though several tensors look at them: a view holds no memory of its own.
+  // Each storage is counted once, because a view has no memory of its own.
   activation_bytes_ -= held.bytes;
   held.bytes = storage_bytes(held.record.value_or(Record{}), {held.input, held.loss_gradient});
   activation_bytes_ += held.bytes;
@@ -333,7 +336,7 @@ MemoryByCategory TorchStage::held_bytes() const {
     return bytes[static_cast<std::size_t>(category)];
   };
   of(MemoryCategory::weights) = weights.newest;
-  // A STEP holds old and new weights for a moment; at other times an older version is there because it is
+  // A STEP holds old and new weights for a moment. At other times an older version exists only because it is
   // needed.
   of(stepped_ ? MemoryCategory::transient : MemoryCategory::weight_versions) = weights.older;
   of(MemoryCategory::optimizer_state) = weights.optimizer_state;
@@ -357,7 +360,8 @@ std::map<std::int32_t, double> TorchStage::losses() const {
 
 namespace {
 
-/// The rank has an UNSHARD of the stage: it keeps a shard, at least of the optimizer's state.
+/// Returns whether the rank has an UNSHARD of the stage. It then holds a shard, at least of the optimizer's
+/// state.
 bool gathers(const Program& program, std::int32_t rank, std::int32_t stage) {
   for (const Action& action : program.ranks[index(rank)]) {
     if (action.kind == ActionKind::unshard && action.stage == stage) return true;
@@ -365,8 +369,8 @@ bool gathers(const Program& program, std::int32_t rank, std::int32_t stage) {
   return false;
 }
 
-/// Programs that gather without saying which stage of ZeRO, as those of PyTorch's FSDP, drop the weights,
-/// too.
+/// Returns what is sharded. Programs that gather without stating a ZeRO stage, like those of PyTorch's FSDP,
+/// also drop the weights.
 Sharded sharded_in(const Program& program) {
   if (program.sharding == 1) return Sharded::optimizer;
   return program.sharding == 2 ? Sharded::gradients : Sharded::weights;
@@ -387,7 +391,8 @@ StageModules torch_modules(const Program& program, const std::vector<StageDefini
       if (only_rank && rank != *only_rank) continue;
       TorchStage::Place place{.rank = rank, .stage = stage, .shard = {}, .meter = meters[index(rank)]};
       if (gathers(program, rank, stage)) {
-        // Parts are gathered in the order of ranks, so a member's part is how many members come before it.
+        // Parts are gathered in the order of ranks, so a member's index is the number of members with a lower
+        // rank.
         const auto position = std::ranges::count_if(ranks, [&](std::int32_t r) { return r < rank; });
         place.shard = {.index = static_cast<std::int32_t>(position),
                        .count = static_cast<std::int32_t>(ranks.size()),

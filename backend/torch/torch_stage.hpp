@@ -1,5 +1,5 @@
 #pragma once
-// One stage of a model on LibTorch tensors, as the executor drives it.
+// One stage of a model on LibTorch tensors, as a module of the executor.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,41 +27,43 @@
 
 namespace penstock::nn {
 
-/// What a message between stages, or a member of a collective, carries. Nobody changes the tensors.
+/// The content of a message between stages, or of a member's contribution to a collective. The tensors must
+/// not be changed.
 struct TensorPayload : PayloadContent {
   explicit TensorPayload(Tensors content) : tensors(std::move(content)) {}
   Tensors tensors;
 };
 
-/// How a stage that several stages feed makes one input of theirs.
+/// How a stage combines the outputs of several stages into one input.
 enum class Join : std::uint8_t {
   sum,
   concatenate,  // along the last dimension, by ascending stage
 };
 
-/// What a stage computes: y = layer(join of its inputs), handed to every stage that it feeds.
+/// The computation of a stage: y = layer(join of its inputs). y goes to every stage that it feeds.
 struct StageDefinition {
   LayerPointer layer;
-  Tensors weights;  ///< of version 0
+  Tensors weights;  ///< weights of version 0
   Join join = Join::sum;
-  Loss loss = Loss::mean_squared_error;  ///< where the stage feeds nobody
+  Loss loss = Loss::mean_squared_error;  ///< used if the stage feeds no other
 };
 
-/// What a STEP is about to use.
+/// The gradients that a STEP is about to use.
 struct StepReport {
   std::int32_t rank = 0;
   std::int32_t stage = 0;
-  std::int32_t version = 0;  ///< that the STEP makes
-  const Tensors& gradient;   ///< reduced; empty where no microbatch contributed
+  std::int32_t version = 0;  ///< version that the STEP makes
+  const Tensors& gradient;   ///< the reduced gradient; empty if no microbatch contributed
 };
 
-/// What all stages of a run share. The functions are called from the worker threads, at the same time.
+/// The settings that all stages of a run share. The functions are called from several worker threads at the
+/// same time.
 struct Training {
-  std::function<at::Tensor(std::int32_t microbatch)> inputs;   ///< of stages that nobody feeds
-  std::function<at::Tensor(std::int32_t microbatch)> targets;  ///< of stages that feed nobody
+  std::function<at::Tensor(std::int32_t microbatch)> inputs;   ///< inputs of first stages
+  std::function<at::Tensor(std::int32_t microbatch)> targets;  ///< targets of last stages
   OptimizerOptions optimizer;
-  double loss_scale = 1;                            ///< gradients are those of loss_scale * sum of the losses
-  std::uint64_t seed = 1;                           ///< of dropout
+  double loss_scale = 1;   ///< gradients are those of loss_scale times the sum of the losses
+  std::uint64_t seed = 1;  ///< seed of dropout
   std::function<void(const StepReport&)> observer;  ///< may be empty
 };
 
@@ -70,8 +72,8 @@ class TorchStage : public StageModule {
   struct Place {
     std::int32_t rank = 0;
     std::int32_t stage = 0;
-    std::optional<Shard> shard;            ///< the program gathers the stage's weights
-    std::shared_ptr<MemoryMeter> meter{};  ///< of the rank; may be null
+    std::optional<Shard> shard;            ///< present if the program gathers the stage's weights
+    std::shared_ptr<MemoryMeter> meter{};  ///< meter of the rank; may be null
   };
   TorchStage(StageDefinition definition, std::shared_ptr<const Training> training, Place place);
 
@@ -86,35 +88,36 @@ class TorchStage : public StageModule {
   void accept(ActionKind collective, std::span<const SharedPayload> contributions) override;
   void reshard() override;
 
-  /// Losses of the microbatches so far, unscaled; empty where the stage feeds somebody.
+  /// Returns the unscaled losses of the microbatches so far; empty if the stage feeds another one.
   std::map<std::int32_t, double> losses() const;
   const StageWeights& weights() const { return weights_; }
-  /// Microbatches of which something is still held.
+  /// Returns the number of microbatches of which data is still held.
   std::size_t held() const { return held_.size(); }
-  /// What it holds now; a tensor that several stages hold counts in each. A version that the STEP before has
-  /// made old is transient until it is dropped or used.
+  /// Returns the bytes that the stage holds now. A tensor that several stages hold counts in each. A version
+  /// that the last STEP has replaced counts as transient until it is dropped or used.
   MemoryByCategory held_bytes() const;
   const std::shared_ptr<MemoryMeter>& meter() const { return place_.meter; }
 
  private:
   struct Held {
     at::Tensor input;
-    std::vector<std::int64_t> widths;  // of the inputs that were concatenated
-    std::optional<Record> record;      // between F or R and the backward's last part
-    at::Tensor loss_gradient;          // where the stage feeds nobody
-    std::int64_t bytes = 0;            // of all of it
+    std::vector<std::int64_t> widths;  // widths of the inputs that were concatenated
+    std::optional<Record> record;      // present between F (or R) and the last part of the backward
+    at::Tensor loss_gradient;          // defined if the stage feeds no other
+    std::int64_t bytes = 0;            // bytes of all members above
   };
-  /// Makes the stage's one input of several.
+  /// Combines the inputs into one.
   void join(Held& held, const std::vector<Payload>& inputs) const;
-  /// Runs the layer on the held input, and holds what it leaves; returns its output.
+  /// Runs the layer on the held input, stores its record, and returns its output.
   at::Tensor activate(const ComputeCall& call, Held& held);
-  /// Throws std::logic_error where F, or R behind a re-materialised F, has not run.
+  /// Returns the microbatch's data. Throws std::logic_error if F, or R after a re-materialised F, has not
+  /// run.
   Held& ready_for_backward(const ComputeCall& call);
-  /// Brings held.bytes, and the sum over all, to what is held now.
+  /// Updates held.bytes and the sum over all microbatches.
   void count(Held& held);
-  /// Its backward is complete.
+  /// Frees the data of a microbatch whose backward is complete.
   void forget(std::int32_t microbatch);
-  /// Tells the rank's meter what the stage holds after `what`; an empty text is no action.
+  /// Reports to the rank's meter what the stage holds after the action `what`; an empty text means no action.
   void report(std::string_view what);
   void observe(const Tensors& gradient) const;
   std::vector<Payload> given_back(const ComputeCall& call, const Held& held,
@@ -125,15 +128,15 @@ class TorchStage : public StageModule {
   Place place_;
   StageWeights weights_;
   std::map<std::int32_t, Held> held_;
-  std::int64_t activation_bytes_ = 0;  // of held_
-  bool stepped_ = false;               // the last call was a STEP
-  Tensors gradient_;                   // since the last REDUCE_GRAD or STEP; empty: nothing yet
-  std::optional<Tensors> reduced_;     // since the last STEP
-  Tensors observed_;                   // their whole sums, for an observer of a shard's gradients
+  std::int64_t activation_bytes_ = 0;  // bytes of held_
+  bool stepped_ = false;               // whether the last call was a STEP
+  Tensors gradient_;                   // sum since the last REDUCE_GRAD or STEP; empty if there is none yet
+  std::optional<Tensors> reduced_;     // reduced gradients since the last STEP
+  Tensors observed_;                   // whole sums, for an observer of a shard's gradients
   std::map<std::int32_t, at::Tensor> losses_;
 };
 
-/// A module on each rank (or on one) for each stage that it holds; definitions are by stage.
+/// Returns a module on each rank (or on one rank) for each stage that it holds. Definitions are by stage.
 StageModules torch_modules(const Program& program, const std::vector<StageDefinition>& definitions,
                            const std::shared_ptr<const Training>& training,
                            std::optional<std::int32_t> only_rank = {});

@@ -1,5 +1,5 @@
-// Layers with weights. With y = x W' + b and g = dL/dy:  I: dL/dx = g W.  W: dL/dW = g' x, dL/db = sum g.
-// The others likewise, by ATen's kernels for one half at a time.
+// Layers with weights. With y = x W' + b and g = dL/dy:  I: dL/dx = g W.  W: dL/dW = g' x, dL/db = sum g. The
+// other layers use ATen's kernels for one half at a time. Tests: tests/backend_torch/layers_test.cpp.
 
 #include <array>
 #include <cmath>
@@ -30,16 +30,17 @@
 namespace penstock::nn {
 namespace {
 
-/// Even in [-bound, bound).
+/// Returns uniform numbers in [-bound, bound).
 at::Tensor even(at::IntArrayRef sizes, double bound, const at::Generator& generator) {
-  // In double precision, whatever type trains: all types begin with the same numbers.
+  // They are drawn in double precision for every training type, so that all types begin with the same
+  // numbers.
   return at::rand(sizes, generator, at::kDouble).mul(2 * bound).sub(bound);
 }
 
-/// Everything but the last dimension as one.
+/// Merges all dimensions except the last into one.
 at::Tensor rows(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
-/// F keeps x, I adds g to it, W reads both and no weight.
+/// A linear layer. F stores x, I adds g, and W reads both and no weight.
 class Linear : public Layer {
  public:
   Linear(std::int64_t inputs, std::int64_t outputs) : inputs_(inputs), outputs_(outputs) {}
@@ -71,7 +72,7 @@ class Linear : public Layer {
   std::int64_t outputs_;
 };
 
-/// Both halves of the backward are one kernel of ATen, which is told by a mask which of them is wanted.
+/// Layer normalization. One kernel of ATen computes both halves of the backward; a mask selects the half.
 class LayerNorm : public Layer {
  public:
   explicit LayerNorm(std::int64_t width) : width_(width) {}
@@ -111,8 +112,8 @@ class LayerNorm : public Layer {
   std::int64_t width_;
 };
 
-/// y = tokens[x] + positions[0 ..]: no gradient of x, and that of a row of the table is the sum over all
-/// places at which its token stands.
+/// An embedding: y = tokens[x] + positions[0 ..]. x has no gradient. The gradient of a row of the table is
+/// the sum over all places of its token.
 class Embedding : public Layer {
  public:
   Embedding(std::int64_t tokens, std::int64_t positions, std::int64_t width)
@@ -152,7 +153,7 @@ class Embedding : public Layer {
   std::int64_t width_;
 };
 
-/// As LayerNorm, one kernel and a mask.
+/// A convolution, with one kernel and a mask like LayerNorm.
 class Convolution : public Layer {
  public:
   explicit Convolution(const ConvolutionShape& shape) : shape_(shape) {}

@@ -1,6 +1,6 @@
-// Layers without weights (GELU, dropout, causal attention, mean): their backward is all I, nothing is left
-// for W. Each class has its derivative above it. What F drew at random it keeps, so that the backward sees
-// the same.
+// Layers without weights (GELU, dropout, causal attention, mean). I is their whole backward, and W does
+// nothing. Each class states its derivative. Random masks of F are stored, so that the backward uses the same
+// ones. Tests: tests/backend_torch/layers_test.cpp.
 
 #include <cmath>
 #include <cstdint>
@@ -36,7 +36,7 @@ class Gelu : public Layer {
   }
 };
 
-/// y = x m with m = 0 or 1 / (1 - p), so that the mean stays; dx = g m.
+/// y = x m with m = 0 or 1 / (1 - p), so that the mean stays the same; dx = g m.
 class Dropout : public Layer {
  public:
   Dropout(double probability, std::uint64_t stream) : probability_(probability), stream_(stream) {}
@@ -52,9 +52,9 @@ class Dropout : public Layer {
   }
 
  private:
-  /// 0 or 1 / (1 - p), drawn on the CPU.
+  /// Returns a mask of 0 and 1 / (1 - p), drawn on the CPU.
   at::Tensor mask(const at::Tensor& like, std::uint64_t seed) const {
-    // One generator for all devices, so that they drop out the same.
+    // All devices use the CPU's generator, so that they drop the same values.
     const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
     const at::Tensor drawn = at::rand(like.sizes(), generator, at::kDouble);
     return drawn.ge(probability_).to(like.options()).div(1 - probability_);
@@ -64,8 +64,11 @@ class Dropout : public Layer {
   std::uint64_t stream_;
 };
 
-/// With S = Q K' / sqrt(d), P = softmax(S) and y = P V:  dV = P' g,  dP = g V',
-/// dS = P (dP - rowsum(P dP)),  dQ = dS K / sqrt(d),  dK = dS' Q / sqrt(d).
+/// Causal attention. With g the gradient of the output y:
+///
+///   S = Q K' / sqrt(d)      P = softmax(S)                   y = P V
+///   dP = g V'               dS = P (dP - rowsum(P dP))       dV = P' g
+///   dQ = dS K / sqrt(d)     dK = dS' Q / sqrt(d)
 class CausalAttention : public Layer {
  public:
   explicit CausalAttention(std::int64_t heads) : heads_(heads) {}
@@ -100,11 +103,11 @@ class CausalAttention : public Layer {
   static double scale(const at::Tensor& queries) {
     return 1 / std::sqrt(static_cast<double>(queries.size(-1)));
   }
-  /// [B, T, parts x heads x d] to [parts, B, heads, T, d].
+  /// Reshapes [B, T, parts x heads x d] to [parts, B, heads, T, d].
   at::Tensor split(const at::Tensor& x, std::int64_t parts) const {
     return x.reshape({x.size(0), x.size(1), parts, heads_, -1}).permute({2, 0, 3, 1, 4});
   }
-  /// [B, heads, T, d] to [B, T, heads x d].
+  /// Reshapes [B, heads, T, d] to [B, T, heads x d].
   static at::Tensor joined(const at::Tensor& x) {
     return x.transpose(1, 2).reshape({x.size(0), x.size(2), -1});
   }
@@ -112,7 +115,7 @@ class CausalAttention : public Layer {
   std::int64_t heads_;
 };
 
-/// y = sum x / n over the n pixels of an image; dx = g / n at each of them.
+/// y = sum x / n over the n pixels of an image; dx = g / n for each pixel.
 class MeanPool : public Layer {
  public:
   Output forward(Weights, const at::Tensor& input, std::uint64_t) const override {

@@ -1,14 +1,13 @@
-// A prediction's costs come from stamps that the device writes around queued actions, as `penstock calibrate`
-// takes them, and never from the run that is predicted:
+// Measures the costs for a prediction from stamps that the device writes around queued actions, like
+// `penstock calibrate`, and never from the predicted run:
 //
-//   busy    1F1B over the same stages: all workers compute and send. An action costs the mean of its stage
-//   and kind,
-//           and the mean gap to the next action, in which the stream passes events and stamps.
-//   alone   naive: one action or message at a time. It gives a message's latency, which busy ranks would
-//   hide.
+//     busy    1F1B over the same stages: all workers compute and send. An action costs the mean of its stage
+//             and kind, and the mean gap to the next action, in which the stream passes events and stamps.
+//     alone   naive: one action or message at a time. It gives a message's latency, which busy ranks would
+//             hide.
 //
-// bench/gpu/validation.cpp predicts with them; tests/backend/standin/gpu_validation_test.cpp runs both on a
-// model of CUDA.
+// bench/gpu/validation.cpp predicts with these costs. tests/backend/standin/gpu_validation_test.cpp runs both
+// on a model of CUDA.
 
 #include "bench/gpu/gpu_calibration.hpp"
 
@@ -45,7 +44,7 @@ constexpr std::int32_t kSamples = 10;
 constexpr std::int32_t kUnits = 10;
 constexpr Ns kNoLatency = 0;
 
-/// 0 without samples.
+/// Returns the mean, or 0 without samples.
 Ns mean_of(const std::vector<Ns>& samples) {
   if (samples.empty()) return 0;
   return std::accumulate(samples.begin(), samples.end(), Ns{0}) / static_cast<Ns>(samples.size());

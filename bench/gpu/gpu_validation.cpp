@@ -1,9 +1,9 @@
-// The program of validation.hpp:
+// The command line of validation.hpp:
 //
-//   gpu_validation [--quick] [-o FILE.md]
+//     gpu_validation [--quick] [-o FILE.md]
 //
 // Exit 0: every control held and the mean error is within the target; 1: not so, or a run failed; 2: wrong
-// arguments; 3: a device's error; 77: there is no GPU here.
+// arguments; 3: an error of the device; 77: there is no GPU.
 
 #include <cstdio>
 #include <exception>
@@ -15,7 +15,7 @@
 namespace penstock {
 namespace {
 
-constexpr int kNotAvailable = 77;  // what test runners take for "skipped"
+constexpr int kNotAvailable = 77;  // test runners take it for "skipped"
 
 void print(const std::string& line) {
   std::fputs((line + "\n").c_str(), stdout);

@@ -1,5 +1,5 @@
-// Durations are large beside what a launch costs, and a message of 16 MiB beside what a copy's start costs:
-// what is compared are schedules, not overheads.
+// Durations are long compared with a launch, and a message of 16 MiB is long compared with the start of a
+// copy. The comparison is then about schedules and not about overheads.
 
 #include "bench/gpu/nominal_costs.hpp"
 
@@ -15,7 +15,7 @@
 namespace penstock {
 namespace {
 
-/// Of a rank: its virtual stages share it.
+/// Returns the forward time of a rank, which its virtual stages share.
 Ns forward_of(GpuWorkload workload) {
   return workload == GpuWorkload::gemm || workload == GpuWorkload::imbalanced ? 5'000'000 : 2'000'000;
 }

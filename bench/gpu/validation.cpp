@@ -1,12 +1,11 @@
-// For each number of workers and each workload:
+// Runs for each number of workers and each workload:
 //
-//   1F1B and naive over the same stages  -> device stamps  -> costs of actions and messages
-//   (gpu_calibration.hpp) costs + the lowered program of a row -> critical path  -> predicted time the same
-//   program                     -> GPU            -> measured time
+//     1F1B and naive over the same stages  -> device stamps  -> costs (gpu_calibration.hpp)
+//     costs + the lowered program of a row -> critical path  -> predicted time
+//     the same program                     -> GPU            -> measured time
 //
-// Workers are cut once for all rows. A row is written as soon as it is known, so that a run that is ended
-// leaves the rows it has made. tests/backend/standin/gpu_validation_test.cpp holds all of it on a model of
-// CUDA.
+// Workers are made once for all rows. A row is written as soon as it is known, so that an interrupted run
+// leaves the rows so far. tests/backend/standin/gpu_validation_test.cpp runs all of it on a model of CUDA.
 
 #include "bench/gpu/validation.hpp"
 
@@ -48,18 +47,18 @@
 namespace penstock {
 namespace {
 
-/// The emulated links: slow enough to be seen beside a forward.
+/// The emulated links are slow enough to be visible beside a forward.
 constexpr double kPacedBytesPerSecond = 25e9;
 constexpr Ns kPacedLatency = 200'000;
 
-/// Without messages that wait, the runs of a calibration follow each other in one program.
+/// The runs of a calibration follow each other in one program, so one run is enough.
 constexpr RunOptions kOnce{.warmup = 0, .repeats = 1};
 
 GpuRepeats repeats_of(bool quick) { return quick ? GpuRepeats{.warmup = 1, .counted = 5} : GpuRepeats{}; }
 
 // --- workers and what they compute with -------------------------------------------------------------------
 
-/// Workers that are cut once, and the clocks of the workload that they have at present.
+/// The workers, made once, and the clocks of the present workload.
 struct Bench {
   CudaWorkers workers;
   MessageTimes messages{};
@@ -92,7 +91,7 @@ RunOnWorkers runner_of(const Bench& bench) {
   };
 }
 
-/// Gives the workers clocks of another workload. What was measured of the last one goes.
+/// Gives the workers clocks of another workload, and drops the measurements of the last one.
 void begin_workload(Bench& bench, GpuWorkload workload) {
   bench.workload = workload;
   bench.stages.clear();
@@ -103,12 +102,12 @@ void begin_workload(Bench& bench, GpuWorkload workload) {
   for (const auto& clock : bench.clocks) clock->set_unit(unit_ns);
 }
 
-/// Returns the costs of as many stages as `program` has, measured when they are first asked for.
+/// Returns the costs for as many stages as `program` has. They are measured at first use.
 const tl::expected<std::vector<StageCost>, std::string>& stages_of(Bench& bench, const Program& program) {
   const std::int32_t stages = program.stage_count();
   const auto found = bench.stages.find(stages);
   if (found != bench.stages.end()) return found->second;
-  // Which rank a stage is on makes no difference on equal workers, so one schedule measures for all.
+  // The rank of a stage makes no difference on equal workers, so one schedule measures for all.
   auto like = generate(
       "looped-bfs",
       {.stages = bench.count(), .microbatches = bench.count(), .virtual_stages = stages / bench.count()});
@@ -121,13 +120,13 @@ const tl::expected<std::vector<StageCost>, std::string>& stages_of(Bench& bench,
 
 std::string milliseconds(Ns time) { return fmt::format("{:.3f} ms", 1e-6 * static_cast<double>(time)); }
 
-/// The emulated links hold each message as long as the engines say for the experiment's cluster.
+/// Returns the times of the emulated links: those that the engines compute for the experiment's cluster.
 LinkPace pace_of(const Experiment& experiment, const FlatProgram& flat) {
   WalkDurations durations = walk_durations(experiment, flat);
   return {.hold = std::move(durations.hold), .latency = std::move(durations.latency)};
 }
 
-/// Paced links have the same stated figures in the run and in the prediction.
+/// Returns one row. Paced links have the same stated figures in the run and in the prediction.
 GpuRow row_of(const GpuConfiguration& of, const Program& program, Bench& bench, const GpuRepeats& repeats) {
   GpuRow row{.of = of};
   const auto& stages = stages_of(bench, program);
@@ -182,7 +181,7 @@ std::vector<std::string> schedules_of(GpuWorkload workload, std::int32_t workers
   return names;
 }
 
-/// Returns all configurations of one workload on so many workers, in the order of the table.
+/// Returns all configurations of one workload on this many workers, in the order of the table.
 std::vector<GpuConfiguration> matrix(GpuWorkload workload, std::int32_t workers,
                                      const ValidationRequest& request) {
   std::vector<GpuConfiguration> all;
@@ -190,7 +189,7 @@ std::vector<GpuConfiguration> matrix(GpuWorkload workload, std::int32_t workers,
     if (workload == GpuWorkload::bandwidth && link == GpuLinks::paced) continue;
     for (const std::int32_t microbatches : {2 * workers, 4 * workers}) {
       const bool shortened =
-          request.quick || workload == GpuWorkload::imbalanced;  // ten minutes are all there is
+          request.quick || workload == GpuWorkload::imbalanced;  // the whole run must end within ten minutes
       if (shortened && microbatches > 2 * workers) continue;
       for (const std::string& schedule : schedules_of(workload, workers, link, request)) {
         all.push_back({.workload = workload,
@@ -205,7 +204,7 @@ std::vector<GpuConfiguration> matrix(GpuWorkload workload, std::int32_t workers,
   return all;
 }
 
-/// The rows of one validation, written and printed as they come.
+/// The rows of one validation. Each is written and printed when it is known.
 class Report {
  public:
   Report(const ValidationRequest& request, std::string device)
@@ -221,7 +220,7 @@ class Report {
     write();
   }
 
-  /// Returns false where the last row could not be written.
+  /// Returns whether the last row could be written.
   bool is_written() const { return written_; }
 
  private:
@@ -261,7 +260,8 @@ void add_rows(GpuWorkload workload, Bench& bench, const ValidationRequest& reque
   }
 }
 
-/// Measures all rows of one number of workers. Error: the workers cannot be made, or no message was measured.
+/// Measures all rows for one number of workers. Error: the workers cannot be made, or no message was
+/// measured.
 tl::expected<void, std::string> add_workers(std::int32_t count, const ValidationRequest& request,
                                             Report& report) {
   auto workers = CudaWorkers::create(count);

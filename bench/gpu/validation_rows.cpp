@@ -1,5 +1,5 @@
-// An error of 3 % says little where nothing depends on the links: prediction and measurement may share a
-// mistake. So rows that differ in their links alone are held against each other, too.
+// An error of 3 % means little if nothing depends on the links, because prediction and measurement may share
+// a mistake. So rows that differ only in their links are compared as well.
 
 #include "bench/gpu/validation_rows.hpp"
 
@@ -20,22 +20,22 @@
 namespace penstock {
 namespace {
 
-/// Returns true where the target speaks of the row. It does not speak of rows that are bound by bandwidth:
-/// all workers share the memory, and no table of costs says how many of them use it at a time.
+/// Returns whether the target applies to the row. It does not apply to rows that are bound by bandwidth: all
+/// workers share the memory, and no table of costs says how many of them use it at a time.
 bool counts(const GpuRow& row) { return !row.has_failed() && row.of.workload != GpuWorkload::bandwidth; }
 
-/// Rows that differ in their schedule alone.
+/// Returns whether two rows differ only in their schedule.
 bool comparable(const GpuRow& a, const GpuRow& b) {
   return a.of.workload == b.of.workload && a.of.workers == b.of.workers &&
          a.of.microbatches == b.of.microbatches && a.of.link == b.of.link;
 }
 
 struct Ranking {
-  std::int32_t pairs = 0;  ///< whose measured times differ by more than kGap
+  std::int32_t pairs = 0;  ///< pairs whose measured times differ by more than kGap
   std::int32_t right = 0;
 };
 
-/// Each pair of comparable rows once.
+/// Compares each pair of comparable rows once.
 Ranking ranking_of(const std::vector<GpuRow>& rows) {
   Ranking ranking;
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -52,7 +52,7 @@ Ranking ranking_of(const std::vector<GpuRow>& rows) {
   return ranking;
 }
 
-/// 0 where no row is chosen.
+/// Returns the mean error of the chosen rows, or 0 if there are none.
 double mean_error_where(const std::vector<GpuRow>& rows, const std::function<bool(const GpuRow&)>& chosen) {
   double sum = 0;
   double count = 0;
@@ -64,7 +64,7 @@ double mean_error_where(const std::vector<GpuRow>& rows, const std::function<boo
   return count > 0 ? sum / count : 0;
 }
 
-/// Rows that differ in their links alone.
+/// Returns whether two rows differ only in their links.
 bool differ_in_links(const GpuRow& fast, const GpuRow& paced) {
   return !fast.has_failed() && !paced.has_failed() && fast.of.link == GpuLinks::fast &&
          paced.of.link == GpuLinks::paced && fast.of.workload == paced.of.workload &&
@@ -72,7 +72,8 @@ bool differ_in_links(const GpuRow& fast, const GpuRow& paced) {
          fast.of.microbatches == paced.of.microbatches;
 }
 
-/// "control failed: gemm, 1f1b K=4 M=8 is measured to take ...": `how` says whether predicted or measured.
+/// Returns "control failed: gemm, 1f1b K=4 M=8 is measured to take ...". `how` says whether predicted or
+/// measured.
 std::string as_slow_as(const GpuConfiguration& of, std::string_view how, Ns fast_ns, Ns paced_ns) {
   return fmt::format(
       "control failed: {}, {} K={} M={} is {} to take {:.3f} ms on fast links and {:.3f} ms on paced ones, "
@@ -81,7 +82,8 @@ std::string as_slow_as(const GpuConfiguration& of, std::string_view how, Ns fast
       1e-6 * static_cast<double>(fast_ns), 1e-6 * static_cast<double>(paced_ns));
 }
 
-/// At least half of what is predicted: a few microseconds more are no paced links.
+/// Returns whether the measurement shows at least half of the predicted difference. A few microseconds more
+/// would not show paced links.
 bool is_seen(const GpuRow& fast, const GpuRow& paced) {
   return 2 * (paced.measured_ns - fast.measured_ns) >= paced.predicted_ns - fast.predicted_ns;
 }

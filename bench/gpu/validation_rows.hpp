@@ -1,6 +1,6 @@
 #pragma once
-// What gpu_validation answers: rows of predicted and measured times, how far they are apart, and whether they
-// show what they must. Needs no GPU.
+// The result of gpu_validation: rows of predicted and measured times, their errors, and whether they pass the
+// controls. Needs no GPU.
 
 #include <cstdint>
 #include <string>
@@ -12,9 +12,9 @@
 
 namespace penstock {
 
-constexpr double kTarget = 0.03;  ///< the mean error; stated before any run
-constexpr double kGap = 0.03;     ///< schedules that differ by more must be ranked right
-/// Runs of each row: some that do not count, then those whose median is the measurement.
+constexpr double kTarget = 0.03;  ///< limit of the mean error; stated before any run
+constexpr double kGap = 0.03;     ///< schedules that differ by more must be ranked correctly
+/// The runs of each row: some that do not count, then those whose median is the measurement.
 struct GpuRepeats {
   std::int32_t warmup = 3;
   std::int32_t counted = 10;
@@ -22,7 +22,7 @@ struct GpuRepeats {
 
 enum class GpuLinks : std::uint8_t {
   fast,   // as fast as the GPU copies
-  paced,  // held back to stated links, which are slower
+  paced,  // delayed to stated links, which are slower
 };
 std::string_view to_text(GpuLinks links);
 
@@ -39,10 +39,10 @@ struct GpuRow {
   GpuConfiguration of;
   Ns predicted_ns = 0;
   Ns measured_ns = 0;
-  std::string failure{};  ///< why nothing was measured; empty where something was
+  std::string failure{};  ///< why nothing was measured; empty if something was
 
   bool has_failed() const { return !failure.empty(); }
-  /// Predicted minus measured, relative to measured. Requires a row that has not failed.
+  /// Returns predicted minus measured, relative to measured. Requires a row that has not failed.
   double error() const {
     return static_cast<double>(predicted_ns - measured_ns) / static_cast<double>(measured_ns);
   }
@@ -51,12 +51,12 @@ struct GpuRow {
 /// Returns the mean absolute error over the rows that were measured and are not bound by bandwidth.
 double mean_error(const std::vector<GpuRow>& rows);
 
-/// The first schedule that slower links did not make slower, predicted, or measured by half of that, as a
-/// sentence; empty when every pair of rows that differs in its links alone shows them. Messages that carry
-/// nothing fail here, and links that are not held back.
+/// Returns a sentence about the first schedule that slower links did not make slower, in the prediction or in
+/// the measurement (by at least half). Returns an empty text if every pair of rows that differs only in its
+/// links shows them. This control fails if messages carry nothing or links are not delayed.
 std::string unseen_pacing(const std::vector<GpuRow>& rows);
 
-/// Returns the rows as Markdown, behind the figures that sum them up. A row that failed has the reason.
+/// Returns the rows as Markdown, after the figures that summarize them. A row that failed has the reason.
 std::string table_of(const std::vector<GpuRow>& rows, const std::string& device, const GpuRepeats& repeats);
 std::string csv_of(const std::vector<GpuRow>& rows);
 

@@ -1,11 +1,11 @@
-// Work is counted in units, each of which does the same: an action of d ns is round(d / unit) of them.
+// Counts work in equal units. An action of d ns is round(d / unit) units:
 //
-//   occupy              a unit holds its worker for 1 us: time as stated
-//   gemm, imbalanced    a product of matrices, 1024 x 1024: time that the partition's SMs take
-//   bandwidth           a copy of 32 MiB: time that all partitions' memory takes, which they share
+//     occupy              a unit holds its worker for 1 us: time as stated
+//     gemm, imbalanced    a product of matrices, 1024 x 1024: time that the partition's SMs take
+//     bandwidth           a copy of 32 MiB: time that all partitions' memory takes, which they share
 //
-// From the first row to the last less is stated and more is left to the GPU; what a unit takes is measured
-// (gpu_calibration.cpp), so that the same modules as occupy's run real work.
+// From the first row to the last less is stated and more depends on the GPU. The time of a unit is measured
+// (gpu_calibration.cpp), so that the modules of `occupy` also run real work.
 
 #include "bench/gpu/workloads.hpp"
 
@@ -34,10 +34,10 @@
 namespace penstock {
 namespace {
 
-constexpr int kWidth = 1024;  // of the matrices: 2.1 GFLOP a product
+constexpr int kWidth = 1024;  // size of the matrices: 2.1 GFLOP a product
 constexpr std::size_t kMatrixBytes = sizeof(float) * kWidth * kWidth;
-constexpr std::size_t kCopyBytes = std::size_t{32} << 20;  // of one copy
-constexpr std::int32_t kBlocksPerSm = 8;                   // of a copy
+constexpr std::size_t kCopyBytes = std::size_t{32} << 20;  // bytes of one copy
+constexpr std::int32_t kBlocksPerSm = 8;                   // blocks of a copy
 constexpr std::chrono::seconds kWorkDeadline(60);
 
 void check_blas(cublasStatus_t status, const char* call) {
@@ -46,7 +46,7 @@ void check_blas(cublasStatus_t status, const char* call) {
   }
 }
 
-/// Random: products of zeros take less power, so that clocks are higher.
+/// Returns a random matrix. Products of zeros take less power, so clocks would be higher.
 DeviceBuffer random_matrix(std::int32_t device, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<float> even(-1, 1);
@@ -63,8 +63,8 @@ bool multiplies(GpuWorkload workload) {
 
 }  // namespace
 
-/// The matrix library on one worker's stream. Where a worker is a part of the device, the library is told how
-/// many SMs (multiprocessors) it has, as it chooses its kernels by them.
+/// The matrix library on one worker's stream. It chooses its kernels by the number of SMs, so on a partition
+/// it must be told that number.
 struct WorkClock::Blas {
   cublasHandle_t handle = nullptr;
   explicit Blas(const CudaPlace& place) {
@@ -129,7 +129,7 @@ void WorkClock::hold_for(Ns duration_ns, const std::stop_token&) const {
   launch_units(units_of(duration_ns));
 }
 
-// Every action of a stage holds the clock of the rank that it is on, whatever clock the run has.
+// Every action of a stage holds the clock of its rank, whatever clock the run has.
 StageModules WorkFamily::modules(std::optional<std::int32_t>, const Clock&) const {
   const Program& program = nominal_.program;
   StageModules modules(static_cast<std::size_t>(program.rank_count()));

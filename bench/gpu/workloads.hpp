@@ -1,5 +1,5 @@
 #pragma once
-// What the workers of gpu_validation compute: work of a fixed amount, whose time is measured, not stated.
+// The work of the workers of gpu_validation: a fixed amount, whose time is measured and not stated.
 
 #include <chrono>
 #include <cstdint>
@@ -19,26 +19,26 @@
 
 namespace penstock {
 
-/// One worker's work. It does as much for an action as takes about the action's stated time when all workers
-/// are busy; what it really takes is measured.
+/// The work of one worker. An action gets as much work as takes about its stated time when all workers are
+/// busy. The real time is measured.
 class WorkClock : public Clock {
  public:
-  /// `unit_ns`: what a unit takes. Of occupy: 1000.
+  /// `unit_ns` is the time of a unit; for occupy it is 1000.
   WorkClock(GpuWorkload workload, const CudaPlace& place, Ns unit_ns);
   ~WorkClock() override;
 
   Ns now_ns() const override { return host_.now_ns(); }
-  /// From one thread. Gives the worker's stream round(duration_ns / unit_ns) units, at least one, and returns
-  /// at once.
+  /// Enqueues round(duration_ns / unit_ns) units on the worker's stream, at least one, and returns at once.
+  /// All calls must come from one thread.
   void hold_for(Ns duration_ns, const std::stop_token& stop) const override;
   std::chrono::steady_clock::time_point moment_of(Ns time_ns) const override {
     return host_.moment_of(time_ns);
   }
 
   void set_unit(Ns unit_ns) { unit_ns_ = unit_ns; }
-  /// Runs that many units and waits for them. Of occupy: holds for so many microseconds.
+  /// Runs this many units and waits for them. With occupy it holds for as many microseconds.
   void do_units(std::int64_t units) const;
-  /// As hold_for(), and waits for them.
+  /// Like hold_for(), but waits for the units.
   void work_for(Ns duration_ns) const { do_units(units_of(duration_ns)); }
 
  private:
@@ -55,10 +55,10 @@ class WorkClock : public Clock {
   DeviceBuffer a_, b_, c_;
 };
 
-/// Modules whose every action holds its rank's clock.
+/// A family whose modules hold their rank's clock for every action.
 class WorkFamily : public ModuleFamily {
  public:
-  /// `nominal` has the times that the actions take about; clocks are by rank. Both outlive the family.
+  /// `nominal` has the approximate times of actions; clocks are by rank. Both must outlive the family.
   WorkFamily(const Experiment& nominal, const std::vector<std::unique_ptr<WorkClock>>& clocks)
       : nominal_(nominal), clocks_(clocks) {}
 

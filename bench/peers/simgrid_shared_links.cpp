@@ -1,10 +1,11 @@
-// The pipelines of bench/shared_links.hpp in SimGrid: the same servers, links, durations and messages.
+// Simulates the pipelines of bench/shared_links.hpp in SimGrid, with the same servers, links, durations and
+// messages:
 //
 //     simgrid_shared_links PIPELINES STAGES MICROBATCHES MESSAGE_BYTES    prints "makespan_ms processor_ms"
 //
-// A rank is an actor that runs its 1F1B list; each of its two channels is an actor that sends one message
-// after the other and says when it has arrived. Latency is added behind the link, as in Penstock, where it
-// holds nothing. Processor time is that of the simulation alone.
+// A rank is an actor that runs its 1F1B list. Each of its two channels is an actor that sends one message
+// after the other and records when it has arrived. Latency is added after the link, as in Penstock, where it
+// occupies nothing. Processor time is that of the simulation alone.
 
 #include <simgrid/s4u.hpp>
 
@@ -31,12 +32,12 @@ struct Shape {
   std::uint64_t message_bytes = 0;
 };
 
-/// Messages from one rank to the next or the one before, one at a time.
+/// Messages from one rank to the next or the previous one, one at a time.
 struct Channel {
   s4u::SemaphorePtr produced = s4u::Semaphore::create(0);
   s4u::SemaphorePtr sent = s4u::Semaphore::create(0);
   std::vector<double> arrivals;  // in seconds, by message
-  int received = 0;              // messages that the receiver has taken
+  int received = 0;              // number of messages that the receiver has taken
 
   void carry(s4u::Host* from, s4u::Host* to, const Shape& shape) {
     for (int m = 0; m < shape.microbatches; ++m) {
@@ -53,7 +54,7 @@ struct Channel {
   }
 };
 
-/// One stage of one pipeline. Without a neighbour on a side, its two channels are null.
+/// One stage of one pipeline. Channels to a missing neighbour are null.
 struct Rank {
   int stage = 0;
   double forward = 0;
@@ -62,16 +63,16 @@ struct Rank {
   Channel* gradients_in = nullptr;
   Channel* gradients_out = nullptr;
 
-  /// Waits for the input, computes, and lets the channel behind send the output.
+  /// Waits for the input, computes, and lets the next channel send the output.
   void compute(double seconds, Channel* in, Channel* out) const {
     if (in != nullptr) in->receive();
     s4u::this_actor::sleep_for(seconds);
     if (out != nullptr) out->produced->release();
   }
 
-  /// 1F1B: `warmup` forwards ahead of the backwards, then one of each in turns. Stage 0 of 3, M = 4:
+  /// Runs 1F1B: `warmup` forwards before the first backward, then one of each in turn. Stage 0 of 3, M = 4:
   ///
-  ///   F F F B F B B B      f - b never exceeds warmup + 1 = 3
+  ///     F F F B F B B B      f - b never exceeds warmup + 1 = 3
   void run(const Shape& shape) const {
     const int warmup = std::min(shape.stages - 1 - stage, shape.microbatches);
     for (int f = 0, b = 0; b < shape.microbatches;) {
@@ -87,7 +88,7 @@ struct Rank {
   }
 };
 
-/// Server k with its two links, and routes between neighbours.
+/// Returns the servers. Server k has two links, and there are routes between neighbours.
 std::vector<s4u::Host*> servers(const Shape& shape) {
   s4u::NetZone* zone = s4u::create_full_zone("servers");
   std::vector<s4u::Host*> hosts;
@@ -110,7 +111,8 @@ std::vector<s4u::Host*> servers(const Shape& shape) {
   return hosts;
 }
 
-/// The ranks of one pipeline; channel 2k carries activations from stage k, 2k + 1 gradients back to it.
+/// Adds the ranks of one pipeline. Channel 2k carries activations from stage k, and 2k + 1 gradients back to
+/// it.
 void add_pipeline(int pipeline, const Shape& shape, const std::vector<s4u::Host*>& hosts,
                   std::vector<std::unique_ptr<Channel>>& channels) {
   const std::size_t first = channels.size();
@@ -140,7 +142,7 @@ void add_pipeline(int pipeline, const Shape& shape, const std::vector<s4u::Host*
 int main(int argc, char** argv) {
   s4u::Engine engine(&argc, argv);
   if (argc != 5) return 2;
-  // Links as they are: no share lost to headers, acknowledgements or windows.
+  // The links lose no bandwidth to headers, acknowledgements or windows.
   s4u::Engine::set_config("network/model:CM02");
   s4u::Engine::set_config("network/weight-S:0");
   s4u::Engine::set_config("network/TCP-gamma:0");

@@ -1,7 +1,7 @@
-// The whole timing matrix: predictions from calibrations made apart against measurements in threads, for
-// K in {2, 4, 8}, M in {K, 2K, 4K}, balanced, imbalanced and jittered stages, free and slow links. Every
-// configuration is printed; exit 1 when the mean absolute error is over the goal or a schedule is ranked
-// wrong. To be run alone on the machine.
+// Runs the whole timing matrix. Predictions from separate calibrations are compared with measurements in
+// threads, for K in {2, 4, 8}, M in {K, 2K, 4K}, balanced, imbalanced and jittered stages, free and slow
+// links. It prints every configuration. The exit code is 1 if the mean absolute error exceeds the goal or a
+// schedule is ranked wrong. No other program should run on the machine.
 
 #include <cstdint>
 #include <cstdio>
@@ -15,9 +15,9 @@
 namespace penstock {
 namespace {
 
-constexpr double kGoal = 0.03;  // of the mean absolute error
+constexpr double kGoal = 0.03;  // limit of the mean absolute error
 constexpr std::int32_t kRepeats = 5;
-constexpr Ns kForwardNs = 5'000'000;  // so that the two chunks of interleaved have 2.5 ms each
+constexpr Ns kForwardNs = 5'000'000;  // the two chunks of interleaved then have 2.5 ms each
 
 std::vector<TimingConfiguration> shapes() {
   std::vector<TimingConfiguration> shapes;

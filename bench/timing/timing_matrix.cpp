@@ -1,12 +1,12 @@
-// Predicted against measured, for one configuration:
+// Compares prediction and measurement for one configuration:
 //
-//   stated scenario --calibrate()--> cost file --schedule, M--> walk ------------------> predicted
-//                  \--threads that hold each action for its stated time, repeated --> median: measured
+//     stated scenario --calibrate()--> cost file --schedule, M--> walk ------------------> predicted
+//                    \--threads that hold each action for its stated time, repeated --> median: measured
 //
-// Costs are measured by programs of calibrate()'s own, once for all schedules and M with the same stages and
+// Costs are measured by calibrate()'s own programs, once for all schedules and M with the same stages and
 // links (interleaved has its own, with half stages). Jittered actions are drawn once, and the walk knows the
-// draws. A machine with other work is told by threads that only sleep: where those are woken late, or repeats
-// lie far apart, the configuration is measured again, whatever its error.
+// draws. Threads that only sleep show whether the machine is busy. If they are woken late, or repeats differ
+// much, the configuration is measured again, whatever its error.
 
 #include "bench/timing/timing_matrix.hpp"
 
@@ -48,10 +48,11 @@
 namespace penstock {
 namespace {
 
-constexpr Ns kShortest = 2'500'000;  // F of a stage: below it, wake-ups of threads would be what is compared
-constexpr double kDisturbed = 0.04;  // above it, a Spread::relative() of repeats has them made again
-constexpr Ns kLate = 300'000;        // of a wake-up; usual is a fifth of that
-constexpr double kRanked = 0.03;     // by how much one has to be slower for a wrong order to count
+// F of a stage; below it the comparison would be about wake-ups of threads
+constexpr Ns kShortest = 2'500'000;
+constexpr double kDisturbed = 0.04;  // above this Spread::relative() the repeats are measured again
+constexpr Ns kLate = 300'000;        // limit of a late wake-up; usual is a fifth of it
+constexpr double kRanked = 0.03;     // by how much a schedule must be slower for a wrong order to count
 constexpr double kJitter = 0.2;      // of an action's time, up and down
 
 template <typename Value>
@@ -67,7 +68,8 @@ std::string schedule_text(const TimingConfiguration& configuration) {
                      configuration.virtual_stages());
 }
 
-/// One a stage. Imbalanced, with a forward of 4 us: "[4000 ns, 6000 ns, 8000 ns, 4000 ns]".
+/// Returns one duration for each stage. Imbalanced, with a forward of 4 us: "[4000 ns, 6000 ns, 8000 ns, 4000
+/// ns]".
 std::string durations_text(const TimingConfiguration& configuration) {
   std::vector<std::string> durations;
   const std::int32_t stages = configuration.ranks * configuration.virtual_stages();
@@ -78,8 +80,8 @@ std::string durations_text(const TimingConfiguration& configuration) {
   return fmt::format("[{}]", fmt::join(durations, ", "));
 }
 
-/// The stated scenario as its author would write it. On slow links a message holds the link for F / 5 and
-/// arrives F / 2 after that; on free ones it carries nothing and takes no time.
+/// Returns the text of the stated scenario. On slow links a message holds the link for F / 5 and arrives F /
+/// 2 later. On free links it carries nothing and takes no time.
 std::string stated_text(const TimingConfiguration& configuration) {
   const std::string durations = durations_text(configuration);
   const Ns forward = configuration.stage_forward_ns();
@@ -111,8 +113,8 @@ tl::expected<Result, RunError> run_in_threads(const Experiment& experiment, cons
   return run_on_threads(experiment, pace, options, OccupyFamily(experiment, jitter));
 }
 
-/// The makespan of `calibrated`, whose actions vary as those of `stated` do: each takes its calibrated time,
-/// and what the run's draw for it (held_ns) adds to, or takes from, its stated one.
+/// Returns the makespan of `calibrated` with the jitter of `stated`. Each action takes its calibrated time
+/// plus the difference that the run's draw (held_ns) makes to its stated time.
 Ns makespan_ns(const Experiment& calibrated, const Experiment& stated, const Jitter& jitter) {
   const FlatProgram flat =
       flatten(calibrated.program, calibrated.costs,
@@ -127,7 +129,7 @@ Ns makespan_ns(const Experiment& calibrated, const Experiment& stated, const Jit
   return last_end(walk(flat, durations, calibrated.channels).value());
 }
 
-/// Whether threads that do nothing but sleep are woken as they should be, one in ten excepted.
+/// Returns whether threads that only sleep are woken in time, with one exception in ten.
 bool machine_is_quiet() {
   constexpr int kThreads = 4;
   constexpr int kNaps = 10;
@@ -151,13 +153,13 @@ bool machine_is_quiet() {
   return count <= kThreads * kNaps / 10;
 }
 
-/// Gives the other a while to end.
+/// Waits a while until other programs have ended.
 void wait_for_quiet() {
   for (int i = 0; i < 20 && !machine_is_quiet(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
 }
 
-/// b was measured to be clearly slower, but not predicted to be slower at all.
+/// Returns whether b was measured to be clearly slower but not predicted to be slower.
 bool is_ranked_wrong(const TimingOutcome& a, const TimingOutcome& b) {
   if (!a.configuration.same_model() || !b.configuration.same_model()) return false;
   return static_cast<double>(a.measured) * (1 + kRanked) < static_cast<double>(b.measured) &&
@@ -190,8 +192,8 @@ OrError<Scenario> stated_scenario(const TimingConfiguration& configuration) {
 }
 
 OrError<Scenario> TimingPredictions::calibrated_scenario(const TimingConfiguration& configuration) {
-  // What the calibration does not depend on is set to one value, so that configurations share it. Jitter is
-  // added to the prediction afterwards (makespan_ns).
+  // Everything on which the calibration does not depend is set to one value, so that configurations share it.
+  // Jitter is added to the prediction later (makespan_ns).
   TimingConfiguration key = configuration;
   key.schedule = configuration.virtual_stages() > 1 ? "interleaved" : "1f1b";
   key.microbatches = configuration.ranks;
@@ -259,7 +261,7 @@ OrError<std::vector<TimingOutcome>> outcomes_of(const std::vector<std::string>& 
     if (!measured) return tl::unexpected(measured.error());
     outcomes.push_back({configuration, *predicted, *measured});
   }
-  // What looks ranked wrong may be one disturbed measurement. Predictions stay as they are.
+  // A wrong order may come from one disturbed measurement. Predictions do not change.
   for (TimingOutcome& a : outcomes) {
     for (TimingOutcome& b : outcomes) {
       for (int attempt = 0; attempt < 2 && is_ranked_wrong(a, b); ++attempt) {

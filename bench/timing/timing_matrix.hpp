@@ -1,6 +1,6 @@
 #pragma once
-// Configurations whose predicted time is held against a measured one, with actions that occupy their threads:
-// shared by the labelled test and by bench/timing/timing_bench.cpp.
+// Configurations whose predicted time is compared with a measured one, with actions that occupy their
+// threads. The labelled test and bench/timing/timing_bench.cpp share them.
 
 #include <compare>
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace penstock {
 
 enum class StageTimes : std::uint8_t {
   balanced,
-  imbalanced,  // stage s takes 1, 1.5 or 2 times as long, in turns
+  imbalanced,  // stage s takes 1, 1.5 or 2 times as long, in turn
   jittered,    // balanced, but each action is drawn from 80 % to 120 %; the prediction knows the draws
 };
 std::string_view to_text(StageTimes times);
@@ -36,25 +36,25 @@ struct TimingConfiguration {
   std::int32_t microbatches = 2;  ///< M
   StageTimes times = StageTimes::balanced;
   Links links = Links::free;
-  Ns forward_ns = 2'500'000;  ///< F, I and W of a rank's stages together; B is I + W
+  Ns forward_ns = 2'500'000;  ///< F, I and W of all stages of a rank together; B is I + W
 
-  /// Chunks a rank has: 2 of interleaved.
+  /// Returns the chunks of a rank: 2 for interleaved.
   std::int32_t virtual_stages() const { return schedule == "interleaved" ? 2 : 1; }
-  /// F of one stage: a rank's share, unless that would be below 2.5 ms.
+  /// Returns F of one stage: its part of the rank's time, but at least 2.5 ms.
   Ns stage_forward_ns() const;
-  /// Whether a rank has as much work as with other schedules, so that they may be ranked.
+  /// Returns whether a rank has as much work as with other schedules, so that they may be ranked.
   bool same_model() const { return stage_forward_ns() * virtual_stages() == forward_ns; }
 
   friend auto operator<=>(const TimingConfiguration&, const TimingConfiguration&) = default;
 };
 
-/// What actions are stated to take.
+/// Returns the scenario with the stated durations.
 tl::expected<Scenario, std::string> stated_scenario(const TimingConfiguration& configuration);
 
-/// Predicts from calibrations, each of which is made once by programs of its own.
+/// Predicts from calibrations. Each is made once by its own programs.
 class TimingPredictions {
  public:
-  /// The makespan. Errors: a calibration or a schedule failed.
+  /// Returns the predicted makespan. Errors: a calibration or a schedule failed.
   tl::expected<Ns, std::string> predicted_ns(const TimingConfiguration& configuration);
 
  private:
@@ -63,10 +63,9 @@ class TimingPredictions {
   std::map<TimingConfiguration, std::string> cost_files_;  // by configuration without schedule and M
 };
 
-/// The median of repeated runs in threads. What was disturbed by something else on the machine is measured
-/// again, whatever its error, as often as kMostAttempts says: a configuration whose repeats lie far apart
-/// (their middle half is wider than 4 % of the median), or beside which threads that only sleep were woken
-/// late.
+/// Returns the median of repeated runs in threads. A disturbed measurement is repeated, whatever its error,
+/// up to kMostAttempts times. It is disturbed if the repeats differ much (their middle half is wider than 4 %
+/// of the median), or if threads that only sleep were woken late.
 inline constexpr int kMostAttempts = 8;
 tl::expected<Ns, std::string> measured_ns(const TimingConfiguration& configuration, std::int32_t repeats);
 
@@ -80,21 +79,21 @@ struct TimingOutcome {
   }
 };
 
-/// "gpipe K=4 M=8 balanced, slow links: predicted ..., measured ..., error ..."
+/// Returns, for example, "gpipe K=4 M=8 balanced, slow links: predicted ..., measured ..., error ...".
 std::string to_text(const TimingOutcome& outcome);
 
-/// Runs schedules in one shape and returns what was predicted and measured. Pairs of the same model that are
+/// Runs schedules in one shape and returns the predictions and measurements. Pairs of the same model that are
 /// ranked wrong are measured again, at most twice.
 tl::expected<std::vector<TimingOutcome>, std::string> outcomes_of(const std::vector<std::string>& schedules,
                                                                   const TimingConfiguration& shape,
                                                                   TimingPredictions& predictions,
                                                                   std::int32_t repeats);
 
-/// "1f1b and gpipe": pairs of the same model of which one was measured to be faster by over 3 %, but was not
-/// predicted to be.
+/// Returns pairs such as "1f1b and gpipe": pairs of the same model of which one was measured to be faster by
+/// over 3 % but was not predicted to be.
 std::vector<std::string> ranked_wrong(const std::vector<TimingOutcome>& outcomes);
 
-/// Mean of the absolute errors.
+/// Returns the mean of the absolute errors.
 double mean_absolute_error(const std::vector<TimingOutcome>& outcomes);
 
 }  // namespace penstock

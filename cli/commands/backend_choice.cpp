@@ -1,6 +1,6 @@
-// Which executable and which modules a run needs follow from two words: its backend and its network. Backends
-// of the core and occupy modules are here; for everything else this process becomes an executable that has it
-// (other_executable.hpp), so that the user types one command whatever was built.
+// Chooses the executable and the modules of a run. They follow from its backend and its network. This
+// executable has the core's backends and occupy modules. For everything else the process becomes another
+// executable (other_executable.hpp), so that users type one command whatever was built.
 
 #include "cli/commands/backend_choice.hpp"
 
@@ -25,7 +25,7 @@ std::optional<Failure> hand_over(std::string_view command, const std::string& ba
                                  const Experiment& experiment, const Invocation& invocation) {
   const Extensions& extensions = invocation.extensions;
   const bool of_core = backend == "cpu-thread" || backend == "cpu-process";
-  // The executable with the GPUs has networks, too, so it is asked for first.
+  // The backend is checked first, because the executable with GPUs also has networks.
   if (!of_core && !extensions.backends.contains(backend)) {
     return become("penstock-cuda", invocation.arguments, fmt::format("{}: --backend {}", command, backend));
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Which executable has what a run needs, and what its ranks compute with.
+// Chooses the executable and the modules that a run needs.
 
 #include <memory>
 #include <optional>
@@ -15,13 +15,13 @@
 
 namespace penstock {
 
-/// Nothing where this executable has the backend and can compute the experiment's network. Otherwise becomes
-/// the one that can, and returns only the failure when there is none; `command` is named in it.
+/// Returns nothing if this executable has the backend and can compute the experiment's network. Otherwise it
+/// becomes the executable that can. If there is none, it returns the failure, which names `command`.
 std::optional<Failure> hand_over(std::string_view command, const std::string& backend,
                                  const Experiment& experiment, const Invocation& invocation);
 
-/// The network where the experiment has one (hand_over() has seen to it that this executable can), occupy
-/// modules otherwise. The experiment must outlive it. Error: what the network lacks.
+/// Returns the family of the experiment's network, or of occupy modules if it has none. hand_over() must have
+/// returned nothing. The experiment must outlive the family. Error: what the network lacks.
 tl::expected<std::unique_ptr<ModuleFamily>, std::string> family_of(const Experiment& experiment,
                                                                    const Jitter& jitter,
                                                                    const Extensions& extensions);

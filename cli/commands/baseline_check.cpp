@@ -1,7 +1,7 @@
-// Entries of a baseline are named relative to the file that holds them, with '/', so that a repository's
-// baseline means the same from every folder. Without scenarios all entries are compared; with them only
-// those; --update writes figures anew and adds what is not there yet. Every finding is printed, not only the
-// first.
+// Compares scenarios with a baseline, or updates it. Entries are named relative to the baseline file, with
+// '/', so that the file means the same from every folder. Without scenarios all entries are compared,
+// otherwise only those. --update computes all figures again and adds entries that are missing. Every finding
+// is printed. Tests: tests/cli/baseline_output_test.cpp.
 
 #include "cli/commands/baseline_check.hpp"
 
@@ -35,23 +35,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder to which its entries are relative; empty: the working directory.
+/// Returns the folder to which its entries are relative; empty for the working folder.
 fs::path directory_of(const std::string& baseline) { return fs::path(baseline).parent_path(); }
 
-/// The name of `scenario` in a baseline file: relative to that file, with '/'.
+/// Returns the name of `scenario` in a baseline file: relative to that file, with '/'.
 std::string entry_name(const std::string& scenario, const fs::path& directory) {
   std::error_code error;
   const fs::path relative = fs::proximate(scenario, directory.empty() ? "." : directory, error);
-  // Where no relative form is found, the name itself.
+  // If there is no relative form, the name itself is used.
   return (error ? fs::path(scenario) : relative).generic_string();
 }
 
-/// The entry of that name; the end when there is none.
+/// Returns the entry of that name, or the end if there is none.
 auto entry_of(const Baseline& baseline, const std::string& name) {
   return std::ranges::find(baseline.entries, name, &BaselineEntry::scenario);
 }
 
-/// The entries that the command names, all when it names none.
+/// Returns the entries that the command names, or all if it names none.
 tl::expected<Baseline, Failure> chosen_entries(const Baseline& baseline, const BaselineFlags& flags,
                                                const std::vector<std::string>& scenarios) {
   if (baseline.entries.empty()) {
@@ -74,11 +74,11 @@ tl::expected<Baseline, Failure> chosen_entries(const Baseline& baseline, const B
   return chosen;
 }
 
-/// A baseline that --update may start from: an empty one when there is no file yet.
+/// Returns the baseline to be updated: an empty one if there is no file yet.
 tl::expected<Baseline, Failure> existing_or_new(const BaselineFlags& flags,
                                                 const std::vector<std::string>& scenarios) {
   std::error_code error;
-  // Without a scenario to add a missing file is more likely a name that was misspelt.
+  // If no scenario is to be added, a missing file is more likely a mistyped name.
   const bool is_new = !fs::exists(flags.file, error) && !scenarios.empty();
   if (is_new) return Baseline{};
   auto baseline = read_baseline(flags.file);
@@ -86,13 +86,13 @@ tl::expected<Baseline, Failure> existing_or_new(const BaselineFlags& flags,
   return *std::move(baseline);
 }
 
-/// Whoever else updates a baseline of that folder meanwhile waits: what they add is not lost. The folder is
-/// locked and not the file, which each update replaces by a new one.
+/// A lock on the baseline's folder. Another process that updates a baseline in this folder waits, so that its
+/// entries are not lost. The folder is locked and not the file, because each update replaces the file.
 class FolderLock {
  public:
   explicit FolderLock(const fs::path& folder)
       : descriptor_(open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    // Where locks are not supported, updates are as they would be without one.
+    // If the file system has no locks, the update proceeds without one.
     while (descriptor_ >= 0 && flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) continue;
   }
   FolderLock(const FolderLock&) = delete;
@@ -105,8 +105,8 @@ class FolderLock {
   int descriptor_;
 };
 
-/// Figures of all entries anew, not only of the scenarios that are named: one file is of one state of the
-/// code.
+/// Updates the baseline. It computes the figures of all entries and not only of the named scenarios, so that
+/// one file describes one state of the code.
 Outcome update_baseline(const BaselineFlags& flags, const std::vector<std::string>& scenarios) {
   const fs::path directory = directory_of(flags.file);
   const FolderLock alone(directory);
@@ -137,7 +137,7 @@ Outcome update_baseline(const BaselineFlags& flags, const std::vector<std::strin
   return ExitCode::ok;
 }
 
-/// Exit 1 where an entry failed, whatever was written.
+/// Compares with the baseline. Returns exit code 1 if an entry failed, whatever could be written.
 Outcome compare_with_baseline(const BaselineFlags& flags, const std::vector<std::string>& scenarios,
                               const OutputFlags& output) {
   if (auto place = check_github_summary(); !place) return tl::unexpected(place.error());
@@ -150,7 +150,7 @@ Outcome compare_with_baseline(const BaselineFlags& flags, const std::vector<std:
                                          {".txt", [&] { return verdicts_text(verdicts); }},
                                          {".md", [&] { return verdicts_markdown(verdicts); }}};
   const std::string text = output.json ? verdicts_json(verdicts) : verdicts_text(verdicts);
-  // What one of these places cannot take is said when the others have theirs: the comparison is the answer.
+  // If one of these outputs fails, the others are still written, because the comparison is the answer.
   const auto in_junit =
       flags.junit.empty() ? tl::expected<void, Failure>() : write_file(flags.junit, to_junit(verdicts));
   const auto on_github = tell_github(verdicts, flags.file);

@@ -1,6 +1,6 @@
-// One list of verdicts in five forms. GitHub reads two of them by itself: lines "::error ...::" of a job's
-// log become notes in the pull request, and what stands in the file GITHUB_STEP_SUMMARY is shown as a page
-// (docs.github.com, "Workflow commands for GitHub Actions").
+// Prints a list of verdicts in five forms. GitHub reads two of them: lines "::error ...::" of a job's log
+// become notes in the pull request, and the file GITHUB_STEP_SUMMARY is shown as a page (docs.github.com,
+// "Workflow commands for GitHub Actions").
 
 #include "cli/commands/baseline_output.hpp"
 
@@ -33,7 +33,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kSummary = "GITHUB_STEP_SUMMARY";
 
-/// "changed" has findings, none of which fails: better figures, or worse ones within the tolerance.
+/// Returns the word for a verdict. "changed" means that it has findings and none fails: better figures, or
+/// worse ones within the tolerance.
 std::string_view word_of(const BaselineVerdict& verdict) {
   if (verdict.failed()) return "FAILED";
   return verdict.findings.empty() ? "ok" : "changed";
@@ -50,7 +51,7 @@ std::string count_text(const std::vector<BaselineVerdict>& verdicts) {
                      verdicts.size());
 }
 
-/// What went wrong, findings, then reasons, each a line but for the error, which may take several.
+/// Returns the error, the findings and the reasons, one a line. Only the error may have several lines.
 std::vector<std::string> lines_of(const BaselineVerdict& verdict) {
   std::vector<std::string> lines;
   if (verdict.error) lines.push_back(*verdict.error);
@@ -70,7 +71,7 @@ Json json_of(const BaselineFinding& finding) {
           {"failed", finding.failed}};
 }
 
-/// The entry's rows of the Markdown table, each on one line whatever it names; none where nothing changed.
+/// Returns the entry's rows of the Markdown table, each on one line; none if nothing changed.
 std::string table_rows(const BaselineVerdict& verdict) {
   std::string rows;
   const auto row = [&](std::string_view word, std::string_view figure, std::string_view then,
@@ -88,7 +89,8 @@ std::string table_rows(const BaselineVerdict& verdict) {
   return rows;
 }
 
-/// Behind a fold, since a summary shows many entries. The fence is longer than any in the lines.
+/// Returns the reasons in a collapsed section, because a summary shows many entries. The fence is longer than
+/// any in the lines.
 std::string folded_reasons(const BaselineVerdict& verdict) {
   if (verdict.reasons.empty()) return "";
   std::string text = fmt::format("\n<details><summary>Why: {}</summary>\n\n~~~~~~~~text\n",
@@ -97,11 +99,11 @@ std::string folded_reasons(const BaselineVerdict& verdict) {
   return text + "~~~~~~~~\n\n</details>\n";
 }
 
-// '%' is among them, since the others are written with it.
+// '%' is included, because it begins each escape.
 constexpr std::string_view kEscapedInText = "%\r\n";
 constexpr std::string_view kEscapedInProperty = "%\r\n:,";
 
-/// As workflow commands want it: "a%0Ab" for two lines.
+/// Escapes text for a workflow command: "a%0Ab" for two lines.
 std::string escaped_command(std::string_view text, std::string_view special) {
   std::string escaped;
   for (const char c : text) {
@@ -114,7 +116,8 @@ std::string escaped_command(std::string_view text, std::string_view special) {
   return escaped;
 }
 
-/// "::error file=BASELINE,title=...::FINDINGS": the pull request shows it at the baseline's first line.
+/// Returns "::error file=BASELINE,title=...::FINDINGS". The pull request shows it at the baseline's first
+/// line.
 std::string annotation_of(const BaselineVerdict& verdict, const std::string& baseline) {
   const std::vector<std::string> lines = lines_of(verdict);
   std::string text;
@@ -181,7 +184,7 @@ std::string accepted_text(const std::vector<BaselineVerdict>& accepted) {
 tl::expected<void, Failure> check_github_summary() {
   const std::string summary = environment(kSummary);
   std::error_code error;
-  // One that is there is added to, and its folder may be nobody's to write in.
+  // An existing file is appended to, and its folder may not be writable.
   if (summary.empty() ||
       (std::filesystem::is_regular_file(summary, error) && std::ofstream(summary, std::ios::app)))
     return {};
@@ -197,7 +200,7 @@ tl::expected<void, Failure> tell_github(const std::vector<BaselineVerdict>& verd
   }
   const std::string summary = environment(kSummary);
   if (summary.empty()) return {};
-  std::ofstream file(summary, std::ios::app);  // behind what other steps of the job have said
+  std::ofstream file(summary, std::ios::app);  // after the text of other steps of the job
   if (file << verdicts_markdown(verdicts) << std::flush) return {};
   return bad_input(fmt::format("{}: cannot be written ({})", summary, kSummary));
 }

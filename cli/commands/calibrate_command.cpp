@@ -1,5 +1,5 @@
-// penstock calibrate: measures what a scenario's actions and links cost, and writes it as a file that
-// scenarios name.
+// penstock calibrate: measures the costs of a scenario's actions and links, and writes them as a file that
+// scenarios can name.
 
 #include <algorithm>
 #include <memory>
@@ -46,15 +46,15 @@ struct CalibrateFlags {
 
 const std::vector<std::string_view> kCalibrateFiles = {".yaml", ".yml", ".json", ".txt"};
 
-/// What the modules of the stages hold; empty where they do not say, or cannot be made.
+/// Returns the bytes that the stages' modules hold; empty if they do not report them or cannot be made.
 std::vector<StageBytes> bytes_of_stages(const Experiment& experiment, const Extensions& extensions) {
   const Jitter jitter;
   const auto family = family_of(experiment, jitter, extensions);
   return family ? (*family)->bytes_of_stages() : std::vector<StageBytes>{};
 }
 
-/// One run of an experiment by the backend that was asked for, without repeats: the calibration's programs
-/// repeat each action themselves.
+/// Runs an experiment once with the chosen backend. It needs no repeats, because the calibration's programs
+/// repeat each action.
 tl::expected<Result, RunError> run_once(const Experiment& experiment, const CalibrateFlags& flags,
                                         const Extensions& extensions) {
   RunOptions once = run_options(flags.measuring);
@@ -66,14 +66,14 @@ tl::expected<Result, RunError> run_once(const Experiment& experiment, const Cali
   return **std::move(result);
 }
 
-/// Error: --sizes is no list, or has too few numbers for a line with an error.
+/// Reads the options. Error: --sizes is no list, or has too few numbers for a line with an error estimate.
 tl::expected<CalibrationOptions, Failure> options_of(const CalibrateFlags& flags) {
   auto multiples = parse_number_list(flags.sizes);
   if (!multiples) return bad_input(fmt::format("--sizes: {}", multiples.error()));
   if (multiples->size() < 3) {
     return bad_input(fmt::format(
-        "--sizes: expected three or more multiples of the file's own microbatch, so that overhead "
-        "and rate come apart, got \"{}\"; 1,2,4 is the default",
+        "--sizes: expected three or more multiples of the file's own microbatch, which separate overhead "
+        "and rate, got \"{}\"; 1,2,4 is the default",
         flags.sizes));
   }
   return CalibrationOptions{
@@ -91,7 +91,8 @@ Outcome run_calibrate(const CalibrateFlags& flags, const Invocation& invocation)
   if (!options) return tl::unexpected(options.error());
   auto scenario = scenario_of(flags.input, {});
   if (!scenario) return tl::unexpected(scenario.error());
-  if (flags.measuring.occupy) scenario->network.reset();  // before it is prepared: then no LibTorch is needed
+  // Before it is prepared, so that LibTorch is not needed.
+  if (flags.measuring.occupy) scenario->network.reset();
   const auto experiment = prepared(*scenario);
   if (!experiment) return tl::unexpected(experiment.error());
   if (auto failure = hand_over("calibrate", flags.measuring.backend, *experiment, invocation))
@@ -130,8 +131,8 @@ void add_calibration_flags(Subcommand app, CalibrateFlags& flags) {
   add_choice(
       app, "--load", flags.load,
       {.words = {"busy", "alone"},
-       .help = "whose times the file has: of all ranks at work at once (busy, default), or of one at a "
-               "time; both are measured and printed",
+       .help = "the times in the file: measured while all ranks work at once (busy, default), or one at a "
+               "time (alone); both are measured and printed",
        .group = group,
        .type_name = "WORD"});
 }
@@ -151,7 +152,7 @@ Command calibrate_command(CLI::App& root, const Invocation& invocation) {
                        .counted = "actions of each kind and size that count"});
   add_output_flags(app, flags->output, ".yaml .json .txt");
   app.footer(
-      "It runs programs of its own over the scenario's stages, never the one that is to be predicted.\n"
+      "It runs its own programs over the scenario's stages, never the program to be predicted.\n"
       "A .yaml file has the parts model and cluster, which a scenario or --set takes by its name.\n\n"
       "Examples:\n"
       "  penstock calibrate scenarios/library/gnmt-cluster-a.yaml --kinds all -o costs.yaml\n"

@@ -1,7 +1,7 @@
-// The text form of a verdict; channel_verdict_json.cpp has the other one. Channel models stand in the order
-// from the one that orders most to the one that orders least, so that the first that does not hang is the
-// weakest safe one; the cycle of a hang is said hop by hop, each rank with what it waits for. Messages that
-// cross are a verdict of their own: where messages have no tags nothing hangs, and the tensors are wrong.
+// Prints the verdict of a channel check as text; channel_verdict_json.cpp prints JSON. Channel models are
+// ordered from the strictest to the weakest order of messages, so the first that does not hang is the weakest
+// safe one. The cycle of a hang is printed hop by hop, each rank with what it waits for. Messages that cross
+// have their own verdict: if messages have no tags nothing hangs, but the tensors are wrong.
 
 #include "cli/commands/channel_verdict.hpp"
 
@@ -33,9 +33,11 @@ std::string_view verdict_word(const std::optional<Hang>& hang) {
   return hang->crossed.empty() ? "hangs" : "crossed";
 }
 
-/// channel   issued ahead  blocking
-/// rank      hangs         hangs
-/// directed  safe          hangs     <- chosen
+/// Returns the table of models:
+///
+///     channel   issued ahead  blocking
+///     rank      hangs         hangs
+///     directed  safe          hangs     <- chosen
 Table model_table(const ChannelVerdict& verdict) {
   Table table;
   table.columns = {"channel", "issued ahead", "blocking", ""};
@@ -52,7 +54,7 @@ Table model_table(const ChannelVerdict& verdict) {
   return table;
 }
 
-/// Returns the hang or crossing to explain: the chosen model's, or the first there is.
+/// Returns the hang or crossing to explain: that of the chosen model, or the first one.
 const Hang* explained(const ChannelVerdict& verdict) {
   if (const auto& chosen = verdict.hang(verdict.channels.model)) return &*chosen;
   for (const ChannelModel model : kChannelModels) {
@@ -61,7 +63,7 @@ const Hang* explained(const ChannelVerdict& verdict) {
   return nullptr;
 }
 
-/// One verdict for both questions, under the chosen channels.
+/// Returns one sentence about hangs and crossings under the chosen channels.
 std::string verdict_in_words(const ChannelVerdict& verdict) {
   const std::string channels = fmt::format("{} channels{}{}", to_text(verdict.channels.model),
                                            verdict.channels.blocking ? ", blocking" : "",
@@ -72,27 +74,28 @@ std::string verdict_in_words(const ChannelVerdict& verdict) {
                      channels);
 }
 
-/// "none, it hangs under all"
+/// Returns, for example, "none, it hangs under all".
 std::string_view no_safe_channel(const ChannelVerdict& verdict) {
   const bool crosses = std::ranges::any_of(
       kChannelModels, [&](ChannelModel model) { return !verdict.hang(model)->crossed.empty(); });
   return crosses ? "none, it hangs or its messages cross under all" : "none, it hangs under all";
 }
 
-/// "hangs under pair channels; ...", as a sentence of its own where the program passes under its own
-/// channels.
+/// Returns, for example, "hangs under pair channels; ...". It is a sentence about other channels if the
+/// program passes under its own.
 std::string in_words(const Hang& hang, bool elsewhere) {
   if (!elsewhere) return hang.message;
   return (hang.crossed.empty() ? "elsewhere it " : "elsewhere its ") + hang.message;
 }
 
-/// "2", or "0 to 3".
+/// Returns "2", or "0 to 3".
 std::string range_in_words(const Staleness& staleness) {
   if (staleness.least == staleness.most) return fmt::format("{}", staleness.most);
   return fmt::format("{} to {}", staleness.least, staleness.most);
 }
 
-/// Whether any stage holds more than one version, or uses one that is older than the update it goes into.
+/// Returns whether any stage holds more than one version, or uses a version older than the update to which it
+/// contributes.
 bool keeps_several(const WeightVersions& versions) {
   return std::ranges::any_of(versions.stages, [](const StageVersions& stage) {
     return stage.kept > 1 || stage.forward.most > 0 || stage.backward.most > 0;
@@ -113,8 +116,8 @@ Table version_table(const WeightVersions& versions) {
   return table;
 }
 
-/// Version of F, of B or I, of W: "3", "2/3" where the backward has another, "2/3/3" where W has one of its
-/// own.
+/// Returns the versions of F, of B or I, and of W: "3", "2/3" if the backward has another, "2/3/3" if W has
+/// its own.
 std::string cell_of(const UnitVersions& unit) {
   if (unit.weight != unit.backward) {
     return fmt::format("{}/{}/{}", unit.forward, unit.backward, unit.weight);
@@ -123,7 +126,8 @@ std::string cell_of(const UnitVersions& unit) {
   return fmt::format("{}", unit.forward);
 }
 
-/// A row a stage, a column a microbatch (a slice of one where the sequence is cut).
+/// Returns a table with a row for each stage and a column for each microbatch (or each slice, if the sequence
+/// is cut).
 Table unit_table(const WeightVersions& versions) {
   Table table;
   table.columns = {"stage"};
@@ -138,7 +142,8 @@ Table unit_table(const WeightVersions& versions) {
   return table;
 }
 
-/// Empty for a synchronous program, unless --versions asks: all its versions are the newest.
+/// Returns the table of weight versions. It is empty for a synchronous program, whose versions are all the
+/// newest, unless --versions asks for it.
 std::string versions_to_text(const ChannelVerdict& verdict, const VerdictOptions& options) {
   if (!options.versions && !keeps_several(verdict.versions)) return "";
   std::string text =
@@ -148,7 +153,8 @@ std::string versions_to_text(const ChannelVerdict& verdict, const VerdictOptions
                             table_to_text(unit_table(verdict.versions)));
 }
 
-/// Of an invalid program that a schedule generates nothing is shrunk: what is wrong is the generator.
+/// Describes the smallest failing program. An invalid program of a generator is not shrunk, because the
+/// generator is at fault.
 std::string smallest_to_text(const ChannelVerdict& verdict) {
   if (verdict.smallest) return "\n" + to_text(*verdict.smallest);
   if (!verdict.valid())
@@ -181,7 +187,8 @@ ChannelVerdict check_channels(const Experiment& experiment) {
                          .microbatches = experiment.program.microbatches,
                          .digest = digest(experiment.program),
                          .versions = weight_versions(experiment.program)};
-  // All ten, whatever was chosen: which change would make a hanging program safe is half of the answer.
+  // All ten combinations are checked, because users of a hanging program want to know which change makes it
+  // safe.
   for (const ChannelModel model : kChannelModels) {
     const auto find = [&](bool blocking) {
       ChannelOptions options = experiment.channels;

@@ -1,5 +1,5 @@
 #pragma once
-// The answer of `penstock check` for one scenario or program: is it valid, and where would it hang.
+// The answer of `penstock check` for one scenario or program: whether it is valid, and where it hangs.
 
 #include <array>
 #include <cstdint>
@@ -21,7 +21,7 @@ struct ModelVerdict {
   std::optional<Hang> blocking;
 };
 
-/// What was found. Of an invalid program only `name`, `error` and `channels` mean something.
+/// The findings. Of an invalid program only `name`, `error` and `channels` are filled in.
 struct ChannelVerdict {
   std::string name;
   std::string error;        ///< empty: the program is valid
@@ -33,31 +33,32 @@ struct ChannelVerdict {
   std::string digest;
   std::array<ModelVerdict, kChannelModels.size()> models{};
   WeightVersions versions{};
-  std::optional<SmallestFailure> smallest{};  ///< when it was asked for and there is one
+  std::optional<SmallestFailure> smallest{};  ///< present if it was asked for and found
 
   bool valid() const { return error.empty(); }
   /// Returns the hang or crossing under `model` and the chosen blocking; nothing if it is safe there.
   const std::optional<Hang>& hang(ChannelModel model) const;
-  /// Valid, and safe under the chosen channels.
+  /// Returns whether the program is valid and safe under the chosen channels.
   bool passed() const { return valid() && !hang(channels.model); }
   /// Returns the first model that is safe with the chosen blocking.
   std::optional<ChannelModel> weakest_safe() const;
 };
 
-/// Checks under all models; capacity and eager size are the experiment's.
+/// Checks under all models, with the experiment's capacity and eager size.
 ChannelVerdict check_channels(const Experiment& experiment);
 
-/// What is said beside the verdicts.
+/// Options for what is printed after the verdicts.
 struct VerdictOptions {
-  bool versions = false;  ///< the weights of every stage and microbatch, also where nothing is stale
-  bool smallest = false;  ///< verdict.smallest, or that there is none
+  bool versions = false;  ///< print the weight versions of every stage and microbatch, even if none is stale
+  bool smallest = false;  ///< print verdict.smallest, or say that there is none
 };
 
-/// For people: the verdicts as a table, then the cycle of the chosen model, or of the first one that hangs,
-/// the weight versions of a program that keeps several, and what the options ask for.
+/// Returns a text for the terminal: a table of the verdicts, then the cycle of the chosen model or of the
+/// first one that hangs. The weight versions follow if a program has several, and then what the options ask
+/// for.
 std::string to_text(const ChannelVerdict& verdict, const VerdictOptions& options = {});
 /// Returns {schema_version, kind, valid, hangs, crosses, cycle, crossed, weakest_safe_channel,
-/// weight_versions, error, ...}. `cycle` and `crossed` are those of the chosen model, empty when it neither
+/// weight_versions, error, ...}. `cycle` and `crossed` are those of the chosen model, empty if it neither
 /// hangs nor crosses.
 std::string to_json(const ChannelVerdict& verdict, const VerdictOptions& options = {});
 

@@ -1,6 +1,6 @@
-// The JSON form of a verdict, for scripts: valid, hangs and crosses by channel model, the cycle and the
-// crossed messages as lists, the weakest safe model, null where there is none. It is made from the verdict,
-// not from its text.
+// Writes the verdict of a channel check as JSON: valid, hangs and crosses for each channel model, the cycle
+// and the crossed messages as lists, and the weakest safe model or null. It is made from the verdict and not
+// from its text.
 
 #include "cli/commands/channel_verdict.hpp"
 
@@ -51,8 +51,8 @@ Json crossed_json(const std::vector<CrossedMessage>& crossed) {
   return messages;
 }
 
-/// Adds {"rank": true, ..., "boundary": false} of both verdicts, with the chosen blocking; nothing by model
-/// of an invalid program.
+/// Adds {"rank": true, ..., "boundary": false} for hangs and for crosses, with the chosen blocking. The
+/// objects of an invalid program are empty.
 void add_models(Json& document, const ChannelVerdict& verdict) {
   document["hangs"] = Json::object();
   document["crosses"] = Json::object();
@@ -77,7 +77,7 @@ Json staleness_json(const Staleness& staleness) {
   return {{"least", staleness.least}, {"most", staleness.most}};
 }
 
-/// Of one stage, by microbatch: what UnitVersions says.
+/// Returns the versions of one stage for each microbatch, as in UnitVersions.
 Json microbatches_json(const WeightVersions& versions, std::int32_t stage) {
   Json units = Json::array();
   for (std::int32_t unit = 0; unit < versions.units; ++unit) {
@@ -108,7 +108,8 @@ Json versions_json(const WeightVersions& versions, const VerdictOptions& options
   return stages;
 }
 
-/// Null where nothing was found. "schedule" is the smallest shape with which the named schedule fails itself.
+/// Returns null if nothing was found. "schedule" is the smallest shape with which the named schedule itself
+/// fails.
 Json smallest_json(const std::optional<SmallestFailure>& smallest) {
   if (!smallest) return nullptr;
   Json found = {{"ranks", smallest->program.rank_count()},

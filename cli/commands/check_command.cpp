@@ -1,5 +1,5 @@
-// penstock check: is a program valid, can it hang, and has it become worse than a baseline says
-// (baseline_check.hpp).
+// penstock check: is a program valid, can it hang, and has it become worse than its baseline
+// (baseline_check.hpp)?
 
 #include <memory>
 #include <string>
@@ -38,14 +38,14 @@ struct CheckFlags {
   VerdictOptions shown;
 };
 
-/// The programs' suffixes write the smallest failure.
+/// Returns the allowed suffixes. Those of programs write the smallest failure.
 std::vector<std::string_view> suffixes(const CheckFlags& flags) {
   if (!flags.baseline.file.empty()) return {".json", ".txt", ".md"};
   if (!flags.shown.smallest) return {".json", ".txt"};
   return {".json", ".txt", ".psched", ".csv"};
 }
 
-/// An invalid program is a verdict here, not a failure.
+/// Returns the verdict. An invalid program is a verdict here, not a failure.
 tl::expected<ChannelVerdict, Failure> verdict_of(const Scenario& scenario) {
   const auto experiment = prepare(scenario);
   if (experiment) return check_channels(*experiment);
@@ -59,7 +59,7 @@ tl::expected<ChannelVerdict, Failure> verdict_of(const Scenario& scenario) {
 
 using Text = tl::expected<std::string, std::string>;
 
-/// The smallest failing program in the form of `write`. Error: there is none, and no file is made.
+/// Returns the smallest failing program, written by `write`. Error: there is none, and no file is made.
 Text smallest_program(const ChannelVerdict& verdict, Text (*write)(const Program&)) {
   if (verdict.smallest) return write(verdict.smallest->program);
   return tl::unexpected(std::string("there is no failure that could be shrunk to a program"));
@@ -74,7 +74,7 @@ std::vector<OutputForm> forms_of(const ChannelVerdict& verdict, const VerdictOpt
            [&] { return smallest_program(verdict, [](const Program& p) { return to_pytorch_csv(p); }); }}};
 }
 
-/// One scenario or program: exit 1 where it is invalid or hangs under the chosen channels, others apart.
+/// Checks one scenario or program. Returns exit code 1 if it is invalid or hangs under the chosen channels.
 Outcome check_one(const CheckFlags& flags) {
   InputFlags input = flags.input;
   if (flags.inputs.size() > 1)
@@ -85,7 +85,7 @@ Outcome check_one(const CheckFlags& flags) {
   }
   const auto scenario = scenario_of(input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
-  // Other notes are about times, which are not asked here.
+  // Other notes concern times, which this command does not compute.
   write_reading_notes(*scenario, flags.output);
   if (auto refusal = check_refusal(*scenario)) return bad_input(*std::move(refusal));
   auto verdict = verdict_of(*scenario);
@@ -99,12 +99,12 @@ Outcome check_one(const CheckFlags& flags) {
   return verdict->passed() ? ExitCode::ok : ExitCode::check_failed;
 }
 
-/// True when a flag says what only one experiment can have.
+/// Returns whether a flag states something that only one experiment can have.
 bool states_an_experiment(const CheckFlags& flags) {
   return flags.input != InputFlags{} || flags.channels != ChannelFlags{};
 }
 
-/// Of -o and --junit.
+/// Checks the files of -o and --junit.
 tl::expected<void, Failure> check_outputs(const CheckFlags& flags) {
   std::vector<FileArgument> others = inputs_of(flags.input);
   for (const std::string& input : flags.inputs) others.push_back({"the input", input});
@@ -126,7 +126,7 @@ Outcome run_check(const CheckFlags& flags) {
         "out");
   }
   if (flags.baseline.programs && !flags.baseline.update)
-    return bad_input("check: --programs says what --update writes: give both");
+    return bad_input("check: --programs changes what --update writes: add --update");
   if (flags.baseline.update && !(flags.baseline.junit.empty() && flags.output.files.empty()))
     return bad_input("check: --update writes the baseline and compares nothing: leave --junit and -o out");
   return check_baseline(flags.baseline, flags.inputs, flags.output);
@@ -166,7 +166,7 @@ Command check_command(CLI::App& root) {
                "what that accepts")
       .group(group);
   app.add_flag("--programs", flags->baseline.programs,
-               "with --update: hold the programs and their longest paths, too, so that a failure says what "
+               "with --update: also store the programs and their longest paths, so that a failure says what "
                "changed and where")
       .group(group);
   app.add_option("--junit", flags->baseline.junit, "also write the comparison as JUnit XML")

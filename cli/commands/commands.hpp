@@ -1,5 +1,5 @@
 #pragma once
-// The subcommands, a .cpp file each. command_line.hpp adds them all and runs the one that was asked for.
+// The subcommands, one .cpp file each. command_line.hpp adds them all and runs the chosen one.
 
 #include <functional>
 
@@ -13,7 +13,7 @@ class App;
 
 namespace penstock {
 
-/// A subcommand: `app` says whether it was named, `run` does it with the flags that were parsed.
+/// A subcommand: `app` says whether it was named, and `run` executes it with the parsed flags.
 struct Command {
   Subcommand app;
   std::function<Outcome()> run;
@@ -25,9 +25,9 @@ Command check_command(CLI::App& root);
 Command simulate_command(CLI::App& root);
 Command convert_command(CLI::App& root);
 Command plan_command(CLI::App& root);
-/// `invocation` must outlive the command.
+/// Adds the command. `invocation` must outlive it.
 Command run_command(CLI::App& root, const Invocation& invocation);
-/// The same holds for the `invocation` of these.
+/// The `invocation` of these commands must also outlive them.
 Command sweep_command(CLI::App& root, const Invocation& invocation);
 Command profile_command(CLI::App& root, const Invocation& invocation);
 Command calibrate_command(CLI::App& root, const Invocation& invocation);

@@ -1,6 +1,6 @@
-// penstock compare: holds predictions against measurements, pair by pair in the order of the arguments. One
-// pair gives every figure, action and rank; several give a line each and how well the schedules are ranked.
-// Beyond a tolerance is exit 1.
+// penstock compare: compares predictions with measurements, pair by pair in the order of the arguments. For
+// one pair it prints every figure, action and rank; for several, a line each and whether the schedules are
+// ranked correctly. The exit code is 1 if a tolerance is exceeded.
 
 #include <algorithm>
 #include <cstddef>
@@ -29,9 +29,9 @@ namespace penstock {
 namespace {
 
 struct CompareFlags {
-  std::string predicted;  // of one pair
+  std::string predicted;  // for one pair
   std::string measured;
-  std::vector<std::string> all_predicted;  // of several
+  std::vector<std::string> all_predicted;  // for several pairs
   std::vector<std::string> all_measured;
   CompareTolerances tolerances;
   double rank_threshold = 0.03;
@@ -40,7 +40,7 @@ struct CompareFlags {
 
 const std::vector<std::string_view> kCompareFiles = {".html", ".json", ".txt"};
 
-/// A document of `simulate --json` or `run --json`.
+/// Reads a document of `simulate --json` or `run --json`.
 tl::expected<Result, Failure> read_result(const std::string& file) {
   const auto text = read_text_file(file, file);
   if (!text) return bad_input(text.error());
@@ -49,7 +49,7 @@ tl::expected<Result, Failure> read_result(const std::string& file) {
   return *std::move(result);
 }
 
-/// The files of a pair and what is in them.
+/// The files of a pair and their content.
 struct FilePair {
   std::string predicted_file;
   std::string measured_file;
@@ -66,8 +66,8 @@ tl::expected<FilePair, Failure> read_pair(const std::string& predicted_file,
   return FilePair{predicted_file, measured_file, *std::move(predicted), *std::move(measured)};
 }
 
-/// Error: why these two cannot be compared, which is a check that failed (exit 1) unless the files stand in
-/// each other's place (exit 2, with the command as it was meant).
+/// Compares one pair. Error: why the two cannot be compared (exit 1). If the files are in the wrong order,
+/// the error has exit 2 and shows the correct command.
 tl::expected<Comparison, Failure> comparison_of(const FilePair& pair, const CompareTolerances& tolerances) {
   auto comparison = compare_results(pair.predicted, pair.measured, tolerances);
   if (comparison) return *std::move(comparison);
@@ -97,7 +97,8 @@ Outcome compare_one(const CompareFlags& flags, const FilePair& pair) {
   return comparison->passed() ? ExitCode::ok : ExitCode::check_failed;
 }
 
-/// Exit 1 where a comparison is beyond a tolerance, or a clearly faster schedule was not predicted to be.
+/// Compares several pairs. Returns exit code 1 if a comparison exceeds a tolerance, or a clearly faster
+/// schedule was not predicted to be faster.
 Outcome compare_several(const CompareFlags& flags, const std::vector<FilePair>& files) {
   std::vector<Comparison> comparisons;
   std::vector<ResultPair> pairs;
@@ -143,11 +144,11 @@ Outcome run_compare(const CompareFlags& flags) {
     if (!pair) return tl::unexpected(pair.error());
     return compare_one(flags, *pair);
   }
-  // It would have been dropped, although the user meant it to be compared.
+  // CLI11 would drop this file, although the user wants it compared.
   if (!flags.predicted.empty()) {
     return bad_input(
-        fmt::format("compare: {} stands before --predicted and --measured, which name all files: put it "
-                    "behind one of them",
+        fmt::format("compare: {} comes before --predicted and --measured, which name all files: put it "
+                    "after one of them",
                     flags.predicted));
   }
   if (flags.all_predicted.size() != flags.all_measured.size()) {
@@ -164,7 +165,8 @@ Outcome run_compare(const CompareFlags& flags) {
   return compare_several(flags, files);
 }
 
-/// `value` is a double, or an optional one where the figure is reported only unless a tolerance is given.
+/// Adds a flag for a tolerance. `value` is a double, or an optional one if the figure is only reported
+/// without a tolerance.
 template <class Value>
 void add_tolerance(Subcommand app, const std::string& name, Value& value, const std::string& help) {
   app.add_option(name, value, help)

@@ -1,6 +1,6 @@
-// penstock convert: writes a program in Penstock's own form or in PyTorch's CSV. Passes are applied in one
-// order, whatever the order of the flags: sharding's gathers first, then messages, which are placed around
-// them.
+// penstock convert: writes a program in Penstock's own form or as PyTorch's CSV. Passes are applied in a
+// fixed order, whatever the order of the flags: first the gathers of sharding, then the messages, which are
+// placed around them.
 
 #include <algorithm>
 #include <memory>
@@ -40,7 +40,7 @@ struct ConvertFlags {
   InputFlags input;
   OutputFlags output;
   std::string format = "psched";
-  std::string dialect = "torch-2.6";  // of a .csv that is written
+  std::string dialect = "torch-2.6";  // for a .csv that is written
   bool lower = false;
   bool fsdp = false;
   bool without_reduce_grad = false;
@@ -50,7 +50,7 @@ struct ConvertFlags {
 
 using Text = tl::expected<std::string, std::string>;
 
-/// True where a list holds an action of a wanted kind.
+/// Returns whether a list has an action of a kind for which `wanted` is true.
 bool has_actions(const Program& program, bool (*wanted)(ActionKind)) {
   return std::ranges::any_of(program.ranks, [wanted](const std::vector<Action>& actions) {
     return std::ranges::any_of(actions, wanted, &Action::kind);
@@ -63,7 +63,7 @@ bool reduces_gradients(const Program& program) {
   return has_actions(program, [](ActionKind kind) { return kind == ActionKind::reduce_grad; });
 }
 
-/// The compute program that lower() made `lowered` from: it only adds messages.
+/// Returns the compute program from which lower() made `lowered`, because lower() only adds messages.
 Program without_transfers(Program lowered) {
   for (std::vector<Action>& actions : lowered.ranks) {
     std::erase_if(actions, [](const Action& action) { return is_transfer(action.kind); });
@@ -71,7 +71,8 @@ Program without_transfers(Program lowered) {
   return lowered;
 }
 
-/// The program before any pass: that of a program file as it is, otherwise without messages.
+/// Returns the program before any pass: a program file as it is, otherwise the generated program without
+/// messages.
 tl::expected<Program, Failure> untransformed(const Scenario& scenario) {
   if (scenario.program) {
     if (auto valid = validate(*scenario.program); !valid) {
@@ -85,7 +86,7 @@ tl::expected<Program, Failure> untransformed(const Scenario& scenario) {
   return without_transfers(std::move(experiment->program));
 }
 
-/// After all passes that were asked for. --defer-receives lowers, too: what it defers are the RECVs.
+/// Returns the program after all requested passes. --defer-receives also lowers, because it defers the RECVs.
 tl::expected<Program, Failure> program_of(const ConvertFlags& flags) {
   const auto scenario = scenario_of(flags.input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
@@ -93,7 +94,7 @@ tl::expected<Program, Failure> program_of(const ConvertFlags& flags) {
   auto program = untransformed(*scenario);
   if (!program) return program;
   if (!scenario->shape.buckets.empty()) {
-    // Neither form knows of buckets.
+    // Neither form of file can express buckets.
     write_notes(
         {fmt::format("each bucket is one of the {} stages of this program: give it a model of as many, "
                      "or each takes as long as a whole stage",
@@ -101,7 +102,7 @@ tl::expected<Program, Failure> program_of(const ConvertFlags& flags) {
         flags.output);
   }
   if (flags.fsdp) {
-    // It has been applied already, or comes too late.
+    // The pass was already applied, or comes too late.
     if (is_sharded(*program) || has_transfers(*program)) {
       return bad_input("--fsdp comes first: expected a program without SEND, RECV, UNSHARD and RESHARD");
     }
@@ -121,7 +122,7 @@ tl::expected<Program, Failure> program_of(const ConvertFlags& flags) {
   return defer_receives(*lowered, scenario->channels, unit_costs(*lowered));
 }
 
-/// The program as text, with its shape around it.
+/// Returns the text of the program inside JSON, with its shape.
 std::string program_json(const Program& program, std::string_view format, const std::string& text) {
   const nlohmann::ordered_json document = {{"schema_version", 1},
                                            {"kind", "program"},
@@ -138,14 +139,14 @@ bool has_messages(const Program& program, const ConvertFlags& flags) {
   return flags.lower || flags.defer_receives || has_transfers(program);
 }
 
-/// PyTorch inserts REDUCE_GRAD itself where it inserts the messages; where they are given it averages the
-/// gradients over the microbatches at the REDUCE_GRADs that are given, and nowhere else. Files for
-/// older releases are written without it.
+/// Returns whether the CSV needs REDUCE_GRAD. PyTorch inserts REDUCE_GRAD together with the messages. If the
+/// file has messages, PyTorch averages gradients only at the file's REDUCE_GRADs. Files for older releases
+/// are written without it.
 bool wants_reduce_grad(const Program& program, CsvDialect dialect, const ConvertFlags& flags) {
   return has_messages(program, flags) && dialect == CsvDialect::torch_2_6;
 }
 
-/// The bare form: also of a program that came with REDUCE_GRAD, from a file say.
+/// Returns the program without REDUCE_GRAD, which a program file may contain.
 Program without_reduce_grad(Program program) {
   for (std::vector<Action>& actions : program.ranks) {
     std::erase_if(actions, [](const Action& action) { return action.kind == ActionKind::reduce_grad; });
@@ -153,7 +154,7 @@ Program without_reduce_grad(Program program) {
   return program;
 }
 
-/// PyTorch's CSV of the program. Error: what of it that form cannot say.
+/// Returns PyTorch's CSV of the program. Error: a feature of the program that the CSV cannot express.
 Text csv_of(const Program& program, const ConvertFlags& flags) {
   const CsvDialect dialect = csv_dialect_of_text(flags.dialect).value_or(CsvDialect::torch_2_6);
   if (flags.without_reduce_grad) return to_pytorch_csv(without_reduce_grad(program), dialect);
@@ -161,15 +162,15 @@ Text csv_of(const Program& program, const ConvertFlags& flags) {
                         dialect);
 }
 
-/// True where a .csv is printed or written to a file.
+/// Returns whether a .csv is printed or written to a file.
 bool writes_csv(const ConvertFlags& flags) {
   const bool prints = flags.output.files.empty() || flags.output.json;
   return (prints && flags.format == "csv") ||
          std::ranges::any_of(flags.output.files, [](const auto& file) { return has_suffix(file, ".csv"); });
 }
 
-/// The bare form is one of a .csv with messages: where none is written the flag would be passed over in
-/// silence.
+/// Checks --without-reduce-grad, which only affects a .csv with messages. Without such a file the flag would
+/// silently have no effect.
 tl::expected<void, Failure> check_bare_form(const Program& program, const ConvertFlags& flags) {
   if (!flags.without_reduce_grad) return {};
   if (flags.fsdp) return bad_input("--without-reduce-grad: --fsdp puts REDUCE_GRAD in place; leave out one");
@@ -182,7 +183,8 @@ tl::expected<void, Failure> check_bare_form(const Program& program, const Conver
   return {};
 }
 
-/// What is printed. With -o it is nothing, unless JSON is asked for: the program is the answer.
+/// Returns the text for standard output. With -o it is empty unless JSON is requested, because the file is
+/// the answer.
 Text printed(const Program& program, const ConvertFlags& flags) {
   if (!flags.output.files.empty() && !flags.output.json) return "";
   Text text = flags.format == "csv" ? csv_of(program, flags) : Text(to_text(program));
@@ -190,8 +192,9 @@ Text printed(const Program& program, const ConvertFlags& flags) {
   return program_json(program, flags.format, *text);
 }
 
-/// Says which call of PyTorch takes a .csv of the program. torchtitan loads a file as compute actions alone
-/// and places the messages itself, so that it would send every message of a lowered file twice.
+/// Returns a note that says which call of PyTorch loads a .csv of the program. torchtitan loads a file as
+/// compute actions only and places the messages itself, so it would send every message of a lowered file
+/// twice.
 std::string loader_note(const Program& program, const ConvertFlags& flags) {
   constexpr std::string_view kComplete = "_load_csv(FILE, format=\"compute_comms\")";
   if (has_messages(program, flags)) {
@@ -208,7 +211,7 @@ std::string loader_note(const Program& program, const ConvertFlags& flags) {
         kComplete);
   }
   return fmt::format(
-      "this .csv has compute actions alone: torchtitan's pipeline_parallel_schedule_csv and PyTorch's "
+      "this .csv has only compute actions: torchtitan's pipeline_parallel_schedule_csv and PyTorch's "
       "_load_csv(FILE) place the messages; with --lower it is for {}",
       kComplete);
 }
@@ -249,8 +252,9 @@ Command convert_command(CLI::App& root) {
   app.add_flag(
          "--without-reduce-grad", flags->without_reduce_grad,
          "a lowered .csv as torch before 2.10 loads it, which averages gradients over the microbatches by "
-         "itself; 2.10 and later do so at each REDUCE_GRAD alone, and such a file leaves their gradients as "
-         "many times too large as there are microbatches")
+         "itself; 2.10 and later do so only at each REDUCE_GRAD, and with such a file their gradients are "
+         "too "
+         "large by the number of microbatches")
       .group("Passes");
   app.add_flag("--defer-receives", flags->defer_receives,
                "lowered, with each RECV as late as the channels below allow without a hang")

@@ -1,9 +1,9 @@
-// penstock diff: what differs between two programs, by rank and by time, or between two results. A side is a
-// file or the name of a schedule; the flags give the shape of named schedules, and beside a file that file
-// does:
+// penstock diff: shows the differences between two programs, by rank and by time, or between two results. A
+// side is a file or the name of a schedule. The flags, or the file on the other side, give the shape of a
+// named schedule:
 //
-//   diff 1f1b zb-h1 --pp-size 4 --num-microbatches 8       both of K = 4, M = 8
-//   diff ours.csv zb-v                                     zb-v with K and M of ours.csv
+//     diff 1f1b zb-h1 --pp-size 4 --num-microbatches 8       both of K = 4, M = 8
+//     diff ours.csv zb-v                                     zb-v with K and M of ours.csv
 //
 // Two programs are also simulated, because lists that differ in many lines may take the same time.
 
@@ -57,15 +57,15 @@ struct DiffFlags {
   OutputFlags output;
 };
 
-/// One side: a result, with the program that gave it and the scenario of a file where these are known.
+/// One side: a result, with its program and the scenario of a file if these are known.
 struct Side {
   std::optional<Program> program;
   Result result;
   std::optional<Scenario> scenario{};
 };
 
-/// A result alone: the program that gave it is not in the file, only its digest. Nothing where the file is a
-/// scenario, which may be JSON as well and has no such key.
+/// Reads a result. Its program is not in the file, only its digest. Returns nothing if the file is a
+/// scenario, which may also be JSON but lacks the key schema_version.
 tl::expected<std::optional<Side>, Failure> result_side(const std::string& file) {
   const auto text = read_text_file(file, file);
   if (!text) return bad_input(text.error());
@@ -75,13 +75,15 @@ tl::expected<std::optional<Side>, Failure> result_side(const std::string& file) 
   return Side{.program = std::nullopt, .result = *std::move(result)};
 }
 
-/// Whether v is free in that schedule; not of those on a V, whose two chunks are fixed. False for files.
+/// Returns whether the schedule has an option v. Schedules on a V have two fixed chunks. Returns false for
+/// files.
 bool takes_virtual_stages(const std::string& name) {
   const ScheduleInfo* schedule = find_schedule(name);
   return schedule != nullptr && takes_chunks(*schedule);
 }
 
-/// --virtual-stages is for the side that takes it, so that schedules with and without chunks can be compared.
+/// Returns the shape for one side. --virtual-stages applies only to a side that takes it, so that schedules
+/// with and without chunks can be compared.
 InputFlags shape_for(const std::string& name, const DiffFlags& flags) {
   InputFlags shape = flags.shape;
   const bool some_side_takes_it = takes_virtual_stages(flags.before) || takes_virtual_stages(flags.after);
@@ -89,15 +91,15 @@ InputFlags shape_for(const std::string& name, const DiffFlags& flags) {
   return shape;
 }
 
-/// Returns true for a file, which comes before a schedule of the same name. A name that is too long, or in a
-/// folder that is closed, is no file.
+/// Returns whether `name` is a file, which has precedence over a schedule of the same name. A name that is
+/// too long, or in a closed folder, is no file.
 bool is_file(const std::string& name) {
   std::error_code unusable;
   return std::filesystem::exists(name, unusable);
 }
 
-/// Returns true for the name of a schedule. A word that is neither a file nor a schedule is named as a file
-/// that is not there.
+/// Returns whether `name` is a schedule and no file. For a word that is neither, the error message names a
+/// missing file.
 bool is_schedule(const std::string& name) { return !is_file(name) && find_schedule(name) != nullptr; }
 
 tl::expected<Side, Failure> simulated(Scenario scenario) {
@@ -110,8 +112,8 @@ tl::expected<Side, Failure> simulated(Scenario scenario) {
               .scenario = std::move(scenario)};
 }
 
-/// Returns the side of a file: a result, a program or a scenario. `flags.shape` is that of named schedules; a
-/// scenario takes it, too.
+/// Returns the side of a file: a result, a program or a scenario. `flags.shape` is for named schedules; a
+/// scenario also takes it.
 tl::expected<Side, Failure> side_of_file(const std::string& name, const DiffFlags& flags) {
   if (is_file(name) && has_suffix(name, ".json")) {
     auto side = result_side(name);
@@ -128,8 +130,8 @@ tl::expected<Side, Failure> side_of_file(const std::string& name, const DiffFlag
   return simulated(*std::move(scenario));
 }
 
-/// Puts the shape of a file's side in place of what the flags leave out: K and M; v of schedules that take
-/// it; copies of the pipeline where the program has them.
+/// Fills in from a file's side what the flags leave out: K and M, v of schedules that take it, and the copies
+/// of the pipeline if the program has them.
 void take_shape(InputFlags& shape, const std::string& schedule, const Side& file) {
   const ProgramReport& program = file.result.program;
   const std::int32_t ranks = std::max(1, pipeline_size(program));
@@ -153,12 +155,12 @@ tl::expected<Side, Failure> side_of_schedule(const std::string& name, const Diff
   auto scenario = scenario_of(input, {});
   if (!scenario) return tl::unexpected(scenario.error());
   if (!file || !file->scenario) return simulated(*std::move(scenario));
-  // The file's model, cluster and training with the named schedule.
+  // This is the file's model, cluster and training with the named schedule.
   Scenario base = *file->scenario;
   base.program.reset();
   base.schedule = name;
   base.shape = scenario->shape;
-  // A scenario says its batch itself.
+  // A scenario states its batch itself.
   if (flags.shape.num_microbatches || file->scenario->program)
     base.batch.microbatches = scenario->batch.microbatches;
   if (!file->scenario->program) base.shape.data_parallel = file->scenario->shape.data_parallel;
@@ -170,7 +172,7 @@ struct Sides {
   Side after;
 };
 
-/// Makes a file's side before that of a schedule, which takes its shape from it.
+/// Makes both sides. A file's side is made first, because a schedule takes its shape from it.
 tl::expected<Sides, Failure> both_sides(const DiffFlags& flags) {
   std::optional<Side> before;
   std::optional<Side> after;
@@ -188,7 +190,7 @@ tl::expected<Sides, Failure> both_sides(const DiffFlags& flags) {
     auto made = side_of_schedule(flags.before, flags, after);
     if (!made) return tl::unexpected(made.error());
     before = *std::move(made);
-    // Of two schedules neither is a file.
+    // This runs only if both sides are schedules.
     if (!after) {
       made = side_of_schedule(flags.after, flags, std::nullopt);
       if (!made) return tl::unexpected(made.error());
@@ -202,7 +204,8 @@ tl::expected<Sides, Failure> both_sides(const DiffFlags& flags) {
   return Sides{.before = *std::move(before), .after = *std::move(after)};
 }
 
-/// The lists that differ, rank by rank: at which place of the first one what goes and what comes.
+/// Returns the lists that differ, rank by rank: for each change its position in the first list, the removed
+/// and the added actions.
 Json changes_json(const ProgramDiff& diff) {
   Json ranks = Json::array();
   for (const RankChanges& rank : diff.ranks) {
@@ -216,7 +219,7 @@ Json changes_json(const ProgramDiff& diff) {
   return {{"settings", diff.settings}, {"ranks", std::move(ranks)}};
 }
 
-/// The actions that both have, at other times.
+/// Returns the actions that both programs have, at other times.
 Json moved_json(const ResultDiff& diff) {
   Json moved = Json::array();
   for (const MovedAction& action : diff.moved) {
@@ -230,16 +233,17 @@ Json moved_json(const ResultDiff& diff) {
   return moved;
 }
 
-/// What differs between two sides. `programs` is absent where a side is a result from a file.
+/// The differences between two sides. `programs` is absent if a side is a result from a file.
 struct Difference {
   std::optional<ProgramDiff> programs;
   ResultDiff results;
-  std::string note;  ///< lines that stand before the text; empty: none
+  std::string note;  ///< lines before the text; empty: none
 
   bool empty() const { return (!programs || programs->empty()) && results.empty(); }
 };
 
-/// With `--unit stage` every stage takes the same time, so that more stages are more work.
+/// Returns a note for `--unit stage`, where every stage takes the same time, so that more stages mean more
+/// work.
 std::string note_on_stages(const DiffFlags& flags, const Result& before, const Result& after) {
   if (flags.shape.unit != "stage" || before.program.stages == after.program.stages) return "";
   return fmt::format(
@@ -247,12 +251,13 @@ std::string note_on_stages(const DiffFlags& flags, const Result& before, const R
       format_count(before.program.stages, "stage"), format_count(after.program.stages, "stage"));
 }
 
-/// `compare` refuses such a pair; a diff shows it, with what part of it is no change of the program.
+/// Returns a note if only one side counts shared links. `compare` refuses such a pair; diff shows it and says
+/// which part is no change of the program.
 std::string note_on_links(const Result& before, const Result& after) {
   const auto leaves_out = [](const Result& result) { return result.link_sharing == LinkSharing::left_out; };
   const auto counts = [](const Result& result) { return result.link_sharing == LinkSharing::counted; };
   if (!(leaves_out(before) && counts(after)) && !(counts(before) && leaves_out(after))) return "";
-  return fmt::format("note: several messages cross some link at once; they share its bandwidth {} alone\n",
+  return fmt::format("note: several messages cross some link at once; they share its bandwidth only {}\n",
                      counts(before) ? "before" : "after");
 }
 

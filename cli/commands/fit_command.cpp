@@ -1,4 +1,4 @@
-// penstock fit: what training costs on one machine, out of iterations that were measured there.
+// penstock fit: fits the costs of training on one machine to iterations that were measured there.
 
 #include <cmath>
 #include <cstdint>
@@ -24,7 +24,7 @@
 namespace penstock {
 namespace {
 
-/// GPT-2's 50 257 words, padded as Megatron does it for 8 devices.
+/// The 50 257 tokens of GPT-2, padded as Megatron does for 8 devices.
 constexpr std::int64_t kVocabulary = 51'200;
 constexpr std::int64_t kMostVocabulary = 1 << 28;
 
@@ -47,7 +47,7 @@ Outcome fit(const FitFlags& flags) {
   if (!flags.bandwidth.empty()) {
     const auto bandwidth = parse_bandwidth(flags.bandwidth);
     if (!bandwidth) return bad_input("--bandwidth: " + bandwidth.error());
-    // "unlimited" is infinite here and 0 there: messages are free.
+    // "unlimited" is infinite here; the fit uses 0 for messages that take no time.
     if (std::isfinite(*bandwidth)) assumed.link_bytes_per_second = *bandwidth;
   }
   const auto report = fit_iterations(*iterations, assumed);
@@ -73,7 +73,7 @@ Command fit_command(CLI::App& root) {
       .required()
       .type_name("FILE");
   app.add_option("--vocabulary", flags->vocabulary,
-                 "words of the embedding, which no column says (default: 51200)")
+                 "size of the vocabulary, which no column states (default: 51200)")
       .range(std::int64_t{1}, kMostVocabulary)
       .type_name("N");
   app.add_option("--bandwidth", flags->bandwidth,

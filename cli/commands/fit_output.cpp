@@ -1,5 +1,5 @@
-// What was fitted comes first, every constant by its name; then how far it predicts what it was not fitted
-// to. Text and JSON hold the same figures.
+// Prints fitted costs: first every constant by its name, then how well they predict rows that were not used
+// for the fit. Text and JSON have the same figures.
 
 #include "cli/commands/fit_output.hpp"
 
@@ -27,13 +27,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// In milliseconds, as the column's heading says.
+/// Returns a time in milliseconds, the unit in the column's heading.
 Cell time_cell(Ns ns) {
   const double ms = static_cast<double>(ns) * 1e-6;
   return {fmt::format("{:.4f}", ms), ms};
 }
 
-/// A row a kind of layer: what one takes forward and backward, and embedding and head together.
+/// Returns a table with a row for each kind of layer: its forward and backward time, and that of embedding
+/// and head together.
 Table layers_table(const IterationCosts& costs) {
   Table table;
   table.columns = {"hidden", "heads", "sequence", "tensor", "micro batch", "layer ms", "ends ms"};
@@ -45,7 +46,8 @@ Table layers_table(const IterationCosts& costs) {
   return table;
 }
 
-/// What a step costs beside its microbatches, term by term: d is the number of copies that reduce together.
+/// Returns the cost of a step beside its microbatches, term by term; d is the number of copies that reduce
+/// together.
 std::string step_text(const IterationCosts& costs) {
   const auto ms = [](Ns ns) { return static_cast<double>(ns) * 1e-6; };
   std::string text = fmt::format(
@@ -62,8 +64,8 @@ std::string step_text(const IterationCosts& costs) {
                                 : std::string("free"));
 }
 
-/// Groups that were fitted, then the same rows by costs of others (FitReport::left_out), then those of
-/// several stages, which no cost was fitted to.
+/// Returns the errors of the groups that were fitted, then the same rows with costs of other rows
+/// (FitReport::left_out), then rows of several stages, which were not fitted.
 Table errors_of(const FitReport& report) {
   std::vector<RunGroup> groups = report.runs.groups;
   for (const auto& group : {report.left_out, report.held_out}) {
@@ -76,20 +78,21 @@ Json group_or_null(const std::optional<RunGroup>& group) {
   return group ? group_json(*group) : Json(nullptr);
 }
 
-/// What a reader must not take these costs for; empty where there is nothing to doubt.
+/// Returns warnings about the limits of these costs; empty if there are none.
 std::string doubts_text(const FitReport& report) {
   std::string text;
-  if (report.told < report.constants) {
+  if (report.determined < report.constants) {
     text += fmt::format(
-        "the rows tell {} of the {} constants apart; others are shared out among terms that move alike, "
-        "least terms first: measure other numbers of layers, microbatches and copies\n",
-        report.told, report.constants);
+        "the rows determine {} of the {} constants; the others are not unique: measure other numbers of "
+        "layers, "
+        "microbatches and copies as well\n",
+        report.determined, report.constants);
   }
   if (!report.unpriced.empty()) {
     text += fmt::format("not predicted, since no row of one stage has such layers: lines {}\n",
                         fmt::join(report.unpriced, ", "));
   }
-  if (!report.held_out) text += "no row of several stages: the pipeline's part is not judged\n";
+  if (!report.held_out) text += "no row of several stages: the effect of the pipeline is not tested\n";
   return text;
 }
 
@@ -109,7 +112,7 @@ std::string fit_json(const FitReport& report) {
   Json document = {{"schema_version", 1}, {"kind", "fit"}};
   document.update(Json::parse(iteration_costs_to_json(report.costs)));
   document["fit"] = {{"constants", report.constants},
-                     {"told", report.told},
+                     {"told", report.determined},
                      {"groups", std::move(groups)},
                      {"held_out", group_or_null(report.held_out)},
                      {"left_out", group_or_null(report.left_out)},

@@ -1,5 +1,5 @@
 #pragma once
-// Costs out of measured iterations, and how well they predict, as text and JSON.
+// Prints costs that were fitted to measured iterations, and their errors, as text and JSON.
 
 #include <cstddef>
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace penstock {
 
-/// The costs, then the errors. `width` is that of the tables' lines; 0: any.
+/// Returns the costs and then the errors. `width` limits the lines of tables; 0: no limit.
 std::string fit_text(const FitReport& report, std::size_t width);
-/// The file of costs that `model.fitted` reads: {schema_version, kind: "fit", iteration_costs, fit:
+/// Returns the file of costs that `model.fitted` reads: {schema_version, kind: "fit", iteration_costs, fit:
 /// {constants, told, groups, held_out, left_out, unpriced_lines}}.
 std::string fit_json(const FitReport& report);
 

@@ -1,6 +1,6 @@
-// The commands that execute something differ in what they repeat and in what they make of the times; by whom,
-// at which scale and with which jitter is one set of flags, and a run goes one way: the backend that an
-// extension brings, or threads, or processes.
+// The common part of commands that execute a program. Backend, scale and jitter are one set of flags. The
+// commands differ in what they repeat and how they use the times. A run uses the backend of an extension,
+// threads, or processes.
 
 #include "cli/commands/measuring.hpp"
 
@@ -37,7 +37,7 @@ namespace {
 
 constexpr const char* kGroup = "Measuring";
 
-/// A whole number with the default that `value` has.
+/// Adds a whole number whose default is the present value of `value`.
 void add_count(Subcommand app, const std::string& flag, std::int32_t& value, std::int32_t least,
                const std::string& help) {
   app.add_option(flag, value, fmt::format("{} (default {})", help, value))
@@ -46,8 +46,8 @@ void add_count(Subcommand app, const std::string& flag, std::int32_t& value, std
       .type_name("N");
 }
 
-/// How long messages hold their links and how long they are on their way, as the experiment's cluster has
-/// them: a transport of one machine is held back to that.
+/// Returns how long messages hold their links and when they arrive, by the experiment's cluster. A transport
+/// on one machine emulates these times.
 PaceOfLinks pace_of_links(const Experiment& experiment) {
   return [&experiment](const FlatProgram& flat) {
     WalkDurations durations = walk_durations(experiment, flat);
@@ -123,7 +123,7 @@ tl::expected<std::optional<Result>, RunError> measure_by_backend(const Experimen
                                                                  const Extensions& extensions) {
   const PaceOfLinks pace = pace_of_links(experiment);
   const Jitter jitter{.fraction = flags.jitter, .seed = flags.seed};
-  // Backends of GPUs make their modules themselves, once they know which GPU a worker has.
+  // Backends of GPUs make their modules themselves, when they know the GPU of each worker.
   if (const auto found = extensions.backends.find(flags.backend); found != extensions.backends.end())
     return found->second({experiment, pace, options, jitter});
   const auto family = family_of(experiment, jitter, extensions);

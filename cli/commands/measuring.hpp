@@ -1,6 +1,6 @@
 #pragma once
-// What `penstock run` and `penstock calibrate` have in common: their flags, one run by the backend that these
-// name, and the exit code of a run that did not end well.
+// The common part of `penstock run` and `penstock calibrate`: their flags, one run with the chosen backend,
+// and the exit code of a failed run.
 
 #include <cstdint>
 #include <optional>
@@ -28,31 +28,31 @@ struct MeasuringFlags {
   bool occupy = false;
 };
 
-/// What a command measures more than once, in the words of its help.
+/// Words of a command's help for what it measures more than once.
 struct MeasuredWords {
-  std::string processes;   ///< behind "a process a rank": who may start them
-  std::string warmup;      ///< "runs of the whole program that do not count"
-  std::string count_flag;  ///< "--repeats"
-  std::string counted;     ///< "runs that count"
+  std::string processes;   ///< text after "a process a rank": what may start them
+  std::string warmup;      ///< for example "runs of the whole program that do not count"
+  std::string count_flag;  ///< for example "--repeats"
+  std::string counted;     ///< for example "runs that count"
 };
 
-/// --backend, --occupy, --warmup, how much counts, --time-scale, --jitter, --seed, --deadline. Defaults are
-/// what `flags` has.
+/// Adds --backend, --occupy, --warmup, the flag for the count, --time-scale, --jitter, --seed and --deadline.
+/// Defaults are the present values of `flags`.
 void add_measuring_flags(Subcommand app, MeasuringFlags& flags, const MeasuredWords& words);
 
-/// Of a run that is repeated as the flags say.
+/// Returns the options of a run that is repeated as the flags say.
 RunOptions run_options(const MeasuringFlags& flags);
 
-/// Measures by the backend that the flags name, for which hand_over() has seen this executable to be the
-/// right one. `place`: where a launcher started this process as one of cpu-process. Nothing where another
-/// process has the result.
+/// Measures with the chosen backend. hand_over() must have found this executable to be the right one. `place`
+/// is present if a launcher started this process as a rank of cpu-process. Returns nothing if another process
+/// has the result.
 tl::expected<std::optional<Result>, RunError> measure_by_backend(const Experiment& experiment,
                                                                  const MeasuringFlags& flags,
                                                                  const RunOptions& options,
                                                                  const std::optional<ProcessPlace>& place,
                                                                  const Extensions& extensions);
 
-/// With the exit code of its fault.
+/// Returns the failure with the exit code of its fault.
 tl::unexpected<Failure> failure_of(RunError error);
 
 }  // namespace penstock

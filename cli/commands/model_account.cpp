@@ -1,4 +1,5 @@
-// Layers are priced one by one, as they are in the stages of a pipeline: the same terms, the same bytes.
+// Prints a model layer by layer. Layers are priced one by one, with the same terms and bytes as in the stages
+// of a pipeline.
 
 #include "cli/commands/model_account.hpp"
 
@@ -35,13 +36,14 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kWeightBytes = 2;  // bf16
 
-/// "dense layer", "expert layer, window 4096": by what layers of one kind have in common.
+/// Returns the common name of layers of one kind: "dense layer", "expert layer, window 4096".
 std::string name_of(const LayerKind& kind) {
   const std::string_view part = kind.has_experts ? "expert layer" : "dense layer";
   return kind.window == 0 ? std::string(part) : fmt::format("{}, window {}", part, kind.window);
 }
 
-/// Embedding, each kind of layer with its count, head, layers of multi-token prediction: parameters alone.
+/// Returns the embedding, each kind of layer with its count, the head, and the layers of multi-token
+/// prediction, with parameters only.
 std::vector<LayerAccount> layers_of(const Architecture& model) {
   std::vector<LayerAccount> layers;
   layers.push_back({.name = "embedding", .parameters = embedding_parameters(model)});
@@ -59,8 +61,8 @@ std::vector<LayerAccount> layers_of(const Architecture& model) {
   return layers;
 }
 
-/// Adds what the layers take and keep. Requires those of layers_of() for the workload's model, which stand in
-/// the same order: embedding, kinds, head, multi-token. An embedding is a lookup: no product, nothing kept.
+/// Adds times and bytes of the layers. `layers` must be those of layers_of() for the workload's model, in the
+/// order embedding, kinds, head, multi-token. An embedding is a lookup: it has no product and stores nothing.
 void price(std::vector<LayerAccount>& layers, const Workload& work) {
   const KernelTables& kernels = *built_in_kernels(work.device);
   layers.front().kept_bytes = 0;
@@ -76,7 +78,8 @@ void price(std::vector<LayerAccount>& layers, const Workload& work) {
   layers[next].terms = multi_token_terms(work, kernels);
 }
 
-/// Of a sample, forward and backward; nothing where its length is not known, which attention depends on.
+/// Returns the operations of a sample, forward and backward. Returns nothing if the sequence length is
+/// unknown, because attention depends on it.
 std::optional<double> flops_of(const ArchitecturePart& part) {
   if (!part.sequence) return std::nullopt;
   return flops_per_sample(part.architecture, *part.sequence);
@@ -84,14 +87,15 @@ std::optional<double> flops_of(const ArchitecturePart& part) {
 
 // --- text -----------------------------------------------------------------------------------------------
 
-/// "8 030 261 248": long numbers in groups of three.
+/// Returns a number in groups of three digits: "8 030 261 248".
 std::string grouped(std::int64_t count) {
   std::string digits = std::to_string(count);
   for (std::size_t place = digits.size(); place > 3; place -= 3) digits.insert(place - 3, " ");
   return digits;
 }
 
-/// "llama: 32 layers of width 4096", "mixtral: 32 layers of width 4096, 2 of 8 experts a token".
+/// Returns, for example, "llama: 32 layers of width 4096" or "mixtral: 32 layers of width 4096, 2 of 8
+/// experts a token".
 std::string description_of(const Architecture& model) {
   std::string text = fmt::format(
       "{} of width {}", format_count(static_cast<std::int64_t>(model.layers.size()), "layer"), model.hidden);
@@ -121,7 +125,7 @@ Cell microseconds(double seconds) {
   return {fmt::format("{:.1f}", seconds * kMicrosecondsPerSecond), seconds};
 }
 
-/// A row a kind of layer; times and bytes are of one layer of the kind, on one device.
+/// Returns a table with a row for each kind of layer. Times and bytes are those of one layer on one device.
 std::string layers_text(const ModelAccount& account) {
   Table table{.columns = {"layer", "count", "parameters"}, .rows = {}};
   if (account.work) table.columns.insert(table.columns.end(), {"forward us", "backward us", "kept"});
@@ -141,7 +145,7 @@ std::string layers_text(const ModelAccount& account) {
   return table_to_text(table);
 }
 
-/// A table of the terms of each kind of layer.
+/// Returns a table of the terms for each kind of layer.
 std::string terms_text(const ModelAccount& account) {
   std::string text;
   for (const LayerAccount& layer : account.layers) {
@@ -158,7 +162,7 @@ std::string terms_text(const ModelAccount& account) {
   return text;
 }
 
-/// What the times above are for.
+/// Describes the workload to which the times belong.
 std::string work_text(const Workload& work) {
   return fmt::format(
       "a microbatch of {} on {} in {}: sequence {}, tensor {} x context {}, expert {}, sustained {}",
@@ -201,7 +205,7 @@ tl::expected<ModelAccount, std::string> account_of(ArchitecturePart part, std::o
   account.layers = layers_of(account.part.architecture);
   if (!work) return account;
   if (!account.part.sequence)
-    return tl::unexpected(std::string("--device: expected --sequence N, the tokens of a sample, beside it"));
+    return tl::unexpected(std::string("--device: expected --sequence N, the tokens of a sample, as well"));
   work->model = account.part.architecture;
   work->sequence = *account.part.sequence;
   if (const auto fault = fault_of(*work)) return tl::unexpected(*fault);

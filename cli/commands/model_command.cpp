@@ -1,5 +1,5 @@
-// penstock model: what a configuration of Hugging Face describes: how many parameters it has, how many of
-// them a token meets, in which layers they lie, and what these take on a device.
+// penstock model: describes a Hugging Face configuration: its parameters, how many of them one token uses,
+// the layers that have them, and the times of these layers on a device.
 
 #include <cstdint>
 #include <limits>
@@ -45,7 +45,7 @@ tl::expected<GemmPrecision, std::string> precision_of(const std::string& word) {
   return tl::unexpected(fmt::format("--precision: expected bf16, fp8 or fp4, got \"{}\"", word));
 }
 
-/// Nothing without a device.
+/// Returns the workload, or nothing if no device is given.
 tl::expected<std::optional<Workload>, std::string> workload_of(const ModelQuestion& flags) {
   const auto precision = precision_of(flags.precision);
   if (!precision) return tl::unexpected(precision.error());
@@ -62,7 +62,7 @@ tl::expected<std::optional<Workload>, std::string> workload_of(const ModelQuesti
   work.parallel.tensor = static_cast<std::int32_t>(flags.tensor);
   work.parallel.context = static_cast<std::int32_t>(flags.context);
   work.parallel.expert = static_cast<std::int32_t>(flags.expert);
-  work.parallel.data = work.parallel.expert;  // experts are shared out among copies: as many as that needs
+  work.parallel.data = work.parallel.expert;  // experts are divided among copies: as many as that needs
   return work;
 }
 

@@ -1,5 +1,5 @@
-// penstock plan: PipeDream's partitioner on a scenario's layers and cluster, beside its simulation. A promise
-// of a recurrence is never printed without what the simulator makes of it; -o writes the scenario that runs
+// penstock plan: runs PipeDream's partitioner on a scenario's layers and cluster, and simulates the plan. A
+// prediction of a recurrence is always printed together with its simulation. -o writes a scenario that runs
 // the plan.
 
 #include <cstdint>
@@ -59,10 +59,10 @@ struct PlanFlags {
   bool factors = false;
 };
 
-/// The scenario's options with the flags' values in place.
+/// Returns the scenario's options with the flags applied.
 tl::expected<PlanOptions, Failure> options_of(const PlanFlags& flags, const Scenario& scenario) {
   PlanOptions options = scenario.partition.plan;
-  // `simulated` is no form of the recurrence.
+  // "simulated" names no objective of the recurrence, so the scenario's objective remains.
   options.objective = enum_of_text<PlanObjective>(flags.objective).value_or(options.objective);
   options.transfers = enum_of_text<CutTransfers>(flags.cut_transfers).value_or(options.transfers);
   if (flags.straight) options.form = PlanForm::straight;
@@ -76,7 +76,7 @@ tl::expected<PlanOptions, Failure> options_of(const PlanFlags& flags, const Scen
   return options;
 }
 
-/// In the order of the graph, which is that of PlannedStage::layers.
+/// Returns the names in the order of the graph, which is that of PlannedStage::layers.
 std::vector<std::string> layer_names(const Scenario& scenario) {
   std::vector<std::string> names;
   if (const auto* graph = std::get_if<LayerGraph>(&scenario.model)) {
@@ -85,9 +85,9 @@ std::vector<std::string> layer_names(const Scenario& scenario) {
   return names;
 }
 
-// --- how good a profile must be -------------------------------------------------------------------------
+// --- noise of the profile ---
 
-/// "5%" or "0.05", from 0 to 1.
+/// Reads "5%" or "0.05" as a number from 0 to 1.
 std::optional<double> part_of_text(std::string_view text) {
   const bool is_percent = text.ends_with('%');
   if (is_percent) text.remove_suffix(1);
@@ -97,16 +97,16 @@ std::optional<double> part_of_text(std::string_view text) {
   return part >= 0 && part <= 1 ? std::optional(part) : std::nullopt;
 }
 
-/// What --noise asks for; nothing where it is not given.
+/// Returns the options of --noise, or nothing if it is not given.
 tl::expected<std::optional<ProfileNoise>, Failure> noise_of(const PlanFlags& flags) {
   if (flags.noise.empty()) {
     if (!flags.trials && !flags.seed) return std::nullopt;
-    return bad_input(fmt::format("{}: expected --noise beside it, for example --noise 5%,10%,20%",
+    return bad_input(fmt::format("{}: expected --noise as well, for example --noise 5%,10%,20%",
                                  flags.trials ? "--trials" : "--seed"));
   }
   ProfileNoise noise{.levels = {}};
   std::string_view rest = flags.noise;
-  // The last part has no comma behind it, and an empty one ("5%,") is refused like any other word.
+  // The last part has no comma after it. An empty part ("5%,") is refused like any other word.
   while (true) {
     const std::string_view one = rest.substr(0, rest.find(','));
     const auto level = part_of_text(one);
@@ -125,14 +125,15 @@ tl::expected<std::optional<ProfileNoise>, Failure> noise_of(const PlanFlags& fla
 
 // --- the report -----------------------------------------------------------------------------------------
 
-/// The simulator ranks, unless a recurrence is asked for.
+/// Returns what ranks the plans: the simulator, unless a recurrence is requested.
 PlanRanking ranking_of(const PlanFlags& flags, const Scenario& scenario) {
   const bool asks_recurrence =
       flags.objective.empty() ? scenario.partition.states_objective : flags.objective != "simulated";
   return asks_recurrence ? PlanRanking::recurrence : PlanRanking::simulated;
 }
 
-/// The plan and its simulation; with a search also what was tried. Error: why there is none.
+/// Returns the plan and its simulation; after a search also the plans that were tried. Error: why there is no
+/// plan.
 tl::expected<PlanReport, std::string> planned_report(const Scenario& scenario, const PlanOptions& options,
                                                      PlanRanking ranking) {
   PlanReport report{
@@ -152,7 +153,7 @@ tl::expected<PlanReport, std::string> planned_report(const Scenario& scenario, c
   return report;
 }
 
-/// What the scenario says of its schedule that no plan has; nothing where it says nothing of that.
+/// Returns a note about settings of the scenario's schedule that no plan uses, or nothing if there are none.
 std::optional<std::string> left_out_note(const Scenario& scenario) {
   const Shape& shape = scenario.shape;
   std::vector<std::string_view> keys;
@@ -161,11 +162,10 @@ std::optional<std::string> left_out_note(const Scenario& scenario) {
   if (shape.checkpoint != Checkpoint::never) keys.emplace_back("schedule.checkpoint");
   if (shape.iterations > 1) keys.emplace_back("training.iterations");
   if (keys.empty()) return std::nullopt;
-  return fmt::format("plans are of 1f1b-rr and have none of what the scenario says with {}",
-                     fmt::join(keys, ", "));
+  return fmt::format("plans use 1f1b-rr and ignore these keys of the scenario: {}", fmt::join(keys, ", "));
 }
 
-/// The plan, and what else was asked about it.
+/// Returns the plan with everything else that the flags ask for.
 tl::expected<PlanReport, std::string> report_on(const Scenario& scenario, const PlanOptions& options,
                                                 const std::optional<ProfileNoise>& noise,
                                                 const PlanFlags& flags) {
@@ -175,7 +175,7 @@ tl::expected<PlanReport, std::string> report_on(const Scenario& scenario, const 
   PlanReport& report = *planned;
   if (auto note = left_out_note(scenario)) report.evaluation.notes.push_back(*std::move(note));
   if (!flags.no_front) report.front = plan_front(scenario, options, ranking, report.evaluation);
-  // Also unasked, for the line "they differ by"; only who asks is told why there are none.
+  // The factors are also computed for the line "they differ by". An error matters only if --factors is given.
   auto factors = plan_factors(report.evaluation);
   if (!factors && flags.factors) return tl::unexpected(factors.error());
   if (factors) report.factors = *std::move(factors);
@@ -198,12 +198,13 @@ tl::expected<PlanReport, Failure> report_of(const PlanFlags& flags) {
   if (!options) return tl::unexpected(options.error());
   auto report = report_on(scenario, *options, *noise, flags);
   if (report) return *std::move(report);
-  // Some of these errors name the place in the file, others know of no file.
+  // Only some of these errors name the place in the file.
   const bool has_place = scenario.file.empty() || report.error().starts_with(scenario.file);
   return bad_input(has_place ? report.error() : fmt::format("{}: {}", scenario.file, report.error()));
 }
 
-/// The planned scenario as a file, under a comment that says where it comes from and what it promises.
+/// Returns the planned scenario as a file. A comment at its head says where it comes from and what it
+/// predicts.
 tl::expected<std::string, std::string> plan_scenario_file(const PlanReport& report) {
   const std::string comment = fmt::format(
       "{} planned for {} devices (penstock plan --objective {}): period {:.3f} ms predicted, {:.3f} ms "
@@ -259,7 +260,7 @@ void add_question_flags(Subcommand app, PlanFlags& flags) {
                "what the predicted period leaves out: the simulated one with one factor at a time")
       .group(group);
   app.add_option("--noise", flags.noise,
-                 "what is lost by planning from a profile whose times are off by up to so much: 5%,10%,20%")
+                 "the loss by planning from a profile whose times are wrong by up to this much: 5%,10%,20%")
       .group(group)
       .type_name("LIST");
   app.add_option("--trials", flags.trials, "noisy profiles at each noise (default 20)")

@@ -1,6 +1,5 @@
-// Two tables over the same factors, periods and what each means, since a number that says "85 %" is of no use
-// without what was assumed beside it; then the regret of planning from noisy times. JSON has the exact
-// figures.
+// Prints two tables over the factors, one of periods and one of meanings, because a number needs the
+// assumption behind it. Then it prints the regret of plans from noisy times. JSON has the exact figures.
 
 #include "cli/commands/plan_factors_output.hpp"
 
@@ -27,10 +26,10 @@ using Json = nlohmann::ordered_json;
 
 }  // namespace
 
-// A row a factor: the period with it alone, and with all down to it, each as a part of what was predicted:
-// the last row has all of them.
+// The table has a row for each factor: the period with it alone, and with all factors down to it, each also
+// as a part of the prediction. The last row has all factors.
 std::string factors_to_text(const PlanFactors& factors, std::size_t width) {
-  const Cell ideal = period_cell(factors.ideal_ns);  // simulated with no factor at all
+  const Cell ideal = period_cell(factors.ideal_ns);  // simulated without any factor
   const Cell ideal_ratio = percent_cell(factors.ideal_ns / factors.recurrence_ns);
   Table periods{.columns = {"factor", "alone", "of predicted", "with those above", "of predicted"},
                 .rows = {{text_cell("none"), ideal, ideal_ratio, ideal, ideal_ratio}}};

@@ -1,5 +1,5 @@
 #pragma once
-// What `penstock plan` prints beside the plan: --factors and --noise.
+// Prints what `penstock plan` adds for --factors and --noise.
 
 #include <cstddef>
 #include <string>
@@ -12,11 +12,11 @@
 
 namespace penstock {
 
-/// Tables whose lines keep to `width` columns where that can be; 0: any width.
+/// Returns tables whose lines are at most `width` wide if possible; 0: no limit.
 std::string factors_to_text(const PlanFactors& factors, std::size_t width);
 nlohmann::ordered_json factors_to_json(const PlanFactors& factors);
 
-/// What `penstock plan --noise` asked for and got.
+/// The options and the results of `penstock plan --noise`.
 struct RegretReport {
   ProfileNoise noise;
   std::vector<RegretRow> rows;

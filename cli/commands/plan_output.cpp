@@ -1,6 +1,6 @@
-// A plan from the sentence to the tables: configuration and periods, stages with their layers, the plans for
-// fewer devices, and notes. Layers of a stage are named by first and last, as a stage of a chain has nothing
-// between that is surprising. JSON names all of them.
+// Prints a plan: first a sentence, then configuration and periods, stages with their layers, plans for fewer
+// devices, and notes. The text names the first and the last layer of a stage, because the layers between them
+// follow in a chain. JSON names all of them.
 
 #include "cli/commands/plan_output.hpp"
 
@@ -37,12 +37,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// As period_cell() has it: a plan that cannot run has an infinite period, which no whole number is.
+/// Returns a period as text. The period of a plan that cannot run is infinite, so it is limited.
 std::string period_text(double period_ns) {
   return format_duration(static_cast<Ns>(std::llround(std::min(period_ns, 9e18))));
 }
 
-/// Of the plan, and of its factors where they are explained.
+/// Returns the notes of the plan, and those of its factors if they are explained.
 std::vector<std::string> notes_of(const PlanReport& report) {
   std::vector<std::string> notes = report.evaluation.notes;
   if (report.factors && report.explains_factors)
@@ -52,7 +52,7 @@ std::vector<std::string> notes_of(const PlanReport& report) {
 
 // --- text -----------------------------------------------------------------------------------------------
 
-/// "17: Conv2d-2 .. MaxPool2d-18".
+/// Returns, for example, "17: Conv2d-2 .. MaxPool2d-18".
 std::string layers_text(const PlannedStage& stage, const std::vector<std::string>& names) {
   const std::string& first = names[static_cast<std::size_t>(stage.layers.front())];
   if (stage.layers.size() == 1) return fmt::format("1: {}", first);
@@ -76,7 +76,8 @@ Table stage_table(const PlanReport& report) {
   return table;
 }
 
-/// Requires a front that is not empty. Where devices share layers (tensor parallelism) it counts ranks.
+/// Returns the table of the front, which must not be empty. If devices share layers (tensor parallelism), it
+/// counts ranks.
 Table front_table(const std::vector<PlanEvaluation>& front) {
   Table table{.columns = {"devices", "plan", "predicted period", "simulated period", "samples/s",
                           "peak memory", "device-hours/M samples", "cost/M samples"},
@@ -95,7 +96,8 @@ Table front_table(const std::vector<PlanEvaluation>& front) {
   return table;
 }
 
-/// Samples a second where a minibatch leaves the pipeline every `period_ns`; "0.00000" of an infinite one.
+/// Returns the samples per second if a minibatch leaves the pipeline every `period_ns`; "0.00000" for an
+/// infinite period.
 std::string rate_text(const PlanReport& report, double period_ns) {
   const auto samples = static_cast<double>(report.evaluation.planned.minibatch_size);
   return format_rate(samples * 1e9 / period_ns);
@@ -108,15 +110,15 @@ std::string simulated_text(const PlanReport& report) {
                      rate_text(report, simulated), format_percent(simulated / predicted));
 }
 
-/// "4 devices", "2 ranks of 4 devices each".
+/// Returns "4 devices", or "2 ranks of 4 devices each".
 std::string devices_text(const PlanEvaluation& plan) {
   if (plan.devices_per_rank() == 1) return format_count(plan.devices(), "device");
   return fmt::format("{} of {} each", format_count(plan.devices(), "rank"),
                      format_count(plan.devices_per_rank(), "device"));
 }
 
-/// "18 plans simulated, 1 of 17 starts ruled out by a bound": what stands behind "simulated". Of a search
-/// that ran out of actions "; ended at 134 M actions, 12 starts left out".
+/// Returns the effort of the search: "18 plans simulated, 1 of 17 starts ruled out by a bound". If the search
+/// used up its actions it adds "; ended at 134 M actions, 12 starts left out".
 std::string searched_text(const SearchedPlan& search) {
   std::string text = fmt::format("{} simulated, {} of {} starts ruled out by a bound",
                                  format_count(search.simulations, "plan"), search.pruned,
@@ -129,7 +131,7 @@ std::string searched_text(const SearchedPlan& search) {
   return text;
 }
 
-/// What the schedule has beyond 1F1B-RR's rule; empty: nothing.
+/// Returns the settings that differ from 1F1B-RR's rule; empty if there are none.
 std::string schedule_text(const Shape& shape) {
   std::string text;
   if (!shape.buckets.empty()) {
@@ -140,8 +142,8 @@ std::string schedule_text(const Shape& shape) {
   return fmt::format("{}{}warm-up [{}]", text, text.empty() ? "" : "; ", fmt::join(shape.warmup, ", "));
 }
 
-/// The best ten plans that were tried for their own sake, those that fit first. A stable sort keeps the order
-/// in which equal ones were tried.
+/// Returns the table of the best ten starts, those that fit first. The sort is stable, so equal ones stay in
+/// the order in which they were tried.
 Table candidate_table(const PlanReport& report) {
   std::vector<PlanCandidate> best = report.search->candidates;
   std::ranges::stable_sort(
@@ -160,12 +162,13 @@ Table candidate_table(const PlanReport& report) {
   return table;
 }
 
-/// A name and its figure, in columns.
+/// Returns a name and its figure in columns.
 std::string headline(std::string_view name, const std::string& figure) {
   return fmt::format("{:<17} {}\n", name, figure);
 }
 
-/// "transfers -2.298 ms, overlap +537.500 us (--factors explains)"; empty where nothing differs.
+/// Returns, for example, "transfers -2.298 ms, overlap +537.500 us (--factors explains)"; empty if nothing
+/// differs.
 std::string differences_text(const PlanReport& report) {
   if (!report.factors) return "";
   std::vector<std::string> parts;
@@ -177,7 +180,7 @@ std::string differences_text(const PlanReport& report) {
   return fmt::format("{}{}", fmt::join(parts, ", "), report.explains_factors ? "" : " (--factors explains)");
 }
 
-/// The same for scripts, in nanoseconds.
+/// Returns the differences for scripts, in nanoseconds.
 Json differences_json(const PlanReport& report) {
   Json list = Json::array();
   if (!report.factors) return list;
@@ -238,7 +241,7 @@ Json stages_json(const PlanReport& report) {
   return list;
 }
 
-/// The figures that a plan and a row of the front share.
+/// Returns the figures that a plan and a row of the front share.
 Json figures_json(const PlanEvaluation& plan) {
   Json figures = {{"configuration", plan.configuration()},
                   {"devices", plan.devices()},
@@ -254,7 +257,7 @@ Json figures_json(const PlanEvaluation& plan) {
   return figures;
 }
 
-/// JSON has no infinity: null is the period of a plan that cannot run.
+/// Returns the starts. The period of a plan that cannot run is null, because JSON has no infinity.
 Json search_json(const SearchedPlan& search) {
   Json candidates = Json::array();
   for (const PlanCandidate& plan : search.candidates) {
@@ -271,7 +274,7 @@ Json search_json(const SearchedPlan& search) {
           {"candidates", std::move(candidates)}};
 }
 
-/// Bandwidths as the recurrence saw them, from inside a server outwards; null is unlimited.
+/// Returns the bandwidths that the recurrence used, from inside a server outwards; null is unlimited.
 Json levels_json(const std::vector<BandwidthLevel>& levels) {
   Json list = Json::array();
   for (const BandwidthLevel& level : levels) {

@@ -1,5 +1,5 @@
 #pragma once
-// What `penstock plan` prints.
+// Prints the results of `penstock plan`.
 
 #include <cstddef>
 #include <optional>
@@ -17,22 +17,22 @@ namespace penstock {
 
 /// Everything that is printed about one plan.
 struct PlanReport {
-  std::string scenario;  ///< the file
+  std::string scenario;  ///< name of the file
   PlanOptions options;
   PlanRanking ranking = PlanRanking::simulated;
   std::vector<std::string> layers;  ///< names of the scenario's layers
   PlanEvaluation evaluation{};
   std::vector<PlanEvaluation> front{};
-  std::optional<SearchedPlan> search{};  ///< where plans were ranked by simulation
+  std::optional<SearchedPlan> search{};  ///< present if plans were ranked by simulation
   std::optional<PlanFactors> factors{};  ///< absent: the plan takes no time
-  bool explains_factors = false;         ///< with all their rows
+  bool explains_factors = false;         ///< print all rows of the factors
   std::optional<RegretReport> regret{};
 };
 
-/// What decided: "simulated", "sum", ...
+/// Returns what ranked the plans: "simulated", "sum", ...
 std::string_view objective_text(const PlanReport& report);
 
-/// `width` is that of the tables' lines; 0: any.
+/// Returns the text. `width` limits the lines of tables; 0: no limit.
 std::string plan_to_text(const PlanReport& report, std::size_t width = 0);
 std::string plan_to_json(const PlanReport& report);
 

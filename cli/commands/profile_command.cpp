@@ -1,6 +1,5 @@
-// penstock profile: measures a network's layers and writes them as PipeDream's profiler does, so that its
-// partitioner and ours read the same file. The network is that of the flags, or the one that a scenario
-// names.
+// penstock profile: measures a network's layers and writes them in the format of PipeDream's profiler, so
+// that both partitioners read the same file. The flags or a scenario name the network.
 
 #include <algorithm>
 #include <cstddef>
@@ -43,7 +42,8 @@ struct ProfileFlags {
   OutputFlags output;
 };
 
-/// Adds a size such as "width=64", over what the scenario has. Error: no name, or no number from 1 on.
+/// Adds a size such as "width=64", which overrides the scenario's. Error: there is no name, or no number of
+/// at least 1.
 tl::expected<void, Failure> add_size(const std::string& text, NetworkSpec& network) {
   const std::size_t equals = text.find('=');
   const bool has_name = equals != std::string::npos && equals > 0;
@@ -54,8 +54,8 @@ tl::expected<void, Failure> add_size(const std::string& text, NetworkSpec& netwo
   return {};
 }
 
-/// The network that the flags name, or that the scenario which they name does. `samples` 0 becomes the
-/// scenario's microbatch, so that the profile is of what will run.
+/// Returns the network that the flags name, directly or in a scenario. If `samples` is 0, it becomes the
+/// scenario's microbatch, so that the profile describes the run.
 tl::expected<NetworkSpec, Failure> network_of(const ProfileFlags& flags, std::int64_t& samples) {
   NetworkSpec network{.name = flags.model, .sizes = {}, .place = ""};
   if (flags.model.ends_with(".yaml") || flags.model.ends_with(".yml") || flags.model.ends_with(".json")) {
@@ -74,7 +74,7 @@ tl::expected<NetworkSpec, Failure> network_of(const ProfileFlags& flags, std::in
   return network;
 }
 
-/// A row a layer; the file of -o has the graph between them, too.
+/// Returns a table with a row for each layer. The file of -o also has the graph of the layers.
 std::string table_of(const NetworkSpec& network, const LayerGraph& graph, const ProfileOptions& options) {
   Table table{.columns = {"layer", "forward", "backward", "output", "weights"}, .rows = {}};
   const auto figure = [](std::string text, std::int64_t value) {
@@ -96,7 +96,7 @@ Outcome run_profile(ProfileFlags flags, const Invocation& invocation) {
   if (auto known = check_output_files(flags.output.files, kProfileFiles, {{"the input", flags.model}});
       !known)
     return tl::unexpected(known.error());
-  // Before anything is read: the other executable reads it again.
+  // This comes before anything is read, because the other executable reads it again.
   if (!invocation.extensions.profile)
     return tl::unexpected(become("penstock-torch", invocation.arguments, "profile"));
   const auto network = network_of(flags, flags.options.samples);

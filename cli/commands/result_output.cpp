@@ -1,5 +1,6 @@
-// One table from suffix to writer, shared by the subcommands that have a Result, so that -o means the same in
-// all of them. Writers are functions, since making a page of a large result takes longer than simulating it.
+// Writes a Result. One table maps suffixes to writers for all subcommands that have a Result, so that -o
+// means the same everywhere. The writers are functions, because making the page of a large result takes
+// longer than the simulation.
 
 #include "cli/commands/result_output.hpp"
 
@@ -31,7 +32,7 @@ namespace {
 const std::vector<std::string_view> kResultFiles = {".json", ".csv",        ".ranks.csv", ".svg",
                                                     ".html", ".trace.json", ".txt"};
 
-/// All forms of `result`, which must outlive them.
+/// Returns all forms of `result`, which must outlive them.
 std::vector<OutputForm> forms_of(const Result& result, const ResultJsonOptions& json,
                                  const std::string& text) {
   return {{".json", [&result, json](const TextSink& sink) { write_result_json(result, json, sink); }},
@@ -72,7 +73,7 @@ bool wants_memory_samples(const std::vector<std::string>& files) {
 }
 
 bool wants_timeline(const ResultFlags& flags) {
-  // Spans of all actions are most of a large result: they are not even kept where no form shows one.
+  // The spans of all actions are most of a large result, so they are not stored if no form shows them.
   const auto has_figures_alone = [](const std::string& file) {
     const bool is_trace = has_suffix(file, ".trace.json");
     return (has_suffix(file, ".json") && !is_trace) || has_suffix(file, ".ranks.csv") ||
@@ -85,7 +86,7 @@ tl::expected<void, Failure> write_result(const Result& result, const ResultFlags
                                          const ResultTexts& texts) {
   const ResultJsonOptions json = {.timeline = flags.timeline};
   const auto printed = [&](const TextSink& sink) {
-    if (!flags.output.json) {  // the table is small and was made for this terminal
+    if (!flags.output.json) {  // the table is small and fits this terminal
       sink(texts.printed);
       return;
     }

@@ -1,5 +1,5 @@
 #pragma once
-// A Result in all the forms that `simulate`, `show` and `run` write.
+// Writes a Result in all the forms of `simulate`, `show` and `run`.
 
 #include <string>
 #include <tl/expected.hpp>
@@ -12,28 +12,28 @@
 
 namespace penstock {
 
-/// Where a Result goes, and how much of it JSON has.
+/// The flags that say where a Result is written, and whether its JSON has every action.
 struct ResultFlags {
   OutputFlags output;
-  bool timeline = false;  ///< JSON holds every action
+  bool timeline = false;  ///< JSON has every action
 };
 
-/// The flags of output, with --timeline.
+/// Adds the output flags with --timeline.
 void add_result_flags(Subcommand app, ResultFlags& flags);
-/// Without it: JSON always holds every action.
+/// Adds the output flags without --timeline, because JSON always has every action.
 void add_drawing_flags(Subcommand app, ResultFlags& flags);
 
-/// check_output_files() with the suffixes of a Result's forms, beside what the command reads.
+/// Calls check_output_files() with the suffixes of a Result's forms and the files that the command reads.
 tl::expected<void, Failure> check_result_files(const ResultFlags& flags,
                                                const std::vector<FileArgument>& inputs);
 
-/// True when some file's form draws memory over time (.html, .trace.json).
+/// Returns whether the form of a file draws memory over time (.html, .trace.json).
 bool wants_memory_samples(const std::vector<std::string>& files);
 
-/// True when JSON or some file shows single actions.
+/// Returns whether JSON or a file shows single actions.
 bool wants_timeline(const ResultFlags& flags);
 
-/// A Result as text: on standard output, unless JSON is asked for, and in a .txt file.
+/// A Result as text: for standard output unless JSON is requested, and for a .txt file.
 struct ResultTexts {
   std::string printed;
   std::string file;

@@ -1,5 +1,5 @@
-// penstock risk: what jitter, stragglers and failures make of a prediction. Noise gives a distribution of
-// makespans (monte_carlo.hpp), failures and checkpoints what is left of it in the long run (goodput.hpp).
+// penstock risk: shows how jitter, stragglers and failures change a prediction. Noise gives a distribution of
+// makespans (monte_carlo.hpp). Failures and checkpoints reduce the useful part of the time (goodput.hpp).
 
 #include <array>
 #include <cstdint>
@@ -51,19 +51,19 @@ struct RiskFlags {
   std::string interval;
 };
 
-// Of the trials: what a run takes at most in the luckiest twentieth, in half of them, ...
+// Parts of the trials for which the largest makespan is printed.
 constexpr std::array<double, 5> kParts = {0.05, 0.5, 0.9, 0.95, 0.99};
 
-/// What failures leave.
+/// The effect of failures.
 struct FailureOutcome {
   Failures failures;
   double interval = 0;   ///< seconds of work between two checkpoints
-  bool is_best = false;  ///< it was found, not given
+  bool is_best = false;  ///< computed; false: the user gave it
 
   double goodput() const { return penstock::goodput(failures, interval); }
 };
 
-/// One answer. Without noise there is one "trial", the undisturbed run.
+/// One answer. Without noise it has one trial, the undisturbed run.
 struct RiskReport {
   std::string name;
   std::int32_t ranks = 0;
@@ -72,13 +72,13 @@ struct RiskReport {
   std::optional<FailureOutcome> failures;
   std::vector<std::string> notes;
 
-  /// Kept samples a second, at the mean makespan.
+  /// Returns the retained samples per second, at the mean makespan.
   double samples_per_second() const {
     return samples / (makespans.mean_ns() * 1e-9) * (failures ? failures->goodput() : 1);
   }
 };
 
-/// A flag that replaces one of the rates, and the least that it may be.
+/// A flag that replaces one of the rates, and its smallest allowed value.
 struct FailureFlag {
   std::string_view name;
   const std::string& text;
@@ -86,7 +86,8 @@ struct FailureFlag {
   Ns least;
 };
 
-/// The file's failures with the flags' values in place; nothing where neither says how often devices fail.
+/// Returns the file's failure rates with the flags applied, or nothing if neither says how often devices
+/// fail.
 tl::expected<std::optional<FailureRates>, Failure> rates_of(const RiskFlags& flags,
                                                             std::optional<FailureRates> rates) {
   if (!rates && flags.mtbf.empty()) {
@@ -95,7 +96,7 @@ tl::expected<std::optional<FailureRates>, Failure> rates_of(const RiskFlags& fla
           std::pair{"--checkpoint-every", &flags.interval}}) {
       if (text->empty()) continue;
       return bad_input(
-          fmt::format("{}: expected --mtbf beside it, or training.failures.mtbf in the scenario: the mean "
+          fmt::format("{}: expected --mtbf as well, or training.failures.mtbf in the scenario: the mean "
                       "time between failures of a device",
                       flag));
     }
@@ -118,7 +119,7 @@ tl::expected<std::optional<FailureRates>, Failure> rates_of(const RiskFlags& fla
   return result;
 }
 
-/// Rates in seconds, with the best interval where none is given.
+/// Converts the rates to seconds, and computes the best interval if none is given.
 FailureOutcome outcome_of(const FailureRates& rates, std::int32_t devices) {
   const auto seconds = [](Ns duration) { return static_cast<double>(duration) * 1e-9; };
   FailureOutcome outcome{.failures = {.device_mtbf = seconds(rates.device_mtbf_ns),
@@ -130,10 +131,11 @@ FailureOutcome outcome_of(const FailureRates& rates, std::int32_t devices) {
   return outcome;
 }
 
-/// Whether draws change anything: otherwise one trial says what all would.
+/// Returns whether random numbers have any effect. Otherwise one trial is enough.
 bool disturbs(const Noise& noise) { return noise.jitter > 0 || noise.straggler_chance > 0; }
 
-/// All devices that may fail: those of all copies and of each rank's group, since one of them stops the run.
+/// Returns the number of devices that may fail: those of all copies and of each rank's group, because any of
+/// them stops the run.
 std::int32_t devices_of(const Experiment& experiment, const Scenario& scenario) {
   if (experiment.trained) return static_cast<std::int32_t>(experiment.trained->devices);
   return experiment.program.rank_count() * scenario.cluster.devices_per_rank;
@@ -142,7 +144,7 @@ std::int32_t devices_of(const Experiment& experiment, const Scenario& scenario) 
 tl::expected<RiskReport, Failure> report_of(const RiskFlags& flags) {
   const auto scenario = scenario_of(flags.input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
-  // Trials keep no spans, so that more fits than a simulation with a timeline could hold.
+  // Trials store no spans, so larger programs fit than in a simulation with a timeline.
   SimulateOptions without_timeline;
   without_timeline.timeline = TimelineKept::none;
   if (auto refusal = memory_refusal(*scenario, without_timeline)) return bad_input(*std::move(refusal));
@@ -181,10 +183,10 @@ tl::expected<RiskReport, Failure> report_of(const RiskFlags& flags) {
   return report;
 }
 
-/// Requires less than 292 years.
+/// Returns whole nanoseconds. Requires less than 292 years.
 Ns whole_ns(double seconds) { return static_cast<Ns>(seconds * 1e9); }
 
-/// The lines about the trials: the distribution of makespans beside the undisturbed one.
+/// Returns the lines about the trials: the distribution of makespans beside the undisturbed one.
 std::string noise_text(const RiskReport& report, const RiskFlags& flags) {
   const NoisyMakespans& makespans = report.makespans;
   std::string text = fmt::format(

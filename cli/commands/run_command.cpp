@@ -1,7 +1,7 @@
-// penstock run: executes one program and measures it. Three steps that can each end it: does the program hang
-// under the scenario's channels, is there an executable that can run it (backend_choice.hpp), do the workers
-// come to their end; these check it again under the transport's own channel model. With a launcher only rank
-// 0 has an answer to print.
+// penstock run: executes one program and measures it. First it checks that the program does not hang under
+// the scenario's channels, then it finds an executable that can run it (backend_choice.hpp), then it starts
+// the workers, which check again under the transport's own channels. With a launcher only rank 0 prints an
+// answer.
 
 #include <algorithm>
 #include <cstddef>
@@ -43,8 +43,8 @@ struct RunFlags {
   ResultFlags result;
 };
 
-/// Memory is not measured where nothing is stored: it is the cost table's, at the measured times. A note says
-/// which of the two it is, and `compare` repeats it.
+/// Adds the memory. If modules store nothing, it is computed from the cost table at the measured times. A
+/// note says which of the two it is, and `compare` repeats it.
 void add_memory(Result& result, const Experiment& experiment, const RunFlags& flags) {
   if (std::ranges::any_of(result.ranks, [](const RankReport& rank) { return rank.memory.peak_bytes > 0; })) {
     result.notes.emplace_back("memory: what the modules held, by their own account");
@@ -58,7 +58,7 @@ void add_memory(Result& result, const Experiment& experiment, const RunFlags& fl
   result.notes.emplace_back("memory: the bytes that the costs say, at the measured times");
 }
 
-/// The rank that a launcher gave this process; nothing where this process starts the others by itself.
+/// Returns the rank that a launcher gave this process, or nothing if this process starts the others itself.
 tl::expected<std::optional<ProcessPlace>, Failure> own_place(const Experiment& experiment,
                                                              const RunFlags& flags) {
   if (flags.measuring.backend != "cpu-process") return std::nullopt;
@@ -69,7 +69,7 @@ tl::expected<std::optional<ProcessPlace>, Failure> own_place(const Experiment& e
   return *place;
 }
 
-/// Nothing in all processes of a launcher but rank 0.
+/// Measures. Returns nothing in all processes of a launcher except rank 0.
 tl::expected<std::optional<Result>, Failure> measured(const Experiment& experiment, const RunFlags& flags,
                                                       const Extensions& extensions) {
   const auto place = own_place(experiment, flags);
@@ -78,12 +78,12 @@ tl::expected<std::optional<Result>, Failure> measured(const Experiment& experime
       measure_by_backend(experiment, flags.measuring, run_options(flags.measuring), *place, extensions);
   if (!result) return failure_of(std::move(result.error()));
   if (!*result) return std::nullopt;
-  // NCCL moves messages over the machine's own links, which share what they have by themselves.
+  // NCCL uses the machine's own links, which share bandwidth by themselves.
   const bool emulates_links = flags.measuring.backend != "nccl";
   if (emulates_links && links_are_shared(experiment)) {
     (*result)->link_sharing = LinkSharing::left_out;
     (*result)->notes.emplace_back(
-        "links are emulated for each message alone: their sharing of bandwidth is left out");
+        "links are emulated for each message separately: their sharing of bandwidth is left out");
   }
   add_memory(**result, experiment, flags);
   return *std::move(result);
@@ -102,7 +102,7 @@ Outcome run_run(const RunFlags& flags, const Invocation& invocation) {
     return tl::unexpected(*std::move(failure));
   const auto measurement = measured(*experiment, flags, invocation.extensions);
   if (!measurement) return tl::unexpected(measurement.error());
-  if (!*measurement) return ExitCode::ok;  // rank 0 answers
+  if (!*measurement) return ExitCode::ok;  // rank 0 prints the answer
   const ResultTexts texts = {.printed = result_to_table(**measurement, {.width = table_width()}),
                              .file = result_to_table(**measurement)};
   if (auto written = write_result(**measurement, flags.result, texts); !written)

@@ -1,4 +1,4 @@
-// How far predictions of a group of measured runs are off, as people read it and as programs do:
+// Prints the errors of predictions for a group of measured runs, as a table and as JSON:
 //
 //     group     rows  mean |error|  mean error   worst
 //     MLPerf       8        1.02 %     -0.31 %  +2.20 %

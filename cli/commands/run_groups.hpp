@@ -10,10 +10,10 @@
 
 namespace penstock {
 
-/// The errors of groups of measured runs, a row a group.
+/// Returns the errors of groups of measured runs, one row for each group.
 Table errors_table(std::string_view heading, const std::vector<RunGroup>& groups);
 
-/// {"name", "rows", "mape", "bias", "worst"}; errors are parts of 1.
+/// Returns {"name", "rows", "mape", "bias", "worst"}. Errors are fractions.
 nlohmann::ordered_json group_json(const RunGroup& group);
 
 }  // namespace penstock

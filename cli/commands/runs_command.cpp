@@ -1,4 +1,4 @@
-// penstock runs: training steps that were measured on real machines, beside what is predicted for them.
+// penstock runs: compares training steps that were measured on real machines with their predictions.
 
 #include <cstddef>
 #include <map>
@@ -40,7 +40,7 @@ struct RunsFlags {
   std::string runs;
   std::string fit;
   std::string costs;
-  std::vector<std::string> products;  // DEVICE=FILE
+  std::vector<std::string> products;  // each DEVICE=FILE
   bool best = false;
 };
 
@@ -61,8 +61,8 @@ struct JudgedRuns {
   RunsReport report;
 };
 
-/// The built-in tables of devices, some of them with products that were measured on the very machine. Error:
-/// a device that is not known, or a file that is no table of products.
+/// Returns the built-in tables of devices, with matrix products replaced by those of the user's files. Error:
+/// an unknown device, or a file that is no table of products.
 tl::expected<KernelsOf, Failure> kernels_of(const std::vector<std::string>& products) {
   std::map<std::string, std::shared_ptr<const KernelTables>> own;
   for (const std::string& one : products) {
@@ -87,7 +87,8 @@ tl::expected<KernelsOf, Failure> kernels_of(const std::vector<std::string>& prod
   };
 }
 
-/// By constants of devices; with --fit by constants that are fitted on that file's rows, which may be these.
+/// Predicts with the constants of devices. With --fit it uses constants that are fitted on that file's rows,
+/// which may be the same file.
 tl::expected<JudgedRuns, Failure> by_devices(const RunsFlags& flags) {
   const auto kernels = kernels_of(flags.products);
   if (!kernels) return tl::unexpected(kernels.error());
@@ -108,7 +109,7 @@ tl::expected<JudgedRuns, Failure> by_devices(const RunsFlags& flags) {
   return JudgedRuns{.runs = *std::move(runs), .report = *std::move(report)};
 }
 
-/// Iterations of one machine, by costs that `penstock fit` made.
+/// Predicts iterations of one machine, with costs of `penstock fit`.
 tl::expected<JudgedRuns, Failure> by_costs(const RunsFlags& flags) {
   if (!flags.fit.empty()) return bad_input("runs: expected either --fit or --costs, got both");
   if (!flags.products.empty())
@@ -123,7 +124,7 @@ tl::expected<JudgedRuns, Failure> by_costs(const RunsFlags& flags) {
   return JudgedRuns{.runs = std::move(runs), .report = *std::move(report)};
 }
 
-/// Beside the best that is found for what each run asks.
+/// Compares each run with the best configuration that is found for its question.
 Outcome compare_with_best(const RunsFlags& flags) {
   if (!flags.fit.empty() || !flags.costs.empty())
     return bad_input("runs: --best takes the devices' own constants: leave --fit and --costs out");
@@ -187,8 +188,8 @@ Command runs_command(CLI::App& root) {
       .type_name("DEVICE=FILE");
   app.add_flag(
       "--best", flags->best,
-      "beside each run the best that `penstock tune` finds for its model, devices and batch, and what "
-      "the run's own choices cost; takes seconds a run");
+      "for each run also the best that `penstock tune` finds for its model, devices and batch, and the "
+      "cost of the run's own choices; takes seconds a run");
   add_output_flags(app, flags->output, ".json .csv .html .txt");
   app.footer(
       "Examples:\n"

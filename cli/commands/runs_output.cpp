@@ -1,6 +1,6 @@
-// A row of measured runs is one configuration: what its step took, what is predicted for it, and the error,
-// predicted over measured - 1, which is below 0 where the prediction is too fast. Text, JSON and CSV hold the
-// same figures.
+// Prints measured runs. A row is one configuration: its measured step, its predicted step, and the error
+// predicted / measured - 1, which is negative if the prediction is too fast. Text, JSON and CSV have the same
+// figures.
 
 #include "cli/commands/runs_output.hpp"
 
@@ -33,14 +33,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// "+2.20 %": predicted too long; its sign is always shown.
+/// Returns, for example, "+2.20 %" if the prediction is too long. The sign is always shown.
 std::string error_text(double part) { return fmt::format("{:+.2f} %", 100 * part); }
 std::string percent_or_nothing(const std::optional<double>& part) { return part ? error_text(*part) : ""; }
 std::string gib_or_nothing(const std::optional<double>& amount) {
   return amount ? fmt::format("{:.2f}", *amount) : "";
 }
 
-/// Cells of memory are empty where it was not measured.
+/// Returns the table of rows. Cells of memory are empty if it was not measured.
 Table rows_table(const RunsReport& report) {
   Table table;
   table.columns = {"run",          "measured s",    "predicted s",  "error",
@@ -58,7 +58,7 @@ Table rows_table(const RunsReport& report) {
   return table;
 }
 
-/// Groups, then all of them, then peak memory, which has fewer rows.
+/// Returns the table of groups: the groups, then all rows, then peak memory, which has fewer rows.
 Table groups_table(const RunsReport& report) {
   std::vector<RunGroup> groups = report.groups;
   for (const auto& group : {report.all, report.all_memory}) {
@@ -67,7 +67,8 @@ Table groups_table(const RunsReport& report) {
   return errors_table("group", groups);
 }
 
-/// What was fitted, and on how many rows; "the device": its own constants stand.
+/// Returns the table of fitted constants with the number of their rows. "the device" means that the device's
+/// own constants are used.
 Table constants_table(const RunsReport& report) {
   Table table;
   table.columns = {"source", "device", "precision", "sustained", "collectives", "step fraction", "from"};
@@ -96,10 +97,11 @@ std::string csv_line(const std::vector<std::string>& cells) {
 
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
-/// Sources beyond these share colours.
+/// Sources beyond this number reuse colours.
 constexpr std::size_t kMostSources = 6;
 
-/// A dot a row, in the colour of its source, beside the line on which predictions equal measurements.
+/// Draws a dot for each row in the colour of its source, and the line on which predictions equal
+/// measurements.
 Chart scatter(const MeasuredRuns& runs, const RunsReport& report) {
   Chart chart;
   chart.title = "Seconds of a step";
@@ -112,7 +114,7 @@ Chart scatter(const MeasuredRuns& runs, const RunsReport& report) {
   for (std::size_t i = 0; i < report.rows.size(); ++i) {
     const PredictedRun& row = report.rows[i];
     const std::string& source = runs.runs[i].source;
-    // A curve a row, since each is one dot; the first of a source carries its name in the legend.
+    // Each row is a curve of one dot. The first one of a source carries its name in the legend.
     auto place = std::ranges::find(sources, source);
     const bool is_first = place == sources.end();
     if (is_first) place = sources.insert(sources.end(), source);
@@ -182,14 +184,15 @@ std::string runs_json(const RunsReport& report) {
 
 namespace {
 
-/// "tensor 8 +3.10 %": what the best with that value takes longer than the best of all.
+/// Returns, for example, "tensor 8 +3.10 %": how much longer the best step with that value is than the best
+/// of all.
 std::string longer_text(const ChosenValue& value) {
   const std::string longer = value.longer ? error_text(*value.longer) : std::string("does not fit");
   return fmt::format("{} {} {}", value.choice, value.value, longer);
 }
 
-/// The values that cost anything, the two most costly ones. One with which nothing fits has no number and
-/// counts as much; below 0.05 % the two decimals that are shown would say little.
+/// Returns the two most costly values. A value with which nothing fits counts as most costly. Values below
+/// 0.05 % are left out, because the two printed decimals would say little.
 std::string costliest(const AgainstBest& row) {
   std::vector<std::string> words;
   for (const ChosenValue& value : row.values) {

@@ -1,5 +1,5 @@
 #pragma once
-// Measured runs beside their predictions, as text, JSON, CSV and HTML.
+// Prints measured runs with their predictions as text, JSON, CSV and HTML.
 
 #include <cstddef>
 #include <string>
@@ -11,22 +11,23 @@
 
 namespace penstock {
 
-/// Tables of rows, groups and constants. `width` is that of the tables' lines; 0: any.
+/// Returns tables of rows, groups and constants. `width` limits the lines of tables; 0: no limit.
 std::string runs_text(const RunsReport& report, std::size_t width);
-/// {schema_version, kind: "runs", rows, groups, constants, all, memory}; one of `rows` a row of the file, in
-/// its order.
+/// Returns {schema_version, kind: "runs", rows, groups, constants, all, memory}. `rows` has one element for
+/// each row of the file, in its order.
 std::string runs_json(const RunsReport& report);
-/// The file's own columns, with predicted_seconds, error, predicted_gib, memory_error and fitted behind them.
+/// Returns the file's own columns, followed by predicted_seconds, error, predicted_gib, memory_error and
+/// fitted.
 std::string runs_csv(const MeasuredRuns& runs, const RunsReport& report);
 
-/// A page: predicted over measured seconds as a picture, and the tables, which sort.
+/// Returns a page with a picture of predicted over measured seconds, and sortable tables.
 std::string runs_html(const MeasuredRuns& runs, const RunsReport& report);
 
-/// Runs beside the best that tune() finds for what each of them asks: a table, and which of a run's values
-/// cost most.
+/// Returns a table that compares each run with the best that tune() finds for its question, and shows which
+/// of its values cost most.
 std::string against_best_text(const std::vector<AgainstBest>& rows, std::size_t width);
-/// {schema_version, kind: "runs-against-best", rows: [{id, in_space, step_seconds, best_seconds, longer,
-/// best_differs, values: [{choice, value, longer}]}]}.
+/// Returns {schema_version, kind: "runs-against-best", rows: [{id, in_space, step_seconds, best_seconds,
+/// longer, best_differs, values: [{choice, value, longer}]}]}.
 std::string against_best_json(const std::vector<AgainstBest>& rows);
 
 }  // namespace penstock

@@ -25,7 +25,7 @@
 namespace penstock {
 namespace {
 
-/// What the headings leave out.
+/// Returns the explanation of the columns.
 std::string legend(const Shape& shape) {
   return fmt::format(
       "K = {} ranks, M = {} microbatches, v = {} chunks a rank and q = {} slices where a schedule takes "
@@ -36,7 +36,7 @@ std::string legend(const Shape& shape) {
       shape.stages, shape.microbatches, shape.virtual_stages, shape.slices);
 }
 
-/// Schedules that refuse the shape (an odd K for chimera) have no row.
+/// Returns the table. Schedules that refuse the shape (an odd K for chimera) have no row.
 Table schedule_table_of(const Shape& shape) {
   Table table;
   table.columns = {"schedule", "takes",       "idle",    "holds for", "bubble",
@@ -55,7 +55,7 @@ Table schedule_table_of(const Shape& shape) {
   return table;
 }
 
-/// "| a | b |"
+/// Returns "| a | b |".
 std::string markdown_row(const std::vector<std::string>& cells) {
   std::string row = "|";
   for (const std::string& cell : cells) row += fmt::format(" {} |", cell);
@@ -73,7 +73,7 @@ std::string schedule_table_markdown(const Shape& shape) {
   std::string text = markdown_row(table.columns);
   text += '|';
   for (std::size_t column = 0; column < table.columns.size(); ++column) {
-    // Numbers to the right. There is a first row: naive takes any shape.
+    // Numbers are aligned to the right. A first row exists, because naive takes any shape.
     text += table.rows.front()[column].value ? "---:|" : "---|";
   }
   text += '\n';

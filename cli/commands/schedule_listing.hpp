@@ -1,6 +1,5 @@
 #pragma once
-// What the schedules cost beside each other, and their pictures, as text and as Markdown: computed, never
-// typed.
+// Prints figures and pictures of the schedules as text and as Markdown. All are computed.
 
 #include <cstddef>
 #include <string>
@@ -9,12 +8,12 @@
 
 namespace penstock {
 
-/// A row a schedule that takes `shape`: its closed form, and what the simulator says of the shape. `width` is
-/// that of the table's lines; 0: any.
+/// Returns a table with a row for each schedule that takes `shape`: its closed form, and its simulated
+/// figures. `width` limits the lines; 0: no limit.
 std::string schedule_table_text(const Shape& shape, std::size_t width = 0);
 std::string schedule_table_markdown(const Shape& shape);
 
-/// The timelines of all schedules that take `shape`, drawn with characters.
+/// Returns the timelines of all schedules that take `shape`, drawn with characters.
 std::string schedule_gallery_markdown(const Shape& shape);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// penstock schedules: the table of schedules, as names with their options, as figures on one shape
+// penstock schedules: prints the table of schedules, as names with their options, as figures for one shape
 // (--figures) or as pictures (--gallery).
 
 #include <cstdint>
@@ -27,7 +27,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What `penstock schedules` prints: a name with what it takes, a few lines each.
+/// Returns a few lines for each schedule: its name and what it takes.
 std::string schedules_text() {
   std::string text;
   for (const ScheduleInfo& row : schedule_table()) {
@@ -63,7 +63,7 @@ struct SchedulesFlags {
   Shape shape{.stages = 4, .microbatches = 8, .virtual_stages = 2, .slices = 2};
 };
 
-/// The forms of what the flags ask for.
+/// Returns the forms of what the flags ask for.
 std::vector<OutputForm> forms_of(const SchedulesFlags& flags) {
   const Shape shape = flags.shape;
   if (flags.gallery) return {{".md", [shape] { return schedule_gallery_markdown(shape); }}};
@@ -74,7 +74,7 @@ std::vector<OutputForm> forms_of(const SchedulesFlags& flags) {
   return {{".txt", [] { return schedules_text(); }}, {".json", [] { return schedules_json(); }}};
 }
 
-/// The one for the terminal.
+/// Returns the text for the terminal.
 std::string listing_printed(const SchedulesFlags& flags) {
   if (flags.output.json) return schedules_json();
   if (flags.gallery) return schedule_gallery_markdown(flags.shape);

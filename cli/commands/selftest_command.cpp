@@ -1,4 +1,4 @@
-// penstock selftest: checks the GPUs of this machine, alone and in pairs. Only the executable that has the
+// penstock selftest: checks the GPUs of this machine, alone and in pairs. Only the executable with the
 // backends of GPUs can do that, so the others become it.
 
 #include <tl/expected.hpp>

@@ -1,6 +1,5 @@
 // penstock show: draws a schedule's timeline, or its lists of actions, with characters. The timeline is that
-// of a simulation, so what is drawn is what `simulate` counts; lines are as wide as is asked for, or as time
-// needs.
+// of a simulation, so the picture agrees with `simulate`. Lines are as wide as requested, or as the terminal.
 
 #include <cstdint>
 #include <memory>
@@ -33,12 +32,12 @@ namespace {
 struct ShowFlags {
   PredictionFlags prediction;
   ResultFlags result;
-  std::int32_t width = 0;  // 0: the terminal's
+  std::int32_t width = 0;  // 0: that of the terminal
   std::string color = "auto";
   bool actions = false;
 };
 
-/// "1f1b: 4 ranks, 4 stages, 8 microbatches, 33 ms"
+/// Returns, for example, "1f1b: 4 ranks, 4 stages, 8 microbatches, 33 ms".
 std::string heading(const Result& result) {
   return fmt::format("{}: {}, {}, {}, {}\n\n", result.program.schedule,
                      format_count(result.program.ranks, "rank"), format_count(result.program.stages, "stage"),
@@ -48,9 +47,9 @@ std::string heading(const Result& result) {
                      format_duration_short(result.makespan_ns));
 }
 
-/// How to see what a line of `width` columns hides; empty where it hides nothing.
+/// Returns how to see what a line of `width` columns hides; empty if it hides nothing.
 std::string hint(const Result& result, std::int32_t width) {
-  constexpr std::int64_t kMostReadable = 1000;  // columns; wider lines are no picture any more
+  constexpr std::int64_t kMostReadable = 1000;  // columns; wider lines are no readable picture
   const auto needed = columns_for_every_action(result.timeline, width);
   if (!needed) return "";
   return "\nsome columns hold several actions: " + (*needed <= kMostReadable
@@ -58,16 +57,17 @@ std::string hint(const Result& result, std::int32_t width) {
                                                         : "-o FILE.html draws a picture that zooms\n");
 }
 
-/// The timeline as wide as was asked for; else as the terminal, or as a file takes it.
+/// Returns the timeline, as wide as requested; otherwise as wide as the terminal or a file.
 std::string picture(const Result& result, const ShowFlags& flags) {
-  constexpr std::int32_t kWidth = 100;  // of a file
+  constexpr std::int32_t kWidth = 100;  // for a file
   const std::int32_t width = flags.width > 0 ? flags.width : terminal_columns().value_or(kWidth);
   return heading(result) +
          timeline_to_text(result.timeline, {.columns = width, .colours = wanted_colours(flags.color)}) +
          hint(result, width);
 }
 
-/// The lowered lists side by side, which need no simulation and so show what a hang looks like, too.
+/// Prints the lowered lists side by side. They need no simulation, so they can also be shown for a program
+/// that hangs.
 Outcome show_actions(const Experiment& experiment, const ShowFlags& flags) {
   if (!flags.result.output.files.empty() || flags.result.output.json) {
     return bad_input("--actions prints text only: for a file use `penstock convert --lower`");
@@ -89,7 +89,7 @@ Outcome show_timeline(const Experiment& experiment, const ShowFlags& flags) {
     return tl::unexpected(Failure{ExitCode::check_failed,
                                   result.error().message + "\n`penstock show --actions` shows the lists"});
   }
-  // A file of -o is read elsewhere: no colours in it, whatever this terminal shows.
+  // A file of -o has no colours, whatever this terminal shows.
   ShowFlags plain = flags;
   plain.color = "never";
   const ResultTexts texts = {.printed = picture(*result, flags), .file = picture(*result, plain)};
@@ -104,7 +104,7 @@ Outcome run_show(const ShowFlags& flags) {
   const auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
   if (!scenario) return tl::unexpected(scenario.error());
   write_reading_notes(*scenario, flags.result.output);
-  // Lists alone take less than a run (prepared() refuses those that are too long by themselves).
+  // Lists alone take less memory than a run. prepared() refuses lists that are too long.
   if (auto refusal = memory_refusal(*scenario, simulate_options(flags)); refusal && !flags.actions)
     return bad_input(*std::move(refusal));
   const auto experiment = prepared(*scenario);

@@ -1,5 +1,5 @@
-// penstock simulate: predicts one experiment. From flags to a Scenario, from there one call of the simulator,
-// then the same Result as table, JSON and files; memory samples are kept only if some form draws them.
+// penstock simulate: predicts one experiment. It makes a Scenario from the flags, calls the simulator once,
+// and prints the Result as a table, JSON and files. Memory samples are stored only if some form draws them.
 
 #include <memory>
 #include <string>
@@ -64,7 +64,8 @@ tl::expected<Result, Failure> predicted(const SimulateFlags& flags) {
   return simulate_scenario(*scenario, simulate_options(flags)).map_error(refused_run);
 }
 
-/// What is printed: with --fail-on-oom the sentences about memory are the failure's message.
+/// Returns the printed table. With --fail-on-oom the sentences about memory are in the failure's message
+/// instead.
 std::string printed(const Result& result, const SimulateFlags& flags) {
   return result_to_table(
       result, {.out_of_memory = flags.fail_on_oom ? OutOfMemoryLines::left_out : OutOfMemoryLines::shown,
@@ -80,7 +81,7 @@ Outcome run_simulate(const SimulateFlags& flags) {
   const ResultTexts texts = {.printed = printed(*result, flags), .file = result_to_table(*result)};
   if (auto written = write_result(*result, flags.result, texts); !written)
     return tl::unexpected(written.error());
-  // After the answer is written: --fail-on-oom changes the exit code, not what there is to read.
+  // This comes after the answer is written: --fail-on-oom changes the exit code, not the answer.
   const std::vector<std::string> too_small = out_of_memory_lines(*result);
   if (too_small.empty() || !flags.fail_on_oom) return ExitCode::ok;
   return tl::unexpected(

@@ -1,7 +1,6 @@
-// A failing program is shrunk in two steps: first the shape, as long as the schedule itself still fails at a
-// smaller one, then the program, by taking away ranks, stages, microbatches and actions
-// (passes/counterexample.hpp). The failure is then asked for again, so that the message speaks of what is
-// printed.
+// Shrinks a failing program in two steps. First it reduces the shape as long as the schedule still fails.
+// Then it removes ranks, stages, microbatches and actions (passes/counterexample.hpp). The failure is then
+// found again, so that the message describes the program that is printed.
 
 #include "cli/commands/smallest_failure.hpp"
 
@@ -28,9 +27,9 @@
 namespace penstock {
 namespace {
 
-/// Finds the smallest program with the same fault, and says that it is invalid, cannot be lowered, hangs, or
-/// has messages that cross; then it has the lowered lists, whose positions the message names. Returns nothing
-/// if `program` has no fault.
+/// Finds the smallest program with the same fault: it is invalid, cannot be lowered, hangs, or has messages
+/// that cross. In the last two cases it has the lowered lists, whose positions the message names. Returns
+/// nothing if `program` has no fault.
 std::optional<SmallestFailure> shrunk(const Program& program, const ChannelOptions& channels,
                                       const CostTable& costs) {
   auto found = smallest_counterexample(program, channels, costs);
@@ -49,7 +48,7 @@ std::optional<SmallestFailure> shrunk(const Program& program, const ChannelOptio
   return failure;
 }
 
-/// "2 ranks, 2 stages, 1 microbatch"
+/// Returns, for example, "2 ranks, 2 stages, 1 microbatch".
 std::string shape_in_words(const Program& program) {
   return fmt::format("{}, {}, {} microbatch{}", format_count(program.rank_count(), "rank"),
                      format_count(program.stage_count(), "stage"), program.microbatches,
@@ -61,8 +60,8 @@ std::string shape_in_words(const Program& program) {
 std::optional<SmallestFailure> smallest_failure(const Scenario& scenario) {
   auto experiment = prepare(scenario);
   if (!experiment) {
-    // Nothing that is generated can be shrunk before it is valid. A file can, by unit costs: it has not come
-    // to its own.
+    // A generated program cannot be shrunk while it is invalid. A file can, with unit costs, because its own
+    // costs are not known yet.
     if (!scenario.program) return std::nullopt;
     return shrunk(*scenario.program, scenario.channels, unit_costs(*scenario.program));
   }

@@ -1,5 +1,5 @@
 #pragma once
-// penstock check --shrink: the smallest program that fails as the one in question does, and why it does.
+// penstock check --shrink: finds the smallest program that fails like the given one, and the reason.
 
 #include <optional>
 #include <string>
@@ -15,17 +15,17 @@ namespace penstock {
 
 struct SmallestFailure {
   Program program;
-  std::string message;                    ///< what validate(), lower() or find_hang() says of it
-  std::vector<WaitFor> cycle;             ///< of a hang
-  std::optional<Shape> shape;             ///< of a generated schedule: the smallest that fails
-  std::vector<CrossedMessage> crossed{};  ///< the messages that cross
+  std::string message;                    ///< message of validate(), lower() or find_hang()
+  std::vector<WaitFor> cycle;             ///< cycle of a hang
+  std::optional<Shape> shape;             ///< smallest failing shape of a generated schedule
+  std::vector<CrossedMessage> crossed{};  ///< messages that cross
 };
 
-/// Nothing when the scenario's program is valid and safe under the scenario's channels, or when a generated
-/// one is invalid already.
+/// Returns nothing if the scenario's program is valid and safe under the scenario's channels, or if a
+/// generated program is invalid.
 std::optional<SmallestFailure> smallest_failure(const Scenario& scenario);
 
-/// For people: its size, its text form, and why it fails.
+/// Returns a text for the terminal: its size, its text form, and why it fails.
 std::string to_text(const SmallestFailure& failure);
 
 }  // namespace penstock

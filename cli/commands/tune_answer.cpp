@@ -1,6 +1,9 @@
-// A step trains a global batch of sequences, so that all tokens take
+// Derives the time and the price of a whole training. A step trains a global batch of sequences, so all
+// tokens take
 //
-//   tokens / (global batch x sequence) steps        and cost as long on all devices at the price of one
+//     tokens / (global batch x sequence) steps
+//
+// and cost this time on all devices at the price of one.
 
 #include "cli/commands/tune_answer.hpp"
 

@@ -1,5 +1,5 @@
-// penstock tune: which degrees, stages, schedule, microbatch and recomputation train a model fastest on a
-// cluster, and what each of these choices costs.
+// penstock tune: finds the degrees, stages, schedule, microbatch and recomputation that train a model fastest
+// on a cluster, and the cost of each of these choices.
 
 #include <chrono>
 #include <cstddef>
@@ -28,11 +28,11 @@
 #include "cli/terminal.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/override.hpp"
+#include "sim/tuning/accuracy_groups.hpp"
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/launchers.hpp"
 #include "sim/tuning/sensitivity.hpp"
 #include "sim/tuning/stoppable_work.hpp"
-#include "sim/tuning/told_apart.hpp"
 #include "sim/tuning/tune.hpp"
 #include "sim/tuning/tuning_space.hpp"
 
@@ -42,15 +42,14 @@ namespace {
 const std::vector<std::string_view> kTuneFiles = {".json", ".csv", ".html", ".txt", ".yaml"};
 const std::vector<std::string_view> kSpaceFiles = {".json", ".txt"};
 
-/// A line that shells and YAML pass over, above what is written of a configuration that does not fit; empty
-/// of one that does.
+/// Returns a comment for shell and YAML files above a configuration that does not fit; empty if it fits.
 std::string misfit_comment(const TuneAnswer& answer) {
   const TunedConfiguration& best = answer.report.candidates.front();
   if (best.fits) return {};
   return fmt::format("# {}: nothing fits in memory, and this is the fastest\n", missing_text(answer, best));
 }
 
-/// The best configuration's scenario: the one that was given, with --set and what was chosen put into it.
+/// Returns the best configuration's scenario: the given one with --set and the choices applied.
 tl::expected<std::string, std::string> best_scenario(const TuneFlags& flags, const TuneAnswer& answer) {
   const InputFlags input = base_input(flags);
   auto overrides = scenario_overrides(input);
@@ -63,8 +62,8 @@ tl::expected<std::string, std::string> best_scenario(const TuneFlags& flags, con
   });
 }
 
-/// Comments for a shell: what the step takes with and without the overlap of tensor collectives, and what to
-/// take without it. Empty where the best one has none.
+/// Returns comments for a shell: the step with and without the overlap of tensor collectives, and the best
+/// configuration without it. Returns an empty text if the best one has no such overlap.
 std::string overlap_comments(const TuneAnswer& answer) {
   if (!answer.overlap) return {};
   const TunedConfiguration& best = answer.report.candidates.front();
@@ -77,18 +76,18 @@ std::string overlap_comments(const TuneAnswer& answer) {
                             step_seconds(other));
 }
 
-/// What --emit asks for; empty without it.
+/// Returns the text for --emit; empty without the flag.
 std::string launch_text(const TuneAnswer& answer) {
   if (!answer.request.launcher) return {};
   const Launcher launcher = *answer.request.launcher;
   const TunedConfiguration& best = answer.report.candidates.front();
-  // Launchers know no prices: balanced layers are a list to them.
+  // Launchers cannot balance by price, so balanced layers become a list.
   const TuneRequest request = with_layers(answer.request, best.configuration, best.layers);
   return fmt::format("{}\n{}{}{}", to_text(launcher), misfit_comment(answer), overlap_comments(answer),
                      launch_arguments(launcher, request, best.configuration));
 }
 
-/// --list: what would be searched, without a time.
+/// Prints the space for --list, without any times.
 Outcome list_space(const TuneFlags& flags, const TuneRequest& request) {
   const auto space = tuning_space(request);
   if (!space) return bad_input(space.error());
@@ -100,8 +99,8 @@ Outcome list_space(const TuneFlags& flags, const TuneRequest& request) {
   return ExitCode::ok;
 }
 
-/// Searches, then finds out what the answer is worth; after an interrupt what is left out is noted, and the
-/// best of what was settled is the answer. Error: nothing was settled.
+/// Searches, and then computes what the answer needs. After an interrupt a note says what is missing, and the
+/// answer is the best configuration so far. Error: no configuration was timed.
 tl::expected<TuneAnswer, Failure> answer_of(const TuneFlags& flags, TuneRequest request,
                                             const InterruptNoted& interrupt) {
   ProgressBar bar(!flags.output.quiet && stderr_is_terminal() ? ProgressDisplay::on : ProgressDisplay::off);
@@ -125,9 +124,10 @@ tl::expected<TuneAnswer, Failure> answer_of(const TuneFlags& flags, TuneRequest 
   const auto note_interrupt = [&answer](std::string_view before) {
     answer.report.notes.push_back(fmt::format("interrupted: before {}", before));
   };
-  // Copies, not references: work that nobody waits for any more goes on while this function returns.
-  answer.told = done_unless(options.stopped, [report = answer.report] { return told_apart(report); });
-  if (!answer.told) note_interrupt("it was known which candidates are as good as the best");
+  // These are copies and not references, because abandoned work continues after this function returns.
+  answer.accuracy =
+      done_unless(options.stopped, [report = answer.report] { return accuracy_groups(report); });
+  if (!answer.accuracy) note_interrupt("it was known which candidates are as good as the best");
   if (answer.request.launcher) {
     auto overlap =
         done_unless(options.stopped, [request = answer.request, best = answer.report.candidates.front()] {
@@ -179,7 +179,7 @@ Outcome run_tune(const TuneFlags& flags) {
   const std::string text = flags.output.json ? tune_json(*answer) : tune_text(*answer, table_width());
   if (auto written = write_answer(flags.output, forms, text); !written)
     return tl::unexpected(written.error());
-  interrupt.end_if_it_came();  // everything is written by now
+  interrupt.end_if_it_came();  // everything is written
   return ExitCode::ok;
 }
 

@@ -1,5 +1,5 @@
-// Everything that may be chosen is a list, and a list that is not given leaves the choice open. Memory and
-// price are keys of the scenario, so that they are read where all others are.
+// Reads the flags of `penstock tune`. Each choice is a list, and a list that is not given allows everything.
+// Memory and price are keys of the scenario and are read with it.
 
 #include "cli/commands/tune_flags.hpp"
 
@@ -37,7 +37,7 @@
 namespace penstock {
 namespace {
 
-/// The words between commas; none of an empty text, an empty one between two commas.
+/// Returns the words between commas: none for an empty text, and an empty word between two commas.
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> words;
   for (std::size_t begin = 0; begin <= text.size() && !text.empty();) {
@@ -48,7 +48,7 @@ std::vector<std::string> split(const std::string& text) {
   return words;
 }
 
-/// The values that comma-separated words name; none, which is any, of an empty text.
+/// Returns the values of comma-separated words. An empty text gives an empty list, which allows any value.
 template <typename Value, std::size_t kCount>
 tl::expected<std::vector<Value>, Failure> words_of(
     std::string_view flag, const std::string& text,
@@ -68,7 +68,7 @@ tl::expected<std::vector<Value>, Failure> words_of(
   return values;
 }
 
-// What may be chosen, in the words of scenarios. Sharding has two for 0.
+// The words of scenarios. Sharding has two words for 0.
 constexpr std::array kExchanges = {std::pair{std::string_view("ring"), ContextExchange::ring},
                                    std::pair{std::string_view("all-to-all"), ContextExchange::all_to_all}};
 constexpr std::array kRecomputes = {std::pair{std::string_view("none"), LayerRecompute::none},
@@ -78,7 +78,7 @@ constexpr std::array kShardings = {std::pair{std::string_view("none"), 0},
                                    std::pair{std::string_view("0"), 0}, std::pair{std::string_view("1"), 1},
                                    std::pair{std::string_view("2"), 2}, std::pair{std::string_view("3"), 3}};
 
-/// Lists of numbers and words as choices. Error: the flag, and what is wrong with its text.
+/// Reads lists of numbers and words as choices. Error: the flag, and what is wrong with its text.
 tl::expected<TuneChoices, Failure> choices_of(const TuneChoiceFlags& flags) {
   TuneChoices choices;
   const std::array<std::pair<std::string_view, std::pair<const std::string*, std::vector<std::int32_t>*>>, 7>
@@ -106,8 +106,8 @@ tl::expected<TuneChoices, Failure> choices_of(const TuneChoiceFlags& flags) {
   return choices;
 }
 
-/// The scenario whose choices are open. The limit is read here first, so that a message names the flag and
-/// not the key that it becomes. Error: also a model that is not priced on named devices.
+/// Returns the scenario whose choices are open. The limit is read here first, so that a message names the
+/// flag and not the scenario's key. Errors also include a model that is not priced on named devices.
 tl::expected<Scenario, Failure> base_of(const TuneFlags& flags) {
   if (const std::string& limit = flags.choices.memory_limit; !limit.empty()) {
     const auto bytes = parse_bytes(limit);
@@ -122,7 +122,7 @@ tl::expected<Scenario, Failure> base_of(const TuneFlags& flags) {
       "scenario with model.huggingface and cluster.device (`--help` has examples)");
 }
 
-/// "[3, 4, 3]": layers of each stage.
+/// Reads "[3, 4, 3]" as the layers of each stage.
 tl::expected<LayerSplit, std::string> listed_split(const std::string& text) {
   LayerSplit list{.rule = LayerSplit::Rule::listed};
   if (!text.ends_with(']')) return tl::unexpected(fmt::format("expected a ']' at the end of \"{}\"", text));
@@ -146,7 +146,7 @@ tl::expected<std::vector<LayerSplit>, Failure> layer_splits_of(const std::vector
   return splits;
 }
 
-/// 1, 2, 4, ... and the largest.
+/// Returns 1, 2, 4, ... and the largest number.
 std::vector<std::int32_t> nodes_up_to(std::int64_t most) {
   std::vector<std::int32_t> nodes;
   for (std::int64_t count = 1; count < most; count *= 2) nodes.push_back(static_cast<std::int32_t>(count));
@@ -154,8 +154,8 @@ std::vector<std::int32_t> nodes_up_to(std::int64_t most) {
   return nodes;
 }
 
-/// Restricts the search to what the launcher can run. torchtitan numbers devices in one order alone, which is
-/// taken unless the scenario states one.
+/// Restricts the search to what the launcher can run. torchtitan numbers devices in only one order, which is
+/// used unless the scenario states one.
 void set_launcher(TuneRequest& request, const std::string& emit) {
   if (const auto launcher = enum_of_text<Launcher>(emit)) request.launcher = *launcher;
   auto& model = std::get<DeviceModel>(request.base.model);
@@ -167,10 +167,11 @@ void set_launcher(TuneRequest& request, const std::string& emit) {
 
 InputFlags base_input(const TuneFlags& flags) {
   InputFlags input = flags.input;
-  input.global_batch_size.reset();  // it is the request's: there is no M yet that it could disagree with
+  // It belongs to the request, and there is no M yet with which it could disagree.
+  input.global_batch_size.reset();
   if (!flags.choices.memory_limit.empty()) {
     input.settings.push_back(fmt::format("cluster.memory={}", flags.choices.memory_limit));
-    // A limit is what may be used: nothing is taken off it unless a flag says so.
+    // The limit is fully usable. No reserve is subtracted unless a flag says so.
     const bool is_reserved = std::ranges::any_of(
         input.settings, [](const std::string& setting) { return setting.starts_with("cluster.reserve="); });
     if (!is_reserved) input.settings.emplace_back("cluster.reserve=0 B");

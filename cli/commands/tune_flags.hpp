@@ -1,5 +1,5 @@
 #pragma once
-// The flags of `penstock tune`, and the question that they put.
+// The flags of `penstock tune`, and the request that they describe.
 
 #include <cstdint>
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace penstock {
 
-/// What may be chosen, as text; empty: everything.
+/// The allowed choices as text; empty: everything.
 struct TuneChoiceFlags {
   std::vector<std::string> schedules;
   std::vector<std::string> layer_splits;
@@ -47,10 +47,11 @@ struct TuneFlags {
 
 void add_tune_flags(Subcommand app, TuneFlags& flags);
 
-/// The scenario that is tuned, its memory and price as the flags have them.
+/// Returns the input flags with the scenario's memory and price set by the flags.
 InputFlags base_input(const TuneFlags& flags);
 
-/// Errors: no model on named devices, no global batch, words and numbers that no choice has.
+/// Returns the request. Errors: no model on named devices, no global batch, words and numbers that no choice
+/// has.
 tl::expected<TuneRequest, Failure> request_of(const TuneFlags& flags);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// A candidate is one object: its configuration's fields, then its figures. CSV has a column a field, so that
-// whatever is added to the object is in both. JSON has all candidates, to which its front and choices refer
-// by number; CSV has the rows of the table.
+// Writes answers of tune for programs. A candidate is one object: the fields of its configuration, then its
+// figures. CSV has a column for each field, so every field is in both. JSON has all candidates, and its front
+// and choices refer to them by number. CSV has the rows of the table.
 
 #include "cli/commands/tune_json.hpp"
 
@@ -30,7 +30,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What was chosen; degrees under the names of a scenario's `parallel`.
+/// Returns the choices. Degrees have the names of a scenario's `parallel`.
 Json configuration_json(const TuneRequest& request, const Configuration& of) {
   return {{"nodes", of.nodes},
           {"tensor", of.tensor},
@@ -90,10 +90,10 @@ std::string tune_json(const TuneAnswer& answer) {
   document["candidates"] = Json::array();
   for (std::size_t i = 0; i < report.candidates.size(); ++i) {
     document["candidates"].push_back(candidate_json(answer, report.candidates[i]));
-    if (answer.told) document["candidates"].back()["group"] = answer.told->groups[i];
+    if (answer.accuracy) document["candidates"].back()["group"] = answer.accuracy->groups[i];
   }
-  if (answer.told) {
-    const RatioSpread& spread = answer.told->spread;
+  if (answer.accuracy) {
+    const RatioSpread& spread = answer.accuracy->spread;
     document["ratio_error"] = {
         {"deviation", spread.deviation}, {"rows", spread.rows}, {"groups", spread.groups}};
   }
@@ -121,7 +121,7 @@ std::string tune_json(const TuneAnswer& answer) {
   return dumped(document);
 }
 
-// Every candidate has the same fields, so that those of the first are the heading.
+// Every candidate has the same fields, so those of the first are the heading.
 std::string tune_csv(const TuneAnswer& answer) {
   std::string text;
   const auto add_line = [&](const std::vector<std::string>& fields) {

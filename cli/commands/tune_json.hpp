@@ -1,5 +1,5 @@
 #pragma once
-// Answers of `penstock tune` for programs: JSON, and CSV with the same fields.
+// Writes answers of `penstock tune` for programs: JSON, and CSV with the same fields.
 
 #include <string>
 #include <vector>
@@ -11,9 +11,9 @@
 namespace penstock {
 
 std::string tune_json(const TuneAnswer& answer);
-/// A row a candidate, the best first.
+/// Returns a row for each candidate, the best first.
 std::string tune_csv(const TuneAnswer& answer);
-/// The space alone.
+/// Returns only the space.
 std::string space_json(const TuneRequest& request, const std::vector<Configuration>& space);
 
 }  // namespace penstock

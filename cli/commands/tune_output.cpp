@@ -1,5 +1,5 @@
-// From the sentence to the tables: the best configuration, the first ones, the front of time and memory, and
-// what each choice costs against the best.
+// Prints an answer of tune: a sentence, the best configuration, the first ones, the front of time and memory,
+// and the cost of each choice relative to the best.
 
 #include "cli/commands/tune_output.hpp"
 
@@ -36,7 +36,7 @@
 namespace penstock {
 namespace {
 
-/// "llama of 8.03 B parameters on 8 x h100-sxm, sequence 8192, global batch 128, bf16"
+/// Returns, for example, "llama of 8.03 B parameters on 8 x h100-sxm, sequence 8192, global batch 128, bf16".
 std::string question_text(const TuneAnswer& answer) {
   const TuneRequest& request = answer.request;
   const Workload& work = model_of(request).work;
@@ -46,7 +46,7 @@ std::string question_text(const TuneAnswer& answer) {
                      work.sequence, request.global_batch_size, to_text(work.precision));
 }
 
-/// How many configurations there are, and what became of those that were not timed.
+/// Returns the number of configurations, and why some were not timed.
 std::string effort_text(const TuneAnswer& answer) {
   const TuneReport& report = answer.report;
   std::string text =
@@ -58,8 +58,8 @@ std::string effort_text(const TuneAnswer& answer) {
   return text + fmt::format("; {:.2f} s", answer.seconds);
 }
 
-/// "cannot run: 312 of zb-v: zb-v with 4 stages and 32 microbatches hangs under these channels"; what differs
-/// in its numbers alone has the reason of the first one.
+/// Returns, for example, "cannot run: 312 of zb-v: zb-v with 4 stages and 32 microbatches hangs under these
+/// channels". Configurations that differ only in numbers share the reason of the first one.
 std::string left_out_text(const LeftOut& left_out) {
   return fmt::format("cannot run: {} of {}: {}", left_out.configurations, left_out.schedule, left_out.reason);
 }
@@ -74,20 +74,20 @@ std::string best_text(const TuneAnswer& answer) {
                      usable ? " of " + gib(*usable) : "", usable ? " usable" : "");
 }
 
-/// Returns how many rows of the table are as good as the best, as far as predictions can tell; empty after an
-/// interrupt.
-std::string told_text(const TuneAnswer& answer, const std::vector<std::size_t>& rows) {
-  if (!answer.told) return {};
+/// Returns how many rows of the table predictions cannot distinguish from the best; empty after an interrupt.
+std::string accuracy_text(const TuneAnswer& answer, const std::vector<std::size_t>& rows) {
+  if (!answer.accuracy) return {};
   const auto as_good =
-      std::ranges::count_if(rows, [&](std::size_t number) { return answer.told->groups[number] == 0; });
-  const RatioSpread& spread = answer.told->spread;
+      std::ranges::count_if(rows, [&](std::size_t number) { return answer.accuracy->groups[number] == 0; });
+  const RatioSpread& spread = answer.accuracy->spread;
   return fmt::format(
-      "{} of the {} listed cannot be told from the best: errors of predictions differ by {:.1f} % among {} "
+      "{} of the {} listed cannot be distinguished from the best: errors of predictions differ by {:.1f} % "
+      "among {} "
       "measured steps in {} groups of one model on one site's devices, and they are within twice that\n",
       as_good - 1, rows.size() - 1, 100 * spread.deviation, spread.rows, spread.groups);
 }
 
-/// A dot a candidate, speed over memory, with a line through those that none beats in both.
+/// Draws a dot for each candidate, speed over memory, and a line through those that no other beats in both.
 Chart front_chart(const TuneAnswer& answer) {
   const TuneReport& report = answer.report;
   const auto point = [&](const TunedConfiguration& tuned) {
@@ -126,7 +126,7 @@ std::string tune_text(const TuneAnswer& answer, std::size_t width) {
   for (const LeftOut& one : report.left_out) text += left_out_text(one) + '\n';
   text += fmt::format(
       "\n{}\n{}\n{}{}\nNot beaten in time and memory\n{}\nWhat each choice costs\n{}", best_text(answer),
-      told_text(answer, shown.numbers), table_to_text(configurations_table(answer, shown.numbers), width),
+      accuracy_text(answer, shown.numbers), table_to_text(configurations_table(answer, shown.numbers), width),
       twins.empty() ? "" : twins + '\n', table_to_text(configurations_table(answer, report.front), width),
       table_to_text(choices_table(answer), width));
   if (!answer.sensitivity.empty()) {

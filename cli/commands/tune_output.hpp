@@ -1,5 +1,5 @@
 #pragma once
-// What `penstock tune` says to people: as text and as a page.
+// Prints answers of `penstock tune` as text and as a page.
 
 #include <cstddef>
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace penstock {
 
-/// `width`: of the terminal; 0: any.
+/// Returns the text. `width` is that of the terminal; 0: no limit.
 std::string tune_text(const TuneAnswer& answer, std::size_t width);
 std::string tune_html(const TuneAnswer& answer);
 
-/// The space alone.
+/// Returns only the space.
 std::string space_text(const TuneRequest& request, const std::vector<Configuration>& space);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// A row has what a configuration is, what it takes and how far it is from the best. Configurations that
-// differ in nothing that has an effect are one row, and a sentence says how many rows that saves; JSON has
-// all of them.
+// Makes the tables of an answer. A row has a configuration, its figures, and its distance from the best.
+// Configurations without a difference that has an effect share one row, and a sentence says how many rows
+// that saves. JSON has all of them.
 
 #include "cli/commands/tune_tables.hpp"
 
@@ -32,7 +32,7 @@ namespace {
 
 constexpr double kSecondsPerDay = 86'400;
 
-/// Empty without context parallelism, where nothing is exchanged.
+/// Returns the exchange; empty without context parallelism, where nothing is exchanged.
 std::string exchange_text(const Configuration& of) {
   return of.context == 1 ? "" : std::string(to_text(of.context_exchange));
 }
@@ -42,16 +42,17 @@ std::string gain_text(double part) { return fmt::format("{:+.1f} %", 100 * part)
 Cell count(std::int64_t number) { return {fmt::to_string(number), static_cast<double>(number)}; }
 Cell words(std::string text) { return {std::move(text), std::nullopt}; }
 
-/// Against the best one: "8.1 % slower", "as fast as the best", and "2.0 % faster" of one that does not fit.
+/// Returns the comparison with the best: "8.1 % slower", "as fast as the best", or "2.0 % faster" for one
+/// that does not fit.
 std::string cost_text(const TuneReport& report, std::size_t number) {
   const double gain = gain_against(report.candidates[number], report.candidates.front());
   if (gain == 0) return "as fast as the best";
   return gain < 0 ? fmt::format("{:.1f} % slower", -100 * gain) : fmt::format("{:.1f} % faster", 100 * gain);
 }
 
-/// Returns true where two rows differ in nothing but how they recompute or by which rule layers are shared
-/// out, and in no figure: selective recomputation recomputes what fused attention never keeps, and balanced
-/// layers may be those of another rule.
+/// Returns whether two rows have equal figures and differ only in how they recompute or by which rule layers
+/// are divided. For example, fused attention stores nothing that selective recomputation could recompute, and
+/// balanced layers may equal those of another rule.
 bool is_twin(const TunedConfiguration& a, const TunedConfiguration& b) {
   Configuration plain = b.configuration;
   plain.recompute = a.configuration.recompute;
@@ -88,8 +89,8 @@ ShownConfigurations shown_configurations(const TuneAnswer& answer) {
 std::string twins_text(const ShownConfigurations& shown) {
   if (shown.twins == 0) return "";
   return fmt::format(
-      "{} left out: {} from a row above in recompute alone and in no figure (fused attention keeps nothing "
-      "that selective recomputation would recompute)",
+      "{} left out: {} from a row above only in recompute and in no figure (fused attention stores nothing "
+      "that selective recomputation could recompute)",
       format_count(static_cast<std::int64_t>(shown.twins), "configuration") +
           (shown.twins == 1 ? " is" : " are"),
       shown.twins == 1 ? "it differs" : "they differ");
@@ -145,7 +146,7 @@ Table choices_table(const TuneAnswer& answer) {
   table.keys = 2;
   table.columns = {"choice", "value", "the best with it", "#", "faster, but too large", "#"};
   for (const ChoiceCost& choice : report.choices) {
-    // Where there is one value there is no choice.
+    // A choice with only one value is not listed.
     if (std::ranges::count(report.choices, choice.choice, &ChoiceCost::choice) == 1) continue;
     std::vector<Cell> row = {words(std::string(choice.choice)), words(choice.value)};
     if (choice.best) {
@@ -182,7 +183,7 @@ std::string configuration_text(const TuneRequest& request, const TunedConfigurat
 
 Table sensitivity_table(const TuneAnswer& answer) {
   Table table;
-  // Losses are at most 0: no configuration of this machine beats the best of the other one there.
+  // Losses are at most 0, because no configuration beats the best one of its machine.
   table.keys = 2;
   table.columns = {"figure", "times", "the best there", "tokens/s/device", "the one above there"};
   for (const SensitivityRow& row : answer.sensitivity) {

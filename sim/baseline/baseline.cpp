@@ -1,8 +1,12 @@
-// A figure fails when it is worse than the baseline's by more than the tolerance:
-//   makespan, peak bytes   now > then * (1 + tolerance)
-//   bubble                 now > then + tolerance
-//   tokens a second, MFU   now < then / (1 + the makespan's tolerance)
-//   hangs, crosses, valid  a new hang, messages that newly cross, no longer valid
+// Compares present figures with those of a baseline. A figure fails if it is worse by more than the
+// tolerance:
+//
+//     makespan, peak bytes   now > then * (1 + tolerance)
+//     bubble                 now > then + tolerance
+//     tokens a second, MFU   now < then / (1 + the makespan's tolerance)
+//     hangs, crosses, valid  a new hang, messages that newly cross, no longer valid
+//
+// Tests: tests/sim/baseline_test.cpp.
 
 #include "sim/baseline/baseline.hpp"
 
@@ -40,8 +44,8 @@
 namespace penstock {
 namespace {
 
-/// Asks under each channel model, whichever the scenario has, so that a baseline notices before its user
-/// changes channels.
+/// Checks all channel models, not only that of the scenario, so that a baseline reports a hang before a user
+/// changes the channels.
 void find_hangs(Measurement& now, const Experiment& experiment) {
   for (const ChannelModel model : kChannelModels) {
     ChannelOptions options = experiment.channels;
@@ -78,7 +82,7 @@ RunFigures run_figures(const Result& result) {
   return figures;
 }
 
-/// Of several fullest ranks the first.
+/// Returns the peak of the fullest rank, or of the first one if several are equally full.
 std::optional<HeldPeak> peak_of(const Result& result) {
   const auto fullest = std::ranges::max_element(
       result.ranks, {}, [](const RankReport& rank) { return rank.memory.peak_bytes; });
@@ -91,33 +95,34 @@ std::optional<HeldPeak> peak_of(const Result& result) {
 /// Collects the differences of one entry.
 class Differences {
  public:
-  /// `better` says that a change from then to now is an improvement.
+  /// Compares two flags. `better` says whether the change is an improvement.
   void flag(std::string figure, bool then, bool now, bool better, const std::string& why) {
     if (then == now) return;
     const std::string detail = why.empty() || better ? "" : ": " + in_one_line(why);
     add(std::move(figure), fmt::format("{}", then), fmt::format("{}{}", now, detail), !better);
   }
 
-  /// Less is better. Fails beyond then * (1 + tolerance).
+  /// Compares two numbers of which less is better. Fails above then * (1 + tolerance).
   void number(std::string figure, double then, double now, double tolerance) {
     if (then == now) return;
-    // There is no part of nothing: from 0 any growth is more than every tolerance.
+    // A change from 0 has no percentage. Any growth from 0 exceeds every tolerance.
     const double change = then == 0 ? 0 : now / then - 1;
     const std::string percent = then == 0 ? "" : fmt::format(" ({:+.4g} %)", 100 * change);
     add(std::move(figure), shortest_number(then), shortest_number(now) + percent,
         now > then * (1 + tolerance));
   }
 
-  /// Less is better. Fails beyond then + tolerance.
+  /// Compares two ratios of which less is better. Fails above then + tolerance.
   void ratio(std::string figure, double then, double now, double tolerance) {
-    constexpr double kRounding = 1e-12;  // of another machine's floating point
+    constexpr double kRounding = 1e-12;  // difference between the floating-point results of two machines
     if (std::abs(now - then) <= kRounding) return;
     add(std::move(figure), shortest_number(then), shortest_number(now), now > then + tolerance + kRounding);
   }
 
-  /// More is better.
+  /// Compares two rates of which more is better.
   void rate(std::string figure, double then, double now, double tolerance) {
-    constexpr double kRounding = 1e-9;  // of another machine's floating point, as a part
+    // Relative difference between the floating-point results of two machines.
+    constexpr double kRounding = 1e-9;
     if (std::abs(now - then) <= kRounding * then) return;
     add(std::move(figure), shortest_number(then), shortest_number(now),
         now * (1 + tolerance) * (1 + kRounding) < then);
@@ -136,7 +141,7 @@ class Differences {
 void compare_hangs(Differences& differences, const BaselineFigures& expected, const Measurement& now) {
   for (const auto& [model, then] : expected.hangs) {
     const auto found = now.figures.hangs.find(model);
-    // A baseline that leaves a channel model out holds nothing about it.
+    // A channel model that the baseline does not list is not compared.
     if (found == now.figures.hangs.end()) continue;
     differences.flag(fmt::format("hangs under {}", to_text(model)), then, found->second, !found->second, "");
     const bool crosses = now.figures.crosses.contains(model);
@@ -159,7 +164,7 @@ void compare_runs(Differences& differences, const BaselineFigures& expected, con
   if (!now.figures.run) {
     differences.add("runs", "true", fmt::format("false: {}", in_one_line(now.problem)), true);
   } else if (!expected.run) {
-    // It hung: that it runs is an improvement, with nothing to hold its figures against.
+    // The earlier program hung and has no figures. That it runs now is an improvement.
     differences.add("runs", "false", "true", false);
   } else {
     differences.number("makespan_ns", static_cast<double>(expected.run->makespan_ns),
@@ -178,7 +183,7 @@ void add_lines(std::vector<std::string>& lines, const std::string& text) {
   for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));
 }
 
-/// The whole messages of what the findings name in one line.
+/// Returns the whole messages of the problems that the findings name in one line.
 std::vector<std::string> problems_of(const BaselineFigures& expected, const Measurement& now) {
   std::vector<std::string> lines;
   add_lines(lines, now.problem);
@@ -193,8 +198,8 @@ std::vector<std::string> problems_of(const BaselineFigures& expected, const Meas
   return lines;
 }
 
-/// Adds why the findings are there: from the figures, and from the programs and paths where the baseline
-/// holds them.
+/// Adds the reasons for the findings, from the figures, and from programs and paths if the baseline holds
+/// them.
 void explain(BaselineVerdict& verdict, const BaselineEntry& entry, const Measurement& now) {
   verdict.reasons = problems_of(*entry.figures, now);
   if (!entry.held || verdict.findings.empty() || !now.run) return;
@@ -202,13 +207,14 @@ void explain(BaselineVerdict& verdict, const BaselineEntry& entry, const Measure
   verdict.reasons.insert(verdict.reasons.end(), lines.begin(), lines.end());
 }
 
-/// Of programs alone: those of a scenario say what is assumed for its own file.
+/// Returns the notes about a program file. Notes of a scenario concern assumptions about its own file and are
+/// left out.
 std::vector<std::string> import_notes(const Scenario& scenario) {
   return scenario.program ? scenario.notes : std::vector<std::string>{};
 }
 
-/// Runs the entry's scenario again. The path is asked for only where there is an old one to hold it against,
-/// as it takes the span of every action.
+/// Measures the entry's scenario again. It asks for the longest path only if the baseline has one to compare
+/// with, because the path needs the span of every action.
 BaselineVerdict verdict_of(const BaselineEntry& entry, const BaselineTolerance& tolerance,
                            const std::filesystem::path& directory) {
   BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}};
@@ -245,7 +251,8 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
   if (auto refusal = memory_refusal(*loaded, simulate_options(held)))
     return tl::unexpected(*std::move(refusal));
   const auto experiment = prepare(*loaded);
-  // What cannot be read has no figures; a program that breaks a rule has one, that it is not valid.
+  // A scenario that cannot be read has no figures. A program that breaks a rule has one figure: it is not
+  // valid.
   if (!experiment && !experiment.error().invalid) return tl::unexpected(experiment.error().message);
   if (!experiment) {
     Measurement invalid;
@@ -282,7 +289,7 @@ std::vector<BaselineFinding> findings_of(const BaselineFigures& expected, const 
   // An invalid program has no other figures.
   if (!now.figures.valid) return differences.take();
   compare_hangs(differences, expected, now);
-  // An invalid baseline has neither a digest nor an amount of work that could be kept.
+  // If the baseline's program was invalid, it has no digest and no amount of work to compare with.
   if (expected.valid && expected.digest != now.figures.digest) {
     differences.add("digest", expected.digest, now.figures.digest, tolerance.digest);
   }
@@ -306,11 +313,12 @@ std::vector<BaselineVerdict> compare(const Baseline& baseline, const std::filesy
 tl::expected<Baseline, std::string> updated(const Baseline& baseline,
                                             const std::filesystem::path& directory) {
   Baseline now = baseline;
-  // In the order of the file, so that a diff shows changes alone.
+  // The entries retain the order of the file, so that a diff shows only changes.
   for (BaselineEntry& entry : now.entries) {
     auto measurement = measure(directory / entry.scenario, now.holds_programs ? RunHeld::yes : RunHeld::no);
     if (!measurement) {
-      // A file that cannot be read is no reason to forget what it did, one that is not there may be.
+      // A file that cannot be read must not lose its figures. If the file is gone, the message says how to
+      // remove the entry.
       std::error_code error;
       const bool is_gone = !std::filesystem::exists(directory / entry.scenario, error);
       return tl::unexpected(
@@ -318,7 +326,7 @@ tl::expected<Baseline, std::string> updated(const Baseline& baseline,
           (is_gone && entry.figures ? "\nif it is gone for good, take its entry out of the baseline" : ""));
     }
     entry.figures = std::move(measurement->figures);
-    // What a later difference is held against has to be a program that ran.
+    // Only a program that ran is stored, because later differences are compared with it.
     entry.held = entry.figures->valid ? std::move(measurement->run) : std::nullopt;
     entry.notes = std::move(measurement->notes);
   }
@@ -336,7 +344,7 @@ std::vector<BaselineVerdict> accepted_by(const Baseline& before, const Baseline&
     }
     BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}, .notes = entry.notes};
     verdict.findings =
-        // Without any tolerance: every difference is shown that the update accepts.
+        // The tolerance is 0, so every difference that the update accepts is shown.
         findings_of(*then->figures, {.figures = *entry.figures, .problem = {}}, BaselineTolerance{});
     if (then->held && entry.held && !verdict.findings.empty())
       verdict.reasons = explanation_of(*then->held, *entry.held);

@@ -1,7 +1,8 @@
-// What got worse and why, from what the baseline holds: how the program differs, where the longest path of
-// today leaves that of then, what each part of the path adds, and what the fullest rank holds. The parts'
-// changes add up to the makespan's and to the peak's, since a path and a moment are the whole of them. A
-// program of thousands of ranks explains no more in thousands of lines: what comes first is shown.
+// Explains what got worse, from what the baseline holds. It shows how the program differs, where the present
+// longest path leaves the earlier one, how much each part of the path adds, and what the fullest rank holds.
+// The parts' changes add up to the change of the makespan, and the categories' to the change of the peak. The
+// output is limited to the first differences, so that a program of thousands of ranks stays readable.
+// baseline.cpp decides whether a figure fails. Tests: tests/sim/baseline_explained_test.cpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -27,17 +28,18 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kMostChanges = 3;  // of a rank's list
+constexpr std::size_t kMostChanges = 3;  // changes shown of one rank's list
 constexpr std::size_t kMostRanks = 8;
 constexpr std::size_t kMostShares = 8;
 constexpr std::size_t kMostSettings = 8;
-constexpr std::size_t kWidest = 80;  // bytes of what a change takes out, and of what it puts in
+constexpr std::size_t kWidest = 80;  // bytes shown of the removed actions, and of the added ones
 
 std::string signed_duration(Ns ns) {
   return fmt::format("{}{}", ns < 0 ? "-" : "+", format_duration(ns < 0 ? -ns : ns));
 }
 
-/// The first of the texts, as many as `kWidest` bytes hold, and how many there are more.
+/// Shortens the list to the first texts, as many as fit into `kWidest` bytes, and adds how many were left
+/// out.
 void shorten(std::vector<std::string>& texts) {
   std::size_t bytes = 0;
   std::size_t kept = 0;
@@ -49,8 +51,8 @@ void shorten(std::vector<std::string>& texts) {
   texts.push_back(fmt::format("... and {} more", more));
 }
 
-/// What comes first of all differences: of each change the beginning of what it takes out and of what it puts
-/// in, since neither says much without the other.
+/// Shortens a diff to its first differences. Of each change it shows the beginning of the removed and of the
+/// added actions, because either alone says little.
 ProgramDiff shortened(ProgramDiff diff) {
   if (diff.settings.size() > kMostSettings) {
     const auto more = static_cast<std::int64_t>(diff.settings.size() - kMostSettings);
@@ -67,14 +69,15 @@ ProgramDiff shortened(ProgramDiff diff) {
   return diff;
 }
 
-/// A baseline holds lowered programs; one that breaks a rule is as it was written, often without messages.
+/// Returns the program without its messages. A baseline holds lowered programs, but a program that breaks a
+/// rule is compared as it was written, often without messages.
 Program without_messages(Program program) {
   for (std::vector<Action>& list : program.ranks)
     std::erase_if(list, [](const Action& action) { return is_transfer(action.kind); });
   return program;
 }
 
-/// How the program differs, rank by rank.
+/// Returns how the program differs, rank by rank.
 std::vector<std::string> program_lines(const HeldRun& then, const HeldRun& now) {
   auto before = parse_program(then.program, "the baseline's program");
   const auto after = parse_program(now.program, "today's program");
@@ -96,8 +99,8 @@ std::string step_text(const PathStep& step) {
   return fmt::format("rank {} {} at {}", step.rank, step.action, format_duration(step.start_ns));
 }
 
-/// Where the paths part: "the longest path leaves the old one after rank 0 0F3 at 3.000 ms: rank 1 1F3 at
-/// 4.000 ms, where it was rank 0 0B0 at 9.000 ms".
+/// Returns where the paths part, for example "the longest path leaves the old one after rank 0 0F3 at 3.000
+/// ms: rank 1 1F3 at 4.000 ms, where it was rank 0 0B0 at 9.000 ms".
 std::string parting_text(const std::vector<PathStep>& then, const std::vector<PathStep>& now,
                          std::size_t step) {
   if (step == now.size() && step == then.size())
@@ -109,7 +112,7 @@ std::string parting_text(const std::vector<PathStep>& then, const std::vector<Pa
 }
 
 std::vector<std::string> path_lines(const std::vector<PathStep>& then, const std::vector<PathStep>& now) {
-  // One of the two hangs, or nothing has moved.
+  // Either one of the two programs hangs, or nothing has changed.
   if (then.empty() || now.empty() || then == now) return {};
   const PathChange change = change_of(then, now);
   std::vector<std::string> lines = {parting_text(then, now, index(change.step))};
@@ -134,9 +137,9 @@ std::string moment_text(const HeldPeak& peak) {
   return fmt::format("{} on rank {} {}", format_memory(total_bytes(peak.held), peak.unit), peak.rank, when);
 }
 
-/// What the fullest rank holds at its fullest, where that has changed.
+/// Returns what the fullest rank holds at its peak, if that has changed.
 std::vector<std::string> peak_lines(const std::optional<HeldPeak>& then, const std::optional<HeldPeak>& now) {
-  // An older baseline has none; bytes and activations have no difference.
+  // An older baseline has no peak, and bytes cannot be compared with activations.
   if (!then || !now || then->unit != now->unit || then->held == now->held) return {};
   std::vector<std::string> lines = {
       fmt::format("the peak of memory is {}, where it was {}", moment_text(*now), moment_text(*then))};

@@ -1,28 +1,30 @@
-// The baseline file:
+// Reads and writes the baseline file:
 //
-//   {
-//     "schema_version": 1,
-//     "tolerance": {"makespan": 0.01, "bubble": 0.001, "peak_bytes": 0, "digest": false},
-//     "programs": true,
-//     "entries": [
-//       {
-//         "scenario": "pipedream-fig3-gpipe.yaml",
-//         "valid": true,
-//         "digest": "9f...",
-//         "forwards": 16,
-//         "hangs": {"rank": false, "pair": false, "direction": false, "directed": false, "boundary": false},
-//         "crosses": ["pair"],       (left out where no messages cross)
-//         "makespan_ns": 21000000,
-//         "idle_over_total": 0.42857142857142855,
-//         "peak_bytes": 0,
-//         "tokens_per_second": 66888.9, "tokens_per_second_per_device": 1045.1, "mfu": 0.47,
-//         "program": ["penstock program 1", "schedule gpipe", ...],
-//         "path": ["0 0F0 0 1000000", ...],
-//         "peak": {"rank": 0, "action": "0F3", "weights": 1024, "activations": 4096}
-//       },
-//       {"scenario": "listed-but-not-measured.yaml"}
-//     ]
-//   }
+//     {
+//       "schema_version": 1,
+//       "tolerance": {"makespan": 0.01, "bubble": 0.001, "peak_bytes": 0, "digest": false},
+//       "programs": true,
+//       "entries": [
+//         {
+//           "scenario": "pipedream-fig3-gpipe.yaml",
+//           "valid": true,
+//           "digest": "9f...",
+//           "forwards": 16,
+//           "hangs": {"rank": false, "pair": false, "direction": false, "directed": false, ...},
+//           "crosses": ["pair"],       (left out if no messages cross)
+//           "makespan_ns": 21000000,
+//           "idle_over_total": 0.42857142857142855,
+//           "peak_bytes": 0,
+//           "tokens_per_second": 66888.9, "tokens_per_second_per_device": 1045.1, "mfu": 0.47,
+//           "program": ["penstock program 1", "schedule gpipe", ...],
+//           "path": ["0 0F0 0 1000000", ...],
+//           "peak": {"rank": 0, "action": "0F3", "weights": 1024, "activations": 4096}
+//         },
+//         {"scenario": "listed-but-not-measured.yaml"}
+//       ]
+//     }
+//
+// Tests: tests/sim/baseline_test.cpp.
 
 #include <algorithm>
 #include <cmath>
@@ -60,7 +62,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 constexpr std::int64_t kSchemaVersion = 1;
 
-/// The first thing that was wrong; reading goes on after it with defaults.
+/// Reads values and remembers the first problem. After a problem it goes on with defaults.
 class BaselineReader {
  public:
   explicit BaselineReader(std::string name) : name_(std::move(name)) {}
@@ -73,7 +75,8 @@ class BaselineReader {
     problem_ = fmt::format("{}: {}: expected {}, got {}", name_, path, expected, got);
   }
 
-  /// The member of that type; the default when it is missing and `otherwise` is given.
+  /// Returns the member `key` of the object if it has the right type. If it is missing, returns `otherwise`
+  /// if that is given.
   template <typename Value>
   Value member(const Json& object, const std::string& path, const char* key, std::string_view expected,
                bool (*fits)(const Json&), std::optional<Value> otherwise = std::nullopt) {
@@ -94,28 +97,31 @@ bool is_flag(const Json& value) { return value.is_boolean(); }
 bool is_text(const Json& value) { return value.is_string(); }
 bool is_name(const Json& value) { return value.is_string() && !value.get_ref<const std::string&>().empty(); }
 bool is_ratio(const Json& value) { return value.is_number() && value.get<double>() >= 0; }
-/// A part of a whole; what no run can give would pass for ever, as all that comes is better.
+/// Returns whether the value is a fraction from 0 to 1. A larger value could never be exceeded, so its check
+/// would always pass.
 bool is_part(const Json& value) { return is_ratio(value) && value.get<double>() <= 1; }
 bool is_count(const Json& value) {
-  // From 2^63 on get() of 64 signed bits would wrap round.
+  // get<std::int64_t>() would wrap integers from 2^63 on to negative values.
   return value.is_number_integer() && value.get<std::int64_t>() >= 0;
 }
 bool is_rank(const Json& value) {
   return is_count(value) && value.get<std::int64_t>() <= std::numeric_limits<std::int32_t>::max();
 }
-/// A number of activations, of all categories together within 64 bits as well.
+/// Returns whether the value is a number of activations. It is limited so that the sum of all categories fits
+/// into 64 bits.
 bool is_activations(const Json& value) {
   return is_ratio(value) &&
          value.get<double>() <= shown_amount(std::numeric_limits<Bytes>::max(), MemoryUnit::activations) /
                                     static_cast<double>(2 * kMemoryCategoryCount);
 }
-/// Of memory; the sum of all categories stays within 64 bits.
+/// Returns whether the value is a number of bytes. It is limited so that the sum of all categories fits into
+/// 64 bits.
 bool is_amount(const Json& value) {
   constexpr auto kMost = std::numeric_limits<Bytes>::max() / static_cast<Bytes>(kMemoryCategoryCount);
   return is_count(value) && value.get<Bytes>() <= kMost;
 }
 
-/// Reads a list of channel models; none where the key is left out, as in older files.
+/// Reads a list of channel models. Older files have no such key; the list is then empty.
 std::set<ChannelModel> read_crosses(BaselineReader& reader, const Json& entry, const std::string& path) {
   std::set<ChannelModel> crosses;
   const auto found = entry.find("crosses");
@@ -132,7 +138,7 @@ std::set<ChannelModel> read_crosses(BaselineReader& reader, const Json& entry, c
   return crosses;
 }
 
-/// A word that nobody reads is a word that somebody believes in.
+/// Refuses keys that are not read, because a misspelt key would otherwise have no effect and no message.
 void refuse_others(BaselineReader& reader, const Json& object, const std::string& path,
                    std::initializer_list<std::string_view> known) {
   for (const auto& [key, value] : object.items()) {
@@ -141,7 +147,7 @@ void refuse_others(BaselineReader& reader, const Json& object, const std::string
   }
 }
 
-/// The category of that name; absent: there is none.
+/// Returns the category with that name, or nothing if there is none.
 std::optional<std::size_t> category_named(std::string_view name) {
   const auto category = enum_of_text<MemoryCategory>(name);
   return category ? std::optional(static_cast<std::size_t>(*category)) : std::nullopt;
@@ -180,7 +186,7 @@ std::map<ChannelModel, bool> read_hangs(BaselineReader& reader, const Json& entr
     }
     hangs[*model] = value.get<bool>();
   }
-  // Of a model that is not there a new hang would be no finding.
+  // Every model must be listed. A new hang under a model that is missing would not be found.
   for (const ChannelModel model : kChannelModels) {
     if (!hangs.contains(model))
       reader.note(fmt::format("{}hangs.{}", path, to_text(model)), "true or false", nullptr);
@@ -198,8 +204,9 @@ BaselineFigures read_figures(BaselineReader& reader, const Json& entry, const st
   const auto count = [&](const char* key) {
     return reader.member<std::int64_t>(entry, path, key, "a whole number of at least 0", is_count);
   };
-  if (entry.contains("forwards")) figures.forwards = count("forwards");  // older files have none: --update
-  // A program that hangs has been measured, but has no run.
+  // Older files have none until --update.
+  if (entry.contains("forwards")) figures.forwards = count("forwards");
+  // A program that hangs has been measured but has no run.
   if (!entry.contains("makespan_ns")) return figures;
   figures.run = RunFigures{
       .makespan_ns = count("makespan_ns"),
@@ -207,7 +214,7 @@ BaselineFigures read_figures(BaselineReader& reader, const Json& entry, const st
           reader.member<double>(entry, path, "idle_over_total", "a number from 0 to 1", is_part),
       .peak_bytes = reader.member<double>(entry, path, "peak_bytes", "a number of at least 0", is_ratio),
       .rates = {}};
-  // Of a model on named devices alone, and not in older files.
+  // Only models on named devices have rates, and older files have none.
   if (!entry.contains("mfu")) return figures;
   const auto rate = [&](const char* key) {
     return reader.member<double>(entry, path, key, "a number of at least 0", is_ratio);
@@ -231,7 +238,7 @@ std::vector<std::string> read_lines(BaselineReader& reader, const Json& entry, c
   return lines;
 }
 
-/// Reads an amount in bytes, or in activations, of which there may be a part.
+/// Reads an amount in bytes or in activations. Activations may be fractions.
 Bytes read_amount(BaselineReader& reader, const Json& object, const std::string& path, const char* key,
                   MemoryUnit unit) {
   if (unit == MemoryUnit::bytes)
@@ -240,7 +247,7 @@ Bytes read_amount(BaselineReader& reader, const Json& object, const std::string&
                          unit);
 }
 
-/// Categories that are left out hold nothing; "unit" is there where activations are counted.
+/// Reads a peak. A category that is left out holds 0. The key "unit" is present if activations are counted.
 HeldPeak read_peak(BaselineReader& reader, const Json& object, const std::string& path) {
   if (!object.is_object()) {
     reader.note(path, "an object", &object);
@@ -268,7 +275,7 @@ HeldRun read_held(BaselineReader& reader, const Json& entry, const std::string& 
   if (!entry.contains("path")) return held;
   for (const std::string& line : read_lines(reader, entry, path, "path")) {
     const auto step = path_step_of_text(line);
-    // Messages show what was found as JSON, quotes and all.
+    // Messages show the value that was found as JSON, with its quotes.
     const Json shown = line;
     if (step) {
       held.path.push_back(*step);
@@ -292,7 +299,7 @@ BaselineEntry read_entry(BaselineReader& reader, const Json& entry, std::size_t 
       reader, entry, path + ".",
       {"scenario", "valid", "digest", "forwards", "hangs", "crosses", "makespan_ns", "idle_over_total",
        "peak_bytes", "tokens_per_second", "tokens_per_second_per_device", "mfu", "program", "path", "peak"});
-  // Without it the entry is listed, and waits for --update.
+  // Without this key the entry is only listed, and --update will measure it.
   if (entry.contains("valid")) read.figures = read_figures(reader, entry, path + ".");
   if (entry.contains("program")) read.held = read_held(reader, entry, path + ".");
   return read;
@@ -318,7 +325,7 @@ Baseline read_document(BaselineReader& reader, const Json& document) {
 }
 
 Json lines_of(const std::string& text) {
-  // A list of lines instead of one text, so that version control shows what changed in a program.
+  // The text is written as a list of lines, so that version control shows which lines of a program changed.
   Json lines = Json::array();
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));

@@ -1,5 +1,5 @@
-// JUnit XML as GitHub, GitLab and Jenkins read it: a scenario over its tolerance is a failure, one that
-// cannot be read is an error.
+// Writes JUnit XML that GitHub, GitLab and Jenkins can read. A scenario that exceeds its tolerance is a
+// failure; one that cannot be read is an error.
 
 #include <algorithm>
 #include <sstream>
@@ -25,7 +25,7 @@ std::string lines_of(const BaselineVerdict& verdict) {
   return lines;
 }
 
-/// The first finding that fails.
+/// Describes the first finding that fails.
 std::string summary_of(const BaselineVerdict& verdict) {
   const auto failed = std::ranges::find_if(verdict.findings, &BaselineFinding::failed);
   return fmt::format("{}: expected {}, is {}", failed->figure, failed->expected, failed->actual);
@@ -62,7 +62,7 @@ std::string to_junit(const std::vector<BaselineVerdict>& verdicts) {
   pugi::xml_node suite = document.append_child("testsuites").append_child("testsuite");
   suite.append_attribute("name") = "penstock check";
   suite.append_attribute("tests") = static_cast<unsigned>(verdicts.size());
-  // failed() is true of errors as well, which have a count of their own.
+  // failed() also counts errors, which have an attribute of their own.
   suite.append_attribute("failures") = static_cast<unsigned>(failed - errors);
   suite.append_attribute("errors") = static_cast<unsigned>(errors);
   for (const BaselineVerdict& verdict : verdicts) add_case(suite, verdict);

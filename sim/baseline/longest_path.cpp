@@ -1,13 +1,14 @@
-// Backwards from the compute action that ends last: an action began when its rank was free and all that it
-// waits for had come, so the later of the two is what it waited for,
+// Finds the longest path backwards, from the compute action that ends last. An action began when its rank was
+// free and all its inputs had arrived. The later of the two is what it waited for:
 //
-//   rank 0   F0 F1 F2            the action before it on its rank, or
-//              \                 the producer, on another rank, of the RECV that arrived last, or the member
-//                                of a collective that came to it last
-//   rank 1      F0 F1 B0
+//     rank 0   F0 F1 F2            the action before it on its rank, or
+//                \                 the producer, on another rank, of the RECV that arrived last, or
+//                                  the member of a collective that came to it last
+//     rank 1      F0 F1 B0
 //
-// and the path goes on there. Time between the two is a transfer (with its wait for the channel) or, on one
-// rank, a wait for something that is no compute action: a barrier, or a blocking channel.
+// The path continues from there. The time between two steps is a transfer, including its wait for the
+// channel. On one rank it is a wait for something that computes nothing: a barrier or a blocking channel.
+// Tests: tests/sim/longest_path_test.cpp.
 
 #include "sim/baseline/longest_path.hpp"
 
@@ -38,7 +39,7 @@
 namespace penstock {
 namespace {
 
-/// Where a compute action stands: its rank and its position in that rank's spans.
+/// A compute action, as its rank and its position in that rank's spans.
 struct Place {
   std::int32_t rank = 0;
   std::size_t position = 0;
@@ -62,15 +63,16 @@ class PathFinder {
   }
 
  private:
-  /// What a compute action could have waited for.
+  /// The two things for which a compute action may have waited.
   struct Causes {
     std::optional<Place> on_rank;
-    const Span* arrived = nullptr;  // the RECV or collective that came last
+    const Span* arrived = nullptr;  // the RECV or collective that ended last
   };
-  using Product = std::tuple<bool, std::int32_t, std::int32_t>;  // is it a gradient, stage, microbatch
-  /// A collective: its kind and stage, and how many of these come before it on each of its members. Its
-  /// start would not do: collectives that take no time may follow each other at one instant, and who took
-  /// them for one could go back and forth between their members for ever.
+  // Whether it is a gradient, stage, microbatch.
+  using Product = std::tuple<bool, std::int32_t, std::int32_t>;
+  /// A collective, identified by its kind, its stage, and the number of such collectives before it on each
+  /// member. Its start time is not enough: collectives that take no time may follow each other at one
+  /// instant. If they were confused, the path could alternate between their members forever.
   using Meeting = std::tuple<ActionKind, std::int32_t, std::int32_t>;
 
   void look_at(std::int32_t rank) {
@@ -87,14 +89,14 @@ class PathFinder {
         note_member(spans[i], {kind, stage, joined[{kind, stage}]++}, previous);
       }
       if (!is_compute(spans[i].action.kind)) continue;
-      // A group starts and ends as one: what its leaves make is made at its first action.
+      // The actions of a group start and end together, so all its outputs belong to the group's first action.
       const std::size_t first = opens_compute(spans, i) || !previous ? i : previous->position;
       note_product(spans[i].action, {rank, first});
       if (first != i) continue;
       Causes& causes = before_[index(rank)][i];
       causes.on_rank = previous;
       for (const Span* waited : arrivals.of_group(spans, i)) {
-        // What came after the start was not waited for.
+        // The action did not wait for a message that arrived after its start.
         if (waited->end_ns <= spans[i].start_ns &&
             (causes.arrived == nullptr || waited->end_ns > causes.arrived->end_ns))
           causes.arrived = waited;
@@ -108,8 +110,8 @@ class PathFinder {
     if (makes_input_gradient(action.kind)) producers_[{true, action.stage, action.microbatch}] = place;
   }
 
-  /// Of all members of a collective, the one whose action before it ended last: the others waited for it.
-  /// One that has computed nothing before kept nobody waiting.
+  /// Records the member of a collective whose previous action ended last, because the others waited for it. A
+  /// member without a previous action delayed no other.
   void note_member(const Span& span, const Meeting& meeting, const std::optional<Place>& before) {
     meeting_of_[&span] = meeting;
     if (!before) return;
@@ -131,13 +133,13 @@ class PathFinder {
   std::optional<Place> cause_of(const Place& place) const {
     const Causes& causes = before_[index(place.rank)][place.position];
     const Ns free_ns = causes.on_rank ? span_at(*causes.on_rank).end_ns : 0;
-    // On a tie the rank's own action is taken.
+    // If both ended at the same time, the rank's own action is taken.
     if (causes.arrived == nullptr || causes.arrived->end_ns <= free_ns) return causes.on_rank;
     const std::optional<Place> sender = sender_of(*causes.arrived);
     return sender ? sender : causes.on_rank;
   }
 
-  /// The compute action that ends last, the first one of the lowest rank on a tie.
+  /// Returns the compute action that ends last; of several, the first one of the lowest rank.
   std::optional<Place> last() const {
     std::optional<Place> last;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -154,21 +156,21 @@ class PathFinder {
 
   std::vector<Spans> ranks_;
   RecomputeTiming recompute_;
-  std::vector<std::vector<Causes>> before_;  // by rank and position, of compute actions
+  std::vector<std::vector<Causes>> before_;  // by rank and position; filled for compute actions
   std::map<Product, Place> producers_;
   std::map<Meeting, Place> last_members_;
-  std::unordered_map<const Span*, Meeting> meeting_of_;  // of collectives, each member's own span
+  std::unordered_map<const Span*, Meeting> meeting_of_;  // by each member's own span of a collective
 };
 
-/// "B" of "1B3".
+/// Returns the kind of an action: "B" for "1B3".
 std::string kind_in(std::string_view action) {
   const std::size_t begin = action.find_first_not_of("0123456789");
   if (begin == std::string_view::npos) return std::string(action);
   return std::string(action.substr(begin, action.find_first_of("0123456789", begin) - begin));
 }
 
-/// A path's time by its parts, which are all of it: actions by rank and kind, and what lies between two of
-/// them by the ranks that they are on.
+/// Splits the time of a path into parts that add up to it: actions by rank and kind, and the time between two
+/// actions by their ranks.
 std::map<std::string, Ns> shares_of(const std::vector<PathStep>& path) {
   std::map<std::string, Ns> shares;
   for (std::size_t i = 0; i < path.size(); ++i) {
@@ -176,7 +178,7 @@ std::map<std::string, Ns> shares_of(const std::vector<PathStep>& path) {
     shares[fmt::format("rank {} {}", step.rank, kind_in(step.action))] += step.end_ns - step.start_ns;
     const Ns since = i == 0 ? 0 : path[i - 1].end_ns;
     if (step.start_ns == since) continue;
-    // Time before the first step is a wait of its rank.
+    // The time before the first step counts as a wait of its rank.
     const bool on_one_rank = i == 0 || path[i - 1].rank == step.rank;
     shares[on_one_rank ? fmt::format("waits on rank {}", step.rank)
                        : fmt::format("from rank {} to rank {}", path[i - 1].rank, step.rank)] +=
@@ -211,7 +213,7 @@ PathChange change_of(const std::vector<PathStep>& before, const std::vector<Path
     return a.rank == b.rank && a.action == b.action;
   };
   const auto parted = std::ranges::mismatch(before, after, same_step);
-  // Durations may differ before it: the first step that is another one counts.
+  // The durations of earlier steps may differ. Only a step with another action counts as a difference.
   change.step = static_cast<std::int32_t>(parted.in1 - before.begin());
   std::map<std::string, PathShare> shares;
   for (const auto& [what, ns] : shares_of(before)) shares[what] = {what, ns, 0};

@@ -1,11 +1,13 @@
-// What runs tell of a constant is how their predicted times move with it, the column d log(predicted) / d
-// log(constant). Constants are taken in the order sustained, collectives, step_fraction as long as the part
-// of their column that is not a combination of the earlier ones' is large enough to stand above the scatter
-// of measurements. Then
+// Finds the constants that bring predicted steps closest to measured ones.
 //
-//   minimise  sum over runs of log(predicted(constants) / measured)^2   within the bounds
+// The effect of a constant is the column d log(predicted) / d log(constant), with one entry a run. Constants
+// are taken in the order sustained, collectives, step_fraction. A constant is fitted if the part of its
+// column that is not a combination of earlier columns is larger than the scatter of measurements. Then BOBYQA
+// (Powell, 2009; NLopt), which needs no derivatives, solves
 //
-// by BOBYQA (Powell, 2009; NLopt), which needs no derivatives.
+//     minimise  sum over runs of log(predicted(constants) / measured)^2   within the bounds
+//
+// Tests: FitConstants in tests/sim/measured_runs_test.cpp.
 
 #include "sim/measured/fit_constants.hpp"
 
@@ -35,22 +37,22 @@ constexpr std::array<Constant, 3> kConstants = {{
     {.name = "collectives", .value = &DeviceConstants::collectives, .least = 1, .most = 2.2},
     {.name = "step_fraction", .value = &DeviceConstants::step_fraction, .least = 0, .most = 0.35},
 }};
-/// Change of a constant by which its effect is seen: small beside its bounds, and far above what rounding to
-/// whole nanoseconds does to a step.
+/// Relative change of a constant by which its effect is measured. It is small beside the bounds, and far
+/// larger than the rounding of a step to whole nanoseconds.
 constexpr double kNudge = 0.05;
-/// Least effect of a nudge of 100 % on a run, beside that of other constants, that is more than scatter.
+/// Smallest effect on a run that is more than scatter, per 100 % change of the constant.
 constexpr double kLeastEffect = 0.01;
-/// Of the constants, relative; they are printed with four digits.
+/// Relative tolerance of the constants. They are printed with four digits.
 constexpr double kTolerance = 1e-6;
 constexpr int kMostEvaluations = 200;
 
-/// An entry a run.
+/// A vector with one entry a run.
 using Column = std::vector<double>;
 
-/// d log(predicted) / d log(constant), by run.
+/// Returns d log(predicted) / d log(constant) for each run.
 Column effect_of(std::span<const TimedRun> runs, const DeviceConstants& prior, const Constant& constant) {
   DeviceConstants nudged = prior;
-  // A prior of 0 stays 0, which shows no effect, so that such a constant is never fitted.
+  // A constant whose prior is 0 stays 0 here and shows no effect, so it is never fitted.
   nudged.*constant.value *= 1 + kNudge;
   Column column;
   for (const TimedRun& run : runs) {
@@ -66,7 +68,7 @@ double product(const Column& a, const Column& b) {
   return sum;
 }
 
-/// What is left of a column beside unit columns that are at right angles to each other.
+/// Returns the part of a column that is orthogonal to the given orthonormal columns.
 Column beside(Column column, const std::vector<Column>& basis) {
   for (const Column& unit : basis) {
     const double part = product(column, unit);
@@ -75,22 +77,23 @@ Column beside(Column column, const std::vector<Column>& basis) {
   return column;
 }
 
-/// The constants that the runs tell apart.
-/// By Gram and Schmidt: a constant is told as far as its column is not made of those before it. So the
-/// sustained factor comes first, and collectives that only scale with it keep their prior.
-std::vector<Constant> told_apart(std::span<const TimedRun> runs, const DeviceConstants& prior) {
-  std::vector<Constant> told;
+/// Returns the constants whose effects the runs can separate, found by Gram and Schmidt. Each constant counts
+/// only with the part of its column that earlier constants do not explain. `sustained` comes first, so
+/// `collectives` keeps its prior if both only scale all runs.
+std::vector<Constant> identifiable_constants(std::span<const TimedRun> runs, const DeviceConstants& prior) {
+  std::vector<Constant> identifiable;
   std::vector<Column> basis;
   for (const Constant& constant : kConstants) {
     Column column = beside(effect_of(runs, prior, constant), basis);
     const double length = std::sqrt(product(column, column));
-    // The least effect is that on one run; a column's length grows with the root of their number.
+    // kLeastEffect is the effect on one run, and a column's length grows with the square root of the number
+    // of runs.
     if (length < kLeastEffect * std::sqrt(static_cast<double>(runs.size()))) continue;
     for (double& entry : column) entry /= length;
     basis.push_back(std::move(column));
-    told.push_back(constant);
+    identifiable.push_back(constant);
   }
-  return told;
+  return identifiable;
 }
 
 DeviceConstants with_values(DeviceConstants constants, const std::vector<Constant>& fitted,
@@ -112,39 +115,39 @@ double squares(std::span<const TimedRun> runs, const DeviceConstants& constants)
 
 FittedConstants fit_constants(std::span<const TimedRun> runs, const DeviceConstants& prior) {
   FittedConstants fit{.constants = prior, .fitted = {}};
-  // Without runs all columns are empty, and nothing is told.
-  const std::vector<Constant> told = told_apart(runs, prior);
-  if (told.empty()) return fit;
-  nlopt::opt search(nlopt::LN_BOBYQA, static_cast<unsigned>(told.size()));
+  // Without runs all columns are empty, and no constant is fitted.
+  const std::vector<Constant> identifiable = identifiable_constants(runs, prior);
+  if (identifiable.empty()) return fit;
+  nlopt::opt search(nlopt::LN_BOBYQA, static_cast<unsigned>(identifiable.size()));
   std::vector<double> values;
   std::vector<double> least;
   std::vector<double> most;
-  for (const Constant& constant : told) {
+  for (const Constant& constant : identifiable) {
     fit.fitted.emplace_back(constant.name);
     least.push_back(constant.least);
     most.push_back(constant.most);
-    // The search must begin within its bounds.
+    // NLopt requires a start within the bounds.
     values.push_back(std::clamp(prior.*constant.value, constant.least, constant.most));
   }
   search.set_lower_bounds(least);
   search.set_upper_bounds(most);
   search.set_xtol_rel(kTolerance);
   search.set_maxeval(kMostEvaluations);
-  // NLopt hands on a pointer and takes no captures.
+  // NLopt passes one pointer to a C function, so a lambda with captures is not possible.
   struct Question {
     std::span<const TimedRun> runs;
     const DeviceConstants& prior;
-    const std::vector<Constant>& told;
-  } question{.runs = runs, .prior = prior, .told = told};
+    const std::vector<Constant>& identifiable;
+  } question{.runs = runs, .prior = prior, .identifiable = identifiable};
   search.set_min_objective(
       [](const std::vector<double>& at, std::vector<double>& /*gradient*/, void* asked) {
         const auto& of = *static_cast<const Question*>(asked);
-        return squares(of.runs, with_values(of.prior, of.told, at));
+        return squares(of.runs, with_values(of.prior, of.identifiable, at));
       },
       &question);
   double error = 0;
   search.optimize(values, error);
-  fit.constants = with_values(prior, told, values);
+  fit.constants = with_values(prior, identifiable, values);
   return fit;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Constants of a device from measured training steps.
+// Fits constants of a device to measured training steps.
 
 #include <span>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-/// A configuration and what its step took.
+/// A configuration and the measured time of its step.
 struct TimedRun {
   const RunPrices* prices = nullptr;
   double measured_seconds = 0;  ///< > 0
@@ -17,12 +17,14 @@ struct TimedRun {
 
 struct FittedConstants {
   DeviceConstants constants;
-  std::vector<std::string> fitted;  ///< names of those that were fitted; the others kept their prior
+  /// Names of the constants that were fitted; the others have their values of `prior`.
+  std::vector<std::string> fitted;
 };
 
-/// Least squares of log(predicted / measured) over the constants that the runs tell: sustained within 0.9
-/// to 1.6, collectives 1 to 2.2, step_fraction 0 to 0.35. One that no run depends on keeps `prior`, and so
-/// does one whose effect on the runs cannot be told from those before it; none is fitted without runs.
+/// Fits constants by least squares of log(predicted / measured). The bounds are 0.9 to 1.6 for `sustained`, 1
+/// to 2.2 for `collectives` and 0 to 0.35 for `step_fraction`. A constant retains its value of `prior` if no
+/// run depends on it, or if its effect cannot be separated from that of the constants before it. Without runs
+/// nothing is fitted.
 FittedConstants fit_constants(std::span<const TimedRun> runs, const DeviceConstants& prior);
 
 }  // namespace penstock

@@ -1,11 +1,12 @@
-// On one stage an iteration is linear in its costs (iteration_costs.cpp has the equation), and M, the layers,
-// degrees and microbatch's size differ from row to row, so that least squares tell the costs apart:
+// Finds the costs of layers from the iterations of one stage. On one stage an iteration is linear in its
+// costs (iteration_costs.cpp has the equation). Layers, degrees, microbatch sizes and counts differ from row
+// to row, so least squares can separate the costs:
 //
-//   minimise  sum over rows of (predicted / measured - 1)^2,  no cost below 0
+//     minimise  sum over rows of (predicted / measured - 1)^2,  no cost below 0
 //
-// What a pipeline adds, its bubble and the unequal ends, is in no cost; the engine makes it out of them, and
-// rows of several stages judge both. Rows of one stage judge themselves in fifths: every fifth row is
-// predicted with the costs of the others.
+// The bubble and the unequal first and last stages of a pipeline are in no cost. The engine computes them
+// from the costs, and the rows of several stages test both. The rows of one stage are tested in fifths: each
+// fifth is predicted with costs fitted on the other four. Tests: tests/sim/fit_iterations_test.cpp.
 
 #include "sim/measured/fit_iterations.hpp"
 
@@ -41,12 +42,14 @@ constexpr double kMillion = 1e6;
 
 // --- the equations ----------------------------------------------------------------------------------------
 
-/// Where each cost stands among the unknowns: constant, layer and million parameters of the step first, then
-/// the reductions, then a layer and the ends of each kind. With hidden sizes 1024 and 2048, one kind of each:
-///   0 constant  1 layer  2 parameters | 3, 4 reductions | 5 layer, 6 ends | 7 layer, 8 ends
+/// The position of each cost among the unknowns. The constant, a layer of the step and a million parameters
+/// of the step come first, then the reductions, then the layer and the ends of each kind. With hidden sizes
+/// 1024 and 2048 and one kind of layer for each:
+///
+///     0 constant  1 layer  2 parameters | 3, 4 reductions | 5 layer, 6 ends | 7 layer, 8 ends
 struct Unknowns {
   std::map<std::int64_t, std::size_t> reductions;  ///< by hidden size
-  std::map<FittedLayer, std::size_t> layers;       ///< the ends stand behind the layer
+  std::map<FittedLayer, std::size_t> layers;       ///< position of the layer; its ends come right after it
   std::size_t count = 3;
 };
 
@@ -61,7 +64,8 @@ Unknowns unknowns_of(const std::vector<Iteration>& rows) {
   return unknowns;
 }
 
-/// The row's iteration, which should be what was measured; on one stage, which has embedding and head.
+/// Returns the equation of a row of one stage, which has both the embedding and the head: the sum of its
+/// costs should be the measured time.
 LinearEquation equation_of(const Iteration& row, const Unknowns& unknowns, std::int64_t vocabulary) {
   const auto layers = static_cast<double>(row.layers);
   const auto microbatches = static_cast<double>(row.microbatches);
@@ -76,8 +80,8 @@ LinearEquation equation_of(const Iteration& row, const Unknowns& unknowns, std::
                 {layer, microbatches * layers},
                 {layer + 1, microbatches}},
       .value = 1};
-  // Divided by what was measured, so that residuals are relative errors and long rows count no more than
-  // others.
+  // The equation is divided by the measured time. Residuals are then relative errors, and long iterations
+  // count no more than short ones.
   for (auto& [unknown, coefficient] : equation.terms) coefficient *= kSecondsPerNanosecond / row.seconds;
   return equation;
 }
@@ -90,7 +94,8 @@ std::vector<LinearEquation> equations_of(const std::vector<Iteration>& rows, con
   return equations;
 }
 
-/// Costs are whole nanoseconds. One of a million parameters may be beyond any integer where models have few.
+/// Rounds a cost to whole nanoseconds. The cost of a million parameters may exceed any integer if the models
+/// have few, so it is limited.
 Ns whole(double ns) {
   constexpr double kMost = 1e18;
   return static_cast<Ns>(std::llround(std::min(ns, kMost)));
@@ -105,7 +110,8 @@ std::vector<Iteration> of_one_stage(const Iterations& iterations) {
   return rows;
 }
 
-/// On one stage the engine has nothing to add.
+/// Returns the predicted seconds of a row of one stage by the linear equation, since no message or bubble is
+/// involved.
 double seconds_on_one_stage(const IterationCosts& costs, const Iteration& row) {
   const ModelPartSize all{.layers = row.layers, .has_embedding = true, .has_head = true};
   const Ns ns = row.microbatches * microbatch_ns(costs.layers.at(row.kind), all) +
@@ -113,18 +119,19 @@ double seconds_on_one_stage(const IterationCosts& costs, const Iteration& row) {
   return static_cast<double>(ns) * kSecondsPerNanosecond;
 }
 
-/// Errors of rows of one stage that were predicted without them, or nothing where no fifth is left to fit on.
+/// Returns the errors of rows of one stage that were each predicted without their own fifth. Returns nothing
+/// with fewer than five rows or if no row could be predicted.
 std::optional<RunGroup> left_out_in_fifths(const std::vector<Iteration>& rows, std::int64_t vocabulary) {
   constexpr std::size_t kParts = 5;
   GroupErrors errors;
   for (std::size_t part = 0; part < kParts; ++part) {
     std::vector<Iteration> fitted;
-    // Every fifth, so that each part has rows from all over the file.
+    // Every fifth row is left out, so that each part has rows from the whole file.
     for (std::size_t i = 0; i < rows.size(); ++i)
       if (i % kParts != part) fitted.push_back(rows[i]);
     const IterationCosts costs = costs_of_iterations(fitted, vocabulary);
     for (std::size_t i = part; i < rows.size(); i += kParts) {
-      // A kind of layer that only this fifth has is in no cost of the others.
+      // If only this fifth has this kind of layer, the other rows give no cost for it.
       if (costs.layers.contains(rows[i].kind))
         errors.add(seconds_on_one_stage(costs, rows[i]) / rows[i].seconds - 1);
     }
@@ -133,7 +140,7 @@ std::optional<RunGroup> left_out_in_fifths(const std::vector<Iteration>& rows, s
   return errors.named("rows of 1 stage, left out in fifths");
 }
 
-/// By the engine, whatever the number of stages.
+/// Returns the seconds that the engine predicts, for any number of stages.
 tl::expected<double, std::string> simulated_seconds(const MeasuredRun& run) {
   SimulateOptions options;
   options.steady = SteadyState::skip;
@@ -144,7 +151,7 @@ tl::expected<double, std::string> simulated_seconds(const MeasuredRun& run) {
   return static_cast<double>(prediction->result.makespan_ns) * kSecondsPerNanosecond;
 }
 
-/// Errors of the rows of several stages; nothing where there are none.
+/// Returns the errors of the rows of several stages, or nothing if there are none.
 std::optional<RunGroup> not_fitted(const RunsReport& report) {
   GroupErrors errors;
   for (const PredictedRun& row : report.rows)
@@ -189,7 +196,8 @@ tl::expected<RunsReport, std::string> predict_iterations(const MeasuredRuns& run
                            .predicted_seconds = *seconds[i],
                            .error = error,
                            .fitted = is_fitted[i]});
-    // What was fitted is named so: its errors say how well the form fits, not how well it predicts.
+    // The group's name says "fitted" if it was, because such errors show how well the formula fits, not how
+    // well it predicts.
     groups.add(is_fitted[i] ? run.source + ", fitted" : run.source, error);
     all.add(error);
   }
@@ -208,19 +216,20 @@ tl::expected<FitReport, std::string> fit_iterations(const Iterations& iterations
   }
   const Unknowns unknowns = unknowns_of(fitted);
   const std::int64_t vocabulary = assumed.vocabulary;
-  FitReport report{.costs = costs_of_iterations(fitted, vocabulary),
-                   .constants = unknowns.count,
-                   .told = told_unknowns(equations_of(fitted, unknowns, vocabulary), unknowns.count),
-                   .measured = {},
-                   .runs = {},
-                   .unpriced = {},
-                   .held_out = {},
-                   .left_out = left_out_in_fifths(fitted, vocabulary)};
+  FitReport report{
+      .costs = costs_of_iterations(fitted, vocabulary),
+      .constants = unknowns.count,
+      .determined = identifiable_unknowns(equations_of(fitted, unknowns, vocabulary), unknowns.count),
+      .measured = {},
+      .runs = {},
+      .unpriced = {},
+      .held_out = {},
+      .left_out = left_out_in_fifths(fitted, vocabulary)};
   report.costs.link_bytes_per_second = assumed.link_bytes_per_second;
   report.costs.source = fmt::format("{}: {} iterations of one stage", iterations.file, fitted.size());
   Iterations priced{.file = iterations.file, .header = iterations.header, .rows = {}};
   std::vector<bool> is_fitted;
-  // A kind of layer that only pipelines have has no costs, and none are guessed.
+  // A kind of layer that only pipelines of several stages have has no costs, so its rows are not predicted.
   for (const Iteration& row : iterations.rows) {
     if (!report.costs.layers.contains(row.kind)) {
       report.unpriced.push_back(row.line);

@@ -1,6 +1,6 @@
 #pragma once
-// Costs out of measured iterations of one machine, and how far they predict iterations that they were not
-// fitted to.
+// Fits costs of layers to measured iterations of one machine, and checks them on iterations that were not
+// used for the fit.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,37 +16,39 @@
 
 namespace penstock {
 
-/// The costs that make the iterations' relative errors least squares. Requires rows of one stage; nothing is
-/// fitted on others.
+/// Returns the costs that minimise the squared relative errors of the iterations. Uses only the rows of one
+/// stage.
 IterationCosts costs_of_iterations(const std::vector<Iteration>& rows, std::int64_t vocabulary);
 
 struct FitReport {
   IterationCosts costs;
-  std::size_t constants = 0;          ///< that were fitted
-  std::size_t told = 0;               ///< that the rows tell apart; below `constants`: some are not certain
-  MeasuredRuns measured;              ///< rows that can be predicted
-  RunsReport runs;                    ///< the same beside their predictions
-  std::vector<std::size_t> unpriced;  ///< rows with layers that no row of one stage has: their lines
-  /// Of the rows of several stages. Absent: there are none.
+  std::size_t constants = 0;  ///< number of constants that were fitted
+  /// Number of constants that the rows determine; if it is below `constants`, some values are not unique.
+  std::size_t determined = 0;
+  MeasuredRuns measured;  ///< rows that can be predicted
+  RunsReport runs;        ///< predictions of `measured`
+  /// Line numbers of rows with a kind of layer that no row of one stage has.
+  std::vector<std::size_t> unpriced;
+  /// Errors of the rows of several stages. Absent if there are none.
   std::optional<RunGroup> held_out;
-  /// Rows of one stage, each predicted with costs of four fifths of them that it is not in. Absent: fewer
-  /// than five rows.
+  /// Errors of the rows of one stage, each predicted with costs that were fitted on the other four fifths of
+  /// these rows. Absent with fewer than five rows.
   std::optional<RunGroup> left_out;
 };
 
-/// What no row says.
+/// The inputs of a fit that the file of iterations does not state.
 struct FitAssumptions {
-  std::int64_t vocabulary = 1;       ///< words of the embedding
-  double link_bytes_per_second = 0;  ///< of messages between stages; 0: they are free
+  std::int64_t vocabulary = 1;       ///< size of the vocabulary, in tokens
+  double link_bytes_per_second = 0;  ///< bandwidth of messages between stages; 0: messages take no time
 };
 
-/// Fits on the rows of one stage and predicts all, those of several stages by simulating 1F1B.
-/// Error: no row of one stage; what keeps a row from being simulated, with its line.
+/// Fits costs on the rows of one stage and predicts all rows; those of several stages by simulating 1F1B.
+/// Errors: there is no row of one stage, or a row cannot be simulated; the message names its line.
 tl::expected<FitReport, std::string> fit_iterations(const Iterations& iterations,
                                                     const FitAssumptions& assumed);
 
-/// Runs with fitted costs beside their predictions, grouped by source. `is_fitted` of each run. Error: a run
-/// that cannot be simulated, with its id.
+/// Predicts runs that carry fitted costs, grouped by source. `is_fitted` says for each run whether its row
+/// was used for the fit. Error: a run cannot be simulated; the message names its id.
 tl::expected<RunsReport, std::string> predict_iterations(const MeasuredRuns& runs,
                                                          const std::vector<bool>& is_fitted);
 

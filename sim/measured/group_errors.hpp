@@ -1,5 +1,5 @@
 #pragma once
-// Errors of predictions, added up by group. Private to this room.
+// Sums of prediction errors by group. Used only in this folder.
 
 #include <cmath>
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// Adds up errors.
+/// Sums the errors of one group.
 class GroupErrors {
  public:
   void add(double error) {
@@ -20,7 +20,7 @@ class GroupErrors {
     sum_ += error;
     if (std::abs(error) > std::abs(worst_)) worst_ = error;
   }
-  /// Requires that there are some.
+  /// Returns the mean, the bias and the worst of the errors. Requires at least one error.
   RunGroup named(std::string name) const {
     const auto n = static_cast<double>(rows_);
     return {.name = std::move(name), .rows = rows_, .mape = absolute_ / n, .bias = sum_ / n, .worst = worst_};
@@ -34,8 +34,8 @@ class GroupErrors {
   double worst_ = 0;
 };
 
-/// Errors of rows by the names of their groups, in the order of the groups' first rows.
-/// A file has a dozen groups, so that each name is held against all.
+/// The errors of rows, by the names of their groups, in the order of the groups' first rows. A file has about
+/// a dozen groups, so a linear search for the name is fast enough.
 class ErrorsByGroup {
  public:
   void add(const std::string& name, double error) {

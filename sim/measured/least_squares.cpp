@@ -1,14 +1,15 @@
-// Lawson and Hanson, Solving Least Squares Problems (1974), chapter 23. A set P of unknowns may be above 0,
-// the others are 0:
+// Solves linear least squares with no value below 0, by Lawson and Hanson, Solving Least Squares Problems
+// (1974), chapter 23. A set P of unknowns may be above 0, the others are 0:
 //
-//   while some unknown outside P would make the residual smaller (gradient A^T (b - A x) > 0)
-//     take the one with the steepest gradient into P, s = the least squares of P alone
-//     while s has an unknown of P that is not above 0
-//       go from x towards s until the first of them is 0, drop it from P, s = the least squares of P
-//     x = s
+//     while some unknown outside P would make the residual smaller (gradient A^T (b - A x) > 0)
+//       take the one with the steepest gradient into P, s = the least squares of P alone
+//       while s has an unknown of P that is not above 0
+//         go from x towards s until the first of them is 0, drop it from P, s = the least squares of P
+//       x = s
 //
-// Columns are brought to length 1, so that steepness does not depend on units. Least squares are by QR with
-// pivots (Eigen), since columns of nearly the same direction are common here.
+// Columns are scaled to length 1, so the gradients do not depend on units. Eigen's QR with pivots solves the
+// inner problems, because columns of nearly the same direction are common here. Tests:
+// tests/sim/fit_iterations_test.cpp.
 
 #include "sim/measured/least_squares.hpp"
 
@@ -27,10 +28,10 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-/// Gradients and values below this part of the right side's length are 0.
+/// Tolerance below which gradients and values count as 0, relative to the length of the right side.
 constexpr double kNothing = 1e-12;
 
-/// The equations, every column of length 1 (or 0).
+/// The equations, with every column scaled to length 1 (or 0).
 struct System {
   MatrixXd columns;
   VectorXd values;
@@ -52,13 +53,13 @@ System system_of(const std::vector<LinearEquation>& equations, std::size_t unkno
   for (Index column = 0; column < system.columns.cols(); ++column) {
     const double length = system.columns.col(column).norm();
     system.lengths(column) = length;
-    // What no equation names stays a column of zeros, and its unknown 0.
+    // An unknown that no equation names has a column of zeros and stays 0.
     if (length > 0) system.columns.col(column) /= length;
   }
   return system;
 }
 
-/// Least squares of some of the unknowns, the others 0.
+/// Returns the least squares of the unknowns in `passive`, with all others 0.
 VectorXd solved(const System& system, const std::vector<Index>& passive) {
   MatrixXd part(system.columns.rows(), static_cast<Index>(passive.size()));
   for (std::size_t i = 0; i < passive.size(); ++i)
@@ -69,7 +70,8 @@ VectorXd solved(const System& system, const std::vector<Index>& passive) {
   return all;
 }
 
-/// The unknown outside `passive` whose gradient is steepest.
+/// Returns the unknown outside `passive` with the steepest gradient, or nothing if no gradient is above the
+/// tolerance.
 std::optional<Index> steepest(const System& system, const VectorXd& at, const std::vector<Index>& passive) {
   VectorXd gradient = system.columns.transpose() * (system.values - system.columns * at);
   for (const Index unknown : passive) gradient(unknown) = -std::numeric_limits<double>::infinity();
@@ -79,13 +81,14 @@ std::optional<Index> steepest(const System& system, const VectorXd& at, const st
   return best;
 }
 
-/// Goes from `at` towards `target` as far as no unknown of `passive` is below 0, and drops those that are 0.
+/// Moves from `at` towards `target` as far as no unknown in `passive` is below 0, and removes those that
+/// reach 0 from `passive`.
 VectorXd within_bounds(const VectorXd& at, const VectorXd& target, std::vector<Index>& passive) {
   double part = 1;
   for (const Index unknown : passive) {
     if (target(unknown) <= 0) part = std::min(part, at(unknown) / (at(unknown) - target(unknown)));
   }
-  // part < 1 where some unknown would cross 0; the one that does so first is then 0 but for rounding.
+  // If part < 1, an unknown would cross 0. The first one to do so is now 0 up to rounding.
   VectorXd moved = at + part * (target - at);
   std::erase_if(passive, [&](Index unknown) {
     const bool is_nothing = target(unknown) <= 0 && moved(unknown) <= kNothing;
@@ -102,19 +105,20 @@ std::vector<double> non_negative_least_squares(const std::vector<LinearEquation>
   const System system = system_of(equations, unknowns);
   VectorXd at = VectorXd::Zero(static_cast<Index>(unknowns));
   std::vector<Index> passive;
-  // Every round ends with another set and a smaller residual; rounding alone could make it turn in circles.
+  // Each round ends with another set and a smaller residual. The limit stops cycles that rounding could
+  // cause.
   for (std::size_t round = 0; round < 3 * unknowns; ++round) {
     const auto next = steepest(system, at, passive);
     if (!next) break;
     passive.push_back(*next);
     VectorXd target = solved(system, passive);
-    // Its gradient says that it rises from 0; if it does not, what is left of the gradient is rounding.
+    // The gradient says that this unknown rises from 0. If it does not, the gradient was only rounding.
     if (target(*next) <= 0) break;
     while (std::ranges::any_of(passive, [&](Index unknown) { return target(unknown) <= 0; })) {
       at = within_bounds(at, target, passive);
       target = solved(system, passive);
     }
-    // All of the set are above 0: the best point of the set is within the bounds.
+    // All unknowns of the set are above 0, so the best point of the set is valid.
     at = target;
   }
   std::vector<double> answer(unknowns, 0);
@@ -123,8 +127,8 @@ std::vector<double> non_negative_least_squares(const std::vector<LinearEquation>
   return answer;
 }
 
-std::size_t told_unknowns(const std::vector<LinearEquation>& equations, std::size_t unknowns) {
-  // Columns have length 1: a pivot below this is a combination of the others.
+std::size_t identifiable_unknowns(const std::vector<LinearEquation>& equations, std::size_t unknowns) {
+  // Columns have length 1, so a pivot below this means a combination of other columns.
   constexpr double kTolerance = 1e-9;
   auto factors = system_of(equations, unknowns).columns.colPivHouseholderQr();
   factors.setThreshold(kTolerance);

@@ -1,5 +1,5 @@
 #pragma once
-// Linear least squares whose solution is not negative.
+// Linear least squares whose solution has no negative value.
 
 #include <cstddef>
 #include <utility>
@@ -7,18 +7,19 @@
 
 namespace penstock {
 
-/// One equation: the terms' sum should be `value`.
+/// One equation: the sum of its terms should equal `value`.
 struct LinearEquation {
-  std::vector<std::pair<std::size_t, double>> terms;  ///< unknown from 0, coefficient
+  std::vector<std::pair<std::size_t, double>> terms;  ///< number of the unknown, from 0, and its coefficient
   double value = 0;
 };
 
-/// The x >= 0 that makes the sum of (terms(x) - value)^2 least; where several do, one with few that are not
-/// 0. `unknowns` of them. Requires unknowns named below `unknowns`.
+/// Returns the x >= 0 that minimises the sum of (terms(x) - value)^2, as a vector of `unknowns` elements. If
+/// several do, it returns one with few elements above 0. Requires that all unknowns in the equations are
+/// below `unknowns`.
 std::vector<double> non_negative_least_squares(const std::vector<LinearEquation>& equations,
                                                std::size_t unknowns);
 
-/// How many unknowns the equations tell apart: their rank.
-std::size_t told_unknowns(const std::vector<LinearEquation>& equations, std::size_t unknowns);
+/// Returns the rank of the equations: the number of unknowns that they determine.
+std::size_t identifiable_unknowns(const std::vector<LinearEquation>& equations, std::size_t unknowns);
 
 }  // namespace penstock

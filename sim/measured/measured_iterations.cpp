@@ -1,9 +1,13 @@
-// vTrain's files begin with "# GPUs, global batch, ..": names of columns, not a comment, and "#" in "#
-// layers" is "number of". Names are compared without it, in lower case:
+// Reads iterations from CSV files of Penstock and vTrain. vTrain's files begin with "# GPUs, global batch,
+// ..". This line holds column names and is no comment, and the "#" in "# layers" means "number of". Names are
+// therefore compared without "#" and in lower case:
 //
-//   # vTrain (..): iterations of GPTs           a comment, since no number follows below it
-//   # GPUs,global batch,micro batch,..          the names: devices, global_batch_size, micro_batch_size, ..
-//   2,16,8,..
+//     # vTrain (..): iterations of GPTs           a comment, since no number follows below it
+//     # GPUs,global batch,micro batch,..          the names: devices, global_batch_size, micro_batch_size, ..
+//     2,16,8,..
+//
+// measured_runs.cpp reads the other format, in which each row names its model's file. Tests:
+// tests/sim/fit_iterations_test.cpp.
 
 #include "sim/measured/measured_iterations.hpp"
 
@@ -54,7 +58,8 @@ constexpr std::string_view kDevices = "devices";
 constexpr std::string_view kSeconds = "step_seconds";
 constexpr std::string_view kMilliseconds = "iteration time (ms)";
 
-/// " # Layers" as "layers", "GPUs" as "devices": a column by Penstock's name, or as it is where it has none.
+/// Returns the name of a column without "#" and spaces, in lower case, and as Penstock's name if it has one:
+/// "layers" for " # Layers", "devices" for "GPUs".
 std::string plain_name(std::string_view cell) {
   while (!cell.empty() && (cell.front() == '#' || cell.front() == ' ')) cell.remove_prefix(1);
   while (!cell.empty() && cell.back() == ' ') cell.remove_suffix(1);
@@ -67,10 +72,10 @@ std::string plain_name(std::string_view cell) {
   return name == "gpus" ? std::string(kDevices) : name;
 }
 
-/// Where each column of the file is, by Penstock's name.
+/// The index of each column in the file, by Penstock's name.
 using Places = std::map<std::string, std::size_t, std::less<>>;
 
-/// What is expected of the names and not there; devices need not be.
+/// Returns a message about the first missing column, or nothing. The column of devices is optional.
 std::optional<std::string> missing_column(const Places& places) {
   for (const ColumnName& column : kIterationColumns) {
     if (!places.contains(column.name))
@@ -80,13 +85,14 @@ std::optional<std::string> missing_column(const Places& places) {
   return fmt::format("expected a column \"{}\" or \"{}\"", kSeconds, kMilliseconds);
 }
 
-/// The cells of one row; remembers the first thing that is wrong with it.
+/// Reads the cells of one row and remembers its first fault.
 class IterationReader {
  public:
   IterationReader(const Places& places, const std::vector<std::string>& cells)
       : places_(places), cells_(cells) {}
 
-  /// Behind a fault it goes on with 1, so that one pass names the first thing that is wrong.
+  /// Reads a whole number from 1 to `most`. After a fault it returns 1, so that reading continues and one
+  /// pass finds the first fault.
   std::int64_t count(std::string_view column, std::int64_t most) {
     const std::string& cell = text(column);
     const auto value = number_of_text<std::int64_t>(cell);
@@ -102,7 +108,8 @@ class IterationReader {
 
   double seconds() {
     constexpr double kMillisecond = 1e-3;
-    // Eleven days: far below what 64 bits hold of nanoseconds, which predictions of other rows multiply.
+    // The limit is eleven days. Its nanoseconds fit into 64 bits even after predictions of other rows
+    // multiply them.
     constexpr double kMostSeconds = 1e6;
     const std::string_view column = has(kSeconds) ? kSeconds : kMilliseconds;
     const double unit = column == kSeconds ? 1 : kMillisecond;
@@ -126,7 +133,7 @@ class IterationReader {
   std::string fault_;
 };
 
-/// Sizes that do not go together.
+/// Notes a fault if the sizes of the row do not divide each other or do not match the number of devices.
 void check_sizes(IterationReader& row, const Iteration& of, std::int64_t global) {
   const std::int64_t part = of.kind.micro_batch_size * of.data;
   if (global % part != 0) {
@@ -135,7 +142,7 @@ void check_sizes(IterationReader& row, const Iteration& of, std::int64_t global)
   }
   if (of.layers % of.stages != 0)
     row.expected("layers", fmt::format("a multiple of stages = {}, got {}", of.stages, of.layers));
-  // Degrees are at most 2^20, so that the product of three fits.
+  // Each degree is at most 2^20, so the product of three fits into 64 bits.
   const std::int64_t devices = std::int64_t{of.kind.tensor} * of.data * of.stages;
   constexpr std::int64_t kMostDevices = std::int64_t{1} << 31;
   if (!row.has(kDevices)) return;
@@ -144,7 +151,7 @@ void check_sizes(IterationReader& row, const Iteration& of, std::int64_t global)
     row.expected(kDevices, fmt::format("tensor x data x stages = {}, got {}", devices, stated));
 }
 
-/// Error: "LINE: COLUMN: expected .., got ..".
+/// Reads one row. Error: "LINE: COLUMN: expected .., got ..".
 tl::expected<Iteration, std::string> iteration_of(const Places& places, const CsvRow& cells) {
   constexpr std::int64_t kMostSize = 1 << 20;
   constexpr std::int64_t kMostLayers = 10'000;
@@ -164,24 +171,25 @@ tl::expected<Iteration, std::string> iteration_of(const Places& places, const Cs
   const std::int64_t global = row.count("global_batch_size", kMostSamples);
   if (row.fault().empty()) check_sizes(row, of, global);
   if (!row.fault().empty()) return tl::unexpected(fmt::format("{}: {}", cells.line, row.fault()));
-  // Without a rest, as check_sizes() has seen to.
+  // check_sizes() has verified that this division leaves no remainder.
   of.microbatches = global / (of.kind.micro_batch_size * of.data);
   return of;
 }
 
-/// Of columns with the same name the first.
+/// Returns the index of each column. If columns share a name, the first one counts.
 Places places_of(const std::vector<std::string>& header) {
   Places places;
   for (std::size_t i = 0; i < header.size(); ++i) places.emplace(plain_name(header[i]), i);
   return places;
 }
 
-/// A blank line is a row of one empty cell.
+/// Returns whether the line is blank. The CSV reader returns a blank line as a row with one empty cell.
 bool is_empty(const CsvRow& row) {
   return row.cells.empty() || (row.cells.size() == 1 && row.cells.front().empty());
 }
 
-/// Names of columns may begin with '#', as a comment does, but stand right above a row of numbers.
+/// Removes comment lines above the column names. The names may begin with '#' like a comment, but a row of
+/// numbers follows them directly.
 void drop_comments_above_names(std::vector<CsvRow>& rows) {
   std::size_t first = 0;
   while (first + 1 < rows.size() && rows[first].cells.front().starts_with('#') &&
@@ -228,7 +236,7 @@ MeasuredRuns runs_with(const Iterations& iterations, const std::shared_ptr<const
   for (const Iteration& row : iterations.rows) {
     Scenario scenario;
     scenario.schedule = "1f1b";
-    // Without a rate the scenario has no cluster, whose links are free.
+    // Without a link rate the scenario has no cluster, and its messages take no time.
     if (costs->link_bytes_per_second > 0) {
       UniformCluster links;
       links.devices = row.stages;

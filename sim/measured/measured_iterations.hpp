@@ -1,5 +1,5 @@
 #pragma once
-// Iterations of GPTs that somebody measured on one machine, read from a CSV file: a configuration a row.
+// Reads measured iterations of GPT models on one machine from a CSV file with one configuration a row.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,10 +19,10 @@ struct Iteration {
   std::int64_t layers = 1;
   std::int32_t data = 1;
   std::int32_t stages = 1;
-  std::int64_t microbatches = 1;  ///< of one copy of the pipeline
+  std::int64_t microbatches = 1;  ///< microbatches of one copy of the pipeline
   double seconds = 1;
-  std::size_t line = 1;            ///< of the file
-  std::vector<std::string> cells;  ///< of the file's row
+  std::size_t line = 1;            ///< line in the file
+  std::vector<std::string> cells;  ///< cells of the row in the file
 };
 
 struct Iterations {
@@ -31,15 +31,17 @@ struct Iterations {
   std::vector<Iteration> rows;
 };
 
-/// Columns, in any order, by Penstock's names or vTrain's: global_batch_size (global batch),
-/// micro_batch_size (micro batch), hidden (hidden size), heads (attention heads), layers (# layers), sequence
-/// (sequence length), tensor, data, stages (tensor, data, pipeline parallelism), and step_seconds or
-/// iteration time (ms). devices (GPUs) may be there and is held against the degrees; others are kept. Errors:
-/// "FILE:LINE: COLUMN: expected .., got ..".
+/// Reads the file. Its columns may have Penstock's names or vTrain's, and may come in any order:
+/// global_batch_size (global batch), micro_batch_size (micro batch), hidden (hidden size), heads (attention
+/// heads), layers (# layers), sequence (sequence length), tensor, data, stages (tensor, data, pipeline
+/// parallelism), and step_seconds or iteration time (ms). If there is a column devices (GPUs), it must agree
+/// with the degrees. Other columns are retained as they are. Errors: "FILE:LINE: COLUMN: expected .., got
+/// ..".
 tl::expected<Iterations, std::string> read_iterations(const std::string& file);
 
-/// The rows as runs of scenarios whose models have those costs, by 1F1B on the costs' links. Their ids are
-/// the lines of the file, their sources the numbers of stages.
+/// Returns the rows as runs of scenarios whose models have these costs. The schedule is 1F1B, and messages
+/// have the link rate of the costs. A run's id is its line in the file, and its source is its number of
+/// stages.
 MeasuredRuns runs_with(const Iterations& iterations, const std::shared_ptr<const IterationCosts>& costs);
 
 }  // namespace penstock

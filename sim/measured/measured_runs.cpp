@@ -1,6 +1,7 @@
-// A row becomes the scenario that its cells would be in a file; what all rows have in common and no column
-// says: sequence parallelism where there is tensor parallelism, a distributed optimizer, Adam, fused
-// attention and loss.
+// Reads measured runs and makes of each row the scenario that its cells describe. All rows share settings
+// that no column states: sequence parallelism with tensor parallelism, a distributed optimizer, Adam, fused
+// attention and loss. measured_iterations.cpp reads the other format, whose models are given by sizes. Tests:
+// tests/sim/measured_runs_test.cpp.
 
 #include "sim/measured/measured_runs.hpp"
 
@@ -45,7 +46,7 @@ constexpr std::array<std::string_view, 25> kRunColumns = {
     "schedule", "recompute",        "tensor_overlap", "data_overlap", "gradient_bytes",   "step_seconds",
     "peak_gib"};
 
-/// The cells of one row; remembers the first thing that is wrong with it.
+/// Reads the cells of one row and remembers its first fault.
 class RowReader {
  public:
   RowReader(const CsvTable& table, std::size_t row) : table_(table), row_(row) {}
@@ -68,14 +69,14 @@ class RowReader {
     return 1;
   }
 
-  /// "yes" or "no".
+  /// Reads "yes" or "no".
   bool flag(std::string_view column) {
     if (text(column) == "yes" || text(column) == "no") return text(column) == "yes";
     expected(column, "yes or no");
     return false;
   }
 
-  /// Returns the value of an enum by its word.
+  /// Reads a value of an enum by its word.
   template <EnumWithWords Enum>
   Enum choice(std::string_view column) {
     const auto value = enum_of_text<Enum>(text(column));
@@ -86,7 +87,7 @@ class RowReader {
   void expected(std::string_view column, std::string_view what) {
     refuse(column, fmt::format("expected {}, got \"{}\"", what, text(column)));
   }
-  /// Notes the whole message about a cell, if it is the first fault of the row.
+  /// Records a message about a cell, if it is the first fault of the row.
   void refuse(std::string_view column, std::string_view message) {
     if (fault_.empty()) fault_ = fmt::format("{}: {}: {}", table_.line(row_), column, message);
   }
@@ -99,7 +100,7 @@ class RowReader {
   std::string fault_;
 };
 
-/// Architectures by file and number of layers, each read once.
+/// Caches the architectures by file and number of layers, so that each is read once.
 class Architectures {
  public:
   explicit Architectures(const TextOfModel& text_of) : text_of_(text_of) {}
@@ -123,7 +124,8 @@ class Architectures {
   std::map<std::pair<std::string, std::int64_t>, Architecture> known_;
 };
 
-/// Sequence parallelism and the distributed optimizer are Parallel's own defaults.
+/// Returns the parallelism of a row. Sequence parallelism and the distributed optimizer are Parallel's
+/// defaults.
 Parallel parallel_of(RowReader& row) {
   Parallel parallel{.tensor = row.small("tensor"),
                     .context = row.small("context"),
@@ -158,7 +160,8 @@ DeviceModel model_of(RowReader& row, const DeviceType& device, const KernelsOf& 
   return model;
 }
 
-/// Error: the row's first fault, which names its line, or what is wrong with its model's file.
+/// Makes the run of a row. Error: the row's first fault, which names its line, or the fault of its model's
+/// file.
 tl::expected<MeasuredRun, std::string> run_of(RowReader& row, Architectures& architectures,
                                               const KernelsOf& kernels_of) {
   const DeviceType* device = find_device_type(row.text("device"));
@@ -166,7 +169,7 @@ tl::expected<MeasuredRun, std::string> run_of(RowReader& row, Architectures& arc
   if (find_schedule(row.text("schedule")) == nullptr)
     row.expected("schedule", "a schedule's name, as `penstock schedules` lists them");
   if (!row.fault().empty()) return tl::unexpected(row.fault());
-  // The device is known from here on; other cells may still be wrong.
+  // The device is valid from here on. Other cells may still have faults.
   DeviceModel model = model_of(row, *device, kernels_of);
   MeasuredRun run{.id = row.text("id"),
                   .source = row.text("source"),
@@ -182,7 +185,7 @@ tl::expected<MeasuredRun, std::string> run_of(RowReader& row, Architectures& arc
   scenario.shape.virtual_stages = row.small("virtual_stages");
   scenario.batch.micro_batch_size = row.count("micro_batch_size");
   scenario.batch.microbatches = row.count("microbatches");
-  // Reading goes on behind a fault with other values: nothing must be made of them.
+  // After a fault the cells hold placeholder values, from which no scenario may be built.
   if (!row.fault().empty()) return tl::unexpected(row.fault());
   const auto architecture = architectures.of(run.model, layers);
   if (!architecture) return tl::unexpected(architecture.error());
@@ -194,7 +197,7 @@ tl::expected<MeasuredRun, std::string> run_of(RowReader& row, Architectures& arc
 }  // namespace
 
 std::string model_name(const std::string& file) {
-  const std::size_t begin = file.rfind('/') + 1;  // 0 without a folder
+  const std::size_t begin = file.rfind('/') + 1;  // 0 without a folder: npos + 1 wraps to 0
   return file.substr(begin, file.rfind('.') - begin);
 }
 
@@ -220,7 +223,7 @@ tl::expected<MeasuredRuns, std::string> parse_measured_runs(std::string_view tex
     RowReader row(*table, i);
     auto run = run_of(row, architectures, kernels_of);
     if (!run) {
-      // A row names its line itself, a model's file does not know of it.
+      // A fault of the row already names its line; a fault of a model's file does not.
       const bool is_of_row = run.error() == row.fault();
       return tl::unexpected(is_of_row ? fmt::format("{}:{}", file, run.error())
                                       : fmt::format("{}:{}: model: {}", file, table->line(i), run.error()));

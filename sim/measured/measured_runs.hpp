@@ -1,5 +1,6 @@
 #pragma once
-// Training steps that somebody measured, read from a CSV file: a configuration a row, as a scenario.
+// Reads measured training steps from a CSV file with one configuration a row, and makes a scenario of each
+// row.
 
 #include <cstddef>
 #include <functional>
@@ -20,17 +21,18 @@ namespace penstock {
 /// One measured configuration.
 struct MeasuredRun {
   std::string id;
-  std::string source;     ///< who measured it
-  std::string model;      ///< as the file names it
-  std::string device;     ///< "h100-sxm"
-  std::string precision;  ///< "bf16", "fp8", "fp4"
+  std::string source;     ///< name of the publication or site that measured it
+  std::string model;      ///< name of the model in the file
+  std::string device;     ///< for example "h100-sxm"
+  std::string precision;  ///< "bf16", "fp8" or "fp4"
   Scenario scenario{};
   double step_seconds = 0;
-  std::optional<double> peak_gib{};  ///< of the fullest device, as its allocator says; absent: not measured
-  std::vector<std::string> cells{};  ///< of the file's row
+  /// Peak on the fullest device, as its allocator reports it; absent: not measured.
+  std::optional<double> peak_gib{};
+  std::vector<std::string> cells{};  ///< cells of the row in the file
 };
 
-/// The name of a model's file without folder and suffix: "../models/gpt3-175b.json" as "gpt3-175b".
+/// Returns the name of a model's file without folder and suffix: "gpt3-175b" for "../models/gpt3-175b.json".
 std::string model_name(const std::string& file);
 
 struct MeasuredRuns {
@@ -38,18 +40,18 @@ struct MeasuredRuns {
   std::vector<MeasuredRun> runs;
 };
 
-/// The tables that a kind of device is priced from.
+/// A function that returns the tables of kernel times from which a kind of device is priced.
 using KernelsOf = std::function<std::shared_ptr<const KernelTables>(const DeviceType& device)>;
 
-/// Columns: id, source, model (a config.json, relative to the file), device, precision, devices, tensor,
-/// stages, virtual_stages, context, context_exchange, expert, data, micro_batch_size, microbatches (of one
-/// copy of the pipeline), sequence, layers, layer_split, schedule, recompute, tensor_overlap, data_overlap,
-/// gradient_bytes, step_seconds, peak_gib; and `order` where it is not the default. Others are kept as they
-/// are. Errors: "FILE:LINE: COLUMN: expected .., got ..".
+/// Reads a CSV file. Its columns are id, source, model (a config.json, relative to the file), device,
+/// precision, devices, tensor, stages, virtual_stages, context, context_exchange, expert, data,
+/// micro_batch_size, microbatches (of one copy of the pipeline), sequence, layers, layer_split, schedule,
+/// recompute, tensor_overlap, data_overlap, gradient_bytes, step_seconds, peak_gib. A column `order` is
+/// optional. Other columns are retained as they are. Errors: "FILE:LINE: COLUMN: expected .., got ..".
 tl::expected<MeasuredRuns, std::string> read_measured_runs(const std::string& file,
                                                            const KernelsOf& kernels_of = built_in_kernels);
 
-/// The same of a text that is at hand; `text_of` gives that of a model by the name that the file has for it.
+/// A function that returns the text of a model's file, given the name that the CSV file has for it.
 using TextOfModel = std::function<tl::expected<std::string, std::string>(const std::string& model)>;
 tl::expected<MeasuredRuns, std::string> parse_measured_runs(std::string_view text, const std::string& file,
                                                             const TextOfModel& text_of,

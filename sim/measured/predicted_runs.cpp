@@ -1,8 +1,11 @@
-// Rows fall into groups of one source, device and precision, which have constants in common: a site's clocks,
-// its collective library, its way to reduce. Errors are shown by source, device and model.
+// Predicts measured runs. Rows of one source, device and precision share constants, because they share
+// clocks, a collective library and a way to reduce gradients. Errors are reported by source, device and
+// model:
 //
-//   rows --RunPrices--> prices --constants of their site--> seconds, beside what was measured
-//   rows of `fitted_on` --by site--> fit_constants --+
+//     rows --RunPrices--> prices --constants of their site--> seconds, compared with the measured ones
+//     rows of `fitted_on` --by site--> fit_constants --+
+//
+// Tests: tests/sim/measured_runs_test.cpp.
 
 #include "sim/measured/predicted_runs.hpp"
 
@@ -31,11 +34,11 @@
 namespace penstock {
 namespace {
 
-/// Source, device and precision.
+/// The source, device and precision of a run.
 using Site = std::array<std::string, 3>;
 Site site_of(const MeasuredRun& run) { return {run.source, run.device, run.precision}; }
 
-/// A place a row, filled by any thread.
+/// The prices of each row. Threads fill the elements in any order.
 using AllPrices = std::vector<std::optional<tl::expected<RunPrices, std::string>>>;
 
 tl::expected<std::vector<RunPrices>, std::string> priced(const MeasuredRuns& runs,
@@ -47,7 +50,8 @@ tl::expected<std::vector<RunPrices>, std::string> priced(const MeasuredRuns& run
   });
   std::vector<RunPrices> prices;
   for (std::size_t i = 0; i < made.size(); ++i) {
-    // In the order of the rows, so that the first row's error is told however threads took turns.
+    // The rows are examined in order, so that the error of the first faulty row is returned, whichever thread
+    // ended first.
     auto& one = made[i].value();
     if (!one) return tl::unexpected(fmt::format("{}: {}", runs.runs[i].id, one.error()));
     prices.push_back(*std::move(one));
@@ -55,7 +59,8 @@ tl::expected<std::vector<RunPrices>, std::string> priced(const MeasuredRuns& run
   return prices;
 }
 
-/// Two files may have the same configuration under the same id and step: then it was fitted on itself.
+/// Returns whether two rows are one measurement. Two files may hold the same configuration with the same id
+/// and step; then it was fitted on itself.
 bool is_same(const MeasuredRun& a, const MeasuredRun& b) {
   return a.id == b.id && a.step_seconds == b.step_seconds && a.scenario.model == b.scenario.model;
 }
@@ -69,14 +74,15 @@ std::vector<RunGroup> groups_of(const MeasuredRuns& runs, const std::vector<Pred
   return groups.groups();
 }
 
-/// The constants of each site of `runs`.
+/// Returns the constants of each site of `runs`.
 std::map<Site, GroupConstants> constants_of(const MeasuredRuns& runs, const MeasuredRuns* fitted_on,
                                             const std::vector<RunPrices>& fit_prices) {
   std::map<Site, GroupConstants> constants;
   for (const MeasuredRun& run : runs.runs) {
     const Site site = site_of(run);
     if (constants.contains(site)) continue;
-    // Without a row of its site a group keeps the device's own constants: fit_constants() has nothing to fit.
+    // If the site has no row in `fitted_on`, `timed` stays empty and fit_constants() returns the device's own
+    // constants.
     std::vector<TimedRun> timed;
     for (std::size_t i = 0; fitted_on != nullptr && i < fitted_on->runs.size(); ++i) {
       if (site_of(fitted_on->runs[i]) == site)
@@ -110,7 +116,7 @@ PredictedRun predicted(const MeasuredRun& run, const RunPrices& prices, const De
 tl::expected<RunsReport, std::string> predict_runs(
     const MeasuredRuns& runs, const MeasuredRuns* fitted_on,
     const std::function<void(std::size_t done, std::size_t all)>& progress) {
-  // Rows that are fitted on themselves are priced once.
+  // If `fitted_on` is `runs`, its rows are priced only once.
   const bool is_other = fitted_on != nullptr && fitted_on != &runs;
   const std::size_t all = runs.runs.size() + (is_other ? fitted_on->runs.size() : 0);
   std::atomic<std::size_t> done = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Measured configurations beside their predictions: errors by group, constants and where they come from.
+// Predictions of measured configurations, with errors by group and the constants that were used.
 
 #include <cstddef>
 #include <functional>
@@ -13,49 +13,49 @@
 
 namespace penstock {
 
-/// One row of the file.
+/// The prediction of one row of the file.
 struct PredictedRun {
   std::string id;
   double measured_seconds = 0;
   double predicted_seconds = 0;
   double error = 0;  ///< predicted / measured - 1
   std::optional<double> measured_gib{};
-  std::optional<double> predicted_gib{};  ///< where it was measured
+  std::optional<double> predicted_gib{};  ///< absent if the memory was not measured
   std::optional<double> memory_error{};
-  bool fitted = false;  ///< its group's constants come from this very configuration, among others
+  bool fitted = false;  ///< the fit of its constants used this configuration
 };
 
-/// Errors of the rows of one source, device and model.
+/// The errors of the rows of one source, device and model.
 struct RunGroup {
   std::string name;
   std::size_t rows = 0;
   double mape = 0;   ///< mean of |error|
   double bias = 0;   ///< mean of error
-  double worst = 0;  ///< the error that is furthest from 0
+  double worst = 0;  ///< error with the largest absolute value
 };
 
-/// What the rows of one source, device and precision were predicted with.
+/// The constants with which the rows of one source, device and precision were predicted.
 struct GroupConstants {
   std::string source;
   std::string device;
   std::string precision;
   DeviceConstants constants;
-  std::size_t rows = 0;             ///< that they were fitted on; 0: the device's own
-  std::vector<std::string> fitted;  ///< names of those that the rows told
+  std::size_t rows = 0;  ///< number of rows on which they were fitted; 0: they are the device's own constants
+  std::vector<std::string> fitted;  ///< names of the constants that were fitted
 };
 
 struct RunsReport {
-  std::vector<PredictedRun> rows;  ///< one a row of the file, in its order
+  std::vector<PredictedRun> rows;  ///< one for each row of the file, in its order
   std::vector<RunGroup> groups;    ///< in the order of their first rows
   std::vector<GroupConstants> constants;
-  std::optional<RunGroup> all;         ///< all rows
-  std::optional<RunGroup> all_memory;  ///< of the rows whose memory was measured
+  std::optional<RunGroup> all;         ///< errors of all rows; absent without rows
+  std::optional<RunGroup> all_memory;  ///< memory errors of the rows whose memory was measured
 };
 
-/// Predicts every run of `runs`. With `fitted_on`, which may be the same value, whose rows are then priced
-/// once, the constants of a source, device and precision are fitted on its rows alone; those of groups
-/// without rows there are the device's own. `progress` is told how many of how many rows are priced. Error: a
-/// configuration that cannot be prepared, with its id.
+/// Predicts every run of `runs`. With `fitted_on`, each source, device and precision gets constants that are
+/// fitted on its own rows there. A group without rows there has the device's own constants. `fitted_on` may
+/// be `&runs`. `progress` is called with the number of rows that are priced and the number of all rows.
+/// Error: a configuration cannot be prepared; the message names its id.
 tl::expected<RunsReport, std::string> predict_runs(
     const MeasuredRuns& runs, const MeasuredRuns* fitted_on,
     const std::function<void(std::size_t done, std::size_t all)>& progress);

@@ -1,7 +1,7 @@
-// A ratio of two predictions is wrong by the difference of their errors. With e = log(predicted / measured)
-// of row i of group g,
+// Errors that all configurations of a group share cancel in the ratio of two predictions. The rest is the
+// spread around the group's mean. With e = log(predicted / measured) of row i of group g,
 //
-//   deviation^2 = sum over g, i of (e - mean of g)^2 / (rows - groups)
+//     deviation^2 = sum over g, i of (e - mean of g)^2 / (rows - groups)
 
 #include "sim/measured/ratio_spread.hpp"
 
@@ -27,7 +27,7 @@ RatioSpread ratio_spread(const MeasuredRuns& runs, const RunsReport& report) {
   RatioSpread spread;
   double squares = 0;
   for (const auto& [name, errors] : groups) {
-    // A ratio needs two rows of a group.
+    // A group with one row says nothing about ratios.
     if (errors.size() < 2) continue;
     ++spread.groups;
     spread.rows += errors.size();
@@ -35,7 +35,7 @@ RatioSpread ratio_spread(const MeasuredRuns& runs, const RunsReport& report) {
         std::accumulate(errors.begin(), errors.end(), 0.0) / static_cast<double>(errors.size());
     for (const double error : errors) squares += (error - mean) * (error - mean);
   }
-  // Each mean takes one degree of freedom; groups of two rows and more leave some, unless there are none.
+  // Each mean takes one degree of freedom. With at least one group of two rows, rows - groups is above 0.
   if (spread.rows > spread.groups)
     spread.deviation = std::sqrt(squares / static_cast<double>(spread.rows - spread.groups));
   return spread;

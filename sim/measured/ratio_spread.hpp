@@ -1,6 +1,6 @@
 #pragma once
-// How well predictions tell configurations apart: the spread of their errors among configurations of one
-// model on one site's devices, where what is wrong with all of them alike cancels.
+// The accuracy of ratios of predictions: the spread of their errors among configurations of one model on one
+// site's devices. An error that all configurations share cancels in a ratio.
 
 #include <cstddef>
 
@@ -10,13 +10,14 @@
 namespace penstock {
 
 struct RatioSpread {
-  /// Of log(predicted / measured) around its group's mean, pooled over groups of two rows and more.
+  /// Standard deviation of log(predicted / measured) around the mean of its group, pooled over all groups of
+  /// at least two rows.
   double deviation = 0;
-  std::size_t rows = 0;    ///< of those groups
-  std::size_t groups = 0;  ///< of one source, device, precision and model
+  std::size_t rows = 0;    ///< number of rows in those groups
+  std::size_t groups = 0;  ///< number of those groups; a group has one source, device, precision and model
 };
 
-/// Requires the report of `runs`.
+/// Computes the spread. `report` must be the report of `runs`.
 RatioSpread ratio_spread(const MeasuredRuns& runs, const RunsReport& report);
 
 }  // namespace penstock

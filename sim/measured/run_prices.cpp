@@ -1,7 +1,8 @@
-// Constants change times, never the program: the schedule is made, lowered and compiled once, and a candidate
-// prices the layers again, fills a table of costs and runs the tape:
+// Times one configuration for many candidate constants. Constants change durations but never the program. The
+// program is therefore generated, lowered and compiled once. A candidate then prices the layers, fills a
+// table of costs and runs the tape:
 //
-//   scenario --make()--> program, tape, peak          constants --step_seconds()--> costs --tape--> makespan
+//     scenario --make()--> program, tape, peak       constants --step_seconds()--> costs --tape--> makespan
 
 #include "sim/measured/run_prices.hpp"
 
@@ -27,7 +28,8 @@
 namespace penstock {
 namespace {
 
-/// At any precision: a workload has one, and its factor is the one that is asked.
+/// Returns the workload with other constants. The value of `sustained` is set for every precision, because a
+/// workload uses only one of them.
 Workload with_constants(Workload work, const DeviceConstants& constants) {
   work.device.sustained = constants.sustained;
   work.device.sustained_fp4 = constants.sustained;
@@ -55,12 +57,12 @@ tl::expected<RunPrices, std::string> RunPrices::make(const Scenario& scenario) {
   const auto result = simulate(*experiment, options);
   if (!result) return tl::unexpected(result.error().message);
   RunPrices run;
-  // Once, with the device's own constants.
+  // The peak does not depend on the constants, so the device's own are used.
   run.peak_bytes_ = highest_peak_bytes(*result);
   const FlatProgram flat =
       flatten(experiment->program, experiment->costs,
               {.channels = experiment->channels, .iterations = experiment->program.iterations});
-  // simulate() would have said that it hangs.
+  // simulate() has already returned an error if the program hangs.
   run.tape_ = compile(flat, experiment->channels, microbatch_groups(experiment->costs)).value();
   run.prices_ = *std::move(prices);
   run.experiment_ = *std::move(experiment);

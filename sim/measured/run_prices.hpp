@@ -1,5 +1,5 @@
 #pragma once
-// One measured configuration, prepared once and timed for any constants of its device.
+// One measured configuration, prepared once and then timed for any constants of its device.
 
 #include <cstdint>
 #include <string>
@@ -13,26 +13,26 @@
 
 namespace penstock {
 
-/// What may be fitted of a device.
+/// The constants of a device that can be fitted.
 struct DeviceConstants {
-  double sustained = 1;      ///< of matrix products (DeviceType::sustained)
-  double collectives = 1;    ///< that are not overlapped
-  double step_fraction = 0;  ///< of the gradients' reduction over the network, once a step
+  double sustained = 1;      ///< slowdown of matrix products (DeviceType::sustained)
+  double collectives = 1;    ///< slowdown of collectives that are not overlapped
+  double step_fraction = 0;  ///< part of the gradients' reduction over the network that adds to the step
 
   friend bool operator==(const DeviceConstants&, const DeviceConstants&) = default;
 };
-/// Those of the scenario's own device at its precision.
+/// Returns the constants of the scenario's device at its precision.
 DeviceConstants own_constants(const Scenario& scenario);
 
 /// A configuration whose program is compiled.
 class RunPrices {
  public:
-  /// Errors: those of prepare(), and a program that hangs.
+  /// Prepares the scenario and compiles its program. Errors: those of prepare(), and a program that hangs.
   static tl::expected<RunPrices, std::string> make(const Scenario& scenario);
 
-  /// Seconds of a step.
+  /// Returns the seconds of one training step.
   double step_seconds(const DeviceConstants& constants) const;
-  /// Peak bytes of the fullest device, which no constant changes.
+  /// Returns the peak bytes of the fullest device. They do not depend on the constants.
   Bytes peak_bytes() const { return peak_bytes_; }
 
  private:

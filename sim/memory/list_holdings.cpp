@@ -1,5 +1,5 @@
-// F keeps its activations until B, or I and W, have released them; the first B or W after a STEP charges the
-// gradients, which the STEP releases. What I computes again stays until W:
+// F holds its activations until B, or I and W, release them. The first B or W after a STEP charges the
+// gradients, and the STEP releases them. What I recomputes is held until W:
 //
 //   F   + kept        B   + gradients, - kept        STEP   - gradients
 //                     I   + recomputed               W      + gradients, - kept, - recomputed
@@ -53,7 +53,7 @@ ListHoldings::ListHoldings(const CostTable& costs)
     }
     kinds_[stage][static_cast<std::size_t>(ActionKind::backward_input)].holding.charged += cost.recomputed;
     kinds_[stage][static_cast<std::size_t>(ActionKind::backward_weight)].holding.released += cost.recomputed;
-    // Gradients, which depend on what came before, are next()'s own affair.
+    // The gradients depend on earlier actions, so next() adds them.
     kinds_[stage][static_cast<std::size_t>(ActionKind::step)].known = true;
   }
 }

@@ -1,6 +1,6 @@
 #pragma once
-// What actions that run one by one charge and release, whatever their times. Used by list_peak.cpp and
-// tape_peak.cpp.
+// The bytes that actions charge and release, for programs in which they follow from the order of each rank's
+// list. list_peak.cpp and tape_peak.cpp use them.
 
 #include <array>
 #include <cstddef>
@@ -16,29 +16,33 @@
 
 namespace penstock {
 
-/// What a rank holds beside messages is charged when actions start and released when they end.
+/// The bytes that one action charges when it starts and releases when it ends, without message buffers.
 struct ActionHolding {
-  Bytes charged = 0;    ///< for longer than the action
-  Bytes transient = 0;  ///< while it runs
-  Bytes released = 0;   ///< of what was charged, by it or before it
+  Bytes charged = 0;    ///< bytes that stay after the action
+  Bytes transient = 0;  ///< bytes that are held only while the action runs
+  Bytes released = 0;   ///< bytes that this action or an earlier one has charged
 };
 
-/// True where ListHoldings says all that ranks hold beside messages, a version goes with the STEP that
-/// replaces it, and all microbatches are alike. Requires a compute program and costs of its stages.
+/// Returns whether ListHoldings covers all that ranks hold except message buffers. This requires that a
+/// weight version is released by the STEP that replaces it, and that all microbatches are equal. `program`
+/// must be a compute program, and `costs` those of its stages.
 bool is_held_by_actions(const Program& program, const CostTable& costs);
-/// And where that follows from the order of lists, since all actions take time.
+/// Returns whether is_held_by_actions() is true and all compute actions take time, so that peaks follow from
+/// the order of the lists alone.
 bool follows_from_lists(const Program& program, const CostTable& costs);
 
-/// By rank what is there from the start.
+/// Returns the bytes that each rank holds from the start.
 std::vector<Bytes> held_at_start(const Program& program, const CostTable& costs);
 
-/// Goes through the lists of ranks, one after the other or in turns, action by action.
+/// Computes what each action charges and releases. The caller passes the actions of each rank in the order of
+/// its list; ranks may alternate.
 class ListHoldings {
  public:
-  /// The costs must outlive it.
+  /// Keeps a reference to the costs, which must outlive this object.
   explicit ListHoldings(const CostTable& costs);
 
-  /// Of the next action of a rank's list; nothing of kinds but F, B, I, W and STEP, and where it overlaps.
+  /// Returns what the next action of a rank's list charges and releases. Returns nothing if the action
+  /// overlaps the next one or its kind is not F, B, I, W or STEP.
   std::optional<ActionHolding> next(const Action& action) {
     const OfKind& of_kind = kinds_[index(action.stage)][static_cast<std::size_t>(action.kind)];
     if (!of_kind.known || action.overlaps_next) return std::nullopt;
@@ -58,13 +62,14 @@ class ListHoldings {
  private:
   struct OfKind {
     bool known = false;
-    ActionHolding holding;  ///< but for gradients
+    ActionHolding holding;  ///< holding without the gradients
   };
   static constexpr std::size_t kKinds = static_cast<std::size_t>(ActionKind::step) + 1;
 
   const CostTable& costs_;
-  std::vector<std::array<OfKind, kKinds>> kinds_;  // by stage and kind
-  std::vector<Bytes> gradients_;  // by stage, each of which is on one rank: those that are held
+  std::vector<std::array<OfKind, kKinds>> kinds_;  // by stage and action kind
+  // Gradient bytes that are held for each stage; requires that one rank runs the stage.
+  std::vector<Bytes> gradients_;
 };
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// A rank that does one thing after another charges at the start of an action and releases at its end, which
-// is before the next one's start or at that instant, and there releases come first. So the peak is at the
-// start of some action.
+// A rank that runs one action after another charges at an action's start and releases at its end. The end
+// comes before the next start, or at the same instant, where releases come first. So the peak is at the start
+// of some action, whatever the times.
 
 #include "sim/memory/list_peak.hpp"
 
@@ -18,7 +18,8 @@
 namespace penstock {
 
 std::optional<std::vector<Bytes>> list_peaks(const Program& program, const CostTable& costs) {
-  // With bytes on edges there are buffers, which other ranks' times fill and empty.
+  // If edges carry bytes, there are buffers, and the times of other ranks decide when they are filled and
+  // freed.
   if (!follows_from_lists(program, costs) || std::ranges::any_of(costs.edges, has_bytes)) return std::nullopt;
   ListHoldings holdings(costs);
   std::vector<Bytes> peaks = held_at_start(program, costs);

@@ -1,5 +1,5 @@
 #pragma once
-// The memory of ranks whose peak follows from the order of their lists alone, whatever the times.
+// The peak memory of ranks if it follows from the order of their lists alone, whatever the times.
 
 #include <optional>
 #include <vector>
@@ -10,8 +10,9 @@
 
 namespace penstock {
 
-/// The most bytes that each rank holds at once (MemoryOfRanks), by rank, where no message has a buffer and
-/// ListHoldings knows all actions. Otherwise nothing. Requires a compute program and costs of its stages.
+/// Returns the largest number of bytes that each rank holds at once, as MemoryOfRanks computes it. Returns
+/// nothing if a message has a buffer or ListHoldings does not know some action. Requires a compute program
+/// and the costs of its stages.
 std::optional<std::vector<Bytes>> list_peaks(const Program& program, const CostTable& costs);
 
 }  // namespace penstock

@@ -1,8 +1,8 @@
-// Turns each rank's spans into holdings (who holds what from when until when), category by category, and runs
-// through their changes in order of time. Weights and optimizer state are there from the start, gradients
-// from the first backward after a STEP to the end of the next one; activations live from F to B, or in two
-// parts to I and W; a message has a buffer on each side. The peak is the largest sum, with the first action
-// that reached it.
+// Turns the spans of each rank into holdings and runs through their changes in the order of time. A holding
+// says which category holds how many bytes from when until when. The class comment in memory.hpp lists what
+// each category charges and releases. The peak is the largest sum, with the first action that reached it.
+// list_peak.cpp and tape_peak.cpp find only peaks, and faster, for programs without sharding or weight
+// versions. Tests: tests/sim/memory_test.cpp.
 
 #include "sim/memory/memory.hpp"
 
@@ -35,17 +35,18 @@
 namespace penstock {
 namespace {
 
-/// The spans of one microbatch on one stage of this rank, as positions.
+/// The positions of the spans of one microbatch on one stage of this rank.
 struct Passage {
   std::int32_t forward = kNoPosition;
   std::int32_t recompute = kNoPosition;
-  std::int32_t backward = kNoPosition;  // B or I
-  std::int32_t last = kNoPosition;      // B or W
+  std::int32_t backward = kNoPosition;  // position of B or I
+  std::int32_t last = kNoPosition;      // position of B or W
 };
 
 using Positions = std::span<const std::int32_t>;
 
-/// All that one rank holds, from its spans. Positions are those of spans, the messages among them.
+/// Builds all holdings of one rank from its spans. A position is an index into the spans, which include
+/// messages.
 class RankHoldings {
  public:
   RankHoldings(std::span<const Span> spans, const Experiment& experiment, const EdgeNumbers& edges,
@@ -60,7 +61,7 @@ class RankHoldings {
     find_passages();
   }
 
-  /// `stages`: those that the rank holds.
+  /// Returns all holdings. `stages` are the stages that the rank holds.
   std::vector<Holding> all(std::span<const std::int32_t> stages) {
     for (const std::int32_t stage : stages) hold_stage_state(stage);
     for (std::size_t i = 0; i < spans_.size(); ++i) hold_for_action(static_cast<std::int32_t>(i));
@@ -96,7 +97,7 @@ class RankHoldings {
                          .kind = static_cast<std::int32_t>(category),
                          .amount = bytes});
   }
-  /// From the start of one action to the end of another; for ever where the other is missing.
+  /// Holds bytes from the start of one action to the end of another, or forever if `last` is kNoPosition.
   void hold_between(MemoryCategory category, Bytes bytes, std::int32_t first, std::int32_t last) {
     hold(category, bytes, span(first).start_ns, first, last == kNoPosition ? kHeldForEver : span(last).end_ns,
          last);
@@ -104,7 +105,7 @@ class RankHoldings {
 
   Bytes share(std::int32_t stage, Bytes bytes, std::int32_t from_sharding) const {
     const auto group = static_cast<Bytes>(program_.placement.stages[index(stage)].ranks.size());
-    // Rounded up: the last part may be smaller, the largest counts.
+    // The size is rounded up, because the largest part counts.
     return program_.sharding >= from_sharding ? (bytes + group - 1) / group : bytes;
   }
 
@@ -118,21 +119,22 @@ class RankHoldings {
          kHeldForEver, kBeforeFirst);
     hold(MemoryCategory::weight_versions, share(stage, figures.cloned_weights, 3), 0, kBeforeFirst,
          kHeldForEver, kBeforeFirst);
-    if (figures.weights == 0 && figures.gradients == 0) return;  // nothing below holds anything
+    // A stage without weights and gradients has no versions and no gradient buffers.
+    if (figures.weights == 0 && figures.gradients == 0) return;
     const Positions positions = positions_of(stage);
     hold_versions(stage, positions);
     hold_gradients(stage, positions);
     if (program_.sharding == 3) hold_gathered_weights(stage, positions);
   }
 
-  /// Of all that a stage does but moving messages, ascending.
+  /// Returns the positions of all spans of the stage except messages, ascending.
   Positions positions_of(std::int32_t stage) {
     const auto of = [this](std::int32_t position) { return span(position).action.stage; };
     if (by_stage_.empty()) {
       for (std::size_t i = 0; i < spans_.size(); ++i) {
         if (!is_transfer(spans_[i].action.kind)) by_stage_.push_back(static_cast<std::int32_t>(i));
       }
-      // Sorted once for all stages, and only where one has weights or gradients.
+      // All stages share one sort, which happens only if some stage has weights or gradients.
       std::ranges::stable_sort(by_stage_, {}, of);
     }
     const auto found = std::ranges::equal_range(by_stage_, stage, {}, of);
@@ -148,7 +150,7 @@ class RankHoldings {
       hold_between(MemoryCategory::weights, cost(stage).weights, gathered, position);
       gathered = kNoPosition;
     }
-    // Gathered at the end of the list: held until the run is over.
+    // The list ends with gathered weights, so they are held until the end of the run.
     if (gathered != kNoPosition)
       hold_between(MemoryCategory::weights, cost(stage).weights, gathered, kNoPosition);
   }
@@ -157,7 +159,7 @@ class RankHoldings {
     VersionLives versions;
     for (const std::int32_t position : positions) versions.note(span(position).action, position);
     for (const VersionLife& version : versions.all()) {
-      // Used for the last time before the STEP: the new version takes its place, nothing is kept beside it.
+      // The version was last used before the STEP, so the new version takes its place and no copy is needed.
       if (!version.is_used_after_its_replacement()) continue;
       hold(MemoryCategory::weight_versions, share(stage, cost(stage).version_bytes(), 3),
            span(version.replaced_by).end_ns, version.replaced_by, span(version.last_used_by).end_ns,
@@ -165,17 +167,18 @@ class RankHoldings {
     }
   }
 
-  /// What one minibatch makes of a stage's gradients.
+  /// The actions that decide when a stage holds the gradients of one minibatch.
   struct GradientLife {
-    std::int32_t first = kNoPosition;  // B or W, or the REDUCE_GRAD of a replica without a microbatch
+    std::int32_t first = kNoPosition;  // first B or W, or the REDUCE_GRAD of a replica without a microbatch
     std::int32_t step = kNoPosition;
-    /// From a first B or W to the REDUCE_GRAD that takes their sum; kNoPosition where none does.
+    /// For each reduction, the first B or W whose gradients it adds up and the REDUCE_GRAD, or kNoPosition if
+    /// none follows.
     std::vector<std::pair<std::int32_t, std::int32_t>> sums;
   };
 
   void hold_gradients(std::int32_t stage, Positions positions) {
     GradientLife life;
-    std::int32_t begun = kNoPosition;  // the first B or W of a sum that is not reduced yet
+    std::int32_t begun = kNoPosition;  // first B or W whose gradients are not reduced yet
     for (const std::int32_t position : positions) {
       const ActionKind kind = span(position).action.kind;
       const bool reduces = kind == ActionKind::reduce_grad;
@@ -186,13 +189,13 @@ class RankHoldings {
         if (reduces) life.sums.emplace_back(std::exchange(begun, kNoPosition), position);
         continue;
       }
-      // A STEP of a replica that had no microbatch and no reduction finds no gradients.
+      // A replica without a microbatch and without a reduction has no gradients at its STEP.
       if (life.first == kNoPosition) continue;
       if (begun != kNoPosition) life.sums.emplace_back(std::exchange(begun, kNoPosition), kNoPosition);
       life.step = position;
       hold_gradients(stage, std::exchange(life, {}));
     }
-    // A list that ends without a STEP holds them to the end.
+    // If the list ends without a STEP, the gradients are held to the end.
     if (begun != kNoPosition) life.sums.emplace_back(begun, kNoPosition);
     if (life.first != kNoPosition) hold_gradients(stage, life);
   }
@@ -203,8 +206,8 @@ class RankHoldings {
     const Bytes kept = is_reduced ? share(stage, whole, 2) : whole;
     hold_between(MemoryCategory::gradients, kept, life.first, life.step);
     if (kept == whole) return;
-    // Two holdings instead of a change of size: the first sum leaves the part that is kept. Each later one is
-    // whole beside that part, to which its own is added.
+    // A sharded replica retains a part after the first reduction. Two holdings stand for this: the part, and
+    // the rest until the reduction. Each later sum is a whole buffer beside the part.
     Bytes beside = whole - kept;
     for (const auto& [begun, reduced] : life.sums) {
       hold_between(MemoryCategory::gradients, beside, begun, reduced == kNoPosition ? life.step : reduced);
@@ -216,7 +219,7 @@ class RankHoldings {
 
   Bytes input_bytes(const Action& forward) const {
     const std::vector<std::int32_t>& givers = givers_of(neighbours_, forward.stage, Flow::activation);
-    // Nobody sends it a message: what comes from the data.
+    // A stage without a predecessor reads its input from the data set.
     if (givers.empty()) return costs_.stage_of(forward).input;
     Bytes bytes = 0;
     for (const std::int32_t giver : givers) {
@@ -237,8 +240,7 @@ class RankHoldings {
       hold_between(MemoryCategory::activations, input_bytes(forward), passage.forward, passage.backward);
       kept_from = passage.recompute;
     }
-    // B gives everything back at once. An I without its W (a program cut short) gives back its part and keeps
-    // the rest for ever.
+    // B releases everything at once. An I without its W, in a truncated program, releases only its part.
     const Bytes at_gradient =
         passage.backward == kNoPosition ? 0 : released_activations(cost, span(passage.backward).action.kind);
     hold_between(MemoryCategory::activations, at_gradient, kept_from, passage.backward);
@@ -269,7 +271,8 @@ class RankHoldings {
     if (bytes == 0) return;
     const Passage& passage = passage_of(here.action);
     const bool activation = flow_of(here.action.kind) == Flow::activation;
-    // For a SEND who made it, for a RECV who takes it: in both cases the same action of this stage.
+    // A SEND's buffer exists from its producer's end, a RECV's until its consumer's end. Both are the same
+    // action of this stage.
     const std::int32_t user = activation ? passage.forward : passage.backward;
     if (is_send(here.action.kind)) {
       const Ns produced = user == kNoPosition ? here.start_ns : span(user).end_ns;
@@ -286,13 +289,14 @@ class RankHoldings {
   const EdgeNumbers& edges_;
   TransferSizes sizes_;
   const StageNeighbours& neighbours_;
-  std::vector<std::int32_t> by_stage_;  // positions, but for messages, as positions_of() has them
+  // Positions of all spans except messages, sorted by stage; empty until positions_of() needs them.
+  std::vector<std::int32_t> by_stage_;
   StageUnitTable<Passage> passages_;
   std::vector<Holding> holdings_;
 };
 
-/// The peaks of what is held and, where it is asked for, the curve: one sample an instant, as it is when all
-/// that happens then has happened.
+/// Returns the peaks of the holdings and, if `options` asks for it, the curve. The curve has one sample for
+/// each instant, taken after all changes of that instant.
 RankMemory run_through(std::span<const Holding> holdings, std::span<const Span> spans,
                        const MemoryOptions& options) {
   RankMemory memory;
@@ -306,7 +310,7 @@ RankMemory run_through(std::span<const Holding> holdings, std::span<const Span> 
     held[category] += delta;
     total += delta;
     memory.peaks[category] = std::max(memory.peaks[category], held[category]);
-    // Only what is larger: of equal peaks the first is named, so that equal runs say the same.
+    // Of several equal peaks the first one is reported, so that equal runs name the same action.
     if (total > memory.peak_bytes) {
       memory.peak_bytes = total;
       memory.peak_time_ns = change.time_ns;
@@ -331,7 +335,7 @@ void set_device(RankMemory& memory, const Experiment& experiment, std::int32_t r
   if (rank >= experiment.cluster.device_count()) return;
   const Device& device = experiment.cluster.devices()[index(rank)];
   if (!device.memory_bytes) return;
-  // No more than there is, so that what is usable and what is reserved add up to the capacity.
+  // The reserve is limited to the capacity, so that usable and reserved bytes add up to it.
   const Bytes reserved = std::min(device.reserved_bytes, *device.memory_bytes);
   const bool counts = experiment.counts_activations;
   memory.capacity = counts ? amount_of_activations(*device.memory_bytes) : *device.memory_bytes;
@@ -356,7 +360,8 @@ RankMemory MemoryOfRanks::of(std::int32_t rank, std::span<const Span> spans) con
 std::vector<RankMemory> memory_of(const EngineRun& run, const Experiment& experiment,
                                   const MemoryOptions& options) {
   const MemoryOfRanks memory(experiment, options);
-  // One rank's spans at a time: those of all are many times what the run itself takes.
+  // Only one rank's spans are stored at a time, because all spans together are many times as large as the
+  // run.
   RankSpans spans(run.flat, experiment.program.placement, run.times);
   std::vector<RankMemory> memories;
   memories.reserve(index(run.flat.rank_count));

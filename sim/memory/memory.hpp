@@ -1,5 +1,5 @@
 #pragma once
-// What every rank holds over time, by category, from the times of a Timeline.
+// The bytes that every rank holds over time, by category, computed from a Timeline.
 
 #include <cstdint>
 #include <span>
@@ -15,33 +15,35 @@
 namespace penstock {
 
 struct MemoryOptions {
-  bool samples = true;  ///< keep the whole curve, not only the peaks
+  bool samples = true;  ///< retain the whole curve, not only the peaks
 };
 
-/// Puts what the rank's device has for it into a rank's memory, and the unit of its amounts.
+/// Fills in the capacity and the reserve of the rank's device, and the unit of the amounts.
 void set_device(RankMemory& memory, const Experiment& experiment, std::int32_t rank);
 
-/// The memory of single ranks. Charged at the start and released at the end of actions:
-///   weights            from the start to the end; sharding 3: 1/n of a group of n, and the whole beside it
-///                      from UNSHARD to RESHARD
-///   weight_versions    an older version from the STEP that replaced it to the end of its last use
-///   gradients          from the first B, W or REDUCE_GRAD after a STEP to the end of the next STEP;
-///                      sharding >= 2: from the REDUCE_GRAD on 1/n, and the whole beside it from
-///                      the next B or W to the next REDUCE_GRAD
-///   optimizer_state    from the start to the end; sharding >= 1: 1/n
-///   activations        `kept` from F to B, or `released_by_input` to I and the rest to W; a recomputed
-///                      microbatch keeps its stage's input from F to B (or I), and `kept` from R on;
-///                      `recomputed` from I to W
-///   send_buffers       from the producer's end to the arrival
-///   receive_buffers    from the transfer's start to the consumer's end
-///   transient          while F, B, I, W or R runs
+/// Computes the memory of single ranks. Bytes are charged at the start and released at the end of actions:
+///
+///     weights            from the start to the end; sharding 3: 1/n of a group of n, and the whole beside it
+///                        from UNSHARD to RESHARD
+///     weight_versions    an older version from the STEP that replaced it to the end of its last use
+///     gradients          from the first B, W or REDUCE_GRAD after a STEP to the end of the next STEP;
+///                        sharding >= 2: from the REDUCE_GRAD on 1/n, and the whole beside it from
+///                        the next B or W to the next REDUCE_GRAD
+///     optimizer_state    from the start to the end; sharding >= 1: 1/n
+///     activations        `kept` from F to B, or `released_by_input` to I and the rest to W; a recomputed
+///                        microbatch keeps its stage's input from F to B (or I), and `kept` from R on;
+///                        `recomputed` from I to W
+///     send_buffers       from the producer's end to the arrival
+///     receive_buffers    from the transfer's start to the consumer's end
+///     transient          while F, B, I, W or R runs
+///
 /// At one instant releases come before charges, then program order (holdings.hpp).
 class MemoryOfRanks {
  public:
-  /// The experiment must outlive it.
+  /// Keeps a reference to the experiment, which must outlive this object.
   MemoryOfRanks(const Experiment& experiment, const MemoryOptions& options);
 
-  /// Of the rank whose spans these are, in program order.
+  /// Returns the memory of one rank. `spans` are its actions and messages in program order.
   RankMemory of(std::int32_t rank, std::span<const Span> spans) const;
 
  private:
@@ -49,10 +51,10 @@ class MemoryOfRanks {
   MemoryOptions options_;
   EdgeNumbers edges_;
   StageNeighbours neighbours_;
-  std::vector<std::vector<std::int32_t>> stages_of_rank_;  // ascending
+  std::vector<std::vector<std::int32_t>> stages_of_rank_;  // stages that each rank holds, ascending
 };
 
-/// The memory of all ranks.
+/// Return the memory of all ranks.
 std::vector<RankMemory> memory_of(const EngineRun& run, const Experiment& experiment,
                                   const MemoryOptions& options);
 std::vector<RankMemory> memory_of(const Timeline& timeline, const Experiment& experiment,

@@ -1,12 +1,13 @@
-// Messages from one rank to another hold a buffer from when they are made, or their transfer starts, until
-// they have arrived, or are used. In the order in which they are placed, with what is over by then taken
-// away:
+// Finds how many message buffers exist at most between each pair of ranks. A send buffer exists from the
+// producer's end to the arrival, a receive buffer from the transfer's start to the consumer's end. Each start
+// counts one more buffer, after the buffers that have ended by then are subtracted:
 //
-//   made, or started      0   1   2       3        ->  1  2  2  2  at once, so never more than 2
-//   over                            0  1     2 3
+//     starts      0   1   2       3        ->  1  2  2  2  at once, so never more than 2
+//     ends           0  1     2 3
 //
-// Most start in order of time and are over in that order; where they are not, something that is over counts
-// as if it were not, which is never too little.
+// Messages mostly start and end in order of time. If they do not, a buffer that has ended may still be
+// counted, so the bound is never too small. tape_peak.cpp computes exact peaks and uses this bound to skip
+// ranks. Tests: tests/sim/row_run_test.cpp.
 
 #include "sim/memory/message_bounds.hpp"
 
@@ -30,21 +31,21 @@
 namespace penstock {
 namespace {
 
-/// Buffers on one side of the way from one rank to another.
+/// Counts the buffers on one side of the transfers from one rank to another.
 class BufferCount {
  public:
   void start(Ns time_ns) {
     is_ordered_ &= time_ns >= latest_ns_;
     latest_ns_ = time_ns;
-    // One that is over behind another that is not stays counted: the bound may be too large, never too
-    // small.
+    // The ends are popped in order. A buffer that ended behind one that has not stays counted, so the bound
+    // may only be too large.
     while (over_ < ends_.size() && ends_[over_] <= time_ns) ++over_;
     ++started_;
     most_ = std::max(most_, started_ - over_);
   }
   void end(Ns time_ns) { ends_.push_back(time_ns); }
-  /// Never held more at once. Where starts are not in order of time nothing is known but that there are no
-  /// more than all.
+  /// Returns an upper bound of the buffers that exist at once. If the starts are not in order of time, the
+  /// bound is the number of all buffers.
   Bytes most() const { return static_cast<Bytes>(is_ordered_ ? most_ : started_); }
 
  private:

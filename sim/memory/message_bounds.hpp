@@ -1,5 +1,5 @@
 #pragma once
-// What buffers of messages take at most, told without putting all that a rank holds in order of time.
+// An upper bound of the bytes in message buffers, computed without sorting all changes by time.
 
 #include <vector>
 
@@ -11,8 +11,8 @@
 
 namespace penstock {
 
-/// By rank bytes that its send and receive buffers never exceed together. `program` is the compute program of
-/// `turns`, whose instructions have these `times`. O(actions).
+/// Returns for each rank a number of bytes that its send and receive buffers together never exceed. `program`
+/// is the compute program of `turns`, and `times` are the times of its instructions. Takes O(actions).
 std::vector<Bytes> most_of_messages(const Program& program, const CostTable& costs, const TurnTape& turns,
                                     const std::vector<InstructionTimes>& times);
 

@@ -1,18 +1,20 @@
-// All that changes what a rank holds, in order of time:
+// Finds the peak memory of ranks whose messages have buffers. These events change what a rank holds:
 //
-//   start of an action    + what it charges    end        - what it releases, - messages it took in
-//   end of a producer     + send buffer        arrival    - that buffer
-//   start of a transfer   + receive buffer
+//     start of an action    + what it charges    end        - what it releases, - messages it took in
+//     end of a producer     + send buffer        arrival    - that buffer
+//     start of a transfer   + receive buffer
 //
-// Each kind comes in order of time by itself: the first two from the rank's own list, the others from each
-// rank that it exchanges messages with. Merged, they are what the rank holds.
+// Each kind of event is already sorted by time: the first two come from the rank's own list, the others from
+// each rank with which it exchanges messages. Merging these streams gives the bytes that the rank holds over
+// time.
 //
-// At one instant releases of what was charged before come first, then all else in the order of the list
-// (report/timeline/holdings.hpp). What is charged and released at one instant: the send buffer of a message
-// that takes no time, what an action that takes none (a stage without a layer) holds while it runs.
+// At one instant, releases of earlier charges come first, then all other changes in the order of the list
+// (report/timeline/holdings.hpp). Two things are charged and released at the same instant: the send buffer of
+// a message that takes no time, and the transient bytes of an action that takes no time (a stage without
+// layers).
 //
-// Where only the highest peak is wanted, most ranks are told apart from the fullest by bounds
-// (message_bounds).
+// If only the highest peak is wanted, message_bounds.cpp rules out most ranks. memory.cpp handles all other
+// programs. Tests: tests/sim/row_run_test.cpp.
 
 #include "sim/memory/tape_peak.hpp"
 
@@ -45,11 +47,13 @@
 namespace penstock {
 namespace {
 
-/// What a rank holds changes by so much.
+/// A change of the bytes that a rank holds.
 struct AmountChange {
   Ns time_ns = 0;
   std::int64_t place =
-      0;  ///< at one instant: 0 for what was charged before, else the place in the list, from 1
+      /// Order of changes at one instant: 0 for a release of an earlier charge, otherwise the position in the
+      /// list, from 1.
+      0;
   Bytes bytes = 0;
 
   friend bool operator<(const AmountChange& a, const AmountChange& b) {
@@ -57,24 +61,24 @@ struct AmountChange {
   }
 };
 
-/// Changes that mostly come in order.
+/// Changes that are mostly sorted by time.
 using ChangeStream = std::vector<AmountChange>;
 
-/// The changes of one rank, and how far its list has been followed.
+/// The changes of one rank, and the position that the pass has reached in its list.
 struct RankChanges {
-  std::vector<ChangeStream> streams{1};  ///< the first of its own actions
-  std::size_t next = 0;                  ///< of its list
-  std::int64_t places = 0;               ///< so far, messages among them
+  std::vector<ChangeStream> streams{1};  ///< the first stream holds the changes by the rank's own actions
+  std::size_t next = 0;                  ///< index of the next action in the rank's list
+  std::int64_t places = 0;               ///< number of actions and messages so far
 };
 
-/// The streams of a rank's changes that a transfer adds to.
+/// The indices of the streams to which a transfer adds its changes.
 struct TransferStreams {
-  std::size_t arrivals = 0;  ///< at the sender
-  std::size_t receives = 0;  ///< at the receiver
+  std::size_t arrivals = 0;  ///< stream of the sender
+  std::size_t receives = 0;  ///< stream of the receiver
 };
 
-/// One pass over the instructions: each adds its changes to the streams of its rank and of the two ranks of
-/// its message. Of a rank that is not wanted nothing is kept.
+/// Collects the changes in one pass over the instructions. Each instruction adds to the streams of its rank
+/// and of the two ranks of its message. Changes of ranks that are not wanted are dropped.
 class TapeChanges {
  public:
   TapeChanges(const Program& program, const CostTable& costs, const TurnTape& turns,
@@ -103,7 +107,7 @@ class TapeChanges {
     }
   }
 
-  /// By rank, of those that are wanted; nothing where some action is unknown.
+  /// Returns the changes of each wanted rank, or nothing if ListHoldings does not know some action.
   std::optional<std::vector<RankChanges>> all() && {
     const bool known = std::visit([this](const auto& code) { return follow(code); }, tape_.code);
     return known ? std::optional(std::move(ranks_)) : std::nullopt;
@@ -136,8 +140,8 @@ class TapeChanges {
     const Bytes at_start = holding->charged + holding->transient;
     const Bytes at_end = holding->transient + holding->released + taken_in(rank, action);
     ++here.places;
-    // What takes no time lets go of what was there before, charges, and releases its own transient, in
-    // this order.
+    // An action that takes no time first releases earlier charges, then charges, then releases its own
+    // transient bytes.
     if (at.start_ns == at.end_ns) {
       add_in_order(here.streams.front(), {.time_ns = at.end_ns, .bytes = holding->transient - at_end});
       here.streams.front().push_back({.time_ns = at.start_ns, .place = here.places, .bytes = at_start});
@@ -151,15 +155,15 @@ class TapeChanges {
     return true;
   }
 
-  /// Before the few changes of the same instant that it comes before.
+  /// Inserts a change of the rank's last instant, sorted among the other changes of that instant.
   static void add_in_order(ChangeStream& stream, const AmountChange& change) {
-    // All come from one clock: what lies behind the place is of this very instant.
+    // All changes in this stream come from one clock, so those that are passed over have the same time.
     auto place = stream.end();
     while (place != stream.begin() && change < *std::prev(place)) --place;
     stream.insert(place, change);
   }
 
-  /// Receive buffers of what comes from other ranks.
+  /// Returns the bytes of the receive buffers that the action frees: inputs that other ranks have sent.
   Bytes taken_in(std::int32_t rank, const Action& action) const {
     Bytes bytes = 0;
     for (const ActionWay& way : ways_.taken_by(action)) {
@@ -176,8 +180,8 @@ class TapeChanges {
     const std::size_t receiver = index(tape_.transfers[transfer].to_rank);
     RankChanges& from = ranks_[sender];
     RankChanges& to = ranks_[receiver];
-    // A SEND and a RECV have places in their lists even where they carry nothing, so that places are those
-    // of the lowered list.
+    // A SEND and a RECV take a place in their lists even if they carry nothing, so that places equal those of
+    // the lowered list.
     ++from.places;
     ++to.places;
     if (bytes == 0) return;
@@ -205,23 +209,23 @@ class TapeChanges {
   std::vector<RankChanges> ranks_;
 };
 
-/// Streams that merge: the first change of each that is still to come.
+/// Merges streams of changes. Each span holds the changes of one stream that are still to come.
 class MergedStreams {
  public:
   explicit MergedStreams(std::span<ChangeStream> streams) {
     for (ChangeStream& stream : streams) {
       if (stream.empty()) continue;
-      // Queues keep the order of messages of two ranks mostly, not under all channel models.
+      // Channels mostly deliver the messages of two ranks in order, but not under all channel models.
       if (!std::ranges::is_sorted(stream, std::less<>{})) std::ranges::stable_sort(stream, std::less<>{});
       left_.emplace_back(stream);
     }
   }
 
-  /// The earliest that is left; null: none is.
+  /// Returns the earliest change that is left, or null if there is none.
   const AmountChange* next() {
     if (left_.empty()) return nullptr;
     auto first = left_.begin();
-    // A rank exchanges messages with few others, so that looking at all streams is as quick as a heap.
+    // A rank exchanges messages with few others, so a scan of all streams is as fast as a heap.
     for (auto other = std::next(first); other != left_.end(); ++other) {
       if (other->front() < first->front()) first = other;
     }
@@ -235,7 +239,7 @@ class MergedStreams {
   std::vector<std::span<const AmountChange>> left_;
 };
 
-/// Of a rank that holds so much at the start.
+/// Returns the peak of a rank that holds `held` bytes at the start.
 Bytes peak_of(std::span<ChangeStream> streams, Bytes held) {
   MergedStreams merged(streams);
   Bytes peak = held;
@@ -246,7 +250,8 @@ Bytes peak_of(std::span<ChangeStream> streams, Bytes held) {
   return peak;
 }
 
-/// The peaks of wanted ranks, 0 of others; nothing where some action is unknown.
+/// Returns the peaks of the wanted ranks and 0 for the others. Returns nothing if ListHoldings does not know
+/// some action.
 std::optional<std::vector<Bytes>> peaks_of(const Program& program, const CostTable& costs,
                                            const TurnTape& turns, const std::vector<InstructionTimes>& times,
                                            const std::vector<bool>& wanted) {
@@ -258,13 +263,14 @@ std::optional<std::vector<Bytes>> peaks_of(const Program& program, const CostTab
   return peaks;
 }
 
-/// Peaks that a rank's is not below and not above.
+/// A lower and an upper bound of a rank's peak.
 struct PeakBounds {
   Bytes least = 0;
   Bytes most = 0;
 };
 
-/// By rank, from its list and what its messages take at most; nothing where some action is unknown.
+/// Returns the bounds of each rank's peak from its list and the upper bound of its message buffers. Returns
+/// nothing if ListHoldings does not know some action.
 std::optional<std::vector<PeakBounds>> peak_bounds(const Program& program, const CostTable& costs,
                                                    std::span<const Bytes> messages) {
   ListHoldings holdings(costs);
@@ -279,7 +285,7 @@ std::optional<std::vector<PeakBounds>> peak_bounds(const Program& program, const
       held += holding->charged;
       const Bytes now = held + holding->transient;
       of_rank.most = std::max(of_rank.most, now);
-      // Those that take no time release before they charge.
+      // An action that takes no time releases before it charges, so its sum is not reached.
       if (takes_time(costs.stages[index(action.stage)])) of_rank.least = std::max(of_rank.least, now);
       held -= holding->released;
     }
@@ -288,9 +294,9 @@ std::optional<std::vector<PeakBounds>> peak_bounds(const Program& program, const
   return bounds;
 }
 
-/// Whether all that is charged and released at one instant is what the head of this file names. Where all
-/// actions take time it is. Otherwise a microbatch has to come back later than it went, a buffer has to be
-/// filled before it is used, and a STEP must not be over when it begins.
+/// Returns whether the only things charged and released at one instant are the two that the head of this file
+/// names. This is true if all actions take time. Otherwise three conditions must hold: a microbatch comes
+/// back later than it went, a buffer is filled before it is used, and a STEP takes time.
 bool tells_instants(const Program& program, const CostTable& costs, const TurnTape& turns,
                     const TapeCosts& priced) {
   if (follows_from_lists(program, costs)) return true;
@@ -299,9 +305,10 @@ bool tells_instants(const Program& program, const CostTable& costs, const TurnTa
   for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
     const StageCost& cost = costs.stages[stage];
     const bool is_last = edges.leaving(static_cast<std::int32_t>(stage)).empty();
-    // On the last stage B may follow its F at once, and a STEP of no time what made its gradients.
+    // On the last stage B may follow its F at once. A STEP of no time may follow the action that made its
+    // gradients at once.
     if (!takes_time(cost) && (is_last || cost.step_ns == 0)) return false;
-    // A W that follows its I at once would release before that has charged.
+    // A W that follows its I at once would release bytes before the I has charged them.
     if (!takes_time(cost) && cost.recomputed > 0) return false;
   }
   for (std::size_t link = 0; link < turns.tape.links.size(); ++link) {
@@ -326,7 +333,7 @@ std::optional<Bytes> highest_tape_peak(const Program& program, const CostTable& 
   const std::vector<InstructionTimes> times = instruction_times(turns.tape, priced);
   const auto bounds = peak_bounds(program, costs, most_of_messages(program, costs, turns, times));
   if (!bounds) return std::nullopt;
-  // Some rank holds at least this: those that cannot come up to it are not the fullest.
+  // Some rank holds at least this much, so a rank whose upper bound is lower cannot have the highest peak.
   const Bytes least = std::ranges::max(*bounds, {}, &PeakBounds::least).least;
   std::vector<bool> wanted;
   for (const PeakBounds& of_rank : *bounds) wanted.push_back(of_rank.most >= least);

@@ -1,5 +1,5 @@
 #pragma once
-// The memory of ranks whose messages have buffers, from one pass over their tape.
+// The peak memory of ranks whose messages have buffers, computed in one pass over the tape.
 
 #include <optional>
 #include <vector>
@@ -12,13 +12,14 @@
 
 namespace penstock {
 
-/// The most bytes that each rank holds at once (MemoryOfRanks), by rank, where ListHoldings knows all
-/// actions. Otherwise nothing. `program` is the compute program of `turns`, which has no collectives; `costs`
-/// are its stages', `priced` the same for the tape. O(actions x ranks that a rank exchanges messages with).
+/// Returns the largest number of bytes that each rank holds at once, as MemoryOfRanks computes it. Returns
+/// nothing if ListHoldings does not know some action. `program` is the compute program of `turns` and has no
+/// collectives; `costs` are those of its stages, and `priced` are the tape's costs. Takes O(actions x ranks
+/// with which a rank exchanges messages).
 std::optional<std::vector<Bytes>> tape_peaks(const Program& program, const CostTable& costs,
                                              const TurnTape& turns, const TapeCosts& priced);
 
-/// The most of all ranks. Looks at the times of those alone that may be the fullest.
+/// Returns the highest peak of all ranks. It examines in full only the ranks that may have the highest peak.
 std::optional<Bytes> highest_tape_peak(const Program& program, const CostTable& costs, const TurnTape& turns,
                                        const TapeCosts& priced);
 

@@ -1,18 +1,18 @@
-// Flows of one class have one rate r, so that they end in the order of what they still need, however r
-// changes. The class counts the bytes V that a flow got which was there all the time (virtual time, as fair
-// queueing has it: Demers, Keshav and Shenker, SIGCOMM 1989); a flow of S bytes that starts at V ends at V +
-// S:
+// Advances flows that share links, from one start or end to the next. All flows of one class have the same
+// rate r, so they end in the order of the bytes that they still need, however r changes. Each class counts
+// the bytes V that a flow has received which was present all the time. V is the virtual time of fair queueing
+// (Demers, Keshav and Shenker, SIGCOMM 1989). A flow of S bytes that starts at V ends at V + S:
 //
 //     V(t) = V(t0) + r (t - t0)
 //     first end = t + (least V + S of its flows - V(t)) / r, rounded up to ns
 //
-// A start, an end or a new rate therefore costs a class one operation of a heap, whatever the number of its
-// flows. The ends of all classes are the leaves of a tree of their minima (a tournament), where each is
-// replaced at the cost of its way to the root.
+// A start, an end or a new rate therefore costs a class one heap operation, whatever the number of its flows.
+// The ends of all classes are the leaves of a tournament tree: each node holds the earlier end of its two
+// children. Replacing an end updates the nodes from its leaf to the root.
 //
-// Rates are settled when the next end is asked for, so that what happens at one instant is settled at once. A
-// class whose rate does not change keeps the end that it has, so that unshared transfers stay exact to the
-// ns.
+// Rates are computed when the next end is asked for, so several starts at one instant need only one
+// computation. A class whose rate does not change retains its end. Transfers that share no link therefore
+// stay exact to the nanosecond. Tests: tests/sim/contention_test.cpp.
 
 #include "sim/network/flow_network.hpp"
 
@@ -32,7 +32,7 @@
 namespace penstock {
 namespace {
 
-/// The least whole number that is not less than a number > -1.
+/// Returns the least whole number that is not less than `number`. Requires a number greater than -1.
 Ns rounded_up(double number) {
   const auto whole = static_cast<Ns>(number);
   return whole + (static_cast<double>(whole) < number ? 1 : 0);
@@ -43,13 +43,13 @@ Ns rounded_up(double number) {
 FlowNetwork::FlowNetwork(const Cluster& cluster) : cluster_(cluster) {}
 
 void FlowNetwork::start(Ns now, std::int32_t number, Bytes bytes, std::int32_t owner) {
-  // Flows that start at one instant are settled together.
-  if (now != now_ns_) settle();
+  // All flows that start at one instant need one computation of the rates.
+  if (now != now_ns_) update_rates();
   now_ns_ = now;
   FlowClass& flow_class = classes_[index(number)];
   if (flow_class.flows.empty()) {
-    // Counted anew from a start with nobody there: a flow that stays alone is then priced as where nothing
-    // is shared.
+    // Counting starts again at 0 when the class was empty. A flow that stays alone is then priced exactly
+    // like a flow on links that are not shared.
     flow_class.carried_bytes = 0;
     flow_class.since_ns = now;
   } else {
@@ -63,16 +63,16 @@ void FlowNetwork::start(Ns now, std::int32_t number, Bytes bytes, std::int32_t o
 }
 
 std::optional<Ns> FlowNetwork::next_end() {
-  settle();
+  update_rates();
   if (ends_.empty()) return std::nullopt;
-  // The first of all may be entered too early; entered anew it may no longer be the first.
+  // The end at the root may be entered too early. Once it is entered again, another class may end first.
   while (classes_[index(ends_[1].flow_class)].ends_later) enter_end(ends_[1].flow_class);
   if (ends_[1].time_ns == kNever) return std::nullopt;
   return ends_[1].time_ns;
 }
 
 std::int32_t FlowNetwork::finish() {
-  // next_end() has left the true first end at the root.
+  // next_end() has left the correct first end at the root.
   const std::int32_t number = ends_[1].flow_class;
   FlowClass& flow_class = classes_[index(number)];
   now_ns_ = flow_class.end_ns;
@@ -84,18 +84,19 @@ std::int32_t FlowNetwork::finish() {
   return owner;
 }
 
-/// Brings rates and ends up to date with what has started and ended.
-void FlowNetwork::settle() {
-  for (const std::int32_t number : share_.settle()) set_rate(number, share_.rate(number));
+/// Updates the rates and ends of all classes in which a flow has started or finished.
+void FlowNetwork::update_rates() {
+  for (const std::int32_t number : share_.solve()) set_rate(number, share_.rate(number));
 }
 
 void FlowNetwork::set_rate(std::int32_t number, double bytes_per_second) {
   FlowClass& flow_class = classes_[index(number)];
   const std::int64_t ends_first = flow_class.flows.empty() ? -1 : flow_class.flows.front().number;
-  // Nothing has changed for the flow that ends first. Its end is not computed again, which would round anew.
+  // Neither the rate nor the first flow has changed. Computing its end again would round it again.
   if (flow_class.bytes_per_second == bytes_per_second && flow_class.ends_first == ends_first) return;
   advance(flow_class);
-  // A slower one ends later than it is entered with: time enough to say when once it is the first of all.
+  // A slower flow ends later than its entry in the tree says. next_end() corrects the entry when it reaches
+  // the root.
   flow_class.ends_later =
       bytes_per_second < flow_class.bytes_per_second && flow_class.ends_first == ends_first;
   flow_class.bytes_per_second = bytes_per_second;
@@ -112,26 +113,28 @@ void FlowNetwork::enter_end(std::int32_t number) {
 }
 
 void FlowNetwork::advance(FlowClass& flow_class) const {
-  if (now_ns_ == flow_class.since_ns) return;  // where the rate may be infinite
+  if (now_ns_ == flow_class.since_ns) return;  // the rate may be infinite, and 0 x infinity is not a number
   const double elapsed_seconds = static_cast<double>(now_ns_ - flow_class.since_ns) * 1e-9;
   flow_class.carried_bytes += elapsed_seconds * flow_class.bytes_per_second;
   flow_class.since_ns = now_ns_;
 }
 
-/// When the flow ends that ends first; the class has been advanced.
+/// Returns the time at which the class's first flow ends. Requires that the class has been advanced to
+/// now_ns_.
 Ns FlowNetwork::first_end(const FlowClass& flow_class) const {
   if (flow_class.flows.empty()) return kNever;
   const double left_bytes = flow_class.flows.front().end_bytes - flow_class.carried_bytes;
-  // From its start on at one rate: as exact as where nothing is shared.
+  // The flow has had one rate since its start, so the integer formula for unshared links applies.
   if (flow_class.carried_bytes == 0)
     return now_ns_ + serialization_ns(static_cast<Bytes>(left_bytes), flow_class.bytes_per_second);
   const double left_ns = std::max(0.0, left_bytes) / flow_class.bytes_per_second * 1e9;
-  // What doubles have added to the true end must not cost a whole nanosecond.
+  // Rounding errors of doubles must not add a whole nanosecond to the end.
   return now_ns_ + rounded_up(left_ns - 1e-6);
 }
 
 void FlowNetwork::enter(End end) {
-  // Leaves are the upper half, the children of n at 2n and 2n + 1, the first end of all at 1.
+  // Leaves are the upper half of the array. Node n has the children 2n and 2n + 1, and the root 1 holds the
+  // first end.
   std::size_t node = ends_.size() / 2 + index(end.flow_class);
   ends_[node] = end;
   while (node > 1) {
@@ -141,10 +144,10 @@ void FlowNetwork::enter(End end) {
   }
 }
 
-/// Twice as many, once the tree has too few for the classes.
+/// Doubles the number of leaves if the tree has fewer leaves than there are classes.
 void FlowNetwork::add_leaves() {
   if (classes_.size() <= ends_.size() / 2) return;
-  // Leaves have moved, so that all ends are entered anew.
+  // The leaves have moved, so all ends must be entered again.
   ends_.assign(std::max(std::size_t{2}, 2 * ends_.size()), {});
   for (std::size_t i = 0; i < classes_.size(); ++i) enter({classes_[i].end_ns, static_cast<std::int32_t>(i)});
 }
@@ -157,7 +160,7 @@ std::int32_t FlowNetwork::class_of(std::int32_t from_device, std::int32_t to_dev
 }
 
 std::int32_t FlowNetwork::class_of_route(const Route& route) {
-  // Routes that differ in links without a limit alone are one class: no flow gets less for these.
+  // Links of unlimited bandwidth do not slow any flow, so routes that differ only in them share a class.
   const std::vector<std::int32_t> limited = limited_links(route);
   const auto [entry, is_new] = class_of_links_.try_emplace(limited, 0);
   if (is_new) {
@@ -168,7 +171,7 @@ std::int32_t FlowNetwork::class_of_route(const Route& route) {
   return entry->second;
 }
 
-/// The route's links of limited bandwidth.
+/// Returns the numbers in share_ of the route's links of limited bandwidth.
 std::vector<std::int32_t> FlowNetwork::limited_links(const Route& route) {
   std::vector<std::int32_t> limited;
   for (const LinkNumber link : route.links) {

@@ -1,19 +1,21 @@
-// Each link l has a level L(l): its flows get that much of it, or less where another of their links gives
-// less, and it is full. With n(c) flows of class c, c crossing the links R(c), and the capacity C(l):
+// Computes max-min fair rates, and after a change looks again only at the links that it reaches.
+//
+// Each link l has a level L(l). A flow over l gets L(l), or less if another of its links gives it less. With
+// n(c) flows of class c, the links R(c) that class c crosses, and the capacity C(l):
 //
 //     rate(c) = min over l in R(c) of L(l)
 //     sum over c crossing l of n(c) min(L(l), e(c, l)) = C(l)
 //     e(c, l) = min over k in R(c), k != l, of L(k)
 //
-// and L(l) is infinite where the sum stays below C(l) whatever L(l) is. Levels that solve all these equations
-// are max-min fair: every flow crosses a link that is full and on which no flow is faster, which is the test
-// of Bertsekas and Gallager, Data Networks, section 6.5.2.
+// L(l) is infinite if the sum stays below C(l) for every L(l). Levels that solve all these equations are
+// max-min fair: every flow crosses a link that is full and on which no flow is faster. This is the test of
+// Bertsekas and Gallager, Data Networks, section 6.5.2.
 //
-// When flows come or go, only the links whose equation may have stopped to hold are solved anew, in rounds:
-// those that the flows cross, then those whose e has changed, and so on. A link's level is never below C(l) /
-// n(l), so that after one round none is below the least of these, and after the next the links that have it
-// are right and stay so. The same holds for what is left without their flows, so that two rounds a link are
-// enough; nearly always a few links are.
+// When flows start or finish, the links that they cross are solved again, in rounds. The next round takes the
+// links whose e has changed, and so on. A level is never below C(l) / n(l). After one round no level is below
+// the least of these values, and after a second round the links with that value are final. The same argument
+// then holds for the remaining links and flows, so two rounds a link are enough. Nearly always a few links
+// suffice. Tests: tests/sim/max_min_share_test.cpp.
 
 #include "sim/network/max_min_share.hpp"
 
@@ -33,8 +35,8 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-/// Equal but for rounding. The smaller one is the measure: measured by an infinite level, any two would be
-/// equal.
+/// Returns whether two levels differ only by rounding. The tolerance is relative to the smaller level,
+/// because relative to an infinite level any two would be equal.
 bool is_same_level(double a, double b) {
   constexpr double kRounding = 1e-14;
   return a == b || std::abs(a - b) <= kRounding * std::min(a, b);
@@ -66,8 +68,8 @@ std::span<const MaxMinShare::Hop> MaxMinShare::hops_of(std::int32_t flow_class) 
 }
 
 void MaxMinShare::start(std::int32_t flow_class) {
-  // Links know only of classes with flows: the first one joins before it is counted, the last one leaves
-  // behind.
+  // A link lists only classes that have flows. A class therefore joins before its first flow is counted and
+  // leaves after its last.
   if (classes_[index(flow_class)].flows++ == 0) join(flow_class);
   change(flow_class, 1);
 }
@@ -91,7 +93,7 @@ void MaxMinShare::join(std::int32_t flow_class) {
   for (Hop& hop : hops_of(flow_class)) {
     std::vector<User>& users = links_[index(hop.link)].users;
     hop.place = static_cast<std::int32_t>(users.size());
-    // Without flows: change() counts them, the first one as all others.
+    // The class joins with 0 flows. change() then counts its first flow like all later ones.
     users.push_back({.limit = least_level(flow_class, hop.link), .flow_class = flow_class});
   }
 }
@@ -101,7 +103,7 @@ void MaxMinShare::leave(std::int32_t flow_class) {
     std::vector<User>& users = links_[index(hop.link)].users;
     const User last = users.back();
     users[index(hop.place)] = last;
-    // The last user takes the free place, and its class is told where it stands now.
+    // The last user moves to the free position, so the hop of its class must point to that position.
     std::ranges::find(hops_of(last.flow_class), hop.link, &Hop::link)->place = hop.place;
     users.pop_back();
   }
@@ -115,11 +117,11 @@ void MaxMinShare::wait(std::int32_t link) {
   if (!std::exchange(links_[index(link)].waits, true)) waiting_.push_back(link);
 }
 
-std::span<const std::int32_t> MaxMinShare::settle() {
-  // Beyond this number of rounds rounding alone could move a level.
+std::span<const std::int32_t> MaxMinShare::solve() {
+  // After this number of rounds only rounding could still change a level.
   for (std::size_t rounds = 2 * links_.size(); !waiting_.empty() && rounds > 0; --rounds) {
     round_.swap(waiting_);
-    // What is full first limits others.
+    // The links with the lowest level limit the flows of other links, so they are solved first.
     std::ranges::sort(round_, {}, [&](std::int32_t link) { return levels_[index(link)]; });
     for (const std::int32_t link : round_) relax(link);
     round_.clear();
@@ -127,15 +129,15 @@ std::span<const std::int32_t> MaxMinShare::settle() {
   for (const std::int32_t link : waiting_) links_[index(link)].waits = false;
   waiting_.clear();
   for (const std::int32_t flow_class : noted_) classes_[index(flow_class)].noted = false;
-  settled_.swap(noted_);
+  changed_.swap(noted_);
   noted_.clear();
-  return settled_;
+  return changed_;
 }
 
 void MaxMinShare::relax(std::int32_t link) {
   links_[index(link)].waits = false;
   const double after = fair_level(link);
-  // Nobody who uses the link sees a difference, so the change goes no further.
+  // No flow on the link gets another rate, so no other link has to be solved again.
   if (is_same_level(levels_[index(link)], after)) return;
   levels_[index(link)] = after;
   for (const User& user : links_[index(link)].users) {
@@ -145,16 +147,17 @@ void MaxMinShare::relax(std::int32_t link) {
       if (hop.link == link) continue;
       User& there = links_[index(hop.link)].users[index(hop.place)];
       const double before = there.limit;
-      // With two links each limits the other alone.
+      // If a flow crosses two links, each is limited only by the other.
       there.limit = hops.size() == 2 ? after : least_level(user.flow_class, hop.link);
-      // Whoever gets no more than that from the link as it is takes the same from it as before.
+      // If the present level of the link is lower than both limits, the class gets that level before and
+      // after.
       if (std::min(before, there.limit) < levels_[index(hop.link)]) wait(hop.link);
     }
   }
 }
 
-/// The L(l) that fills the link: an even share of the capacity for all, then of what those leave who get less
-/// elsewhere, until no more do.
+/// Returns the level L(l) that fills the link. It starts from an even share of the capacity. Flows that get
+/// less on another link leave the rest of their share to the others, until no further flow does so.
 double MaxMinShare::fair_level(std::int32_t link) const {
   const SharedLink& shared = links_[index(link)];
   if (shared.flows == 0) return kInfinite;
@@ -167,10 +170,10 @@ double MaxMinShare::fair_level(std::int32_t link) const {
       free -= shares ? 0 : user.flows * user.limit;
       sharing += shares ? user.flows : 0;
     }
-    // All get less elsewhere, and the link is not full: it limits nobody.
+    // All flows get less on other links. The link is not full and limits no flow.
     if (sharing == 0) return kInfinite;
-    // Each round takes out those who get less elsewhere, which raises the level; once nobody is taken out
-    // it is right.
+    // Each round removes the flows that get less on another link, which raises the level. If a round removes
+    // none, the level is correct.
     if (sharing >= before) return level;
     before = sharing;
     level = free / sharing;

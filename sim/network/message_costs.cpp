@@ -1,6 +1,7 @@
-// Routes and sizes repeat a lot in one program, so each pair of ranks is priced once per size. A message
-// costs bytes / narrowest bandwidth of its route, which holds the channel, and the sum of the latencies,
-// which does not.
+// Finds what each compute action and message costs. Routes and sizes repeat often in one program, so the
+// price of each pair of ranks and size is computed once. A message holds its channel for bytes / the
+// narrowest bandwidth of its route. It arrives after the sum of the links' latencies, during which the
+// channel is free. Tests: tests/sim/engines_test.cpp.
 
 #include "sim/network/message_costs.hpp"
 
@@ -22,7 +23,8 @@
 namespace penstock {
 namespace {
 
-/// By position, of a group at its first leaf; 0 where nothing is computed.
+/// Returns the duration at each position. A group has its duration at its first action; positions that
+/// compute nothing have 0.
 std::vector<Ns> compute_durations(const Experiment& experiment, const FlatProgram& flat) {
   std::vector<Ns> durations(flat.ops.size(), 0);
   for (std::size_t p = 0; p < flat.ops.size(); ++p) {
@@ -40,8 +42,7 @@ TransferPrices::TransferPrices(const Experiment& experiment)
 
 TransferPrices::Entry& TransferPrices::entry_of(std::int32_t from_rank, std::int32_t to_rank) {
   std::vector<Entry>& entries = entries_[index(from_rank)];
-  // A rank sends to few others, so that looking at all of them is quick, and nothing of ranks x ranks is
-  // kept.
+  // A rank sends to few others. Searching their list is quick, and no table of ranks x ranks is needed.
   const auto known = std::ranges::find(entries, to_rank, &Entry::to_rank);
   if (known != entries.end()) return *known;
   const Route route = cluster_.route(from_rank, to_rank);
@@ -52,7 +53,7 @@ TransferPrices::Entry& TransferPrices::entry_of(std::int32_t from_rank, std::int
 
 TransferPrices::Price TransferPrices::of(std::int32_t from_rank, std::int32_t to_rank, Bytes bytes) {
   Entry& entry = entry_of(from_rank, to_rank);
-  // An edge mostly carries one size: the last one's price is kept.
+  // An edge mostly carries messages of one size, so caching the last price is enough.
   if (entry.bytes != bytes) {
     entry.bytes = bytes;
     entry.price.hold_ns = serialization_ns(bytes, entry.bytes_per_second);
@@ -63,14 +64,14 @@ TransferPrices::Price TransferPrices::of(std::int32_t from_rank, std::int32_t to
 CollectiveShape collective_shape(const Experiment& experiment, const Action& action) {
   const Bytes bytes = collective_bytes(experiment.costs, action);
   if (action.kind == ActionKind::unshard) return {Collective::all_gather, bytes};
-  // Each rank updates its part alone, so that the others' sums would be brought to it for nothing.
+  // Each rank updates only its part of the parameters, so it does not need the sums of the other parts.
   const bool scatters = experiment.program.sharding >= 1;
   return {scatters ? Collective::reduce_scatter : Collective::all_reduce, bytes};
 }
 
 const std::vector<std::int32_t>& CollectiveRings::ranks_of(std::int32_t stage) {
   const std::vector<std::int32_t>& group = experiment_.program.placement.stages[index(stage)].ranks;
-  // Finding an order looks at all pairs of the group, and stages mostly share theirs.
+  // Finding an order looks at all pairs of the group, and many stages have the same group.
   const auto [entry, fresh] = orders_.try_emplace(group);
   if (fresh) entry->second = ring_order(experiment_.cluster, group);
   return entry->second;
@@ -99,7 +100,7 @@ WalkDurations walk_durations(const Experiment& experiment, const FlatProgram& fl
       const TransferPrices::Price price = prices.of(message.from_rank, message.to_rank, message.bytes);
       durations.hold[id] = price.hold_ns;
       durations.latency[id] = price.latency_ns;
-      // A barrier takes no time of its own.
+      // A barrier takes no time itself.
     } else if (flat.ops[index(message.first)] == FlatOp::collective) {
       durations.hold[id] = rings.of(flat.actions[index(message.first)]).cost.duration_ns;
     }

@@ -1,5 +1,5 @@
 #pragma once
-// What each compute action and message of a flat program costs on a cluster. Both engines start from it.
+// Durations of the compute actions and messages of a flat program on a cluster. Both engines start from them.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,15 +16,15 @@
 
 namespace penstock {
 
-/// What a transfer between two ranks takes. Remembers the route and the last size of every pair.
+/// The time that a transfer between two ranks takes. It caches the route and the last size of every pair.
 class TransferPrices {
  public:
-  /// The experiment must outlive the prices.
+  /// Keeps a reference to the experiment, which must outlive this object.
   explicit TransferPrices(const Experiment& experiment);
 
   struct Price {
-    Ns hold_ns = 0;     ///< occupies the channel: serialization over the route
-    Ns latency_ns = 0;  ///< added after that
+    Ns hold_ns = 0;     ///< time that the transfer occupies its channel: serialization over the route
+    Ns latency_ns = 0;  ///< time from the end of the serialization to the arrival
   };
   Price of(std::int32_t from_rank, std::int32_t to_rank, Bytes bytes);
 
@@ -38,38 +38,39 @@ class TransferPrices {
   Entry& entry_of(std::int32_t from_rank, std::int32_t to_rank);
 
   const Cluster& cluster_;
-  std::vector<std::vector<Entry>> entries_;  // by sender: the few that it sends to
+  std::vector<std::vector<Entry>> entries_;  // for each sender, the few ranks to which it sends
 };
 
-/// The ring of a collective: its ranks in the order in which it goes round them, and what it costs.
+/// The ring of a collective: its ranks in the order in which the data goes round, and its cost.
 struct CollectiveRing {
   std::vector<std::int32_t> ranks;
   RingCost cost;
 };
 
-/// The rings of a program's collectives. Groups and sizes repeat, so each is made once.
+/// The rings of a program's collectives. Groups and sizes repeat, so each ring is computed once.
 class CollectiveRings {
  public:
-  /// The experiment must outlive the rings.
+  /// Keeps a reference to the experiment, which must outlive this object.
   explicit CollectiveRings(const Experiment& experiment) : experiment_(experiment) {}
 
-  /// Of a REDUCE_GRAD or UNSHARD. Good for as long as the rings are.
+  /// Returns the ring of a REDUCE_GRAD or UNSHARD. The reference is valid as long as this object exists.
   const CollectiveRing& of(const Action& action);
-  /// The ranks that hold the stage, in the order of its rings.
+  /// Returns the ranks that hold the stage, in the order of its rings.
   const std::vector<std::int32_t>& ranks_of(std::int32_t stage);
 
  private:
   const Experiment& experiment_;
-  std::map<std::vector<std::int32_t>, std::vector<std::int32_t>> orders_;  // by group
-  std::map<std::pair<ActionKind, std::int32_t>, CollectiveRing> rings_;    // by kind and stage
+  std::map<std::vector<std::int32_t>, std::vector<std::int32_t>> orders_;  // ring order of each group
+  // Ring of each kind of collective and stage.
+  std::map<std::pair<ActionKind, std::int32_t>, CollectiveRing> rings_;
 };
 
-/// Durations of all compute actions, and of all messages when nothing is shared: a transfer holds its
-/// channel for the serialization of its bytes over its route and arrives after the route's latency; a
+/// Returns the durations of all compute actions, and of all messages on links that are not shared. A transfer
+/// holds its channel while its bytes are serialized over its route, and arrives after the route's latency. A
 /// collective takes the ring_cost() of its ring.
 WalkDurations walk_durations(const Experiment& experiment, const FlatProgram& flat);
 
-/// The collective of a stage's REDUCE_GRAD or UNSHARD, and the bytes of its buffer.
+/// The collective operation that a REDUCE_GRAD or UNSHARD of a stage runs, and the bytes of its buffer.
 struct CollectiveShape {
   Collective algorithm = Collective::all_reduce;
   Bytes bytes = 0;

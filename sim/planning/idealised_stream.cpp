@@ -1,8 +1,10 @@
-// What is off is replaced in what the engines read: the warm-up in the schedule, the place of STEP in the
-// program, the durations of messages on the way to the walk.
+// Simulates a plan with some factors off. A factor that is off is replaced in the input of the engines: the
+// warm-up in the schedule, the place of STEP in the program, or the durations of messages.
 //
-//   planned scenario --scenario_with()--> program --STEPs later--> walk with durations_with(), or an engine
-//       --completions()--> ends of minibatches --period_of()--> period
+//     planned scenario --scenario_with()--> program --STEPs later--> walk with durations_with(), or an engine
+//         --completions()--> ends of minibatches --period_of()--> period
+//
+// plan_evaluation.cpp simulates the plan itself, with all factors. Tests: tests/sim/plan_factors_test.cpp.
 
 #include "sim/planning/idealised_stream.hpp"
 
@@ -43,10 +45,10 @@ std::int64_t replicas_of(const PlannedStage& stage) { return std::ssize(stage.de
 
 // --- the recurrence's links -----------------------------------------------------------------------------
 
-/// What the recurrence has for a cut, as a message of the walk has it. The walk gives each pair of replicas a
-/// channel of its own. A link of the recurrence takes the pairs of replicas that cross it in turn: a message
-/// is on its way for half of what a minibatch takes there and back, and its pair's next one comes when all
-/// others have had theirs.
+/// The times of a cut in the recurrence, as a message of the walk. The walk gives each pair of replicas its
+/// own channel, but a link of the recurrence serves the pairs in turn. A message therefore arrives after half
+/// of the time that a minibatch needs in both directions, and its pair sends the next one after all other
+/// pairs.
 struct CutTimes {
   Ns hold_ns = 0;
   Ns arrival_ns = 0;
@@ -56,18 +58,19 @@ CutTimes cut_times(const PipelinePlan& plan, std::int32_t stage) {
   const auto s = static_cast<std::size_t>(stage);
   const PlannedStage& before = plan.stages[s];
   const std::int64_t pairs = std::lcm(replicas_of(before), replicas_of(plan.stages[s + 1]));
-  // A pair sends one of so many minibatches, and holds its channel as long as the cut's links need for all.
+  // A pair carries one of `pairs` minibatches, so it holds its channel for as long as the cut's links need
+  // for all of them.
   return {.hold_ns = std::llround(before.cut_ns * static_cast<double>(pairs) / before.cut_links),
           .arrival_ns = std::llround(before.cut_ns / 2)};
 }
 
-/// The recurrence gives each minibatch its part of a reduction; the ring runs once for one minibatch of
-/// every replica.
+/// Returns how long a ring holds its channel. The recurrence charges each minibatch a part of a reduction,
+/// but the ring runs once for one minibatch of every replica.
 Ns reduction_hold_ns(const PlannedStage& stage) {
   return std::llround(stage.reduction_ns * static_cast<double>(replicas_of(stage)));
 }
 
-/// By message: how long it holds its channel and how much later it arrives.
+/// Returns for each message how long it holds its channel and how much later it arrives.
 WalkDurations durations_with(FactorSet on, const Experiment& experiment, const FlatProgram& flat,
                              const PipelinePlan& plan) {
   WalkDurations durations = walk_durations(experiment, flat);
@@ -86,8 +89,8 @@ WalkDurations durations_with(FactorSet on, const Experiment& experiment, const F
       if (on.has(PlanFactor::transfers)) continue;
       const CutTimes cut = cut_times(plan, std::min(action.stage, action.peer));
       durations.hold[id] = cut.hold_ns;
-      // The message arrives when the recurrence has it, also where the link is held for longer than that:
-      // what is added may be negative.
+      // The message arrives at the recurrence's time even if it holds the channel longer, so the difference
+      // may be negative.
       durations.latency[id] += cut.arrival_ns - cut.hold_ns;
     }
   }
@@ -96,19 +99,21 @@ WalkDurations durations_with(FactorSet on, const Experiment& experiment, const F
 
 // --- the program ----------------------------------------------------------------------------------------
 
-/// A stage that waits for its first backward must have sent what the stage behind takes in before its own:
-/// r (w + 1) > r' w'.
+/// Returns the least warm-up with which a stage does not starve the stage after it. Before its first backward
+/// it must have sent all forwards that the next stage takes before its own first backward: r (w + 1) > r' w'.
 std::int32_t least_warmup(const PlannedStage& stage, const PlannedStage& behind, std::int32_t its_warmup) {
   return static_cast<std::int32_t>(replicas_of(behind) * its_warmup / replicas_of(stage));
 }
 
-/// Forwards before each stage's first backward that keep everybody supplied: what passes in the time from a
-/// stage's forward to its backward, where each stage behind may let a minibatch wait for another one.
+/// Returns for each stage the number of forwards before its first backward with which no stage ever waits for
+/// input. It covers the minibatches that pass between a stage's forward and its backward, if each later stage
+/// may delay a minibatch by another one.
 std::vector<std::int32_t> deep_warmups(const PipelinePlan& plan) {
   std::vector<std::int32_t> warmups(plan.stages.size());
   double round_trip_ns = 0;
   std::int64_t in_flight = 0;
-  // From the last stage up: what is on its way behind a stage is the sum over all stages behind it.
+  // The loop starts at the last stage, because what is in flight after a stage is the sum over all later
+  // stages.
   for (std::size_t s = plan.stages.size(); s-- > 0;) {
     const PlannedStage& stage = plan.stages[s];
     const bool is_last = s + 1 == plan.stages.size();
@@ -116,7 +121,7 @@ std::vector<std::int32_t> deep_warmups(const PipelinePlan& plan) {
     if (!is_last)
       round_trip_ns += 4 * static_cast<double>(cut_times(plan, static_cast<std::int32_t>(s)).hold_ns);
     in_flight += 2 * replicas_of(stage);
-    // Minibatches that pass in that time, one a period.
+    // The number of minibatches that pass in that time, one a period.
     const double passing = plan.period_ns > 0 ? round_trip_ns / plan.period_ns : 0;
     const double wanted =
         (static_cast<double>(in_flight) + passing) / static_cast<double>(replicas_of(stage));
@@ -126,12 +131,15 @@ std::vector<std::int32_t> deep_warmups(const PipelinePlan& plan) {
   return warmups;
 }
 
-/// Every STEP that waits for a reduction moves to the one after it, so that a forward and a backward hide it:
-///   B0 REDUCE0 STEP0 F1 B1 REDUCE1 STEP1     becomes     B0 REDUCE0 F1 B1 STEP0 REDUCE1 .. STEP1
+/// Moves every STEP that waits for a reduction to after the next backward, so that a forward and a backward
+/// hide the reduction:
+///
+///     B0 REDUCE0 STEP0 F1 B1 REDUCE1 STEP1     becomes     B0 REDUCE0 F1 B1 STEP0 REDUCE1 .. STEP1
+///
 /// Ranks that reduce nothing keep their lists.
 Program with_updates_one_minibatch_later(Program program) {
   for (std::vector<Action>& list : program.ranks) {
-    std::optional<Action> step;  // that is on its way to the next reduction
+    std::optional<Action> step;  // the STEP that moves to the next reduction
     std::vector<Action> later;
     bool reduces = false;
     for (Action& action : list) {
@@ -143,7 +151,8 @@ Program with_updates_one_minibatch_later(Program program) {
         step = action;
         continue;
       } else if (has_weight_version(action.kind) && reduces) {
-        // The update that it would have seen is not there yet. Before the first one there is version 0.
+        // The update before this action has moved behind it, so the version is one less. Before the first
+        // update there is only version 0.
         action.weight_version = std::max(0, action.weight_version - 1);
       }
       later.push_back(action);
@@ -156,7 +165,7 @@ Program with_updates_one_minibatch_later(Program program) {
 
 // --- one simulation -------------------------------------------------------------------------------------
 
-/// The planned scenario with the factors that are on, as a stream of so many minibatches.
+/// Returns the planned scenario with the factors that are on, as a stream of `minibatches`.
 Scenario scenario_with(FactorSet on, const PlannedScenario& planned, std::int64_t minibatches) {
   Scenario scenario = planned.scenario;
   scenario.batch.microbatches = minibatches;
@@ -166,14 +175,14 @@ Scenario scenario_with(FactorSet on, const PlannedScenario& planned, std::int64_
   return scenario;
 }
 
-/// What both ways of running it have in common.
+/// The result of both kinds of run: by the walk and by an engine.
 struct Times {
   FlatProgram flat;
   ProgramTimes times;
 };
 using Simulated = tl::expected<Times, std::string>;
 
-/// By the walk alone, since the engines take durations from links. Error: the hang.
+/// Runs the program by the walk, because the engines take durations from links. Error: the hang.
 Simulated walked(FactorSet on, const Experiment& experiment, const PipelinePlan& plan) {
   FlatProgram flat =
       flatten(experiment.program, experiment.costs, {.channels = experiment.channels, .iterations = 1});
@@ -184,14 +193,15 @@ Simulated walked(FactorSet on, const Experiment& experiment, const PipelinePlan&
 
 Simulated simulated(FactorSet on, const PlannedScenario& planned, std::int64_t minibatches) {
   const Scenario scenario = scenario_with(on, planned, minibatches);
-  // Before the lists are made: many replicas of different numbers need a stream of many turns.
+  // The length is checked before the lists are generated, because replicas with different numbers may need a
+  // very long stream.
   if (auto refusal = lists_refusal(scenario)) return tl::unexpected(*std::move(refusal));
   auto experiment = prepare(scenario);
   if (!experiment) return tl::unexpected(std::move(experiment.error().message));
   const bool overlaps = !on.has(PlanFactor::overlap) && planned.objective != PlanObjective::sum;
   if (overlaps) experiment->program = with_updates_one_minibatch_later(std::move(experiment->program));
-  // Without contention every message has its link to itself, which the walk with given durations says;
-  // shared links need an engine.
+  // Without contention every message has its own link, which the walk with given durations models. Shared
+  // links need an engine.
   if (!on.has(PlanFactor::contention)) return walked(on, *experiment, planned.plan);
   auto run = run_engine(*experiment, Engine::automatic);
   if (!run) return tl::unexpected(std::move(run.error().message));
@@ -200,25 +210,26 @@ Simulated simulated(FactorSet on, const PlannedScenario& planned, std::int64_t m
 
 // --- its period -----------------------------------------------------------------------------------------
 
-/// When each minibatch has left the pipeline.
+/// Returns the time at which each minibatch leaves the pipeline.
 std::vector<Ns> completions(const Times& stream, std::int64_t minibatches) {
   std::vector<Ns> ends(static_cast<std::size_t>(minibatches), 0);
   for (std::size_t position = 0; position < stream.flat.actions.size(); ++position) {
     const Action& action = stream.flat.actions[position];
-    // The backward of the first stage is the last thing that happens to a minibatch.
+    // The backward of the first stage is a minibatch's last action.
     if (action.stage == 0 && action.kind == ActionKind::backward)
       ends[static_cast<std::size_t>(action.microbatch)] = stream.times.end[position];
   }
   return ends;
 }
 
-/// The minibatches of a stream that neither fill the pipeline nor drain it.
+/// The minibatches of a stream between its filling and its draining.
 struct Stretch {
   std::size_t begin = 0;
   std::size_t end = 0;
 };
 
-/// Whether each minibatch of the stretch ends by the same time later than the one so many before it.
+/// Returns whether every minibatch of the stretch ends by the same time later than the one `minibatches`
+/// before it.
 bool moves_by_one_amount(const std::vector<Ns>& ends, const Stretch& stretch, std::size_t minibatches) {
   const Ns amount = ends[stretch.begin + minibatches] - ends[stretch.begin];
   for (std::size_t g = stretch.begin; g + minibatches < stretch.end; ++g) {
@@ -233,8 +244,8 @@ StreamPeriod period_of(const std::vector<Ns>& ends, const Stretch& stretch, std:
            static_cast<double>(minibatches);
   };
   const std::size_t all = (stretch.end - 1 - stretch.begin) / multiple * multiple;
-  // The shortest period is taken, and only one that the stretch shows at least twice. Replicas take turns,
-  // so that only whole turns of all stages are tried.
+  // The shortest period that the stretch shows at least twice is taken. Replicas take turns, so only whole
+  // rounds of all stages are tried.
   for (std::size_t minibatches = multiple; 2 * minibatches <= all; minibatches += multiple) {
     if (moves_by_one_amount(ends, stretch, minibatches))
       return {.period_ns = mean(minibatches), .is_exact = true};
@@ -242,7 +253,8 @@ StreamPeriod period_of(const std::vector<Ns>& ends, const Stretch& stretch, std:
   return {.period_ns = mean(all), .is_exact = false};
 }
 
-/// On the first stage, which has most: those at the end of a stream drain it.
+/// Returns the minibatches in flight at the first stage, which has the most. The last ones of a stream drain
+/// it.
 std::int64_t minibatches_in_flight(FactorSet on, const PipelinePlan& plan) {
   const PlannedStage& first = plan.stages.front();
   const std::int32_t each = on.has(PlanFactor::depth) ? first.in_flight : deep_warmups(plan).front() + 1;
@@ -255,17 +267,17 @@ tl::expected<StreamPeriod, std::string> steady_period(FactorSet on, const Planne
   const std::int64_t multiple = *turn;
   const std::int64_t in_flight = minibatches_in_flight(on, planned.plan);
   constexpr std::int64_t kLongest = 1 << 15;
-  // Of sixteen turns of all replicas nine are left between what fills the pipeline and what drains it.
+  // Sixteen rounds of all replicas leave nine between the filling and the draining of the pipeline.
   std::int64_t length = (4 * in_flight + 64 + 16 * multiple) / multiple * multiple;
   while (true) {
     const auto stream = simulated(on, planned, length);
     if (!stream) return tl::unexpected(stream.error());
-    // The first third fills the pipeline; what is in flight at the end drains it.
+    // The first third fills the pipeline, and the minibatches in flight at the end drain it.
     const Stretch stretch{.begin = static_cast<std::size_t>(length / 3),
                           .end = static_cast<std::size_t>(length - in_flight - multiple)};
     const StreamPeriod period =
         period_of(completions(*stream, length), stretch, static_cast<std::size_t>(multiple));
-    // A stream that shows no period may only be too short.
+    // A stream without a period may only be too short.
     if (period.is_exact || 4 * length > kLongest) return period;
     length *= 4;
   }
@@ -276,7 +288,7 @@ tl::expected<StreamPeriod, std::string> steady_period(FactorSet on, const Planne
 FactorSet FactorSet::with(PlanFactor factor) const {
   FactorSet set = *this;
   set.bits_ |= 1U << static_cast<unsigned>(factor);
-  // Buckets are stages of their own, of which the recurrence's links and updates know nothing.
+  // Buckets are separate stages, which the recurrence's links and updates do not model.
   if (factor == PlanFactor::buckets) return set.with(PlanFactor::contention).with(PlanFactor::overlap);
   if (factor != PlanFactor::contention) return set;
   return set.with(PlanFactor::transfers).with(PlanFactor::ring).with(PlanFactor::latency);

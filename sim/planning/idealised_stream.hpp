@@ -1,6 +1,6 @@
 #pragma once
-// A plan's stream of minibatches with some of what PipeDream's recurrence leaves out left out here, too. Used
-// by plan_factors.cpp.
+// Simulates a plan's stream of minibatches while it leaves out some of what PipeDream's recurrence leaves
+// out. plan_factors.cpp uses it.
 
 #include <array>
 #include <cstdint>
@@ -14,17 +14,18 @@
 
 namespace penstock {
 
-/// What the recurrence leaves out. In the order in which plan_factors() switches them on.
+/// The effects that the recurrence leaves out, in the order in which plan_factors() switches them on.
 enum class PlanFactor : std::uint8_t {
-  transfers,   // both directions of a cut at once, each pair of replicas over its own route; the scenario's
-               // channels
+  // Both directions of a cut run at once, each pair of replicas has its own route, and the scenario's
+  // channels apply.
+  transfers,
   ring,        // the bytes that a ring really sends to reduce gradients
-  latency,     // of every message, and of the steps of a ring
-  contention,  // links that several messages share; takes the three above along
+  latency,     // the latency of every message and of the steps of a ring
+  contention,  // links are shared by several messages; switches the three above on as well
   overlap,     // a replica's next forward waits for the reduction before it
-  buckets,  // gradients are reduced in buckets, as the scenario has them; takes contention and overlap along
-  depth,    // as many minibatches in flight as 1F1B-RR admits
-  ends,     // a run of so many minibatches fills its pipeline and drains it
+  buckets,     // gradients are reduced in the scenario's buckets; switches contention and overlap on as well
+  depth,       // only as many minibatches are in flight as 1F1B-RR admits
+  ends,        // a run of a fixed number of minibatches fills its pipeline and drains it
 };
 template <>
 inline constexpr auto kEnumWords<PlanFactor> =
@@ -37,7 +38,7 @@ inline constexpr auto kEnumWords<PlanFactor> =
                                          {PlanFactor::depth, "depth"},
                                          {PlanFactor::ends, "ends"}});
 
-/// Factors that are on, a bit each.
+/// The factors that are on, one bit each.
 class FactorSet {
  public:
   bool has(PlanFactor factor) const { return (bits_ >> static_cast<unsigned>(factor) & 1U) != 0; }
@@ -49,18 +50,22 @@ class FactorSet {
   std::uint32_t bits_ = 0;
 };
 
-/// The time between two minibatches.
+/// The time between two minibatches of a stream.
 struct StreamPeriod {
   double period_ns = 0;
-  bool is_exact = false;  ///< otherwise it is the mean over a long stretch
+  /// True if the stream repeats exactly. Otherwise the period is a mean over a long part of it.
+  bool is_exact = false;
 };
 
-/// Simulates the plan with the factors that are on. With none, what the recurrence prices is all there is: a
-/// device for its stage's compute, one link for each cut (activations and gradients one after the other), one
-/// for each stage's reduction, which runs beside the compute (in its way where the objective is their sum),
-/// and so many minibatches in flight that nobody waits for more; the period is the recurrence's. With `ends`
-/// it is the makespan of the planned scenario's number of minibatches, divided by that. Error: the program
-/// hangs under the scenario's channels.
+/// Simulates the plan with the factors that are on.
+///
+/// With none, only what the recurrence prices remains: a device for each stage's compute, one link for each
+/// cut (activations and gradients one after the other), and one link for each stage's reduction. The
+/// reduction runs beside the compute, or after it if the objective is their sum. So many minibatches are in
+/// flight that no stage waits for more. The period is then that of the recurrence.
+///
+/// With `ends` it is the makespan of the planned scenario's minibatches, divided by their number. Error: the
+/// program hangs under the scenario's channels.
 tl::expected<StreamPeriod, std::string> simulated_period(const PlannedScenario& planned, FactorSet on);
 
 }  // namespace penstock

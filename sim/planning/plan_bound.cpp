@@ -1,12 +1,14 @@
-// With C_s the compute of a minibatch on stage s, R_s its ring, r_s its replicas, W_s its warm-up and x the
-// bytes that a minibatch sends over a link of bandwidth B:
+// Bounds the period of a plan from below without simulating it. With C_s the compute of a minibatch on stage
+// s, R_s its ring, r_s its replicas, W_s its warm-up, and x the bytes that a minibatch sends over a link of
+// bandwidth B:
 //
-//   period >= (C_s + R_s) / r_s                                   a replica's STEP waits for its ring
-//   period >= x / B                                               of every link
-//   period >= (way from F on s to the end and back + R_s) / (r_s (W_s + 1))
+//     period >= (C_s + R_s) / r_s                                   a replica's STEP waits for its ring
+//     period >= x / B                                               of every link
+//     period >= (time from F on s to the end and back + R_s) / (r_s (W_s + 1))
 //
-// since forward j + W + 1 of a replica follows the update by its minibatch j. With gradients in buckets the
-// ring may hide behind the backward pass: max(C_s, R_s).
+// The third line holds because forward j + W + 1 of a replica follows the update by its minibatch j. With
+// gradients in buckets the ring may hide behind the backward pass: max(C_s, R_s). plan_trials.cpp simulates
+// the plans that this bound leaves. Tests: tests/sim/plan_search_test.cpp.
 
 #include "sim/planning/plan_bound.hpp"
 
@@ -31,10 +33,10 @@
 namespace penstock {
 namespace {
 
-constexpr double kRoundings = 1 - 1e-7;  // of the simulator's whole nanoseconds
+constexpr double kRoundings = 1 - 1e-7;  // margin for the simulator's rounding to nanoseconds
 
-/// Replicas of one stage after the other, each on the server that has most devices left, the first of equal
-/// ones: on two servers of 4 the six ranks of 4-2 have devices 0 4 1 5 | 2 6.
+/// Places the replicas of one stage after the other, each on the server with the most free devices; of equal
+/// servers the first. On two servers of 4 the six ranks of 4-2 get the devices 0 4 1 5 | 2 6.
 std::vector<std::int32_t> spread(const PlanChoice& choice, std::int32_t servers, std::int32_t size) {
   std::vector<std::int32_t> used(static_cast<std::size_t>(servers), 0);
   std::vector<std::int32_t> devices;
@@ -48,8 +50,8 @@ std::vector<std::int32_t> spread(const PlanChoice& choice, std::int32_t servers,
 
 }  // namespace
 
-// Devices are numbered component by component, the innermost level first: a server, a component of the
-// highest level, is a run of as many as the levels below it have together.
+// Devices are numbered component by component, the innermost level first. A server is a component of the
+// highest level, and has as many devices as the levels below it together.
 std::vector<std::int32_t> devices_of(const PlanChoice& choice, std::span<const BandwidthLevel> levels) {
   if (choice.placement == PlanPlacement::stated) return choice.devices;
   if (choice.placement == PlanPlacement::spread && levels.size() > 1) {
@@ -70,9 +72,9 @@ PlanBound::PlanBound(const LayerGraph& graph, std::span<const std::int32_t> orde
       overhead_ns_(static_cast<double>(2 * graph.overhead_ns)),
       buckets_(buckets),
       state_(static_cast<double>(state)),
-      ways_(cluster.devices().size()) {
-  // An output is alive behind its layer up to the last layer, in this order, that reads it: what a cut
-  // sends is the sum of those that are alive there.
+      routes_(cluster.devices().size()) {
+  // An output is alive from its layer to the last layer in this order that reads it. A cut sends the sum of
+  // the outputs that are alive there.
   std::vector<std::size_t> last(graph.layers.size(), 0);
   for (std::size_t place = 0; place < order.size(); ++place) {
     last[static_cast<std::size_t>(order[place])] = place;
@@ -84,7 +86,7 @@ PlanBound::PlanBound(const LayerGraph& graph, std::span<const std::int32_t> orde
   for (std::size_t place = 0; place < order.size(); ++place) {
     const Layer& layer = graph.layers[static_cast<std::size_t>(order[place])];
     const auto output = static_cast<double>(layer.output);
-    // Added before the sum: what nobody reads dies where it is made.
+    // The output is added before the sum, so that an output that no layer reads ends where it is made.
     dies[last[static_cast<std::size_t>(order[place])]] += output;
     sums_[place + 1] = {
         .time_ns = sums_[place].time_ns + static_cast<double>(layer.forward_ns + layer.backward_ns),
@@ -94,18 +96,18 @@ PlanBound::PlanBound(const LayerGraph& graph, std::span<const std::int32_t> orde
   }
 }
 
-// A stage's own is the difference of the sums behind and before it; only `alive` is a value, of the cut
-// itself.
+// A stage's sums are the difference between the cut after it and the cut before it. Only `alive` is a value
+// of the cut itself.
 const PlanBound::Sums& PlanBound::sums_before(const PlanChoice& choice, std::size_t stage) const {
   if (stage == choice.stages()) return sums_.back();
   return sums_[static_cast<std::size_t>(stage == 0 ? 0 : choice.cuts[stage - 1])];
 }
 
-const PlanBound::Way& PlanBound::way(std::int32_t from, std::int32_t to) {
-  std::vector<Way>& from_here = ways_[index(from)];
-  // All at once, so that ways stay where they are.
+const PlanBound::RoutePrice& PlanBound::route_price(std::int32_t from, std::int32_t to) {
+  std::vector<RoutePrice>& from_here = routes_[index(from)];
+  // The vector is resized once to its full size, so that references to its elements stay valid.
   if (from_here.empty()) from_here.resize(cluster_.devices().size());
-  Way& known = from_here[index(to)];
+  RoutePrice& known = from_here[index(to)];
   if (known.is_known) return known;
   const Route route = cluster_.route(from, to);
   known = {.links = {route.links.begin(), route.links.end()},
@@ -127,39 +129,39 @@ const PlanBound::Ring& PlanBound::ring(Devices devices) {
   if (known != rings_.end()) return known->second;
   Ring ring;
   const std::vector<std::int32_t> order = ring_order(cluster_, devices);
-  // A ring's time grows linearly with its bytes: one price of many bytes says what each takes.
+  // A ring's time grows linearly with its bytes, so one price of many bytes gives the time for each.
   constexpr Bytes kBytes = Bytes{1} << 30;
   const RingCost cost = ring_cost(cluster_, order, Collective::all_reduce, kBytes);
   const double part = static_cast<double>(cost.bytes_per_link) / kBytes;
   ring.ns_per_byte = part * 1e9 / cost.bytes_per_second;
   ring.latency_ns = static_cast<double>(cost.latency_ns);
   for (std::size_t i = 0; order.size() > 1 && i < order.size(); ++i) {
-    for (const LinkNumber link : way(order[i], order[(i + 1) % order.size()]).links)
+    for (const LinkNumber link : route_price(order[i], order[(i + 1) % order.size()]).links)
       ring.loads.emplace_back(link, part);
   }
   return rings_.emplace(std::move(key), std::move(ring)).first->second;
 }
 
-// `bytes` of weights are reduced once in so many minibatches.
+// Adds the ring's bytes to its links. The weights are reduced once in `minibatches` minibatches.
 void PlanBound::load_ring(const Ring& ring, double bytes, double minibatches) {
   for (const auto& [link, part] : ring.loads) load(link, part * bytes / minibatches);
 }
 
-/// Loads the links with a minibatch there and back; the least that it takes both ways.
+/// Adds a minibatch in both directions to the links, and returns the least time that the two directions take.
 double PlanBound::cross(Devices from, Devices to, double bytes) {
-  // Minibatch g goes from replica g mod r to replica g mod r' behind: after so many the pairs are the same
-  // again, and each has carried one of them.
+  // Minibatch g goes from replica g mod r to replica g mod r'. After lcm(r, r') minibatches each pair has
+  // carried one, and the pairs repeat.
   const std::size_t pairs = std::lcm(from.size(), to.size());
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t pair = 0; pair < pairs; ++pair) {
     const std::int32_t here = from[pair % from.size()];
     const std::int32_t there = to[pair % to.size()];
     double ns = 0;
-    for (const Way* one : {&way(here, there), &way(there, here)}) {
+    for (const RoutePrice* one : {&route_price(here, there), &route_price(there, here)}) {
       ns += one->ns_per_byte * bytes + one->latency_ns;
       for (const LinkNumber link : one->links) load(link, bytes / static_cast<double>(pairs));
     }
-    // The pair that is joined best: a minibatch that goes by another one takes longer, never shorter.
+    // The fastest pair gives the bound, because minibatches of all other pairs take longer.
     least = std::min(least, ns);
   }
   return least;
@@ -168,9 +170,9 @@ double PlanBound::cross(Devices from, Devices to, double bytes) {
 double PlanBound::period_ns(const PlanChoice& choice) {
   const std::vector<std::int32_t> devices = devices_of(choice, levels_);
   link_ns_.assign(link_ns_.size(), 0);
-  // From the last stage up, as the way back from a stage is known by the stages behind it.
+  // The loop starts at the last stage, because the round trip of a stage includes those of the later stages.
   double period = 0;
-  double way_ns = 0;  // from the stage's forward to the end and back
+  double round_trip_ns = 0;  // time from the stage's forward to the end of the pipeline and back
   std::size_t end = devices.size();
   auto later = static_cast<std::int32_t>(0);
   Devices behind;
@@ -182,22 +184,22 @@ double PlanBound::period_ns(const PlanChoice& choice) {
     const Sums& after = sums_before(choice, s + 1);
     const double compute = after.time_ns - before.time_ns + overhead_ns_;
     const double weights = after.weights - before.weights;
-    if (!behind.empty()) way_ns += cross(here, behind, after.alive);
-    way_ns += compute;
+    if (!behind.empty()) round_trip_ns += cross(here, behind, after.alive);
+    round_trip_ns += compute;
     const auto r = static_cast<double>(replicas);
     double reduction = 0;
     if (replicas > 1) {
       const Ring& around = ring(here);
       reduction = around.ns_per_byte * weights + around.latency_ns;
-      // A ring reduces a minibatch of each replica at once.
+      // A ring reduces one minibatch of each replica at once.
       load_ring(around, weights, r);
     }
-    // Of compute and ring the longer one is what a replica cannot do without, where they run side by side.
+    // If compute and ring run side by side, the longer one bounds the replica's time.
     const bool hides = buckets_ || choice.buckets > 0;
     period = std::max(period, (hides ? std::max(compute, reduction) : compute + reduction) / r);
-    // The third line of the head.
+    // Third line of the formula at the head of this file.
     const std::int32_t warmup = warmup_of(choice, s, later);
-    period = std::max(period, (way_ns + (hides ? 0 : reduction)) / (r * (warmup + 1)));
+    period = std::max(period, (round_trip_ns + (hides ? 0 : reduction)) / (r * (warmup + 1)));
     later += choice.replicas[s];
     behind = here;
   }
@@ -205,8 +207,8 @@ double PlanBound::period_ns(const PlanChoice& choice) {
   return period * kRoundings;
 }
 
-// With the weights w of a stage, what it keeps a and its warm-up W: w (1 + state) + a (W + 1). A bucket's
-// gradients may be gone before the next one's are there, so that buckets have none here.
+// With the weights w of a stage, its kept activations a and its warm-up W: w (1 + state) + a (W + 1). With
+// buckets, one bucket's gradients may be freed before the next one's exist, so the bound counts no gradients.
 double PlanBound::peak_bytes(const PlanChoice& choice) const {
   const double state = buckets_ || choice.buckets > 0 ? 0 : state_;
   double peak = 0;

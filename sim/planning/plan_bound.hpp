@@ -1,6 +1,6 @@
 #pragma once
-// A period that no plan can beat, from what its devices and links have to do for each minibatch, and a peak
-// of memory that none stays below. Private to sim/planning.
+// A lower bound of the period of a plan, from the work of its devices and links for each minibatch, and a
+// lower bound of its peak memory. Used only in sim/planning.
 
 #include <cstdint>
 #include <map>
@@ -16,39 +16,40 @@
 
 namespace penstock {
 
-/// The devices of the choice's ranks, of a cluster with these levels.
+/// Returns the devices of the choice's ranks, on a cluster with these levels.
 std::vector<std::int32_t> devices_of(const PlanChoice& choice, std::span<const BandwidthLevel> levels);
 
 class PlanBound {
  public:
-  /// `layers` in the order that the choices cut; `cluster` has its devices component by component. `buckets`:
-  /// reductions may run beside the backward pass. `state`: optimizer state and gradients, bytes a byte of
-  /// weights.
+  /// `layers` of the choices are cut in the given `order`; `cluster` numbers its devices component by
+  /// component. `buckets` says whether reductions may run beside the backward pass. `state` is the number of
+  /// bytes of optimizer state and gradients for each byte of weights.
   PlanBound(const LayerGraph& graph, std::span<const std::int32_t> order,
             std::span<const BandwidthLevel> levels, const Cluster& cluster, bool buckets, std::int64_t state);
 
-  /// The busiest device's compute and reduction, the busiest link, and the longest way there and back for as
-  /// many minibatches as may be in flight: nanoseconds between two minibatches. At most the simulated period.
+  /// Returns a number of nanoseconds between two minibatches that is at most the simulated period. It is the
+  /// largest of three bounds: the compute and reduction of the busiest device, the time of the busiest link,
+  /// and the longest round trip of a minibatch divided by the minibatches that may be in flight.
   double period_ns(const PlanChoice& choice);
 
-  /// What the fullest device holds when its first backward begins: its state, and what its warm-up and one
-  /// more forward keep. At most the simulated peak, but for roundings.
+  /// Returns the bytes that the fullest device holds when its first backward begins: its state, and what its
+  /// warm-up and one more forward keep. They are at most the simulated peak, up to rounding.
   double peak_bytes(const PlanChoice& choice) const;
 
  private:
   struct Sums {
-    double time_ns = 0;  ///< of the layers before
+    double time_ns = 0;  ///< sum over the layers before this cut
     double weights = 0;
     double kept = 0;
-    double alive = 0;  ///< bytes over a cut here
+    double alive = 0;  ///< bytes that a cut at this place sends
   };
-  /// A ring over devices: what a byte of weights takes, and how many of its bytes each link carries.
+  /// A ring over devices: the time for each byte of weights, and the part of a byte that each link carries.
   struct Ring {
     double ns_per_byte = 0;
     double latency_ns = 0;
     std::vector<std::pair<std::int32_t, double>> loads;
   };
-  struct Way {
+  struct RoutePrice {
     std::vector<LinkNumber> links;
     double ns_per_byte = 0;
     double latency_ns = 0;
@@ -57,7 +58,7 @@ class PlanBound {
   using Devices = std::span<const std::int32_t>;
 
   const Sums& sums_before(const PlanChoice& choice, std::size_t stage) const;
-  const Way& way(std::int32_t from, std::int32_t to);
+  const RoutePrice& route_price(std::int32_t from, std::int32_t to);
   const Ring& ring(Devices devices);
   double cross(Devices from, Devices to, double bytes);
   void load_ring(const Ring& ring, double bytes, double minibatches);
@@ -69,11 +70,12 @@ class PlanBound {
   bool buckets_ = false;
   double state_ = 0;
   std::vector<Sums> sums_;  // by cut
-  // By the devices from and to, as far as they were asked for, which every pair of replicas of every bound
-  // does.
-  std::vector<std::vector<Way>> ways_;
+  // By source and destination device. A route is computed at its first use, and the bounds of many choices
+  // need the same routes.
+  std::vector<std::vector<RoutePrice>> routes_;
   std::map<std::vector<std::int32_t>, Ring> rings_;
-  std::vector<double> link_ns_;  // of the choice at hand, as far as links have been met
+  // Time of each link for the present choice; covers the links that were used so far.
+  std::vector<double> link_ns_;
 };
 
 }  // namespace penstock

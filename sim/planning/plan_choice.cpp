@@ -1,7 +1,10 @@
-// Cuts and replicas as two lists; a move copies them and changes an entry or two:
+// Moves of the search. A plan is a list of cuts and a list of replicas. A move copies both and changes an
+// entry or two:
 //
-//   layers  0 1 2 | 3 4 | 5        cuts 3 5        a cut moves, a stage splits:   0 1 | 2 | 3 4 | 5
-//   replicas  4      1    2        replicas 4 1 2                                   3   1    1    2
+//     layers  0 1 2 | 3 4 | 5        cuts 3 5        a cut moves, a stage splits:   0 1 | 2 | 3 4 | 5
+//     replicas  4      1    2        replicas 4 1 2                                   3   1    1    2
+//
+// Tests: tests/sim/plan_search_test.cpp.
 
 #include "sim/planning/plan_choice.hpp"
 
@@ -23,13 +26,13 @@
 namespace penstock {
 namespace {
 
-/// All neighbours of one choice, listed move by move.
+/// Lists all neighbours of one choice, move by move.
 class Moves {
  public:
   Moves(const PlanChoice& from, const PlanSpace& space) : from_(from), space_(space) {
     if (from_.placement != PlanPlacement::stated) return;
-    // Devices that were stated fit these replicas alone. Moves start from the plan with them in order,
-    // which is a move of its own.
+    // Stated devices fit only these replicas. Moves start from the plan with its devices in order, which is
+    // itself a move.
     from_.placement = PlanPlacement::in_order;
     from_.devices.clear();
     found_.push_back(from_);
@@ -40,14 +43,15 @@ class Moves {
     move_replicas();
     for (std::size_t stage = 0; stage < from_.stages(); ++stage) split(stage);
     for (std::size_t stage = 0; stage + 1 < from_.stages(); ++stage) merge(stage);
-    // Without a reduction buckets change nothing: two choices would stand for one plan.
+    // Without a reduction buckets change nothing, so they are set to 0: otherwise two choices would mean one
+    // plan.
     for (PlanChoice& choice : found_)
       if (!reduces(choice)) choice.buckets = 0;
     return std::move(found_);
   }
 
  private:
-  /// Layers before the stage, and before the next.
+  /// The layers before the stage, and the layers up to its end.
   std::int32_t begin_of(std::size_t stage) const { return stage == 0 ? 0 : from_.cuts[stage - 1]; }
   std::int32_t end_of(std::size_t stage) const {
     return stage == from_.cuts.size() ? space_.layers : from_.cuts[stage];
@@ -57,7 +61,7 @@ class Moves {
 
   void move_cuts() {
     for (std::size_t cut = 0; cut < from_.cuts.size(); ++cut) {
-      // Anywhere between the cuts before and behind, so that both stages keep a layer.
+      // A cut may be anywhere between its neighbouring cuts, so that both stages have at least one layer.
       for (std::int32_t place = begin_of(cut) + 1; place < end_of(cut + 1); ++place) {
         if (place == from_.cuts[cut]) continue;
         found_.push_back(from_);
@@ -66,7 +70,8 @@ class Moves {
     }
   }
 
-  /// A replica from one stage to another; a stage behind the last stands for the idle devices.
+  /// Adds the choice with one replica moved from `giver` to `taker`. The index after the last stage stands
+  /// for the idle devices.
   void add_with(std::size_t giver, std::size_t taker) {
     found_.push_back(from_);
     if (giver < from_.stages()) --found_.back().replicas[giver];
@@ -75,21 +80,21 @@ class Moves {
 
   void move_replicas() {
     if (is_straight()) return;
-    const std::size_t nobody = from_.stages();
+    const std::size_t idle_devices = from_.stages();
     for (std::size_t stage = 0; stage < from_.stages(); ++stage) {
-      if (idle() > 0) add_with(nobody, stage);
-      // A stage without a replica is none: merge() does away with stages.
+      if (idle() > 0) add_with(idle_devices, stage);
+      // The last replica of a stage stays. merge() removes stages.
       if (from_.replicas[stage] == 1) continue;
-      add_with(stage, nobody);
+      add_with(stage, idle_devices);
       for (std::size_t taker = 0; taker < from_.stages(); ++taker)
         if (taker != stage) add_with(stage, taker);
     }
   }
 
-  /// At every layer, with every share of its replicas: 4 on three layers become 1-3, 2-2 and 3-1 at two
-  /// places.
+  /// Splits the stage at every layer, with every share of its replicas: 4 replicas on three layers become
+  /// 1-3, 2-2 and 3-1 at two places.
   void split(std::size_t stage) {
-    // An idle device makes up for the replica that a stage of one lacks.
+    // A stage with one replica can only split if an idle device gives the second one.
     const bool takes_idle = idle() > 0 && (is_straight() || from_.replicas[stage] == 1);
     const std::int32_t shared = from_.replicas[stage] + (takes_idle ? 1 : 0);
     for (std::int32_t share = 1; share < shared; ++share) {
@@ -103,7 +108,7 @@ class Moves {
     }
   }
 
-  /// The stage and the one behind it.
+  /// Merges the stage with the next one.
   void merge(std::size_t stage) {
     PlanChoice merged = from_;
     const auto at = static_cast<std::ptrdiff_t>(stage);
@@ -112,8 +117,8 @@ class Moves {
     merged.replicas.erase(merged.replicas.begin() + at + 1);
     found_.push_back(merged);
     if (is_straight()) return;
-    // Two stages in one may have more replicas than they need: some are handed to another stage in the
-    // same move.
+    // The merged stage may have more replicas than it needs, so the move also gives some of them to another
+    // stage.
     for (std::int32_t handed = 1; handed <= 2 && handed < merged.replicas[stage]; ++handed) {
       for (std::size_t taker = 0; taker < merged.stages(); ++taker) {
         if (taker == stage) continue;
@@ -129,8 +134,8 @@ class Moves {
   std::vector<PlanChoice> found_;
 };
 
-/// Adds all choices that begin as `begun` does, which has a cut behind each of its stages: the next stage
-/// takes any number of the devices that are left and ends anywhere behind that cut.
+/// Adds all choices that begin like `begun`, which has a cut after each of its stages. The next stage takes
+/// any number of the free devices and ends anywhere after the last cut.
 void add_choices(PlanChoice begun, const PlanSpace& space, std::vector<PlanChoice>& found) {
   const std::int32_t from = begun.cuts.empty() ? 0 : begun.cuts.back();
   const std::int32_t left = space.devices - begun.device_count();
@@ -165,8 +170,8 @@ std::string configuration_of(const PlanChoice& choice) {
   return fmt::format("{}", fmt::join(choice.replicas, "-"));
 }
 
-// Of k stages there are C(layers - 1, k - 1) ways to cut and C(devices, k) ways to replicate on up to all
-// devices; straight, one.
+// For k stages there are C(layers - 1, k - 1) sets of cuts, and C(devices, k) replications on up to all
+// devices. A straight plan has one replication.
 std::int64_t count_choices(const PlanSpace& space, std::int64_t most) {
   double total = 0;
   double cuts = 1;
@@ -175,7 +180,7 @@ std::int64_t count_choices(const PlanSpace& space, std::int64_t most) {
     total += cuts * (space.form == PlanForm::straight ? 1 : replications);
     cuts *= static_cast<double>(space.layers - stages) / stages;
     replications *= static_cast<double>(space.devices - stages) / (stages + 1);
-    // The numbers grow beyond any integer; nobody asks for more than `most`.
+    // The counts grow beyond any integer, so the loop ends at `most`.
     if (total > static_cast<double>(most)) return most;
   }
   return std::llround(total);

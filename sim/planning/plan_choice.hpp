@@ -1,6 +1,6 @@
 #pragma once
-// A plan as the search of plan_search.hpp moves it: where the layers are cut, how often each stage is
-// replicated, on which devices. Private to sim/planning.
+// A plan in the form that plan_search.hpp changes: the cuts of the layers, the replicas of each stage, and
+// the devices. Used only in sim/planning.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,21 +11,21 @@
 
 namespace penstock {
 
-/// How the replicas of a plan are laid on the devices, which are counted component by component.
+/// How the replicas of a plan are placed on the devices, which are counted component by component.
 enum class PlanPlacement : std::uint8_t {
-  in_order,  // stage by stage
+  in_order,  // one stage after another
   spread,    // each stage over as many servers as possible
-  stated,    // PlanChoice::devices
+  stated,    // as PlanChoice::devices says
 };
 
 struct PlanChoice {
-  std::size_t order = 0;               ///< of the layers: PlanTrials::orders
-  std::vector<std::int32_t> cuts;      ///< layers before each, ascending
+  std::size_t order = 0;               ///< order of the layers: an index into PlanTrials::orders_
+  std::vector<std::int32_t> cuts;      ///< for each cut the number of layers before it, ascending
   std::vector<std::int32_t> replicas;  ///< one a stage
   PlanPlacement placement = PlanPlacement::in_order;
-  std::vector<std::int32_t> devices{};  ///< stated ones, in the order of the ranks
-  std::int32_t deeper = 0;              ///< forwards beyond the rule's before each stage's first backward
-  std::int32_t buckets = 0;             ///< of gradients, a stage; 0: as the scenario has them
+  std::vector<std::int32_t> devices{};  ///< devices of a `stated` placement, in the order of the ranks
+  std::int32_t deeper = 0;              ///< additional forwards before each stage's first backward
+  std::int32_t buckets = 0;             ///< buckets of gradients for each stage; 0: those of the scenario
 
   std::size_t stages() const { return replicas.size(); }
   std::int32_t device_count() const;
@@ -33,31 +33,33 @@ struct PlanChoice {
   friend auto operator<=>(const PlanChoice&, const PlanChoice&) = default;
 };
 
-/// Forwards of a stage before its first backward: 1F1B-RR's own number (round_robin_warmup.hpp), and what the
-/// choice goes beyond that. `later`: replicas of all stages behind it.
+/// Returns the number of forwards of a stage before its first backward: that of 1F1B-RR
+/// (round_robin_warmup.hpp) plus the choice's additional ones. `later` is the number of replicas of all later
+/// stages.
 std::int32_t warmup_of(const PlanChoice& choice, std::size_t stage, std::int32_t later);
 
-/// Whether any stage has gradients to reduce; where none has, buckets mean nothing.
+/// Returns whether any stage has gradients to reduce. If none has, buckets have no effect.
 bool reduces(const PlanChoice& choice);
 
-/// "12-3-1".
+/// Returns the replicas of the stages, for example "12-3-1".
 std::string configuration_of(const PlanChoice& choice);
 
-/// What a choice may be.
+/// The limits of the choices.
 struct PlanSpace {
   std::int32_t layers = 1;
   std::int32_t devices = 1;
   PlanForm form = PlanForm::replicated;
 };
 
-/// How many choices there are with the devices in order, at most `most`.
+/// Returns the number of choices with the devices in order, limited to `most`.
 std::int64_t count_choices(const PlanSpace& space, std::int64_t most);
-/// All of them: every cut, every replication on up to all devices.
+/// Returns all choices: every set of cuts, with every replication on up to all devices.
 std::vector<PlanChoice> all_choices(const PlanSpace& space);
 
-/// The choices that one move away: a cut to any place between its neighbours, a replica to any other stage,
-/// out of the plan or into it, a stage split with any share of its replicas, two merged with up to two
-/// replicas handed to any stage. Stated devices are taken in order, since they belong to other stages.
+/// Returns the choices that are one move away. A move puts a cut anywhere between its neighbours, or moves a
+/// replica to another stage, out of the plan or into it. It may also split a stage with any share of its
+/// replicas, or merge two stages and give up to two replicas to any stage. Stated devices become devices in
+/// order, because they belong to the old stages.
 std::vector<PlanChoice> neighbours(const PlanChoice& choice, const PlanSpace& space);
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
-// A recurrence leaves much out (filling, memory over time, links in common); here its plan is run, or one
-// that was found by running it. Its period is the steady one that `simulate` prints of the same scenario.
+// Simulates a plan. A recurrence leaves out much: filling, memory over time, shared links. This file runs the
+// recurrence's plan, or a plan that a search found. The period is the steady one that `simulate` prints for
+// the same scenario. plan_search.cpp finds plans. Tests: tests/sim/plan_evaluation_test.cpp.
 
 #include "sim/planning/plan_evaluation.hpp"
 
@@ -34,7 +35,7 @@ namespace {
 
 // --- one plan -------------------------------------------------------------------------------------------
 
-/// The fullest rank of each stage; ranks are numbered stage by stage.
+/// Returns the peak of the fullest rank of each stage. Ranks are numbered stage by stage.
 std::vector<Bytes> peaks_of_stages(const PipelinePlan& plan, const Result& result) {
   std::vector<Bytes> peaks;
   std::size_t rank = 0;
@@ -47,7 +48,8 @@ std::vector<Bytes> peaks_of_stages(const PipelinePlan& plan, const Result& resul
   return peaks;
 }
 
-/// One stage with all layers on as many devices as the plan uses: only its weights and devices are looked at.
+/// Returns a plan with one stage of all layers on the plan's devices. Only its weights and devices are filled
+/// in.
 PipelinePlan data_parallel(const PipelinePlan& plan) {
   PlannedStage all;
   for (const PlannedStage& stage : plan.stages) {
@@ -59,7 +61,7 @@ PipelinePlan data_parallel(const PipelinePlan& plan) {
 
 // --- the front ------------------------------------------------------------------------------------------
 
-/// The cluster with less of it; price and name stay.
+/// Returns a smaller cluster with the same price and name.
 template <typename Shape>
 ClusterSpec part_of(ClusterSpec whole, Shape shape) {
   whole.shape = std::move(shape);
@@ -67,7 +69,7 @@ ClusterSpec part_of(ClusterSpec whole, Shape shape) {
   return whole;
 }
 
-/// 1, 2, 4, .. devices and all of them, which need be no power of two.
+/// Returns clusters of 1, 2, 4, ... devices and of all devices, whose number need not be a power of two.
 std::vector<ClusterSpec> parts_of(UniformCluster shape, const ClusterSpec& whole) {
   std::vector<ClusterSpec> parts;
   const std::int32_t devices = shape.devices;
@@ -76,12 +78,12 @@ std::vector<ClusterSpec> parts_of(UniformCluster shape, const ClusterSpec& whole
   return parts;
 }
 
-/// 1, 2, .. devices of one server, then 1, 2, .. whole servers.
+/// Returns clusters of 1, 2, ... devices of one server, then of 1, 2, ... whole servers.
 std::vector<ClusterSpec> parts_of(TwoLevelCluster shape, const ClusterSpec& whole) {
   std::vector<ClusterSpec> parts;
   const std::int32_t nodes = shape.nodes;
   const std::int32_t devices_per_node = shape.devices_per_node;
-  // An order of devices names some that a part does not have.
+  // The order of devices would name devices that the part lacks.
   shape.device_order.clear();
   shape.nodes = 1;
   // Parts of one node first, then whole nodes.
@@ -91,16 +93,17 @@ std::vector<ClusterSpec> parts_of(TwoLevelCluster shape, const ClusterSpec& whol
   return parts;
 }
 
-/// Which links a part of it has nobody says.
+/// The file does not say which links a part would have, so only the whole cluster is used.
 std::vector<ClusterSpec> parts_of(const Cluster& /*cluster*/, const ClusterSpec& whole) { return {whole}; }
 
-/// In none of rate, memory and cost. Device-hours stand for the cost, which a price only multiplies.
+/// Returns whether `a` is at least as good in rate, memory and cost. Device-hours replace the cost, because
+/// the price is one factor for all.
 bool is_no_worse(const PlanEvaluation& a, const PlanEvaluation& b) {
   return a.samples_per_second() >= b.samples_per_second() && a.peak_bytes() <= b.peak_bytes() &&
          a.device_hours_per_million_samples() <= b.device_hours_per_million_samples();
 }
 
-/// Of equal plans the first one stays.
+/// Returns the plans that no other plan beats. Of equal plans the first one stays.
 std::vector<PlanEvaluation> without_worse(const std::vector<PlanEvaluation>& plans) {
   std::vector<PlanEvaluation> front;
   for (std::size_t i = 0; i < plans.size(); ++i) {
@@ -140,7 +143,7 @@ double PlanEvaluation::device_hours_per_million_samples() const {
 std::optional<double> PlanEvaluation::cost_per_million_samples() const {
   const std::optional<double> price = planned.scenario.cluster.price_per_device_hour;
   if (!price) return std::nullopt;
-  // The price is of a rank's devices together, the hours are of each.
+  // The price is that of a rank's devices together, the hours are those of each device.
   return *price * device_hours_per_million_samples() / devices_per_rank();
 }
 
@@ -166,7 +169,7 @@ tl::expected<PlanEvaluation, std::string> evaluate_plan(PlannedScenario planned)
   PlanEvaluation evaluation;
   evaluation.planned = std::move(planned);
   const PipelinePlan& plan = evaluation.planned.plan;
-  // A stream that takes no time has no rate: its period stays 0.
+  // A stream that takes no time has no rate, so its period stays 0.
   if (const auto rate = result->throughput.steady_samples_per_second)
     evaluation.simulated_period_ns = samples * 1e9 / *rate;
   evaluation.stage_peaks = peaks_of_stages(plan, *result);
@@ -184,14 +187,14 @@ std::vector<PlanEvaluation> plan_front(const Scenario& scenario, const PlanOptio
   std::vector<PlanEvaluation> plans;
   if (known && !known->out_of_memory) plans.push_back(*known);
   for (const ClusterSpec& part : parts) {
-    // Straight pipelines compete as well: what is slower may still hold less or cost less.
+    // Straight pipelines compete as well, because a slower plan may hold less or cost less.
     for (const PlanForm form : {options.form, PlanForm::straight}) {
       Scenario on_part = scenario;
       on_part.cluster = part;
       PlanOptions as_form = options;
       as_form.form = form;
       auto planned = plan_by(ranking, on_part, as_form);
-      // A part that is too small for the model has no plan, which is no error: others have one.
+      // A part that is too small for the model has no plan. This is no error, because other parts have one.
       if (!planned) continue;
       auto plan = evaluate_plan(*std::move(planned));
       if (plan && !plan->out_of_memory) plans.push_back(*std::move(plan));

@@ -1,6 +1,6 @@
 #pragma once
-// A PipeDream plan beside its simulation, and the plans for fewer devices that it competes with. Printed by
-// `penstock plan`.
+// Evaluates a PipeDream plan by simulation, together with the competing plans for fewer devices. `penstock
+// plan` prints the result.
 
 #include <cstdint>
 #include <optional>
@@ -16,36 +16,37 @@
 
 namespace penstock {
 
-/// What a plan promises and what its simulation says.
+/// The prediction of a plan by the recurrence, and its simulation.
 struct PlanEvaluation {
   PlannedScenario planned;
-  double simulated_period_ns = 0;             ///< between two minibatches of a stream that fills the pipeline
-  std::vector<Bytes> stage_peaks;             ///< simulated, of the fullest device of each stage
-  bool out_of_memory = false;                 ///< simulated, on some device
-  double bytes_per_sample = 0;                ///< sent by all devices (bytes_per_minibatch())
-  double data_parallel_bytes_per_sample = 0;  ///< of one stage replicated on as many devices
+  double simulated_period_ns = 0;  ///< time between two minibatches of a stream that fills the pipeline
+  std::vector<Bytes> stage_peaks;  ///< simulated peak of the fullest device of each stage
+  bool out_of_memory = false;      ///< the simulation exceeds the memory of some device
+  double bytes_per_sample = 0;     ///< bytes that all devices send (bytes_per_minibatch())
+  double data_parallel_bytes_per_sample = 0;  ///< bytes of one stage that is replicated on as many devices
   std::vector<std::string> notes;
 
-  std::int32_t devices() const;           ///< that the plan uses; each is devices_per_rank() of them
-  std::int32_t devices_per_rank() const;  ///< that share each layer (tensor parallelism)
-  double samples_per_second() const;      ///< simulated
-  Bytes peak_bytes() const;               ///< of the fullest device
-  double device_hours_per_million_samples() const;  ///< of all devices of all ranks
-  /// Absent where the cluster has no price.
+  /// Returns the number of ranks of the plan. Each has devices_per_rank() devices.
+  std::int32_t devices() const;
+  std::int32_t devices_per_rank() const;  ///< Returns the devices that share each layer (tensor parallelism).
+  double samples_per_second() const;      ///< Returns the simulated rate.
+  Bytes peak_bytes() const;               ///< Returns the simulated peak of the fullest device.
+  double device_hours_per_million_samples() const;  ///< Counts all devices of all ranks.
+  /// Returns nothing if the cluster has no price.
   std::optional<double> cost_per_million_samples() const;
-  std::string configuration() const;  ///< replicas of the stages: "15-1"
+  std::string configuration() const;  ///< Returns the replicas of the stages, for example "15-1".
 };
 
 /// Plans and simulates. Errors: those of plan_scenario() and of the simulation.
 tl::expected<PlanEvaluation, std::string> evaluate_plan(const Scenario& scenario, const PlanOptions& options);
 
-/// Simulates a plan that was made already. Errors: those of the simulation.
+/// Simulates an existing plan. Errors: those of the simulation.
 tl::expected<PlanEvaluation, std::string> evaluate_plan(PlannedScenario planned);
 
-/// The front of time, memory and cost: plans for parts of the cluster (1 to all devices of a server, then
-/// whole servers; of a uniform cluster powers of two), replicated ones and straight ones, and `known`, of
-/// which no other is at least as fast, as small and as cheap. By devices, then by period. Of a cluster given
-/// link by link only all devices count.
+/// Returns the plans that no other plan beats in time, memory and cost, sorted by devices and then by period.
+/// It compares replicated and straight plans for parts of the cluster, and `known`. The parts are 1 to all
+/// devices of a server, then whole servers; of a uniform cluster powers of two. A cluster that is given link
+/// by link is used only as a whole.
 std::vector<PlanEvaluation> plan_front(const Scenario& scenario, const PlanOptions& options,
                                        PlanRanking ranking = PlanRanking::recurrence,
                                        const std::optional<PlanEvaluation>& known = std::nullopt);

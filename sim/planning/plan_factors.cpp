@@ -1,12 +1,14 @@
-// Each row is two runs of idealised_stream.hpp: this factor alone, and all factors up to it. The first says
-// what a factor costs by itself, the second how the gap between recurrence and simulation builds up; the two
-// differ where factors hide behind each other:
+// Simulates the plan with sets of factors. Each row is two runs of idealised_stream.hpp: with this factor
+// alone, and with all factors up to it. The first shows the effect of the factor alone, the second how the
+// gap between recurrence and simulation builds up. The two differ if one factor hides another:
 //
-//   factor      alone        with those before it
-//   transfers   {t}          {t}
-//   ring        {r}          {t r}
-//   latency     {l}          {t r l}
-//   contention  {t r l c}    {t r l c}      takes others along, so that both may be one run
+//     factor      alone        with those before it
+//     transfers   {t}          {t}
+//     ring        {r}          {t r}
+//     latency     {l}          {t r l}
+//     contention  {t r l c}    {t r l c}      switches others on as well, so both may be one run
+//
+// Tests: tests/sim/plan_factors_test.cpp.
 
 #include "sim/planning/plan_factors.hpp"
 
@@ -37,14 +39,14 @@ constexpr std::array kFactors = {PlanFactor::transfers,  PlanFactor::ring,    Pl
                                  PlanFactor::contention, PlanFactor::overlap, PlanFactor::buckets,
                                  PlanFactor::depth,      PlanFactor::ends};
 
-/// Those that the plan may have.
+/// Returns the factors that apply to the plan.
 std::vector<PlanFactor> factors_of(const PlannedScenario& planned) {
   std::vector<PlanFactor> factors(kFactors.begin(), kFactors.end());
   if (planned.scenario.shape.buckets.empty()) std::erase(factors, PlanFactor::buckets);
   return factors;
 }
 
-/// No factor; each one alone; the first two, three, ... of them.
+/// Returns the empty set, each factor alone, and the first two, three, ... factors.
 std::vector<FactorSet> sets_to_simulate(const std::vector<PlanFactor>& factors) {
   std::vector<FactorSet> sets = {FactorSet{}};
   FactorSet all;
@@ -54,13 +56,13 @@ std::vector<FactorSet> sets_to_simulate(const std::vector<PlanFactor>& factors) 
     sets.push_back(all);
   }
   std::ranges::sort(sets);
-  // A factor may take others along, so that several sets come to the same.
+  // A factor may switch others on, so several sets may be equal.
   const auto doubles = std::ranges::unique(sets);
   sets.erase(doubles.begin(), doubles.end());
   return sets;
 }
 
-// FactorSet has an order, by its bits, for no other reason.
+// The map is the only reason why FactorSet has an order.
 using PeriodBySet = std::map<FactorSet, StreamPeriod>;
 
 tl::expected<PeriodBySet, std::string> simulated_periods(const PlannedScenario& planned) {
@@ -75,7 +77,8 @@ tl::expected<PeriodBySet, std::string> simulated_periods(const PlannedScenario& 
   return periods;
 }
 
-/// Of the fullest stage: what the recurrence counts of one of its replicas beside what that held.
+/// Returns the memory of the fullest stage: the recurrence's count for one of its replicas, and the simulated
+/// peak.
 PlannedMemory memory_of(const PlanEvaluation& evaluation) {
   Bytes planned = 0;
   for (const PlannedStage& stage : evaluation.planned.plan.stages) planned = std::max(planned, stage.held);
@@ -87,7 +90,7 @@ PlannedMemory memory_of(const PlanEvaluation& evaluation) {
 
 namespace {
 
-/// What the recurrence has in a ring's place, by its objective.
+/// Describes the recurrence's assumption about a ring, for its objective.
 std::string_view ring_assumed(PlanObjective objective) {
   switch (objective) {
     case PlanObjective::maximum:
@@ -123,7 +126,7 @@ FactorMeaning meaning(PlanFactor factor, PlanObjective objective) {
       return {"each bucket of gradients reduced once it is there (with contention and overlap)",
               "each stage's gradients as a whole"};
     case PlanFactor::depth:
-      return {"as many minibatches in flight as 1F1B-RR admits", "so many that nobody waits for one"};
+      return {"as many minibatches in flight as 1F1B-RR admits", "so many that no stage waits for one"};
     case PlanFactor::ends:
       return {"a run that fills its pipeline and drains it again", "a stream without end"};
   }
@@ -157,12 +160,12 @@ tl::expected<PlanFactors, std::string> plan_factors(const PlanEvaluation& evalua
 }
 
 std::vector<FactorDifference> differing_factors(const PlanFactors& factors) {
-  // Of the recurrence's period; below that lie roundings and means over a stretch.
+  // Relative to the recurrence's period. Smaller differences are rounding or come from means.
   constexpr double kLeast = 1e-3;
   std::vector<FactorDifference> found;
   double before_ns = factors.ideal_ns;
   for (const FactorPeriods& row : factors.rows) {
-    if (row.factor == PlanFactor::ends) continue;  // of a run, not of a stream
+    if (row.factor == PlanFactor::ends) continue;  // concerns a run, not a stream
     const double difference_ns = row.with_those_before_ns - before_ns;
     if (std::abs(difference_ns) >= kLeast * factors.recurrence_ns)
       found.push_back({row.factor, difference_ns});

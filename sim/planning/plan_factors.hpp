@@ -1,6 +1,6 @@
 #pragma once
-// What PipeDream's recurrence leaves out of a plan's period, one factor at a time. Printed by
-// `penstock plan --factors`.
+// Shows, one factor at a time, the effects on a plan's period that PipeDream's recurrence leaves out.
+// `penstock plan --factors` prints them.
 
 #include <string>
 #include <string_view>
@@ -14,49 +14,52 @@
 
 namespace penstock {
 
-/// A factor in words.
+/// A description of a factor.
 struct FactorMeaning {
-  std::string_view simulated;  ///< what is true with it
-  std::string_view assumed;    ///< what the recurrence has in its place
+  std::string_view simulated;  ///< the behaviour with the factor
+  std::string_view assumed;    ///< the recurrence's assumption in its place
 };
 FactorMeaning meaning(PlanFactor factor, PlanObjective objective);
 
-/// Simulated periods of the plan.
+/// The simulated periods of the plan for one factor.
 struct FactorPeriods {
   PlanFactor factor = PlanFactor::transfers;
-  double alone_ns = 0;              ///< with this factor on and no other one but those that it takes along
-  double with_those_before_ns = 0;  ///< with this factor and all earlier ones of the enum
+  double alone_ns = 0;              ///< period with only this factor on, and those that it switches on
+  double with_those_before_ns = 0;  ///< period with this factor and all earlier ones of the enum on
 };
 
-/// Whether the bytes that were planned with are those that the simulation holds over time.
+/// The planned memory beside the simulated one.
 struct PlannedMemory {
-  Bytes planned = 0;           ///< of the fullest device, as the recurrence counts it
-  Bytes simulated = 0;         ///< the same, simulated: with buffers of messages, and versions kept for long
-  bool fits_simulated = true;  ///< on all devices
+  Bytes planned = 0;  ///< bytes of the fullest device as the recurrence counts them
+  /// Simulated bytes of the fullest device, with message buffers and older weight versions.
+  Bytes simulated = 0;
+  bool fits_simulated = true;  ///< the simulated bytes fit on all devices
 };
 
 struct PlanFactors {
-  PlanObjective objective = PlanObjective::maximum;  ///< of the recurrence
+  PlanObjective objective = PlanObjective::maximum;  ///< objective of the recurrence
   double recurrence_ns = 0;
-  double ideal_ns = 0;  ///< simulated with every factor off: equal, but for roundings to whole nanoseconds
-  std::vector<FactorPeriods> rows;  ///< in the order of the enum, buckets where there are; the one before
-                                    ///< `ends` has the plan's own steady period with those before it
+  /// Simulated period with every factor off; equals recurrence_ns up to rounding to nanoseconds.
+  double ideal_ns = 0;
+  /// rows in the order of the enum; `buckets` only if the plan has them. The row before `ends` has the plan's
+  /// steady period in its second column.
+  std::vector<FactorPeriods> rows;
   PlannedMemory memory;
   std::vector<std::string> notes;
 };
 
-/// Simulates the plan once for every row and column, on all cores. Errors: a plan that takes no time; those
-/// of the simulation.
+/// Simulates the plan once for each row and column, on all cores. Errors: a plan that takes no time, and
+/// errors of the simulation.
 tl::expected<PlanFactors, std::string> plan_factors(const PlanEvaluation& evaluation);
 
-/// What one factor, with those before it, adds to the period or takes off.
+/// The change of the period that one factor causes on top of the factors before it.
 struct FactorDifference {
   PlanFactor factor = PlanFactor::transfers;
   double difference_ns = 0;
 };
 
-/// Of the factors of the steady period those that move it by a thousandth or more: they add up to what lies
-/// between the recurrence's period and the simulated one, but for what is smaller.
+/// Returns the factors of the steady period that change it by at least a thousandth. Apart from smaller
+/// changes they add up to the difference between the recurrence's period and the simulated one.
 std::vector<FactorDifference> differing_factors(const PlanFactors& factors);
 
 }  // namespace penstock

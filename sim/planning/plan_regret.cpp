@@ -1,8 +1,11 @@
-// Trials plan at the same time; then each different plan is simulated once, however many trials found it:
+// Measures how much a noisy profile costs. All trials plan at the same time. Then each different plan is
+// simulated once, however many trials found it:
 //
-//   profile --noise of level, trial--> disturbed profile --> plan --with_times_of(true profile)--> periods
+//     profile --noise of level, trial--> disturbed profile --> plan --with_times_of(true profile)--> periods
 //
-//   regret = period of the trial's plan / period of the plan from the true profile - 1
+//     regret = period of the trial's plan / period of the plan from the true profile - 1
+//
+// Tests: tests/sim/plan_regret_test.cpp.
 
 #include "sim/planning/plan_regret.hpp"
 
@@ -32,14 +35,16 @@
 namespace penstock {
 namespace {
 
-/// `what`: which of the draws of `key`; it is the same at every noise.
+/// Returns the time with noise. `what` numbers the random numbers of `key`; a number is the same at every
+/// level of noise.
 Ns disturbed(Ns time, double noise, std::uint64_t key, std::uint64_t what) {
   return std::llround(static_cast<double>(time) * (1 + noise * (2 * even_draw(key, what) - 1)));
 }
 
-/// The scenario with a profile as another measurement might have it.
+/// Returns the scenario with a profile as another measurement might give it.
 Scenario disturbed(Scenario scenario, double noise, std::uint64_t seed, std::uint64_t trial) {
-  // Keyed by seed and trial, and numbered in the order of the times: each draw is the same on any thread.
+  // Random numbers depend on the seed and the trial and are numbered in the order of the times, so they are
+  // the same on any thread.
   const std::uint64_t key = mixed(seed ^ mixed(trial));
   std::uint64_t what = 0;
   for (Layer& layer : std::get<LayerGraph>(scenario.model).layers) {
@@ -49,10 +54,11 @@ Scenario disturbed(Scenario scenario, double noise, std::uint64_t seed, std::uin
   return scenario;
 }
 
-/// All that tells two plans for one scenario apart: which layers run on which devices, and what only the
-/// search by simulation chooses, buckets of gradients and forwards beyond the rule's.
+/// Everything in which two plans for one scenario can differ: the layers and devices of each stage, and what
+/// only the search by simulation chooses: buckets of gradients and additional forwards.
 struct PlanShape {
-  std::vector<std::pair<std::vector<std::int32_t>, std::vector<std::int32_t>>> stages;  // layers, devices
+  // Layers and devices of each stage.
+  std::vector<std::pair<std::vector<std::int32_t>, std::vector<std::int32_t>>> stages;
   std::vector<std::int32_t> buckets;
   std::vector<std::int32_t> warmup;
 
@@ -74,11 +80,11 @@ Planned planned_from_noise(const Scenario& truth, const PlanOptions& options, Pl
                            const Scenario& profile) {
   auto planned = plan_by(ranking, profile, options);
   if (!planned) return planned;
-  // Chosen by the noise, judged by the truth.
+  // The noisy profile chooses the plan; the true times price it.
   return with_times_of(*std::move(planned), truth);
 }
 
-/// A plan for every trial of every level.
+/// Returns a plan for every trial of every level.
 std::vector<Planned> plans_of(const Scenario& scenario, const PlanOptions& options, PlanRanking ranking,
                               const ProfileNoise& noise) {
   const auto trials = static_cast<std::size_t>(noise.trials);
@@ -92,9 +98,9 @@ std::vector<Planned> plans_of(const Scenario& scenario, const PlanOptions& optio
 
 using PlanPeriods = std::map<PlanShape, double>;
 
-/// The simulated period of every different plan.
+/// Returns the simulated period of every different plan.
 tl::expected<PlanPeriods, std::string> simulated_periods(const std::vector<Planned>& plans) {
-  // Any of those that are the same stands for all: their times are those of the true profile by now.
+  // Plans with the same shape are equal, because all have the times of the true profile by now.
   std::map<PlanShape, std::size_t> first_of;
   for (std::size_t i = 0; i < plans.size(); ++i) first_of.try_emplace(shape_of(*plans[i]), i);
   const std::vector<std::pair<PlanShape, std::size_t>> different(first_of.begin(), first_of.end());
@@ -109,7 +115,7 @@ tl::expected<PlanPeriods, std::string> simulated_periods(const std::vector<Plann
   return periods;
 }
 
-/// `best`: of the plan from the true profile.
+/// Returns the regret of the periods. `best` is the period of the plan from the true profile.
 Regret regret_of(std::vector<double> periods, double best) {
   std::ranges::sort(periods);
   const std::size_t middle = periods.size() / 2;
@@ -118,7 +124,7 @@ Regret regret_of(std::vector<double> periods, double best) {
   return {.median = median / best - 1, .worst = periods.back() / best - 1};
 }
 
-/// The trials of one level; `truth` is the plan made from the true profile.
+/// Returns the result of the trials of one level. `truth` is the plan from the true profile.
 RegretRow row_of(std::span<const Planned> trials, const PlannedScenario& truth,
                  const PlanPeriods& simulated) {
   const PlanShape best = shape_of(truth);
@@ -143,7 +149,7 @@ tl::expected<std::vector<RegretRow>, std::string> plan_regret(const Scenario& sc
                                                               const ProfileNoise& noise,
                                                               PlanRanking ranking) {
   auto truth = plan_by(ranking, scenario, options);
-  // Priced as the trials' plans are, so that the same plan has the same period to the last bit.
+  // The true plan is priced like the trials' plans, so that the same plan has exactly the same period.
   if (truth) truth = with_times_of(*std::move(truth), scenario);
   if (!truth) return tl::unexpected(truth.error());
   if (truth->plan.period_ns <= 0)
@@ -152,7 +158,8 @@ tl::expected<std::vector<RegretRow>, std::string> plan_regret(const Scenario& sc
   for (const Planned& plan : plans) {
     if (!plan) return tl::unexpected(plan.error());
   }
-  // At the end, so that it is simulated with the others and row_of() takes the trials by level before it.
+  // The true plan is simulated with the others. It comes last, because row_of() expects the trials of each
+  // level before it.
   plans.push_back(*truth);
   const auto periods = simulated_periods(plans);
   if (!periods) return tl::unexpected(periods.error());

@@ -1,5 +1,5 @@
 #pragma once
-// What a plan loses that was made from a noisy profile. Printed by `penstock plan --noise`.
+// The loss of a plan that was made from a noisy profile. `penstock plan --noise` prints it.
 
 #include <cstdint>
 #include <string>
@@ -12,17 +12,17 @@
 
 namespace penstock {
 
-/// How profiles are disturbed: each layer's forward and backward time is multiplied by a factor of its own,
-/// drawn evenly from [1 - noise, 1 + noise]. All draws are functions of the seed, the trial and the layer, so
-/// that a trial draws the same directions at every noise.
+/// The noise of profiles. Each layer's forward and backward time is multiplied by its own factor, drawn
+/// uniformly from [1 - noise, 1 + noise]. A random number is a function of the seed, the trial and the layer,
+/// so that a trial changes each time in the same direction at every level.
 struct ProfileNoise {
-  std::vector<double> levels = {0.05, 0.1, 0.2};  ///< each 0 to 1
-  std::int32_t trials = 20;                       ///< >= 1, at each level
+  std::vector<double> levels = {0.05, 0.1, 0.2};  ///< half-widths of the noise, each 0 to 1
+  std::int32_t trials = 20;                       ///< trials at each level, >= 1
   std::uint64_t seed = 1;
 };
 
-/// By how much a plan's period is longer than that of the plan made from the true profile, over all trials.
-/// Periods are those of the true times.
+/// The relative increase of a plan's period over the plan made from the true profile, over all trials. Both
+/// periods are computed with the true times.
 struct Regret {
   double median = 0;
   double worst = 0;
@@ -30,18 +30,20 @@ struct Regret {
   friend bool operator==(const Regret&, const Regret&) = default;
 };
 
-/// All trials at one noise.
+/// All trials at one level of noise.
 struct RegretRow {
   double noise = 0;
-  std::int32_t other_plans = 0;  ///< trials whose plan is not the true one
-  Regret recurrence{};           ///< of the recurrence's period; never below 0
-  Regret simulated{};            ///< of the simulated period; below 0 where chance found a better plan
+  std::int32_t other_plans = 0;  ///< trials whose plan differs from that of the true profile
+  Regret recurrence{};           ///< regret of the recurrence's period; never below 0
+  /// Regret of the simulated period; below 0 if a noisy profile led to a better plan by chance.
+  Regret simulated{};
 
   friend bool operator==(const RegretRow&, const RegretRow&) = default;
 };
 
-/// Plans from disturbed profiles and prices the plans with the true one, on all cores; equal input gives
-/// equal output on any number of them. Errors: those of evaluate_plan(); a plan that takes no time.
+/// Makes plans from noisy profiles and computes their periods with the true profile, on all cores. Equal
+/// input gives equal output on any number of cores. Errors: those of evaluate_plan(), and a plan that takes
+/// no time.
 tl::expected<std::vector<RegretRow>, std::string> plan_regret(const Scenario& scenario,
                                                               const PlanOptions& options,
                                                               const ProfileNoise& noise,

@@ -1,10 +1,12 @@
-// Recurrences propose, the simulator ranks. What a recurrence leaves out (links in common, filling, the order
-// of reductions) decides between plans, so that its optimum is one start among many:
+// Searches for a plan: recurrences propose, and the simulator ranks. Effects that a recurrence leaves out
+// (shared links, filling, the order of reductions) decide between plans, so its optimum is only one of many
+// starts:
 //
-//   starts --simulate--> the best dozen, and the best of each family --move while it helps--> the plan
+//     starts --simulate--> the best dozen, and the best of each family --move while it helps--> the plan
 //
-// Moves go through the neighbours in the order of a bound that costs a microsecond, up to the current period:
-// no plan beyond can be faster. Where all plans are few, all are tried.
+// Neighbours are tried in the order of a bound that takes a microsecond, up to the present period. No plan
+// with a larger bound can be faster. If there are few plans, all are tried. scenarios/partition has the
+// recurrences alone. Tests: tests/sim/plan_search_test.cpp.
 
 #include "sim/planning/plan_search.hpp"
 
@@ -36,16 +38,18 @@
 namespace penstock {
 namespace {
 
-// Up to 1500 plans are all tried: fewer simulations than a search by moves may take, and nothing is missed.
-constexpr std::int64_t kFewPlans = 1500;       // all of which are tried
-constexpr std::int64_t kFirstShare = 32;       // simulations of each start before the first choice
-constexpr std::int64_t kShareOfVariants = 10;  // each variant of the best plan has a tenth of the simulations
-constexpr int kMostLonger = 24;                // plans that are given a longer stream
-constexpr int kMostSettled = 3;                // and one as long as `simulate` takes
-constexpr std::size_t kImproved = 12;          // starts, beside the best of each family
+// If there are at most 1500 plans, all are tried. This takes fewer simulations than a search by moves may
+// take, and misses nothing.
+constexpr std::int64_t kFewPlans = 1500;  // number of plans up to which all are tried
+constexpr std::int64_t kFirstShare = 32;  // simulations for each start in the first round
+// Each variant of the best plan may use a tenth of the simulations.
+constexpr std::int64_t kShareOfVariants = 10;
+constexpr int kMostLonger = 24;        // number of plans that get a longer stream
+constexpr int kMostConfirmed = 3;      // number of plans that get a stream as long as that of `simulate`
+constexpr std::size_t kImproved = 12;  // number of starts that are improved beside the best of each family
 
-/// One search, run once. best_ is the best of all trials so far; whoever tries a plan for its own sake goes
-/// through attempt(), so that no trial is lost, however its start fares.
+/// One search, which runs once. best_ is the best of all trials so far. Every plan that may become the answer
+/// goes through attempt(), so that no trial is lost when its start is dropped.
 class PlanSearch {
  public:
   PlanSearch(const Scenario& scenario, const PlanningTask& task, const PlanBudget& budget)
@@ -58,7 +62,7 @@ class PlanSearch {
     if (!trials_.error().empty()) return tl::unexpected(trials_.error());
     const std::vector<PlanStart> starts = plan_starts(task_, trials_);
     const bool tries_all = count_choices(space_, kFewPlans + 1) <= kFewPlans;
-    // Starts first in any case: they are what is printed, and a good one lets bounds rule out most of all
+    // The starts come first in any case: they are printed, and a good one lets the bounds rule out most
     // plans.
     try_starts(starts);
     if (tries_all) try_all();
@@ -66,8 +70,8 @@ class PlanSearch {
     improve_all(to_improve());
     vary_best();
     const bool ran_out = left_out_ > 0 || has_no_actions_left();
-    // Last, since it may find that a mean over a short stream flattered what seemed best.
-    settle();
+    // This comes last, because a longer stream may show that a mean over a short one was too good.
+    confirm();
     if (!best_ || !trials_.fits(*best_)) return tl::unexpected(nothing_fits());
     auto planned = trials_.scenario_of(*best_);
     if (!planned) return tl::unexpected(planned.error());
@@ -85,21 +89,21 @@ class PlanSearch {
   bool has_no_actions_left() const { return trials_.actions() >= budget_.actions; }
   bool is_spent() const { return trials_.simulations() >= budget_.simulations || has_no_actions_left(); }
 
-  /// What it holds is asked only between plans that are equal otherwise.
+  /// Returns whether `a` is better. Memory is compared only between plans that are otherwise equal.
   bool is_better(const PlanChoice& a, const PlanChoice& b) {
     if (is_faster(a, b)) return true;
     if (is_faster(b, a)) return false;
     return std::tuple(trials_.peak_bytes(a), a) < std::tuple(trials_.peak_bytes(b), b);
   }
 
-  /// Worth a step: on a plateau of equal periods no step is. What fits comes first, by its time; of the rest,
-  /// what holds least, and last what cannot run, whose memory nobody knows. The memory of what is slower than
-  /// something that fits is never asked.
+  /// Returns whether a move from `b` to `a` is worth it; between equal periods none is. Plans that fit come
+  /// first, by their time. Of the others the one that holds least comes first, and plans that cannot run come
+  /// last. Memory is not simulated for a plan that is slower than one that fits.
   bool is_faster(const PlanChoice& a, const PlanChoice& b) {
     const auto time_of = [&](const PlanChoice& choice) {
       return std::pair(trials_.of(choice).period_ns, choice.device_count());
     };
-    // The one that is faster is asked first, so that memory is simulated of as few plans as possible.
+    // The faster plan is checked first, so that memory is simulated for as few plans as possible.
     const bool is_first = time_of(a) < time_of(b);
     if (trials_.fits(is_first ? a : b)) return is_first;
     if (trials_.fits(is_first ? b : a)) return !is_first;
@@ -109,9 +113,9 @@ class PlanSearch {
     return memory_of(a) < memory_of(b);
   }
 
-  /// True where no simulation can make the choice better than `than`.
+  /// Returns true if no simulation can show that the choice is better than `than`.
   bool is_ruled_out(const PlanChoice& choice, const PlanChoice& than) {
-    // What does not fit is beaten by anything that does, however slow.
+    // Any plan that fits, however slow, beats one that does not.
     if (!trials_.fits(than)) return false;
     return !trials_.may_fit(choice) || trials_.bound_ns(choice) > trials_.of(than).period_ns;
   }
@@ -120,7 +124,8 @@ class PlanSearch {
     if (!best_ || is_better(choice, *best_)) best_ = choice;
   }
 
-  /// In the order of their bounds, so that what is fast is known early; last what cannot fit.
+  /// Calls `act` in the order of the bounds, so that fast plans are known early. Plans that cannot fit come
+  /// last.
   template <class Item, class Do>
   void by_bound(std::vector<Item> items, const Do& act) {
     std::vector<std::tuple<bool, double, std::size_t>> order;
@@ -137,26 +142,28 @@ class PlanSearch {
 
   void try_starts(const std::vector<PlanStart>& starts) {
     by_bound(starts, [&](const PlanStart& start) {
-      // One of each family is always there to see. Two-stage splits, devices x layers of them, are most of
-      // the starts; the others are few and always tried.
+      // One start of each family is always tried and printed. Most starts are two-stage splits (devices x
+      // layers of them). The others are few and always tried.
       const bool is_seen = !seen_.insert(start.family).second;
       if (is_seen && start.family == PlanFamily::two_stages && is_ruled_out(start.choice, *best_)) {
         ++pruned_;
         return;
       }
-      // Moves make more of the other half than further starts, which come in the order of their bounds.
+      // The remaining half of the budget is better spent on moves than on further starts, which have larger
+      // bounds.
       if (is_seen && trials_.actions() >= budget_.actions / 2) {
         ++left_out_;
         return;
       }
-      trials_.with_memory(start.choice);  // which is shown
+      trials_.with_memory(start.choice);  // the memory is printed
       attempt(start.choice);
       tried_.push_back(start);
     });
   }
 
-  /// After settle(), so that what is printed of the best is what `simulate` says. Starts that no recurrence
-  /// made have the period that its rule gives their stages.
+  /// Returns the printed candidates. confirm() must have run, so that the best has the figures that
+  /// `simulate` prints. A start that no recurrence made gets the period that the recurrence's rule gives its
+  /// stages.
   std::vector<PlanCandidate> candidates() {
     std::vector<PlanCandidate> found;
     for (const PlanStart& start : tried_) {
@@ -178,7 +185,7 @@ class PlanSearch {
     });
   }
 
-  /// In the order of the families, however fast they are.
+  /// Returns the best start of each family, in the order of the families.
   std::vector<PlanStart> best_of_families(const std::vector<PlanStart>& starts) {
     std::map<PlanFamily, const PlanStart*> best;
     for (const PlanStart& start : starts) {
@@ -193,8 +200,8 @@ class PlanSearch {
     return found;
   }
 
-  /// The best of all, the best dozen, the best of each family; each once. A family may be
-  /// behind as it starts and ahead when its cuts have moved, so that none is left out.
+  /// Returns the best of all, the best dozen, and the best of each family, each once. A family may be slower
+  /// at the start and faster after its cuts have moved, so none is left out.
   std::vector<PlanChoice> to_improve() {
     std::vector<PlanChoice> chosen;
     const auto add = [&](const PlanChoice& choice) {
@@ -209,12 +216,13 @@ class PlanSearch {
     return chosen;
   }
 
-  /// All starts go a few moves, the better half of them twice as many, and so on: what will be best shows
-  /// early, and no start is given up before it has moved. The others follow while simulations are left.
+  /// Improves all starts. All may make a few moves, the better half of them twice as many, and so on. The
+  /// best start shows early this way, and no start is dropped before it has moved. The dropped ones follow
+  /// while simulations are left.
   void improve_all(std::vector<PlanChoice> front) {
     std::vector<PlanChoice> later;
-    // Half of those that still move stay, with twice the simulations each: a round costs what the one before
-    // did.
+    // Half of the starts that still move stay, with twice the simulations each, so every round costs the
+    // same.
     for (std::int64_t share = kFirstShare; !front.empty(); share *= 2) {
       std::vector<PlanChoice> moving;
       for (const PlanChoice& start : front) {
@@ -230,10 +238,10 @@ class PlanSearch {
     for (const PlanChoice& start : later) improved(start, budget_.simulations);
   }
 
-  /// What helps a start may help the best plan, too.
+  /// Tries on the best plan the variants that may help a start.
   void vary_best() {
     if (!best_) return;
-    // Neither name nor family of it is ever shown.
+    // Its name and family are never printed.
     const PlanStart best{.family = PlanFamily::even, .name = "best", .choice = *best_};
     for (const PlanStart& variant : variants_of(best, task_)) {
       if (is_spent()) return;
@@ -242,7 +250,8 @@ class PlanSearch {
     }
   }
 
-  /// The first move that helps is taken, until none does (nothing then) or `share` simulations are made.
+  /// Takes the first move that helps, until none does or `share` simulations are made. Returns nothing if no
+  /// move helps any more.
   std::optional<PlanChoice> improved(PlanChoice current, std::int64_t share) {
     const std::int64_t end = std::min(budget_.simulations, trials_.simulations() + share);
     const auto is_over = [&] { return trials_.simulations() >= end || has_no_actions_left(); };
@@ -257,37 +266,41 @@ class PlanSearch {
         moves = true;
       });
     }
-    // A place where no move helps is done with; one whose share ended may go on in the next round.
+    // If no move helps, the plan is final. If its share ended, it may continue in the next round.
     if (is_spent() || (!moves && !is_over())) return std::nullopt;
     return current;
   }
 
-  /// A short stream that shows no period only says about what a plan takes. Longer ones decide about the best
-  /// of these, and those that `simulate` takes about the best of all.
-  void settle() {
-    settle(2, has_no_actions_left() ? 0 : kMostLonger);
-    settle(kStreamAttempts, kMostSettled);
-    // Three were settled and the best is a fourth that is only about known: the best known one is told.
+  /// Gives the best plans longer streams. A short stream without a period gives only an approximate time.
+  /// Longer streams decide among the best plans, and streams as long as those of `simulate` decide about the
+  /// final ones.
+  void confirm() {
+    confirm(2, has_no_actions_left() ? 0 : kMostLonger);
+    confirm(kStreamAttempts, kMostConfirmed);
+    // The best plan may be a fourth one that is only approximately known. Then the best confirmed plan is
+    // returned.
     if (best_ && !is_known(*best_, kStreamAttempts))
       take_best([&](const PlanChoice& choice) { return is_known(choice, kStreamAttempts); });
   }
 
-  /// Whether its period is exact, or a mean that streams of so many attempts of endless_stream() gave.
+  /// Returns whether the plan's period is exact, or a mean over streams of at least `attempts` attempts of
+  /// endless_stream().
   bool is_known(const PlanChoice& choice, int attempts) {
     const Trial& trial = trials_.of(choice);
     return trial.is_exact || trial.attempts >= attempts;
   }
 
-  /// Gives the best plan a longer stream until the best is one that has had it, `most` times at most: each
-  /// that falls back by it lets another one come up.
-  void settle(int attempts, int most) {
-    for (int settled = 0; settled < most && best_ && !is_known(*best_, attempts); ++settled) {
-      trials_.settled(*best_, attempts);
+  /// Gives the best plan a longer stream until the best plan has had one, at most `most` times. A plan that
+  /// becomes slower this way lets another one become the best.
+  void confirm(int attempts, int most) {
+    for (int confirmed = 0; confirmed < most && best_ && !is_known(*best_, attempts); ++confirmed) {
+      trials_.with_longer_stream(*best_, attempts);
       take_best([](const PlanChoice&) { return true; });
     }
   }
 
-  /// Anew over all trials, not against the old best: that may have become slower.
+  /// Finds the best of all trials again. A comparison with the old best is not enough, because the old best
+  /// may have become slower.
   template <class IsMeant>
   void take_best(const IsMeant& is_meant) {
     best_.reset();
@@ -295,7 +308,7 @@ class PlanSearch {
       if (is_meant(choice) && (!best_ || is_better(choice, *best_))) best_ = choice;
   }
 
-  /// A recurrence may name the layer that is too large.
+  /// Returns why no plan fits. A recurrence may be able to name the layer that is too large.
   std::string nothing_fits() {
     const auto plan =
         plan_pipeline(task_.layers, task_.levels, task_.options, task_.state_bytes_per_weight_byte);
@@ -315,8 +328,8 @@ class PlanSearch {
   PlanBudget budget_;
   PlanTrials trials_;
   PlanSpace space_;
-  std::set<PlanFamily> seen_;     // families with a start that was tried
-  std::vector<PlanStart> tried_;  // in that order: what is printed
+  std::set<PlanFamily> seen_;     // families of which a start was tried
+  std::vector<PlanStart> tried_;  // starts in the order in which they were tried, as they are printed
   std::optional<PlanChoice> best_;
   std::int64_t pruned_ = 0;
   std::int64_t left_out_ = 0;
@@ -327,12 +340,12 @@ class PlanSearch {
 tl::expected<SearchedPlan, std::string> search_plan(const Scenario& scenario, const PlanOptions& options,
                                                     const PlanBudget& budget) {
   PlanOptions ranked = options;
-  // Only where the recurrence's own figures are printed beside the simulated ones; plans are ranked without
-  // it.
+  // Only the recurrence's own figures, which are printed beside the simulated ones, depend on the objective.
+  // The ranking does not.
   ranked.objective = PlanObjective::maximum;
   const auto task = planning_task(scenario, ranked);
   if (!task) return tl::unexpected(task.error());
-  // Layers that no plan can be made of are refused in the recurrence's words.
+  // If no plan can be made of the layers, the recurrence's error message is returned.
   PlanOptions anywhere = task->options;
   anywhere.memory_limit.reset();
   if (auto plan = plan_pipeline(task->layers, task->levels, anywhere); !plan)
@@ -344,7 +357,7 @@ tl::expected<PlannedScenario, std::string> plan_by(PlanRanking ranking, const Sc
                                                    const PlanOptions& options) {
   switch (ranking) {
     case PlanRanking::simulated:
-      // Asked for many plans at a time, each in a part of the simulations that one plan alone would get.
+      // Callers ask for many plans at a time, so each gets a twentieth of the usual budget.
       return search_plan(scenario, options,
                          {.simulations = PlanBudget{}.simulations / 20, .actions = PlanBudget{}.actions / 20})
           .map([](SearchedPlan found) { return std::move(found.planned); });

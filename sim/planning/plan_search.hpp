@@ -1,6 +1,6 @@
 #pragma once
-// The best plan that the simulator can find: recurrences and simple shapes propose, moves improve, and what
-// is fastest when simulated is taken. Printed by `penstock plan`.
+// Searches for the plan with the best simulated period. Recurrences and simple shapes give the starts, moves
+// improve them, and the simulator decides. `penstock plan` prints the result.
 
 #include <cstdint>
 #include <string>
@@ -14,47 +14,48 @@
 
 namespace penstock {
 
-/// A plan that was tried for its own sake.
+/// A start of the search that was simulated.
 struct PlanCandidate {
-  std::string name;         ///< "two stages 15-1 at 33"
-  double predicted_ns = 0;  ///< the period that a recurrence promises
-  double simulated_ns = 0;  ///< the steady period; infinite where it hangs under the scenario's channels
-  bool is_exact = true;     ///< otherwise that is a mean over rounds
-  Bytes peak_bytes = 0;     ///< simulated, of the fullest device
-  bool fits = true;         ///< within the memory limit
+  std::string name;         ///< for example "two stages 15-1 at 33"
+  double predicted_ns = 0;  ///< period that a recurrence predicts
+  double simulated_ns = 0;  ///< steady period; infinite if the plan hangs under the scenario's channels
+  bool is_exact = true;     ///< the stream repeats exactly; false: simulated_ns is a mean over rounds
+  Bytes peak_bytes = 0;     ///< simulated peak of the fullest device
+  bool fits = true;         ///< the peak is within the memory limit
 };
 
 struct SearchedPlan {
   PlannedScenario planned;
   std::vector<PlanCandidate> candidates;  ///< in the order in which they were tried
   std::int64_t simulations = 0;
-  std::int64_t pruned = 0;    ///< starts that a bound kept from being simulated
-  std::int64_t actions = 0;   ///< simulated, of all plans together
-  std::int64_t left_out = 0;  ///< starts that were not reached within the budget's actions
-  bool ran_out = false;       ///< of the budget's actions, with starts or moves left
-  bool tried_all = false;     ///< every plan with its devices in order, but for those that a bound rules out
+  std::int64_t pruned = 0;    ///< starts that were not simulated because a bound ruled them out
+  std::int64_t actions = 0;   ///< simulated actions of all plans together
+  std::int64_t left_out = 0;  ///< starts that were not tried because the budget of actions was used up
+  bool ran_out = false;       ///< the budget of actions ended before all starts and moves were tried
+  bool tried_all = false;     ///< every plan with its devices in order was tried or excluded by a bound
 };
 
-/// Where a search ends.
+/// The limits at which a search ends.
 struct PlanBudget {
   std::int64_t simulations = 2000;
-  /// Plans for many devices are streams of millions: half a minute or so.
+  /// Limit of simulated actions. Plans for many devices need streams of millions of actions; the limit means
+  /// about half a minute.
   std::int64_t actions = std::int64_t{1} << 27;
 };
 
-/// The plan with the least simulated steady period within the memory limit; of equal ones that on the fewest
-/// devices, then with the least peak memory. `options` say its form and limit; their objective does not
-/// matter. Beyond the budget's simulations or actions no move is tried any more, beyond half of its actions
-/// no start but one of each kind. Equal input gives an equal plan. Errors: those of planning_task(); no plan
-/// that was tried fits.
+/// Finds the plan with the least simulated steady period within the memory limit. Of equal ones it takes that
+/// on the fewest devices, then that with the least peak memory. `options` set the form and the limit; their
+/// objective is not used. When the budget is used up, no further move is tried. After half of its actions
+/// only one start of each family is tried. Equal input gives an equal plan. Errors: those of planning_task(),
+/// and that no plan that was tried fits.
 tl::expected<SearchedPlan, std::string> search_plan(const Scenario& scenario, const PlanOptions& options,
                                                     const PlanBudget& budget = {});
 
-/// What decides between plans: the simulator, or a recurrence by itself.
+/// The judge of plans: the simulator, or only a recurrence.
 enum class PlanRanking : std::uint8_t { simulated, recurrence };
 
-/// The plan alone; by simulation one of fewer simulations, for questions that ask for many plans. Errors:
-/// those of search_plan() or plan_scenario().
+/// Returns only the plan. A search by simulation has a smaller budget here, for callers that need many plans.
+/// Errors: those of search_plan() or plan_scenario().
 tl::expected<PlannedScenario, std::string> plan_by(PlanRanking ranking, const Scenario& scenario,
                                                    const PlanOptions& options);
 

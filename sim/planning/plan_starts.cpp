@@ -1,5 +1,6 @@
-// Shapes that are worth a try on any model, and what PipeDream's recurrences propose. A recurrence's plan
-// stands as it laid its stages on devices, and with them in order.
+// Lists the plans from which the search begins: shapes that are worth a try for any model, and the plans of
+// PipeDream's recurrences. A recurrence's plan is tried on the devices that it chose, and with its devices in
+// order. Tests: tests/sim/plan_search_test.cpp.
 
 #include "sim/planning/plan_starts.hpp"
 
@@ -28,10 +29,10 @@
 namespace penstock {
 namespace {
 
-constexpr std::int32_t kMostEvenStages = 16;  // beside the straight pipeline
-constexpr std::int32_t kTriedBuckets = 4;     // at most: a stage has no more buckets than layers
+constexpr std::int32_t kMostEvenStages = 16;  // limit beside the straight pipeline
+constexpr std::int32_t kTriedBuckets = 4;     // upper limit; a stage has no more buckets than layers
 
-/// A form of the recurrence, which has an optimum of its own.
+/// A variant of the recurrence, with its own optimum.
 struct Proposer {
   PlanObjective objective;
   PlanFamily family;
@@ -42,13 +43,13 @@ constexpr std::array kProposers = {
     Proposer{PlanObjective::maximum, PlanFamily::maximum, "maximum"},
     Proposer{PlanObjective::maximum_printed, PlanFamily::maximum_printed, "maximum-printed"}};
 
-/// Layers before each of the cuts that make the stages most alike in time: each ends with the layer that
-/// brings it nearest to its share.
+/// Returns the cuts that make the stages most similar in time. Each stage ends with the layer that brings it
+/// nearest to its share.
 std::vector<std::int32_t> even_cuts(const LayerGraph& graph, std::int32_t stages) {
   std::vector<double> before = {0};
   for (const Layer& layer : graph.layers)
     before.push_back(before.back() + static_cast<double>(layer.forward_ns + layer.backward_ns));
-  // `before` has a sum behind every layer, so that its places are cuts.
+  // `before` has a sum after every layer, so its indices are cuts.
   std::vector<std::int32_t> cuts;
   const auto layers = static_cast<std::int32_t>(graph.layers.size());
   for (std::int32_t stage = 1; stage < stages; ++stage) {
@@ -58,15 +59,14 @@ std::vector<std::int32_t> even_cuts(const LayerGraph& graph, std::int32_t stages
     if (cut > 0 &&
         share - before[static_cast<std::size_t>(cut - 1)] < before[static_cast<std::size_t>(cut)] - share)
       --cut;
-    // Every stage has a layer: it begins behind the one before, and leaves one for each stage that is to
-    // come.
+    // Every stage has a layer: it begins after the one before, and leaves a layer for each stage after it.
     const std::int32_t least = cuts.empty() ? 1 : cuts.back() + 1;
     cuts.push_back(std::clamp(cut, least, layers - (stages - stage)));
   }
   return cuts;
 }
 
-/// All starts in the order in which they are listed; of those that are the same choice the first name stays.
+/// Collects all starts in the order of the list. If several are the same choice, the first name is kept.
 class Starts {
  public:
   Starts(const PlanningTask& task, PlanTrials& trials)
@@ -77,7 +77,7 @@ class Starts {
     if (replicates) add(PlanFamily::data_parallel, "data parallel", {.cuts = {}, .replicas = {devices_}});
     add_even(PlanFamily::straight, std::min(devices_, layers_), 1, "straight");
     for (std::int32_t stages = 2; stages <= std::min({kMostEvenStages, devices_, layers_}); ++stages) {
-      // A remainder of the devices stays idle; a move takes it in where that helps.
+      // The remaining devices stay idle. A move may add them.
       const std::int32_t replicas = replicates ? devices_ / stages : 1;
       add_even(PlanFamily::even, stages, replicas, fmt::format("even {} x {}", stages, replicas));
     }
@@ -104,21 +104,22 @@ class Starts {
          .replicas = std::vector<std::int32_t>(static_cast<std::size_t>(stages), replicas)});
   }
 
-  /// Its plans over the levels of the cluster, within one server, and over one level with all devices.
+  /// Adds the recurrence's plans with the levels of the cluster, within one server, and with a single level
+  /// for all devices.
   void add_recurrence(const Proposer& proposer) {
     const std::vector<BandwidthLevel>& levels = task_.levels;
     add_plans(proposer, levels, "");
     if (levels.size() == 1) return;
     const std::vector<BandwidthLevel> one_server = {levels.front()};
-    // As if all devices hung on the links of the highest level: a plan that need not fill server by
-    // server.
+    // This level treats all devices as if they were connected by the links of the highest level, so a plan
+    // need not fill server by server.
     const std::vector<BandwidthLevel> flat = {{devices_, levels.back().bytes_per_second}};
     add_plans(proposer, one_server, "");
     add_plans(proposer, flat, ", one level");
   }
 
-  /// The plan for each number of components, as it is and with its devices in order: one on fewer devices may
-  /// be faster when simulated, though the recurrence promises more of all.
+  /// Adds the plan for each number of components, as it is and with its devices in order. A plan on fewer
+  /// devices may be faster in the simulation, even if the recurrence predicts more for all devices.
   void add_plans(const Proposer& proposer, std::span<const BandwidthLevel> levels, std::string_view how) {
     PlanOptions options = task_.options;
     options.objective = proposer.objective;
@@ -135,8 +136,8 @@ class Starts {
     }
   }
 
-  /// With the recurrence's own devices and its own order of layers: in a graph with branches it may put
-  /// layers that the model lists later into an earlier stage.
+  /// Returns the choice with the recurrence's own devices and order of layers. In a graph with branches the
+  /// recurrence may put layers that the model lists later into an earlier stage.
   PlanChoice choice_of(const PipelinePlan& plan) {
     PlanChoice choice{.cuts = {}, .replicas = {}, .placement = PlanPlacement::stated};
     std::vector<std::int32_t> order;
@@ -164,7 +165,7 @@ std::vector<PlanStart> plan_starts(const PlanningTask& task, PlanTrials& trials)
   return Starts(task, trials).all();
 }
 
-/// Each differs from the start in one thing, and only where that can matter.
+/// Each variant changes one thing, and only if it can make a difference.
 std::vector<PlanStart> variants_of(const PlanStart& start, const PlanningTask& task) {
   std::vector<PlanStart> variants;
   if (reduces(start.choice)) {
@@ -177,7 +178,7 @@ std::vector<PlanStart> variants_of(const PlanStart& start, const PlanningTask& t
     deeper.name += ", one deeper";
     deeper.choice.deeper = 1;
   }
-  // With one level there is one server.
+  // With one level there is only one server.
   if (task.levels.size() > 1) {
     PlanStart& spread = variants.emplace_back(start);
     spread.name += ", spread";

@@ -1,5 +1,5 @@
 #pragma once
-// Where the search for a plan begins. Private to sim/planning.
+// The plans from which the search begins. Used only in sim/planning.
 
 #include <optional>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// What a start came from; the best of each is improved, however the others do.
+/// The kind of a start. The best start of each family is improved, even if it is slower than all others.
 enum class PlanFamily : std::uint8_t {
   data_parallel,
   straight,
@@ -26,16 +26,17 @@ struct PlanStart {
   PlanFamily family = PlanFamily::data_parallel;
   std::string name;
   PlanChoice choice;
-  std::optional<double> promised_ns{};  ///< by the recurrence that made it
+  std::optional<double> promised_ns{};  ///< period that its recurrence predicts; absent for other starts
 };
 
-/// All starts, each choice once: data parallelism on all devices, the straight pipeline, every two-stage
-/// split on all devices, even splits into 2 to 16 stages with equal replicas, and the plan of each recurrence
-/// on each number of devices, over the levels and over one. Orders of layers that only a recurrence has are
-/// added.
+/// Returns all starts, each choice once. They are data parallelism on all devices, the straight pipeline,
+/// every two-stage split on all devices, and even splits into 2 to 16 stages with equal replicas. Then follow
+/// the plans of each recurrence for each number of devices, with the cluster's levels and with a single
+/// level. Adds to `trials` the orders of layers that only a recurrence has.
 std::vector<PlanStart> plan_starts(const PlanningTask& task, PlanTrials& trials);
 
-/// The start with its gradients in buckets, one forward deeper, and on other devices.
+/// Returns the start with its gradients in buckets, one forward deeper, and on other devices: one change
+/// each.
 std::vector<PlanStart> variants_of(const PlanStart& start, const PlanningTask& task);
 
 }  // namespace penstock

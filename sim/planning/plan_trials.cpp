@@ -1,6 +1,7 @@
-// A trial is the run that `simulate` would make of the same scenario: one stream that fills its pipeline,
-// from which the period is read where it repeats. It is as long as the shortest of endless_stream.hpp; a rate
-// that is exact there is the one that `simulate` prints.
+// Simulates plans and caches the results. A trial is the run that `simulate` would make of the same scenario:
+// one stream that fills its pipeline, whose period is read where it repeats. Its length is the shortest one
+// of endless_stream.hpp. An exact rate equals the one that `simulate` prints. plan_bound.cpp gives bounds
+// without a simulation. Tests: tests/sim/plan_search_test.cpp.
 
 #include "sim/planning/plan_trials.hpp"
 
@@ -45,14 +46,14 @@
 namespace penstock {
 namespace {
 
-/// Of all levels: components of components.
+/// Returns the devices of all levels: components of components.
 std::int32_t device_count(const PlanningTask& task) {
   std::int32_t devices = 1;
   for (const BandwidthLevel& level : task.levels) devices *= level.components;
   return devices;
 }
 
-/// Forwards before the first backward, stage by stage.
+/// Returns for each stage the number of forwards before its first backward.
 std::vector<std::int32_t> warmups(const PlanChoice& choice) {
   std::vector<std::int32_t> counts;
   std::int32_t later = choice.device_count();
@@ -63,13 +64,14 @@ std::vector<std::int32_t> warmups(const PlanChoice& choice) {
   return counts;
 }
 
-/// Actions of the longest stream that is tried, and of all layouts that are kept: some two gigabytes.
+/// Limit of the actions of a stream, and of all stored layouts together. It means about two gigabytes.
 constexpr std::int64_t kMostTriedActions = 1 << 23;
 
-/// Minibatches of a stream that shows its period: four times as many as depend on each other. Nothing where
-/// that is beyond kMostTriedActions: replicas of 43, 41, 37 and 7 have the same pairs again after 456 617.
+/// Returns the number of minibatches of a stream that shows its period: four times as many as depend on each
+/// other. Returns nothing if the stream would exceed kMostTriedActions. For example, replicas of 43, 41, 37
+/// and 7 have the same pairs again only after 456 617 minibatches.
 std::optional<std::int64_t> stream_length(const PlanChoice& choice) {
-  // F, B, STEP and a reduction of each stage, a SEND and a RECV each way at each cut.
+  // Each stage has F, B, STEP and a reduction, and each cut a SEND and a RECV in each direction.
   const std::int64_t most = kMostTriedActions / (8 * std::ssize(choice.replicas));
   std::int64_t multiple = 1;
   std::int64_t depth = 1;
@@ -77,17 +79,17 @@ std::optional<std::int64_t> stream_length(const PlanChoice& choice) {
   for (std::size_t s = 0; s < choice.stages(); ++s) {
     const std::int64_t replicas = choice.replicas[s];
     multiple = std::lcm(multiple, replicas);
-    // Asked at each stage: the multiple of many stages fits no integer.
+    // The check is made at each stage, because the multiple of many stages fits no integer.
     if (multiple > most) return std::nullopt;
     depth = std::max(depth, (warmup[s] + 1) * replicas + 1);
   }
   const std::int64_t least = std::max(4 * (depth + 1) + 64, 2 * (depth + 1) + 3 * multiple);
-  // Whole turns of all replicas, so that each stage's last turn is complete.
+  // The length is a multiple of the rounds of all replicas, so that each stage's last round is complete.
   const std::int64_t length = (least + multiple - 1) / multiple * multiple;
   return length <= most ? std::optional(length) : std::nullopt;
 }
 
-/// Whatever things take; only eager messages make it a question of what is sent.
+/// Returns whether the stream hangs. Durations play no role; the sizes of messages do, if messages are eager.
 bool stream_hangs(const FlatProgram& flat, const ChannelOptions& channels) {
   return !walk(flat, {}, channels).has_value();
 }
@@ -98,15 +100,15 @@ std::vector<std::int32_t> identity(std::size_t count) {
   return numbers;
 }
 
-constexpr std::size_t kMostLayouts = 256;  // kept at a time
-// Slower than everything: comparisons need no second question.
+constexpr std::size_t kMostLayouts = 256;  // number of layouts that are stored at a time
+// An infinite period is slower than any other, so comparisons need no special case.
 constexpr double kCannotRun = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
 PlanTrials::PlanTrials(const Scenario& scenario, const PlanningTask& task)
     : scenario_(scenario), task_(task), devices_(device_count(task)) {
-  // Any plan would do to ask for the cluster; data parallelism on all devices leaves their order as it is.
+  // The cluster is the same for every plan. Data parallelism on all devices leaves their order unchanged.
   const std::vector<StatedStage> all = {{.layers = identity(task.layers.layers.size()),
                                          .devices = identity(static_cast<std::size_t>(devices_))}};
   const auto in_order = scenario_of_plan(
@@ -124,7 +126,7 @@ PlanTrials::PlanTrials(const Scenario& scenario, const PlanningTask& task)
   add_order(all.front().layers);
 }
 
-// An order has a bound of its own: what a cut sends follows from the layers before it.
+// Each order has its own bound, because the bytes that a cut sends depend on the layers before it.
 std::size_t PlanTrials::add_order(std::vector<std::int32_t> layers) {
   bounds_.emplace_back(task_.layers, layers, task_.levels, cluster_, !scenario_.shape.buckets.empty(),
                        1 + task_.state_bytes_per_weight_byte);
@@ -143,13 +145,13 @@ std::size_t PlanTrials::order_for(std::vector<std::int32_t> layers, const std::v
     }
     return true;
   };
-  // Two orders that differ inside of stages make the same stages: one bound serves both.
+  // Two orders that differ only inside of stages make the same stages, so they share a bound.
   const auto known = std::ranges::find_if(orders_, has_the_stages);
   return known != orders_.end() ? static_cast<std::size_t>(known - orders_.begin())
                                 : add_order(std::move(layers));
 }
 
-// What a recurrence would say of these very stages: periods, bytes and memory that are printed beside the
+// Returns the recurrence's figures for these stages: periods, bytes and memory, which are printed beside the
 // simulated ones.
 PipelinePlan PlanTrials::plan_of(const PlanChoice& choice) const {
   const std::vector<std::int32_t>& order = orders_[choice.order];
@@ -161,7 +163,7 @@ PipelinePlan PlanTrials::plan_of(const PlanChoice& choice) const {
     const auto end = s < choice.cuts.size() ? order.begin() + choice.cuts[s] : order.end();
     StatedStage& stage = stages.emplace_back();
     stage.layers.assign(layer, end);
-    // Inside a stage in the order of the model, which is one in which they can run.
+    // The layers of a stage get the model's order, in which they can run.
     std::ranges::sort(stage.layers);
     stage.devices.assign(device, device + choice.replicas[s]);
     layer = end;
@@ -175,16 +177,16 @@ PipelinePlan PlanTrials::plan_of(const PlanChoice& choice) const {
 tl::expected<PlannedScenario, std::string> PlanTrials::scenario_of(const PlanChoice& choice) const {
   auto planned = scenario_of_plan(scenario_, task_, plan_of(choice));
   if (!planned) return planned;
-  // What scenario_of_plan() knows nothing of, since no recurrence chooses it.
+  // No recurrence chooses these, so scenario_of_plan() does not set them.
   Shape& shape = planned->scenario.shape;
   if (choice.buckets > 0) shape.buckets = {choice.buckets};
-  // Left out where they are the rule's own, so that the scenario that is written says no more than it must.
+  // The rule's own warm-ups are left out, so that the written scenario stays short.
   if (choice.deeper > 0) shape.warmup = warmups(choice);
   return planned;
 }
 
-// All that lists and messages depend on, and nothing of what they cost. Buckets by stage of the scenario are
-// those of other stages, which scenario_of_plan() leaves out.
+// Returns everything on which lists and messages depend, without their costs. The scenario's buckets by stage
+// belong to other stages, and scenario_of_plan() leaves them out.
 PlanTrials::LayoutKey PlanTrials::key_of(const PlanChoice& choice) const {
   LayoutKey key{.replicas = choice.replicas,
                 .devices = devices_of(choice, task_.levels),
@@ -194,7 +196,7 @@ PlanTrials::LayoutKey PlanTrials::key_of(const PlanChoice& choice) const {
   const std::int32_t most = choice.buckets > 0 ? choice.buckets : stated.size() == 1 ? stated.front() : 1;
   if (most == 1) return key;
   for (std::size_t s = 0; s < choice.stages(); ++s) {
-    // As the program has them: a stage has no more buckets than layers.
+    // Like in the program, a stage has no more buckets than layers.
     const std::int32_t begin = s == 0 ? 0 : choice.cuts[s - 1];
     const std::int32_t end = s < choice.cuts.size() ? choice.cuts[s] : layers();
     key.buckets.push_back(std::min(most, end - begin));
@@ -206,20 +208,22 @@ PlanTrials::Layout* PlanTrials::layout_of(const PlanChoice& choice, const Scenar
   LayoutKey key = key_of(choice);
   const auto known = layouts_.find(key);
   if (known != layouts_.end()) return known->second ? &*known->second : nullptr;
-  // All at once: trials are remembered, so that old layouts are rarely asked for again.
-  if (layouts_.size() >= kMostLayouts || kept_actions_ >= kMostTriedActions) {
+  // All layouts are dropped at once. Trials are cached, so old layouts are rarely needed again.
+  if (layouts_.size() >= kMostLayouts || stored_actions_ >= kMostTriedActions) {
     layouts_.clear();
-    kept_actions_ = 0;
+    stored_actions_ = 0;
   }
   auto experiment = prepare(scenario, ProgramForm::lists);
   if (!experiment) {
-    // It may be for what this cut costs, and is then no word on others. The lists were made all the same.
+    // The error may concern only the cost of this cut, so the layout is not marked. The generated actions are
+    // counted.
     actions_ += static_cast<std::int64_t>(compute_actions(scenario));
     return nullptr;
   }
   std::optional<Layout>& entry = layouts_[std::move(key)];
-  // An entry without a layout says that such a plan cannot run, whatever comes of it below.
-  // Rules are trusted to give valid programs; tests hold every trial's rate against simulate's.
+  // An entry without a layout means that such a plan cannot run. The entry stays empty if a step below fails.
+  // Rules generate valid programs, so they are not validated here; tests compare every trial's rate with that
+  // of simulate().
   auto lowered = lower(experiment->program);
   if (!lowered) return nullptr;
   experiment->program = *std::move(lowered);
@@ -227,7 +231,7 @@ PlanTrials::Layout* PlanTrials::layout_of(const PlanChoice& choice, const Scenar
       flatten(experiment->program, experiment->costs, {.channels = experiment->channels, .iterations = 1});
   const bool decides_by_size = experiment->channels.eager_bytes > 0;
   if (!decides_by_size && stream_hangs(flat, experiment->channels)) return nullptr;
-  kept_actions_ += flat.actions.size();
+  stored_actions_ += flat.actions.size();
   actions_ += std::ssize(flat.actions);
   const bool shares_links = links_are_shared(*experiment);
   entry = Layout{.experiment = *std::move(experiment),
@@ -244,8 +248,8 @@ Bytes PlanTrials::highest_peak(const Layout& layout) {
 }
 
 Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
-  // Only what runs to its end may be asked for its memory later: layouts are shared by all cuts, and after a
-  // trial that ended early this one has the times of nobody.
+  // Layouts are shared by all cuts. After a trial that ends early, a layout's times belong to no choice, so
+  // last_ must be empty.
   last_.reset();
   Trial trial{.period_ns = kCannotRun};
   const std::optional<std::int64_t> minibatches = stream_length(choice);
@@ -257,17 +261,19 @@ Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
   if (layout == nullptr) return trial;
   auto& [experiment, run, shares_links] = *layout;
   auto costs = costs_of_cut(planned->scenario, experiment.program);
-  // A layout's own costs were held to this when it was made; these are those of another cut.
+  // prepare() checked the layout's first costs. These are the costs of another cut, so they are checked
+  // again.
   if (!costs || byte_fault(experiment.program, *costs)) return trial;
   if (time_fault(experiment.program, *costs, experiment.cluster)) return trial;
-  // Plans with the same replicas on the same devices have the same lists and messages: other cuts only
-  // change what they cost.
+  // Plans with the same replicas on the same devices have the same lists and messages. Other cuts change only
+  // their costs.
   experiment.costs = *std::move(costs);
   run.flat = with_bytes_of(std::move(run.flat), experiment.program, experiment.costs);
   const WalkDurations durations = walk_durations(experiment, run.flat);
   actions_ += std::ssize(run.flat.actions);
   if (shares_links) {
-    // The event engine takes it for granted that a program ends; with eager messages its layout cannot say.
+    // The event engine requires a program that ends. With eager messages, this depends on the sizes of this
+    // cut.
     if (experiment.channels.eager_bytes > 0 && stream_hangs(run.flat, experiment.channels)) return trial;
     run.times = event_walk(experiment, run.flat, durations);
   } else if (auto times = walk(run.flat, durations, experiment.channels)) {
@@ -276,7 +282,7 @@ Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
     return trial;
   }
   const StreamRate rate = rate_of_stream(run, experiment.program);
-  // Too short for whole rounds of all replicas.
+  // The stream is too short for a whole round of all replicas.
   if (rate.period.microbatches == 0) return trial;
   last_ = choice;
   trial.period_ns =
@@ -286,17 +292,17 @@ Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
   return trial;
 }
 
-// The period comes with the times of a run, memory takes a pass over them of its own: it is made where
-// somebody asks.
+// The period comes from the times of a run, but memory takes another pass over them. This pass is made only
+// when memory is asked for.
 Trial& PlanTrials::trial_of(const PlanChoice& choice, Asked asked) {
   const auto [entry, fresh] = trials_.try_emplace(choice);
   Trial& trial = entry->second;
   if (fresh) trial = tried(choice, asked);
   if (asked == Asked::period || trial.peak_bytes) return trial;
-  // What is asked of the plan that ran last need not run again.
+  // The plan that ran last need not run again.
   const bool ran_last = last_ && *last_ == choice;
   trial.peak_bytes =
-      // Its layout is still there: only a trial throws layouts away, and this one was the last.
+      // Its layout still exists: only a trial drops layouts, and this was the last trial.
       ran_last ? highest_peak(*layouts_.at(key_of(choice))) : tried(choice, asked).peak_bytes.value_or(0);
   return trial;
 }
@@ -313,10 +319,10 @@ bool PlanTrials::may_fit(const PlanChoice& choice) const {
   return bounds_[choice.order].peak_bytes(choice) <= static_cast<double>(*task_.options.memory_limit);
 }
 
-const Trial& PlanTrials::settled(const PlanChoice& choice, int attempts) {
+const Trial& PlanTrials::with_longer_stream(const PlanChoice& choice, int attempts) {
   Trial& trial = trial_of(choice, Asked::period);
   if (trial.attempts >= attempts || trial.is_exact) return trial;
-  // The trial's own stream was the first attempt: it is not made again.
+  // The trial's own stream was the first attempt and is not repeated.
   const StreamQuestion question{.attempts = attempts, .known_without_period = trial.attempts, .peaks = false};
   trial.attempts = attempts;
   const auto planned = scenario_of(choice);

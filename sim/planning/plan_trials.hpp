@@ -1,6 +1,6 @@
 #pragma once
-// Plans tried by the simulator, each once, and a bound of what it can say that costs next to nothing. Private
-// to sim/planning.
+// Simulates plans, each once, and gives bounds of their results that take about a microsecond. Used only in
+// sim/planning.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,45 +21,46 @@
 
 namespace penstock {
 
-/// What the simulator says of a plan.
+/// The simulated figures of a plan.
 struct Trial {
-  double period_ns = 0;               ///< between two minibatches; infinite where the plan cannot run
-  bool is_exact = true;               ///< otherwise the mean over rounds of a stream
-  int attempts = 1;                   ///< of endless_stream() to find a period
-  std::optional<Bytes> peak_bytes{};  ///< of the fullest device, as far as somebody asked
+  double period_ns = 0;               ///< time between two minibatches; infinite if the plan cannot run
+  bool is_exact = true;               ///< the stream repeats exactly; false: period_ns is a mean over rounds
+  int attempts = 1;                   ///< attempts of endless_stream() that were made to find a period
+  std::optional<Bytes> peak_bytes{};  ///< peak of the fullest device; absent until it is asked for
 };
 
 class PlanTrials {
  public:
-  /// Both must outlive it.
+  /// Keeps references to both arguments, which must outlive this object.
   PlanTrials(const Scenario& scenario, const PlanningTask& task);
 
-  /// Why the cluster cannot be built, whoever plans; empty: it can.
+  /// Returns why the cluster cannot be built for any plan; empty if it can.
   const std::string& error() const { return error_; }
 
-  /// The number of an order in which the layers can run and that has the same stages between `cuts` as
-  /// `layers`: the model's own where that does, `layers` itself where no known one does.
+  /// Returns the number of an order in which the layers can run and that has the same stages between `cuts`
+  /// as `layers`. Prefers the model's own order, then known ones; otherwise adds `layers` as a new order.
   std::size_t order_for(std::vector<std::int32_t> layers, const std::vector<std::int32_t>& cuts);
 
   const Trial& of(const PlanChoice& choice) { return trial_of(choice, Asked::period); }
-  /// The same, and its memory by the same simulation.
+  /// Like of(), and also finds the peak memory in the same simulation.
   const Trial& with_memory(const PlanChoice& choice) { return trial_of(choice, Asked::memory); }
-  /// False where it hangs under the scenario's channels, or its stream is beyond the engines.
+  /// Returns false if the plan hangs under the scenario's channels, or if its stream is too long for the
+  /// engines.
   bool runs(const PlanChoice& choice);
-  /// Whether it runs within the memory limit, which only a simulation of its memory can say.
+  /// Returns whether the plan runs within the memory limit. This simulates its memory.
   bool fits(const PlanChoice& choice);
-  /// With the rate of a longer stream where a short one shows no period: of as many attempts. With all of
-  /// them it is what `simulate` prints.
-  const Trial& settled(const PlanChoice& choice, int attempts);
-  /// Simulated, of the fullest device.
+  /// Like of(), but if a short stream shows no period, tries up to `attempts` longer ones and uses the rate
+  /// of the last. With kStreamAttempts the rate equals that of `simulate`.
+  const Trial& with_longer_stream(const PlanChoice& choice, int attempts);
+  /// Returns the simulated peak of the fullest device.
   Bytes peak_bytes(const PlanChoice& choice);
-  /// Nobody has to try what is known.
+  /// Returns the trial if the choice was already tried, otherwise null.
   const Trial* known(const PlanChoice& choice) const;
-  /// All that were tried, in their own order.
+  /// Returns all choices that were tried, in the order of their operator<.
   std::vector<PlanChoice> tried_choices() const;
-  /// No simulation of the choice says less.
+  /// Returns a lower bound of the simulated period.
   double bound_ns(const PlanChoice& choice) { return bounds_[choice.order].period_ns(choice); }
-  /// False where no simulation can keep within the memory limit.
+  /// Returns false if no simulation can stay within the memory limit.
   bool may_fit(const PlanChoice& choice) const;
 
   PipelinePlan plan_of(const PlanChoice& choice) const;
@@ -68,12 +69,12 @@ class PlanTrials {
   std::int32_t devices() const { return devices_; }
   std::int32_t layers() const { return static_cast<std::int32_t>(task_.layers.layers.size()); }
   std::int64_t simulations() const { return std::ssize(trials_); }
-  /// Actions of all lists that were made and of all runs.
+  /// Returns the actions of all lists that were generated and of all runs.
   std::int64_t actions() const { return actions_; }
 
  private:
   std::size_t add_order(std::vector<std::int32_t> layers);
-  /// A choice but for what its cuts cost: the program of its replicas, laid out.
+  /// A choice without the costs of its cuts: the program of its replicas, flattened.
   struct Layout {
     Experiment experiment;
     EngineRun run;
@@ -82,7 +83,7 @@ class PlanTrials {
   struct LayoutKey {
     std::vector<std::int32_t> replicas;
     std::vector<std::int32_t> devices;
-    std::vector<std::int32_t> buckets;  ///< by stage; none: whole stages
+    std::vector<std::int32_t> buckets;  ///< by stage; empty: gradients are reduced in whole stages
     std::int32_t deeper = 0;
 
     friend auto operator<=>(const LayoutKey&, const LayoutKey&) = default;
@@ -94,7 +95,7 @@ class PlanTrials {
   Trial tried(const PlanChoice& choice, Asked asked);
   static Bytes highest_peak(const Layout& layout);
   LayoutKey key_of(const PlanChoice& choice) const;
-  /// With whatever costs it had last; null where the choice cannot run.
+  /// Returns the layout with the costs of its last use, or null if the choice cannot run.
   Layout* layout_of(const PlanChoice& choice, const Scenario& scenario);
 
   const Scenario& scenario_;
@@ -105,10 +106,11 @@ class PlanTrials {
   std::vector<std::vector<std::int32_t>> orders_;
   std::vector<PlanBound> bounds_;  // by order
   std::map<PlanChoice, Trial> trials_;
-  std::map<LayoutKey, std::optional<Layout>> layouts_;  // nothing: such a plan cannot run
-  std::size_t kept_actions_ = 0;                        // of the layouts, all together
+  std::map<LayoutKey, std::optional<Layout>> layouts_;  // an empty value means that such a plan cannot run
+  std::size_t stored_actions_ = 0;                      // actions of all stored layouts
   std::int64_t actions_ = 0;
-  std::optional<PlanChoice> last_;  // whose costs and times its layout has; nothing: those of no run
+  // Choice whose costs and times its layout holds; absent after a trial that ended early.
+  std::optional<PlanChoice> last_;
 };
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// Tables of "the largest model that fits" count states alone: weights, gradients, optimizer state,
-// activations. They are not added up here but simulated, as one training step of a model cut into buckets, so
-// that a published table tests the memory rules of the simulator. Durations do not matter and are 1.
+// Published tables of "the largest model that fits" count only states: weights, gradients, optimizer state,
+// activations. This file simulates them as one training step of a model cut into buckets. The published
+// tables thereby test the simulator's memory rules. Durations do not matter and are 1.
 
 #include "sim/planning/stage_memory.hpp"
 
@@ -22,7 +22,7 @@
 namespace penstock {
 namespace {
 
-/// Data parallelism of one step, one microbatch a device; its "stages" are the buckets.
+/// Returns data parallelism of one step with one microbatch a device. Its "stages" are the buckets.
 Program program_of(const ShardedModel& model) {
   Shape shape{.stages = model.buckets, .microbatches = model.devices, .sharding = model.sharding};
   shape.replicas = {model.devices};
@@ -31,8 +31,8 @@ Program program_of(const ShardedModel& model) {
   return *std::move(program);
 }
 
-/// A bucket has an equal part of everything; what does not divide is dropped, less than a byte a bucket and
-/// kind.
+/// Gives each bucket an equal part of everything. The remainder, less than a byte for each bucket and kind,
+/// is dropped.
 CostTable costs_of(const ShardedModel& model, const Program& program) {
   const StageCost bucket{.forward_ns = 1,
                          .backward_ns = 1,
@@ -49,7 +49,7 @@ Bytes peak_of_one_stage(const StageState& state) { return peak_of({.state = stat
 
 Bytes peak_of(const ShardedModel& model) {
   const Program program = program_of(model);
-  // 0: transfers take no time, as nothing here does.
+  // The argument 0 means that transfers take no time.
   const auto result = simulate_uniform(program, costs_of(model, program), 0, SteadyState::skip);
   if (!result) throw std::logic_error(result.error());
   return highest_peak_bytes(*result);
@@ -58,7 +58,7 @@ Bytes peak_of(const ShardedModel& model) {
 Bytes sent_bytes(const ShardedModel& model) {
   const Program program = program_of(model);
   const CostTable costs = costs_of(model, program);
-  // All ranks send the same; whatever is reduced or gathered is a collective of its list.
+  // All ranks send the same. Everything that is reduced or gathered is a collective in its list.
   Bytes bytes = 0;
   for (const Action& action : program.ranks.front()) {
     if (is_collective(action.kind)) bytes += ring_bytes(program, costs, action);

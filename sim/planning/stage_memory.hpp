@@ -1,6 +1,6 @@
 #pragma once
-// The simulated memory of one training step where only its states count: what tables of "largest model that
-// fits" are made of. Private to the reproductions.
+// The simulated memory of one training step of which only the states matter. Published tables of the "largest
+// model that fits" are recomputed with it. Used only by the reproductions.
 
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 
 namespace penstock {
 
-/// Bytes of one stage for the one microbatch that it has at a time.
+/// The bytes of one stage with one microbatch at a time.
 struct StageState {
   Bytes weights = 0;
   Bytes gradients = 0;
@@ -16,11 +16,11 @@ struct StageState {
   Bytes activations = 0;
 };
 
-/// The peak of a device that holds the stage whole.
+/// Returns the peak of a device that holds the whole stage.
 Bytes peak_of_one_stage(const StageState& state);
 
-/// `devices` that hold the model together and shard it as that stage of ZeRO (0: not at all, to 3), which
-/// goes through it bucket by bucket.
+/// A model that `devices` share, sharded at one stage of ZeRO (0, not at all, to 3). The step processes it
+/// bucket by bucket.
 struct ShardedModel {
   StageState state;
   std::int32_t devices = 1;
@@ -28,9 +28,9 @@ struct ShardedModel {
   std::int32_t sharding = 0;
 };
 
-/// The peak of each device.
+/// Returns the peak of each device.
 Bytes peak_of(const ShardedModel& model);
-/// Bytes that each device sends in one step.
+/// Returns the bytes that each device sends in one step.
 Bytes sent_bytes(const ShardedModel& model);
 
 }  // namespace penstock

@@ -1,11 +1,11 @@
-// How much of the time is work that counts, when a job saves its state every `interval` and devices fail at
-// random. With M the mean time between failures of the job, failures memoryless, save C and restart R, the
-// expected time for one interval is (Daly, FGCS 22, 2006, section 3)
+// The part of the time that is useful work, if a job saves its state every `interval` and devices fail at
+// random. M is the job's mean time between failures, C the time of a save, R that of a restart. With failures
+// that have no memory, the expected time for one interval of work is (Daly, FGCS 22, 2006, section 3)
 //
 //   M e^(R / M) (e^((interval + C) / M) - 1)        and goodput = interval / that
 //
-// The best interval has no closed form; it is sought over its logarithm, by Brent's method, between almost
-// nothing and 2 M, where the loss falls and rises once.
+// The best interval has no closed form. Brent's method finds it on a logarithmic scale between almost nothing
+// and 2 M, a range in which the loss falls and then rises.
 
 #include "sim/risk/goodput.hpp"
 
@@ -32,13 +32,13 @@ double goodput(const Failures& failures, double interval) {
 double best_interval(const Failures& failures) {
   if (failures.save == 0) return 0;
   const double mean = mean_time_between_failures(failures);
-  // Over the logarithm, as the best interval is anything between far below and the order of the mean. Without
-  // the restart, which changes no comparison.
+  // The search runs over the logarithm, because the best interval may be many orders of magnitude below the
+  // mean. The restart only multiplies the loss by a constant, so it is left out.
   const auto loss = [&](double logarithm) {
     const double interval = std::exp(logarithm);
     return std::log(std::expm1((interval + failures.save) / mean)) - logarithm;
   };
-  // Young's first order estimate is below 1e-12 of M only where saving takes less than 1e-24 of it.
+  // Young's first-order estimate is below 1e-12 M only if saving takes less than 1e-24 M.
   const double young = std::log(std::sqrt(2 * failures.save * mean));
   const double least = std::log(mean * 1e-12);
   constexpr int kBits = 40;

@@ -1,7 +1,9 @@
-// In each trial every compute action takes its time times 1 + jitter * u, u even in [-1, 1], some ranks are
-// slower altogether, and the program is timed again: eight trials at once on its tape, or, where links are
-// shared, one after the other by events. The sorted makespans are the answer. A draw depends on the seed, the
-// trial and the place alone, so that it is the same on any number of threads.
+// Predicts a program many times with random durations. In each trial every compute action takes its duration
+// times 1 + jitter * u, with u uniform in [-1, 1], and stragglers take `slowdown` times as long. If no link
+// is shared, eight trials are timed at once on the program's tape. Otherwise the event engine times one trial
+// after the other. The answer is the sorted list of makespans. A random number depends only on the seed, the
+// trial and the position, so it does not depend on the number of threads. Tests:
+// tests/sim/monte_carlo_test.cpp.
 
 #include "sim/risk/monte_carlo.hpp"
 
@@ -40,15 +42,16 @@
 namespace penstock {
 namespace {
 
-/// The draws of one trial.
+/// The random numbers of one trial.
 class TrialDraws {
  public:
   TrialDraws(const Noise& noise, std::uint64_t trial)
       : noise_(noise), key_(mixed(noise.seed ^ mixed(trial))) {}
 
-  /// How many times as long a rank's actions take beside their jitter.
+  /// Returns the factor by which the rank is slow in this trial, without jitter.
   double slowness(std::int32_t rank) const {
-    // Another key than that of positions, or rank r would be slow where the action at position r is.
+    // Ranks and positions need different keys. With one key, rank r would be slow whenever the action at
+    // position r is.
     return even_draw(mixed(key_), static_cast<std::uint64_t>(rank)) < noise_.straggler_chance
                ? noise_.slowdown
                : 1;
@@ -63,10 +66,11 @@ class TrialDraws {
   std::uint64_t key_;
 };
 
-/// Trials on a tape, as many at a time as it has lanes.
+/// Times trials on a tape, as many at once as the tape has lanes.
 class TapeTrials {
  public:
-  /// All must outlive the trials. Requires the tape of `flat`, made for the experiment's costs.
+  /// Keeps references to all arguments, which must outlive this object. `tape` must be compiled from `flat`
+  /// for the experiment's costs.
   TapeTrials(const Experiment& experiment, const FlatProgram& flat, const Tape& tape, const Noise& noise)
       : tape_(tape), noise_(noise), ranks_(flat.rank_count), costs_(tape_costs(tape, experiment)) {
     std::visit(
@@ -74,8 +78,8 @@ class TapeTrials {
           for (const auto& step : code) undisturbed_.push_back(costs_.durations[step.duration]);
         },
         tape.code);
-    // Draws are made for positions, as disturbed() has it, and slowness for ranks: the tape knows neither by
-    // itself, only the position that an instruction ends.
+    // The durations depend on positions and the slowness depends on ranks. The tape stores only the position
+    // at which each instruction ends, so the rank is found from it.
     std::vector<std::int32_t> rank_of_position(index(flat.position_count()));
     for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
       std::fill(rank_of_position.begin() + flat.rank_begin[index(rank)],
@@ -87,9 +91,9 @@ class TapeTrials {
 
   Ns undisturbed_ns() const { return makespan_ns(tape_, costs_); }
 
-  /// The makespans of the trials from `first` on.
+  /// Returns the makespans of the trials `first`, `first` + 1, ..., one for each lane.
   LaneTimes makespans_from(std::size_t first) const {
-    // Slowness once a rank and trial, not once an action.
+    // The slowness is drawn once for each rank and trial, not for each action.
     std::vector<TrialDraws> lanes;
     std::vector<std::array<double, kLanes>> slowness(index(ranks_));
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
@@ -100,7 +104,8 @@ class TapeTrials {
     return makespans_ns(tape_, costs_, [&](std::size_t begin, std::span<LaneLine> lines) {
       for (std::size_t i = 0; i < lines.size(); ++i) {
         const std::size_t at = begin + i;
-        const bool computes = rank_of_[at] != kNone && undisturbed_[at] != 0;  // 0 stays 0, and needs no draw
+        // A duration of 0 stays 0 and needs no random number.
+        const bool computes = rank_of_[at] != kNone && undisturbed_[at] != 0;
         if (!computes) {
           lines[i].of.fill(undisturbed_[at]);
           continue;
@@ -119,15 +124,16 @@ class TapeTrials {
   const Noise& noise_;
   std::int32_t ranks_;
   TapeCosts costs_;
-  std::vector<Ns> undisturbed_;        // by instruction
-  std::vector<std::int32_t> rank_of_;  // by instruction: whose action it ends; kNone: no compute action's end
+  std::vector<Ns> undisturbed_;  // for each instruction, its duration without noise
+  // For each instruction, the rank whose compute action it ends, or kNone.
+  std::vector<std::int32_t> rank_of_;
 };
 
 NoisyMakespans trials_on_tape(const TapeTrials& trials, std::size_t count) {
   NoisyMakespans makespans{.undisturbed_ns = trials.undisturbed_ns(), .sorted = std::vector<Ns>(count)};
   parallel_loop((count + kLanes - 1) / kLanes, [&](std::size_t batch) {
     const LaneTimes times = trials.makespans_from(batch * kLanes);
-    // The last batch has lanes for trials that nobody has asked for.
+    // The last batch may have more lanes than trials are left.
     const std::size_t used = std::min(kLanes, count - batch * kLanes);
     std::copy_n(times.begin(), used, makespans.sorted.begin() + static_cast<std::ptrdiff_t>(batch * kLanes));
   });
@@ -171,9 +177,8 @@ WalkDurations disturbed(WalkDurations durations, const FlatProgram& flat, const 
   return durations;
 }
 
-// Without noise all that a run does, one thing after the other, takes less than 2^62 ns (prepare()). Noise
-// makes nothing but compute actions longer: where these take less than 2^62 ns with it, the sum stays below
-// 2^63.
+// prepare() has checked that all actions, run one after another, take less than 2^62 ns. Noise lengthens only
+// compute actions. If these also take less than 2^62 ns with noise, the sum stays below 2^63.
 std::optional<std::string> noise_fault(const Experiment& experiment, const Noise& noise) {
   constexpr double kMostNanoseconds = 4.6e18;
   const FlatProgram flat =
@@ -197,7 +202,7 @@ std::optional<std::string> noise_fault(const Experiment& experiment, const Noise
 
 tl::expected<NoisyMakespans, std::string> monte_carlo(const Experiment& experiment, const Noise& noise,
                                                       const Trials& trials) {
-  // No duration decides whether a program hangs, so that no trial has to ask.
+  // Whether a program hangs does not depend on durations, so one check serves all trials.
   if (const auto hang = find_hang(experiment.program, experiment.channels, experiment.costs))
     return tl::unexpected(hang->message);
   const FlatProgram flat =

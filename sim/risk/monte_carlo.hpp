@@ -1,5 +1,6 @@
 #pragma once
-// A prediction under noise: the same program many times over, each time with other durations.
+// The distribution of a makespan under noise: the same program is timed many times, each time with other
+// durations.
 
 #include <cstdint>
 #include <optional>
@@ -15,44 +16,46 @@
 
 namespace penstock {
 
-/// What varies. All draws are functions of the seed, the trial and what they are drawn for.
+/// The sources of noise. Each random number is a function of the seed, the trial, and the rank or action that
+/// it is for.
 struct Noise {
-  /// Every compute action is multiplied by a factor drawn evenly from [1 - jitter, 1 + jitter]; 0 to 1.
+  /// Half-width of the noise. The duration of every compute action is multiplied by a factor drawn uniformly
+  /// from [1 - jitter, 1 + jitter]. 0 to 1.
   double jitter = 0;
-  /// Chance of each rank, once a trial, to be a straggler: all its compute actions take `slowdown` times as
-  /// long. 0 to 1.
+  /// Probability, in each trial and for each rank, that the rank is a straggler. All compute actions of a
+  /// straggler take `slowdown` times as long. 0 to 1.
   double straggler_chance = 0;
-  double slowdown = 1.5;  ///< >= 1
+  double slowdown = 1.5;  ///< factor on the durations of a straggler, >= 1
   std::uint64_t seed = 1;
 };
 
-/// What came out, by makespan.
+/// The makespans of all trials.
 struct NoisyMakespans {
   Ns undisturbed_ns = 0;
-  std::vector<Ns> sorted;  ///< one a trial, ascending
+  std::vector<Ns> sorted;  ///< makespans of the trials, ascending
   double mean_ns() const;
-  /// The smallest makespan that at least that part of the trials does not exceed (nearest rank); 0 < part
-  /// <= 1.
+  /// Returns the smallest makespan that at least the given part of the trials does not exceed (nearest-rank
+  /// method). Requires 0 < part <= 1.
   Ns percentile(double part) const;
 };
 
-/// How often, and by which engine.
+/// The number of trials, and the engine that times them.
 struct Trials {
-  std::int32_t count = 1000;  ///< >= 1
+  std::int32_t count = 1000;  ///< number of trials, >= 1
   Engine engine = Engine::automatic;
 };
 
-/// The durations of one trial: of each compute position, as laid out in `flat`. Messages and collectives keep
-/// theirs.
+/// Returns the durations of one trial. Only compute actions change, at their positions in `flat`; messages
+/// and collectives retain their durations.
 WalkDurations disturbed(WalkDurations durations, const FlatProgram& flat, const Noise& noise,
                         std::uint64_t trial);
 
-/// Why no trial can be trusted: noise makes compute actions so long that the 64 bits of nanoseconds may not
-/// count them any more. Nothing where they do.
+/// Returns an error message if noise may make compute actions so long that 64 bits of nanoseconds overflow.
+/// Otherwise returns nothing.
 std::optional<std::string> noise_fault(const Experiment& experiment, const Noise& noise);
 
-/// Runs the trials on all cores; equal input gives equal output on any number of them. Requires that
-/// noise_fault() says nothing. Error: the program hangs.
+/// Runs the trials on all cores. Equal input gives equal output on any number of cores. Requires that
+/// noise_fault() returns nothing. Returns an error if the program hangs.
 tl::expected<NoisyMakespans, std::string> monte_carlo(const Experiment& experiment, const Noise& noise,
                                                       const Trials& trials);
 

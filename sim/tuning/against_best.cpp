@@ -1,8 +1,11 @@
-// A run's scenario is a question (its model, precision, overlaps, devices, global batch) and an answer (its
-// degrees, stages, schedule, microbatch). The search answers the same question; what each value of the run's
-// answer costs is the best that holds this one value, beside the best of all:
+// Compares a measured run with the best answer to its question. The question of a run's scenario is its
+// model, precision, overlaps, devices and global batch. Its answer is its degrees, stages, schedule and
+// microbatch. The search answers the same question. The cost of each value of the run is the best step with
+// this value, compared with the best of all:
 //
-//   run: tensor 4, stages 8, ..    best of all: tensor 8, stages 4      best with tensor 4: 2 % longer
+//     run: tensor 4, stages 8, ..    best of all: tensor 8, stages 4      best with tensor 4: 2 % longer
+//
+// Tests: tests/sim/tuning_test.cpp.
 
 #include "sim/tuning/against_best.hpp"
 
@@ -41,14 +44,15 @@
 namespace penstock {
 namespace {
 
-/// A question as it was asked of the search, and its answer.
+/// A question with the search's answer.
 struct Answered {
   TuneRequest request;
   std::vector<Configuration> space;
   TuneReport report;
 };
 
-/// With nothing of what a configuration chooses: of the degrees only how they are placed and what overlaps.
+/// Returns the run's workload without what a configuration chooses. Of the degrees only their placement and
+/// their overlaps remain.
 Workload question_of(const Scenario& run) {
   Workload work = std::get<DeviceModel>(run.model).work;
   const Parallel chosen = std::exchange(work.parallel, {});
@@ -62,7 +66,7 @@ Workload question_of(const Scenario& run) {
   return work;
 }
 
-/// Returns how layers are shared out, with the rule in force where none is stated.
+/// Returns how the run divides its layers. If it states no rule, the rule is the one that applies by default.
 LayerSplit split_of(const Scenario& run) {
   const auto& model = std::get<DeviceModel>(run.model);
   const ScheduleInfo* schedule = find_schedule(run.schedule);
@@ -71,12 +75,12 @@ LayerSplit split_of(const Scenario& run) {
   return {.rule = rule_in_force(model.split, layers, stages), .counts = model.split.counts};
 }
 
-/// Samples of a step. The run states all three: its row has columns for them.
+/// Returns the samples of a step. The row of a run has columns for all three factors.
 std::int64_t global_batch(const Scenario& run) {
   return *run.batch.micro_batch_size * *run.batch.microbatches * *std::get<DeviceModel>(run.model).copies;
 }
 
-/// Errors: devices that are no whole nodes.
+/// Builds the question. Error: the devices do not fill whole nodes.
 tl::expected<TuneRequest, std::string> request_of(const Scenario& run) {
   TuneRequest request{.base = run, .global_batch_size = global_batch(run)};
   const DeviceType& device = model_of(request).work.device;
@@ -87,7 +91,7 @@ tl::expected<TuneRequest, std::string> request_of(const Scenario& run) {
   }
   request.base.cluster.named =
       DeviceCluster{.type = device, .nodes = static_cast<std::int32_t>(devices / device.devices_per_node)};
-  // What the run has chosen must be in the space, or its value could not be weighed.
+  // The space must contain the run's own choices, so that their cost can be found.
   auto& model = std::get<DeviceModel>(request.base.model);
   model.split = split_of(run);
   const LayerSplit& split = model.split;
@@ -98,15 +102,16 @@ tl::expected<TuneRequest, std::string> request_of(const Scenario& run) {
   return request;
 }
 
-/// Nodes follow from devices and their kind.
+/// Returns whether two requests are equal. The nodes need no comparison, because they follow from the devices
+/// and their kind.
 bool asks_the_same(const TuneRequest& a, const TuneRequest& b) {
   return a.global_batch_size == b.global_batch_size && a.layer_splits == b.layer_splits &&
          a.schedules == b.schedules && model_of(a).devices == model_of(b).devices &&
          question_of(a.base) == question_of(b.base);
 }
 
-/// The run's configuration, as the space spells it: what makes no difference (an exchange of one device, the
-/// schedule and layout of one stage, sharding without copies) has the space's one value.
+/// Returns the run's configuration as the space writes it. A choice without effect has the space's single
+/// value: the exchange of one device, schedule and layout of one stage, sharding without copies.
 Configuration configuration_of(const Scenario& run, const TuneRequest& request) {
   const DeviceModel& model = std::get<DeviceModel>(run.model);
   const Parallel& parallel = model.work.parallel;
@@ -129,7 +134,7 @@ Configuration configuration_of(const Scenario& run, const TuneRequest& request) 
           .sharding = has_copies ? run.shape.sharding.value_or(parallel.sharding) : 0};
 }
 
-/// By simulate(), since the run may be outside the space.
+/// Simulates the run itself, because it may be outside the space.
 tl::expected<Ns, std::string> step_of(const Scenario& run) {
   const SimulateOptions options{.memory = {.samples = false},
                                 .steady = SteadyState::skip,
@@ -149,7 +154,7 @@ std::vector<ChosenValue> values_of(const Answered& answered, const Configuration
     const auto cost = std::ranges::find_if(report.choices, [&](const ChoiceCost& one) {
       return one.choice == kChoices[choice] && one.value == texts[choice];
     });
-    // No configuration of the space has the value: a microbatch of 32 samples.
+    // No configuration of the space has this value, for example a microbatch of 32 samples.
     if (cost == report.choices.end()) continue;
     ChosenValue& value = values.emplace_back(ChosenValue{kChoices[choice], texts[choice], {}});
     if (cost->best) value.longer = static_cast<double>(report.candidates[*cost->best].step_ns) / best - 1;
@@ -160,7 +165,7 @@ std::vector<ChosenValue> values_of(const Answered& answered, const Configuration
   return values;
 }
 
-/// What `best` chooses otherwise.
+/// Lists the values in which `best` differs from `own`.
 std::string differences(const Answered& answered, const Configuration& own, const Configuration& best) {
   const ChoiceTexts owns = choice_texts(answered.request, own);
   const ChoiceTexts bests = choice_texts(answered.request, best);
@@ -171,7 +176,7 @@ std::string differences(const Answered& answered, const Configuration& own, cons
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-/// Questions that were asked, each searched once. Few, so that each new one is held against all.
+/// The questions so far, each searched once. There are few, so a linear search is enough.
 class Questions {
  public:
   tl::expected<const Answered*, std::string> answer(TuneRequest request) {
@@ -187,7 +192,7 @@ class Questions {
   }
 
  private:
-  std::deque<Answered> answered_;  // which leaves in place what it has handed out
+  std::deque<Answered> answered_;  // a deque, because its elements do not move when it grows
 };
 
 tl::expected<AgainstBest, std::string> compared(const MeasuredRun& run, Questions& questions) {

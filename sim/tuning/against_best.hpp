@@ -1,5 +1,6 @@
 #pragma once
-// Configurations that others ran, beside the best that the search finds for their model, devices and batch.
+// Compares measured configurations with the best one that the search finds for the same model, devices and
+// batch.
 
 #include <cstddef>
 #include <functional>
@@ -15,12 +16,12 @@
 
 namespace penstock {
 
-/// A value that a configuration has chosen.
+/// One value of a configuration.
 struct ChosenValue {
-  std::string_view choice;  ///< as kChoices has it
+  std::string_view choice;  ///< name of the choice in kChoices
   std::string value;
-  /// By how much the best step with it is longer than the best of all, as a part of that; absent: nothing
-  /// with it fits.
+  /// Relative increase of the step: the best step with this value over the best of all, minus 1. Absent if
+  /// nothing with this value fits.
   std::optional<double> longer;
 };
 
@@ -29,17 +30,17 @@ struct AgainstBest {
   bool in_space = false;  ///< tuning_space() has the configuration
   Ns step_ns = 0;
   Ns best_ns = 0;
-  std::string best_differs;         ///< what the best chooses otherwise: "tensor 8, micro_batch_size 4"
-  std::vector<ChosenValue> values;  ///< the most costly first
+  std::string best_differs;  ///< the values in which the best one differs: "tensor 8, micro_batch_size 4"
+  std::vector<ChosenValue> values;  ///< the most costly value first
 
   double longer() const { return static_cast<double>(step_ns) / static_cast<double>(best_ns) - 1; }
 };
 
-/// So many of so many runs are compared.
+/// A function that is called with the number of runs that are compared, and of all runs.
 using AgainstBestProgress = std::function<void(std::size_t done, std::size_t all)>;
 
-/// By run, with the devices' own constants. Searches once for runs that ask the same. Errors: those of tune()
-/// and of simulate_scenario(), with the run's id in front.
+/// Compares each run, with the devices' own constants. Runs with the same question share one search. Errors:
+/// those of tune() and of simulate_scenario(), with the run's id in front.
 tl::expected<std::vector<AgainstBest>, std::string> against_best(std::span<const MeasuredRun> runs,
                                                                  const AgainstBestProgress& progress = {});
 

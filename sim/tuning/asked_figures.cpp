@@ -1,5 +1,5 @@
-// What is asked for goes to work that owns all it uses, since whoever stops the search waits for none of it:
-// the configurations with their prices, and a share of the programs.
+// The work runs on threads that are abandoned when the search is stopped. It therefore owns all that it uses:
+// the configurations with their prices, and a share of the program library.
 
 #include "sim/tuning/asked_figures.hpp"
 
@@ -23,7 +23,7 @@
 namespace penstock {
 namespace {
 
-/// Places of those of one program, in the order in which programs first appear.
+/// Groups the indices of configurations by program, in the order in which the programs first appear.
 std::vector<std::vector<std::size_t>> by_program(const std::vector<AskedConfiguration>& asked) {
   std::map<ProgramLibrary::Key, std::size_t> place;
   std::vector<std::vector<std::size_t>> groups;
@@ -36,13 +36,13 @@ std::vector<std::vector<std::size_t>> by_program(const std::vector<AskedConfigur
   return groups;
 }
 
-/// Figures, or why there are none.
+/// The figures, or the error.
 struct FoundFigures {
-  std::vector<std::int64_t> figures{};  // none where the work was stopped before
+  std::vector<std::int64_t> figures{};  // empty if the work was stopped
   std::string error{};
 };
 
-/// Those of one program, which is made here where nobody has asked for it yet.
+/// Computes the figures of the configurations of one program, which is generated here if it is not cached.
 FoundFigures figures_of_group(const std::vector<AskedConfiguration>& asked,
                               const std::vector<std::size_t>& group, ProgramLibrary& programs,
                               FiguresOfProgram figures_of) {
@@ -63,7 +63,7 @@ FoundFigures found_figures(const std::vector<AskedConfiguration>& asked, Program
   });
   FoundFigures all{.figures = std::vector<std::int64_t>(asked.size())};
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    // Of a group that was stopped or whose program hangs: none of the others is told either.
+    // If one group was stopped or its program hangs, the whole call has no figures.
     if (of_groups[g].figures.empty()) return std::move(of_groups[g]);
     for (std::size_t i = 0; i < groups[g].size(); ++i) all.figures[groups[g][i]] = of_groups[g].figures[i];
   }

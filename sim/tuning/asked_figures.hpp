@@ -1,5 +1,6 @@
 #pragma once
-// A figure of each of many configurations: those of one program side by side, programs on all cores.
+// Computes one figure for each of many configurations. Configurations of one program run side by side, and
+// programs run on all cores.
 
 #include <cstdint>
 #include <functional>
@@ -20,12 +21,12 @@ struct AskedConfiguration {
   PricedConfiguration priced;
 };
 
-/// step_times or peak_bytes.
+/// A function that computes the figure: step_times or peak_bytes.
 using FiguresOfProgram = std::vector<std::int64_t> (*)(const TunedProgram&,
                                                        std::span<const PricedConfiguration>);
 
-/// In the order of the configurations. None at all where `stopped`, if there is one, becomes true before.
-/// Error: that of ProgramLibrary::program().
+/// Returns the figures in the order of the configurations. Returns an empty list if `stopped` is given and
+/// becomes true before the end. Error: that of ProgramLibrary::program().
 tl::expected<std::vector<std::int64_t>, std::string> figures_of_all(std::vector<AskedConfiguration> asked,
                                                                     std::shared_ptr<ProgramLibrary> programs,
                                                                     FiguresOfProgram figures_of,

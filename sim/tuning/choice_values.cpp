@@ -1,7 +1,7 @@
-// A value held leaves a smaller space; what is best in each of these is kept by the value's number while the
-// search goes on. A configuration of twelve choices has twelve numbers:
+// The search retains the best configuration for each value of each choice. Each value has a number, so a
+// configuration of twelve choices has twelve numbers:
 //
-//   tensor 8 -> 0, context 1 -> 1, .. sharding 1 -> 11;  the next one with tensor 4 -> 12, context 1 -> 1, ..
+//     tensor 8 -> 0, context 1 -> 1, .. sharding 1 -> 11;  the next one: tensor 4 -> 12, context 1 -> 1, ..
 
 #include "sim/tuning/choice_values.hpp"
 
@@ -35,8 +35,8 @@ ChoiceTexts choice_texts(const TuneRequest& request, const Configuration& of) {
           fmt::to_string(of.sharding)};
 }
 
-// Values of a choice are told apart by number alone, which is quicker than by text; texts are made for what
-// is shown.
+// The search compares values as numbers, which is faster than as text. Texts are made only for what is
+// printed.
 ChoiceCodes choice_codes(const Configuration& of) {
   return {of.tensor,
           of.context,

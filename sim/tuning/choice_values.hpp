@@ -1,5 +1,5 @@
 #pragma once
-// What configurations choose, and which values there are.
+// The choices of a configuration and their values.
 
 #include <array>
 #include <cstddef>
@@ -12,20 +12,21 @@
 
 namespace penstock {
 
-/// The members of a Configuration that are choices, as people call them.
+/// The members of a Configuration that are choices, by the names that users see.
 inline constexpr std::array<std::string_view, 12> kChoices = {
     "tensor",         "context",  "context_exchange", "expert",           "data",      "stages",
     "virtual_stages", "schedule", "layer_split",      "micro_batch_size", "recompute", "sharding"};
 
-/// One of each choice, as text.
+/// The value of each choice as text.
 using ChoiceTexts = std::array<std::string, kChoices.size()>;
 ChoiceTexts choice_texts(const TuneRequest& request, const Configuration& of);
 
-/// The same as numbers that order the values of a choice.
+/// The value of each choice as a number that orders the values.
 using ChoiceCodes = std::array<std::int64_t, kChoices.size()>;
 ChoiceCodes choice_codes(const Configuration& of);
 
-/// Numbers the values of all choices from 0 on, as they come: every configuration has one of each choice.
+/// Numbers the values of all choices from 0 on in the order of their appearance. Every configuration has one
+/// value for each choice.
 class ValueNumbers {
  public:
   using Numbers = std::array<std::uint16_t, kChoices.size()>;

@@ -1,5 +1,5 @@
-// A configuration is written into a copy of the request's scenario, so that what is priced here and what
-// `simulate` prices is one and the same.
+// Writes a configuration into a copy of the request's scenario. The search prices the same scenario as
+// `simulate`, so that both give the same figures. Tests: tests/sim/tuning_test.cpp.
 
 #include "sim/tuning/configuration.hpp"
 
@@ -27,15 +27,17 @@
 namespace penstock {
 namespace {
 
-/// Actions that a configuration's search for its order may place, over all its passes: some 0.15 s of them.
+/// Limit of the actions that a configuration's search for an order may place in all its passes. They take
+/// about 0.15 s.
 constexpr std::int64_t kSearchedActions = 5'000'000;
 constexpr std::int64_t kLeastPasses = 10;
 
-/// For a schedule that searches its order; long orders get fewer passes. Nothing for others.
+/// Returns the passes of a schedule that searches its order; long orders get fewer. Returns nothing for other
+/// schedules.
 std::optional<std::int64_t> passes_of(const Configuration& of) {
   const ScheduleInfo* schedule = find_schedule(of.schedule);
   if (!takes_option(*schedule, "effort")) return std::nullopt;
-  // F, I and W of each stage and microbatch.
+  // The F, I and W of each stage and microbatch.
   const std::int64_t actions = std::int64_t{3} * of.stages * of.virtual_stages * of.microbatches;
   return std::clamp(kSearchedActions / actions, kLeastPasses, SearchEffort::kDefaultPasses);
 }
@@ -66,8 +68,9 @@ std::int64_t device_count(const Configuration& configuration) {
 
 namespace {
 
-/// The sharding that the schedule of the configuration's scenario states. 0 and 1 are what
-/// parallel.distributed_optimizer says, so that they are stated only over another one of the base.
+/// Returns the sharding that the configuration's scenario states in its schedule.
+/// parallel.distributed_optimizer already expresses 0 and 1, so they are stated only to replace another value
+/// of the base.
 std::optional<std::int32_t> stated_sharding(const TuneRequest& request, const Configuration& configuration) {
   if (configuration.sharding > 1 || request.base.shape.sharding) return configuration.sharding;
   return std::nullopt;
@@ -93,17 +96,17 @@ Scenario scenario_of(const TuneRequest& request, const Configuration& configurat
   auto& model = std::get<DeviceModel>(scenario.model);
   set_choices(model.work, configuration);
   model.distributed_optimizer = configuration.sharding > 0;
-  // Beyond that the schedule states it.
+  // The schedule states higher stages of sharding.
   model.work.parallel.sharding = std::min(configuration.sharding, 1);
   model.split = request.layer_splits[configuration.layer_split];
   model.copies = configuration.data;
   model.devices = device_count(configuration);
   scenario.schedule = std::string(configuration.schedule);
-  scenario.program.reset();       // a program of the base's file would be run instead of the schedule
-  scenario.shape.iterations = 1;  // a step; a run of several of them says no more of one
+  scenario.program.reset();       // the base's program file would replace the schedule
+  scenario.shape.iterations = 1;  // one step is enough, because all iterations take the same time
   scenario.shape.stages = configuration.stages;
   scenario.shape.sharding = stated_sharding(request, configuration);
-  // A schedule whose rule fixes v takes no other.
+  // A schedule whose rule fixes v does not accept the option.
   const ScheduleInfo* schedule = find_schedule(configuration.schedule);
   scenario.shape.virtual_stages = schedule->chunks > 0 ? 1 : configuration.virtual_stages;
   scenario.states_chunks = true;
@@ -140,14 +143,14 @@ std::vector<Override> overrides_of(const TuneRequest& request, const Configurati
   if (takes_chunks(*schedule) || request.base.shape.virtual_stages > 1)
     overrides.push_back(number("schedule.virtual_stages", chunks));
   if (const auto passes = passes_of(configuration)) overrides.push_back(number("schedule.passes", *passes));
-  // A launcher's own order, where the base states none.
+  // The launcher's own order is written if the base states none.
   const DeviceModel& model = model_of(request);
   if (!model.states_order && model.work.parallel.order != Parallel{}.order)
     overrides.push_back(word("parallel.order", to_text(model.work.parallel.order)));
   if (const auto sharding = stated_sharding(request, configuration))
     overrides.push_back(number("schedule.sharding", *sharding));
   if (request.base.shape.iterations > 1) overrides.push_back(number("training.iterations", 1));
-  // Both sizes say it; a base that states M would contradict them.
+  // The two batch sizes already determine M; a different M of the base would contradict them.
   if (request.base.batch.microbatches)
     overrides.push_back(number("schedule.microbatches", configuration.microbatches));
   return overrides;

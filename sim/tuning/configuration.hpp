@@ -1,5 +1,6 @@
 #pragma once
-// One way to train a model on a cluster, and the question which is best.
+// A configuration: one set of degrees, schedule and batch sizes with which a model can be trained on a
+// cluster. A TuneRequest asks which is best.
 
 #include <array>
 #include <compare>
@@ -19,33 +20,33 @@
 
 namespace penstock {
 
-/// A point of the space that is searched. In the order in which ties are broken.
+/// A point of the space that is searched. Ties are broken in the order of the members.
 struct Configuration {
   std::int32_t nodes = 1;
   std::int32_t tensor = 1;
   std::int32_t context = 1;
   ContextExchange context_exchange = ContextExchange::ring;
   std::int32_t expert = 1;
-  std::int32_t data = 1;               ///< copies of the pipeline
-  std::int32_t stages = 1;             ///< ranks of one pipeline
-  std::int32_t virtual_stages = 1;     ///< model stages a rank
-  std::string_view schedule = "1f1b";  ///< as the table of schedules spells it
+  std::int32_t data = 1;               ///< number of copies of the pipeline
+  std::int32_t stages = 1;             ///< number of ranks of one pipeline
+  std::int32_t virtual_stages = 1;     ///< model stages of each rank
+  std::string_view schedule = "1f1b";  ///< name in the table of schedules
   std::size_t layer_split = 0;         ///< index into TuneRequest::layer_splits
   std::int32_t micro_batch_size = 1;
-  std::int32_t microbatches = 1;  ///< of one copy of the pipeline
+  std::int32_t microbatches = 1;  ///< microbatches of one copy of the pipeline
   LayerRecompute recompute = LayerRecompute::none;
   std::int32_t sharding = 0;  ///< ZeRO stage over the copies of each weight
 
   friend auto operator<=>(const Configuration&, const Configuration&) = default;
 };
 
-/// A framework that runs what is found (launchers.hpp).
+/// A framework that can run a configuration (launchers.hpp).
 enum class Launcher : std::uint8_t { megatron, torchtitan };
 template <>
 inline constexpr auto kEnumWords<Launcher> = std::to_array<EnumWord<Launcher>>(
     {{Launcher::megatron, "megatron"}, {Launcher::torchtitan, "torchtitan"}});
 
-/// What a choice may be; empty: everything that the rules of the space allow.
+/// The allowed values of each choice. An empty list allows everything that the rules of the space allow.
 struct TuneChoices {
   std::vector<std::int32_t> tensor{};
   std::vector<std::int32_t> context{};
@@ -59,43 +60,46 @@ struct TuneChoices {
   std::vector<std::int32_t> sharding{};
 };
 
-/// The schedules that are tried unless others are named.
+/// Returns the schedules that are tried if the request names none.
 std::vector<std::string> default_tuned_schedules();
-/// Returns the layouts that are tried unless others are given: even, ends-one-less, balanced.
+/// Returns the layouts that are tried if the request names none: even, ends-one-less, balanced.
 std::vector<LayerSplit> default_layer_splits();
 
-/// A model, its devices and its batch, and what may be chosen.
+/// A model, its devices and its batch, and the allowed choices.
 struct TuneRequest {
-  /// A DeviceModel on named devices; its degrees, schedule, batch and iterations are not looked at.
+  /// A scenario with a DeviceModel on named devices. Its degrees, schedule, batch and iterations are not
+  /// used.
   Scenario base;
   std::int64_t global_batch_size = 1;
-  std::vector<std::int32_t> nodes{};  ///< of the cluster, each to be tried; empty: all that it has
+  std::vector<std::int32_t> nodes{};  ///< numbers of nodes to be tried; empty: all nodes of the cluster
   std::vector<std::string> schedules = default_tuned_schedules();
   std::vector<LayerSplit> layer_splits = default_layer_splits();
   TuneChoices choices{};
-  std::optional<Launcher> launcher{};  ///< what it cannot run as it is priced is not in the space
+  /// If present, the space has only what this launcher can run as it is priced.
+  std::optional<Launcher> launcher{};
 };
 
-/// The model, its training and its devices. Requires a request that tuning_space() takes.
+/// Returns the model with its training and its devices. Requires a request that tuning_space() accepts.
 const DeviceModel& model_of(const TuneRequest& request);
 
-/// Returns the request with the layout of the configuration spelled out as `layers`, by stage, where it is
-/// balanced by price: what scenario_of() and overrides_of() then make of the configuration has these layers.
+/// Returns the request with the configuration's layout written out as `layers`, one count a stage, if it is
+/// balanced by price. scenario_of() and overrides_of() then give the configuration these layers.
 TuneRequest with_layers(TuneRequest request, const Configuration& configuration,
                         const std::vector<std::int64_t>& layers);
 
-/// Devices that the configuration occupies.
+/// Returns the number of devices that the configuration uses.
 std::int64_t device_count(const Configuration& configuration);
 
-/// Puts what the configuration chooses into a workload: degrees, sharding, ranks, microbatch, recomputation.
+/// Writes the configuration's choices into a workload: degrees, sharding, ranks, microbatch and
+/// recomputation.
 void set_choices(Workload& work, const Configuration& configuration);
 
-/// What the configuration is in a scenario file over the request's: edited_scenario() with it reads back as
-/// scenario_of().
+/// Returns the values that describe the configuration in a scenario file, on top of the request's scenario.
+/// edited_scenario() with them reads back as scenario_of().
 std::vector<Override> overrides_of(const TuneRequest& request, const Configuration& configuration);
 
-/// The scenario that simulate() and a run take, of one iteration. Requires a configuration of the request's
-/// space.
+/// Returns the scenario that simulate() and a run take, with one iteration. Requires a configuration of the
+/// request's space.
 Scenario scenario_of(const TuneRequest& request, const Configuration& configuration);
 
 }  // namespace penstock

@@ -1,14 +1,17 @@
-// A space has thousands of configurations and a few hundred ways in which a layer is shared out:
+// Prices configurations. A space has thousands of configurations, but a layer is divided in only a few
+// hundred ways:
 //
-//   tensor, context and its exchange, experts and where their group lies, microbatch, recomputation
+//     tensor, context and its exchange, experts and where their group lies, microbatch, recomputation
 //
-// and, where copies share out gradients, how many there are and where they lie. A layer is priced for each of
-// those; a configuration adds up its stages' layers and its step.
+// If copies share gradients, their number and placement count as well. A layer is priced once for each of
+// these. A configuration adds up the layers of its stages and its step.
 //
-// Bounds, tapes and peaks add up in 64 bits, and configurations compare by time x devices. So a configuration
-// is held here to what it takes when everything comes one after the other:
+// Bounds, tapes and peaks add in 64 bits, and configurations compare by time x devices. So each configuration
+// is checked against the sum of everything that it runs, one action after another:
 //
-//   devices x (M x sum over stages of (F + B + R + both transfers + launches) + sum of STEP)  <  2^62 ns
+//     devices x (M x sum over stages of (F + B + R + both transfers + launches) + sum of STEP)  <  2^62 ns
+//
+// Tests: tests/sim/tuning_test.cpp.
 
 #include "sim/tuning/configuration_prices.hpp"
 
@@ -39,12 +42,12 @@
 namespace penstock {
 namespace {
 
-constexpr double kMost = 4.6e18;  // 2^62, nanoseconds or bytes
+constexpr double kMost = 4.6e18;  // 2^62, in nanoseconds or bytes
 
-/// Whether what is added up of it fits 64 bits; empty: it does.
+/// Returns an error message if a sum does not fit into 64 bits; otherwise an empty text.
 std::string sum_fault(const PricedConfiguration& priced, const Configuration& configuration) {
   const auto microbatches = static_cast<double>(configuration.microbatches);
-  // F, B or I and W, R, and both ends of two messages, of each stage and microbatch.
+  // F, B (or I and W), R, and both ends of two messages, for each stage and microbatch.
   constexpr double kLaunches = 8;
   PartSum times;  // nanoseconds
   PartSum sizes;
@@ -90,8 +93,8 @@ ConfigurationPrices::ConfigurationPrices(const TuneRequest& request)
   work_.parallel.gather = request.base.shape.gather;
 }
 
-// Requires that work_ has the configuration's choices. On how many NVLink domains a group is depends on
-// all degrees and the stages, and is all that a layer's price knows of most of them.
+// Requires that work_ has the configuration's choices. Of most degrees a layer's price depends only on the
+// number of NVLink domains of a group. This number depends on all degrees and the stages.
 const LayerPrices& ConfigurationPrices::layers_of(const Configuration& configuration) {
   const double domains = expert_domains(work_.parallel, work_.ranks, work_.device);
   const bool shares = configuration.sharding > 1;
@@ -116,7 +119,7 @@ std::vector<std::int64_t> ConfigurationPrices::cut_of(const Configuration& confi
     if (fresh) known->second = split_layers(split, layers, stages).value();
     return known->second;
   }
-  // Many configurations share the times of their layers, and differ in memory alone.
+  // Many configurations share the times of their layers and differ only in memory.
   const LayerPrices& prices = layers_of(configuration);
   const auto [known, fresh] = level_.try_emplace({&prices, outline.rank_of_stage});
   if (fresh) known->second = level_layers(layer_times(work_, prices), outline.rank_of_stage, {});
@@ -142,7 +145,7 @@ PricedConfiguration ConfigurationPrices::of(const Configuration& configuration,
   return fitted == priced.layers ? priced : of(configuration, outline, std::move(fitted));
 }
 
-// What prepare() makes of the configuration's scenario; a test holds the two together, to the nanosecond.
+// Gives the result of prepare() for the configuration's scenario. A test compares the two to the nanosecond.
 PricedConfiguration ConfigurationPrices::of(const Configuration& configuration,
                                             const ScheduleOutline& outline,
                                             std::vector<std::int64_t> layers) {

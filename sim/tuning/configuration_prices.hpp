@@ -1,6 +1,6 @@
 #pragma once
-// What a configuration's stages cost, from layers that are priced once for all configurations that share
-// them.
+// The costs of a configuration's stages. Each layer is priced once for all configurations that share its
+// price.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,25 +21,25 @@
 
 namespace penstock {
 
-/// A configuration as engines and bounds see it.
+/// The costs of a configuration, as the engines and the bounds take them.
 struct PricedConfiguration {
-  std::vector<std::int64_t> layers{};  ///< by stage
-  CostTable costs;                     ///< of a chain of stages
+  std::vector<std::int64_t> layers{};  ///< number of layers of each stage
+  CostTable costs;                     ///< costs of a chain of stages
   UniformCluster links;
-  std::string fault{};  ///< why its times and bytes do not add up in 64 bits; empty: they do
+  std::string fault{};  ///< why its times or bytes exceed 64 bits; empty if they do not
 
   friend bool operator==(const PricedConfiguration&, const PricedConfiguration&) = default;
 };
 
 class ConfigurationPrices {
  public:
-  /// The request must outlive it.
+  /// Keeps a reference to the request, which must outlive this object.
   explicit ConfigurationPrices(const TuneRequest& request);
 
-  /// Prices a configuration of the space, whose schedule has the outline. Layers that are balanced are level
-  /// by price (prepare/balanced_split.hpp). Where the answer has a fault, nothing may be made of its costs.
+  /// Prices a configuration of the space. `outline` must be that of its schedule. Balanced layers are
+  /// balanced by price (prepare/balanced_split.hpp). If the result has a fault, its costs must not be used.
   PricedConfiguration of(const Configuration& configuration, const ScheduleOutline& outline);
-  /// Prices it with these layers of each stage.
+  /// Like the other of(), with the given number of layers of each stage.
   PricedConfiguration of(const Configuration& configuration, const ScheduleOutline& outline,
                          std::vector<std::int64_t> layers);
 
@@ -54,7 +54,8 @@ class ConfigurationPrices {
   Workload work_;
   std::map<LayerKey, std::unique_ptr<const LayerPrices>> layers_;
   std::map<std::pair<std::size_t, std::int32_t>, std::vector<std::int64_t>> cuts_;
-  /// Layers that are level by price, by their prices and where stages are.
+  /// Numbers of layers that balance the prices. The key is the prices of a layer, and the stages of each
+  /// rank.
   std::map<std::pair<const LayerPrices*, std::vector<std::int32_t>>, std::vector<std::int64_t>> level_;
 };
 

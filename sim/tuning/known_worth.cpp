@@ -1,8 +1,8 @@
-// Three questions, each answered by what is known exactly; a bound that is not above the truth can then only
-// ask for too much:
+// Decides whether a configuration may still matter. Three questions are answered by exact figures of others.
+// A lower bound is never above the truth, so it can only lead to more work, never to another answer:
 //
-//   among the first n?   fewer than n are faster          on the front?   none is as fast and as small
-//   best of a value?     none with the value is faster
+//     among the first n?   fewer than n are faster          on the front?   none is as fast and as small
+//     best of a value?     none with the value is faster
 
 #include "sim/tuning/known_worth.hpp"
 
@@ -17,7 +17,7 @@
 namespace penstock {
 namespace {
 
-/// Whether `one` is neither faster nor smaller than `other`.
+/// Returns whether `one` is neither faster nor smaller than `other`.
 bool is_beaten_or_equal(const Worth& one, const Worth& other) {
   return other.time <= one.time && other.bytes <= one.bytes;
 }
@@ -28,8 +28,8 @@ bool KnownWorth::may_matter(const ValueNumbers::Numbers& numbers, const Worth& l
   return may_be_first(least) || may_be_on_front(least) || may_be_best_of_value(numbers, least);
 }
 
-// What does not fit is listed behind all that fits, so that it counts only where too few may fit. Equal times
-// may still be first: memory and the tuple decide between them.
+// Configurations that do not fit are listed after all that fit, so they count only if too few may fit. One
+// with an equal time may still be first, because memory and the tuple decide ties.
 bool KnownWorth::may_be_first(const Worth& least) const {
   const auto is_among = [&](const std::vector<std::int64_t>& times) {
     return times.size() < top_ || least.time <= times.back();
@@ -37,15 +37,16 @@ bool KnownWorth::may_be_first(const Worth& least) const {
   return fits(least.bytes) ? is_among(fitting_times_) : others_count_ && is_among(other_times_);
 }
 
-// Equal to one on the front in both figures it may take its place: the tuple decides.
+// A configuration that equals one on the front in both figures may replace it, because the tuple decides
+// ties.
 bool KnownWorth::may_be_on_front(const Worth& least) const {
   return std::ranges::none_of(front_, [&](const Worth& known) {
     return is_beaten_or_equal(least, known) && (known.time < least.time || known.bytes < least.bytes);
   });
 }
 
-// The fastest of a value is sought as well, whether it fits or not: what does not fit and would be faster is
-// told.
+// The fastest configuration of a value is also searched if it does not fit, because the report names faster
+// ones that do not fit.
 bool KnownWorth::may_be_best_of_value(const ValueNumbers::Numbers& numbers, const Worth& least) const {
   return std::ranges::any_of(numbers, [&](std::uint16_t value) {
     const BestOfValue& best = values_[value];
@@ -65,7 +66,7 @@ void KnownWorth::note_time(std::size_t number, const ValueNumbers::Numbers& numb
 }
 
 void KnownWorth::note(std::size_t number, const ValueNumbers::Numbers& numbers, const Worth& worth) {
-  // Only as many as are wanted: the last one is the time that others have to keep up with.
+  // Only the first `top_` times are stored. The last of them is the limit for others.
   auto& times = fits(worth.bytes) ? fitting_times_ : other_times_;
   times.insert(std::ranges::upper_bound(times, worth.time), worth.time);
   if (times.size() > top_) times.pop_back();

@@ -1,5 +1,5 @@
 #pragma once
-// What a search knows so far, and which configurations may matter still.
+// What a search has found so far, and which configurations may still change the answer.
 
 #include <compare>
 #include <cstddef>
@@ -13,38 +13,38 @@
 
 namespace penstock {
 
-/// What a configuration takes, or takes at least.
+/// The time and memory of a configuration, or lower bounds of them.
 struct Worth {
-  std::int64_t time = 0;  ///< of a step, in device-nanoseconds
-  Bytes bytes = 0;        ///< of its fullest device
+  std::int64_t time = 0;  ///< time of a step times the number of devices, in nanoseconds
+  Bytes bytes = 0;        ///< bytes of its fullest device
 
   friend auto operator<=>(const Worth&, const Worth&) = default;
 };
 
-/// The best so far of the configurations with one value.
+/// The best configurations so far that have one value.
 struct BestOfValue {
   std::optional<std::size_t> fitting{};
   Worth fitting_worth{};
-  std::optional<std::size_t> fastest{};  ///< whether it fits or not
+  std::optional<std::size_t> fastest{};  ///< the fastest one, even if it does not fit
   std::int64_t fastest_time = std::numeric_limits<std::int64_t>::max();
 };
 
 class KnownWorth {
  public:
-  /// Makes an account of which `top` first ones are wanted, on devices of which `usable` bytes may be used;
-  /// `values` is the number of values.
+  /// Creates an empty record. The answer lists the first `top` configurations; a device has `usable` bytes;
+  /// `values` is the number of values of all choices.
   KnownWorth(std::size_t top, Bytes usable, std::size_t values)
       : top_(top), usable_(usable), values_(values) {}
 
   bool fits(Bytes bytes) const { return bytes <= usable_; }
-  /// So many may fit; where they are fewer than the first ones, others are among those.
+  /// Sets how many configurations may fit. If they are fewer than `top`, some of the first ones do not fit.
   void set_possible_fits(std::size_t count) { others_count_ = count < top_; }
 
-  /// Whether a configuration that takes this at least could be among the first ones, on the front of time and
-  /// memory, or the best with one of its values.
+  /// Returns whether a configuration with this lower bound may be among the first ones, on the front of time
+  /// and memory, or the best with one of its values.
   bool may_matter(const ValueNumbers::Numbers& numbers, const Worth& least) const;
 
-  /// The time of a configuration, whose peak may not be known.
+  /// Records the time of a configuration whose peak may not be known.
   void note_time(std::size_t number, const ValueNumbers::Numbers& numbers, std::int64_t time);
   void note(std::size_t number, const ValueNumbers::Numbers& numbers, const Worth& worth);
 
@@ -59,7 +59,7 @@ class KnownWorth {
   std::size_t top_;
   Bytes usable_;
   bool others_count_ = false;
-  std::vector<std::int64_t> fitting_times_;  // of the first ones, ascending
+  std::vector<std::int64_t> fitting_times_;  // times of the first ones, ascending
   std::vector<std::int64_t> other_times_;
   std::vector<Worth> front_;
   std::vector<BestOfValue> values_;

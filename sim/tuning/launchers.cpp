@@ -1,14 +1,16 @@
-// A price holds for a run that does what was assumed. One table says, for each assumption, what Megatron-LM
-// and torchtitan must be told, or why they cannot do it:
+// Writes command lines of frameworks. A price is valid only for a run that does what was assumed. For each
+// assumption one table gives the arguments of Megatron-LM and torchtitan, or the reason why they cannot do
+// it:
 //
-//   assumption       Megatron-LM                            torchtitan
-//   tensor overlap   --tp-comm-overlap                      --parallelism.enable_async_tensor_parallel
-//   sharding 1       --use-distributed-optimizer            in a pipeline a shard degree, never resharded
-//   deferred head    --defer-embedding-wgrad-compute        lacks it
+//     assumption       Megatron-LM                            torchtitan
+//     tensor overlap   --tp-comm-overlap                      --parallelism.enable_async_tensor_parallel
+//     sharding 1       --use-distributed-optimizer            in a pipeline a shard degree, never resharded
+//     deferred head    --defer-embedding-wgrad-compute        lacks it
 //
-// The search leaves out what its launcher lacks, and the same rows write the command line, so that the two
-// cannot come apart. What a line leaves out is the launcher's default and was priced alike. The test of this
-// file flips every assumption and sees the text change, or the configuration refused.
+// The search leaves out what its launcher lacks, and the same rows write the command line, so the two always
+// agree. An argument that is not written has the launcher's default, which was priced.
+// tests/sim/launchers_test.cpp flips every assumption and checks that the text changes or the configuration
+// is refused.
 
 #include "sim/tuning/launchers.hpp"
 
@@ -48,7 +50,7 @@ Arguments says_nothing(const LaunchedRun& /*run*/) { return {}; }
 
 const Parallel& degrees_of(const LaunchedRun& run) { return run.work.parallel; }
 
-/// Whether a weight has copies that exchange something once a step or more often.
+/// Returns whether a weight has copies that exchange data at least once a step.
 bool has_copies(const LaunchedRun& run) {
   const Parallel& parallel = degrees_of(run);
   return parallel.weight_copies() > 1 || (run.work.model.experts && parallel.expert_copies() > 1);
@@ -56,19 +58,20 @@ bool has_copies(const LaunchedRun& run) {
 
 const LayerSplit& split_of(const LaunchedRun& run) { return run.request.layer_splits[run.of.layer_split]; }
 
-/// Layers of each model stage. Requires a configuration of the space, whose layout cuts the model.
+/// Returns the number of layers of each model stage. Requires a configuration of the space, whose layout fits
+/// the model.
 std::vector<std::int64_t> layers_of_stages(const LaunchedRun& run) {
   return split_layers(split_of(run), static_cast<std::int64_t>(run.work.model.layers.size()),
                       run.of.stages * run.of.virtual_stages)
       .value();
 }
 
-/// Whether the scenario's schedule states options that make another program of it than its name alone. The
-/// size of interleaved groups is not among them where the launcher can be told it.
+/// Returns whether the scenario states schedule options that change the program. The size of interleaved
+/// groups does not count if `takes_group_size` says that the launcher has an argument for it.
 bool has_own_options(const LaunchedRun& run, bool takes_group_size) {
   const Shape& stated = run.request.base.shape;
   Shape plain;
-  // These are chosen, or say how a program is found and not what it is.
+  // These options are choices, or they affect how a program is found and not what it is.
   plain.stages = stated.stages;
   plain.microbatches = stated.microbatches;
   plain.virtual_stages = stated.virtual_stages;
@@ -83,8 +86,8 @@ bool has_own_options(const LaunchedRun& run, bool takes_group_size) {
 
 // --- Megatron-LM ------------------------------------------------------------------------------------------
 
-/// Layers of stages as Megatron's layout: [3, 4, 3] is "Et*3|t*4|t*3L", with the embedding, the layers of
-/// multi-token prediction and the loss at the ends.
+/// Returns the layers of stages as Megatron's layout: [3, 4, 3] is "Et*3|t*4|t*3L". The embedding is at the
+/// start; the layers of multi-token prediction and the loss are at the end.
 std::string megatron_layout(const LaunchedRun& run) {
   std::vector<std::string> stages;
   for (const std::int64_t count : layers_of_stages(run)) {
@@ -111,7 +114,8 @@ std::string megatron_lacks_context(const LaunchedRun& run) {
   return "";
 }
 
-/// Ranks are numbered in the same order either way where there is one stage, or one copy of the pipeline.
+/// Returns whether the pipeline's copies are numbered last. With one stage or one copy both orders number the
+/// ranks equally.
 bool puts_copies_last(const LaunchedRun& run) {
   const Parallel& parallel = degrees_of(run);
   return run.of.stages > 1 && parallel.data > 1 && parallel.order == PlacementOrder::tp_cp_ep_pp_dp;
@@ -149,7 +153,8 @@ Arguments megatron_schedule(const LaunchedRun& run) {
   return arguments;
 }
 
-/// A layout says how many stages there are in all, so that it stands in place of the number of virtual ones.
+/// Returns the arguments for the layers. A layout states the total number of stages, so it replaces the
+/// number of virtual stages.
 Arguments megatron_layer_split(const LaunchedRun& run) {
   const LayerSplit::Rule rule = split_of(run).rule;
   const bool is_plain = rule == LayerSplit::Rule::even || rule == LayerSplit::Rule::ends_one_less;
@@ -193,7 +198,8 @@ std::string megatron_lacks_sharding(const LaunchedRun& run) {
   return "";
 }
 
-/// The optimizer of a single copy is distributed in name alone, which fp8 weights ask for.
+/// Returns whether the optimizer is distributed. With a single copy it is so only in name, because fp8
+/// weights require the option.
 bool is_distributed(const LaunchedRun& run) {
   const bool holds_8_bits = run.work.precision == GemmPrecision::fp8;
   return run.of.sharding > 0 || (holds_8_bits && !has_copies(run));
@@ -217,7 +223,8 @@ Arguments megatron_data_overlap(const LaunchedRun& run) {
   return arguments;
 }
 
-/// Values in 4 bytes that the optimizer holds for a weight, beside its copy of it: 2 is Adam.
+/// Returns the number of 4-byte values that the optimizer holds for a weight beside its copy of it; 2 for
+/// Adam.
 std::int32_t state_of(const LaunchedRun& run) { return run.work.optimizer_bytes / 4 - 1; }
 
 std::string megatron_lacks_optimizer(const LaunchedRun& run) {
@@ -238,7 +245,7 @@ Arguments megatron_optimizer(const LaunchedRun& run) {
 
 std::string megatron_lacks_precision(const LaunchedRun& run) {
   if (run.work.precision != GemmPrecision::fp8 || is_distributed(run)) return "";
-  return "it holds weights in 8 bits (--fp8-param-gather) beside its distributed optimizer alone; take "
+  return "it holds weights in 8 bits (--fp8-param-gather) only with its distributed optimizer; take "
          "another "
          "--sharding than none";
 }
@@ -258,7 +265,7 @@ Arguments megatron_precision(const LaunchedRun& run) {
 std::string megatron_lacks_head(const LaunchedRun& run) {
   if (!run.work.deferred_head) return "";
   if (run.of.stages > 1) return "";
-  return "it defers the head's weight gradient (training.deferred_head) in a pipeline alone; take more "
+  return "it defers the head's weight gradient (training.deferred_head) only in a pipeline; take more "
          "stages";
 }
 
@@ -270,8 +277,8 @@ Arguments megatron_head(const LaunchedRun& run) {
   return arguments;
 }
 
-/// The variable of CUDA's queues, which Megatron-LM checks when it starts. Blackwell, the only one with
-/// products of 4 bits, needs none.
+/// Returns comments about the variable for CUDA's queues, which Megatron-LM checks at its start. Blackwell,
+/// the only device with 4-bit products, needs none.
 std::vector<std::string> megatron_comments(const LaunchedRun& run) {
   const bool is_blackwell = run.work.device.fp4_flops_per_second > 0;
   if (run.of.sharding > 1) return {"it starts only where CUDA_DEVICE_MAX_CONNECTIONS is not 1"};
@@ -281,7 +288,8 @@ std::vector<std::string> megatron_comments(const LaunchedRun& run) {
 
 // --- torchtitan -------------------------------------------------------------------------------------------
 
-/// The name that PyTorch's schedule class has; empty: torchtitan runs it from a file of its actions.
+/// Returns the name of PyTorch's schedule class. An empty name means that torchtitan runs the schedule from a
+/// file of its actions.
 std::string_view torchtitan_schedule_name(std::string_view schedule) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kNames = {
       {{"1f1b", "1F1B"},
@@ -297,7 +305,8 @@ std::string_view torchtitan_schedule_name(std::string_view schedule) {
   return "";
 }
 
-/// Schedules whose second chunk goes back over the ranks, as torchtitan has it for two of its own.
+/// Returns whether the schedule's second chunk goes back over the ranks, as in two of torchtitan's own
+/// schedules.
 bool lies_as_v(std::string_view schedule) {
   constexpr std::array<std::string_view, 6> kVs = {"zb-v",   "v-half",          "v-min",
                                                    "1f1b-v", "zbv-zero-bubble", "dualpipe-v"};
@@ -307,7 +316,7 @@ bool lies_as_v(std::string_view schedule) {
 std::string torchtitan_lacks_schedule(const LaunchedRun& run) {
   if (run.of.stages == 1) return "";
   const std::string_view schedule = run.of.schedule;
-  // A file of actions has all options in it, but for recomputations, which PyTorch has no action for.
+  // A file of actions expresses all options except recomputation, for which PyTorch has no action.
   const bool is_named = !torchtitan_schedule_name(schedule).empty();
   const bool recomputes = run.request.base.shape.checkpoint != Checkpoint::never;
   if (recomputes || (is_named && has_own_options(run, false))) {
@@ -323,7 +332,8 @@ std::string torchtitan_lacks_schedule(const LaunchedRun& run) {
   return "";
 }
 
-/// Beside a file of actions the name says how stages lie on ranks.
+/// Returns the arguments for the schedule. Next to a file of actions the schedule's name says how stages are
+/// placed on ranks.
 Arguments torchtitan_schedule(const LaunchedRun& run) {
   Arguments arguments;
   const auto add = [&](std::string_view key, const auto& value) {
@@ -343,7 +353,8 @@ Arguments torchtitan_schedule(const LaunchedRun& run) {
   return arguments;
 }
 
-/// The modules of each stage: torchtitan's models call them tok_embeddings, layers.0, .., norm and output.
+/// Returns the modules of each stage. torchtitan's models call them tok_embeddings, layers.0, .., norm and
+/// output.
 std::string torchtitan_modules(const LaunchedRun& run) {
   std::vector<std::string> stages;
   std::int64_t next = 0;
@@ -359,10 +370,11 @@ std::string torchtitan_modules(const LaunchedRun& run) {
 }
 
 std::string torchtitan_lacks_layer_split(const LaunchedRun& run) {
-  // Balanced layers are a list when the run is emitted; while the space is made no list is known.
+  // Balanced layers become a list when the command line is written. While the space is built, the list is not
+  // known.
   if (run.of.stages == 1 || split_of(run).rule == LayerSplit::Rule::balanced) return "";
   const std::vector<std::int64_t> counts = layers_of_stages(run);
-  // The ends have modules of their own.
+  // The first and the last stage have other modules as well.
   const bool has_empty = std::any_of(counts.begin() + 1, counts.end() - 1, [](auto n) { return n == 0; });
   return has_empty ? "it has no stage without a module; take another --layer-split" : "";
 }
@@ -372,7 +384,7 @@ Arguments torchtitan_layer_split(const LaunchedRun& run) {
   const LayerSplit::Rule rule = split_of(run).rule;
   if (rule != LayerSplit::Rule::even && rule != LayerSplit::Rule::ends_one_less)
     return {fmt::format("--parallelism.module_fqns_per_model_part {}", torchtitan_modules(run))};
-  // torchtitan counts an end that has one layer less as if it had them all.
+  // torchtitan counts an end with one layer less as if it had all its layers.
   const std::int64_t ends = rule == LayerSplit::Rule::ends_one_less ? 1 : 0;
   const auto layers = static_cast<std::int64_t>(run.work.model.layers.size());
   const std::int64_t each = (layers + 2 * ends) / (std::int64_t{run.of.stages} * run.of.virtual_stages);
@@ -381,8 +393,8 @@ Arguments torchtitan_layer_split(const LaunchedRun& run) {
           fmt::format("--parallelism.pipeline_parallel_last_stage_less_layers {}", ends)};
 }
 
-// In a pipeline the local batch is what one copy trains in a step, cut into microbatches there; without one
-// it is the microbatch, and gradients are accumulated up to the global batch.
+// In a pipeline the local batch is what one copy trains in a step, and torchtitan cuts it into microbatches.
+// Without a pipeline the local batch is the microbatch, and gradients are accumulated up to the global batch.
 Arguments torchtitan_batch(const LaunchedRun& run) {
   const std::int64_t local =
       run.of.stages == 1 ? run.of.micro_batch_size : run.request.global_batch_size / run.of.data;
@@ -390,9 +402,10 @@ Arguments torchtitan_batch(const LaunchedRun& run) {
                       local, run.request.global_batch_size, run.work.sequence)};
 }
 
-// FSDP shards over data x context. In a pipeline it synchronizes in the last microbatch alone, and resharded
-// never it gathers once a step: sharding 1. Without a pipeline every microbatch scatters its gradients and
-// frees its weights behind its backward pass: sharding 3, or with one microbatch and without resharding 2.
+// FSDP shards over data x context. In a pipeline it synchronizes only in the last microbatch, and without
+// resharding it gathers once a step: sharding 1. Without a pipeline every microbatch scatters its gradients
+// and frees its weights after its backward pass: sharding 3. With one microbatch and without resharding that
+// is sharding 2.
 std::string torchtitan_lacks_sharding(const LaunchedRun& run) {
   const Parallel& parallel = degrees_of(run);
   const std::int32_t sharding = parallel.sharding;
@@ -435,7 +448,7 @@ Arguments torchtitan_sharding(const LaunchedRun& run) {
   return arguments;
 }
 
-/// 8-bit gathers go with FSDP alone.
+/// Returns the arguments for the precision. 8-bit gathers work only with FSDP.
 Arguments torchtitan_precision(const LaunchedRun& run) {
   if (run.work.precision == GemmPrecision::bf16) return {};
   Arguments arguments = {"--model.converters quantize.linear.float8"};
@@ -475,7 +488,7 @@ constexpr std::array<LaunchAssumption, 15> kAssumptions = {{
            const Parallel& parallel = degrees_of(run);
            const bool needs = parallel.tensor > 1 && run.work.model.experts.has_value();
            if (!needs || parallel.sequence_parallel) return "";
-           return "it trains experts beside tensor parallelism with sequence parallelism alone; take "
+           return "it trains experts with tensor parallelism only if sequence parallelism is on; take "
                   "parallel.sequence_parallel: on";
          },
          [](const LaunchedRun& run) -> Arguments {
@@ -493,7 +506,7 @@ constexpr std::array<LaunchAssumption, 15> kAssumptions = {{
                     const Parallel& parallel = degrees_of(run);
                     const bool overlaps = parallel.tensor > 1 && parallel.tensor_overlap;
                     if (!overlaps || parallel.sequence_parallel) return "";
-                    return "it overlaps tensor collectives with sequence parallelism alone; take "
+                    return "it overlaps tensor collectives only with sequence parallelism; take "
                            "parallel.tensor_overlap: off";
                   },
                   [](const LaunchedRun& run) -> Arguments {
@@ -522,7 +535,8 @@ constexpr std::array<LaunchAssumption, 15> kAssumptions = {{
                     [](const LaunchedRun& run) -> Arguments {
                       std::string argument =
                           fmt::format("--parallelism.context_parallel_degree {}", run.of.context);
-                      // Keys and values go on to the next device, where allgather would bring all at once.
+                      // "alltoall" passes keys and values on to the next device; "allgather" would bring all
+                      // at once.
                       if (run.of.context > 1)
                         argument += " --parallelism.context_parallel_rotate_method alltoall";
                       return {std::move(argument)};
@@ -572,7 +586,7 @@ constexpr std::array<LaunchAssumption, 15> kAssumptions = {{
     {.name = "recomputation",
      .megatron = {[](const LaunchedRun& run) -> std::string {
                     if (run.work.recompute != LayerRecompute::activation) return "";
-                    return "it recomputes the activation of experts alone; take another --recompute";
+                    return "it recomputes only the activation of experts; take another --recompute";
                   },
                   megatron_recompute},
      .torchtitan = {[](const LaunchedRun& run) -> std::string {

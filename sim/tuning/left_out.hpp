@@ -1,5 +1,5 @@
 #pragma once
-// Configurations that no machine would run as the scenario has it, whatever they cost.
+// Configurations that cannot run under the scenario's settings on any machine.
 
 #include <cstddef>
 #include <string>
@@ -8,15 +8,17 @@
 
 namespace penstock {
 
-/// Those of one schedule that are left out for one kind of reason.
+/// The configurations of one schedule that are left out for one kind of reason.
 struct LeftOut {
   std::string schedule;
   std::size_t configurations = 0;
-  std::string reason;  ///< of the first of them: "zb-v with 4 stages and 32 microbatches hangs .."
-  bool hangs = false;  ///< under the scenario's channels; otherwise the schedule refuses what it is asked
+  std::string reason;  ///< reason of the first one: "zb-v with 4 stages and 32 microbatches hangs .."
+  /// true: they hang under the scenario's channels; false: the schedule refuses an option
+  bool hangs = false;
 };
 
-/// Counts one more, with those of its schedule and kind where there are some.
+/// Counts one more configuration in the entry for its schedule and kind of reason, which is added if it is
+/// missing.
 inline void add_left_out(std::vector<LeftOut>& all, std::string_view schedule, const std::string& reason,
                          bool hangs) {
   for (LeftOut& known : all) {

@@ -1,17 +1,19 @@
-// Time: rank r cannot begin before the first microbatch has come through all stages before its earliest, s,
-// and when it has done its work, the last gradient has still to go back through them:
+// Bounds a configuration's step from below. Let s be the earliest stage of rank r. The rank cannot begin
+// before the first microbatch has passed all stages before s. After its work the last gradient still has to
+// go back through them:
 //
-//   step >= sum over i < s of (F_i + transfer_i)  +  M * (work of r)  +  sum over i < s of (B_i + transfer_i)
-//           +  STEP of the first stage's rank
+//     step >= sum over i < s of (F_i + transfer_i)  +  M * (work of r)  +  sum over i < s of (B_i
+//             + transfer_i)  +  STEP of the first stage's rank
 //
-// Its last action is the earliest stage's backward where backwards are whole. Where they are split, weight
-// gradients may run beside that way back, and their time counts only without it.
+// The last action of r is the backward of stage s if backwards are whole. If they are split, weight gradients
+// may run beside the way back of the gradient, so their time counts only in a bound without that way.
 //
-//   stage 0   F0                                    B7 STEP
-//   stage 1      F0                              B7
-//   stage 2         |--- M (F + B) of the rank --|             s = 2, M = 8
+//     stage 0   F0                                    B7 STEP
+//     stage 1      F0                              B7
+//     stage 2         |--- M (F + B) of the rank --|             s = 2, M = 8
 //
-// Memory: what is held at some of the fullest moments, messages left out.
+// The bound of the memory is what a rank holds at some of its fullest moments, without messages. Tests:
+// tests/sim/tuning_test.cpp.
 
 #include "sim/tuning/lower_bounds.hpp"
 
@@ -30,15 +32,15 @@
 namespace penstock {
 namespace {
 
-/// What the way costs from the first stage to each, and back; messages between stages of one rank are none.
-struct Reaches {
+/// The time from the first stage to each stage, and back. Messages between stages of one rank take no time.
+struct TravelTimes {
   std::vector<Ns> there;
   std::vector<Ns> back;
 };
 
-Reaches reaches_of(const PricedConfiguration& priced, const ScheduleOutline& outline) {
+TravelTimes travel_times(const PricedConfiguration& priced, const ScheduleOutline& outline) {
   const std::vector<StageCost>& stages = priced.costs.stages;
-  Reaches ways{.there = {0}, .back = {0}};
+  TravelTimes travel{.there = {0}, .back = {0}};
   for (std::size_t i = 0; i + 1 < stages.size(); ++i) {
     const bool crosses = outline.rank_of_stage[i] != outline.rank_of_stage[i + 1];
     const Ns transfer =
@@ -46,26 +48,26 @@ Reaches reaches_of(const PricedConfiguration& priced, const ScheduleOutline& out
                       priced.links.latency_ns
                 : 0;
     const Ns backward = outline.splits_backward ? stages[i].backward_input_ns : stages[i].backward_ns;
-    ways.there.push_back(ways.there.back() + stages[i].forward_ns + transfer);
-    ways.back.push_back(ways.back.back() + backward + transfer);
+    travel.there.push_back(travel.there.back() + stages[i].forward_ns + transfer);
+    travel.back.push_back(travel.back.back() + backward + transfer);
   }
-  return ways;
+  return travel;
 }
 
 std::size_t first_rank(const ScheduleOutline& outline) { return index(outline.rank_of_stage.front()); }
 
-/// STEPs of all its stages.
+/// Returns the sum of the STEPs of all stages of the rank.
 Ns step_of(const PricedConfiguration& priced, const RankOutline& rank) {
   Ns step = 0;
   for (const std::int32_t stage : rank.stages) step += priced.costs.stages[index(stage)].step_ns;
   return step;
 }
 
-/// The head's formula for one rank: the larger of its way back and, with weight gradients counted, its own
-/// end.
+/// Returns the bound of one rank, which is the larger of two. The first ends with the STEP of the
+/// first stage, after the last gradient has returned to it. The second counts weight gradients instead.
 Ns step_bound(const PricedConfiguration& priced, const ScheduleOutline& outline, const RankOutline& rank,
-              const Reaches& ways, std::int64_t microbatches) {
-  Ns needed = 0;  // before the way back may begin
+              const TravelTimes& travel, std::int64_t microbatches) {
+  Ns needed = 0;  // time before the last gradient can start its way back
   Ns work = 0;
   for (const std::int32_t stage : rank.stages) {
     const StageCost& cost = priced.costs.stages[index(stage)];
@@ -74,18 +76,18 @@ Ns step_bound(const PricedConfiguration& priced, const ScheduleOutline& outline,
   }
   const std::size_t earliest = index(rank.stages.front());
   const Ns back =
-      microbatches * needed + ways.back[earliest] + step_of(priced, outline.ranks[first_rank(outline)]);
-  return ways.there[earliest] + std::max(back, microbatches * work + step_of(priced, rank));
+      microbatches * needed + travel.back[earliest] + step_of(priced, outline.ranks[first_rank(outline)]);
+  return travel.there[earliest] + std::max(back, microbatches * work + step_of(priced, rank));
 }
 
 }  // namespace
 
 LowerBounds lower_bounds(const PricedConfiguration& priced, const ScheduleOutline& outline,
                          std::int32_t microbatches) {
-  const Reaches ways = reaches_of(priced, outline);
+  const TravelTimes travel = travel_times(priced, outline);
   LowerBounds bounds;
   for (const RankOutline& rank : outline.ranks) {
-    bounds.step_ns = std::max(bounds.step_ns, step_bound(priced, outline, rank, ways, microbatches));
+    bounds.step_ns = std::max(bounds.step_ns, step_bound(priced, outline, rank, travel, microbatches));
     bounds.peak_bytes = std::max(bounds.peak_bytes, least_peak_bytes(priced.costs, rank));
   }
   return bounds;

@@ -1,5 +1,5 @@
 #pragma once
-// What a configuration takes at least, from its prices and its schedule's outline alone.
+// Lower bounds of a configuration's time and memory, from its prices and its schedule's outline alone.
 
 #include "scenarios/prepare/schedule_outline.hpp"
 #include "schedules/ir/action.hpp"
@@ -9,10 +9,10 @@ namespace penstock {
 
 struct LowerBounds {
   Ns step_ns = 0;
-  Bytes peak_bytes = 0;  ///< of the fullest rank
+  Bytes peak_bytes = 0;  ///< peak of the fullest rank
 };
 
-/// Never above what the engines say of M microbatches.
+/// Returns bounds that are never above the results of the engines for this number of microbatches.
 LowerBounds lower_bounds(const PricedConfiguration& priced, const ScheduleOutline& outline,
                          std::int32_t microbatches);
 

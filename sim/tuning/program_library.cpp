@@ -1,6 +1,6 @@
-// Hundreds of programs serve ten thousands of configurations. A search that goes by lower bounds times few of
-// them, so each is made when it is first timed; all together might not fit the memory, so only so many
-// actions of them are kept.
+// Caches programs. Tens of thousands of configurations share hundreds of programs. A search that uses lower
+// bounds times few of them, so each is generated when it is first timed. All together might not fit into
+// memory, so the number of stored instructions is limited. Tests: tests/sim/tuning_test.cpp.
 
 #include "sim/tuning/program_library.hpp"
 
@@ -34,11 +34,11 @@
 namespace penstock {
 namespace {
 
-/// Instructions of tapes that are kept: some 60 bytes each, with their programs.
+/// Limit of the stored instructions of tapes. Each takes about 60 bytes, with its program.
 constexpr std::size_t kMostInstructions = 16'000'000;
 
-/// The configuration's program for stages that cost the same, as one of the copies has it. Without sharding:
-/// what copies exchange is in the prices.
+/// Generates the program for stages of equal cost, as one copy of the pipeline runs it. It has no sharding,
+/// because the prices include what copies exchange.
 Generated constructed(const Scenario& scenario, std::int32_t microbatches) {
   Shape shape = scenario.shape;
   shape.sharding.reset();
@@ -47,7 +47,8 @@ Generated constructed(const Scenario& scenario, std::int32_t microbatches) {
   return generate(scenario.schedule, shape);
 }
 
-/// Channels that block or have a capacity, and hosts that launch, ask for a walk through lowered lists.
+/// Compiles the program from its lowered lists. This is needed for channels that block or have a capacity,
+/// and for launches of the host.
 tl::expected<TunedProgram, std::string> walked(const Scenario& scenario, const Program& program) {
   auto lowered = lower(program);
   if (!lowered) return tl::unexpected(lowered.error());
@@ -61,7 +62,7 @@ tl::expected<TunedProgram, std::string> walked(const Scenario& scenario, const P
     return tl::unexpected(fmt::format("{} with {} stages and {} microbatches hangs under these channels",
                                       scenario.schedule, scenario.shape.stages, program.microbatches));
   }
-  // In the place where a program by turns has its own, so that both are timed alike.
+  // The tape is stored where a turn program stores its own, so that both are timed in the same way.
   TurnTape turns;
   turns.tape = *std::move(tape);
   return TunedProgram{.program = *std::move(lowered),
@@ -70,7 +71,8 @@ tl::expected<TunedProgram, std::string> walked(const Scenario& scenario, const P
                       .turns = std::move(turns)};
 }
 
-/// By turns where these tell all: no list of messages is made then, which is most of a program.
+/// Compiles the program. If turns can express it, no list of messages is made, which is most of a program's
+/// memory.
 tl::expected<TunedProgram, std::string> made(const TuneRequest& request, const Configuration& configuration) {
   const Scenario scenario = scenario_of(request, configuration);
   auto program = constructed(scenario, configuration.microbatches);
@@ -86,14 +88,14 @@ tl::expected<TunedProgram, std::string> made(const TuneRequest& request, const C
 
 tl::expected<const ScheduleOutline*, std::string> ProgramLibrary::outline(
     const Configuration& configuration) {
-  // Programs that differ in M alone share an outline, from M = 2 K on.
+  // From M = 2 K on, programs that differ only in M share an outline.
   const std::int32_t microbatches = outlined_microbatches(configuration.stages, configuration.microbatches);
   Key key(configuration.schedule, configuration.stages, configuration.virtual_stages, microbatches);
   if (const auto known = outlines_.find(key); known != outlines_.end()) return &known->second;
   const Scenario scenario = scenario_of(request_, configuration);
   auto program = constructed(scenario, microbatches);
   if (!program && microbatches < configuration.microbatches) {
-    // Some take M and not so few: groups of 6 on 4 ranks divide 24 and not 8.
+    // Some schedules accept M but not the smaller number: groups of 6 on 4 ranks divide 24 but not 8.
     key = key_of(configuration);
     if (const auto known = outlines_.find(key); known != outlines_.end()) return &known->second;
     program = constructed(scenario, configuration.microbatches);
@@ -104,32 +106,34 @@ tl::expected<const ScheduleOutline*, std::string> ProgramLibrary::outline(
 
 std::shared_ptr<const TunedProgram> ProgramLibrary::found(const Key& key) {
   const std::scoped_lock lock(mutex_);
-  const auto known = std::ranges::find(kept_, key, &Kept::key);
-  if (known == kept_.end()) return nullptr;
-  kept_.splice(kept_.begin(), kept_, known);
-  return kept_.front().program;
+  const auto known = std::ranges::find(cached_, key, &Cached::key);
+  if (known == cached_.end()) return nullptr;
+  cached_.splice(cached_.begin(), cached_, known);
+  return cached_.front().program;
 }
 
-void ProgramLibrary::keep(const Key& key, const std::shared_ptr<const TunedProgram>& program) {
+void ProgramLibrary::store(const Key& key, const std::shared_ptr<const TunedProgram>& program) {
   const std::scoped_lock lock(mutex_);
-  kept_.push_front({.key = key, .program = program});
+  cached_.push_front({.key = key, .program = program});
   instructions_ += program->turns.tape.size();
-  // The newest stays, however large; whoever still uses one that is dropped has a share of it.
-  while (instructions_ > kMostInstructions && kept_.size() > 1) {
-    instructions_ -= kept_.back().program->turns.tape.size();
-    kept_.pop_back();
+  // The newest program is stored, however large. A caller that still uses a dropped program owns a share of
+  // it.
+  while (instructions_ > kMostInstructions && cached_.size() > 1) {
+    instructions_ -= cached_.back().program->turns.tape.size();
+    cached_.pop_back();
   }
 }
 
 tl::expected<std::shared_ptr<const TunedProgram>, std::string> ProgramLibrary::program(
     const Configuration& configuration) {
-  // Not locked while it is made: two threads that ask for the same one both make it, which is rare and right.
+  // The mutex is not locked while a program is made. Two threads that ask for the same one both make it,
+  // which is rare and harmless.
   const Key key = key_of(configuration);
   if (auto known = found(key)) return known;
   auto program = made(request_, configuration);
   if (!program) return tl::unexpected(program.error());
   auto shared = std::make_shared<const TunedProgram>(*std::move(program));
-  keep(key, shared);
+  store(key, shared);
   return shared;
 }
 

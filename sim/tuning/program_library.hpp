@@ -1,5 +1,6 @@
 #pragma once
-// The programs of a space: outlined at once, made and compiled when somebody times one.
+// The programs of a space. Outlines are made at once; a program is generated and compiled when it is first
+// timed.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,25 +23,27 @@
 
 namespace penstock {
 
-/// A program that is ready to be timed with other costs and on other links.
+/// A program that can be timed with any costs and on any links.
 struct TunedProgram {
-  Program program;  ///< compute actions alone; lowered where turns do not tell its times
+  Program program;  ///< compute actions only; lowered if a TurnTape cannot express its times
   bool is_lowered = false;
   ChannelOptions channels;
-  TurnTape turns;  ///< the tape alone of a lowered one
+  TurnTape turns;  ///< of a lowered program only `turns.tape` is filled in
 };
 
-/// Programs by schedule, stages, virtual stages and microbatches. Those whose order is a search of its own
-/// are there in the order that is constructed for equal stages.
+/// Caches programs by schedule, stages, virtual stages and microbatches. A schedule that searches its order
+/// is present with the order that it constructs for equal stages.
 class ProgramLibrary {
  public:
   explicit ProgramLibrary(TuneRequest request) : request_(std::move(request)) {}
 
-  /// From one thread at a time. Error: a shape that the schedule refuses for more than its numbers.
+  /// Returns the outline of the configuration's program. Must not be called from two threads at once. Error:
+  /// the schedule refuses the shape for another reason than its numbers.
   tl::expected<const ScheduleOutline*, std::string> outline(const Configuration& configuration);
 
-  /// From any thread. Some of those that were asked for longest ago are made anew when they are asked for
-  /// again. Error: a program that hangs under the scenario's channels.
+  /// Returns the configuration's program. May be called from any thread. The least recently used programs are
+  /// dropped, and generated again when they are asked for. Error: a program that hangs under the scenario's
+  /// channels.
   tl::expected<std::shared_ptr<const TunedProgram>, std::string> program(const Configuration& configuration);
 
   /// Schedule, stages, virtual stages, microbatches.
@@ -51,17 +54,17 @@ class ProgramLibrary {
   }
 
  private:
-  struct Kept {
+  struct Cached {
     Key key;
     std::shared_ptr<const TunedProgram> program;
   };
   std::shared_ptr<const TunedProgram> found(const Key& key);
-  void keep(const Key& key, const std::shared_ptr<const TunedProgram>& program);
+  void store(const Key& key, const std::shared_ptr<const TunedProgram>& program);
 
   TuneRequest request_;
   std::map<Key, ScheduleOutline> outlines_;
   std::mutex mutex_;
-  std::list<Kept> kept_;  // the one that was asked for last in front
+  std::list<Cached> cached_;  // most recently used first
   std::size_t instructions_ = 0;
 };
 

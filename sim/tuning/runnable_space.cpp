@@ -1,8 +1,10 @@
-// Who runs is a matter of the program alone, so that one configuration of each program is asked. What a
-// schedule refuses shows in its outline. Who hangs shows in no less than the whole program, but never where
-// channels are the usual ones:
+// Removes configurations that cannot run. Whether one runs depends only on its program, so one configuration
+// of each program is checked. The outline shows whether the schedule refuses an option. A hang shows only in
+// the whole program, but never with the default channels:
 //
-//   options that are not taken?   the outline of each program        hangs?   all programs, on all cores
+//     options that are not taken?   the outline of each program        hangs?   all programs, on all cores
+//
+// Tests: tests/sim/runnable_space_test.cpp.
 
 #include "sim/tuning/runnable_space.hpp"
 
@@ -25,7 +27,7 @@
 namespace penstock {
 namespace {
 
-/// Why a program cannot run; none: it can.
+/// The reason why a program cannot run; empty if it can.
 struct RunFault {
   std::string reason{};
   bool hangs = false;
@@ -33,7 +35,7 @@ struct RunFault {
 
 using RunFaults = std::map<ProgramLibrary::Key, RunFault>;
 
-/// Why programs hang; empty for those that do not.
+/// Returns for each program why it hangs, or an empty text if it does not.
 std::vector<std::string> hang_reasons(const std::vector<Configuration>& asked, ProgramLibrary& programs,
                                       const std::function<bool()>& stopped) {
   std::vector<std::string> hangs(asked.size());
@@ -44,12 +46,12 @@ std::vector<std::string> hang_reasons(const std::vector<Configuration>& asked, P
   return hangs;
 }
 
-/// Of every program of the space; nothing where the look at it was stopped.
+/// Returns the fault of every program of the space, or nothing if the check was stopped.
 std::optional<RunFaults> faults_of(const std::vector<Configuration>& space, const ChannelOptions& channels,
                                    const std::shared_ptr<ProgramLibrary>& programs,
                                    const std::function<bool()>& stopped) {
   RunFaults faults;
-  std::vector<Configuration> outlined;  // one of each program
+  std::vector<Configuration> outlined;  // one configuration for each program
   for (const Configuration& configuration : space) {
     if (stopped && stopped()) return std::nullopt;
     const auto [fault, fresh] = faults.try_emplace(ProgramLibrary::key_of(configuration));
@@ -61,7 +63,7 @@ std::optional<RunFaults> faults_of(const std::vector<Configuration>& space, cons
     }
   }
   if (channels == ChannelOptions{}) return faults;
-  // It owns all that it uses: whoever stops the search waits for none of it.
+  // The work owns all that it uses, because it is abandoned when the search is stopped.
   const auto hangs = done_unless(
       stopped, [outlined, programs, stopped] { return hang_reasons(outlined, *programs, stopped); });
   if (!hangs || (stopped && stopped())) return std::nullopt;

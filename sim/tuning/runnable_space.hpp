@@ -1,6 +1,6 @@
 #pragma once
-// Which configurations of a space can run at all: asked before the first of them is timed, so that one
-// schedule that cannot run costs nobody the answer for the others.
+// The configurations of a space that can run. They are found before any is timed, so that a schedule that
+// cannot run does not end the search of the others.
 
 #include <functional>
 #include <memory>
@@ -16,11 +16,12 @@ namespace penstock {
 
 struct RunnableSpace {
   std::vector<Configuration> configurations;  ///< in the order of the space
-  std::vector<LeftOut> left_out;              ///< in the order in which they first appear there
+  std::vector<LeftOut> left_out;              ///< in the order of their first configurations in the space
 };
 
-/// Without configurations whose schedule refuses an option of the scenario, and those whose program hangs
-/// under `channels`, which are the scenario's. Nothing where `stopped`, if there is one, becomes true before.
+/// Removes the configurations whose schedule refuses an option of the scenario, and those whose program hangs
+/// under `channels`, which must be the scenario's. Returns nothing if `stopped` is given and becomes true
+/// before the end.
 std::optional<RunnableSpace> runnable_space(const std::vector<Configuration>& space,
                                             const ChannelOptions& channels,
                                             const std::shared_ptr<ProgramLibrary>& programs,

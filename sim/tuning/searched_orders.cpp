@@ -1,5 +1,6 @@
-// An order is a function of schedule, p, v, M and of what stages and links cost; how it came to these (no
-// recomputation, or a selective one of nothing) does not matter.
+// Simulates configurations whose schedule searches its order. The order depends only on the schedule, p, v, M
+// and the costs of stages and links. Configurations with equal costs share a search, even if they differ in
+// other ways, for example in a recomputation of nothing. Tests: tests/sim/searched_orders_test.cpp.
 
 #include "sim/tuning/searched_orders.hpp"
 
@@ -19,7 +20,7 @@ namespace penstock {
 
 tl::expected<std::optional<SearchedFigures>, SearchedError> SearchedOrders::of(
     const Configuration& configuration, const PricedConfiguration& priced) {
-  // Few are ever searched (TuneOptions::refined of one question), so that each is held against all.
+  // Only few are searched (TuneOptions::refined for one question), so a linear search is enough.
   const ProgramLibrary::Key key = ProgramLibrary::key_of(configuration);
   const auto known = std::ranges::find_if(
       searched_, [&](const Searched& one) { return one.key == key && one.priced == priced; });

@@ -1,5 +1,5 @@
 #pragma once
-// Figures of configurations whose schedules search their order for what their stages cost.
+// Figures of configurations whose schedules search an order for the costs of their stages.
 
 #include <functional>
 #include <optional>
@@ -15,14 +15,14 @@
 
 namespace penstock {
 
-/// As simulate() says them.
+/// The figures that simulate() returns.
 struct SearchedFigures {
   Ns step_ns = 0;
   Bytes peak_bytes = 0;
-  std::vector<std::string> notes;  ///< of the configuration that was simulated
+  std::vector<std::string> notes;  ///< notes about the simulated configuration
 };
 
-/// Why a configuration cannot run in the order that was found.
+/// The reason why a configuration cannot run in the order that was found.
 struct SearchedError {
   std::string message;
   bool hangs = false;
@@ -30,12 +30,14 @@ struct SearchedError {
 
 class SearchedOrders {
  public:
-  /// The request must outlive it. Nobody waits for a search once `stopped`, if there is one, is true.
+  /// Keeps a reference to the request, which must outlive this object. A search is abandoned when `stopped`
+  /// is given and becomes true.
   SearchedOrders(const TuneRequest& request, std::function<bool()> stopped)
       : request_(request), stopped_(std::move(stopped)) {}
 
-  /// Of a configuration with its prices. One whose program costs the same has been searched for it. Nothing
-  /// where the search was stopped. Error: that of simulate_scenario().
+  /// Returns the figures of a configuration with its prices. If a program with the same costs was searched
+  /// before, its figures are returned. Returns nothing if the search was stopped. Error: that of
+  /// simulate_scenario().
   tl::expected<std::optional<SearchedFigures>, SearchedError> of(const Configuration& configuration,
                                                                  const PricedConfiguration& priced);
 

@@ -1,5 +1,6 @@
-// A constant that is wrong by a factor of two would move the answer by no more than this table says. Each row
-// is a search of its own.
+// Searches again for machines with one figure changed. If a constant of the device is wrong by a factor of
+// two, the answer changes by no more than this table shows. Each row is a search. Tests:
+// tests/sim/searched_orders_test.cpp.
 
 #include "sim/tuning/sensitivity.hpp"
 
@@ -25,10 +26,10 @@
 namespace penstock {
 namespace {
 
-/// Multiplies one figure of a device.
+/// A function that multiplies one figure of a device.
 using Change = void (*)(DeviceType&, double factor);
 
-/// `sustained` and `collectives` multiply times: a rate divides them.
+/// `sustained` and `collectives` multiply times, so a factor of the rate divides them.
 constexpr std::array<std::pair<std::string_view, Change>, 4> kFigures = {
     {{"memory",
       [](DeviceType& device, double factor) {
@@ -45,7 +46,7 @@ constexpr std::array<std::pair<std::string_view, Change>, 4> kFigures = {
      {"rate of collectives", [](DeviceType& device, double factor) { device.collectives /= factor; }}}};
 constexpr std::array kHalfAndDouble = {0.5, 2.0};
 
-/// Returns what has been tuned as simulate() has it on the request's machine, with the same layers.
+/// Returns the tuned configuration as simulate() predicts it on the request's machine, with the same layers.
 tl::expected<TunedConfiguration, std::string> tuned_there(const TuneRequest& request,
                                                           const TunedConfiguration& tuned) {
   const Configuration& configuration = tuned.configuration;
@@ -59,25 +60,26 @@ tl::expected<TunedConfiguration, std::string> tuned_there(const TuneRequest& req
   return there;
 }
 
-/// All train the same batch, so that rates of a device are as the inverse of these. Exact, unlike rates: what
-/// is the same loses nothing.
+/// Returns the time of a step times the devices. All configurations train the same batch, so tokens per
+/// second and device are inverse to it. Unlike rates it is exact, so that equal configurations lose exactly
+/// nothing.
 std::int64_t device_time(const TunedConfiguration& tuned) {
   return tuned.step_ns * device_count(tuned.configuration);
 }
 
-/// In the order of candidates: those that fit first, then the fastest.
+/// Compares like the order of candidates: those that fit first, then the fastest.
 bool is_better(const TunedConfiguration& one, const TunedConfiguration& other) {
   if (one.fits != other.fits) return one.fits;
   return device_time(one) < device_time(other);
 }
 
-/// Searches anew on the machine with the figure changed, and times the old best there: an order may have been
-/// searched for it that the new search leaves to others.
+/// Searches on the machine with the figure changed, and times the old best configuration there. The old best
+/// may have a searched order that the new search does not examine.
 tl::expected<SensitivityRow, std::string> row_of(TuneRequest request, const TunedConfiguration& best,
                                                  const std::pair<std::string_view, Change>& figure,
                                                  double factor) {
   figure.second(std::get<DeviceModel>(request.base.model).work.device, factor);
-  // As many orders as the search that found `best` has looked for.
+  // The search examines as many orders as the one that found `best`.
   const auto report = tune(request, {.top = 1});
   if (!report) return tl::unexpected(report.error().message);
   const auto old = tuned_there(request, best);
@@ -114,7 +116,7 @@ tl::expected<std::optional<TensorOverlapWorth>, std::string> tensor_overlap_wort
   const auto report = tune(without, {.top = 1});
   if (!report) return tl::unexpected(report.error().message);
   const TunedConfiguration& found = report->candidates.front();
-  // Its order may have been searched where the new search has left it.
+  // The best configuration may have a searched order that the new search does not examine.
   return TensorOverlapWorth{.same = *same, .best = is_better(*same, found) ? *same : found};
 }
 

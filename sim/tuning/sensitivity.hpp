@@ -1,6 +1,6 @@
 #pragma once
-// Which configuration is best on other machines than the one that is asked for, and what the best one of this
-// machine loses there. Printed by `penstock tune --sensitivity`.
+// The best configurations for machines that differ in one figure from the requested one, and what this
+// machine's best configuration loses there. `penstock tune --sensitivity` prints them.
 
 #include <optional>
 #include <string>
@@ -15,25 +15,28 @@ namespace penstock {
 
 /// A machine with one figure changed.
 struct SensitivityRow {
-  std::string_view figure;  ///< "memory", "sustained rate", "network bandwidth", "rate of collectives"
-  double factor = 1;        ///< times what the device has
-  TunedConfiguration best;  ///< there; this machine's best configuration where the search finds no better one
-  /// Tokens per second of this machine's best configuration over those of `best`, less one: at most 0;
-  /// nothing where it does not fit.
+  std::string_view figure;  ///< "memory", "sustained rate", "network bandwidth" or "rate of collectives"
+  double factor = 1;        ///< factor by which the device's figure is multiplied
+  /// Best configuration on that machine; this machine's best one if the search finds no better one.
+  TunedConfiguration best;
+  /// Tokens per second of this machine's best configuration there, divided by those of `best`, minus 1; at
+  /// most 0. Absent if it does not fit.
   std::optional<double> loss{};
 };
 
-/// Half and twice each figure. `best` is the request's. Errors: those of tune().
+/// Returns a row for half and for twice each figure. `best` must be the best configuration of the request.
+/// Errors: those of tune().
 tl::expected<std::vector<SensitivityRow>, std::string> sensitivity(const TuneRequest& request,
                                                                    const TunedConfiguration& best);
 
-/// What the overlap of tensor collectives is worth, which asks for tuning that a user may not have.
+/// The value of the overlap of tensor collectives, which needs tuned kernels that a user may not have.
 struct TensorOverlapWorth {
   TunedConfiguration same;  ///< the best configuration, run without the overlap
-  TunedConfiguration best;  ///< of those that run without it
+  TunedConfiguration best;  ///< the best configuration of those that run without it
 };
 
-/// Returns nothing where the best configuration overlaps no tensor collectives. Errors: those of tune().
+/// Compares the best configuration with and without the overlap of tensor collectives. Returns nothing if it
+/// overlaps none. Errors: those of tune().
 tl::expected<std::optional<TensorOverlapWorth>, std::string> tensor_overlap_worth(
     const TuneRequest& request, const TunedConfiguration& best);
 

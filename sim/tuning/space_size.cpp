@@ -1,7 +1,7 @@
-// A program with its tape takes some 70 bytes a forward or backward, from below: what 1F1B of a million
-// actions has taken of resident memory while its step was timed and its peak found; other schedules take
-// more. A search that is begun although its largest program does not fit would end in its midst, after
-// minutes.
+// Refuses a space whose largest program does not fit into memory, because the search would end in its midst
+// after minutes. A program with its tape takes at least about 70 bytes for each forward or backward. This is
+// the resident memory of 1F1B with a million actions while its step was timed and its peak was found. Other
+// schedules take more.
 
 #include "sim/tuning/space_size.hpp"
 
@@ -22,10 +22,11 @@ namespace penstock {
 namespace {
 
 constexpr double kTunedBytes = 70;
-constexpr double kAlwaysThere = 1 << 26;            // 64 MiB: nobody is refused for less, whatever is free
+constexpr double kAlwaysThere = 1 << 26;  // 64 MiB: a smaller program is never refused, whatever is free
 constexpr double kMostNumberedActions = 1LL << 29;  // positions of lowered programs are 32-bit numbers
 
-/// F and B alone, as the head counts them. As a double: the product of the three may fit no integer.
+/// Returns the number of F and B actions. It is a double, because the product of the three may fit no
+/// integer.
 double tuned_actions(const Configuration& of) {
   return 2.0 * of.stages * of.virtual_stages * of.microbatches;
 }
@@ -33,8 +34,8 @@ double tuned_actions(const Configuration& of) {
 std::string largest_refusal(const Configuration& largest, const std::string& reason) {
   return fmt::format(
       "tune: {} on {} ranks x {} virtual stages with {} microbatches has {:.3g} compute actions, {}: take a "
-      "smaller global batch, or allow fewer stages (--pp-size), larger microbatches (--micro-batch-size) or "
-      "more copies (--data-parallel) alone",
+      "smaller global batch, or allow only fewer stages (--pp-size), larger microbatches "
+      "(--micro-batch-size) or more copies (--data-parallel)",
       largest.schedule, largest.stages, largest.virtual_stages, largest.microbatches, tuned_actions(largest),
       reason);
 }

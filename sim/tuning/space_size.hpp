@@ -1,5 +1,6 @@
 #pragma once
-// What the programs of a space take of this machine, known before the first of them is made.
+// Estimates the memory of this machine that the programs of a space need, before the first of them is
+// generated.
 
 #include <optional>
 #include <span>
@@ -10,10 +11,11 @@
 
 namespace penstock {
 
-/// Why the largest program of a space does not fit in so many bytes, or has more actions than an engine
-/// numbers, with its stages and microbatches; nothing where it may fit.
+/// Returns an error message if the largest program of the space does not fit into `within_reach` bytes, or
+/// has more actions than an engine can number. The message names its stages and microbatches. Returns nothing
+/// if it may fit.
 std::optional<std::string> space_refusal(std::span<const Configuration> space, Bytes within_reach);
-/// The same on this machine.
+/// Like the other one, with the memory that is free on this machine.
 std::optional<std::string> space_refusal(std::span<const Configuration> space);
 
 }  // namespace penstock

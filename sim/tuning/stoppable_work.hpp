@@ -1,5 +1,5 @@
 #pragma once
-// Work that nobody waits for once a search is stopped.
+// Work that is abandoned when a search is stopped.
 
 #include <chrono>
 #include <functional>
@@ -11,13 +11,13 @@
 
 namespace penstock {
 
-/// What `work` returns; nothing where `stopped` became true and the work does not end soon after. It then
-/// goes on by itself, so it must own all that it uses. What it throws is thrown here. Without a question it
-/// just runs.
+/// Returns the result of `work`. Returns nothing if `stopped` becomes true and the work does not end soon
+/// after. The work then continues on its own thread, so it must own everything that it uses. An exception of
+/// `work` is thrown here. Without `stopped`, `work` runs on the calling thread.
 template <typename Work>
 std::optional<std::invoke_result_t<Work>> done_unless(const std::function<bool()>& stopped, Work work) {
   constexpr std::chrono::milliseconds kLook{20};
-  // What asks `stopped` itself ends within this, and its result is worth having.
+  // Work that checks `stopped` itself ends within this time, and then its result is used.
   constexpr std::chrono::milliseconds kPatience{150};
   if (!stopped) return work();
   std::packaged_task<std::invoke_result_t<Work>()> task(std::move(work));

@@ -1,7 +1,7 @@
-// Configurations of one program differ in two small tables, of costs and of links, and go over its tape side
-// by side. A peak needs the times of all actions, since messages are held as long as they wait.
-// Configurations that cost the same (where attention keeps nothing, selective recomputation is none) are
-// looked at once.
+// Times configurations of one program. They differ only in two small tables, of costs and of links, so up to
+// eight run over the tape side by side. A peak needs the times of all actions, because messages are held
+// while they wait. Configurations with equal costs are computed once, for example if selective recomputation
+// recomputes nothing. Tests: tests/sim/tuning_test.cpp.
 
 #include "sim/tuning/timed_configurations.hpp"
 
@@ -28,7 +28,8 @@
 namespace penstock {
 namespace {
 
-/// The program's experiment without its lists, which prices do not look at and which are nearly all of it.
+/// Returns the program's experiment without its lists. Prices do not use the lists, which take nearly all of
+/// its memory.
 Experiment without_lists(const TunedProgram& tuned) {
   const Program& whole = tuned.program;
   Experiment experiment;
@@ -46,7 +47,7 @@ void set(Experiment& experiment, const PricedConfiguration& priced) {
   experiment.cluster = uniform_cluster(priced.links).value();
 }
 
-/// Of each configuration the first that costs the same; itself where there is none before it.
+/// Returns for each configuration the index of the first one with the same costs, which may be itself.
 std::vector<std::size_t> first_alike(std::span<const PricedConfiguration> priced) {
   std::vector<std::size_t> firsts;
   for (const PricedConfiguration& one : priced)
@@ -54,7 +55,7 @@ std::vector<std::size_t> first_alike(std::span<const PricedConfiguration> priced
   return firsts;
 }
 
-/// What `of` says of those that differ, for all.
+/// Returns a value for each configuration. Calls `of` once for configurations with the same costs.
 template <typename Value, typename Of>
 std::vector<Value> for_all(std::span<const PricedConfiguration> priced, const Of& of) {
   const std::vector<std::size_t> firsts = first_alike(priced);
@@ -68,7 +69,8 @@ std::vector<Value> for_all(std::span<const PricedConfiguration> priced, const Of
   return values;
 }
 
-/// As simulate() has it: of programs whose actions overlap, and under channels that turns know nothing of.
+/// Returns the peak by simulate(). Used for programs whose actions overlap, and under channels that turns do
+/// not model.
 Bytes simulated_peak(const TunedProgram& tuned, const PricedConfiguration& priced) {
   Experiment experiment = without_lists(tuned);
   experiment.program = tuned.is_lowered ? tuned.program : lower(tuned.program).value();
@@ -93,7 +95,7 @@ std::vector<Ns> step_times(const TunedProgram& tuned, std::span<const PricedConf
         set(experiment, priced[different[first + lane]]);
         tables.push_back(tape_costs(tape, experiment));
       }
-      // One pass over the tape for up to eight tables; lanes without one are not looked at.
+      // One pass over the tape computes up to eight tables. Lanes without a table are ignored.
       const LaneTimes times = makespans_ns(tape, tables);
       for (std::size_t lane = 0; lane < lanes; ++lane) steps[different[first + lane]] = times[lane];
     }

@@ -1,5 +1,5 @@
 #pragma once
-// Times and peaks of configurations, by the tape of their program.
+// Times and peaks of configurations, computed with the tape of their program.
 
 #include <optional>
 #include <span>
@@ -13,10 +13,11 @@
 
 namespace penstock {
 
-/// The steps of configurations of one program, as simulate() says them; several at once where there are.
+/// Returns the step times of configurations of one program, equal to those of simulate(). Several
+/// configurations are timed at once.
 std::vector<Ns> step_times(const TunedProgram& tuned, std::span<const PricedConfiguration> priced);
 
-/// The peaks of their fullest ranks, as simulate() says them.
+/// Returns the peaks of their fullest ranks, equal to those of simulate().
 std::vector<Bytes> peak_bytes(const TunedProgram& tuned, std::span<const PricedConfiguration> priced);
 
 }  // namespace penstock

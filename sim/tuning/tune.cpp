@@ -1,14 +1,16 @@
-// Configurations are taken by their lower bounds, the fastest first, in rounds:
+// Searches the space in rounds. Configurations are taken in the order of their lower bounds, the fastest
+// first:
 //
-//   space -> prices, bounds of all -> a round of those that may still matter -> their times, eight at once
-//         -> peaks of those that still may -> what is known now -> the next round
+//     space -> prices, bounds of all -> a round of those that may still matter -> their times, eight at once
+//           -> peaks of those that still may -> what is known now -> the next round
 //
-// A configuration may matter if it could be among the first `top`, could be on the front of time and memory,
-// or could be the best of something that it chooses. All three are asked of its bounds first, of its time
-// next; as bounds are never above the truth, the answer is that of timing everything.
+// A configuration may matter if it could be among the first `top`, on the front of time and memory, or the
+// best with one of its values. Each question is first answered by its bounds and then by its time. Bounds are
+// never above the truth, so the answer equals that of timing everything.
 //
-// Orders are searched, and layers that are balanced by price moved between stages, for a pool that does not
-// depend on `top`, so that how many are listed does not decide which one is best.
+// Orders are searched, and balanced layers are moved between stages, for a pool that does not depend on
+// `top`. The number of listed configurations therefore does not decide which one is best. Tests:
+// tests/sim/tuning_test.cpp.
 
 #include "sim/tuning/tune.hpp"
 
@@ -58,22 +60,23 @@
 namespace penstock {
 namespace {
 
-/// Rounds grow: what the first few say keeps most of the others from being timed at all. A large round has
-/// programs for all cores and configurations for all lanes, but times what its own first ones would rule out.
+/// Rounds grow. The results of the first few rule out most of the others. A large round occupies all cores
+/// and lanes, but also times configurations that its own first results would rule out.
 constexpr std::size_t kFirstRound = 8;
 constexpr std::size_t kLargestRound = 512;
 constexpr std::size_t kMeasuredAtOnce = 4;
 
-/// Configurations that may differ in how they recompute and how layers are shared out alone, and in no
-/// figure: three ways to recompute, of two rules.
+/// Number of configurations that may have equal figures and differ only in how they recompute and how layers
+/// are divided: three kinds of recomputation times two rules.
 constexpr std::size_t kMostAlike = 6;
 
-/// Returns what a configuration may use of a device, or the largest `Bytes` if its memory is unlimited.
+/// Returns the bytes that a configuration may use of a device, or the largest `Bytes` if its memory is
+/// unlimited.
 Bytes usable_of(const TuneRequest& request) {
   return model_of(request).work.device.usable_memory().value_or(std::numeric_limits<Bytes>::max());
 }
 
-/// Of a space of which nothing can run.
+/// Returns the error of a space in which no configuration can run.
 TuneError nothing_runs(const std::vector<LeftOut>& left_out) {
   std::string message =
       "tune: no configuration can run; change what `schedule` has in the scenario, or allow other schedules "
@@ -83,19 +86,19 @@ TuneError nothing_runs(const std::vector<LeftOut>& left_out) {
   return {.message = std::move(message), .invalid = std::ranges::all_of(left_out, &LeftOut::hangs)};
 }
 
-/// A configuration on its way.
+/// A configuration during the search.
 struct Candidate {
   Configuration configuration;
   ValueNumbers::Numbers values{};
-  Worth least;                        ///< its bounds
-  std::optional<Ns> step_ns{};        ///< once it is timed
-  std::optional<Bytes> peak_bytes{};  ///< once it is measured, which only what is timed may be
-  /// Layers by stage, where others than ConfigurationPrices::of() gives them were found.
+  Worth least;                        ///< its lower bounds
+  std::optional<Ns> step_ns{};        ///< absent until it is timed
+  std::optional<Bytes> peak_bytes{};  ///< absent until it is measured, which requires a time
+  /// Layers of each stage, if a search has found others than ConfigurationPrices::of() gives.
   std::vector<std::int64_t> layers{};
 };
 
-/// One search, run once. Candidates are numbers into candidates_, ascending by the bound of their time;
-/// figures fill in as rounds go on, and only what has both is ever listed.
+/// One search, which runs once. Candidates are indices into candidates_, ascending by the bound of their
+/// time. The rounds fill in figures, and only a candidate with both figures is listed.
 class TuneSearch {
  public:
   TuneSearch(const TuneRequest& request, const TuneOptions& options)
@@ -107,7 +110,8 @@ class TuneSearch {
         usable_(usable_of(request)) {}
 
   tl::expected<TuneReport, TuneError> report() {
-    // A tape is made once for all costs; eager messages would let sizes decide who waits for whom.
+    // A tape is made once for all costs. With eager messages the sizes would decide which rank waits for
+    // which.
     if (request_.base.channels.eager_bytes > 0) {
       return failure(
           "tune: channels with eager messages make another program of every size; leave schedule.eager out");
@@ -116,11 +120,11 @@ class TuneSearch {
     if (!space) return failure(space.error());
     if (const auto refusal = space_refusal(*space)) return failure(*refusal);
     auto runnable = runnable_space(*space, request_.base.channels, programs_, options_.stopped);
-    if (!runnable) return failure(kNothingSettled);
+    if (!runnable) return failure(kNothingKnown);
     if (runnable->configurations.empty()) return tl::unexpected(nothing_runs(runnable->left_out));
     report_.left_out = std::move(runnable->left_out);
     if (auto bounded = find_bounds(runnable->configurations); !bounded) return failure(bounded.error());
-    // After the bounds, which number the values.
+    // This follows find_bounds(), which numbers the values.
     KnownWorth known(std::max(kMostAlike * options_.top, pool_size()), usable_, values_.count());
     known.set_possible_fits(static_cast<std::size_t>(
         std::ranges::count_if(candidates_, [&](const Candidate& c) { return known.fits(c.least.bytes); })));
@@ -133,21 +137,21 @@ class TuneSearch {
   }
 
  private:
-  static constexpr std::string_view kNothingSettled = "interrupted before anything was settled";
+  static constexpr std::string_view kNothingKnown = "interrupted before any configuration was timed";
 
-  /// Of bad input.
+  /// Returns an error of bad input.
   static tl::unexpected<TuneError> failure(std::string_view message) {
     return tl::unexpected(TuneError{.message = std::string(message)});
   }
 
   bool is_stopped() const { return options_.stopped && options_.stopped(); }
 
-  // Prices and bounds of all.
+  // Computes the prices and bounds of all configurations.
 
   tl::expected<void, std::string> find_bounds(const std::vector<Configuration>& space) {
     candidates_.reserve(space.size());
     for (const Configuration& configuration : space) {
-      // What has no bound by then is none of the candidates.
+      // A configuration that has no bound when the search is stopped is no candidate.
       if (is_stopped()) return {};
       const auto outline = programs_->outline(configuration);
       if (!outline) return tl::unexpected(outline.error());
@@ -159,7 +163,8 @@ class TuneSearch {
            .values = values_.of(configuration),
            .least = {.time = bounds.step_ns * device_count(configuration), .bytes = bounds.peak_bytes}});
     }
-    // Stable: equal bounds keep the order of the space, so that rounds are the same on any machine.
+    // The sort is stable: equal bounds keep the order of the space, so the rounds are the same on any
+    // machine.
     std::ranges::stable_sort(candidates_, {}, [](const Candidate& c) { return c.least.time; });
     return {};
   }
@@ -170,7 +175,7 @@ class TuneSearch {
     return prices_.of(candidate.configuration, outline, candidate.layers);
   }
 
-  // Rounds.
+  // Runs the rounds.
 
   tl::expected<void, std::string> run(KnownWorth& known) {
     std::size_t next = 0;
@@ -182,22 +187,23 @@ class TuneSearch {
         if (!options_.prune || known.may_matter(candidate.values, candidate.least)) {
           round.push_back(next);
         } else {
-          // What may fit was ruled out by its time, whatever else might have done it.
+          // A candidate that may fit counts as ruled out by its time, even if another question ruled it out
+          // as well.
           ++(known.fits(candidate.least.bytes) ? report_.pruned_by_time : report_.pruned_by_memory);
         }
       }
       if (auto timed = time(round); !timed) return timed;
-      if (is_stopped()) return {};  // some of the round are not timed
+      if (is_stopped()) return {};  // the times of the round are incomplete
       if (auto measured = measure(round, known); !measured) return measured;
       if (is_stopped()) return {};
-      settled_ = next;
-      if (options_.progress) options_.progress(settled_, candidates_.size());
+      decided_ = next;
+      if (options_.progress) options_.progress(decided_, candidates_.size());
     }
     return {};
   }
 
-  /// Puts a figure of each into its candidate; none of them where the search is stopped before they are
-  /// there.
+  /// Computes one figure for each candidate and stores it. If the search is stopped before all are known,
+  /// none is stored.
   tl::expected<void, std::string> find(std::optional<std::int64_t> Candidate::* figure,
                                        const std::vector<std::size_t>& numbers, FiguresOfProgram figures_of) {
     std::vector<AskedConfiguration> asked;
@@ -211,17 +217,18 @@ class TuneSearch {
     return {};
   }
 
-  /// The steps of all of a round, whether their peaks will be asked or not.
+  /// Times all candidates of a round, whether their peaks are needed or not.
   tl::expected<void, std::string> time(const std::vector<std::size_t>& round) {
     report_.evaluated += round.size();
     return find(&Candidate::step_ns, round, step_times);
   }
 
-  /// The peaks of those that may matter still, now that their times are known: the fastest first and few at a
-  /// time, since each peak that is known rules others out, and a peak takes longer than a time.
+  /// Finds the peaks of the candidates that may still matter now that their times are known. It takes the
+  /// fastest first and few at a time: finding a peak takes longer than finding a time, and each known peak
+  /// rules out other candidates.
   tl::expected<void, std::string> measure(const std::vector<std::size_t>& round, KnownWorth& known) {
-    // All times before the first peak: a time rules out by itself what is slower with every one of its
-    // values.
+    // All times are recorded before the first peak, because a time alone may rule out a candidate that is
+    // slower for every one of its values.
     for (const std::size_t number : round)
       known.note_time(number, candidates_[number].values, time_of(candidates_[number]));
     std::vector<std::size_t> left = round;
@@ -242,7 +249,7 @@ class TuneSearch {
     return {};
   }
 
-  /// Of a candidate whose time is known.
+  /// Returns the computed time of a candidate and the lower bound of its memory. Requires that it is timed.
   Worth worth_at_least(std::size_t number) const {
     return {.time = time_of(candidates_[number]), .bytes = candidates_[number].least.bytes};
   }
@@ -251,15 +258,15 @@ class TuneSearch {
     return find(&Candidate::peak_bytes, numbers, peak_bytes);
   }
 
-  /// Device-nanoseconds, so that configurations on different numbers of nodes compare by tokens per second
-  /// and device: all train the same global batch.
+  /// Returns the step time times the devices. All configurations train the same global batch, so it orders
+  /// them by tokens per second and device on any number of nodes.
   static std::int64_t time_of(const Candidate& candidate) {
     return *candidate.step_ns * device_count(candidate.configuration);
   }
 
-  // What is said.
+  // The report.
 
-  /// The order of candidates: fits, time, memory, tuple.
+  /// Sorts candidates by fit, time, memory and tuple.
   void sort(std::vector<std::size_t>& measured) const {
     std::ranges::sort(measured, {}, [&](std::size_t number) {
       const Candidate& of = candidates_[number];
@@ -267,17 +274,17 @@ class TuneSearch {
     });
   }
 
-  /// Peaks that nobody has asked for yet, the orders that are searched, the list, and the report of that.
+  /// Computes the missing peaks, searches the orders, and builds the list and its report.
   tl::expected<TuneReport, TuneError> reported(const KnownWorth& known) {
     if (auto peaks = measure_fastest(known); !peaks) return failure(peaks.error());
     const std::vector<std::size_t> measured = measured_numbers();
     std::vector<std::size_t> pool = listed_numbers(known, measured, std::min(pool_size(), measured.size()));
     std::vector<std::size_t> listed = listed_numbers(known, measured, count_of_first(measured, options_.top));
-    if (listed.empty()) return failure(kNothingSettled);
+    if (listed.empty()) return failure(kNothingKnown);
     refine(pool);
     complete(listed, pool);
     if (listed.empty()) return tl::unexpected(nothing_runs(report_.left_out));
-    std::map<std::size_t, std::size_t> place;  // in the report, by number of the candidate
+    std::map<std::size_t, std::size_t> place;  // index in the report, by number of the candidate
     for (const std::size_t number : listed) {
       place[number] = report_.candidates.size();
       report_.candidates.push_back(tuned(number));
@@ -291,14 +298,14 @@ class TuneSearch {
     }
     if (is_stopped()) {
       report_.notes.push_back(
-          fmt::format("interrupted: {} of {} configurations are settled", settled_, candidates_.size()));
+          fmt::format("interrupted: {} of {} configurations are decided", decided_, candidates_.size()));
     }
     for (const std::size_t number : front_of(listed)) report_.front.push_back(place.at(number));
     add_choices(listed);
     return std::move(report_);
   }
 
-  /// Peaks of what is fastest with a value, which may have been timed alone.
+  /// Finds the peaks of the fastest candidates of each value, of which perhaps only the times are known.
   tl::expected<void, std::string> measure_fastest(const KnownWorth& known) {
     std::vector<std::size_t> wanted;
     for (std::size_t value = 0; value < values_.count(); ++value) {
@@ -311,7 +318,8 @@ class TuneSearch {
     return measure_all(wanted);
   }
 
-  /// Returns how many of the first are `top` different ones, and those that differ from these in no figure.
+  /// Returns how many of the sorted candidates are listed so that they include `top` different ones, and
+  /// those that differ from these in no figure.
   std::size_t count_of_first(const std::vector<std::size_t>& sorted, std::size_t top) const {
     std::size_t different = 0;
     for (std::size_t i = 0; i < sorted.size(); ++i) {
@@ -330,7 +338,7 @@ class TuneSearch {
     return measured;
   }
 
-  /// Returns the `first` ones of `measured`, the front and the best of every value, the best first.
+  /// Returns the first `first` of `measured`, the front, and the best of every value, the best first.
   std::vector<std::size_t> listed_numbers(const KnownWorth& known, std::vector<std::size_t> measured,
                                           std::size_t first) const {
     std::vector<bool> is_listed(candidates_.size(), false);
@@ -345,26 +353,26 @@ class TuneSearch {
     return measured;
   }
 
-  /// Of measured configurations those that none beats.
+  /// Returns the candidates that no other beats in time and memory.
   std::vector<std::size_t> front_of(std::vector<std::size_t> numbers) const {
     std::ranges::stable_sort(numbers, {}, [&](std::size_t n) {
       return std::pair(time_of(candidates_[n]), *candidates_[n].peak_bytes);
     });
     std::vector<std::size_t> front;
     for (const std::size_t number : numbers) {
-      // By time, so that each one on the front has to be smaller than the last.
+      // The candidates are sorted by time, so each one on the front must be smaller than the one before it.
       if (front.empty() || *candidates_[number].peak_bytes < *candidates_[front.back()].peak_bytes)
         front.push_back(number);
     }
     return front;
   }
 
-  /// Of the first ones, so many are in the pool: enough for as many different ones as are refined.
+  /// Returns the size of the pool. It is large enough to hold as many different candidates as are refined.
   std::size_t pool_size() const { return kMostAlike * options_.refined; }
 
-  /// Schedules that weigh costs search their order for these, as simulate() has it, and balanced layers are
-  /// those that it finds; until those that are to be refined all are. Leaves the pool sorted, without what
-  /// cannot run.
+  /// Refines candidates one after the other, until next_to_refine() finds no more. Schedules that weigh costs
+  /// search their order as in simulate(), and balanced layers become those that simulate() finds. Leaves the
+  /// pool sorted and without candidates that cannot run.
   void refine(std::vector<std::size_t>& pool) {
     refined_.assign(candidates_.size(), false);
     refused_.assign(candidates_.size(), false);
@@ -373,15 +381,15 @@ class TuneSearch {
       const auto next = next_to_refine(pool);
       if (!next) return;
       refine_one(*next);
-      // A better order may carry a configuration forward, and another one into the first ones: all over
-      // again.
+      // A better order may move a candidate up and another one into the first ones, so the loop starts again.
       std::erase_if(pool, [&](std::size_t number) { return refused_[number]; });
       sort(pool);
     }
   }
 
-  /// The first of the pool, which is sorted, that is among the first different ones, or among those of
-  /// schedules that search and may be better than the best; nothing when all these are refined.
+  /// Returns the first candidate of the sorted pool that should still be refined, or nothing. The candidates
+  /// at the head of the pool should be refined, where twins count as one. So should those whose schedules
+  /// search their order and may become better than the best.
   std::optional<std::size_t> next_to_refine(const std::vector<std::size_t>& pool) const {
     std::size_t different = 0;
     std::size_t searching = 0;
@@ -399,8 +407,8 @@ class TuneSearch {
     return std::nullopt;
   }
 
-  /// Returns true where one before it differs in nothing but how it recomputes or by which rule layers are
-  /// shared out, and in no figure. In sorted lists that one has the same figures as all between them.
+  /// Returns whether an earlier candidate has the same figures and differs only in how it recomputes or by
+  /// which rule layers are divided. In a sorted list all candidates between the two have the same figures.
   bool has_twin_before(const std::vector<std::size_t>& sorted, std::size_t i) const {
     const Candidate& own = candidates_[sorted[i]];
     while (i-- > 0) {
@@ -414,8 +422,8 @@ class TuneSearch {
     return false;
   }
 
-  /// The list with the first ones of the pool, which a search may have carried forward, and without what
-  /// cannot run.
+  /// Adds the first candidates of the pool to the list, because refinement may have moved some up. Removes
+  /// candidates that cannot run.
   void complete(std::vector<std::size_t>& listed, const std::vector<std::size_t>& pool) const {
     const std::size_t first = count_of_first(pool, options_.top);
     for (std::size_t i = 0; i < first; ++i) {
@@ -429,7 +437,7 @@ class TuneSearch {
     return find_schedule(candidates_[number].configuration.schedule)->weighs_costs;
   }
 
-  /// Whether its figures are those of an order for equal stages, which a search has not replaced.
+  /// Returns whether the figures are those of an order for equal stages, which no search has replaced.
   bool is_constructed(std::size_t number) const { return weighs_costs(number) && !refined_[number]; }
 
   bool is_balanced(std::size_t number) const {
@@ -440,7 +448,8 @@ class TuneSearch {
     return (weighs_costs(number) || is_balanced(number)) && !refined_[number];
   }
 
-  /// Moves layers first, since an order is searched for the costs that they have.
+  /// Refines one candidate. Layers are moved first, because an order is searched for the costs that they
+  /// have.
   void refine_one(std::size_t number) {
     if (is_balanced(number)) move_layers(candidates_[number]);
     if (is_stopped()) return;
@@ -451,8 +460,7 @@ class TuneSearch {
     }
   }
 
-  /// Takes the layers that simulate() finds where they are balanced, if they are better than those that are
-  /// level by price.
+  /// Replaces layers that are balanced by price by those that simulate() finds, if these are better.
   void move_layers(Candidate& candidate) {
     const auto found = done_unless(
         options_.stopped,
@@ -473,7 +481,7 @@ class TuneSearch {
     if (order_of(moved) < order_of(candidate)) candidate = std::move(moved);
   }
 
-  /// Searches the order of one, and leaves it out where that order cannot run.
+  /// Searches the order of one candidate, and leaves it out if that order cannot run.
   void search_order(std::size_t number) {
     Candidate& candidate = candidates_[number];
     auto searched = searched_.of(candidate.configuration, priced(candidate));
@@ -489,8 +497,8 @@ class TuneSearch {
     refined_[number] = true;
   }
 
-  /// What simulate() assumes of it. Which order a search would find is none of it, once nobody waits for
-  /// that.
+  /// Returns the assumptions of simulate() for the candidate. If the search was stopped, it does not search
+  /// an order for this.
   std::vector<std::string> notes_of(std::size_t number) {
     const Configuration& of = candidates_[number].configuration;
     const PricedConfiguration costs = priced(candidates_[number]);
@@ -511,8 +519,8 @@ class TuneSearch {
     return tuned;
   }
 
-  /// Each value of each choice, ascending, with the best that it leaves. A value is named by the first
-  /// candidate that has it.
+  /// Adds each value of each choice, ascending, with the best configuration for it. The first candidate with
+  /// a value gives its name.
   void add_choices(const std::vector<std::size_t>& listed) {
     using ChoiceAndCode = std::pair<std::size_t, std::int64_t>;
     std::map<ChoiceAndCode, std::pair<std::uint16_t, std::string>> named;
@@ -531,8 +539,8 @@ class TuneSearch {
     }
   }
 
-  /// Of the list, which has the best of every value and is sorted: the first that fits, and the first that
-  /// does not where that is faster.
+  /// Sets the best of a value from the sorted list, which has the best of every value: the first that fits,
+  /// and the first that does not fit if it is faster.
   void set_best_of_value(ChoiceCost& cost, std::uint16_t value,
                          const std::vector<std::size_t>& listed) const {
     std::optional<std::size_t> other;
@@ -549,14 +557,14 @@ class TuneSearch {
   const TuneRequest& request_;
   const TuneOptions& options_;
   ConfigurationPrices prices_;
-  std::shared_ptr<ProgramLibrary> programs_;  // which work that was given up may still use
+  std::shared_ptr<ProgramLibrary> programs_;  // shared, because abandoned work may still use it
   SearchedOrders searched_;
   ValueNumbers values_;
-  Bytes usable_;  // of a device
+  Bytes usable_;  // usable bytes of a device
   std::vector<Candidate> candidates_;
   std::vector<bool> refined_;
-  std::vector<bool> refused_;  // their searched order cannot run
-  std::size_t settled_ = 0;    // of the candidates, the first so many
+  std::vector<bool> refused_;  // candidates whose searched order cannot run
+  std::size_t decided_ = 0;    // number of candidates, from the first, that are decided
   TuneReport report_;
 };
 
@@ -569,7 +577,7 @@ tl::expected<TuneReport, TuneError> tune(const TuneRequest& request, const TuneO
 TunedConfiguration tuned_configuration(const TuneRequest& request, const Configuration& configuration,
                                        Ns step_ns, Bytes peak_bytes) {
   const Workload& work = model_of(request).work;
-  // Of all devices together: rates are those of one of them.
+  // Device-seconds of a step, because rates are those of one device.
   const double device_seconds =
       static_cast<double>(step_ns * device_count(configuration)) * kSecondsPerNanosecond;
   const auto samples = static_cast<double>(request.global_batch_size);

@@ -1,9 +1,9 @@
-// The product of all choices, cut as early as a rule allows:
+// Builds the space as nested loops over all choices. A rule cuts the loops as early as possible:
 //
-//   nodes > tensor > context, exchange > stages > data (what is left) > expert > microbatch > recomputation,
-//   sharding > schedule > v > layout
+//     nodes > tensor > context, exchange > stages > data (what is left) > expert > microbatch >
+//     recomputation, sharding > schedule > v > layout
 //
-// Rules that the pricing has (what divides what) are asked of it; the others are here.
+// Pricing has the rules about divisibility; this file has the others. Tests: tests/sim/tuning_space_test.cpp.
 
 #include "sim/tuning/tuning_space.hpp"
 
@@ -44,16 +44,16 @@ namespace {
 constexpr std::int32_t kMostSamples = 16;
 constexpr std::array kRecomputes = {LayerRecompute::none, LayerRecompute::selective, LayerRecompute::full};
 constexpr std::array kExchanges = {ContextExchange::ring, ContextExchange::all_to_all};
-/// ZeRO stages that have a price.
+/// The ZeRO stages that have a price.
 constexpr std::array kShardings = {0, 1, 2, 3};
 
-/// Whether the request's choices have it; none at all allow everything.
+/// Returns whether the request allows the value. An empty list allows everything.
 template <typename Value>
 bool allows(const std::vector<Value>& choices, Value value) {
   return choices.empty() || std::ranges::find(choices, value) != choices.end();
 }
 
-/// Ascending. The numbers are devices and experts, so that trying all is quick.
+/// Returns the divisors, ascending. The numbers are counts of devices and experts, so trying all is fast.
 std::vector<std::int32_t> divisors(std::int64_t number) {
   std::vector<std::int32_t> found;
   for (std::int32_t i = 1; i <= number; ++i) {
@@ -62,19 +62,19 @@ std::vector<std::int32_t> divisors(std::int64_t number) {
   return found;
 }
 
-/// One pipeline that trains synchronously, with one copy of the weights. What is named here is not
-/// asynchronous by the table: data-parallel has no pipeline, dualpipe, chimera and gems have two ranks for a
-/// stage, and pipedream-2bw trains with the weights of the minibatch before.
+/// Returns whether the schedule trains one pipeline synchronously with one copy of the weights. The table
+/// calls the schedules named here synchronous, but data-parallel has no pipeline, dualpipe, chimera and gems
+/// have two ranks for a stage, and pipedream-2bw trains with the weights of the previous minibatch.
 bool is_tunable(const ScheduleInfo& schedule) {
   constexpr std::array<std::string_view, 5> kOthers = {"data-parallel", "dualpipe", "chimera", "gems",
                                                        "pipedream-2bw"};
   return !schedule.asynchronous && std::ranges::find(kOthers, schedule.name) == kOthers.end();
 }
 
-/// How far a configuration in the making has come: each of these has rules that may end it.
+/// The progress of a configuration through the loops. The rules of each step may end it.
 enum class Step : std::uint8_t { begun, filled, priced, batched, sharded, scheduled, cut };
 
-/// The loops of the head, one member a few of them; now_ is the configuration so far.
+/// Runs the loops of the head of this file, a few of them in each member. now_ is the configuration so far.
 class Space {
  public:
   Space(const TuneRequest& request, std::vector<const ScheduleInfo*> schedules)
@@ -91,12 +91,13 @@ class Space {
       devices_ = std::int64_t{nodes} * work_.device.devices_per_node;
       add_degrees();
     }
-    // The loops are nested in another order than members compare.
+    // The order of the loops differs from the order of the members, so the result is sorted.
     std::ranges::sort(found_);
     return std::move(found_);
   }
 
-  /// Says which rule ended all configurations, of an empty space: the one that those met which came farthest.
+  /// Returns which rule ended all configurations of an empty space: the one that stopped those that came
+  /// farthest.
   std::string what_ended_all() const {
     switch (farthest_) {
       case Step::begun:
@@ -138,7 +139,7 @@ class Space {
         if (!allows(choices_.context, context)) continue;
         now_.context = context;
         for (const ContextExchange exchange : kExchanges) {
-          // One device exchanges nothing, by either way.
+          // One device exchanges nothing, so only one exchange is tried.
           if (context == 1 && exchange != ContextExchange::ring) continue;
           if (context > 1 && !allows(choices_.context_exchange, exchange)) continue;
           now_.context_exchange = exchange;
@@ -164,7 +165,7 @@ class Space {
     }
   }
 
-  /// Whether heads, widths, sequences and experts divide as the degrees ask.
+  /// Returns whether the degrees divide heads, widths, sequences and experts.
   bool is_priced() {
     set_choices(work_, now_);
     const auto fault = fault_of(work_);
@@ -173,14 +174,14 @@ class Space {
   }
 
   void reach(Step step) { farthest_ = std::max(farthest_, step); }
-  /// Keeps the first reason why a configuration that came so far went no farther.
+  /// Stores the first reason why a configuration that came this far went no farther.
   void keep_fault(Step step, const std::string& fault) {
     if (step < farthest_ || (step == faulty_ && !fault_.empty())) return;
     faulty_ = step;
     fault_ = fault;
   }
 
-  /// Says that layers divide over none of the numbers of stages, of which it names the first few.
+  /// Returns the message that layers divide over none of the numbers of stages. It names the first few.
   std::string uncut_text() const {
     constexpr std::size_t kNamed = 8;
     std::vector<std::string> numbers;
@@ -200,7 +201,8 @@ class Space {
         work_.model.layers.size(), fmt::join(numbers, ", "), fmt::join(rules, ", "));
   }
 
-  /// Microbatches of every size that fills the global batch, and what may be chosen of each alone.
+  /// Tries microbatches of every size that fills the global batch, and then the choices that depend on a
+  /// microbatch alone.
   void add_batches() {
     reach(Step::priced);
     for (std::int32_t samples = 1; samples <= kMostSamples; samples *= 2) {
@@ -238,8 +240,8 @@ class Space {
     }
   }
 
-  /// A pipeline of one stage is the same under any schedule and layout, microbatch after microbatch: the
-  /// first layout that has one stage stands for all. A list of several stages has none.
+  /// Adds a pipeline of one stage, which runs microbatch after microbatch under any schedule and layout. The
+  /// first layout that has one stage stands for all. A list of several stages is no such layout.
   void add_single_stage() {
     now_.schedule = "1f1b";
     now_.virtual_stages = 1;
@@ -253,7 +255,8 @@ class Space {
     }
   }
 
-  /// v = 1 of a schedule that takes others is another schedule by its own name.
+  /// Returns the values of v. A schedule that takes other values is, with v = 1, another schedule with its
+  /// own name.
   std::vector<std::int32_t> chunks_of_schedule(const ScheduleInfo& schedule) const {
     if (schedule.chunks > 0) return {schedule.chunks};
     if (!takes_chunks(schedule)) return {1};
@@ -263,7 +266,7 @@ class Space {
     return chunks;
   }
 
-  /// Whether the schedule has a program of these numbers; asked once for all degrees that share them.
+  /// Returns whether the schedule accepts these numbers. It is asked once for all degrees that share them.
   bool is_taken(const ScheduleInfo& schedule) {
     const auto key = std::tuple(schedule.name, now_.stages, now_.virtual_stages, now_.microbatches);
     const auto [known, fresh] = taken_.try_emplace(key, false);
@@ -272,7 +275,7 @@ class Space {
       shape.stages = now_.stages;
       shape.virtual_stages = schedule.chunks > 0 ? 1 : now_.virtual_stages;
       shape.microbatches = now_.microbatches;
-      shape.iterations = 1;  // as scenario_of() has it
+      shape.iterations = 1;  // like in scenario_of()
       const auto taken = check_shape(schedule.name, shape);
       known->second = taken.has_value();
       if (!taken) keep_fault(Step::sharded, taken.error());
@@ -289,14 +292,14 @@ class Space {
     }
   }
 
-  /// Balanced layers are there for every v. Unless v is chosen they are looked at with powers of two alone,
-  /// as neighbours of many virtual stages differ by little.
+  /// Returns whether the layout is tried with this v. Balanced layers exist for every v. Unless v is chosen,
+  /// only powers of two are tried, because similar numbers of virtual stages hardly differ.
   bool is_looked_at(const LayerSplit& split) const {
     if (split.rule != LayerSplit::Rule::balanced || !choices_.virtual_stages.empty()) return true;
     return std::has_single_bit(static_cast<std::uint32_t>(now_.virtual_stages));
   }
 
-  /// Whether the layout cuts the model's layers into so many stages.
+  /// Returns whether the layout divides the model's layers into this many stages.
   bool is_cut(std::size_t split, std::int32_t stages) {
     const auto [known, fresh] = cuts_.try_emplace({split, stages}, false);
     if (fresh) {
@@ -316,7 +319,7 @@ class Space {
 
   const TuneRequest& request_;
   const TuneChoices& choices_;
-  Workload work_;  // with the choices of now_ when is_priced() asks
+  Workload work_;  // has the choices of now_ after is_priced()
   std::vector<const ScheduleInfo*> schedules_;
   std::int64_t devices_ = 1;
   Configuration now_;
@@ -324,9 +327,9 @@ class Space {
   std::map<std::pair<std::size_t, std::int32_t>, bool> cuts_;
   std::vector<Configuration> found_;
   Step farthest_ = Step::begun;
-  Step faulty_ = Step::begun;  // where fault_ is from
+  Step faulty_ = Step::begun;  // step at which fault_ was stored
   std::string fault_;
-  std::set<std::int32_t> uncut_;  // numbers of stages that some layout does not divide the layers over
+  std::set<std::int32_t> uncut_;  // numbers of stages into which some layout does not divide the layers
 };
 
 tl::expected<std::vector<const ScheduleInfo*>, std::string> schedules_of(const TuneRequest& request) {
@@ -345,7 +348,7 @@ tl::expected<std::vector<const ScheduleInfo*>, std::string> schedules_of(const T
   return schedules;
 }
 
-/// Takes out what the launcher cannot run. Returns for each reason how many it took.
+/// Removes what the launcher cannot run. Returns the number of removed configurations for each reason.
 std::map<std::string, std::size_t> keep_launchable(std::vector<Configuration>& space, Launcher launcher,
                                                    const TuneRequest& request) {
   std::map<std::string, std::size_t> taken;
@@ -360,7 +363,8 @@ std::map<std::string, std::size_t> keep_launchable(std::vector<Configuration>& s
   return taken;
 }
 
-/// Of a space of which the launcher runs nothing: its reasons, the one for most configurations first.
+/// Returns the message for a space of which the launcher can run nothing. It lists the reasons, the one for
+/// most configurations first.
 std::string nothing_launchable(Launcher launcher, const std::map<std::string, std::size_t>& taken) {
   std::vector<std::pair<std::size_t, std::string_view>> reasons;
   reasons.reserve(taken.size());

@@ -123,8 +123,7 @@ std::filesystem::path folder_of_secrets(const ScratchFolder& scratch) {
   return scratch.path() / ("penstock-" + std::to_string(::geteuid()));
 }
 
-constexpr const char* kNotOwn =
-    " is not this user's alone: expected its owner to be this user and no rights of others";
+constexpr const char* kNotOwn = " is not private: expected its owner to be this user and no rights of others";
 
 TEST(JobSecret, AFolderThatIsNotThisUsersAloneHoldsNone) {
   const ScratchFolder scratch;
@@ -190,7 +189,7 @@ TEST(JobSecret, AFileThatOthersCouldHaveWrittenIsNotBelieved) {
   const auto left = SecretFile::leave(8, new_secret());
   ASSERT_TRUE(left) << left.error();
   chmod(secret_path(8).c_str(), 0644);
-  EXPECT_THAT(left_secret(8).error(), HasSubstr("is not this user's alone"));
+  EXPECT_THAT(left_secret(8).error(), HasSubstr("is not private"));
   std::filesystem::remove(secret_path(8));
   std::filesystem::create_symlink("/etc/hostname", secret_path(8));
   EXPECT_THAT(left_secret(8).error(), HasSubstr("Too many levels of symbolic links"));

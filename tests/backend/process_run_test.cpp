@@ -203,7 +203,7 @@ TEST(LaunchEnvironment, ASecretThatCanBeGuessedIsRefused) {
     return process ? "taken: " + (*process)->place.secret : process.error();
   };
   const std::string expected =
-      "PENSTOCK_SECRET: expected 16 characters or more that nobody can guess (openssl rand -hex 32), got ";
+      "PENSTOCK_SECRET: expected 16 characters or more that cannot be guessed (openssl rand -hex 32), got ";
   EXPECT_EQ(secret_of("short"), expected + "5");
   EXPECT_EQ(secret_of(""), expected + "0");
   EXPECT_EQ(secret_of("fifteen letters"), expected + "15");

@@ -190,11 +190,11 @@ TEST(NetworkFamily, SaysWhatDoesNotFitTheProgram) {
       "backward: 1 ms}]";
   EXPECT_EQ(error_of("{mlp: {layers: 1}}", two),
             "s.yaml:1:18: model.network: the model lacks the network's layer \"Linear-2\"; profile the "
-            "network anew, or mend its sizes");
+            "network again, or correct its sizes");
   EXPECT_EQ(
       error_of("conv-net", two),
       "s.yaml:1:18: model.network: the model has a layer \"Linear-0\", the network conv-net with these sizes "
-      "has not; its layers go from Conv2d-0 to Linear-9. Profile it anew, or mend the sizes");
+      "has not; its layers go from Conv2d-0 to Linear-9. Profile it again, or correct the sizes");
   EXPECT_EQ(error_of("mlp", ", stages: {forward: 1 ms, backward: 1 ms, edges: [[0, 1]]}"), "accepted");
 }
 

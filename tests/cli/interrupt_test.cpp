@@ -258,7 +258,7 @@ TEST_F(Interrupted, TuneThatHasSettledNothingEndsByTheSignal) {
     expect_end_by(signal, extended(long_tuning(), {"--exhaustive", "-o", "best.json"}),
                   has_worked_for(std::chrono::milliseconds(300)));
     if (signal != SIGHUP) {
-      EXPECT_THAT(text("err"), testing::HasSubstr("interrupted before anything was settled"));
+      EXPECT_THAT(text("err"), testing::HasSubstr("interrupted before any configuration was timed"));
     }
     EXPECT_EQ(files(), (Words{"err", "out"}));
   }

@@ -74,12 +74,13 @@ TEST_F(WholeWay, EndsWhereTheScenarioIsNotOfTheNetwork) {
   folder_.write("scenario.yaml",
                 "model: {profile: graph.txt, network: {conv-net: {blocks: 3}}, batch: 1}\n"
                 "schedule: {name: gpipe, stages: 1, microbatches: 1}\n");
-  EXPECT_EQ(run("run scenario.yaml"),
-            "! penstock: scenario.yaml:1:38: model.network: the model has a layer \"Conv2d-6\", the "
-            "network conv-net "
-            "with these sizes has not; its layers go from Conv2d-0 to Linear-7. Profile it anew, or mend the "
-            "sizes\n"
-            "[exit 2]\n");
+  EXPECT_EQ(
+      run("run scenario.yaml"),
+      "! penstock: scenario.yaml:1:38: model.network: the model has a layer \"Conv2d-6\", the "
+      "network conv-net "
+      "with these sizes has not; its layers go from Conv2d-0 to Linear-7. Profile it again, or correct the "
+      "sizes\n"
+      "[exit 2]\n");
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ TEST(LeastSquares, WhatWouldBeBelowZeroIsZeroAndTheOthersMakeTheBestOfIt) {
 TEST(LeastSquares, ColumnsOfNothingAndNoEquationsAreZero) {
   EXPECT_EQ(non_negative_least_squares(equations({{0, 2}}, {4}), 2), (std::vector<double>{0, 2}));
   EXPECT_EQ(non_negative_least_squares({}, 2), (std::vector<double>{0, 0}));
-  EXPECT_EQ(told_unknowns(equations({{1, 2}, {2, 4}}, {1, 2}), 2), 1U);
+  EXPECT_EQ(identifiable_unknowns(equations({{1, 2}, {2, 4}}, {1, 2}), 2), 1U);
 }
 
 // Karush, Kuhn and Tucker: at the least no unknown can be moved, within the bounds, to a smaller residual.

@@ -33,7 +33,7 @@ MaxMinShare share_of(const Rates& capacities) {
 Rates rates_of(const Rates& capacities, const Routes& routes) {
   MaxMinShare share = share_of(capacities);
   for (const auto& route : routes) share.start(share.add_class(route));
-  share.settle();
+  share.solve();
   Rates rates;
   for (std::size_t i = 0; i < routes.size(); ++i) rates.push_back(share.rate(static_cast<std::int32_t>(i)));
   EXPECT_EQ(rates, plain_max_min_share(capacities, routes));
@@ -61,7 +61,7 @@ TEST(MaxMinShare, AnUnlimitedLinkDoesNotLimit) {
 
 TEST(MaxMinShare, NoFlowsNeedNoRates) {
   MaxMinShare share = share_of({1});
-  EXPECT_TRUE(share.settle().empty());
+  EXPECT_TRUE(share.solve().empty());
 }
 
 TEST(MaxMinShare, AChangeGoesAsFarAsItChangesRates) {
@@ -72,12 +72,12 @@ TEST(MaxMinShare, AChangeGoesAsFarAsItChangesRates) {
   const std::int32_t c = share.add_class({1, 2});
   const std::int32_t d = share.add_class({2});
   for (const std::int32_t flow : {a, b, c, d}) share.start(flow);
-  share.settle();
+  share.solve();
   EXPECT_EQ((Rates{share.rate(a), share.rate(b), share.rate(c), share.rate(d)}), (Rates{7, 3, 3, 97}));
   share.finish(a);
-  EXPECT_EQ(share.settle().size(), 2U) << "a, and b beside it; b stays at 3, so that c and d rest";
+  EXPECT_EQ(share.solve().size(), 2U) << "a, and b beside it; b stays at 3, so that c and d rest";
   share.finish(c);
-  share.settle();
+  share.solve();
   EXPECT_EQ((Rates{share.rate(b), share.rate(d)}), (Rates{6, 100}));
 }
 
@@ -85,10 +85,10 @@ TEST(MaxMinShare, AStartAndAnEndAtOnceLeaveTheRates) {
   MaxMinShare share = share_of({9});
   const std::int32_t flows = share.add_class({0});
   for (int i = 0; i < 3; ++i) share.start(flows);
-  share.settle();
+  share.solve();
   share.finish(flows);
   share.start(flows);
-  share.settle();
+  share.solve();
   EXPECT_EQ(share.rate(flows), 3);
 }
 
@@ -146,7 +146,7 @@ TEST(MaxMinShare, AgreesWithProgressiveFillingWhereFlowsComeAndGo) {
       flows[index(changed)] += starts ? 1 : -1;
       starts ? share.start(changed) : share.finish(changed);
       if (network.pick(1, 4) == 1) continue;  // several at once
-      share.settle();
+      share.solve();
       const Rates expected = plain_rates(network, flows);
       for (std::size_t i = 0; i < flows.size(); ++i) {
         if (flows[i] == 0) continue;

@@ -372,7 +372,7 @@ TEST(Tuning, ASearchThatIsStoppedAtAnyMomentReportsWhatSimulateSays) {
     options.stopped = [asked, most] { return ++*asked > most; };
     const auto report = tune(request, options);
     if (!report) {
-      EXPECT_EQ(report.error().message, "interrupted before anything was settled");
+      EXPECT_EQ(report.error().message, "interrupted before any configuration was timed");
       continue;
     }
     ++reported;

@@ -1,8 +1,8 @@
 // The networks of backend/torch with their tensors on a worker's device. Weights and data are drawn on the
-// CPU from the same seeds and then copied, so that a run on GPUs starts where a run on CPUs does. Both are on
-// the device before the clock starts: drawing takes the CPU longer than the GPU takes for a forward. Each
-// module is bound to its worker's stream (stream_bound_module.cpp).
-// tests/backend_cuda/torch/cuda_numbers_test.cpp holds the numbers against the CPU's.
+// CPU from the same seeds and then copied, so that a run on GPUs starts with the same numbers as a run on
+// CPUs. Both are on the device before the clock starts, because drawing takes the CPU longer than a forward
+// takes the GPU. Each module is bound to its worker's stream (stream_bound_module.cpp).
+// tests/backend_cuda/torch/cuda_numbers_test.cpp compares the numbers with the CPU's.
 
 #include "backend/cuda/torch/cuda_network.hpp"
 
@@ -46,31 +46,31 @@
 namespace penstock::nn {
 namespace {
 
-constexpr std::chrono::minutes kUntilMade(5);  // weights of a whole stage
+constexpr std::chrono::minutes kUntilMade(5);  // for the weights of a whole stage
 
-/// Everything that the weights of a stage depend on.
+/// Everything on which the weights of a stage depend.
 struct WeightsKey {
   std::string network;
   std::map<std::string, std::int64_t> sizes;
   Cut cut;
   std::int32_t device = 0;
-  std::vector<bool> drawn;  // by stage: weights are made
+  std::vector<bool> drawn;  // by stage: whether its weights are made
 
   friend bool operator==(const WeightsKey&, const WeightsKey&) = default;
 };
 
-/// Returns the stages with their weights on the device. They are made once and kept until another network is
-/// asked for: a calibration makes a family for each of its runs, and drawing takes 28 ns a weight. No run
-/// changes them, since a STEP makes new tensors.
+/// Returns the stages with their weights on the device. They are made once and cached until another network
+/// is requested. A calibration makes a family for each of its runs, and drawing takes 28 ns a weight. No run
+/// changes them, because a STEP makes new tensors.
 const std::vector<StageDefinition>& stages_with_weights(const WeightsKey& key, const Network& network) {
-  static std::map<std::int32_t, std::pair<WeightsKey, std::vector<StageDefinition>>> kept;  // by device
-  const auto found = kept.find(key.device);
-  if (found != kept.end() && found->second.first == key) return found->second.second;
-  kept.erase(key.device);
+  static std::map<std::int32_t, std::pair<WeightsKey, std::vector<StageDefinition>>> cached;  // by device
+  const auto found = cached.find(key.device);
+  if (found != cached.end() && found->second.first == key) return found->second.second;
+  cached.erase(key.device);
   const at::Device device(at::kCUDA, static_cast<c10::DeviceIndex>(key.device));
   auto stages = split(network.model, key.cut, {.type = at::kFloat, .device = device, .drawn = key.drawn},
                       network.inputs.of(0));
-  return kept.emplace(key.device, std::pair(key, std::move(stages))).first->second.second;
+  return cached.emplace(key.device, std::pair(key, std::move(stages))).first->second.second;
 }
 
 /// The data of all microbatches on one device.
@@ -91,7 +91,7 @@ class CudaNetworkFamily : public ModuleFamily {
     }
   }
 
-  /// Asked for at the end of the runs, so that the allocator's peak is that of all of them.
+  /// Returns the description. It is called after the runs, so that the allocator's peak covers all of them.
   std::string description() const override {
     std::string text =
         "the network " + experiment_.network->spec.name + " on LibTorch on GPUs, in single precision";
@@ -140,7 +140,7 @@ class CudaNetworkFamily : public ModuleFamily {
     return all;
   }
 
-  /// Returns the stages that ranks of this process have on the device.
+  /// Returns which stages ranks of this process have on the device.
   std::vector<bool> stages_on(std::int32_t device) const {
     std::vector<bool> here(network_stages(), false);
     for (std::size_t stage = 0; stage < here.size(); ++stage) {
@@ -152,8 +152,8 @@ class CudaNetworkFamily : public ModuleFamily {
     return here;
   }
 
-  /// Draws the data of all microbatches once, and copies it to the device. Only stages that no stage feeds
-  /// read inputs, and only those that feed none read targets; a device without such a stage gets no data.
+  /// Draws the data of all microbatches once and copies it to the device. Only first stages read inputs, and
+  /// only last stages read targets. A device without such a stage gets no data.
   const std::pair<std::shared_ptr<const DeviceData>, std::shared_ptr<const DeviceData>>& data_on(
       const at::Device& device) const {
     const auto found = data_.find(device.index());
@@ -172,7 +172,8 @@ class CudaNetworkFamily : public ModuleFamily {
         .first->second;
   }
 
-  /// Made on the rank's stream, and there when it returns: copies of weights and data are no part of a run.
+  /// Makes the rank's modules on its stream, and waits until they are complete, because copies of weights and
+  /// data are no part of a run.
   std::vector<std::unique_ptr<StageModule>> of_rank(std::int32_t rank, const CudaPlace& place) const {
     use_device(place.stream.device);
     const StreamScope scope(place);
@@ -201,7 +202,7 @@ class CudaNetworkFamily : public ModuleFamily {
   std::vector<std::optional<CudaPlace>> places_;  // by rank
   mutable std::map<std::int32_t,
                    std::pair<std::shared_ptr<const DeviceData>, std::shared_ptr<const DeviceData>>>
-      data_;  // inputs and targets by device, kept over the runs
+      data_;  // inputs and targets by device, shared by all runs
 };
 
 }  // namespace
@@ -210,8 +211,8 @@ tl::expected<CudaModules, std::string> cuda_network(const Experiment& experiment
                                                     const std::vector<std::optional<CudaPlace>>& places) {
   auto cut = cut_network(experiment);
   if (!cut) return tl::unexpected(std::move(cut.error()));
-  // LibTorch starts CUDA by itself only in functions that make tensors; a stream or a cuBLAS handle comes
-  // first here.
+  // LibTorch starts CUDA by itself only in functions that make tensors. Here a stream or a cuBLAS handle
+  // comes first.
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   return CudaModules{.family = std::make_unique<CudaNetworkFamily>(experiment, *std::move(cut), places),
                      .codec = std::make_unique<DeviceTensorCodec>()};

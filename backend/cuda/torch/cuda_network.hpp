@@ -1,5 +1,5 @@
 #pragma once
-// The network of an experiment on GPUs: what cuda-local and nccl run when the scenario names one.
+// The network of an experiment on GPUs, which cuda-local and nccl run if the scenario names one.
 
 #include <optional>
 #include <string>
@@ -12,9 +12,9 @@
 
 namespace penstock::nn {
 
-/// Requires experiment.network, and that the experiment outlives the answer. A rank's modules have their
-/// weights, data and activations on its device; ranks without a place get no modules. Errors: those of
-/// cut_network().
+/// Makes the modules and their codec. Requires experiment.network, and that the experiment outlives the
+/// result. A rank's modules have their weights, data and activations on its device; ranks without a place get
+/// no modules. Errors: those of cut_network().
 tl::expected<CudaModules, std::string> cuda_network(const Experiment& experiment,
                                                     const std::vector<std::optional<CudaPlace>>& places);
 

@@ -1,6 +1,6 @@
-// Tensors to one run of bytes and back, by copies on the device. Shapes travel once, as a layout in words,
-// "type:size,size;..."; after that a message is its bytes alone. Each tensor starts at a multiple of 256
-// bytes, so that whatever its type, it can be read in place.
+// Packs tensors into one block of bytes by copies on the device. Shapes are sent once, as a layout in text,
+// "type:size,size;..."; afterwards a message has only its bytes. Each tensor starts at a multiple of 256
+// bytes, so that it can be read in place whatever its type.
 
 #include "backend/cuda/torch/device_tensor_codec.hpp"
 
@@ -38,7 +38,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 256;  // of each tensor in the packed bytes
 
-/// All that unpack() needs to know of a tensor.
+/// The type and sizes of a tensor, which unpack() needs.
 struct Shape {
   at::ScalarType type = at::kDouble;
   std::vector<std::int64_t> sizes;
@@ -69,14 +69,14 @@ std::string text_of(const Shape& shape) {
   return text;
 }
 
-/// Of a layout's text, which may come from another process; at least 0.
+/// Reads a number of a layout's text, which may come from another process. Throws unless it is at least 0.
 std::int64_t number(std::string_view text) {
   const auto value = number_of_text<std::int64_t>(text);
   if (value && *value >= 0) return *value;
   throw std::runtime_error("a message's layout has \"" + std::string(text) + "\" where a number is wanted");
 }
 
-/// Cuts off what comes before the first `mark`.
+/// Cuts off and returns the part before the first `mark`.
 std::string_view next_piece(std::string_view& text, char mark) {
   const std::size_t end = std::min(text.find(mark), text.size());
   const std::string_view piece = text.substr(0, end);
@@ -118,13 +118,13 @@ c10::cuda::CUDAStream torch_stream(const StreamView& stream) {
   return c10::cuda::getStreamFromExternal(stream.stream, static_cast<c10::DeviceIndex>(stream.device));
 }
 
-/// A view of packed memory.
+/// Returns a tensor that is a view of packed memory.
 at::Tensor view_of(void* data, const Shape& shape, std::int32_t device) {
   const at::Device where(at::kCUDA, static_cast<c10::DeviceIndex>(device));
   return at::from_blob(data, shape.sizes, at::TensorOptions(shape.type).device(where));
 }
 
-/// The device whose memory it is: a copy to another device must be told.
+/// Returns the device that owns the memory. A copy to another device has to name it.
 std::int32_t device_of(const void* data) {
   cudaPointerAttributes facts{};
   check_cuda(cudaPointerGetAttributes(&facts, data), "cudaPointerGetAttributes");
@@ -158,7 +158,8 @@ void DeviceTensorCodec::pack(const PayloadContent& content, void* to, const Stre
 Payload DeviceTensorCodec::unpack(const DeviceLayout& layout, const void* from,
                                   const StreamView& stream) const {
   const c10::cuda::CUDAStreamGuard guard(torch_stream(stream));
-  auto* next = static_cast<std::uint8_t*>(const_cast<void*>(from));  // LibTorch knows no views of constants
+  // LibTorch has no views of constant memory
+  auto* next = static_cast<std::uint8_t*>(const_cast<void*>(from));
   Tensors tensors;
   for (const Shape& shape : shapes_of(layout.text)) {
     const at::Device where(at::kCUDA, static_cast<c10::DeviceIndex>(stream.device));

@@ -1,5 +1,5 @@
 #pragma once
-// Tensor payloads as transports between GPUs move them.
+// Packs tensor payloads for transports between GPUs.
 
 #include <string>
 
@@ -9,8 +9,8 @@
 
 namespace penstock::nn {
 
-/// Of TensorPayload with CUDA tensors. The layout's text is "type:size,size;type:...", one a tensor:
-/// "6:4,8;6:8".
+/// A codec for TensorPayload with CUDA tensors. The layout's text is "type:size,size;type:..." with one part
+/// for each tensor, for example "6:4,8;6:8".
 class DeviceTensorCodec : public DeviceCodec {
  public:
   DeviceLayout layout_of(const PayloadContent& content) const override;

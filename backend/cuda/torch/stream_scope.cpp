@@ -1,5 +1,6 @@
-// LibTorch takes its stream from a thread-local; a guard sets it to the worker's and puts the old one back.
-// cuBLAS chooses kernels by the number of SMs that it believes to have, which in a partition must be said.
+// LibTorch uses the stream in a thread-local variable. A guard sets it to the worker's stream and restores
+// the old one. cuBLAS chooses kernels by the number of SMs that it assumes, so it must be told the size of a
+// partition.
 
 #include "backend/cuda/torch/stream_scope.hpp"
 
@@ -19,7 +20,8 @@
 namespace penstock::nn {
 namespace {
 
-/// The handle is one a thread and stream; setting it again costs nothing that could be measured.
+/// Sets the number of SMs. There is one handle for each thread and stream, and setting it again costs nothing
+/// that can be measured.
 void count_on(std::int32_t sms) {
   const cublasStatus_t status = cublasSetSmCountTarget(at::cuda::getCurrentCUDABlasHandle(), sms);
   if (status == CUBLAS_STATUS_SUCCESS) return;

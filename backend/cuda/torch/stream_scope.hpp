@@ -1,5 +1,5 @@
 #pragma once
-// LibTorch on a worker's part of a GPU.
+// Runs LibTorch on a worker's part of a GPU.
 
 #include <memory>
 
@@ -7,8 +7,8 @@
 
 namespace penstock::nn {
 
-/// While one lives, what LibTorch does on the calling thread goes to the worker's stream, and its matrix
-/// products count on the SMs of the worker's partition alone. Ends on the thread that made it.
+/// While an object exists, LibTorch's work on the calling thread goes to the worker's stream, and its matrix
+/// products use only the SMs of the worker's partition. It must be destroyed on the thread that made it.
 class StreamScope {
  public:
   explicit StreamScope(const CudaPlace& place);
@@ -21,7 +21,7 @@ class StreamScope {
   std::unique_ptr<Guard> guard_;
 };
 
-/// A StreamScope, for stream_bound_module.hpp.
+/// Returns a StreamScope, for stream_bound_module.hpp.
 inline std::shared_ptr<void> enter_stream(const CudaPlace& place) {
   return std::make_shared<StreamScope>(place);
 }

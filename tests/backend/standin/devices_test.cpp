@@ -48,7 +48,7 @@ TEST(StandInDevices, PartitionsThatCannotBeUsedAreRefused) {
   const Experiment experiment = gpu_experiment("1f1b", 2, 2);
   EXPECT_THAT(
       answer_of(experiment, {.mutant = "partitions share SMs"}),
-      testing::ContainsRegex("the partitions of stand-in are not apart: partitions 0 and 1 both ran on SM"));
+      testing::ContainsRegex("the partitions of stand-in share SMs: partitions 0 and 1 both ran on SM"));
   EXPECT_THAT(answer_of(experiment, {.mutant = "a partition is not granted"}),
               testing::HasSubstr("asked for 2 partitions of 64 SMs, the driver granted 1"));
   EXPECT_THAT(answer_of(experiment, {.mutant = "the driver is too old"}), testing::HasSubstr("cuda-local: "));

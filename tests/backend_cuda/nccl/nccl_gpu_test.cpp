@@ -54,12 +54,12 @@ TEST(NcclGpu, ARankSendsToItself) {
   const DeviceBuffer from(0, kCount * sizeof(double));
   const DeviceBuffer to(0, kCount * sizeof(double));
   launch_count_up(static_cast<double*>(from.data()), kCount, 7, stream.view().stream);
-  self.settle(ncclGroupStart(), "ncclGroupStart", kLimits);
+  self.complete(ncclGroupStart(), "ncclGroupStart", kLimits);
   const auto sent = ncclSend(from.data(), kCount, ncclFloat64, 0, self.handle(), stream.view().stream);
   EXPECT_TRUE(sent == ncclSuccess || sent == ncclInProgress);
   const auto received = ncclRecv(to.data(), kCount, ncclFloat64, 0, self.handle(), stream.view().stream);
   EXPECT_TRUE(received == ncclSuccess || received == ncclInProgress);
-  self.settle(ncclGroupEnd(), "ncclGroupEnd", kLimits);
+  self.complete(ncclGroupEnd(), "ncclGroupEnd", kLimits);
   wait_for(stream.view(), kLimits);
   std::vector<double> numbers(kCount);
   check_cuda(cudaMemcpy(numbers.data(), to.data(), kCount * sizeof(double), cudaMemcpyDeviceToHost),
