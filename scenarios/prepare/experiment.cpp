@@ -159,7 +159,6 @@ std::string why_no_loops(const Preparation& begun) {
   const Scenario& scenario = begun.copy->scenario;
   const ScheduleInfo* schedule = find_schedule(scenario.schedule);
   if (scenario.program || schedule == nullptr) return "a program file";
-  if (is_priced_by_one_copy(scenario.model)) return "a model that is priced by one of its copies";
   if (schedule->weighs_costs) return "a schedule that weighs what stages cost";
   if (!scenario.shape.buckets.empty()) return "stages in buckets";
   if (scenario.clones_versions) return "clones of weights, which are counted in a stored program,";

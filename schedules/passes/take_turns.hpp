@@ -50,6 +50,8 @@ std::string input_name(const Action& action, std::int32_t giver);
 ///   void round(const RankSet& next);
 ///       A round has ended, and these ranks may be ready in the next one. Called only if the sink has the
 ///       member.
+///   bool gives_up() const;
+///       Returns true if no further round is wanted. Called only if the sink has the member.
 template <class Sink, class Lists, class Inputs>
 class TurnTaking {
  public:
@@ -75,11 +77,16 @@ class TurnTaking {
       taken.finished = unfinished_ == 0;
       // The message is made before ranks join early, when it shows where the common order ended.
       if (!taken.finished && !some_joined_early_) taken.stuck = stuck_message();
-    } while (!taken.finished && join_early());
+    } while (!taken.finished && !sink_gives_up() && join_early());
     return taken;
   }
 
  private:
+  bool sink_gives_up() const {
+    if constexpr (requires { sink_.gives_up(); }) return sink_.gives_up();
+    return false;
+  }
+
   /// Runs rounds until no rank can continue.
   void go_round() {
     while (!now_.empty()) {
@@ -92,6 +99,7 @@ class TurnTaking {
       still_to_come_ = 0;
       std::swap(now_, later_);
       if constexpr (requires { sink_.round(now_); }) sink_.round(now_);
+      if (sink_gives_up()) return;
     }
   }
 

@@ -62,6 +62,9 @@ class RepeatSearch {
     return std::nullopt;
   }
 
+  /// Returns how many actions had run at the moment that was kept last.
+  std::int64_t kept_actions() const { return kept_ == 0 ? 0 : moments_[(kept_ - 1) % kMoments].actions; }
+
  private:
   // Ranks whose clocks and places are looked at before those of all.
   static constexpr std::int32_t kLooks = 8;

@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <tl/expected.hpp>
 
 #include "report/result/metrics.hpp"
@@ -175,7 +176,10 @@ class StreamedWalk {
   void round(const RankSet& next) {
     if (jumps_ == Jumps::left_out) return;
     const auto jump = repeat_.look(*this, next.words());
-    if (!jump) return;
+    if (!jump) {
+      gives_up_ = !period_ && repeat_.kept_actions() > most_without_period_;
+      return;
+    }
     // Cursors move by their repetitions, all else by as much as it has moved since the kept moment.
     period_ = jump->shift;
     for (std::int32_t rank = 0; rank < program_.rank_count(); ++rank) {
@@ -187,6 +191,9 @@ class StreamedWalk {
     show(advance);
     jumped_ += jump->times * jump->actions;
   }
+
+  /// True where the walk would have to take every action of a long run one by one.
+  bool gives_up() const { return gives_up_; }
 
   // --- what the search for repeats asks ---------------------------------------------------------------
 
@@ -250,6 +257,10 @@ class StreamedWalk {
 
   tl::expected<void, std::string> pass() {
     TurnsTaken taken = TurnTaking(program_, heads_, in_flight_, *this).run();
+    if (gives_up_) {
+      return tl::unexpected(
+          fmt::format("their times do not repeat within the first {:.3g}", static_cast<double>(actions())));
+    }
     if (!taken.finished || !taken.stuck.empty()) return tl::unexpected(std::move(taken.stuck));
     return {};
   }
@@ -261,6 +272,18 @@ class StreamedWalk {
     if (!program_.barrier) return;
     const Ns latest = std::ranges::max(ranks_, {}, &RankState::clock_ns).clock_ns;
     for (RankState& rank : ranks_) rank.clock_ns = latest;
+  }
+
+  /// Returns how many actions are walked without a repetition before the walk gives up. 1F1B repeats after
+  /// 2 K^2 of them, interleaved rules later. What is no longer than 2^24 is walked to its end, which takes
+  /// seconds.
+  static std::int64_t most_without_period(std::span<const ActionLoops> lists) {
+    constexpr std::int64_t kWalkedWhole = 1 << 24;
+    std::int64_t all = 0;
+    for (const ActionLoops& list : lists) all += list.size();
+    if (all <= kWalkedWhole) return std::numeric_limits<std::int64_t>::max();
+    const auto ranks = static_cast<std::int64_t>(lists.size());
+    return (1 << 22) + 32 * ranks * ranks;
   }
 
   // --- set up -----------------------------------------------------------------------------------------
@@ -446,6 +469,8 @@ class StreamedWalk {
   Jumps jumps_;
   RepeatSearch repeat_;
   std::optional<StateShift> period_;
+  std::int64_t most_without_period_ = most_without_period(lists_);
+  bool gives_up_ = false;
   std::int64_t jumped_ = 0;
 };
 

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "report/result/metrics.hpp"
@@ -269,6 +270,23 @@ TEST(Stream, SaysWhatAStoredRunSaysOfEveryGeneratorOverRandomCosts) {
   }
   EXPECT_EQ(streamed.size(), schedule_table().size());
   EXPECT_GT(jumped, 300);
+}
+
+// GPipe's last rank is slower than the one before it, so that more and more activations wait for it and no two
+// moments are alike.
+TEST(Stream, GivesUpALongPassThatDoesNotRepeat) {
+  const auto loops = generate_loops("gpipe", {.stages = 2, .microbatches = 1 << 24});
+  ASSERT_TRUE(loops);
+  CostTable costs = uniform_costs(loops->program, {});
+  for (StageCost& cost : costs.stages) {
+    cost.forward_ns = 1'000;
+    cost.backward_ns = 2'000;
+  }
+  costs.stages[1].forward_ns = 2'000;
+  const Experiment experiment = experiment_of(loops->program, costs, uniform_links(2, 1e9, 0));
+  const auto run = stream(experiment, loops->lists);
+  ASSERT_FALSE(run);
+  EXPECT_THAT(run.error(), testing::StartsWith("their times do not repeat within the first "));
 }
 
 }  // namespace
