@@ -249,7 +249,7 @@ void set_up(CLI::App& root) {
 /// Adds the commands in the order of `penstock --help`.
 std::vector<Command> add_commands(CLI::App& root, const Invocation& invocation) {
   return {simulate_command(root),
-          sweep_command(root, invocation),
+          sweep_command(root),
           show_command(root),
           check_command(root),
           convert_command(root),

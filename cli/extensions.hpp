@@ -1,7 +1,7 @@
 #pragma once
 // What an executable has beside the core: `penstock` nothing, `penstock-torch` networks on LibTorch,
-// `penstock-cuda` these and the backends of GPUs, `penstock-mpi` processes that share a sweep. Each has every
-// subcommand; `penstock` becomes the one that a run needs.
+// `penstock-cuda` these and the backends of GPUs. Each has every subcommand; `penstock` becomes the one that
+// a run needs.
 
 #include <functional>
 #include <map>
@@ -15,7 +15,6 @@
 #include "backend/executor/measured_run.hpp"
 #include "backend/executor/module_family.hpp"
 #include "backend/executor/occupy_module.hpp"
-#include "cli/process_group.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/experiment.hpp"
@@ -48,8 +47,6 @@ struct Extensions {
   std::function<tl::expected<LayerGraph, std::string>(const NetworkSpec&, const ProfileOptions&)> profile;
   /// Checks this machine's GPUs; empty if this executable has no GPU code.
   std::function<tl::expected<SelfTestAnswer, RunError>()> selftest{};
-  /// Joins the processes that a launcher started with this one; empty: this executable cannot.
-  std::function<ProcessGroup()> processes{};
 };
 
 /// The arguments and the extensions of the running program.

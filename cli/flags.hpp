@@ -72,6 +72,8 @@ struct OutputFlags {
   bool json = false;
   bool quiet = false;
   std::vector<std::string> files;
+
+  friend bool operator==(const OutputFlags&, const OutputFlags&) = default;
 };
 
 /// A file that a command reads or writes, and the argument that names it.

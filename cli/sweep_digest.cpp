@@ -79,7 +79,8 @@ tl::expected<void, std::string> check_read_again(const std::string& file) {
   std::error_code ignored;
   if (std::filesystem::is_regular_file(file, ignored)) return {};
   return tl::unexpected(fmt::format(
-      "{}: --resume reads it twice: expected a file, got a pipe or a device; write it into a file", file));
+      "{}: --resume and --shard read it twice: expected a file, got a pipe or a device; write it into a file",
+      file));
 }
 
 /// As it is after the overrides, with the hash of what each file holds that it names.
@@ -150,9 +151,9 @@ Json batch_json(const Batch& batch) {
   return {own_micro_batch_size, or_null(micro_batch_size), or_null(global_batch_size), or_null(microbatches)};
 }
 
-/// Of the points: which of them are known, and who makes them, decides none.
+/// Of the points: which of them are known, and which shard has them, decides none.
 Json grid_json(const SweepGrid& grid) {
-  const auto& [schedules, stages, virtual_stages, microbatches, batch, engine, known, mine, progress,
+  const auto& [schedules, stages, virtual_stages, microbatches, batch, engine, known, shard, progress,
                finished, stopped] = grid;
   return {schedules, stages, virtual_stages, microbatches, batch_json(batch), to_text(engine)};
 }

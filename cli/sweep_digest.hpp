@@ -1,5 +1,5 @@
 #pragma once
-// Which sweep it is, so that `penstock sweep --resume FILE` takes no rows of another one. Used by
+// Which sweep it is, so that `penstock sweep` takes no rows of another one from a file. Used by
 // commands/sweep_command.cpp.
 
 #include <string>

@@ -108,7 +108,7 @@ bool is_not_begun(std::istream& file, const std::string& head) {
 }  // namespace
 
 tl::expected<std::unique_ptr<SweepProgressFile>, std::string> SweepProgressFile::open(
-    const std::string& name, const SweepIdentity& sweep) {
+    const std::string& name, const SweepHead& sweep) {
   std::error_code ignored;
   // A device or a pipe may have no end.
   if (std::filesystem::exists(name, ignored) && !std::filesystem::is_regular_file(name, ignored))
@@ -126,9 +126,9 @@ tl::expected<std::unique_ptr<SweepProgressFile>, std::string> SweepProgressFile:
   }
   stream.clear();
   stream.seekg(0);
-  auto known = read_sweep_progress(stream, name, sweep);
-  if (!known) return tl::unexpected(known.error());
-  progress->known_ = *std::move(known);
+  auto part = read_sweep_part(stream, name, &sweep);
+  if (!part) return tl::unexpected(part.error());
+  progress->known_ = std::move(part->points);
   if (::ftruncate(::fileno(*file), static_cast<off_t>(whole_lines(::fileno(*file)))) != 0)
     return tl::unexpected(cannot_write(name, errno));
   return progress;

@@ -1,6 +1,7 @@
 #pragma once
-// What a sweep has done so far, in a file: `penstock sweep --resume FILE`. Used by
-// commands/sweep_command.cpp.
+// What a sweep or a shard of it has done so far, in a file: `penstock sweep --resume FILE`, and the -o file
+// of
+// `--shard`. Used by commands/sweep_command.cpp.
 
 #include <cstddef>
 #include <cstdio>
@@ -21,10 +22,10 @@ namespace penstock {
 class SweepProgressFile {
  public:
   /// Opens the file, or makes it, and holds it until it is destroyed or the process ends. Errors, which start
-  /// with its name: it cannot be read or written, is of another sweep than `sweep`, is no such file, or
-  /// another sweep holds it.
+  /// with its name: it cannot be read or written, is of another sweep or shard than `sweep`, is no such file,
+  /// or another sweep holds it.
   static tl::expected<std::unique_ptr<SweepProgressFile>, std::string> open(const std::string& name,
-                                                                            const SweepIdentity& sweep);
+                                                                            const SweepHead& sweep);
 
   /// What it held when it was opened.
   const std::map<std::size_t, SweepPoint>& known() const { return known_; }

@@ -11,8 +11,8 @@ namespace penstock {
 
 std::string version_text() {
   const BuiltParts parts = built_parts();
-  return fmt::format("penstock {}\ncommit    {}\nLibTorch  {}\nCUDA      {}\nNCCL      {}\nMPI       {}\n",
-                     parts.version, built_commit(), parts.torch, parts.cuda, parts.nccl, parts.mpi);
+  return fmt::format("penstock {}\ncommit    {}\nLibTorch  {}\nCUDA      {}\nNCCL      {}\n", parts.version,
+                     built_commit(), parts.torch, parts.cuda, parts.nccl);
 }
 
 }  // namespace penstock

@@ -17,7 +17,6 @@ struct BuiltParts {
   std::string_view torch;
   std::string_view cuda;
   std::string_view nccl;
-  std::string_view mpi;
 };
 
 /// Returns the texts of this build. cli/built_parts.cpp.in, which CMake fills in, has the definition.

@@ -8,7 +8,7 @@ build_packages=(
 )
 test_packages=(
   "${build_packages[@]}"
-  libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev libopenmpi-dev openmpi-bin clang-format-19 git
+  libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev clang-format-19 git
   iproute2 locales
 )
 

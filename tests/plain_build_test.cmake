@@ -1,6 +1,6 @@
 # Runs the README's plain configure and build commands as on a machine that has only what scripts/demo.sh installs:
 # cmake -DROOT=<source dir> -DSCRATCH=<dir> -P plain_build_test.cmake. The packages of tests and benchmarks, LibTorch,
-# CUDA and MPI are hidden. The build is planned as a whole, and of its sources one is compiled: the others are compiled with the
+# and CUDA are hidden. The build is planned as a whole, and of its sources one is compiled: the others are compiled with the
 # same flags by whoever runs this test.
 cmake_minimum_required(VERSION 3.25)
 
@@ -29,7 +29,7 @@ function(run result)
   set(${result} "${said}" PARENT_SCOPE)
 endfunction()
 
-set(hidden "-DPENSTOCK_WITH_TORCH=OFF -DPENSTOCK_WITH_CUDA=OFF -DPENSTOCK_WITH_MPI=OFF")
+set(hidden "-DPENSTOCK_WITH_TORCH=OFF -DPENSTOCK_WITH_CUDA=OFF")
 foreach(package GTest rapidcheck benchmark)
   string(APPEND hidden " -DCMAKE_DISABLE_FIND_PACKAGE_${package}=ON")
 endforeach()

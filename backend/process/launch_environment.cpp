@@ -1,4 +1,4 @@
-// Reads the rank and the number of ranks from the environment. Each of three launchers has its own names for
+// Reads the rank and the number of ranks from the environment. Each of four launchers has its own names for
 // the two variables, one row each in a table. If only some variables are set, it is an error: if each of
 // eight processes took itself for the only one, the program would run eight times. Tests:
 // tests/backend/process_run_test.cpp.
@@ -33,6 +33,7 @@ constexpr std::array kLaunchers = {
     Launcher{"torchrun", "RANK", "WORLD_SIZE"},
     Launcher{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
     Launcher{"srun", "SLURM_PROCID", "SLURM_NTASKS"},
+    Launcher{"mpiexec", "PMI_RANK", "PMI_SIZE"},
 };
 
 const Launcher* launcher_of(const Environment& environment) {
@@ -102,7 +103,7 @@ std::optional<std::uint16_t> agent_store_port(const Environment& environment) {
   return port ? std::optional(static_cast<std::uint16_t>(*port)) : std::nullopt;
 }
 
-tl::expected<std::optional<LaunchedProcess>, std::string> launched_process(const Environment& environment) {
+tl::expected<std::optional<LaunchedRank>, std::string> launched_rank(const Environment& environment) {
   constexpr std::int32_t kMostRanks = 1 << 20;
   const Launcher* launcher = launcher_of(environment);
   if (launcher == nullptr) return std::nullopt;
@@ -114,20 +115,29 @@ tl::expected<std::optional<LaunchedProcess>, std::string> launched_process(const
   }
   const auto size = number(environment, launcher->size, {1, kMostRanks});
   if (!size) return tl::unexpected(size.error());
-  const bool has_port = environment("MASTER_PORT") != nullptr || environment("PENSTOCK_PORT") != nullptr;
-  if (*size == 1 && !has_port) return std::nullopt;  // a Slurm allocation without a launch
   const auto rank = number(environment, launcher->rank, {0, *size - 1});
   if (!rank) return tl::unexpected(rank.error());
+  return LaunchedRank{.rank = *rank, .size = *size, .size_variable = launcher->size};
+}
+
+tl::expected<std::optional<LaunchedProcess>, std::string> launched_process(const Environment& environment) {
+  const auto launched = launched_rank(environment);
+  if (!launched) return tl::unexpected(launched.error());
+  if (!*launched) return std::nullopt;
+  const auto [rank, size, size_variable] = **launched;
+  const bool has_port = environment("MASTER_PORT") != nullptr || environment("PENSTOCK_PORT") != nullptr;
+  if (size == 1 && !has_port) return std::nullopt;  // an allocation, not a launch
+  const Launcher* launcher = launcher_of(environment);
   const auto port = port_of(environment, *launcher);
   if (!port) return tl::unexpected(port.error());
   const char* address = environment("MASTER_ADDR");
   const auto secret = secret_of(environment);
   if (!secret) return tl::unexpected(secret.error());
   return LaunchedProcess{
-      .place = {.rank = *rank,
+      .place = {.rank = rank,
                 .coordinator = {.address = address == nullptr ? "127.0.0.1" : address, .port = *port},
                 .secret = *secret},
-      .world_size = *size};
+      .world_size = size};
 }
 
 tl::expected<std::uint16_t, std::string> port_after(const Endpoint& coordinator) {

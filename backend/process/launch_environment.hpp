@@ -14,6 +14,18 @@ namespace penstock {
 /// A function that returns the value of an environment variable, or null if it is not set.
 using Environment = std::function<const char*(const char* name)>;
 
+/// The number of a process among those that a launcher started together.
+struct LaunchedRank {
+  std::int32_t rank = 0;
+  std::int32_t size = 1;
+  const char* size_variable = "";  ///< the variable that says the size
+};
+
+/// Reads the rank and the size from RANK and WORLD_SIZE (torchrun), OMPI_COMM_WORLD_RANK and _SIZE (Open
+/// MPI), PMI_RANK and PMI_SIZE (MPICH), or SLURM_PROCID and SLURM_NTASKS. Returns nothing where no rank is
+/// set. Error: the size is missing, or one of them is no number or out of range.
+tl::expected<std::optional<LaunchedRank>, std::string> launched_rank(const Environment& environment);
+
 struct LaunchedProcess {
   ProcessPlace place;
   std::int32_t world_size = 1;

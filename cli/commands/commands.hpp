@@ -27,8 +27,8 @@ Command convert_command(CLI::App& root);
 Command plan_command(CLI::App& root);
 /// Adds the command. `invocation` must outlive it.
 Command run_command(CLI::App& root, const Invocation& invocation);
-/// The `invocation` of these commands must also outlive them.
-Command sweep_command(CLI::App& root, const Invocation& invocation);
+Command sweep_command(CLI::App& root);
+/// Adds the command. The `invocation` of this command and of the next ones must outlive them.
 Command profile_command(CLI::App& root, const Invocation& invocation);
 Command calibrate_command(CLI::App& root, const Invocation& invocation);
 Command selftest_command(CLI::App& root, const Invocation& invocation);

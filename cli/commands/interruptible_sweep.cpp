@@ -1,4 +1,5 @@
-// A point may take minutes, and nobody who has pressed Ctrl-C waits for it. So points run on another thread:
+// A point may take minutes, and a user who presses Ctrl-C does not wait for it. So points run on another
+// thread:
 //
 //   this thread    waits for the end or an interrupt ---- takes what is done ---- sweep of known points
 //   the other      point, point, point, a long point .............................................. (dropped)
@@ -24,22 +25,18 @@
 namespace penstock {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{200};  // with points that are about to end
-
-}  // namespace
+constexpr std::chrono::milliseconds kLook{20};       ///< how soon an interrupt is seen
+constexpr std::chrono::milliseconds kPatience{200};  ///< with points that are about to end
 
 /// What both threads know.
-struct SweepUnderWay::DonePoints {
+struct DonePoints {
   std::atomic<bool> is_stopped = false;
   std::mutex mutex;
   bool is_closed = false;
   std::map<std::size_t, SweepPoint> points{};
 };
 
-namespace {
-
-/// The grid with callbacks that note what is done, and say nothing once that is closed.
-template <class DonePoints>
+/// Returns the grid with callbacks that note what is done, and do nothing once `done` is closed.
 SweepGrid noting(SweepGrid grid, const std::shared_ptr<DonePoints>& done) {
   grid.finished = [done, finished = std::move(grid.finished)](std::size_t number, const SweepPoint& point) {
     const std::scoped_lock lock(done->mutex);
@@ -57,44 +54,25 @@ SweepGrid noting(SweepGrid grid, const std::shared_ptr<DonePoints>& done) {
 
 }  // namespace
 
-SweepUnderWay::SweepUnderWay(const Scenario& scenario, SweepGrid grid)
-    : done_(std::make_shared<DonePoints>()) {
-  std::packaged_task<Sweep()> task(
-      [scenario, noted = noting(std::move(grid), done_)] { return sweep(scenario, noted); });
-  whole_ = task.get_future();
+Sweep sweep_until(const InterruptNoted& interrupt, const Scenario& scenario, SweepGrid grid) {
+  const auto done = std::make_shared<DonePoints>();
+  std::packaged_task<Sweep()> task([scenario, noted = noting(grid, done)] { return sweep(scenario, noted); });
+  std::future<Sweep> whole = task.get_future();
   std::thread(std::move(task)).detach();
-}
-
-bool SweepUnderWay::has_ended_within(std::chrono::milliseconds patience) const {
-  return whole_.wait_for(patience) == std::future_status::ready;
-}
-
-Sweep SweepUnderWay::whole() { return whole_.get(); }
-
-void SweepUnderWay::stop() { done_->is_stopped = true; }
-
-std::map<std::size_t, SweepPoint> SweepUnderWay::left_behind() {
-  stop();
-  if (whole_.valid()) static_cast<void>(has_ended_within(kPatience));
-  const std::scoped_lock lock(done_->mutex);
-  done_->is_closed = true;
-  return std::move(done_->points);
-}
-
-Sweep known_points(const Scenario& scenario, SweepGrid grid) {
+  while (whole.wait_for(kLook) != std::future_status::ready && !interrupt.came()) {
+  }
+  done->is_stopped = true;
+  if (whole.wait_for(interrupt.came() ? kPatience : kLook) == std::future_status::ready) return whole.get();
+  {
+    const std::scoped_lock lock(done->mutex);
+    done->is_closed = true;
+    grid.known.merge(done->points);
+  }
+  // No thread changes the points any more. The sweep of those that are known begins no other.
   grid.finished = nullptr;
   grid.progress = nullptr;
-  grid.stopped = [] { return true; };  // begins no point
+  grid.stopped = [] { return true; };
   return sweep(scenario, grid);
-}
-
-Sweep sweep_until(const InterruptNoted& interrupt, const Scenario& scenario, SweepGrid grid) {
-  SweepUnderWay points(scenario, grid);
-  while (!points.has_ended_within(kLookForInterrupt) && !interrupt.came()) {
-  }
-  if (points.has_ended_within(std::chrono::milliseconds(0))) return points.whole();
-  grid.known.merge(points.left_behind());
-  return known_points(scenario, std::move(grid));
 }
 
 }  // namespace penstock

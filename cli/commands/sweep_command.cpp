@@ -1,6 +1,11 @@
-// penstock sweep: one scenario over many schedules, K, v and M, by one process or by all that a launcher
-// started. The points are the product of the lists that are given; each is simulated or has the reason why
-// not, and rows come in the order of the lists whatever thread was first.
+// penstock sweep: one scenario over many schedules, K, v and M. The points are the product of the lists that
+// are given; each is simulated or has the reason why not, and rows come in the order of the lists whatever
+// thread was first. Many processes share a sweep without knowing of each other: each makes one shard of the
+// points into a file, and --merge puts the files together.
+//
+//   --shard 1/2 -o part-1.jsonl   points 0 2 4 ...  --+
+//                                                      +-- --merge part-1.jsonl part-2.jsonl -o table.csv
+//   --shard 2/2 -o part-2.jsonl   points 1 3 5 ...  --+
 
 #include <algorithm>
 #include <cstddef>
@@ -15,33 +20,29 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
-#include "backend/process/launch_environment.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/commands/interruptible_sweep.hpp"
-#include "cli/commands/shared_sweep.hpp"
+#include "cli/commands/sweep_merge.hpp"
 #include "cli/commands/sweep_summary.hpp"
-#include "cli/extensions.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/model_flags.hpp"
 #include "cli/number_list.hpp"
-#include "cli/other_executable.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
-#include "cli/process_group.hpp"
 #include "cli/progress_bar.hpp"
-#include "cli/socket_group.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/sweep_digest.hpp"
 #include "cli/sweep_progress_file.hpp"
+#include "cli/sweep_shard.hpp"
 #include "cli/terminal.hpp"
 #include "report/pages/html_report.hpp"
 #include "report/print/escaping.hpp"
 #include "report/print/units.hpp"
+#include "report/result/sweep_progress.hpp"
 #include "report/result/sweep_table.hpp"
 #include "scenarios/host/memory_room.hpp"
 #include "scenarios/model/device_model.hpp"
@@ -64,10 +65,15 @@ struct SweepFlags {
   std::string microbatches;
   std::string hold;
   std::string resume;
+  std::string shard;
+  std::vector<std::string> parts;
   std::int64_t max_points = 100'000;
+
+  friend bool operator==(const SweepFlags&, const SweepFlags&) = default;
 };
 
 const std::vector<std::string_view> kSweepFiles = {".csv", ".json", ".html", ".txt"};
+constexpr std::string_view kPartSuffix = ".jsonl";
 
 /// Error: the first axis of the grid that a program, which is one schedule of one shape, decides itself.
 tl::expected<void, Failure> refuse_axes_of_program(const SweepFlags& flags) {
@@ -195,21 +201,24 @@ tl::expected<void, Failure> check_size(const SweepFlags& flags, std::uint64_t po
                   points, format_bytes(static_cast<Bytes>(needed)), format_bytes(*within_reach)));
 }
 
-/// What --resume names, with what it knows put into the grid; nothing without the flag.
-tl::expected<std::unique_ptr<SweepProgressFile>, Failure> opened_progress(const SweepFlags& flags,
+/// Opens the file that keeps the points, and puts those that it has into the grid. Returns nothing where no
+/// file keeps them.
+tl::expected<std::unique_ptr<SweepProgressFile>, Failure> opened_progress(const std::string& file,
+                                                                          const SweepFlags& flags,
                                                                           const Scenario& scenario,
                                                                           SweepGrid& grid) {
-  if (flags.resume.empty()) return nullptr;
+  if (file.empty()) return nullptr;
   auto digest = sweep_digest(flags.input, scenario, grid);
   if (!digest) return tl::unexpected(digest.error());
-  auto progress =
-      SweepProgressFile::open(flags.resume, {.points = point_count(scenario, grid), .digest = *digest});
+  SweepHead head = sweep_head(scenario, grid);
+  head.digest = *std::move(digest);
+  auto progress = SweepProgressFile::open(file, head);
   if (!progress) return bad_input(progress.error());
   grid.known = (*progress)->known();
   // The digest knows all but what was built and never committed, and numbers may be of no point: some rows
   // are made again and held against those of the file.
   if (auto same = check_known(scenario, grid); !same)
-    return bad_input(fmt::format("{}: {}; name another file", flags.resume, same.error()));
+    return bad_input(fmt::format("{}: {}; name another file", file, same.error()));
   return *std::move(progress);
 }
 
@@ -226,13 +235,13 @@ Sweep run_points(const Scenario& scenario, SweepGrid grid, const OutputFlags& ou
 
 // --- the command -----------------------------------------------------------------------------------------
 
-/// What Ctrl-C has left, and how to go on.
-std::string interrupted_message(const SweepFlags& flags, const Sweep& swept) {
+/// Returns what Ctrl-C has left, and how to go on. `file` keeps the points; empty: none.
+std::string interrupted_message(const std::string& file, const Sweep& swept) {
   if (!swept.interruption) return "penstock: interrupted when all points were done";
   const std::string& count = *swept.interruption;
-  return flags.resume.empty()
+  return file.empty()
              ? fmt::format("penstock: {}; --resume FILE keeps them for the next time", count)
-             : fmt::format("penstock: {}; the same command goes on from {}", count, shown_name(flags.resume));
+             : fmt::format("penstock: {}; the same command goes on from {}", count, shown_name(file));
 }
 
 tl::expected<void, Failure> write_sweep(const SweepFlags& flags, const Sweep& swept) {
@@ -245,34 +254,67 @@ tl::expected<void, Failure> write_sweep(const SweepFlags& flags, const Sweep& sw
   return write_answer(flags.output, forms, text);
 }
 
-enum class Answers : std::uint8_t { written, left_to_others };
-
 /// All that is known before the first point is made.
 struct PreparedSweep {
   Scenario scenario;
   SweepGrid grid;
+  bool is_part = false;   ///< only a shard is made, and goes into `kept` alone
+  std::string kept_name;  ///< the file of `kept`; empty: there is none
   std::unique_ptr<SweepProgressFile> kept;
 };
 
-/// `answers`: whether this process writes files and progress.
-tl::expected<PreparedSweep, Failure> prepared_sweep(const SweepFlags& flags, Answers answers) {
-  if (answers == Answers::written) {
-    std::vector<FileArgument> others = inputs_of(flags.input);
-    others.push_back({"--resume", flags.resume});
-    if (auto known = check_output_files(flags.output.files, kSweepFiles, std::move(others)); !known)
-      return tl::unexpected(known.error());
+/// Returns the file of a shard: that of -o, with the number of the shard in the place of {shard}.
+tl::expected<std::string, Failure> part_file(const SweepFlags& flags, const StatedShard& stated) {
+  const std::string who = fmt::format("shard {} ({})", to_text(stated.shard), stated.stated_by);
+  const std::string whole = stated.stated_by == "--shard"
+                                ? ""
+                                : fmt::format(", or unset {} to make the whole sweep here", stated.stated_by);
+  if (flags.output.files.size() != 1 || !has_suffix(flags.output.files.front(), kPartSuffix)) {
+    return bad_input(fmt::format(
+        "{} goes into one file, which --merge reads: expected -o with a name such as part-{{shard}}.jsonl{}",
+        who, whole));
   }
+  if (flags.output.json) return bad_input(fmt::format("{}: --json prints a whole sweep{}", who, whole));
+  if (!flags.resume.empty()) {
+    return bad_input(fmt::format("{} goes on from what its file has: leave out --resume{}", who, whole));
+  }
+  std::string file = flags.output.files.front();
+  constexpr std::string_view kPlace = "{shard}";
+  if (const std::size_t at = file.find(kPlace); at != std::string::npos)
+    file.replace(at, kPlace.size(), std::to_string(stated.shard.index + 1));
+  return file;
+}
+
+/// Error: a file that cannot be written, or that is the same as another one.
+tl::expected<void, Failure> check_files(const SweepFlags& flags, const PreparedSweep& prepared) {
+  std::vector<FileArgument> others = inputs_of(flags.input);
+  if (prepared.is_part) return check_output_files({prepared.kept_name}, {kPartSuffix}, std::move(others));
+  others.push_back({"--resume", flags.resume});
+  return check_output_files(flags.output.files, kSweepFiles, std::move(others));
+}
+
+tl::expected<PreparedSweep, Failure> prepared_sweep(const SweepFlags& flags) {
+  PreparedSweep prepared;
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
+  const auto shard = shard_of_process(flags.shard, [](const char* name) { return std::getenv(name); });
+  if (!shard) return tl::unexpected(shard.error());
+  prepared.is_part = shard->has_value();
+  auto kept_name = prepared.is_part ? part_file(flags, **shard) : flags.resume;
+  if (!kept_name) return tl::unexpected(kept_name.error());
+  prepared.kept_name = *std::move(kept_name);
+  if (auto known = check_files(flags, prepared); !known) return tl::unexpected(known.error());
   auto scenario = base_scenario(flags);
   if (!scenario) return tl::unexpected(scenario.error());
   auto grid = grid_of(flags, *scenario);
   if (!grid) return tl::unexpected(grid.error());
   if (auto fits = check_size(flags, point_count(*scenario, *grid)); !fits)
     return tl::unexpected(fits.error());
-  PreparedSweep prepared{.scenario = *std::move(scenario), .grid = *std::move(grid), .kept = nullptr};
-  if (answers == Answers::left_to_others) return prepared;
-  auto kept = opened_progress(flags, prepared.scenario, prepared.grid);
+  if (prepared.is_part) grid->shard = (*shard)->shard;
+  auto kept = opened_progress(prepared.kept_name, flags, *scenario, *grid);
   if (!kept) return tl::unexpected(kept.error());
   prepared.kept = *std::move(kept);
+  prepared.scenario = *std::move(scenario);
+  prepared.grid = *std::move(grid);
   return prepared;
 }
 
@@ -288,94 +330,66 @@ Outcome outcome_of(const Sweep& swept) {
                                 .message = "sweep: no point could be simulated:\n" + reasons});
 }
 
+/// Says where a shard is, and what its file is for.
+tl::expected<void, Failure> write_part_line(const PreparedSweep& prepared, const Sweep& swept) {
+  const SweepHead head = sweep_head(prepared.scenario, prepared.grid);
+  return write_stdout(fmt::format(
+      "shard {} with {} of {} points is in {}; `penstock sweep --merge` puts the "
+      "files of all {} shards together\n",
+      to_text(head.shard), swept.rows.size(), head.points, shown_name(prepared.kept_name), head.shard.count));
+}
+
 /// Writes what there is, also of an interrupted sweep, which then ends by the signal and does not return.
-Outcome finish(const SweepFlags& flags, const Sweep& swept, const SweepProgressFile* kept,
+Outcome finish(const SweepFlags& flags, const PreparedSweep& prepared, const Sweep& swept,
                InterruptNoted& interrupt) {
-  const auto written = write_sweep(flags, swept);
+  const auto written = prepared.is_part ? write_part_line(prepared, swept) : write_sweep(flags, swept);
   if (interrupt.came()) {
     if (!written) write_stderr("penstock: " + written.error().message);
-    write_stderr(interrupted_message(flags, swept));
+    write_stderr(interrupted_message(prepared.kept_name, swept));
     interrupt.end_if_it_came();
   }
   if (!written) return tl::unexpected(written.error());
-  if (kept != nullptr) {
-    if (auto state = kept->state(); !state) return bad_input(state.error());
+  if (prepared.kept) {
+    if (auto state = prepared.kept->state(); !state) return bad_input(state.error());
   }
-  return outcome_of(swept);
+  return prepared.is_part ? ExitCode::ok : outcome_of(swept);
 }
 
 Outcome run_sweep(const SweepFlags& flags) {
-  auto prepared = prepared_sweep(flags, Answers::written);
+  auto prepared = prepared_sweep(flags);
   if (!prepared) return tl::unexpected(prepared.error());
   InterruptNoted interrupt;
-  SweepProgressFile* kept = prepared->kept.get();
   const Sweep swept =
-      run_points(prepared->scenario, std::move(prepared->grid), flags.output, kept, interrupt);
-  return finish(flags, swept, kept, interrupt);
+      run_points(prepared->scenario, prepared->grid, flags.output, prepared->kept.get(), interrupt);
+  return finish(flags, *prepared, swept, interrupt);
 }
 
-/// Ends all processes where one cannot begin; the first one says why.
-void stop_on_fault(const ProcessGroup& group, const std::string& fault) {
-  // By rank; in the others there are none.
-  const std::vector<std::string> faults = group.gather(fault.substr(0, kMostSaid));
-  const auto first = std::ranges::find_if(faults, [](const std::string& text) { return !text.empty(); });
-  if (first == faults.end()) return;
-  write_stderr("penstock sweep: " + *first);
-  group.abandon(ExitCode::bad_input);
+/// Error: a flag beside --merge that says how points are made, which the parts say themselves.
+tl::expected<void, Failure> refuse_flags_beside_merge(const SweepFlags& flags) {
+  SweepFlags merge_alone;
+  merge_alone.parts = flags.parts;
+  merge_alone.output = flags.output;
+  if (flags == merge_alone) return {};
+  return bad_input(
+      "--merge takes the scenario and the grid from the parts: leave out all but --merge PART..., -o "
+      "FILE, --json and --quiet");
 }
 
-tl::expected<ProcessGroup, Failure> group_of_torchrun() {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
-  const auto process = launched_process([](const char* name) { return std::getenv(name); });
-  if (!process) return bad_input(process.error());
-  if (!*process) return bad_input("torchrun started this process, but RANK does not say which of all it is");
-  auto group = joined_by_sockets(**process);
-  if (!group) return tl::unexpected(Failure{.code = ExitCode::run_failed, .message = group.error()});
-  return *std::move(group);
-}
-
-/// In rank 0, of a sweep that another process has kept from its end: writes what there is, and ends all.
-[[noreturn]] void end_with_loss(const SweepFlags& flags, const SharedSweep& shared, const ProcessGroup& group,
-                                const SweepProgressFile* kept) {
-  if (const auto written = write_sweep(flags, shared.sweep); !written)
-    write_stderr("penstock: " + written.error().message);
-  if (kept != nullptr) {
-    if (const auto state = kept->state(); !state) write_stderr("penstock: " + state.error());
-  }
-  write_stderr("penstock: " + *shared.loss);
-  write_stderr(interrupted_message(flags, shared.sweep));
-  group.abandon(ExitCode::run_failed);
-  std::abort();  // not reached: abandon() does not return
-}
-
-/// By all processes of a launcher: this function runs in each of them, and they meet in stop_on_fault() and
-/// in shared_sweep(). Only rank 0 writes files and prints.
-Outcome run_shared_sweep(const SweepFlags& flags, const Invocation& invocation, StartedBy launcher) {
-  if (launcher == StartedBy::mpi_launcher && !invocation.extensions.processes)
-    return tl::unexpected(become("penstock-mpi", invocation.arguments, "a sweep on several processes"));
-  const auto joined = launcher == StartedBy::torchrun
-                          ? group_of_torchrun()
-                          : tl::expected<ProcessGroup, Failure>(invocation.extensions.processes());
-  if (!joined) return tl::unexpected(joined.error());
-  const ProcessGroup& group = *joined;
-  auto prepared = prepared_sweep(flags, group.rank == 0 ? Answers::written : Answers::left_to_others);
-  stop_on_fault(group, prepared ? "" : prepared.error().message);
-  if (!prepared) {
-    group.first_says("");  // until it has said what the matter is
-    return tl::unexpected(prepared.error());
-  }
-  InterruptNoted interrupt;
-  SweepProgressFile* kept = prepared->kept.get();
-  const auto shared = shared_sweep(group, prepared->scenario, std::move(prepared->grid), kept, interrupt);
-  if (!shared) return ExitCode::ok;  // rank 0 has the answer
-  if (shared->loss && !interrupt.came()) end_with_loss(flags, *shared, group, kept);
-  if (shared->loss) write_stderr("penstock: " + *shared->loss);
-  return finish(flags, shared->sweep, kept, interrupt);
+Outcome run_merge(const SweepFlags& flags) {
+  if (auto alone = refuse_flags_beside_merge(flags); !alone) return tl::unexpected(alone.error());
+  std::vector<FileArgument> others;
+  for (const std::string& part : flags.parts) others.push_back({"--merge", part});
+  if (auto known = check_output_files(flags.output.files, kSweepFiles, std::move(others)); !known)
+    return tl::unexpected(known.error());
+  const auto swept = merged_sweep(flags.parts);
+  if (!swept) return tl::unexpected(swept.error());
+  if (auto written = write_sweep(flags, *swept); !written) return tl::unexpected(written.error());
+  return outcome_of(*swept);
 }
 
 }  // namespace
 
-Command sweep_command(CLI::App& root, const Invocation& invocation) {
+Command sweep_command(CLI::App& root) {
   Subcommand app(root, "sweep", "Predict many schedules, K, v and M, and rank them.");
   const auto flags = std::make_shared<SweepFlags>();
   add_input_file(app, flags->input.file);
@@ -404,6 +418,17 @@ Command sweep_command(CLI::App& root, const Invocation& invocation) {
          "keep each point that is done in FILE, and take from it what an earlier run of the same sweep did")
       .group(long_ones)
       .type_name("FILE");
+  app.add_option(
+         "--shard", flags->shard,
+         "make every N-th point from the I-th on, and keep them in the -o file (.jsonl; {shard} in its "
+         "name becomes I), from which the same command goes on; default: from the variables of torchrun, "
+         "mpirun, srun or a job array of Slurm")
+      .group(long_ones)
+      .type_name("I/N");
+  app.add_option("--merge", flags->parts,
+                 "put the files of all shards together, with the bytes of one process")
+      .group(long_ones)
+      .type_name("PART");
   app.add_option("--max-points", flags->max_points, "refuse grids of more points (default 100000)")
       .range(std::int64_t{1}, std::int64_t{1'000'000'000})
       .group(long_ones)
@@ -419,12 +444,13 @@ Command sweep_command(CLI::App& root, const Invocation& invocation) {
       "  penstock sweep --schedule gpipe,1f1b,zb-h1 --pp-size 4,8 --num-microbatches 1,2,4..64\n"
       "  penstock sweep --schedule 1f1b,interleaved --virtual-stages 1,2,4 --pp-size 4 --num-microbatches 8\n"
       "  penstock sweep scenarios/library/gpipe-transformer-k4.yaml --num-microbatches 1,2,4..32 -o k4.csv "
-      "-o k4.html");
-  return {app, [flags, &invocation] {
-            const StartedBy launcher = started_by();
-            return launcher == StartedBy::user ? run_sweep(*flags)
-                                               : run_shared_sweep(*flags, invocation, launcher);
-          }};
+      "-o k4.html\n"
+      "  penstock sweep --schedule gpipe,1f1b --pp-size 4,8 --num-microbatches 8 --shard 1/2 -o "
+      "part-1.jsonl\n"
+      "  penstock sweep --schedule gpipe,1f1b --pp-size 4,8 --num-microbatches 8 --shard 2/2 -o "
+      "part-2.jsonl\n"
+      "  penstock sweep --merge part-1.jsonl part-2.jsonl -o table.csv");
+  return {app, [flags] { return flags->parts.empty() ? run_sweep(*flags) : run_merge(*flags); }};
 }
 
 }  // namespace penstock

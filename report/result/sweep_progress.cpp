@@ -1,18 +1,20 @@
 // The text is JSON lines, so that a crash costs at most one line:
 //
-//   {"schema_version":2,"kind":"sweep-progress","points":1000,"digest":"6c1f..."}
-//   {"point":3,"row":{...},"counts_activations":false,"notes":[]}
+//   {"schema_version":3,"kind":"sweep-progress","points":1000,"digest":"6c1f...","shard":1,"shards":4,...}
+//   {"point":4,"row":{...},"counts_activations":false,"notes":[]}
 //
-// Version 1 is refused: it had no digest, so nobody can check that its points are of the same sweep. The file
-// may have been edited, so each number must fit the range of its figure. Tested by sweep_test.cpp.
+// Anyone may write such a file, so each number is held against the type that it becomes.
 
 #include "report/result/sweep_progress.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <istream>
-#include <map>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -26,77 +28,167 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Returns why the file that begins with `line` is not that of the sweep; empty if it is.
-std::string fault_of_head(const std::string& line, const SweepIdentity& sweep) {
+constexpr int kPartVersion = 3;
+constexpr std::int64_t kMostPoints = 1'000'000'000;
+constexpr std::int64_t kMostShards = 1 << 20;
+
+/// Returns the number at a key; nothing where there is none from `least` to `most`.
+std::optional<std::int64_t> number_at(const Json& head, const char* key, std::int64_t least,
+                                      std::int64_t most) {
+  if (!head.contains(key) || !head.at(key).is_number_integer()) return std::nullopt;
+  // A number above 2^63 is negative here.
+  const auto number = head.at(key).get<std::int64_t>();
+  return number >= least && number <= most ? std::optional(number) : std::nullopt;
+}
+
+std::string text_at(const Json& head, const char* key) {
+  return head.contains(key) && head.at(key).is_string() ? head.at(key).get<std::string>() : "";
+}
+
+tl::expected<SweepHead, std::string> head_of(const std::string& line) {
   const auto head = json_of<Json>(line);
-  const auto says = [&](const char* key, const Json& value) {
-    return head->contains(key) && head->at(key) == value;
-  };
-  if (!head || !head->is_object() || !says("kind", "sweep-progress"))
-    return "expected the progress of a sweep, as --resume writes it; name another file";
-  if (says("schema_version", 1)) {
-    return "expected schema_version 2, got 1, which does not show its scenario and flags; name another file, "
-           "or remove it";
+  if (!head || !head->is_object() || text_at(*head, "kind") != "sweep-progress")
+    return tl::unexpected(
+        std::string("expected a part of a sweep, as --shard and --resume write it; name another file"));
+  if (!head->contains("schema_version") || head->at("schema_version") != kPartVersion) {
+    return tl::unexpected(fmt::format(
+        "expected schema_version {}, got {}: another penstock wrote it; name "
+        "another file, or remove it",
+        kPartVersion, head->contains("schema_version") ? shown_json(head->at("schema_version")) : "none"));
   }
-  if (!says("schema_version", 2)) return "expected schema_version 2; name another file";
-  if (!says("points", sweep.points)) {
-    return fmt::format("the file is of a sweep of {} points, this one has {}; name another file",
-                       head->contains("points") ? shown_json(head->at("points")) : "an unknown number of",
-                       sweep.points);
+  const auto points = number_at(*head, "points", 0, kMostPoints);
+  const auto shards = number_at(*head, "shards", 1, kMostShards);
+  const auto shard = number_at(*head, "shard", 1, shards.value_or(1));
+  if (!points || !shards || !shard) {
+    return tl::unexpected(
+        fmt::format("points, shard, shards: expected a number of points up to {} and a shard of up to {}",
+                    kMostPoints, kMostShards));
   }
-  if (says("digest", sweep.digest)) return "";
-  return "the file is of another sweep: the scenario, a file that it names, the flags or penstock have "
-         "changed "
-         "since it began; name another file, or remove it";
+  SweepHead read{
+      .points = static_cast<std::size_t>(*points),
+      .digest = text_at(*head, "digest"),
+      .shard = {.index = static_cast<std::int32_t>(*shard - 1), .count = static_cast<std::int32_t>(*shards)},
+      .title = text_at(*head, "title"),
+      .notes = {},
+      .chunks_note = text_at(*head, "chunks_note")};
+  if (head->contains("notes") && head->at("notes").is_array()) {
+    for (const Json& note : head->at("notes")) {
+      if (note.is_string()) read.notes.push_back(note.get<std::string>());
+    }
+  }
+  return read;
+}
+
+/// Returns why a file with that head is not of the sweep and shard; empty where it is.
+std::string fault_of_head(const SweepHead& head, const SweepHead& expected) {
+  if (head.points != expected.points) {
+    return fmt::format("it is of a sweep of {} points, this one has {}; name another file", head.points,
+                       expected.points);
+  }
+  if (head.digest != expected.digest) {
+    return "it is of another sweep: since it was begun the scenario, a file that it names, the flags or "
+           "penstock have changed, and which of them cannot be told; name another file, or remove it";
+  }
+  if (head.shard == expected.shard) return "";
+  return fmt::format("it is of shard {}, this one is {}; name another file", to_text(head.shard),
+                     to_text(expected.shard));
 }
 
 /// The limit of lines for each point. A sweep writes one line; a file merged from several may have another.
 constexpr std::size_t kMostLinesOfAPoint = 2;
 
-/// Reads a line like std::getline(), but stops one character after the allowed length.
+/// Reads a line as std::getline() does, but of a line that is too long only one character more than it may
+/// have.
 bool next_line(std::istream& text, std::string& line) {
   line.clear();
   for (char c = 0; line.size() <= kLongestProgressLine && text.get(c) && c != '\n';) line += c;
   return !line.empty() || text.good();
 }
 
-}  // namespace
-
-std::string sweep_progress_head(const SweepIdentity& sweep) {
-  const Json head = {
-      {"schema_version", 2}, {"kind", "sweep-progress"}, {"points", sweep.points}, {"digest", sweep.digest}};
-  return head.dump() + '\n';
+/// Adds the point that a line states to the part. Returns what is wrong with the line; empty: nothing.
+std::string add_point(const std::string& line, SweepPart& part) {
+  auto point = sweep_point_of_json(line);
+  if (!point) return point.error();
+  if (point->first >= part.head.points || !part.head.shard.has(point->first)) {
+    return fmt::format("point {} is none of shard {} of {} points", point->first, to_text(part.head.shard),
+                       part.head.points);
+  }
+  part.points.insert_or_assign(point->first, std::move(point->second));
+  return "";
 }
 
-tl::expected<std::map<std::size_t, SweepPoint>, std::string> read_sweep_progress(std::istream& text,
-                                                                                 const std::string& file,
-                                                                                 const SweepIdentity& sweep) {
-  std::map<std::size_t, SweepPoint> known;
-  const std::size_t most_lines = 1 + kMostLinesOfAPoint * sweep.points;
+void add_once(std::vector<std::string>& notes, const std::vector<std::string>& added) {
+  for (const std::string& note : added) {
+    if (std::ranges::find(notes, note) == notes.end()) notes.push_back(note);
+  }
+}
+
+}  // namespace
+
+std::string to_text(const SweepShard& shard) { return fmt::format("{}/{}", shard.index + 1, shard.count); }
+
+std::string sweep_progress_head(const SweepHead& head) {
+  const Json json = {{"schema_version", kPartVersion},
+                     {"kind", "sweep-progress"},
+                     {"points", head.points},
+                     {"digest", head.digest},
+                     {"shard", head.shard.index + 1},
+                     {"shards", head.shard.count},
+                     {"title", head.title},
+                     {"notes", head.notes},
+                     {"chunks_note", head.chunks_note}};
+  // A file's name may hold bytes that are no UTF-8.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+tl::expected<SweepPart, std::string> read_sweep_part(std::istream& text, const std::string& file,
+                                                     const SweepHead* expected) {
+  SweepPart part;
   std::string line;
-  for (std::size_t number = 1; next_line(text, line); ++number) {
-    if (line.size() > kLongestProgressLine) {
-      return tl::unexpected(
-          fmt::format("{}:{}: expected a line of at most 1 MiB; name another file", file, number));
-    }
-    if (number > most_lines) {
-      return tl::unexpected(fmt::format("{}:{}: expected at most {} lines for {} points; name another file",
-                                        file, number, most_lines, sweep.points));
-    }
-    // the last line has no end if a crash cut it off
-    const bool is_whole = !text.eof();
+  std::size_t number = 1;
+  const auto fault = [&](const std::string& what) {
+    return tl::unexpected(fmt::format("{}:{}: {}", file, number, what));
+  };
+  for (; next_line(text, line); ++number) {
+    if (line.size() > kLongestProgressLine)
+      return fault("expected a line of at most 1 MiB; name another file");
     if (number == 1) {
-      const std::string fault = fault_of_head(line, sweep);
-      if (!fault.empty()) return tl::unexpected(fmt::format("{}: {}", file, fault));
-    } else if (is_whole) {
-      auto point = sweep_point_of_json(line);
-      if (!point) return tl::unexpected(fmt::format("{}:{}: {}", file, number, point.error()));
-      // If a point appears twice, the last line counts.
-      known.insert_or_assign(point->first, std::move(point->second));
+      auto head = head_of(line);
+      if (!head) return tl::unexpected(fmt::format("{}: {}", file, head.error()));
+      const std::string other = expected == nullptr ? "" : fault_of_head(*head, *expected);
+      if (!other.empty()) return tl::unexpected(fmt::format("{}: {}", file, other));
+      part.head = *std::move(head);
+      continue;
     }
+    const std::size_t most_lines = 1 + kMostLinesOfAPoint * part.head.points;
+    if (number > most_lines) {
+      return fault(fmt::format("expected at most {} lines for {} points; name another file", most_lines,
+                               part.head.points));
+    }
+    if (text.eof()) break;  // the last line of a crash has no end
+    if (const std::string wrong = add_point(line, part); !wrong.empty()) return fault(wrong);
   }
   if (text.bad()) return tl::unexpected(fmt::format("{}: cannot be read", file));
-  return known;
+  if (number == 1) return tl::unexpected(fmt::format("{}: expected a part of a sweep, got nothing", file));
+  return part;
+}
+
+Sweep sweep_of_points(const SweepHead& head, std::vector<std::optional<SweepPoint>> points) {
+  Sweep swept{.title = head.title, .rows = {}, .notes = head.notes};
+  for (std::optional<SweepPoint>& point : points) {
+    if (!point) continue;
+    add_once(swept.notes, point->notes);
+    swept.rows.push_back(std::move(point->row));
+  }
+  const bool has_chunks =
+      std::ranges::any_of(swept.rows, [](const SweepRow& row) { return row.virtual_stages > 1; });
+  if (has_chunks && !head.chunks_note.empty()) swept.notes.push_back(head.chunks_note);
+  const std::size_t wanted = head.shard.size(head.points);
+  if (swept.rows.size() < wanted) {
+    swept.interruption = fmt::format("interrupted: {} of {} points are done", swept.rows.size(), wanted);
+    swept.notes.push_back(*swept.interruption);
+  }
+  return swept;
 }
 
 }  // namespace penstock

@@ -28,6 +28,7 @@
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_figures.hpp"
+#include "report/result/sweep_progress.hpp"
 #include "report/result/sweep_table.hpp"
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/model/model.hpp"
@@ -256,23 +257,16 @@ SweepPoint point_at(const Scenario& scenario, Engine engine, SharedStreams& stre
   return {row, {}};
 }
 
-/// Several v are compared over a model that grows with them.
-std::optional<std::string> virtual_stages_note(const Scenario& scenario, const std::vector<SweepRow>& rows) {
-  const bool has_chunks =
-      std::ranges::any_of(rows, [](const SweepRow& row) { return row.virtual_stages > 1; });
+/// Returns the note on rows of several v, which are compared over a model that grows with v; empty where it
+/// does not grow.
+std::string chunks_note(const Scenario& scenario) {
   const auto* figures = std::get_if<StageFigures>(&scenario.model);
   const auto* units = std::get_if<UnitCosts>(&scenario.model);
   const bool by_stage = units != nullptr && units->unit == CostUnit::stage;
   const bool grows = by_stage || (figures != nullptr && !figures->forward.is_list);
-  if (!has_chunks || !grows) return std::nullopt;
+  if (!grows) return "";
   return fmt::format("each of the K*v stages {}, so v = 2 is twice the work of v = 1",
                      by_stage ? "takes F = 1 ms a sample (--unit stage)" : "takes the times of model.stages");
-}
-
-void add_once(std::vector<std::string>& notes, const std::vector<std::string>& added) {
-  for (const std::string& note : added) {
-    if (std::ranges::find(notes, note) == notes.end()) notes.push_back(note);
-  }
 }
 
 /// True when the row may be the scenario's: its sizes are those, whatever its figures are.
@@ -326,6 +320,15 @@ tl::expected<void, std::string> check_known(const Scenario& scenario, const Swee
   return {};
 }
 
+SweepHead sweep_head(const Scenario& scenario, const SweepGrid& grid) {
+  return {.points = static_cast<std::size_t>(point_count(scenario, grid)),
+          .digest = {},
+          .shard = grid.shard,
+          .title = scenario.file,
+          .notes = scenario.notes,
+          .chunks_note = chunks_note(scenario)};
+}
+
 Sweep sweep(const Scenario& scenario, const SweepGrid& grid) {
   const std::vector<Point> points = points_of(scenario, grid);
   Scenario base = scenario;
@@ -334,27 +337,16 @@ Sweep sweep(const Scenario& scenario, const SweepGrid& grid) {
   SharedStreams streams;
   std::vector<std::optional<SweepPoint>> rows(points.size());
   for (const auto& [number, point] : grid.known) rows[number] = point;
+  const std::size_t wanted = grid.shard.size(points.size());
   std::atomic<std::size_t> done = grid.known.size();
   parallel_loop(points.size(), [&](std::size_t i) {
-    if (rows[i] || (grid.mine && !grid.mine(i)) || (grid.stopped && grid.stopped())) return;
+    if (rows[i] || !grid.shard.has(i) || (grid.stopped && grid.stopped())) return;
     // Each writes its own row, so that nothing is locked and the order is that of the grid.
     rows[i] = point_at(scenario_at(base, grid.batch, points[i]), grid.engine, streams);
     if (grid.finished) grid.finished(i, *rows[i]);
-    if (grid.progress) grid.progress(++done, points.size());
+    if (grid.progress) grid.progress(++done, wanted);
   });
-  Sweep swept{.title = scenario.file, .rows = {}, .notes = scenario.notes};
-  for (std::optional<SweepPoint>& point : rows) {
-    if (!point) continue;
-    add_once(swept.notes, point->notes);
-    swept.rows.push_back(std::move(point->row));
-  }
-  if (const auto note = virtual_stages_note(scenario, swept.rows)) swept.notes.push_back(*note);
-  if (swept.rows.size() < points.size()) {
-    swept.interruption =
-        fmt::format("interrupted: {} of {} points are done", swept.rows.size(), points.size());
-    swept.notes.push_back(*swept.interruption);
-  }
-  return swept;
+  return sweep_of_points(sweep_head(scenario, grid), std::move(rows));
 }
 
 }  // namespace penstock

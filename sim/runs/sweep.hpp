@@ -10,6 +10,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "report/result/sweep_progress.hpp"
 #include "report/result/sweep_table.hpp"
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/scenario.hpp"
@@ -29,8 +30,7 @@ struct SweepGrid {
   /// Points that are known already, by their number in the order of the rows; they are not simulated again.
   std::map<std::size_t, SweepPoint> known{};
 
-  /// Points that are this process's, by number; empty: all. The others are no rows.
-  std::function<bool(std::size_t number)> mine{};
+  SweepShard shard{};  ///< the points that are made; the others are no rows
 
   // Called from any thread; each may be empty.
   std::function<void(std::size_t done, std::size_t total)> progress{};
@@ -40,6 +40,9 @@ struct SweepGrid {
 
 /// How many rows the grid has, at most 2^62.
 std::uint64_t point_count(const Scenario& scenario, const SweepGrid& grid);
+
+/// Returns what the sweep says beside its points, without a digest.
+SweepHead sweep_head(const Scenario& scenario, const SweepGrid& grid);
 
 /// Says why `grid.known` is of another sweep: numbers beyond the last, points of other sizes, or other
 /// figures in the few points that are simulated again.

@@ -42,7 +42,7 @@ SweepPoint point_of(std::int32_t stages) {
 }
 
 /// So many points of the sweep that these tests are about.
-SweepIdentity sweep_of(std::size_t points) { return {.points = points, .digest = "5eed"}; }
+SweepHead sweep_of(std::size_t points) { return {.points = points, .digest = "5eed"}; }
 
 class ProgressFile : public testing::Test {
  protected:
@@ -83,8 +83,10 @@ TEST_F(ProgressFile, IsMadeAndReadAgain) {
 TEST_F(ProgressFile, EveryPointIsThereBeforeTheNext) {
   const auto file = SweepProgressFile::open(name_, sweep_of(9));
   (*file)->add(0, point_of(1));
-  EXPECT_EQ(text(), "{\"schema_version\":2,\"kind\":\"sweep-progress\",\"points\":9,\"digest\":\"5eed\"}\n" +
-                        sweep_point_json(0, point_of(1)));
+  EXPECT_EQ(text(),
+            "{\"schema_version\":3,\"kind\":\"sweep-progress\",\"points\":9,\"digest\":\"5eed\",\"shard\":1,"
+            "\"shards\":1,\"title\":\"\",\"notes\":[],\"chunks_note\":\"\"}\n" +
+                sweep_point_json(0, point_of(1)));
 }
 
 // Cut anywhere, the file has the points whose lines are whole, and can be added to.
@@ -224,13 +226,13 @@ TEST_F(ProgressFile, AFirstLineThatACrashLeftUnfinishedIsWrittenAgain) {
 
 TEST_F(ProgressFile, WhatIsNoneIsRefusedAndLeftAlone) {
   write("my thesis\n");
-  EXPECT_THAT(refusal(9), testing::HasSubstr("expected the progress of a sweep"));
+  EXPECT_THAT(refusal(9), testing::HasSubstr("expected a part of a sweep"));
   EXPECT_EQ(text(), "my thesis\n");
   write("my thesis, without an end");
-  EXPECT_THAT(refusal(9), testing::HasSubstr("expected the progress of a sweep"));
+  EXPECT_THAT(refusal(9), testing::HasSubstr("expected a part of a sweep"));
   (void)SweepProgressFile::open(name_, sweep_of(9));
   write(sweep_progress_head(sweep_of(8)));
-  EXPECT_THAT(refusal(9), testing::HasSubstr("the file is of a sweep of 8 points, this one has 9"));
+  EXPECT_THAT(refusal(9), testing::HasSubstr("it is of a sweep of 8 points, this one has 9"));
   write("{\"point\":0}\n", std::ios::app);
   EXPECT_THAT(refusal(8), testing::HasSubstr(".jsonl:2: expected a point of a sweep"));
 }
@@ -241,25 +243,27 @@ TEST_F(ProgressFile, AWordInTheWrongPlaceIsRefused) {
         R"({"schema_version":1,"kind":["sweep-progress"],"points":9})", R"(["sweep-progress"])",
         R"("sweep-progress")", R"({"schema_version":1e999,"kind":"sweep-progress"})"}) {
     write(std::string(head) + "\n");
-    EXPECT_THAT(refusal(9), testing::HasSubstr("expected the progress of a sweep")) << head;
+    EXPECT_THAT(refusal(9), testing::HasSubstr("expected a part of a sweep")) << head;
   }
-  write(R"({"schema_version":3,"kind":"sweep-progress","points":9,"digest":"5eed"})"
+  write(R"({"schema_version":2,"kind":"sweep-progress","points":9,"digest":"5eed"})"
         "\n");
-  EXPECT_THAT(refusal(9), testing::HasSubstr("expected schema_version 2"));
-  write(R"({"schema_version":2,"kind":"sweep-progress","points":"all","digest":"5eed"})"
-        "\n");
-  EXPECT_THAT(refusal(9), testing::HasSubstr("the file is of a sweep of \"all\" points, this one has 9"));
-  write(R"({"schema_version":2,"kind":"sweep-progress","digest":"5eed"})"
-        "\n");
-  EXPECT_THAT(refusal(9),
-              testing::HasSubstr("the file is of a sweep of an unknown number of points, this one has 9"));
+  EXPECT_THAT(refusal(9), testing::HasSubstr("expected schema_version 3, got 2: another penstock wrote it"));
+  for (const char* const numbers :
+       {R"("points":"all","shard":1,"shards":1)", R"("shard":1,"shards":1)",
+        R"("points":9,"shard":0,"shards":1)", R"("points":9,"shard":2,"shards":1)",
+        R"("points":9,"shard":1,"shards":9e9)", R"("points":18446744073709551615,"shard":1,"shards":1)"}) {
+    write(R"({"schema_version":3,"kind":"sweep-progress","digest":"5eed",)" + std::string(numbers) + "}\n");
+    EXPECT_THAT(refusal(9), testing::HasSubstr("points, shard, shards: expected a number of points"))
+        << numbers;
+  }
 }
 
 // As many points say nothing of which they are.
 TEST_F(ProgressFile, AnotherSweepIsRefusedAndLeftAlone) {
   for (const char* const digest : {R"(,"digest":"feed")", R"(,"digest":5)", R"(,"digest":["5eed"])", ""}) {
     const std::string other =
-        R"({"schema_version":2,"kind":"sweep-progress","points":9)" + std::string(digest) + "}\n";
+        R"({"schema_version":3,"kind":"sweep-progress","points":9,"shard":1,"shards":1)" +
+        std::string(digest) + "}\n";
     write(other);
     EXPECT_EQ(refusal(9),
               name_ +
@@ -269,11 +273,15 @@ TEST_F(ProgressFile, AnotherSweepIsRefusedAndLeftAlone) {
   }
 }
 
-TEST_F(ProgressFile, OneFromBeforeThereWereDigestsIsRefused) {
-  write("{\"schema_version\":1,\"kind\":\"sweep-progress\",\"points\":9}\n");
-  EXPECT_EQ(refusal(9), name_ +
-                            ": expected schema_version 2, got 1, which does not show its scenario and flags; "
-                            "name another file, or remove it");
+TEST_F(ProgressFile, AnotherShardIsRefused) {
+  SweepHead third = sweep_of(9);
+  third.shard = {.index = 2, .count = 4};
+  write(sweep_progress_head(third) + sweep_point_json(2, point_of(1)));
+  EXPECT_EQ(refusal(9), name_ + ": it is of shard 3/4, this one is 1/1; name another file");
+  EXPECT_EQ((*SweepProgressFile::open(name_, third))->known().size(), 1U);
+  write(sweep_point_json(3, point_of(1)), std::ios::app);
+  EXPECT_EQ(SweepProgressFile::open(name_, third).error(),
+            name_ + ":3: point 3 is none of shard 3/4 of 9 points");
 }
 
 TEST_F(ProgressFile, ANumberThatItsFieldCannotHoldIsRefused) {

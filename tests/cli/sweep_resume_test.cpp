@@ -92,8 +92,8 @@ TEST_F(SweepResume, RefusesAScenarioThatCannotBeReadTwice) {
   folder_.write("mem.yaml", kScenario);
   EXPECT_THAT(
       outcome_of("cat mem.yaml | penstock sweep /dev/stdin --resume points", folder_.path()),
-      HasSubstr("/dev/stdin: --resume reads it twice: expected a file, got a pipe or a device; write it "
-                "into a file"));
+      HasSubstr("/dev/stdin: --resume and --shard read it twice: expected a file, got a pipe or a device; "
+                "write it into a file"));
 }
 
 }  // namespace

@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <sstream>
 #include <stdexcept>
@@ -29,9 +28,7 @@
 #include "backend/executor/link_pace.hpp"
 #include "backend/process/control_message.hpp"
 #include "backend/process/socket_transport.hpp"
-#include "cli/commands/sweep_shares.hpp"
 #include "cli/number_list.hpp"
-#include "cli/process_group.hpp"
 #include "report/print/escaping.hpp"
 #include "report/result/result_json.hpp"
 #include "report/result/sweep_progress.hpp"
@@ -181,38 +178,14 @@ void read_sweep_point(FuzzBytes bytes) {
           "a point is read as it was written");
 }
 
-/// The texts lie behind each other, each with a byte that says whose it is: process 1 or 2 of three, which
-/// share a grid of six points.
-void read_sweep_shares(FuzzBytes bytes) {
-  constexpr std::size_t kPoints = 6;
-  std::vector<bool> is_taken(kPoints);
-  int speaker = 0;
-  SweepShares shares(
-      3, std::vector<bool>(kPoints),
-      [&](std::size_t number, const SweepPoint&) {
-        require(number < kPoints && rank_of_point(number, 3) == speaker, "a point is of who tells it");
-        require(!is_taken[number], "a point is taken once");
-        is_taken[number] = true;
-      },
-      1'000);
-  for (const auto text : std::views::split(text_of(bytes), '\0')) {
-    const std::string said(text.begin(), text.end());
-    speaker = 1 + (said.empty() ? 0 : said.front() % 2 != 0);
-    shares.take({.rank = speaker, .text = said.empty() ? said : said.substr(1)}, false);
-  }
-  const bool are_all_taken = is_taken[1] && is_taken[2] && is_taken[4] && is_taken[5];
-  require(!shares.all_done() || shares.is_lost() || are_all_taken, "who is done has told all its points");
-}
-
 void read_progress(FuzzBytes bytes) {
-  const SweepIdentity sweep{.points = 3, .digest = "0123456789abcdef"};
   std::istringstream text{std::string(text_of(bytes))};
-  const auto known = read_sweep_progress(text, "fuzz", sweep);
-  if (!known) return;
-  std::string whole = sweep_progress_head(sweep);
-  for (const auto& [number, point] : *known) whole += sweep_point_json(number, point);
+  const auto part = read_sweep_part(text, "fuzz");
+  if (!part) return;
+  std::string whole = sweep_progress_head(part->head);
+  for (const auto& [number, point] : part->points) whole += sweep_point_json(number, point);
   std::istringstream again(whole);
-  require(read_sweep_progress(again, "again", sweep).has_value(), "progress that was written is read");
+  require(read_sweep_part(again, "again", &part->head).has_value(), "a part that was written is read");
 }
 
 void read_override(FuzzBytes bytes) {
@@ -334,7 +307,6 @@ const std::vector<FuzzTarget>& fuzz_targets() {
       {"collectives", read_collectives, {"scenarios/library/kernels/collectives_A100.csv"}, ".csv"},
       {"products", read_products, {}, ""},
       {"sweep-point", read_sweep_point, {}, ""},
-      {"sweep-shares", read_sweep_shares, {}, ""},
       {"sweep-progress", read_progress, {}, ""},
       {"override", read_override, {}, ""},
       {"result", read_result, {}, ""},
