@@ -161,7 +161,8 @@ Value value_of(const std::string& type) {
       {"KEY", Value::other},         {"KEY=VALUE", Value::other}, {"MODEL", Value::other},
       {"RELEASE", Value::other},     {"RULE", Value::other},      {"LAUNCHER", Value::other},
       {"SIZE", Value::other},        {"WHEN", Value::other},      {"FORM", Value::other},
-      {"DEVICE=FILE", Value::other}, {"NAME=N", Value::other},
+      {"DEVICE=FILE", Value::other}, {"NAME=N", Value::other},    {"I/N", Value::other},
+      {"PART", Value::other},
   };
   const auto found = kinds.find(type);
   EXPECT_NE(found, kinds.end()) << type << " is a new kind of value: say above whether it is a number";
