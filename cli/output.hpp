@@ -38,8 +38,8 @@ tl::expected<void, Failure> check_output_files(const std::vector<std::string>& f
 tl::expected<void, Failure> check_output_place(const FileArgument& output,
                                                const std::vector<FileArgument>& others);
 
-/// Writes `content` under a temporary name beside `file` and renames it. Mode, owner and links stay. A signal
-/// that ends the program in between leaves no temporary file. Error: "FILE: cannot be written: ...".
+/// Writes `content` under a temporary name beside `file` and renames it. The mode and links to the file stay.
+/// A signal that ends the program in between leaves no temporary file. Error: "FILE: cannot be written: ...".
 tl::expected<void, Failure> write_file(const std::filesystem::path& file, std::string_view content);
 tl::expected<void, Failure> write_file(const std::filesystem::path& file, const TextInPieces& content);
 

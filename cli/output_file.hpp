@@ -1,7 +1,6 @@
 #pragma once
 // Files that appear whole or not at all. Used by output.hpp, which words what went wrong.
 
-#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -10,28 +9,25 @@
 
 namespace penstock {
 
-/// What stands beside a file until it takes its place. Only tests ask for a name where none is needed.
-enum class NewFile : std::uint8_t { nameless_where_known, named };
-
-/// 0 when all of it was written to an open file, otherwise the error (errno).
+/// Writes all of a text to an open file. Returns 0, or the error (errno).
 int error_of_writing(int descriptor, std::string_view content);
-/// The same of a text that is made while it is written, as far as that goes.
+/// Does the same with a text that is made while it is written, up to the first error.
 int error_of_writing(int descriptor, const TextInPieces& content);
 
-/// True when writing the one would change the other: the same regular file by whatever names, links among
-/// them, or the same place where neither is there yet. Never of devices and pipes, which many may write to.
+/// Returns true when writing the one would change the other: the same regular file by whatever names, links
+/// among them, or the same place where neither is there yet. Returns false for devices and pipes, to which
+/// many may write.
 bool is_same_file(const std::filesystem::path& one, const std::filesystem::path& other);
 
-/// True when what is printed goes into that regular file.
+/// Returns true when standard output goes into that regular file.
 bool is_standard_output(const std::filesystem::path& file);
 
-/// Why the file could not be replaced or made; empty where it can.
-std::string unwritable(const std::filesystem::path& file, NewFile kind = NewFile::nameless_where_known);
+/// Returns why the file could not be replaced or made; empty where it can.
+std::string unwritable(const std::filesystem::path& file);
 
-/// Writes to a file beside `file` that then takes its place; mode, owner and links stay. A signal that ends
-/// the run meanwhile leaves no temporary name, nor does an exception of `content`; nor does SIGKILL where the
-/// file system has files without names (O_TMPFILE). Empty, or why it could not be written.
-std::string problem_of_writing(const std::filesystem::path& file, const TextInPieces& content,
-                               NewFile kind = NewFile::nameless_where_known);
+/// Writes a text beside `file`, flushes it and renames it; a link stays a link, and the mode stays. Devices
+/// and pipes are written in place. Neither a signal that ends the run nor an exception of `content` leaves
+/// the temporary name. Returns why the file could not be written; empty where it was.
+std::string problem_of_writing(const std::filesystem::path& file, const TextInPieces& content);
 
 }  // namespace penstock

@@ -2,7 +2,6 @@
 
 #include "tests/scratch_folder.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -30,12 +29,6 @@ std::filesystem::path ScratchFolder::write(std::string_view name, std::string_vi
   std::filesystem::path file = path_ / name;
   std::ofstream(file, std::ios::binary) << text;
   return file;
-}
-
-bool ScratchFolder::has_nameless_files() const {
-  const int descriptor = open(path_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
-  if (descriptor >= 0) close(descriptor);
-  return descriptor >= 0;
 }
 
 }  // namespace penstock

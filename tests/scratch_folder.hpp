@@ -18,8 +18,6 @@ class ScratchFolder {
   const std::filesystem::path& path() const { return path_; }
   /// The path of a file in it, which has `text` after this.
   std::filesystem::path write(std::string_view name, std::string_view text) const;
-  /// Whether its file system has files without names, of which a process that is killed leaves nothing.
-  bool has_nameless_files() const;
 
  private:
   std::filesystem::path path_;

@@ -133,11 +133,10 @@ class LaunchedJob {
   microseconds start_of(std::int32_t rank) const { return plan_.start[static_cast<std::size_t>(rank)]; }
   std::filesystem::path path(const char* folder) const { return folder_.path() / folder; }
 
-  /// The result, and what the victim was writing when a signal came that ends it there and then, where a file
-  /// needs a name.
+  /// Returns true for the result, and for what the victim was writing when a signal came that ends it at
+  /// once.
   bool may_be_left(const std::string& name) const {
-    const bool can_tidy_up = plan_.signal == SIGTERM || plan_.signal == SIGINT || plan_.signal == SIGHUP ||
-                             folder_.has_nameless_files();
+    const bool can_tidy_up = plan_.signal == SIGTERM || plan_.signal == SIGINT || plan_.signal == SIGHUP;
     return name == "result.json" ||
            (!can_tidy_up && name == "result.json." + std::to_string(processes_[victim()]) + ".tmp");
   }

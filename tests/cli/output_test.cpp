@@ -113,10 +113,8 @@ TEST(Output, AFileIsTheSameByAllItsNames) {
 TEST(Output, NamesOfAFileThatIsNotThereYetAreCompared) {
   const ScratchFolder folder;
   const std::filesystem::path file = folder.path() / "new.json";
-  const std::filesystem::path link = folder.path() / "link.json";
-  std::filesystem::create_symlink("new.json", link);
   std::filesystem::create_symlink(".", folder.path() / "here");
-  for (const std::filesystem::path& name : {file, link, folder.path() / "here" / "new.json"})
+  for (const std::filesystem::path& name : {file, folder.path() / "here" / "new.json"})
     EXPECT_TRUE(is_same_file(name, file)) << name;
   EXPECT_TRUE(is_same_file("new.json", "./new.json"));
   EXPECT_FALSE(is_same_file(file, folder.path() / "newer.json"));
@@ -126,6 +124,7 @@ TEST(Output, TwoNamesOfOneFileAreRefusedAndTwoOfADeviceAreNot) {
   const ScratchFolder folder;
   const std::string file = folder.path() / "a.json";
   const std::string link = folder.path() / "l.html";
+  folder.write("a.json", "before\n");
   std::filesystem::create_symlink("a.json", link);
   const auto refused = check_output_files({file, link}, {".json", ".html"}, {});
   ASSERT_FALSE(refused);
@@ -166,7 +165,7 @@ struct Left {
 };
 
 /// Of a process that the signal ends.
-Left left_by_a_writer_that(int signal, const std::filesystem::path& folder, NewFile kind) {
+Left left_by_a_writer_that(int signal, const std::filesystem::path& folder) {
   std::array<int, 2> writing{};
   EXPECT_EQ(::pipe(writing.data()), 0);
   const pid_t writer = fork();
@@ -178,7 +177,7 @@ Left left_by_a_writer_that(int signal, const std::filesystem::path& folder, NewF
       while (sink("line\n") && ::write(writing[1], "w", 1) == 1)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     };
-    static_cast<void>(problem_of_writing(folder / "long.json", text, kind));
+    static_cast<void>(problem_of_writing(folder / "long.json", text));
     _exit(0);
   }
   close(writing[1]);
@@ -197,42 +196,9 @@ Left left_by_a_writer_that(int signal, const std::filesystem::path& folder, NewF
 TEST(Output, ASignalInTheMidstOfALongTextLeavesNoTemporaryName) {
   const ScratchFolder folder;
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
-    const Left nameless = left_by_a_writer_that(signal, folder.path(), NewFile::nameless_where_known);
-    EXPECT_THAT(nameless.after, testing::IsEmpty());
-    const Left named = left_by_a_writer_that(signal, folder.path(), NewFile::named);
-    EXPECT_THAT(named.before, testing::ElementsAre(testing::MatchesRegex("long[.]json[.][0-9]+[.]tmp")));
-    EXPECT_THAT(named.after, testing::IsEmpty());
-  }
-}
-
-TEST(Output, NorDoesAKillWhereFilesNeedNoName) {
-  const ScratchFolder folder;
-  if (!folder.has_nameless_files()) GTEST_SKIP() << "this file system has no files without names";
-  const Left left = left_by_a_writer_that(SIGKILL, folder.path(), NewFile::nameless_where_known);
-  EXPECT_THAT(left.before, testing::IsEmpty());
-  EXPECT_THAT(left.after, testing::IsEmpty());
-}
-
-// Where files need a name all else is as where they need none.
-TEST(Output, AFileWithANameBesideItAppearsWholeOrNotAtAll) {
-  const ScratchFolder folder;
-  const std::filesystem::path file = folder.path() / "a.json";
-  const auto written = [&](const TextInPieces& text) {
-    return problem_of_writing(file, text, NewFile::named);
-  };
-  const TextInPieces fails = [](const TextSink& sink) {
-    EXPECT_TRUE(sink("half\n"));
-    throw std::bad_alloc();
-  };
-  EXPECT_EQ(unwritable(file, NewFile::named), "");
-  EXPECT_THROW(static_cast<void>(written(fails)), std::bad_alloc);
-  EXPECT_THAT(names_in(folder.path()), testing::IsEmpty());
-  for (const char* const text : {"1\n", "2\n"}) {
-    EXPECT_EQ(written([text](const TextSink& sink) { sink(text); }), "");
-    EXPECT_EQ(test::text_of(file), text);
-    EXPECT_THROW(static_cast<void>(written(fails)), std::bad_alloc);
-    EXPECT_EQ(test::text_of(file), text);
-    EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("a.json"));
+    const Left left = left_by_a_writer_that(signal, folder.path());
+    EXPECT_THAT(left.before, testing::ElementsAre(testing::MatchesRegex("long[.]json[.][0-9]+[.]tmp")));
+    EXPECT_THAT(left.after, testing::IsEmpty());
   }
 }
 
@@ -240,54 +206,33 @@ TEST(Output, AFileWithANameBesideItAppearsWholeOrNotAtAll) {
 TEST(Output, WhatAKilledRunHasLeftIsNotInTheWay) {
   const ScratchFolder folder;
   const std::filesystem::path file = folder.path() / "a.json";
-  const std::filesystem::path left = folder.write("a.json." + std::to_string(getpid()) + ".tmp", "half");
-  for (const NewFile kind : {NewFile::nameless_where_known, NewFile::named}) {
-    EXPECT_EQ(unwritable(file, kind), "");
-    EXPECT_EQ(problem_of_writing(file, [](const TextSink& sink) { sink("1\n"); }, kind), "");
-    EXPECT_EQ(test::text_of(file), "1\n");
-    EXPECT_EQ(test::text_of(left), "half");
-    std::filesystem::remove(file);
-  }
-}
-
-TEST(Output, ASecondNameOfAFileShowsTheNewContentToo) {
-  const ScratchFolder folder;
-  const std::filesystem::path file = folder.path() / "a.json";
-  const std::filesystem::path second = folder.path() / "b.json";
-  ASSERT_TRUE(write_file(file, "a text that is longer than what replaces it\n"));
-  std::filesystem::create_hard_link(file, second);
-  ASSERT_TRUE(write_file(file, [](const TextSink& sink) { EXPECT_TRUE(sink("1\n") && sink("2\n")); }));
-  EXPECT_EQ(test::text_of(file), "1\n2\n");
-  EXPECT_EQ(test::text_of(second), "1\n2\n");
-}
-
-TEST(Output, AFileOfAnotherUserStaysThatUsers) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root may write files of others";
-  const ScratchFolder folder;
-  const std::filesystem::path file = folder.write("a.json", "before");
-  constexpr uid_t kUser = 65'534;
-  constexpr gid_t kGroup = 65'533;
-  ASSERT_EQ(::chown(file.c_str(), kUser, kGroup), 0);
-  ASSERT_TRUE(write_file(file, "1\n"));
-  struct stat status{};
-  ASSERT_EQ(::stat(file.c_str(), &status), 0);
-  EXPECT_EQ(status.st_uid, kUser);
-  EXPECT_EQ(status.st_gid, kGroup);
+  folder.write("a.json." + std::to_string(getpid()) + ".tmp", "half");
+  EXPECT_EQ(problem_of_writing(file, [](const TextSink& sink) { sink("1\n"); }), "");
   EXPECT_EQ(test::text_of(file), "1\n");
+  EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("a.json"));
 }
 
-TEST(Output, ALinkToAFileThatIsNotThereYetStaysALink) {
+TEST(Output, ALinkAndTheModeOfItsFileStay) {
   const ScratchFolder folder;
-  std::filesystem::create_directory(folder.path() / "results");
-  const std::filesystem::path file = folder.path() / "results" / "new.json";
-  const std::filesystem::path second = folder.path() / "results" / "second.json";
-  const std::filesystem::path first = folder.path() / "first.json";
-  std::filesystem::create_symlink("new.json", second);
-  std::filesystem::create_symlink("results/second.json", first);
-  ASSERT_TRUE(write_file(first, "1\n"));
-  EXPECT_TRUE(std::filesystem::is_symlink(first));
-  EXPECT_TRUE(std::filesystem::is_symlink(second));
+  const std::filesystem::path file = folder.write("a.json", "before\n");
+  const std::filesystem::path link = folder.path() / "link.json";
+  std::filesystem::create_symlink("a.json", link);
+  constexpr auto kPrivate = std::filesystem::perms::owner_read | std::filesystem::perms::owner_write;
+  std::filesystem::permissions(file, kPrivate);
+  ASSERT_TRUE(write_file(link, "1\n"));
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
   EXPECT_EQ(test::text_of(file), "1\n");
+  EXPECT_EQ(std::filesystem::status(file).permissions(), kPrivate);
+}
+
+TEST(Output, ALinkToAFileThatIsNotThereIsRefusedAndStays) {
+  const ScratchFolder folder;
+  const std::filesystem::path link = folder.path() / "link.json";
+  std::filesystem::create_symlink("new.json", link);
+  const auto refused = check_output_files({link}, {".json"}, {});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("it is a link to a file that is not there; name that file"));
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
 }
 
 TEST(Output, LinksInACircleStayAndAreAnError) {
@@ -298,7 +243,7 @@ TEST(Output, LinksInACircleStayAndAreAnError) {
   std::filesystem::create_symlink("other.json", one);
   const auto written = write_file(one, "1\n");
   ASSERT_FALSE(written);
-  EXPECT_THAT(written.error().message, HasSubstr("Too many levels of symbolic links"));
+  EXPECT_THAT(written.error().message, HasSubstr("it is a link to a file that is not there"));
   EXPECT_TRUE(std::filesystem::is_symlink(one));
 }
 
