@@ -20,6 +20,7 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/runs/simulate.hpp"
+#include "tests/source_path.hpp"
 
 namespace penstock {
 namespace {
@@ -117,6 +118,33 @@ TEST(StreamedRun, SaysOfShortRunsWhatAStoredRunSays) {
   }
   EXPECT_GE(streamed.size(), 12U);
   EXPECT_GE(with_rate, 300);
+}
+
+// One copy of a model on devices is priced, and its messages have bytes.
+TEST(StreamedRun, SaysOfModelsOnDevicesWhatAStoredRunSays) {
+  for (const std::string schedule : {"gpipe", "1f1b", "interleaved-1f1b", "zb-h1", "dualpipe"}) {
+    for (const std::string training : {"", ", recompute: full", ", recompute: selective"}) {
+      SCOPED_TRACE(schedule + training);
+      const auto scenario =
+          parse_scenario(fmt::format("model: {{huggingface: llama-3.1-8b.json, sequence: 4096}}\n"
+                                     "cluster: {{device: h100-sxm}}\nschedule: {{name: {}, stages: 4}}\n"
+                                     "training: {{micro_batch_size: 1, global_batch_size: 40{}}}\n",
+                                     schedule, training),
+                         "devices.yaml", source_path("scenarios/library/models"));
+      ASSERT_TRUE(scenario) << scenario.error();
+      SimulateOptions figures = kFigures;
+      figures.steady = SteadyState::find;
+      const auto plan = planned(*scenario, figures);
+      ASSERT_TRUE(plan) << plan.error().message;
+      EXPECT_EQ(plan->engine, RunEngine::stream);
+      const auto run = predict(*scenario, figures);
+      ASSERT_TRUE(run) << run.error().message;
+      const Prediction stored = stored_prediction(*scenario);
+      EXPECT_EQ(run->copies, 2);
+      EXPECT_EQ(run->copies, stored.copies);
+      EXPECT_TRUE(run->result == stored.result);
+    }
+  }
 }
 
 TEST(StreamedRun, LeavesToStoredRunsWhatOnlyTheyKnow) {
