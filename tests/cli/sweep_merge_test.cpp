@@ -20,18 +20,18 @@ using testing::HasSubstr;
 using testing::Not;
 
 // Of its points one runs, one hangs, and the schedule does not take the others.
-constexpr const char* kScenario =
+constexpr const char* kMergedScenario =
     "model: {stages: {forward: 2 ms, backward: 4 ms, kept: 1 GiB}}\n"
     "cluster: {preset: uniform, memory: 6 GiB}\n"
     "schedule: {name: gpipe, stages: 2, microbatches: 8, replicas: [1, 4], warmup: [0, 1]}\n";
-constexpr const char* kSweep =
+constexpr const char* kMergedSweep =
     "penstock sweep mem.yaml --schedule 1f1b,interleaved,1f1b-rr --virtual-stages 1,2 "
     "--num-microbatches 2,3,4,8 --hold micro-batch --quiet";
 constexpr int kPoints = 16;
 
 class SweepMerge : public testing::Test {
  protected:
-  SweepMerge() { folder_.write("mem.yaml", kScenario); }
+  SweepMerge() { folder_.write("mem.yaml", kMergedScenario); }
 
   std::string outcome(const std::string& command) const { return outcome_of(command, folder_.path()); }
   std::string text(const std::string& file) const { return test::text_of(folder_.path() / file); }
@@ -39,7 +39,7 @@ class SweepMerge : public testing::Test {
   void make_shards(int count) const {
     for (int i = 1; i <= count; ++i) {
       const std::string made =
-          outcome(fmt::format("{} --shard {}/{} -o part-{{shard}}.jsonl", kSweep, i, count));
+          outcome(fmt::format("{} --shard {}/{} -o part-{{shard}}.jsonl", kMergedSweep, i, count));
       EXPECT_THAT(made, HasSubstr(fmt::format("shard {}/{} with ", i, count)));
       EXPECT_THAT(made, Not(HasSubstr("[exit"))) << made;
     }
@@ -51,7 +51,7 @@ class SweepMerge : public testing::Test {
 
 TEST_F(SweepMerge, WritesTheBytesOfOneProcess) {
   const std::string files = " -o {0}.csv -o {0}.json -o {0}.html -o {0}.txt";
-  const std::string whole = outcome(kSweep + fmt::format(fmt::runtime(files), "whole"));
+  const std::string whole = outcome(kMergedSweep + fmt::format(fmt::runtime(files), "whole"));
   for (const char* const status : {" ok\n", "skipped: ", "failed: "}) EXPECT_THAT(whole, HasSubstr(status));
   for (const int count : {1, 2, 3, kPoints, kPoints + 3}) {
     SCOPED_TRACE(count);
@@ -65,9 +65,10 @@ TEST_F(SweepMerge, WritesTheBytesOfOneProcess) {
 
 // No point fits in memory, which the tables say in other words.
 TEST_F(SweepMerge, WritesTheBytesOfOneProcessWhereNothingFits) {
-  folder_.write("mem.yaml",
-                std::string(kScenario).replace(std::string_view(kScenario).find("6 GiB"), 5, "9 MiB"));
-  const std::string whole = outcome(std::string(kSweep) + " --json");
+  folder_.write(
+      "mem.yaml",
+      std::string(kMergedScenario).replace(std::string_view(kMergedScenario).find("6 GiB"), 5, "9 MiB"));
+  const std::string whole = outcome(std::string(kMergedSweep) + " --json");
   EXPECT_THAT(whole, HasSubstr("out_of_memory"));
   make_shards(2);
   EXPECT_EQ(merged("part-*.jsonl --json"), whole);
@@ -85,14 +86,15 @@ TEST_F(SweepMerge, AnswersASweepWithoutFiguresAsOneProcessDoes) {
 TEST_F(SweepMerge, ALauncherSaysWhichShardAProcessMakes) {
   for (const int rank : {0, 1, 2}) {
     outcome(fmt::format("OMPI_COMM_WORLD_RANK={} OMPI_COMM_WORLD_SIZE=3 {} -o part-{{shard}}.jsonl", rank,
-                        kSweep));
+                        kMergedSweep));
   }
-  EXPECT_EQ(merged("part-1.jsonl part-2.jsonl part-3.jsonl"), outcome(kSweep));
-  EXPECT_EQ(outcome(std::string("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=3 ") + kSweep + " -o table.csv"),
-            "! penstock: shard 2/3 (OMPI_COMM_WORLD_SIZE) goes into one file, which --merge reads: expected "
-            "-o with a "
-            "name such as part-{shard}.jsonl, or unset OMPI_COMM_WORLD_SIZE to make the whole sweep here\n"
-            "[exit 2]\n");
+  EXPECT_EQ(merged("part-1.jsonl part-2.jsonl part-3.jsonl"), outcome(kMergedSweep));
+  EXPECT_EQ(
+      outcome(std::string("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=3 ") + kMergedSweep + " -o table.csv"),
+      "! penstock: shard 2/3 (OMPI_COMM_WORLD_SIZE) goes into one file, which --merge reads: expected "
+      "-o with a "
+      "name such as part-{shard}.jsonl, or unset OMPI_COMM_WORLD_SIZE to make the whole sweep here\n"
+      "[exit 2]\n");
 }
 
 // A killed shard has lost its last lines, one of them in the middle.
@@ -106,12 +108,12 @@ TEST_F(SweepMerge, AShardThatWasEndedGoesOn) {
                 "goes on from there"));
   make_shards(2);
   EXPECT_EQ(text("part-1.jsonl").size(), part.size());
-  EXPECT_EQ(merged("part-1.jsonl part-2.jsonl"), outcome(kSweep));
+  EXPECT_EQ(merged("part-1.jsonl part-2.jsonl"), outcome(kMergedSweep));
 }
 
 TEST_F(SweepMerge, TheFileOfResumeIsTheOnlyPart) {
-  const std::string whole = outcome(kSweep);
-  EXPECT_EQ(outcome(std::string(kSweep) + " --resume points"), whole);
+  const std::string whole = outcome(kMergedSweep);
+  EXPECT_EQ(outcome(std::string(kMergedSweep) + " --resume points"), whole);
   EXPECT_EQ(merged("points"), whole);
 }
 
@@ -121,11 +123,11 @@ TEST_F(SweepMerge, RefusesPartsThatAreNotOneSweepInWhole) {
             "! penstock: no part has shard 2/3: name their parts, too\n[exit 2]\n");
   EXPECT_EQ(merged("part-1.jsonl part-2.jsonl part-3.jsonl part-2.jsonl"),
             "! penstock: part-2.jsonl and part-2.jsonl both have shard 2/3: name one of them\n[exit 2]\n");
-  outcome(std::string(kSweep) + " --shard 1/2 -o half.jsonl");
+  outcome(std::string(kMergedSweep) + " --shard 1/2 -o half.jsonl");
   EXPECT_EQ(merged("part-1.jsonl half.jsonl"),
             "! penstock: part-1.jsonl is shard 1/3 and half.jsonl is shard 1/2: name the parts of one "
             "N\n[exit 2]\n");
-  outcome(std::string(kSweep) + " --set cluster.memory=7GiB --shard 2/3 -o other.jsonl");
+  outcome(std::string(kMergedSweep) + " --set cluster.memory=7GiB --shard 2/3 -o other.jsonl");
   EXPECT_EQ(
       merged("part-1.jsonl other.jsonl part-3.jsonl"),
       "! penstock: part-1.jsonl and other.jsonl are parts of different sweeps: the scenario, the flags or "
@@ -141,13 +143,13 @@ TEST_F(SweepMerge, RefusesPartsThatAreNotOneSweepInWhole) {
 TEST_F(SweepMerge, RefusesAFileOfAnotherShardAndLeavesIt) {
   make_shards(2);
   const std::string before = text("part-1.jsonl");
-  EXPECT_THAT(outcome(std::string(kSweep) + " --shard 2/2 -o part-1.jsonl"),
+  EXPECT_THAT(outcome(std::string(kMergedSweep) + " --shard 2/2 -o part-1.jsonl"),
               HasSubstr("part-1.jsonl: it is of shard 1/2, this one is 2/2; name another file"));
   EXPECT_EQ(text("part-1.jsonl"), before);
 }
 
 TEST_F(SweepMerge, RefusesFlagsThatOnlyAWholeSweepHas) {
-  const std::string shard = std::string(kSweep) + " --shard 1/2";
+  const std::string shard = std::string(kMergedSweep) + " --shard 1/2";
   EXPECT_THAT(outcome(shard), HasSubstr("shard 1/2 (--shard) goes into one file, which --merge reads"));
   EXPECT_THAT(outcome(shard + " -o a.jsonl -o b.jsonl"), HasSubstr("goes into one file"));
   EXPECT_THAT(outcome(shard + " -o a.jsonl --json"), HasSubstr("--json prints a whole sweep"));
