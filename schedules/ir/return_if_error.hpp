@@ -20,6 +20,8 @@
       return tl::unexpected(std::move(penstock_done).error()); \
   } while (false)
 
+// A declaration stands in no parentheses: NOLINTBEGIN(bugprone-macro-parentheses)
+
 /// Assigns the step's value to `target`, which may be a declaration, or returns its error.
 #define PENSTOCK_ASSIGN_OR_RETURN(target, step) \
   PENSTOCK_ASSIGN_OR_RETURN_AS(PENSTOCK_JOINED(penstock_step_, __LINE__), target, step)
@@ -27,3 +29,5 @@
   auto made = (step);                                        \
   if (!made) return tl::unexpected(std::move(made).error()); \
   target = *std::move(made)
+
+// NOLINTEND(bugprone-macro-parentheses)

@@ -16,7 +16,7 @@
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/prepare/one_copy.hpp"
+#include "scenarios/prepare/one_copy.hpp"  // IWYU pragma: keep (its members are read)
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/program.hpp"

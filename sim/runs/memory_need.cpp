@@ -27,7 +27,7 @@
 #include "report/print/units.hpp"
 #include "scenarios/host/memory_room.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/prepare/one_copy.hpp"
+#include "scenarios/prepare/one_copy.hpp"  // IWYU pragma: keep (its members are read)
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"

@@ -21,7 +21,7 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/prepare/one_copy.hpp"
+#include "scenarios/prepare/one_copy.hpp"  // IWYU pragma: keep (its members are read)
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "report/result/metrics.hpp"
-#include "report/result/result.hpp"
 #include "report/timeline/arrivals.hpp"
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
@@ -19,6 +18,7 @@
 #include "sim/network/message_costs.hpp"
 #include "sim/runs/experiment_facts.hpp"
 #include "sim/runs/link_bytes.hpp"
+#include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
 
 namespace penstock {
