@@ -105,9 +105,10 @@ tl::expected<std::optional<StatedShard>, Failure> shard_of_process(const std::st
   const LaunchedRank rank = launched->value_or(LaunchedRank{});
   const std::int64_t count = std::int64_t{task->count} * rank.size;
   if (count == 1) return std::nullopt;
-  if (count > kMostShards)
+  if (count > kMostShards) {
     return bad_input(fmt::format("a sweep has at most {} shards, and the launcher started {} processes",
                                  kMostShards, count));
+  }
   return StatedShard{
       .shard = {.index = task->index * rank.size + rank.rank, .count = static_cast<std::int32_t>(count)},
       .stated_by = rank.size > 1 ? of_a_step(rank.size_variable) : "SLURM_ARRAY_TASK_COUNT"};

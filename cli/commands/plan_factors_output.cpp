@@ -16,8 +16,10 @@
 #include "report/print/cells.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
+#include "sim/planning/idealised_stream.hpp"
 #include "sim/planning/plan_factors.hpp"
 #include "sim/planning/plan_regret.hpp"
+#include "text/enum_words.hpp"
 
 namespace penstock {
 namespace {

@@ -124,7 +124,7 @@ std::string allowed_text(const ReproducedFigure& figure) {
   if (figure.figure_class != FigureClass::bound) return tolerance_text(figure);
   const bool is_most = figure.side == BoundSide::at_most;
   const double bound = figure.bound ? *figure.bound : figure.published.value_or(0);
-  const std::string text = fmt::format("at {} {:.5g}", is_most ? "most" : "least", bound);
+  std::string text = fmt::format("at {} {:.5g}", is_most ? "most" : "least", bound);
   if (figure.tolerance_kind == Tolerance::exact) return text;
   return fmt::format("{} {} {}", text, is_most ? "+" : "-", tolerance_text(figure));
 }

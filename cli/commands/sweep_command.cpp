@@ -378,6 +378,7 @@ tl::expected<void, Failure> refuse_flags_beside_merge(const SweepFlags& flags) {
 Outcome run_merge(const SweepFlags& flags) {
   if (auto alone = refuse_flags_beside_merge(flags); !alone) return tl::unexpected(alone.error());
   std::vector<FileArgument> others;
+  others.reserve(flags.parts.size());
   for (const std::string& part : flags.parts) others.push_back({"--merge", part});
   if (auto known = check_output_files(flags.output.files, kSweepFiles, std::move(others)); !known)
     return tl::unexpected(known.error());

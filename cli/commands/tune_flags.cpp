@@ -157,7 +157,7 @@ std::vector<std::int32_t> nodes_up_to(std::int64_t most) {
 /// Restricts the search to what the launcher can run. torchtitan numbers devices in only one order, which is
 /// used unless the scenario states one.
 void set_launcher(TuneRequest& request, const std::string& emit) {
-  if (const auto launcher = enum_of_text<Launcher>(emit)) request.launcher = *launcher;
+  if (auto launcher = enum_of_text<Launcher>(emit)) request.launcher = launcher;
   auto& model = std::get<DeviceModel>(request.base.model);
   if (request.launcher == Launcher::torchtitan && !model.states_order)
     model.work.parallel.order = PlacementOrder::tp_cp_ep_dp_pp;

@@ -47,9 +47,10 @@ std::string text_at(const Json& head, const char* key) {
 
 tl::expected<SweepHead, std::string> head_of(const std::string& line) {
   const auto head = json_of<Json>(line);
-  if (!head || !head->is_object() || text_at(*head, "kind") != "sweep-progress")
+  if (!head || !head->is_object() || text_at(*head, "kind") != "sweep-progress") {
     return tl::unexpected(
         std::string("expected a part of a sweep, as --shard and --resume write it; name another file"));
+  }
   if (!head->contains("schema_version") || head->at("schema_version") != kPartVersion) {
     return tl::unexpected(fmt::format(
         "expected schema_version {}, got {}: another penstock wrote it; name "
@@ -82,15 +83,16 @@ tl::expected<SweepHead, std::string> head_of(const std::string& line) {
 /// Returns why a file with that head is not of the sweep and shard; empty where it is.
 std::string fault_of_head(const SweepHead& head, const SweepHead& expected) {
   if (head.points != expected.points) {
-    return fmt::format("it is of a sweep of {} points, this one has {}; name another file", head.points,
+    return fmt::format("the file is of a sweep of {} points, this one has {}; name another file", head.points,
                        expected.points);
   }
   if (head.digest != expected.digest) {
-    return "it is of another sweep: since it was begun the scenario, a file that it names, the flags or "
-           "penstock have changed, and which of them cannot be told; name another file, or remove it";
+    return "the file is of another sweep: the scenario, a file that it names, the flags or penstock have "
+           "changed "
+           "since it began; name another file, or remove it";
   }
   if (head.shard == expected.shard) return "";
-  return fmt::format("it is of shard {}, this one is {}; name another file", to_text(head.shard),
+  return fmt::format("the file is of shard {}, this one is {}; name another file", to_text(head.shard),
                      to_text(expected.shard));
 }
 

@@ -21,6 +21,7 @@
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/huggingface_keys.hpp"
 #include "scenarios/read/reader.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 namespace {

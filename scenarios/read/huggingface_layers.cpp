@@ -19,7 +19,7 @@
 #include "scenarios/read/huggingface_config.hpp"
 #include "scenarios/read/huggingface_families.hpp"
 #include "scenarios/read/ranges.hpp"
-#include "scenarios/read/reader.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 namespace {

@@ -19,7 +19,6 @@
 #include "scenarios/read/huggingface_families.hpp"
 #include "scenarios/read/huggingface_layers.hpp"
 #include "scenarios/read/ranges.hpp"
-#include "scenarios/read/reader.hpp"
 
 namespace penstock {
 namespace {

@@ -505,7 +505,8 @@ class TuneSearch {
     if (refined_[number] && weighs_costs(number)) return (*searched_.of(of, costs))->notes;
     Scenario scenario = scenario_of(with_layers(request_, of, costs.layers), of);
     if (is_stopped()) scenario.shape.effort.passes = 0;
-    auto experiment = done_unless(options_.stopped, [scenario] { return prepare(scenario, ProgramForm::lists); });
+    auto experiment =
+        done_unless(options_.stopped, [scenario] { return prepare(scenario, ProgramForm::lists); });
     if (!experiment || !*experiment) return {};
     return std::move((*experiment)->notes);
   }

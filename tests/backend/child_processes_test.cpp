@@ -48,7 +48,7 @@ TEST(ChildProcesses, AChildsLastWordsReachItsParentWithoutASocket) {
   EXPECT_THAT(
       end_of_child([]() -> int { throw std::system_error(EAGAIN, std::generic_category(), "a thread"); }),
       AllOf(StartsWith("its process could not go on: a thread: Resource temporarily unavailable"),
-            HasSubstr("as where no thread can be started: allow more threads (ulimit -u, pids.max)")));
+            HasSubstr("perhaps because no thread can be started: allow more threads (ulimit -u, pids.max)")));
   EXPECT_EQ(end_of_child([]() -> int { throw std::system_error(EMFILE, std::generic_category(), "a file"); }),
             "its process could not go on: a file: Too many open files");
   EXPECT_EQ(end_of_child([] { return 3; }), "its process ended with status 3");

@@ -181,7 +181,7 @@ TEST_F(ExitCodes, AShapeThatMemoryCannotHoldIsBadInputBeforeItIsStored) {
       "event";
   expect(ExitCode::bad_input, command);
   EXPECT_THAT(outcome(command),
-              testing::MatchesRegex("! penstock: 1.28e\\+07 compute actions take at least 8.89 GiB of "
+              testing::MatchesRegex("! penstock: 1.28e\\+07 compute actions take at least 2.15 GiB of "
                                     "memory, and .* within reach: take fewer .*"));
 }
 

@@ -75,7 +75,7 @@ std::string suffixes_of(const std::string& command) {
   const std::string help = std::regex_replace(outcome_of("penstock " + command + " --help", source_path()),
                                               std::regex("\\s+"), " ");
   std::smatch parts;
-  const std::regex sentence("its suffix says: ([^;]+);");
+  const std::regex sentence("of its suffix: ([^;]+);");
   return std::regex_search(help, parts, sentence) ? parts.str(1) : "-";
 }
 

@@ -144,7 +144,7 @@ TEST_F(SweepMerge, RefusesAFileOfAnotherShardAndLeavesIt) {
   make_shards(2);
   const std::string before = text("part-1.jsonl");
   EXPECT_THAT(outcome(std::string(kMergedSweep) + " --shard 2/2 -o part-1.jsonl"),
-              HasSubstr("part-1.jsonl: it is of shard 1/2, this one is 2/2; name another file"));
+              HasSubstr("part-1.jsonl: the file is of shard 1/2, this one is 2/2; name another file"));
   EXPECT_EQ(text("part-1.jsonl"), before);
 }
 

@@ -232,7 +232,7 @@ TEST_F(ProgressFile, WhatIsNoneIsRefusedAndLeftAlone) {
   EXPECT_THAT(refusal(9), testing::HasSubstr("expected a part of a sweep"));
   (void)SweepProgressFile::open(name_, sweep_of(9));
   write(sweep_progress_head(sweep_of(8)));
-  EXPECT_THAT(refusal(9), testing::HasSubstr("it is of a sweep of 8 points, this one has 9"));
+  EXPECT_THAT(refusal(9), testing::HasSubstr("the file is of a sweep of 8 points, this one has 9"));
   write("{\"point\":0}\n", std::ios::app);
   EXPECT_THAT(refusal(8), testing::HasSubstr(".jsonl:2: expected a point of a sweep"));
 }
@@ -277,7 +277,7 @@ TEST_F(ProgressFile, AnotherShardIsRefused) {
   SweepHead third = sweep_of(9);
   third.shard = {.index = 2, .count = 4};
   write(sweep_progress_head(third) + sweep_point_json(2, point_of(1)));
-  EXPECT_EQ(refusal(9), name_ + ": it is of shard 3/4, this one is 1/1; name another file");
+  EXPECT_EQ(refusal(9), name_ + ": the file is of shard 3/4, this one is 1/1; name another file");
   EXPECT_EQ((*SweepProgressFile::open(name_, third))->known().size(), 1U);
   write(sweep_point_json(3, point_of(1)), std::ios::app);
   EXPECT_EQ(SweepProgressFile::open(name_, third).error(),

@@ -29,7 +29,7 @@ class SweepResume : public testing::Test {
   }
   void expect_refusal(const std::string& arguments) const {
     const std::string printed = outcome(arguments);
-    EXPECT_THAT(printed, HasSubstr("! penstock: points: it is of another sweep")) << arguments;
+    EXPECT_THAT(printed, HasSubstr("! penstock: points: the file is of another sweep")) << arguments;
     EXPECT_THAT(printed, HasSubstr("[exit 2]")) << arguments;
   }
 

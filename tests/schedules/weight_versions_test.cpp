@@ -156,7 +156,7 @@ TEST(WeightVersions, OfTheirForwardAreDemandedUnlessTheProgramSaysMixed) {
   const auto refused = validate(program);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error(),
-              testing::HasSubstr("0B1 runs with weight version 1, must run with the 0 of its F"));
+              testing::HasSubstr("0B1 runs with weight version 1, must run with version 0 of its F"));
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ TEST(StreamedRun, SaysOfShortRunsWhatAStoredRunSays) {
 
 // One copy of a model on devices is priced, and its messages have bytes.
 TEST(StreamedRun, SaysOfModelsOnDevicesWhatAStoredRunSays) {
-  for (const std::string schedule : {"gpipe", "1f1b", "interleaved-1f1b", "zb-h1", "dualpipe"}) {
+  for (const std::string schedule : {"gpipe", "1f1b", "interleaved-1f1b", "zb-h1"}) {
     for (const std::string training : {"", ", recompute: full", ", recompute: selective"}) {
       SCOPED_TRACE(schedule + training);
       const auto scenario =

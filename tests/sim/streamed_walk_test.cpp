@@ -272,8 +272,8 @@ TEST(Stream, SaysWhatAStoredRunSaysOfEveryGeneratorOverRandomCosts) {
   EXPECT_GT(jumped, 300);
 }
 
-// GPipe's last rank is slower than the one before it, so that more and more activations wait for it and no two
-// moments are alike.
+// GPipe's last rank is slower than the one before it, so that more and more activations wait for it and no
+// two moments are alike.
 TEST(Stream, GivesUpALongPassThatDoesNotRepeat) {
   const auto loops = generate_loops("gpipe", {.stages = 2, .microbatches = 1 << 24});
   ASSERT_TRUE(loops);
