@@ -34,7 +34,8 @@ Experiment long_experiment(const benchmark::State& state, const std::string& sch
           .loops = std::move(rolled.lists)};
 }
 
-/// Times streams of a program. `actions` are all of it, `walked` those that were not jumped over.
+/// Measures streams of a program. `actions` counts all of it, and `walked` the actions that were not jumped
+/// over.
 void stream_of(benchmark::State& state, const Experiment& experiment, Jumps jumps) {
   StreamedRun run;
   loop_begins();

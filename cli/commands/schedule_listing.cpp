@@ -1,6 +1,7 @@
-// Every row is a simulation of the schedule on the given shape, beside its closed form if one holds.
-// Schedules that do not take the shape are left out. The tables of docs/reference are the output of these
-// functions; a test compares them, so that they cannot claim what the program does not do.
+// Prints the figures of all schedules. Every row is a simulation of the schedule with the given shape, beside
+// its closed form if one applies. Schedules that do not take the shape are left out. The tables of
+// docs/reference are the output of these functions. A test compares them, so they cannot state what the
+// program does not do.
 
 #include "cli/commands/schedule_listing.hpp"
 

@@ -56,7 +56,8 @@ Outcome explain_engine(const SimulateFlags& flags) {
   return ExitCode::ok;
 }
 
-/// Exit 1 where the program is invalid or hangs, 2 where the scenario cannot be simulated at all.
+/// Predicts. The failure has exit code 1 if the program is invalid or hangs, and 2 if the scenario cannot be
+/// simulated.
 tl::expected<Result, Failure> predicted(const SimulateFlags& flags) {
   auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
   if (!scenario) return tl::unexpected(scenario.error());
