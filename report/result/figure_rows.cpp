@@ -20,7 +20,7 @@
 namespace penstock {
 namespace {
 
-/// A row without its member.
+/// The columns of a row, without its member.
 struct RankText {
   std::string_view key;
   std::string_view title;
@@ -29,7 +29,8 @@ struct RankText {
   std::string_view meaning;
 };
 
-/// The member at the end of `members`, such as <&RankReport::memory, &RankMemory::peak_bytes>.
+/// Returns the row of the member that the path `members` reaches, such as <&RankReport::memory,
+/// &RankMemory::peak_bytes>.
 template <auto... members>
 consteval RankFigure rank_figure(const RankText& text) {
   using Member = std::remove_cvref_t<decltype((std::declval<RankReport&>().*....*members))>;
@@ -41,7 +42,7 @@ consteval RankFigure rank_figure(const RankText& text) {
       .meaning = text.meaning,
       .get = [](const RankReport& rank) { return static_cast<std::int64_t>((rank.*....*members)); },
       .set = [](RankReport& rank, std::int64_t value) { (rank.*....*members) = static_cast<Member>(value); },
-      // Clocks of devices may leave a rank a little less than nothing to be idle.
+      // The clocks of devices may differ, so that a rank's measured idle time is slightly below 0.
       .least = text.bound == FigureBound::up_to_makespan ? std::numeric_limits<std::int64_t>::min() : 0,
       .most = std::numeric_limits<Member>::max()};
 }
@@ -96,7 +97,7 @@ constexpr std::array kRankFigures = {
          .meaning = "Bytes of the rank's RECVs, and its part of collectives in a ring."}),
 };
 
-/// A row without its member.
+/// The columns of a row, without its member.
 struct RunText {
   std::string_view section;
   std::string_view key;
@@ -118,7 +119,8 @@ consteval RunFigure run_figure(const RunText& text) {
           .absent = text.absent};
 }
 
-/// A rate that a result has where the model's size is known. All four of them come with `mfu`.
+/// Returns the row of a rate that a result has if the model's size is known. All four such rates come with
+/// `mfu`.
 template <auto member>
 consteval RunFigure model_rate(std::string_view key, FigureUnit unit, FigureBound bound,
                                std::string_view meaning) {

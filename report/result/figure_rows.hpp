@@ -1,6 +1,6 @@
 #pragma once
-// The figures of a result, one row a figure. JSON and its reader, CSV, the table of ranks (text and page),
-// invariants and docs/reference/figures.md loop over the rows: a new figure is one row and one member.
+// The figures of a result, one row for each figure. JSON and its reader, CSV, the tables of ranks, the
+// invariants and docs/reference/figures.md loop over the rows. To add a figure, add one row and one member.
 
 #include <cstdint>
 #include <limits>
@@ -12,18 +12,19 @@
 
 namespace penstock {
 
-/// What the number of a figure counts.
+/// The unit of a figure's number.
 enum class FigureUnit : std::uint8_t {
   nanoseconds,
-  bytes,   // also of messages
-  memory,  // bytes, or activations where the model has no bytes (MemoryUnit)
-  count,   // things
+  bytes,   // used for messages too
+  memory,  // bytes, or activations if the model has no bytes (MemoryUnit)
+  count,   // a number of things
   part,    // a fraction of 1
   per_second,
   money,
 };
 
-/// What holds for a figure of every result. A measurement may pass a bound by what its clocks are apart.
+/// The bound that a figure has in every result. A measurement may exceed it by the difference between its
+/// clocks.
 enum class FigureBound : std::uint8_t {
   not_negative,
   within_run,        // from 0 to the makespan
@@ -34,21 +35,25 @@ enum class FigureBound : std::uint8_t {
 
 /// A whole number of each rank.
 struct RankFigure {
-  std::string_view key;    ///< in JSON and CSV
-  std::string_view title;  ///< the column in tables
+  /// The key in JSON and CSV.
+  std::string_view key;
+  /// The column in tables.
+  std::string_view title;
   FigureUnit unit;
   FigureBound bound;
-  std::string_view meaning;  ///< one sentence
+  /// The meaning in one sentence.
+  std::string_view meaning;
   std::int64_t (*get)(const RankReport& rank);
   void (*set)(RankReport& rank, std::int64_t value);
-  std::int64_t least = 0;  ///< that JSON may state
+  /// The least value that JSON may give.
+  std::int64_t least = 0;
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
 };
 
 /// Returns the figures of a rank in the order in which they are written.
 std::span<const RankFigure> figures_of_ranks();
 
-/// What JSON has for a figure that a result lacks.
+/// The form in JSON of a figure that a result lacks.
 enum class AbsentFigure : std::uint8_t {
   never,     // all results have it
   null,      // the key with null
@@ -57,15 +62,17 @@ enum class AbsentFigure : std::uint8_t {
 
 /// A real number of the whole run.
 struct RunFigure {
-  std::string_view section;  ///< the object of the document: "bubble" or "throughput"
+  /// The object of the document: "bubble" or "throughput".
+  std::string_view section;
   std::string_view key;
   FigureUnit unit;
   FigureBound bound;
-  std::string_view meaning;  ///< one sentence
+  /// The meaning in one sentence.
+  std::string_view meaning;
   std::optional<double> (*get)(const Result& result);
   void (*set)(Result& result, double value);
   AbsentFigure absent = AbsentFigure::never;
-  /// The key that all results have that have this one; empty: its own.
+  /// The key of the figure with which this one is present or absent; empty if it is independent.
   std::string_view comes_with{};
 };
 

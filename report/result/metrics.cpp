@@ -40,7 +40,7 @@
 namespace penstock {
 namespace {
 
-/// A rank's list has fewer than 2^31 actions.
+/// Returns a position as 32 bits. A rank's list has fewer than 2^31 actions.
 std::int32_t position_of(std::size_t i) { return static_cast<std::int32_t>(i); }
 
 /// Returns the largest number of live activations. An activation lives from the start of F to the end of B,
@@ -102,7 +102,7 @@ std::int32_t peak_weight_versions(Spans spans) {
   return static_cast<std::int32_t>(most);
 }
 
-/// Adds the messages of a rank to the meter, and its part of each collective as a ring moves it.
+/// Adds the bytes of a rank's messages to the meter, and its part of each collective as a ring transfers it.
 void add_traffic(RankMeter& meter, Spans spans, const RunFacts& facts, const EdgeNumbers& edges) {
   TransferSizes sizes(facts.costs, edges);
   for (const Span& span : spans) {
@@ -206,7 +206,7 @@ ProgramReport program_report(const RunFacts& facts) {
 RankFigures compute_times_of(Spans spans) {
   RankMeter meter;
   for (std::size_t i = 0; i < spans.size(); ++i) {
-    // An overlapped pair is one action: its leaves have the same times, and the second opens nothing.
+    // An overlapped pair counts once, because both leaves have the same times.
     if (!opens_compute(spans, i)) continue;
     meter.compute(spans[i].start_ns, spans[i].end_ns, [](Ns, Ns) { return Ns{0}; });
   }

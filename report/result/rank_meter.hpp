@@ -1,11 +1,11 @@
 #pragma once
-// What one rank does, added up while its actions come in the order of its list. Everything that times a
-// program tells a meter, so that a figure of a rank is computed in one place:
+// A meter that adds up the figures of one rank while its actions come in list order. All code that times a
+// program uses a meter, so that each figure of a rank is computed in one place:
 //
 //   spans of a run or a measurement      figures_of() (metrics.cpp)
 //   actions of a walk as it places them  sim/engines/streamed_walk.cpp
 //
-// A walk that jumps over repetitions moves the meter on by show(), where each member says how it grows.
+// A walk that jumps over repetitions advances the meter with show(), which states how each member grows.
 // tests/sim/streamed_run_test.cpp compares the two.
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class RankMeter {
   /// called where the rank was idle before.
   template <class Covered>
   void compute(Ns start_ns, Ns end_ns, const Covered& covered_ns) {
-    // A transfer beside compute costs nothing, nor does idle time in which nothing is on its way.
+    // Transfers beside compute do not count, and neither does idle time in which no message is under way.
     if (start_ns > last_ns_) exposed_ns_ += covered_ns(last_ns_, start_ns);
     busy_ns_ += end_ns - start_ns;
     first_ns_ = has_computed_ ? std::min(first_ns_, start_ns) : start_ns;
@@ -49,8 +49,8 @@ class RankMeter {
     return figures;
   }
 
-  /// Shows the members to a visitor of states (sim/engines/kept_state.hpp): a live time, or an even growth.
-  /// The first start stays.
+  /// Shows the members to a visitor of states (sim/engines/kept_state.hpp): a time, or a number that grows by
+  /// the same amount in each repetition. The first start does not change, so it is left out.
   template <class State>
   void show(State& state) {
     state.time(last_ns_);
@@ -63,7 +63,7 @@ class RankMeter {
  private:
   bool has_computed_ = false;
   Ns first_ns_ = 0;
-  Ns last_ns_ = 0;  // the rank is idle from here on
+  Ns last_ns_ = 0;  // the end of the last action, from which the rank is idle
   Ns busy_ns_ = 0;
   Ns exposed_ns_ = 0;
   Bytes sent_bytes_ = 0;

@@ -97,12 +97,12 @@ void check_run_figures(Invariants& all, const Result& result) {
     const std::optional<double> value = figure.get(result);
     if (!value) continue;
     if (figure.bound == FigureBound::part) {
-      // NaN is no part either.
+      // NaN fails this check, as it must.
       all.expect(*value >= -slack && *value <= 1 + slack, "{}.{}: expected a part in [0, 1], got {}",
                  figure.section, figure.key, *value);
       continue;
     }
-    // Idle time over busy time may come out below 0 by what clocks are apart.
+    // The difference between clocks may make idle time over busy time slightly negative.
     const double least =
         figure.unit == FigureUnit::part && figure.bound == FigureBound::not_negative ? -slack : 0;
     all.expect(is_amount(*value - least), "{}.{}: expected at least 0, got {}", figure.section, figure.key,

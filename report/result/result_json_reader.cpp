@@ -56,7 +56,7 @@ class ObjectReader {
 
   std::int64_t integer_between(const char* key, std::int64_t least, std::int64_t most) const {
     const SortedJson& value = member(key);
-    // The library would wrap a number from 2^63 on round to a negative one.
+    // The library would turn a number from 2^63 on into a negative one.
     const bool too_large =
         value.is_number_unsigned() &&
         value.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
