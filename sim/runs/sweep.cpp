@@ -42,6 +42,7 @@
 #include "sim/engines/engines.hpp"
 #include "sim/engines/parallel_loop.hpp"
 #include "sim/runs/endless_stream.hpp"
+#include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
 
 namespace penstock {

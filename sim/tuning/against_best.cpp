@@ -34,6 +34,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/measured/measured_runs.hpp"
+#include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/tuning/choice_values.hpp"
 #include "sim/tuning/configuration.hpp"

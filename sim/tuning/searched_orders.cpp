@@ -10,6 +10,7 @@
 #include <tl/expected.hpp>
 
 #include "report/result/result.hpp"
+#include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/configuration_prices.hpp"

@@ -20,6 +20,7 @@
 #include "sim/engines/lanes.hpp"
 #include "sim/engines/tape.hpp"
 #include "sim/memory/tape_peak.hpp"
+#include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/tuning/configuration_prices.hpp"
 #include "sim/tuning/program_library.hpp"
