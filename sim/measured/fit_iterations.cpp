@@ -32,6 +32,7 @@
 #include "sim/measured/measured_iterations.hpp"
 #include "sim/measured/measured_runs.hpp"
 #include "sim/measured/predicted_runs.hpp"
+#include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
 #include "topology/unit_factors.hpp"
 
