@@ -67,7 +67,12 @@ if(NOT PENSTOCK_CUDA_MISSING)
   set(CMAKE_CUDA_STANDARD 17)  # the newest that CMake 3.25 knows of nvcc 13
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   enable_language(CUDA)
+  # FindCUDAToolkit of CMake 3.25 marks CUDA::nvToolsExt as deprecated for projects that require 3.25. CUDA 13 has no such
+  # library, so that the configuration would end with an error.
+  set(penstock_minimum ${CMAKE_MINIMUM_REQUIRED_VERSION})
+  set(CMAKE_MINIMUM_REQUIRED_VERSION 3.24)
   find_package(CUDAToolkit ${oldest_cuda} QUIET)
+  set(CMAKE_MINIMUM_REQUIRED_VERSION ${penstock_minimum})
   if(NOT TARGET CUDA::cudart OR NOT TARGET CUDA::cublas)
     set(PENSTOCK_CUDA_MISSING "${nvcc} is there, but the toolkit's cudart or cublas is not")
   else()
