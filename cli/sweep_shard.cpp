@@ -8,13 +8,11 @@
 #include "cli/sweep_shard.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 #include <fmt/format.h>
 #include <tl/expected.hpp>
@@ -23,22 +21,18 @@
 #include "cli/outcome.hpp"
 #include "report/print/escaping.hpp"
 #include "report/result/sweep_progress.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 namespace {
 
 constexpr std::int32_t kMostShards = 1 << 20;
 
-std::optional<std::int32_t> number_of(std::string_view text) {
-  std::int32_t read = 0;
-  const auto [end, error] = std::from_chars(text.begin(), text.end(), read);
-  return error == std::errc{} && end == text.end() && read >= 0 ? std::optional(read) : std::nullopt;
-}
-
 tl::expected<SweepShard, Failure> shard_of_flag(const std::string& flag) {
   const std::size_t slash = flag.find('/');
-  const auto number = number_of(std::string_view(flag).substr(0, slash));
-  const auto count = slash == std::string::npos ? std::nullopt : number_of(flag.substr(slash + 1));
+  const auto number = number_of_text<std::int32_t>(std::string_view(flag).substr(0, slash));
+  const auto count =
+      slash == std::string::npos ? std::nullopt : number_of_text<std::int32_t>(flag.substr(slash + 1));
   if (number && count && *number >= 1 && *number <= *count && *count <= kMostShards)
     return SweepShard{.index = *number - 1, .count = *count};
   return bad_input(
@@ -50,7 +44,7 @@ tl::expected<SweepShard, Failure> shard_of_flag(const std::string& flag) {
 tl::expected<std::int32_t, Failure> number_in(const Environment& environment, const char* name) {
   const char* text = environment(name);
   if (text == nullptr) return 0;
-  if (const auto number = number_of(text)) return *number;
+  if (const auto number = number_of_text<std::int32_t>(text); number && *number >= 0) return *number;
   return bad_input(fmt::format("{}: expected a number from 0 on, got \"{}\"", name, shown_name(text)));
 }
 
