@@ -151,7 +151,7 @@ Json batch_json(const Batch& batch) {
   return {own_micro_batch_size, or_null(micro_batch_size), or_null(global_batch_size), or_null(microbatches)};
 }
 
-/// Of the points: which of them are known, and which shard has them, decides none.
+/// Returns what decides the points. Known points and the shard are left out, because they change none.
 Json grid_json(const SweepGrid& grid) {
   const auto& [schedules, stages, virtual_stages, microbatches, batch, engine, known, shard, progress,
                finished, stopped] = grid;

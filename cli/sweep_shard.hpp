@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// A shard, and the flag or the variable that says it.
+/// A shard, and the flag or the variable that states it.
 struct StatedShard {
   SweepShard shard;
   std::string stated_by;

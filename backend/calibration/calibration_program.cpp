@@ -76,7 +76,7 @@ class Merge {
 
  private:
   /// Returns the stage of the rank whose next action can run. Backward actions come before forward actions.
-  /// Of two forward actions it takes the later stage, of two backward actions the earlier stage.
+  /// Takes the later stage of two forward actions, and the earlier stage of two backward actions.
   std::optional<std::size_t> ready_stage(const std::vector<std::int32_t>& rank_of_stage,
                                          std::int32_t rank) const {
     std::optional<std::size_t> found;

@@ -39,7 +39,7 @@ struct SweepShard {
 /// Returns "2/4" of the second of four.
 std::string to_text(const SweepShard& shard);
 
-/// What a sweep is and says beside its points.
+/// The identity of a sweep and its texts that belong to no point.
 struct SweepHead {
   std::size_t points = 0;            ///< of all shards
   std::string digest{};              ///< of what decides the points: two sweeps of one digest have the same
@@ -59,8 +59,8 @@ struct SweepPart {
 /// any order.
 std::string sweep_progress_head(const SweepHead& head);
 
-/// Reads such a text. A last line without an end is dropped: that is what a crash leaves. Of a point that
-/// stands there twice the last line counts. With `expected`, the text must be of that sweep and shard.
+/// Reads such a text. A last line without an end is dropped, because a crash can leave one. If a point
+/// appears twice, its last line counts. With `expected`, the text must be of that sweep and shard.
 /// Errors, which start with `file`: no such text, another sweep or shard, a line that is too long or no point
 /// of the shard, many more lines than points, a stream that ends before its text does.
 tl::expected<SweepPart, std::string> read_sweep_part(std::istream& text, const std::string& file,

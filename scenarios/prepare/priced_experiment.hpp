@@ -23,7 +23,7 @@ namespace penstock {
 /// one chunk undoes it. Returns nothing for other schedules and for program files.
 std::optional<std::string> chunks_note(const Scenario& scenario);
 
-/// What a run's notes are made of, in their order.
+/// The parts of a run's notes, in their order.
 struct NotesTerms {
   const std::vector<std::string>& of_scenario;
   const std::vector<std::string>& of_schedule;

@@ -16,7 +16,7 @@ namespace penstock {
 
 // --- placed program --------------------------------------------------------------------------------------
 
-/// What a scenario says of its schedule: a program, or a name of the table and a shape.
+/// The schedule that a scenario states: a program, or a name of the table and a shape.
 struct StatedSchedule {
   const Program* program = nullptr;  ///< given as a file; null: generated
   std::string name;                  ///< of a generated one; empty: not given

@@ -140,7 +140,7 @@ consteval Field<StageFigures> size(std::string_view name, std::string_view usual
                         .usual = usual,
                         .values = KeyValues::microbatches});
 }
-/// The same figure in all microbatches.
+/// Returns the row of a figure that is equal in all microbatches.
 consteval Field<StageFigures> fixed(Field<StageFigures> row) {
   row.key.values = KeyValues::stages;
   return row;

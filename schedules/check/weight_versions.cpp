@@ -19,7 +19,7 @@
 namespace penstock {
 namespace {
 
-/// What one rank's list contains about one stage.
+/// The facts about one stage that one rank's list contains.
 struct StageOnRank {
   std::int32_t updates = 0;
   /// Units whose gradient waits for a STEP.

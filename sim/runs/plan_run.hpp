@@ -36,7 +36,7 @@ inline constexpr auto kEnumWords<RunEngine> =
 /// versions and traffic of ranks and links, which stay 0, nor the digest.
 enum class WantedFigures : std::uint8_t { all, of_rows };
 
-/// What a run has to give.
+/// The outputs that a run must give.
 struct Wanted {
   Engine asked = Engine::automatic;  ///< by the user
   WantedFigures figures = WantedFigures::all;

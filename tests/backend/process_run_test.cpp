@@ -55,7 +55,7 @@ TEST(ProcessRun, TimesAreDividedByTheScaleAtWhichTheyWereHeld) {
   EXPECT_LE(std::chrono::nanoseconds(3 * (*result)->makespan_ns), spent) << "in the time of the scenario";
 }
 
-/// What one rank of two ends with, whose other one never comes.
+/// Returns how one rank of two ends when the other rank never comes.
 std::string words_alone(std::int32_t rank, std::chrono::milliseconds deadline) {
   const std::uint16_t port = HeldPort().port();
   return RankProcess([&] {
