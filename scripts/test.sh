@@ -7,6 +7,7 @@ source scripts/packages.sh
 build=build/dev
 passed=0
 failed=0
+failures_report=()
 
 step() { printf '\n== %s (%d s)\n' "$1" "$SECONDS"; }
 
@@ -20,10 +21,16 @@ check() {
   else
     failed=$((failed + 1))
     echo "FAILED: $name"
+    failures_report+=("$name")
   fi
 }
 
+# Prints what failed once more, because a log is often read from its end.
 finish() {
+  if ((failed > 0)); then
+    step "what failed"
+    printf '%s\n' "${failures_report[@]}"
+  fi
   echo "$passed passed, $failed failed"
   exit $((failed > 0))
 }
@@ -76,6 +83,20 @@ count_tests() {
   failed=$((failed + failures))
   passed=$((passed + total - failures - skipped))
   echo "tests: $total, of them $failures failed and $skipped skipped"
+  if ((failures > 0)); then failures_report+=("$(failed_tests "$1")"); fi
+}
+
+# Prints the name and the last lines of each test that CTest's report calls failed.
+failed_tests() {
+  python3 - "$1" <<'PYTHON'
+import sys
+import xml.etree.ElementTree
+
+for case in xml.etree.ElementTree.parse(sys.argv[1]).getroot().iter("testcase"):
+    if case.get("status") == "fail":
+        lines = (case.findtext("system-out") or "").splitlines()
+        print("test", case.get("name"), *lines[-40:], sep="\n  ")
+PYTHON
 }
 
 # run_tests NAME [CTEST ARGUMENT ...]
@@ -89,6 +110,7 @@ run_tests() {
     count_tests "$report"
   else
     failed=$((failed + 1))
+    failures_report+=("tests: $name (CTest wrote no report)")
   fi
 }
 
