@@ -138,7 +138,7 @@ bool operator==(const Cluster& a, const Cluster& b) {
   // Copies share their data, so they are equal without a comparison. Routes follow from the links and are not
   // compared.
   if (a.data_ == b.data_) return true;
-  if (a.name() != b.name() || a.devices() != b.devices()) return false;
+  if (a.name() != b.name() || a.devices() != b.devices() || a.torus() != b.torus()) return false;
   // A cluster that was built link by link may have the same links as a fully joined one, which stores none.
   const bool alike = a.data_->direct.has_value() == b.data_->direct.has_value();
   if (!alike) return a.links() == b.links();
@@ -284,7 +284,8 @@ tl::expected<Cluster, std::string> ClusterBuilder::build() const {
                   .devices = devices_,
                   .links = std::move(links),
                   .node_count = node_count,
-                  .next_links = std::move(table)});
+                  .next_links = std::move(table),
+                  .torus = torus_});
 }
 
 std::int64_t serialization_ns(std::int64_t bytes, double bytes_per_second) {

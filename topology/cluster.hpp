@@ -3,6 +3,7 @@
 // ClusterBuilder, or by scenarios/ from YAML. The engines read them. next_links.hpp computes the routes.
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -11,6 +12,8 @@
 #include <tl/expected.hpp>
 #include <utility>
 #include <vector>
+
+#include "text/enum_words.hpp"
 
 namespace penstock {
 
@@ -77,6 +80,24 @@ struct Route {
   friend bool operator==(const Route&, const Route&) = default;
 };
 
+/// The algorithm by which a group on a torus reduces and gathers.
+enum class TorusCollectives : std::uint8_t {
+  dimensions,  ///< A ring in each dimension, one dimension after the other.
+  ring,        ///< One ring through all devices of the group.
+};
+template <>
+inline constexpr auto kEnumWords<TorusCollectives> = std::to_array<EnumWord<TorusCollectives>>(
+    {{TorusCollectives::dimensions, "dimensions"}, {TorusCollectives::ring, "ring"}});
+
+/// The grid behind a torus: device 0 lies at (0, 0, ..), device 1 at (0, .., 1). The last dimension counts
+/// fastest.
+struct Torus {
+  std::vector<std::int32_t> dimensions;  ///< Devices along each dimension, >= 1.
+  TorusCollectives collectives = TorusCollectives::dimensions;
+
+  friend bool operator==(const Torus&, const Torus&) = default;
+};
+
 /// Devices 0..n-1, the links between them (directly or over switches), and the best route of every ordered
 /// pair. A cluster is an immutable value. ClusterBuilder computes its routes once, and copies share them.
 class Cluster {
@@ -103,6 +124,8 @@ class Cluster {
   /// Returns a bound on the latency of every route: the sum over all links, or the latency of one link if all
   /// devices are joined directly.
   std::int64_t latency_of_all_links_ns() const;
+  /// The grid on which the devices lie; absent where they lie on none.
+  const std::optional<Torus>& torus() const { return data_->torus; }
   std::int32_t device_count() const { return static_cast<std::int32_t>(data_->devices.size()); }
 
   /// Returns the route with the least latency, then the fewest links, then the most bandwidth (of its slowest
@@ -130,6 +153,7 @@ class Cluster {
     std::vector<std::int32_t> next_links;  // the table of next_links.hpp
     // The link of every ordered pair of a fully joined cluster, whose `links` and `next_links` are empty.
     std::optional<Link> direct{};
+    std::optional<Torus> torus{};
   };
   explicit Cluster(Data data) : data_(std::make_shared<const Data>(std::move(data))) {}
 
@@ -150,6 +174,10 @@ class ClusterBuilder {
   void add_link(std::int32_t from, std::int32_t to, double bytes_per_second, std::int64_t latency_ns);
   /// Adds one link in each direction (full duplex): first from a to b, then from b to a.
   void add_duplex_link(std::int32_t a, std::int32_t b, double bytes_per_second, std::int64_t latency_ns);
+
+  /// States that the devices lie on that grid, in the order in which they are added. Requires as many devices
+  /// as the grid has places.
+  void set_torus(Torus torus) { torus_ = std::move(torus); }
 
   /// Returns the cluster. Errors: no device; a device whose memory or rate is out of range; a link with an
   /// unknown node, with both ends on one node, with a bandwidth that is not positive or a negative latency; a
@@ -173,6 +201,7 @@ class ClusterBuilder {
   std::vector<Node> nodes_;
   std::vector<Device> devices_;
   std::vector<Link> links_;  // without names, between nodes_
+  std::optional<Torus> torus_;
 };
 
 /// Returns how long `bytes` (>= 0) occupy a link or route of this bandwidth (> 0): bytes / bandwidth, rounded

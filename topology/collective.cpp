@@ -8,7 +8,14 @@
 //   step 3    0 >b> 1    1 >c> 2    2 >a> 0
 //   step 4    0 >a> 1    1 >b> 2    2 >c> 0      now all parts are on all ranks
 //
-// Tested by collective_test.cpp.
+// On a torus of 2 x 3 devices the rings of a dimension work at the same time:
+//
+//   phase 1   reduce-scatter down the 3 columns, all bytes      2 parts, one stays with each row
+//   phase 2   reduce-scatter along the 2 rows, a half           3 parts of it, one stays with each device
+//   phase 3   all-gather along the 2 rows, a half
+//   phase 4   all-gather down the 3 columns, all bytes
+//
+// Tested by collective_test.cpp and torus_test.cpp.
 
 #include "topology/collective.hpp"
 
@@ -17,8 +24,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "topology/cluster.hpp"
@@ -75,7 +84,122 @@ double busiest_link(const Cluster& cluster, std::span<const std::int32_t> ring) 
   return most;
 }
 
+/// The rings of one dimension, which hold all devices of a group, each in one of them.
+using DimensionRings = std::vector<std::vector<std::int32_t>>;
+
+/// Returns the place of a device on the grid.
+std::vector<std::int32_t> place_of(std::int32_t device, const std::vector<std::int32_t>& dimensions) {
+  std::vector<std::int32_t> place(dimensions.size());
+  for (std::size_t i = dimensions.size(); i-- > 0; device /= dimensions[i]) place[i] = device % dimensions[i];
+  return place;
+}
+
+/// Returns the rings of every dimension along which a group has more than one device. Empty where the group
+/// does not have every combination of its coordinates.
+std::vector<DimensionRings> grid_rings(std::span<const std::int32_t> devices,
+                                       const std::vector<std::int32_t>& dimensions) {
+  std::vector<std::set<std::int32_t>> sides(dimensions.size());
+  std::vector<std::pair<std::vector<std::int32_t>, std::int32_t>> places;  // in the order of the grid
+  for (const std::int32_t device : devices) {
+    places.emplace_back(place_of(device, dimensions), device);
+    for (std::size_t i = 0; i < sides.size(); ++i) sides[i].insert(places.back().first[i]);
+  }
+  std::ranges::sort(places);
+  std::size_t all = 1;
+  for (const std::set<std::int32_t>& side : sides) all *= side.size();
+  if (all != devices.size()) return {};
+  std::vector<DimensionRings> rings;
+  for (std::size_t i = 0; i < sides.size(); ++i) {
+    if (sides[i].size() < 2) continue;
+    // A ring has the devices that differ in this coordinate alone, in its order.
+    std::map<std::vector<std::int32_t>, std::vector<std::int32_t>> lines;
+    for (auto [place, device] : places) {
+      place[i] = 0;
+      lines[place].push_back(device);
+    }
+    DimensionRings& of_dimension = rings.emplace_back();
+    for (auto& [place, line] : lines) of_dimension.push_back(std::move(line));
+  }
+  return rings;
+}
+
+/// Orders a group that is a grid of a torus to and fro along its dimensions, so that neighbours of the ring
+/// are neighbours of the torus, and so are its ends where the first dimension is even:
+///
+///   0 > 1 > 2 > 3
+///               v
+///   7 < 6 < 5 < 4
+std::vector<std::int32_t> to_and_fro(std::span<const std::int32_t> devices, const Torus& torus) {
+  std::vector<std::pair<std::int64_t, std::int32_t>> order;
+  for (const std::int32_t device : devices) {
+    const std::vector<std::int32_t> place = place_of(device, torus.dimensions);
+    std::int64_t number = 0;
+    for (std::size_t i = 0; i < place.size(); ++i) {
+      const std::int32_t size = torus.dimensions[i];
+      // Each line runs against the one before.
+      number = number * size + (number % 2 == 0 ? place[i] : size - 1 - place[i]);
+    }
+    order.emplace_back(number, device);
+  }
+  std::ranges::sort(order);
+  std::vector<std::int32_t> ring;
+  ring.reserve(order.size());
+  for (const auto& [number, device] : order) ring.push_back(device);
+  return ring;
+}
+
+/// Appends a phase in which rings of equal length work at the same time; the slowest sets the pace.
+void add_phase(CollectiveRoute& route, const Cluster& cluster, const DimensionRings& rings,
+               Collective collective, std::int64_t bytes) {
+  RingCost slowest;
+  CollectivePhase phase;
+  for (const std::vector<std::int32_t>& ring : rings) {
+    const RingCost cost = ring_cost(cluster, ring, collective, bytes);
+    slowest = {.bytes_per_link = cost.bytes_per_link,
+               .bytes_per_second = std::min(slowest.bytes_per_second, cost.bytes_per_second),
+               .latency_ns = std::max(slowest.latency_ns, cost.latency_ns),
+               .duration_ns = std::max(slowest.duration_ns, cost.duration_ns)};
+    for (std::size_t i = 0; i < ring.size(); ++i)
+      phase.hops.push_back({ring[i], ring[(i + 1) % ring.size()], cost.bytes_per_link});
+  }
+  phase.latency_ns = slowest.latency_ns;
+  route.phases.push_back(std::move(phase));
+  RingCost& sum = route.cost;
+  sum.bytes_per_link = saturating_sum_ns(sum.bytes_per_link, slowest.bytes_per_link);
+  sum.bytes_per_second = std::min(sum.bytes_per_second, slowest.bytes_per_second);
+  sum.latency_ns = saturating_sum_ns(sum.latency_ns, slowest.latency_ns);
+  sum.duration_ns = saturating_sum_ns(sum.duration_ns, slowest.duration_ns);
+}
+
 }  // namespace
+
+CollectiveRoute collective_route(const Cluster& cluster, std::span<const std::int32_t> ring,
+                                 Collective collective, std::int64_t bytes) {
+  CollectiveRoute route;
+  if (ring.size() < 2) return route;
+  std::vector<DimensionRings> dimensions;
+  if (cluster.torus() && cluster.torus()->collectives == TorusCollectives::dimensions)
+    dimensions = grid_rings(ring, cluster.torus()->dimensions);
+  if (dimensions.empty()) {
+    add_phase(route, cluster, {{ring.begin(), ring.end()}}, collective, bytes);
+    return route;
+  }
+  // By dimension: the bytes that its rings have between them, a part of those of the dimension before.
+  std::vector<std::int64_t> held = {bytes};
+  for (const DimensionRings& rings : dimensions) {
+    const auto devices = std::ssize(rings.front());
+    held.push_back((held.back() + devices - 1) / devices);
+  }
+  if (collective != Collective::all_gather) {
+    for (std::size_t i = 0; i < dimensions.size(); ++i)
+      add_phase(route, cluster, dimensions[i], Collective::reduce_scatter, held[i]);
+  }
+  if (collective != Collective::reduce_scatter) {
+    for (std::size_t i = dimensions.size(); i-- > 0;)
+      add_phase(route, cluster, dimensions[i], Collective::all_gather, held[i]);
+  }
+  return route;
+}
 
 RingCost ring_cost(const Cluster& cluster, std::span<const std::int32_t> devices, Collective collective,
                    std::int64_t bytes) {
@@ -103,6 +227,11 @@ std::vector<std::int32_t> ring_order(const Cluster& cluster, std::span<const std
   // Two devices have only one ring.
   if (devices.size() < 3) return given;
   const double busiest = busiest_link(cluster, given);
+  if (cluster.torus()) {
+    // A given order may be as free and yet take two links where a row ends.
+    std::vector<std::int32_t> other = to_and_fro(devices, *cluster.torus());
+    return busiest_link(cluster, other) <= busiest ? other : given;
+  }
   if (busiest <= 1 / cluster.most_bytes_per_second()) return given;  // no ring is better
   std::vector<std::int32_t> nearest = from_nearest_to_nearest(cluster, devices);
   return busiest_link(cluster, nearest) < busiest ? nearest : given;

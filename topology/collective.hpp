@@ -1,5 +1,6 @@
 #pragma once
-// The cost of a collective on the routes of its group (the ring algorithm, which NCCL and Horovod use).
+// What a collective costs on the routes of its group: one ring through all devices, as NCCL and Horovod use
+// it, or on a torus a ring in each dimension.
 
 #include <cstdint>
 #include <span>
@@ -36,9 +37,41 @@ struct RingCost {
 RingCost ring_cost(const Cluster& cluster, std::span<const std::int32_t> devices, Collective collective,
                    std::int64_t bytes);
 
+/// Bytes that one device sends to its neighbour in a ring.
+struct RingHop {
+  std::int32_t from = 0;
+  std::int32_t to = 0;
+  std::int64_t bytes = 0;
+
+  friend bool operator==(const RingHop&, const RingHop&) = default;
+};
+
+/// The hops of rings that work at the same time, and the latency that follows their last byte.
+struct CollectivePhase {
+  std::vector<RingHop> hops;
+  std::int64_t latency_ns = 0;
+};
+
+/// A collective as the links carry it: phases one after the other.
+struct CollectiveRoute {
+  std::vector<CollectivePhase> phases;  ///< Empty for fewer than two devices.
+  /// Its sums: `bytes_per_link` is what a device sends in all phases, `duration_ns` what they take together.
+  RingCost cost;
+};
+
+/// Returns the phases of a collective of `bytes` (>= 0) over the devices of `ring`, which ring_order() has
+/// ordered. It is one ring in that order, except for a group that is a grid of a torus whose collectives go
+/// by dimension. There, with d_1, d_2, .. devices along the dimensions and n of them in all, a reduce-scatter
+/// takes a ring of d_1 with all bytes, then rings of d_2 with the d_1-th part that is left, and so on. An
+/// all-gather goes the same way back, and an all-reduce is both. On a free torus of bandwidth B and latency a
+/// an all-reduce takes 2(n-1)/n * bytes/B + 2 sum(d_i - 1) * a, where one ring has 2(n-1) * a.
+CollectiveRoute collective_route(const Cluster& cluster, std::span<const std::int32_t> ring,
+                                 Collective collective, std::int64_t bytes);
+
 /// Returns the order in which a ring visits a group of devices. That is the given order, or from each device
 /// to the nearest remaining one (the widest route, then the least latency, then the fewest links). The second
-/// is returned only if its busiest link carries less. So a ring over servers enters and leaves each server
+/// is returned only if its busiest link carries less. On a torus the second order is to and fro along its
+/// dimensions, and is preferred. So a ring over servers enters and leaves each server
 /// once, even if the group lists its devices in another order. Takes O(devices^2) routes.
 std::vector<std::int32_t> ring_order(const Cluster& cluster, std::span<const std::int32_t> devices);
 

@@ -1,12 +1,12 @@
-// The table of presets, and the two shapes of clusters:
+// The tables of presets, and the three shapes that clusters are made of:
 //
-//   uniform                two-level                  central
-//     gpu0 <-> gpu1                             uplink /     \ uplink
-//        \\   //                               switch           switch
-//         gpu2                                /  |  \          /  |  \    device links
-//                                          gpu0 gpu1 ...    gpu0 gpu1 ...
+//   uniform                two-level                  central                   torus, [2, 3]
+//     gpu0 <-> gpu1                             uplink /     \ uplink            |0-0|0-1|0-2|
+//        \\   //                               switch           switch           |1-0|1-1|1-2|
+//         gpu2                                /  |  \          /  |  \         (every edge a link, and
+//                                          gpu0 gpu1 ...    gpu0 gpu1 ...       round the borders)
 //
-// Tested by preset_test.cpp.
+// Tested by preset_test.cpp and torus_test.cpp.
 
 #include "topology/presets.hpp"
 
@@ -117,6 +117,40 @@ const std::array kPresets = {
             .name = "dgx-h100"}},
 };
 
+// TPU v2 and v3: Jouppi et al., "A Domain-Specific Supercomputer for Training Deep Neural Networks", CACM
+// 63(7), 2020: four links a chip of 496 and 656 Gb/s in each direction on a 2-D torus; pods of 256 and 1024
+// chips; 16 and 32 GiB; 46 and 123 TFLOP/s bf16. TPU v4: Jouppi et al., "TPU v4", ISCA 2023: six links a chip
+// of 50 GB/s on a 3-D torus of 4096 chips, 32 GiB, 275 TFLOP/s bf16.
+constexpr std::int64_t kIciLatencyNs = kMicrosecond;  // an assumption, since neither paper states it
+
+const std::array kTorusPresets = {
+    TorusPreset{"tpu-v2",
+                "pod of 256 TPU v2 16 GB on a 2-D torus, 496 Gb/s a link each way (Jouppi et al., CACM 2020)",
+                {.dimensions = {16, 16},
+                 .bytes_per_second = 496 * kGbit,
+                 .latency_ns = kIciLatencyNs,
+                 .memory_bytes = 16 * kGiB,
+                 .flops_per_second = 46e12,
+                 .name = "tpu-v2"}},
+    TorusPreset{
+        "tpu-v3",
+        "pod of 1024 TPU v3 32 GB on a 2-D torus, 656 Gb/s a link each way (Jouppi et al., CACM 2020)",
+        {.dimensions = {32, 32},
+         .bytes_per_second = 656 * kGbit,
+         .latency_ns = kIciLatencyNs,
+         .memory_bytes = 32 * kGiB,
+         .flops_per_second = 123e12,
+         .name = "tpu-v3"}},
+    TorusPreset{"tpu-v4",
+                "pod of 4096 TPU v4 32 GB on a 3-D torus, 50 GB/s a link each way (Jouppi et al., ISCA 2023)",
+                {.dimensions = {16, 16, 16},
+                 .bytes_per_second = 50 * kGB,
+                 .latency_ns = kIciLatencyNs,
+                 .memory_bytes = 32 * kGiB,
+                 .flops_per_second = 275e12,
+                 .name = "tpu-v4"}},
+};
+
 /// The fault of a field, or nothing.
 using FieldError = std::optional<std::string>;
 
@@ -209,6 +243,44 @@ FieldError error_of(const TwoLevelCluster& shape) {
   return size ? size : order_error(shape);
 }
 
+/// The table of routes has an entry for each pair of devices.
+FieldError torus_size_error(const std::vector<std::int32_t>& dimensions) {
+  if (dimensions.empty()) return "dimensions must name at least one size, found none";
+  std::int64_t devices = 1;
+  for (const std::int32_t size : dimensions) {
+    if (auto error = count_error("each of the dimensions", size)) return error;
+    // The product is bounded before each factor, so that it cannot overflow.
+    devices = devices > kMostRouteEntries ? devices : devices * size;
+  }
+  if (devices <= kMostRouteEntries / devices) return std::nullopt;
+  return fmt::format("dimensions must have at most 8192 devices together, found {}",
+                     fmt::join(dimensions, " x "));
+}
+
+FieldError error_of(const TorusCluster& shape) {
+  return first_of({torus_size_error(shape.dimensions),
+                   bandwidth_error("bytes_per_second", shape.bytes_per_second),
+                   latency_error("latency_ns", shape.latency_ns), memory_error(shape.memory_bytes),
+                   reserve_error(shape.reserved_bytes), flops_error(shape.flops_per_second)});
+}
+
+/// Adds the links of each device to its next neighbours: +1 in each dimension, round the edge.
+void add_torus_links(ClusterBuilder& builder, const TorusCluster& shape, std::int32_t devices) {
+  std::int32_t stride = devices;
+  for (const std::int32_t size : shape.dimensions) {
+    // Along this dimension a step is `stride / size` devices.
+    const std::int32_t step = stride / size;
+    for (std::int32_t device = 0; device < devices; ++device) {
+      const std::int32_t place = device % stride / step;
+      // Two devices have one link, and one has none.
+      if (size == 1 || (size == 2 && place == 1)) continue;
+      const std::int32_t next = device + ((place + 1) % size - place) * step;
+      builder.add_duplex_link(device, next, shape.bytes_per_second, shape.latency_ns);
+    }
+    stride = step;
+  }
+}
+
 /// Returns `name` in the form in which names are compared.
 std::string key(std::string_view name) {
   std::string result;
@@ -261,6 +333,39 @@ tl::expected<Cluster, std::string> two_level_cluster(const TwoLevelCluster& shap
     builder.add_link(central, server, shape.inter_bytes_per_second, inter_down_ns);
   }
   return builder.build();
+}
+
+tl::expected<Cluster, std::string> torus_cluster(const TorusCluster& shape) {
+  if (const auto error = error_of(shape)) return tl::unexpected("torus: " + *error);
+  std::int32_t devices = 1;
+  for (const std::int32_t size : shape.dimensions) devices *= size;
+  ClusterBuilder builder(shape.name);
+  for (std::int32_t device = 0; device < devices; ++device) {
+    std::vector<std::int32_t> place(shape.dimensions.size());
+    std::int32_t rest = device;
+    for (std::size_t i = place.size(); i-- > 0; rest /= shape.dimensions[i])
+      place[i] = rest % shape.dimensions[i];
+    builder.add_device({fmt::format("chip{}", fmt::join(place, "-")), shape.memory_bytes,
+                        shape.reserved_bytes, shape.flops_per_second});
+  }
+  add_torus_links(builder, shape, devices);
+  builder.set_torus({.dimensions = shape.dimensions, .collectives = shape.collectives});
+  return builder.build();
+}
+
+std::vector<std::string_view> cluster_presets() {
+  std::vector<std::string_view> names = {"uniform", "two-level", "torus"};
+  for (const Preset& preset : kPresets) names.push_back(preset.name);
+  for (const TorusPreset& preset : kTorusPresets) names.push_back(preset.name);
+  return names;
+}
+
+std::span<const TorusPreset> torus_presets() { return kTorusPresets; }
+
+const TorusPreset* find_torus_preset(std::string_view name) {
+  const auto* const found =
+      std::ranges::find(kTorusPresets, key(name), [](const TorusPreset& preset) { return key(preset.name); });
+  return found == kTorusPresets.end() ? nullptr : found;
 }
 
 std::span<const Preset> presets() { return kPresets; }

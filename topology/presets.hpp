@@ -68,6 +68,36 @@ struct TwoLevelCluster {
 /// Returns the cluster. Errors name the field, its range and the value found.
 tl::expected<Cluster, std::string> two_level_cluster(const TwoLevelCluster& shape);
 
+/// Devices on a torus of any number of dimensions: each has a full-duplex link to both of its neighbours in
+/// every dimension, round the edges. A dimension of two devices has one link between them. Messages pass
+/// through the devices between, over the fewest links.
+struct TorusCluster {
+  std::vector<std::int32_t> dimensions{};                   ///< Devices along each dimension, >= 1.
+  double bytes_per_second = kUnlimitedBandwidth;            ///< > 0, of each link each way.
+  std::int64_t latency_ns = 0;                              ///< >= 0, of each link.
+  std::optional<std::int64_t> memory_bytes = std::nullopt;  ///< > 0. Absent: unlimited.
+  std::int64_t reserved_bytes = 0;                          ///< >= 0, the part of the memory no plan may use.
+  double flops_per_second = 0;                              ///< >= 0; 0: unknown.
+  TorusCollectives collectives = TorusCollectives::dimensions;
+  std::string name = "torus";
+};
+/// Returns the cluster. Its devices are "chip0-0", "chip0-1", .., in the order of `Torus`. Errors name the
+/// field, its range and the value found.
+tl::expected<Cluster, std::string> torus_cluster(const TorusCluster& shape);
+
+/// A named torus with its source: "tpu-v2", "tpu-v3", "tpu-v4", each the size of a whole pod. For a slice
+/// copy the shape and set `dimensions`.
+struct TorusPreset {
+  std::string_view name;
+  std::string_view summary;
+  TorusCluster shape;
+};
+std::span<const TorusPreset> torus_presets();
+/// Returns the names of all shapes and presets: "uniform", "two-level", "torus", and those of both tables.
+std::vector<std::string_view> cluster_presets();
+/// Returns the torus of that name (case, '-' and '_' are ignored); null when there is none.
+const TorusPreset* find_torus_preset(std::string_view name);
+
 /// One named preset: "pipedream-a", "pipedream-b", "pipedream-c" or "dgx-h100". For another number of
 /// servers, copy the shape and set `nodes`.
 struct Preset {

@@ -41,12 +41,19 @@ constexpr Key kUniformPresetKey{.name = "preset",
                                 .usual = "uniform",
                                 .form = "uniform",
                                 .schema = R"({"const": "uniform"})"};
-constexpr Key kTwoLevelPresetKey{.name = "preset",
-                                 .kind = KeyKind::other,
-                                 .meaning = "The name of the preset.",
-                                 .usual = "required",
-                                 .form = "two-level, pipedream-a, pipedream-b, pipedream-c, dgx-h100",
-                                 .schema = R"({"type": "string", "not": {"const": "uniform"}})"};
+constexpr Key kTwoLevelPresetKey{
+    .name = "preset",
+    .kind = KeyKind::other,
+    .meaning = "The name of the preset.",
+    .usual = "required",
+    .form = "two-level, pipedream-a, pipedream-b, pipedream-c, dgx-h100",
+    .schema = R"({"type": "string", "not": {"enum": ["uniform", "torus", "tpu-v2", "tpu-v3", "tpu-v4"]}})"};
+constexpr Key kTorusPresetKey{.name = "preset",
+                              .kind = KeyKind::other,
+                              .meaning = "The name of the preset.",
+                              .usual = "required",
+                              .form = "torus, tpu-v2, tpu-v3, tpu-v4",
+                              .schema = R"({"enum": ["torus", "tpu-v2", "tpu-v3", "tpu-v4"]})"};
 constexpr Key kPriceKey{.name = "price",
                         .kind = KeyKind::number,
                         .meaning = "What a device costs for an hour, in any money.",
@@ -128,7 +135,43 @@ constexpr auto kTwoLevelFields = std::to_array<Field<TwoLevelCluster>>({
     unbound<TwoLevelCluster>(kPriceKey),
 });
 
+constexpr auto kTorusFields = std::to_array<Field<TorusCluster>>({
+    unbound<TorusCluster>(kTorusPresetKey),
+    field<&TorusCluster::dimensions>({.name = "dims",
+                                      .kind = KeyKind::integer,
+                                      .meaning = "Devices along each dimension, such as [4, 4].",
+                                      .usual = "required, or the preset's",
+                                      .range = kDeviceRange,
+                                      .values = KeyValues::list}),
+    field<&TorusCluster::bytes_per_second>({.name = "bandwidth",
+                                            .kind = KeyKind::bandwidth,
+                                            .meaning = "Bandwidth of each link, each way.",
+                                            .usual = "unlimited, or the preset's"}),
+    field<&TorusCluster::latency_ns>({.name = "latency",
+                                      .kind = KeyKind::duration,
+                                      .meaning = "Latency of each link.",
+                                      .usual = "0, or the preset's"}),
+    field<&TorusCluster::memory_bytes>({.name = "memory",
+                                        .kind = KeyKind::limit,
+                                        .meaning = "Memory of a device.",
+                                        .usual = "unlimited, or the preset's"}),
+    unbound<TorusCluster>(kReserveKey),
+    field<&TorusCluster::flops_per_second>({.name = "flops",
+                                            .kind = KeyKind::rate,
+                                            .meaning = "Peak rate of a device, which a transformer takes.",
+                                            .usual = "unknown, or the preset's"}),
+    field<&TorusCluster::collectives>(
+        {.name = "collectives",
+         .kind = KeyKind::word,
+         .meaning =
+             "dimensions: a ring in each dimension in turn, there and back; ring: one ring through all "
+             "devices. A group that is no grid of the torus takes one ring.",
+         .usual = "dimensions"}),
+    unbound<TorusCluster>(kPriceKey),
+});
+
 constexpr auto kUniformKeys = keys_of(kUniformFields);
+constexpr auto kTorusKeys = keys_of(kTorusFields);
 constexpr auto kTwoLevelKeys = keys_of(kTwoLevelFields);
 
 ClusterSpec read_uniform(const Node& node, Problem& problem) {
@@ -149,10 +192,27 @@ ClusterSpec read_two_level(const Node& node, TwoLevelCluster shape, std::string 
   return {.shape = std::move(shape), .name = std::move(name), .price_per_device_hour = read_price(reader)};
 }
 
+/// Reads a torus. The figures of `shape`, which are a preset's, hold where the mapping gives none.
+ClusterSpec read_torus(const Node& node, TorusCluster shape, Problem& problem) {
+  const MappingReader reader(node, "cluster", kTorusKeys, problem);
+  read_fields(reader, kTorusFields, shape);
+  if (shape.dimensions.empty() && !problem.found())
+    reader.complain("dims", "expected the devices along each dimension, such as [4, 4], got nothing");
+  shape.reserved_bytes = read_reserve(reader, shape.memory_bytes).value_or(0);
+  if (problem.found()) return {};
+  auto cluster = torus_cluster(shape);
+  if (!cluster) {
+    problem.note(node, "cluster", cluster.error());
+    return {};
+  }
+  return {.shape = *std::move(cluster),
+          .name = std::move(shape.name),
+          .price_per_device_hour = read_price(reader)};
+}
+
 /// Returns the message about a preset that does not exist, with the name that was likely meant.
 std::string unknown_preset(const Node& node) {
-  std::vector<std::string_view> names = {"uniform", "two-level"};
-  for (const Preset& preset : presets()) names.push_back(preset.name);
+  const std::vector<std::string_view> names = cluster_presets();
   return fmt::format("expected one of {}, got {}{}", listed(names), describe(node),
                      did_you_mean(node.text, names));
 }
@@ -329,6 +389,9 @@ ClusterSpec read_cluster(const Node& node, Problem& problem) {
   if (const Preset* preset = find_preset(preset_node->text)) {
     return read_two_level(node, preset->shape, std::string(preset->name), problem);
   }
+  if (preset_node->text == "torus") return read_torus(node, {}, problem);
+  if (const TorusPreset* preset = find_torus_preset(preset_node->text))
+    return read_torus(node, preset->shape, problem);
   problem.note(*preset_node, "cluster.preset", unknown_preset(*preset_node));
   return {};
 }
@@ -347,6 +410,12 @@ std::vector<KeyGroup> cluster_keys() {
                 "pipedream-c and dgx-h100 are such clusters; a key that stands beside the name replaces the "
                 "preset's figure.",
        .keys = {kTwoLevelKeys.begin(), kTwoLevelKeys.end()}},
+      {.path = "cluster",
+       .form = "`preset: torus`, or the name of a pod",
+       .about = "Devices on a grid, each joined to its neighbours in every dimension, round the edges. The "
+                "presets "
+                "tpu-v2, tpu-v3 and tpu-v4 are whole pods; `dims` takes a slice.",
+       .keys = {kTorusKeys.begin(), kTorusKeys.end()}},
       {.path = "cluster", .form = "device by device", .keys = {kExplicitKeys.begin(), kExplicitKeys.end()}},
       {.path = "cluster.devices[]", .keys = {kDeviceKeys.begin(), kDeviceKeys.end()}},
       {.path = "cluster.links[]", .keys = {kLinkKeys.begin(), kLinkKeys.end()}},

@@ -41,7 +41,8 @@ Node wrapped(std::string_view key, Node scalar) {
 }
 
 bool is_cluster_word(const std::string& text) {
-  return text == "uniform" || text == "two-level" || find_preset(text) != nullptr;
+  return text == "uniform" || text == "two-level" || text == "torus" || find_preset(text) != nullptr ||
+         find_torus_preset(text) != nullptr;
 }
 
 /// A rule has no suffix of a document; what is neither a rule nor a file is for read_partition() to refuse.
@@ -50,19 +51,12 @@ bool is_partition_word(const std::string& text) {
   return extension != ".yaml" && extension != ".yml" && extension != ".json";
 }
 
-/// Returns the names of clusters that a scalar may be instead of a file's.
-std::vector<std::string_view> cluster_words() {
-  std::vector<std::string_view> words = {"uniform", "two-level"};
-  for (const Preset& preset : presets()) words.push_back(preset.name);
-  return words;
-}
-
 /// Returns "; did you mean uniform?" of a word that is spelled like a name of that part, and nothing of a
 /// path.
 std::string likely_word(const std::string& typed, std::string_view part) {
   // The user who typed a path meant a file; a preset's name would only confuse.
   if (typed.find_first_of("./\\") != std::string::npos) return "";
-  if (part == "cluster") return did_you_mean(typed, cluster_words());
+  if (part == "cluster") return did_you_mean(typed, cluster_presets());
   if (part != "schedule") return "";
   const auto likely = likely_schedule(typed);
   return likely ? fmt::format("; did you mean {}?", *likely) : "";
@@ -71,7 +65,7 @@ std::string likely_word(const std::string& typed, std::string_view part) {
 /// What a scalar may be instead of a file's name.
 std::string alternatives(std::string_view part) {
   if (part == "cluster")
-    return fmt::format("a mapping, a preset ({}) or a file", fmt::join(cluster_words(), ", "));
+    return fmt::format("a mapping, a preset ({}) or a file", fmt::join(cluster_presets(), ", "));
   if (part == "schedule")
     return "a mapping, the name of a schedule (`penstock schedules` lists them) or a file";
   return "a mapping or a file";

@@ -116,6 +116,10 @@ std::string model_text(const LayerGraph& graph, const Scenario& scenario) {
 
 using Text = tl::expected<std::string, std::string>;
 
+std::string torus_collectives(const Torus& torus) {
+  return torus.collectives == TorusCollectives::ring ? "  collectives: ring\n" : "";
+}
+
 /// "cluster: ..", a shape each. Presets are written with all their numbers, so that nothing depends on what a
 /// preset is elsewhere.
 struct ClusterText {
@@ -143,10 +147,26 @@ struct ClusterText {
       text += fmt::format("  device_order: [{}]\n", fmt::join(shape.device_order, ", "));
     return text;
   }
-  Text operator()(const Cluster& /*cluster*/) const {
+  Text operator()(const Cluster& cluster) const {
+    if (cluster.torus() && cluster.device_count() > 1) return torus_text(cluster);
     return tl::unexpected(
         std::string("a cluster given link by link cannot be written into a scenario: take the table or JSON, "
                     "or a preset"));
+  }
+
+ private:
+  /// All links and devices of a torus are alike, so the first of each states the figures.
+  std::string torus_text(const Cluster& cluster) const {
+    const Link link = cluster.link(0);
+    const Device& device = cluster.devices().front();
+    std::string text =
+        fmt::format("cluster:\n  preset: torus\n  dims: [{}]\n  bandwidth: {}\n  latency: {}\n  memory: {}\n",
+                    fmt::join(cluster.torus()->dimensions, ", "), bandwidth(link.bytes_per_second),
+                    duration_text(link.latency_ns), memory(device.memory_bytes));
+    text += torus_collectives(*cluster.torus());
+    text += reserve(device.reserved_bytes, "  ", "\n");
+    if (device.flops_per_second != 0) text += fmt::format("  flops: {} FLOP/s\n", device.flops_per_second);
+    return text + price(price_per_device_hour, "  ", "\n");
   }
 };
 

@@ -29,6 +29,7 @@
 #include "schedules/passes/action_ways.hpp"
 #include "sim/network/message_costs.hpp"
 #include "topology/cluster.hpp"
+#include "topology/collective.hpp"
 
 namespace penstock {
 namespace {
@@ -77,24 +78,25 @@ MessageStream stream_of(const Action& send, std::int32_t from, std::int32_t to, 
 /// The groups of ranks that have collectives.
 class Groups {
  public:
-  explicit Groups(const Experiment& experiment) : rings_(experiment) {}
+  explicit Groups(const Experiment& experiment) : experiment_(experiment), rings_(experiment) {}
 
   /// True when another stream crosses a link of the stage's ring, too.
   bool add(std::int32_t stage, LinkUsers& users) {
     if (!known_.insert(stage).second) return false;
-    const std::vector<std::int32_t>& ring = rings_.ranks_of(stage);
-    // Stages that the same ranks hold take turns on their one ring. Its hops carry at the same time, so each
-    // of them is a stream: two that cross one link share it.
-    const auto [group, is_new] = groups_.try_emplace(ring, static_cast<std::int32_t>(groups_.size()));
+    // Stages that the same ranks hold take turns on their one queue of collectives. The hops of a ring carry
+    // at the same time, so each of them is a stream: two that cross one link share it.
+    const auto& ranks = experiment_.program.placement.stages[index(stage)].ranks;
+    const auto [group, is_new] = groups_.try_emplace(ranks, static_cast<std::int32_t>(groups_.size()));
+    if (!is_new) return false;
     bool shared = false;
-    for (std::size_t i = 0; is_new && ring.size() > 1 && i < ring.size(); ++i) {
-      shared |= users.add({-1, group->second, static_cast<std::int32_t>(i), 0}, ring[i],
-                          ring[(i + 1) % ring.size()]);
-    }
+    const Action reduction{.kind = ActionKind::reduce_grad, .stage = stage};
+    for (const RingHop& hop : rings_.of(reduction).sent)
+      shared |= users.add({-1, group->second, hop.from, hop.to}, hop.from, hop.to);
     return shared;
   }
 
  private:
+  const Experiment& experiment_;
   CollectiveRings rings_;
   std::set<std::int32_t> known_;  // stages
   std::map<std::vector<std::int32_t>, std::int32_t> groups_;

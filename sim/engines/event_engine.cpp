@@ -9,6 +9,7 @@
 #include <optional>
 #include <queue>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -277,17 +278,30 @@ class EventSimulator {
   }
 
   void start_ring(std::int32_t id, const Action& action) {
+    if (rings_.of(action).phases.empty()) {
+      schedule_arrival(now_, id);
+    } else {
+      start_phase(id, action, 0);
+    }
+  }
+
+  void start_phase(std::int32_t id, const Action& action, std::size_t phase) {
+    phase_of_[id] = phase;
     // One flow a hop, all at once: the steps of a ring keep every hop busy from its start to its end, and the
     // slowest one says when.
-    const CollectiveRing& ring = rings_.of(action);
-    if (ring.ranks.size() < 2) {
-      schedule_arrival(now_, id);
-      return;
-    }
-    for (std::size_t i = 0; i < ring.ranks.size(); ++i) {
-      const std::int32_t next = ring.ranks[(i + 1) % ring.ranks.size()];
-      start_flow(id, network_.class_of(ring.ranks[i], next), ring.cost.bytes_per_link);
-    }
+    for (const RingHop& hop : rings_.of(action).phases[phase].hops)
+      start_flow(id, network_.class_of(hop.from, hop.to), hop.bytes);
+  }
+
+  /// Starts what follows a phase of a collective that has arrived. Returns false where it was the last one,
+  /// and for a barrier.
+  bool start_next_phase(std::int32_t id) {
+    const auto phase = phase_of_.find(id);
+    if (phase == phase_of_.end()) return false;
+    const Action& action = flat_.actions[index(flat_.messages[index(id)].first)];
+    if (phase->second + 1 == rings_.of(action).phases.size()) return false;
+    start_phase(id, action, phase->second + 1);
+    return true;
   }
 
   void end_flow(std::int32_t id) {
@@ -295,7 +309,7 @@ class EventSimulator {
     if (--ended.missing > 0) return;
     if (ended.flow_class == kNone) {
       const Action& action = flat_.actions[index(flat_.messages[index(id)].first)];
-      schedule_arrival(now_ + rings_.of(action).cost.latency_ns, id);
+      schedule_arrival(now_ + rings_.of(action).phases[phase_of_[id]].latency_ns, id);
       return;
     }
     end_transfer(id, now_ + ended.latency_ns);
@@ -322,6 +336,7 @@ class EventSimulator {
       wake(arrived.from_rank, id);
       return;
     }
+    if (start_next_phase(id)) return;
     for (std::int32_t m = arrived.first; m != kNone; m = flat_.next_member[index(m)]) {
       const std::int32_t next = flat_.next_collective[index(m)];
       if (next != kNone) settle(flat_.message[index(next)]);
@@ -343,6 +358,7 @@ class EventSimulator {
   std::vector<std::int32_t> cursor_;     // by rank: the step that it has come to, or that is being computed
   std::vector<std::int32_t> stands_at_;  // by rank: the message that it waits for
   CollectiveRings rings_;
+  std::unordered_map<std::int32_t, std::size_t> phase_of_;  // by message, of collectives under way
   struct Host {
     std::int32_t at = 0;        // the position that it launches next
     std::int32_t launched = 0;  // compute actions of its rank

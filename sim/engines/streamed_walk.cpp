@@ -438,12 +438,9 @@ class StreamedWalk {
 
   void add_reductions(StreamedRun& run, std::int32_t stage, const HeldStage& held) {
     const Action reduction{.kind = ActionKind::reduce_grad, .stage = stage};
-    const CollectiveRing& ring = rings_.of(reduction);
-    const auto here = std::ranges::find(ring.ranks, held.rank) - ring.ranks.begin();
-    const std::size_t next = (static_cast<std::size_t>(here) + 1) % ring.ranks.size();
-    run.traffic.push_back({.from_rank = held.rank,
-                           .to_rank = ring.ranks[next],
-                           .bytes = held.reductions * ring.cost.bytes_per_link});
+    for (const RingHop& hop : rings_.of(reduction).sent_by(held.rank)) {
+      run.traffic.push_back({.from_rank = hop.from, .to_rank = hop.to, .bytes = held.reductions * hop.bytes});
+    }
   }
 
   struct Taken {

@@ -8,6 +8,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "scenarios/prepare/experiment.hpp"
@@ -33,6 +36,18 @@ std::vector<Ns> compute_durations(const Experiment& experiment, const FlatProgra
     durations[p] = group_duration_ns(experiment.costs, {&flat.actions[p], end - p});
   }
   return durations;
+}
+
+/// Adds up the hops of all phases by sender and receiver.
+std::vector<RingHop> sent_in_all(const std::vector<CollectivePhase>& phases) {
+  std::map<std::pair<std::int32_t, std::int32_t>, Bytes> bytes;
+  for (const CollectivePhase& phase : phases) {
+    for (const RingHop& hop : phase.hops) bytes[{hop.from, hop.to}] += hop.bytes;
+  }
+  std::vector<RingHop> sent;
+  sent.reserve(bytes.size());
+  for (const auto& [hop, sum] : bytes) sent.push_back({hop.first, hop.second, sum});
+  return sent;
 }
 
 }  // namespace
@@ -81,10 +96,16 @@ const CollectiveRing& CollectiveRings::of(const Action& action) {
   const auto [entry, fresh] = rings_.try_emplace({action.kind, action.stage});
   if (!fresh) return entry->second;
   const CollectiveShape shape = collective_shape(experiment_, action);
-  const std::vector<std::int32_t>& ranks = ranks_of(action.stage);
-  entry->second = {.ranks = ranks,
-                   .cost = ring_cost(experiment_.cluster, ranks, shape.algorithm, shape.bytes)};
+  CollectiveRoute route =
+      collective_route(experiment_.cluster, ranks_of(action.stage), shape.algorithm, shape.bytes);
+  std::vector<RingHop> sent = sent_in_all(route.phases);
+  entry->second = {.phases = std::move(route.phases), .cost = route.cost, .sent = std::move(sent)};
   return entry->second;
+}
+
+std::span<const RingHop> CollectiveRing::sent_by(std::int32_t rank) const {
+  const auto hops = std::ranges::equal_range(sent, rank, {}, &RingHop::from);
+  return {hops.begin(), hops.end()};
 }
 
 WalkDurations walk_durations(const Experiment& experiment, const FlatProgram& flat) {

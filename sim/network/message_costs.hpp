@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -41,10 +42,14 @@ class TransferPrices {
   std::vector<std::vector<Entry>> entries_;  // for each sender, the few ranks to which it sends
 };
 
-/// The ring of a collective: its ranks in the order in which the data goes round, and its cost.
+/// The rings of a collective, and what they cost together.
 struct CollectiveRing {
-  std::vector<std::int32_t> ranks;
+  std::vector<CollectivePhase> phases;  ///< One after the other; empty for fewer than two ranks.
   RingCost cost;
+  /// What each rank sends to each of its neighbours in all phases, ordered by sender, then by receiver.
+  std::vector<RingHop> sent;
+
+  std::span<const RingHop> sent_by(std::int32_t rank) const;
 };
 
 /// The rings of a program's collectives. Groups and sizes repeat, so each ring is computed once.
@@ -55,10 +60,11 @@ class CollectiveRings {
 
   /// Returns the ring of a REDUCE_GRAD or UNSHARD. The reference is valid as long as this object exists.
   const CollectiveRing& of(const Action& action);
-  /// Returns the ranks that hold the stage, in the order of its rings.
-  const std::vector<std::int32_t>& ranks_of(std::int32_t stage);
 
  private:
+  /// The ranks that hold the stage, in the order of a ring.
+  const std::vector<std::int32_t>& ranks_of(std::int32_t stage);
+
   const Experiment& experiment_;
   std::map<std::vector<std::int32_t>, std::vector<std::int32_t>> orders_;  // ring order of each group
   // Ring of each kind of collective and stage.
@@ -67,7 +73,7 @@ class CollectiveRings {
 
 /// Returns the durations of all compute actions, and of all messages on links that are not shared. A transfer
 /// holds its channel while its bytes are serialized over its route, and arrives after the route's latency. A
-/// collective takes the ring_cost() of its ring.
+/// collective takes the collective_route() of its ranks.
 WalkDurations walk_durations(const Experiment& experiment, const FlatProgram& flat);
 
 /// The collective operation that a REDUCE_GRAD or UNSHARD of a stage runs, and the bytes of its buffer.

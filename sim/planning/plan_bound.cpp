@@ -131,13 +131,15 @@ const PlanBound::Ring& PlanBound::ring(Devices devices) {
   const std::vector<std::int32_t> order = ring_order(cluster_, devices);
   // A ring's time grows linearly with its bytes, so one price of many bytes gives the time for each.
   constexpr Bytes kBytes = Bytes{1} << 30;
-  const RingCost cost = ring_cost(cluster_, order, Collective::all_reduce, kBytes);
-  const double part = static_cast<double>(cost.bytes_per_link) / kBytes;
-  ring.ns_per_byte = part * 1e9 / cost.bytes_per_second;
-  ring.latency_ns = static_cast<double>(cost.latency_ns);
-  for (std::size_t i = 0; order.size() > 1 && i < order.size(); ++i) {
-    for (const LinkNumber link : route_price(order[i], order[(i + 1) % order.size()]).links)
-      ring.loads.emplace_back(link, part);
+  const CollectiveRoute route = collective_route(cluster_, order, Collective::all_reduce, kBytes);
+  ring.ns_per_byte =
+      static_cast<double>(route.cost.bytes_per_link) / kBytes * 1e9 / route.cost.bytes_per_second;
+  ring.latency_ns = static_cast<double>(route.cost.latency_ns);
+  for (const CollectivePhase& phase : route.phases) {
+    for (const RingHop& hop : phase.hops) {
+      for (const LinkNumber link : route_price(hop.from, hop.to).links)
+        ring.loads.emplace_back(link, static_cast<double>(hop.bytes) / kBytes);
+    }
   }
   return rings_.emplace(std::move(key), std::move(ring)).first->second;
 }

@@ -120,8 +120,9 @@ constexpr std::array kReproductions = {
         .name = "tf-replicator",
         .source = "TF-Replicator (arXiv 1902.00465): weak scaling on a TPUv3 torus of up to 512 cores",
         .setting = "ResNet-50 by PipeDream's profile with 4 samples a core, 2048 at 512 cores; "
-                   "gradients in eight buckets, reduced in a ring beside the backward pass; links of "
-                   "80 GB/s and 1 us are assumed",
+                   "gradients in eight buckets, reduced by dimension beside the backward pass; links of "
+                   "80 GB/s and 1 us are assumed; the paper's curve has no numbers, so reductions are held "
+                   "against closed forms",
         .run = reproduce_replicator},
     Reproduction{.name = "gpipe-schedule",
                  .source = "GPipe (NeurIPS'19), sections 2.2 and 2.3",
@@ -144,6 +145,16 @@ constexpr std::array kReproductions = {
                  .source = "torchgpipe's benchmarks (repository kakaobrain/torchgpipe, commit a1b4ee25)",
                  .setting = "equal stages, F takes 1 unit, B 2, R 1; bounds leave out the stages' imbalance",
                  .run = reproduce_torchgpipe},
+    Reproduction{
+        .name = "horovod",
+        .source =
+            "Horovod's published benchmark (repository horovod/horovod, docs/benchmarks): 128 servers of "
+            "4 Pascal GPUs, 25 Gb/s",
+        .setting = "VGG-16 by PipeDream's profile of a V100, 64 samples a GPU; PCIe of 12 GB/s inside a "
+                   "server, 5 us by "
+                   "RDMA between servers; "
+                   "gradients in eight buckets, reduced in one ring beside the backward pass",
+        .run = reproduce_horovod},
     Reproduction{.name = "data-parallelism",
                  .source = "ring all-reduce as Horovod has it (arXiv 1802.05799, section 3)",
                  .setting = "n equal links of 10 GB/s and 5 us; published: 2(n-1)/n bytes/B + 2(n-1)a, in ms",

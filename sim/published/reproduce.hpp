@@ -121,6 +121,7 @@ std::vector<ReproducedFigure> reproduce_gpipe_schedule();
 std::vector<ReproducedFigure> reproduce_gpipe_speed();
 std::vector<ReproducedFigure> reproduce_gpipe_memory();
 std::vector<ReproducedFigure> reproduce_torchgpipe();
+std::vector<ReproducedFigure> reproduce_horovod();
 std::vector<ReproducedFigure> reproduce_data_parallelism();
 std::vector<ReproducedFigure> reproduce_zero();
 std::vector<ReproducedFigure> reproduce_zero_bubble_table_5();

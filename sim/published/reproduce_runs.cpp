@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -18,9 +19,11 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/runs/uniform_run.hpp"
+#include "topology/cluster.hpp"
 
 namespace penstock {
 namespace {
@@ -45,6 +48,24 @@ Result predicted_run(const std::string& schedule, const Shape& shape, const std:
   auto result = simulate_uniform(*program, costs, unit_ns(latency), SteadyState::find);
   if (!result) throw std::logic_error(result.error());
   return *std::move(result);
+}
+
+double reduction_ms(Cluster cluster, Bytes gradients) {
+  const std::int32_t replicas = cluster.device_count();
+  // Compute takes no time, so that one microbatch on each replica leaves the reduction alone.
+  Shape shape{.stages = 1, .microbatches = replicas};
+  shape.replicas = {replicas};
+  auto program = generate("data-parallel", shape).and_then([](const Program& p) { return lower(p); });
+  if (!program) throw std::logic_error(program.error());
+  const auto result = simulate({.name = "all-reduce",
+                                .program = *std::move(program),
+                                .costs = {.stages = {{.gradients = gradients}}, .edges = {}},
+                                .cluster = std::move(cluster),
+                                .channels = {},
+                                .notes = {}},
+                               {.memory = {.samples = false}, .steady = SteadyState::skip});
+  if (!result) throw std::logic_error(result.error().message);
+  return static_cast<double>(result->makespan_ns) / 1e6;
 }
 
 double makespan_units(const Result& result) { return static_cast<double>(result.makespan_ns) / kUnitNs; }

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "report/result/result.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/shape.hpp"
+#include "topology/cluster.hpp"
 
 namespace penstock {
 
@@ -26,6 +28,10 @@ std::vector<UnitTimes> equal_stages(std::size_t count, const UnitTimes& times = 
 /// The program of a shape that its generator takes; each message takes `latency` units.
 Result predicted_run(const std::string& schedule, const Shape& shape, const std::vector<UnitTimes>& stages,
                      double latency = 0);
+
+/// Returns the milliseconds of a step of data parallelism over all devices of a cluster in which nothing but
+/// the reduction of the gradients takes time.
+double reduction_ms(Cluster cluster, Bytes gradients);
 
 /// Units.
 double makespan_units(const Result& result);

@@ -20,6 +20,7 @@
 #include "sim/runs/link_bytes.hpp"
 #include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
+#include "topology/collective.hpp"
 
 namespace penstock {
 
@@ -35,9 +36,7 @@ void SentBytes::add(Spans of_rank, LinkBytes& links) {
       const std::int32_t to = experiment_.program.placement.rank_of(span.action.peer, span.action.microbatch);
       bytes_to(to) += sizes_.of(span.action);
     } else if (is_collective(span.action.kind)) {
-      const CollectiveRing& ring = rings_.of(span.action);
-      const auto here = std::ranges::find(ring.ranks, span.rank) - ring.ranks.begin();
-      bytes_to(ring.ranks[(index(here) + 1) % ring.ranks.size()]) += ring.cost.bytes_per_link;
+      for (const RingHop& hop : rings_.of(span.action).sent_by(span.rank)) bytes_to(hop.to) += hop.bytes;
     }
   }
   // A route is looked up once a neighbour, and not once a message.
