@@ -28,6 +28,7 @@
 #include "sim/engines/event_walk.hpp"
 #include "sim/network/flow_network.hpp"
 #include "sim/network/message_costs.hpp"
+#include "topology/collective.hpp"
 
 namespace penstock {
 namespace {

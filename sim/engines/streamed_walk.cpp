@@ -49,6 +49,7 @@
 #include "sim/engines/streamable.hpp"
 #include "sim/engines/transfer_ways.hpp"
 #include "sim/network/message_costs.hpp"
+#include "topology/collective.hpp"
 
 namespace penstock {
 namespace {

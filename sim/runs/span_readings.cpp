@@ -14,7 +14,6 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/prepare/rank_devices.hpp"
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/index.hpp"
 #include "sim/network/message_costs.hpp"
 #include "sim/runs/experiment_facts.hpp"
 #include "sim/runs/link_bytes.hpp"

@@ -3,12 +3,13 @@
 //   2 x 3 devices, 6 parts each.  Reduce-scatter down the columns: of 6 parts each device keeps the sums
 //   of 3. Along the rows: of those 3 it keeps 1. All-gather goes the same way back, and all have all sums.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <set>
-#include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
