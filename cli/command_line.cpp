@@ -255,6 +255,7 @@ std::vector<Command> add_commands(CLI::App& root, const Invocation& invocation) 
           convert_command(root),
           plan_command(root),
           tune_command(root),
+          largest_command(root),
           model_command(root),
           run_command(root, invocation),
           calibrate_command(root, invocation),

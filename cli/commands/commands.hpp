@@ -38,6 +38,7 @@ Command risk_command(CLI::App& root);
 Command reproduce_command(CLI::App& root);
 Command runs_command(CLI::App& root);
 Command tune_command(CLI::App& root);
+Command largest_command(CLI::App& root);
 Command fit_command(CLI::App& root);
 Command model_command(CLI::App& root);
 

@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/planning/largest_value.hpp"
 #include "sim/planning/stage_memory.hpp"
 #include "sim/published/reproduce.hpp"
 #include "sim/published/reproduce_runs.hpp"
@@ -156,10 +157,13 @@ double activations_gib(std::int64_t layers, std::int32_t stages, double activati
 
 /// Layers on one device of 16 GiB.
 double largest_that_fits(double activations_gib_a_layer) {
-  std::int64_t layers = 1;
-  // The first number of layers that does not fit ends the search: more layers never hold less.
-  while (peak_gib(layers + 1, 1, activations_gib_a_layer) <= 16) ++layers;
-  return static_cast<double>(layers);
+  const LargestValue found = largest_value({.least = 1, .most = 1024}, [&](std::int64_t layers) {
+    TriedValue tried{.value = layers};
+    tried.peak_bytes = std::llround(peak_gib(layers, 1, activations_gib_a_layer) * kBytesPerGibibyte);
+    tried.usable_bytes = std::int64_t{16} << 30;
+    return tried;
+  });
+  return found.largest ? static_cast<double>(found.largest->value) : 0;
 }
 
 /// A column of the table's upper half.
