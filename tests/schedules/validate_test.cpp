@@ -83,9 +83,9 @@ TEST(Validate, AcceptsAVersionOfEachStepBeforeIt) {
 
 TEST(Validate, ABackwardUsesTheWeightsOfItsForwardUnlessTheProgramSaysOtherwise) {
   const std::string lists = "stage 0: rank 0\nrank 0: 0F0 0F1 0B0 0STEP 0B1@1 0STEP\n";
-  EXPECT_NE(
-      error_of(custom("microbatches 2\nupdate microbatch\n" + lists)).find("must run with version 0 of its F"),
-      std::string::npos);
+  EXPECT_NE(error_of(custom("microbatches 2\nupdate microbatch\n" + lists))
+                .find("must run with version 0 of its F"),
+            std::string::npos);
   EXPECT_EQ(error_of(custom("microbatches 2\nversions mixed\nupdate microbatch\n" + lists)), "");
 }
 

@@ -136,8 +136,10 @@ RunFlows flows_of(const Experiment& experiment, const FlatProgram& flat, const P
       add(message.from_rank, message.to_rank, message.bytes);
     } else if (flat.ops[index(message.first)] == FlatOp::collective) {
       const CollectiveRing& ring = rings.of(flat.actions[index(message.first)]);
-      for (std::size_t i = 0; ring.ranks.size() > 1 && i < ring.ranks.size(); ++i)
-        add(ring.ranks[i], ring.ranks[(i + 1) % ring.ranks.size()], ring.cost.bytes_per_link);
+      EXPECT_LE(ring.phases.size(), 1U) << "all flows of a collective begin at once";
+      for (const CollectivePhase& phase : ring.phases) {
+        for (const RingHop& hop : phase.hops) add(hop.from, hop.to, hop.bytes);
+      }
     }
   }
   return run;
@@ -163,7 +165,7 @@ Ns latency_of(const FlatProgram& flat, const WalkDurations& durations, Collectiv
   if (message.recv != kNone) return durations.latency[id];
   if (flat.ops[index(message.first)] != FlatOp::collective) return 0;
   const CollectiveRing& ring = rings.of(flat.actions[index(message.first)]);
-  return ring.ranks.size() < 2 ? 0 : ring.cost.latency_ns;
+  return ring.phases.empty() ? 0 : ring.cost.latency_ns;
 }
 
 void expect_right(const Experiment& experiment) {
