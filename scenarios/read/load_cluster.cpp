@@ -164,8 +164,8 @@ constexpr auto kTorusFields = std::to_array<Field<TorusCluster>>({
         {.name = "collectives",
          .kind = KeyKind::word,
          .meaning =
-             "dimensions: a ring in each dimension in turn, there and back; ring: one ring through all "
-             "devices. A group that is no grid of the torus takes one ring.",
+             "dimensions: a ring in each dimension in turn; ring: one ring through all devices. Groups that "
+             "are no grid take one ring.",
          .usual = "dimensions"}),
     unbound<TorusCluster>(kPriceKey),
 });
