@@ -211,8 +211,8 @@ Outcome run_largest(LargestFlags flags) {
   Outcome outcome = outcome_of(flags, found);
   if (!found.largest && !flags.output.json) return outcome;
   if (!outcome && outcome.error().code == ExitCode::bad_input) return outcome;
-  const std::string text = found.largest ? answer_text(flags, found) : "";
-  const std::vector<OutputForm> forms = {{".txt", [&] { return text; }},
+  std::string text = found.largest ? answer_text(flags, found) : "";
+  const std::vector<OutputForm> forms = {{".txt", [&text] { return text; }},
                                          {".json", [&] { return answer_json(flags, found); }}};
   if (auto written = write_answer(flags.output, forms, flags.output.json ? answer_json(flags, found) : text);
       !written)

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <stdexcept>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
