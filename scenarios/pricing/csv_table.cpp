@@ -23,7 +23,7 @@ namespace {
 
 /// Returns the names of columns for a message. They are shortened, because the first row may belong to
 /// another kind of file.
-std::string shown(const std::vector<std::string>& header) {
+std::string column_list(const std::vector<std::string>& header) {
   constexpr std::size_t kMost = 200;
   const std::string all = fmt::format("{}", fmt::join(header, ", "));
   return all.size() > kMost ? all.substr(0, kMost) + "..." : all;
@@ -51,12 +51,12 @@ tl::expected<CsvTable, std::string> CsvTable::parse(std::string_view text,
     // Spreadsheets append columns without a name, and no code reads their cells.
     if (is_new || name.empty()) continue;
     return tl::unexpected(fmt::format("{}: expected each column once, got \"{}\" as columns {} and {}",
-                                      header_line, shown({name}), first->second + 1, i + 1));
+                                      header_line, column_list({name}), first->second + 1, i + 1));
   }
   for (const std::string_view column : columns) {
     if (table.has(column)) continue;
     return tl::unexpected(
-        fmt::format("{}: expected a column \"{}\", got {}", header_line, column, shown(table.header_)));
+        fmt::format("{}: expected a column \"{}\", got {}", header_line, column, column_list(table.header_)));
   }
   for (const CsvRow& row : *rows) {
     if (row.cells.size() == table.header_.size()) continue;
