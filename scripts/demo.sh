@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh
 
 cat <<'TEXT'
-This builds Penstock and shows three of its answers:
+This builds Penstock and writes three pages:
   1. installs what is missing of its Debian packages      about a minute
   2. builds the program build/release/bin/penstock        about 6 minutes on 2 cores, 1 on 16
   3. out/llama-70b-h100.html   K, v and schedule for Llama 3.1 70B on 64 H100

@@ -194,7 +194,7 @@ struct Result {
   ResultKind kind = ResultKind::predicted;
   /// The file or command that it answers; may be empty.
   std::string scenario;
-  /// The name of the engine, such as "critical_path", "event" or "cpu-thread".
+  /// The name of the engine, such as "critical-path", "event" or "cpu-thread".
   std::string engine;
   /// The name of the channel model.
   std::string channel;
