@@ -36,7 +36,7 @@ std::vector<std::int64_t> fitted_split(const SplitTask& task, std::vector<std::i
 /// Returns the layers of each stage that take least, of those that are reached from level_split() and from
 /// what other rules give, by moving one layer at a time while that helps. Equal questions have equal answers;
 /// how many lists are tried is bounded. Requires has_layers_for() the stages of `placed`, which is
-/// placed_program(schedule) or the same with loops in the place of lists.
+/// placed_stages(schedule) or the same with loops in the place of lists.
 std::vector<std::int64_t> balanced_split(const Workload& work, const KernelTables& kernels,
                                          const StatedSchedule& schedule, const Program& placed);
 

@@ -25,7 +25,7 @@ tl::expected<std::vector<Ns>, std::string> transfer_times(const Program& placed,
 
 /// `placed` with its stages in `buckets`, as many as a stage of the model has, and, where the schedule weighs
 /// costs, in the order that is best for them, with what the schedule says of it. Requires
-/// placed_program(schedule) and a cut of its stages. Errors: those of generate(), program_prices() and
+/// placed_stages(schedule) and a cut of its stages. Errors: those of generate(), program_prices() and
 /// transfer_times().
 GeneratedWithNotes compute_program(const StatedSchedule& schedule, Program placed, const StageCut& whole,
                                    const std::vector<std::int32_t>& buckets, const PriceTerms& terms);

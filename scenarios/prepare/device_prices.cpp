@@ -212,7 +212,7 @@ tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const Schedu
 tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenario) {
   PENSTOCK_ASSIGN_OR_RETURN(OneCopy copy, one_copy(scenario));
   PENSTOCK_ASSIGN_OR_RETURN(const ScheduleInForce in_force, schedule_in_force(copy.scenario, copy.copies));
-  PENSTOCK_ASSIGN_OR_RETURN(const Program placed, placed_program(in_force.schedule));
+  PENSTOCK_ASSIGN_OR_RETURN(const Program placed, placed_stages(in_force.schedule));
   return device_prices(std::move(copy), in_force, placed);
 }
 

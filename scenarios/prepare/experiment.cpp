@@ -83,7 +83,8 @@ tl::expected<Preparation, PrepareError> preparation_of(OneCopy copy) {
   return Preparation{.copy = std::move(shared), .in_force = std::move(in_force), .compute_actions = actions};
 }
 
-/// The program of the schedule in force; its own lists are empty where it has loops.
+/// The program of the schedule in force. Its own lists are empty if it has loops, or if its schedule weighs
+/// costs.
 struct PlacedForm {
   Program program;
   std::vector<ActionLoops> loops{};
@@ -95,7 +96,7 @@ tl::expected<PlacedForm, std::string> placed_form(const StatedSchedule& schedule
       return PlacedForm{.program = std::move(rolled.program), .loops = std::move(rolled.lists)};
     });
   }
-  return placed_program(schedule).map(
+  return placed_stages(schedule).map(
       [](Program program) { return PlacedForm{.program = std::move(program)}; });
 }
 

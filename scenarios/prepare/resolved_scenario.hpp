@@ -22,7 +22,7 @@ struct ResolvedScenario {
   std::vector<std::string> notes;  ///< of the schedule
 };
 
-/// Of a settled scenario with its schedule in force and placed_program() of it. Errors: those of cut_model(),
+/// Of a settled scenario with its schedule in force and placed_stages() of it. Errors: those of cut_model(),
 /// cut_into_buckets() and compute_program().
 tl::expected<ResolvedScenario, std::string> resolve(const Scenario& scenario, const ScheduleInForce& in_force,
                                                     Program placed);

@@ -7,15 +7,19 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/ir/return_if_error.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
+#include "schedules/rules/shape_checks.hpp"
 
 namespace penstock {
 
@@ -24,17 +28,45 @@ namespace penstock {
 // Where stages are depends neither on costs nor on buckets: the program that is generated without them says
 // how many stages the model is cut into and which links lie between them.
 
-tl::expected<Program, std::string> placed_program(const StatedSchedule& schedule) {
+namespace {
+
+/// Returns the shape of the generated program. Buckets come later, and a limit counts bytes, which are not
+/// known yet. compute_program() obeys both.
+Shape shape_without_costs(const StatedSchedule& schedule) {
   Shape shape = schedule.shape;
+  shape.buckets.clear();
+  if (schedule.weighs_costs) shape.memory_limit.clear();
+  return shape;
+}
+
+/// Returns the error that generate() gives because of the shape, if there is one.
+tl::expected<void, std::string> check_stored_shape(const std::string& name, Shape shape) {
+  if (auto takes = check_shape(name, shape); !takes) return takes;
+  shape.virtual_stages = chunks_of(*find_schedule(name), shape);
+  return check_stored_size(shape);
+}
+
+}  // namespace
+
+tl::expected<Program, std::string> placed_program(const StatedSchedule& schedule) {
   if (schedule.program != nullptr) {
-    if (shape.buckets.empty()) return *schedule.program;
+    if (schedule.shape.buckets.empty()) return *schedule.program;
     return tl::unexpected(std::string("schedule.buckets: a program has its own stages; leave it out"));
   }
-  shape.buckets.clear();
-  // A limit counts bytes, which nobody knows yet; it is kept when the order is searched
-  // (compute_program.cpp).
-  if (schedule.weighs_costs) shape.memory_limit.clear();
-  return generate(schedule.name, shape);
+  return generate(schedule.name, shape_without_costs(schedule));
+}
+
+tl::expected<Program, std::string> placed_stages(const StatedSchedule& schedule) {
+  if (!schedule.weighs_costs) return placed_program(schedule);
+  Shape shape = shape_without_costs(schedule);
+  PENSTOCK_RETURN_IF_ERROR(check_stored_shape(schedule.name, shape));
+  // The stages are on the same ranks for any number of microbatches, so one for each copy is enough.
+  shape.microbatches = shape.data_parallel;
+  return generate(schedule.name, shape).map([&](Program program) {
+    program.microbatches = schedule.shape.microbatches;
+    for (std::vector<Action>& list : program.ranks) list.clear();
+    return program;
+  });
 }
 
 // --- schedule in force -----------------------------------------------------------------------------------

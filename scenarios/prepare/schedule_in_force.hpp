@@ -28,6 +28,11 @@ struct StatedSchedule {
 /// Errors: buckets beside a program file, no name, those of generate().
 tl::expected<Program, std::string> placed_program(const StatedSchedule& schedule);
 
+/// Returns placed_program() with empty lists if the schedule weighs costs. A search of the order without
+/// costs would be for nothing, because compute_program() searches it for the costs at hand. Returns
+/// placed_program() itself for other schedules. Errors: those of placed_program().
+tl::expected<Program, std::string> placed_stages(const StatedSchedule& schedule);
+
 // --- schedule in force -----------------------------------------------------------------------------------
 
 struct ScheduleInForce {

@@ -26,7 +26,7 @@ struct SettledScenario {
 
 // --- settle ----------------------------------------------------------------------------------------------
 
-/// `placed` is placed_program() of the copy's schedule in force, or the same with loops in the place of
+/// `placed` is placed_stages() of the copy's schedule in force, or the same with loops in the place of
 /// lists. Errors: those of device_prices() and fitted_prices().
 tl::expected<SettledScenario, std::string> settle(OneCopy copy, const ScheduleInForce& in_force,
                                                   const Program& placed);

@@ -2,24 +2,32 @@
 
 #include "scenarios/prepare/experiment.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <tl/expected.hpp>
 #include <vector>
 
 #include "read_scenario.hpp"
 #include "scenarios/model/fitted_model.hpp"
 #include "scenarios/prepare/fitted_prices.hpp"
+#include "scenarios/prepare/schedule_in_force.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
 #include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
 
 namespace penstock {
 namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
 
 StageCost first_stage(const std::string& figures, const std::vector<Override>& overrides = {}) {
   const std::string text =
@@ -397,6 +405,52 @@ TEST(FittedFigures, MessagesBeyond64BitsDoNotWrap) {
   FittedModel model;
   model.kind = {.hidden = 1 << 20, .sequence = 1 << 28, .micro_batch_size = 1 << 28};
   EXPECT_EQ(fitted_figures(model, {}).activation.of(0, 0), std::numeric_limits<Bytes>::max());
+}
+
+/// Returns the stages of a generated schedule without its order, found by generating that order.
+tl::expected<Program, std::string> stages_of_whole_program(const StatedSchedule& schedule) {
+  return placed_program(schedule).map([](Program program) {
+    for (std::vector<Action>& list : program.ranks) list.clear();
+    return program;
+  });
+}
+
+TEST(PlacedStages, OfASearchedOrderAreThoseOfTheWholeProgram) {
+  int compared = 0;
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    if (!schedule.weighs_costs) continue;
+    for (const std::int32_t stages : {1, 2, 3, 6}) {
+      for (const std::int32_t microbatches : {1, 2, 7, 12}) {
+        for (const std::int32_t copies : {1, 2}) {
+          SCOPED_TRACE(testing::Message()
+                       << schedule.name << " K " << stages << " M " << microbatches << " copies " << copies);
+          const StatedSchedule stated{.name = std::string(schedule.name),
+                                      .shape = {.stages = stages,
+                                                .microbatches = microbatches,
+                                                .iterations = 2,
+                                                .data_parallel = copies},
+                                      .weighs_costs = true};
+          EXPECT_EQ(placed_stages(stated), stages_of_whole_program(stated));
+          ++compared;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(compared, 7 * 4 * 4 * 2);
+}
+
+TEST(PlacedStages, AreRefusedAsTheWholeProgramIs) {
+  const auto refusal = [](const Shape& shape) {
+    const StatedSchedule stated{.name = "zb-v", .shape = shape, .weighs_costs = true};
+    EXPECT_EQ(placed_stages(stated), stages_of_whole_program(stated));
+    const auto placed = placed_stages(stated);
+    return placed ? std::string() : placed.error();
+  };
+  EXPECT_THAT(refusal({.stages = 4, .microbatches = 3, .data_parallel = 2}), HasSubstr("microbatches"));
+  EXPECT_THAT(refusal({.stages = 0, .microbatches = 3}), HasSubstr("stages"));
+  EXPECT_THAT(refusal({.stages = 1024, .microbatches = 1'000'000}), HasSubstr("2^29"));
+  EXPECT_THAT(refusal({.stages = 1'000'000, .microbatches = 1'000'000'000}), HasSubstr("2^40"));
+  EXPECT_THAT(refusal({.stages = 4, .microbatches = 3, .barrier = true}), IsEmpty());
 }
 
 }  // namespace
