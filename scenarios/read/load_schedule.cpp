@@ -221,7 +221,8 @@ constexpr auto kScheduleFields = std::to_array<Field<SchedulePart>>({
          .schema = kLayerSplitSchema}),
     unbound<SchedulePart>({.name = "passes",
                            .kind = KeyKind::integer,
-                           .meaning = "Passes of a search, each of which builds the order once.",
+                           .meaning = "Passes of a search, each of which builds the order once; large "
+                                      "programs get fewer unless stated.",
                            .usual = "500",
                            .range = kPasses}),
     unbound<SchedulePart>({.name = "seed",
