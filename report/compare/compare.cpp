@@ -1,10 +1,10 @@
 // Compares figures one by one, and actions by their positions in the lists. Both results have the same lists,
-// because results of different programs are refused. The error of the makespan is split on each rank:
+// because results of different programs are refused. The error of the makespan is divided on each rank:
 //
 //   makespan = compute + exposed transfers + launch + waiting        (launch only if both results have it)
 //
-// Waiting is the remainder, so that the parts always add up. The error of the run is the mean over the ranks.
-// compare_text.cpp writes the comparison; result_diff.cpp compares results of different programs. Tested by
+// Waiting is the remainder, so the parts always add up. The error of the run is the mean over the ranks.
+// compare_text.cpp writes the comparison. result_diff.cpp compares results of different programs. Test:
 // compare_test.cpp.
 
 #include "report/compare/compare.hpp"
@@ -33,14 +33,14 @@
 namespace penstock {
 namespace {
 
-// RECVs and RESHARDs are left out: a RECV has the span of its SEND, and a RESHARD takes no time.
+// RECVs and RESHARDs are left out. A RECV has the span of its SEND, and a RESHARD takes no time.
 constexpr std::array kComparedKinds = {
     ActionKind::forward,   ActionKind::backward,   ActionKind::backward_input, ActionKind::backward_weight,
     ActionKind::recompute, ActionKind::step,       ActionKind::send_forward,   ActionKind::send_backward,
     ActionKind::unshard,   ActionKind::reduce_grad};
 
-/// Returns the rules of transfers: "blocking, capacity 2, eager below 4096 B" or "not blocking, unlimited
-/// capacity, none eager".
+/// Returns the transfer rules as text, such as "blocking, capacity 2, eager below 4096 B" or "not blocking,
+/// unlimited capacity, none eager".
 std::string text_of(const TransferReport& transfers) {
   const std::string capacity =
       transfers.capacity == 0 ? "unlimited capacity" : fmt::format("capacity {}", transfers.capacity);
@@ -49,10 +49,10 @@ std::string text_of(const TransferReport& transfers) {
       transfers.eager_bytes == 0 ? "none eager" : fmt::format("eager below {} B", transfers.eager_bytes));
 }
 
-/// Returns the relative error. It is infinite, beyond any tolerance, if something was predicted but nothing
-/// was measured.
+/// Returns the error relative to the measured value. It is infinite if only the prediction is above 0, so
+/// that it exceeds any tolerance.
 double relative(double predicted, double measured) {
-  // This also covers the case that both are 0.
+  // This condition also covers the case that both values are 0.
   if (predicted == measured) return 0;
   return (predicted - measured) / measured;
 }
@@ -71,7 +71,7 @@ double fullest_rank(const Result& result) {
   return shown_amount(highest_peak_bytes(result), unit);
 }
 
-/// Returns the figures of the whole run. The figures of actions come from the timelines.
+/// Returns the figures of the whole run. add_action_figures() adds the figures of actions.
 std::vector<ComparedFigure> figures_of(const Result& predicted, const Result& measured,
                                        const CompareTolerances& tolerances) {
   std::vector<ComparedFigure> figures;
@@ -84,7 +84,7 @@ std::vector<ComparedFigure> figures_of(const Result& predicted, const Result& me
                      .tolerance = tolerances.bubble});
   figures.push_back(in_proportion("samples_per_second", predicted.throughput.samples_per_second,
                                   measured.throughput.samples_per_second, tolerances.makespan));
-  // A measurement may have no figures of memory.
+  // A measurement may have no memory figures.
   if (fullest_rank(measured) > 0) {
     figures.push_back(
         in_proportion("peak_bytes", fullest_rank(predicted), fullest_rank(measured), tolerances.memory));
@@ -94,14 +94,14 @@ std::vector<ComparedFigure> figures_of(const Result& predicted, const Result& me
 
 Ns length(const Span& span) { return span.end_ns - span.start_ns; }
 
-/// Returns the parts of one rank's time as ErrorParts defines them. makespan_ns is the whole.
+/// Divides one rank's time into the parts that ErrorParts defines. makespan_ns is the whole time.
 ErrorParts parts_of_rank(const Result& result, std::size_t rank, const std::vector<Spans>& spans) {
   const RankReport& report = result.ranks[rank];
   ErrorParts parts{.makespan_ns = result.makespan_ns,
                    .compute_ns = report.busy_ns,
                    .transfer_ns = report.exposed_communication_ns};
-  // Only spans separate launches from waiting. If there are spans, all parts are computed from them, so that
-  // all follow the same rules.
+  // Without spans, launch time cannot be separated from waiting. With spans, all parts are computed from the
+  // spans, so that they follow the same rules.
   if (!spans.empty()) {
     parts.launch_ns = parts.compute_ns = parts.transfer_ns = 0;
     for (const IdleBefore& before : idle_before_actions(spans[rank])) {
@@ -114,12 +114,12 @@ ErrorParts parts_of_rank(const Result& result, std::size_t rank, const std::vect
   return parts;
 }
 
-/// Returns predicted minus measured, part by part.
+/// Returns the difference predicted - measured for each part.
 ErrorParts difference(const ErrorParts& predicted, const ErrorParts& measured) {
   ErrorParts parts{.makespan_ns = predicted.makespan_ns - measured.makespan_ns,
                    .compute_ns = predicted.compute_ns - measured.compute_ns,
                    .transfer_ns = predicted.transfer_ns - measured.transfer_ns};
-  // If one result does not know its launches, those of both are part of waiting.
+  // If one result has no launch time, the launch times of both results count as waiting.
   if (predicted.launch_ns && measured.launch_ns) parts.launch_ns = *predicted.launch_ns - *measured.launch_ns;
   parts.waiting_ns = parts.makespan_ns - parts.compute_ns - parts.transfer_ns - parts.launch_ns.value_or(0);
   return parts;
@@ -128,7 +128,7 @@ ErrorParts difference(const ErrorParts& predicted, const ErrorParts& measured) {
 std::vector<RankComparison> ranks_of(const Result& predicted, const Result& measured) {
   std::vector<Spans> predicted_spans;
   std::vector<Spans> measured_spans;
-  // Spans are used for both results or for none, so that both are split by the same rules.
+  // Spans are used only if both results have them, so that both are divided by the same rules.
   if (!predicted.timeline.spans.empty() && !measured.timeline.spans.empty()) {
     predicted_spans = spans_by_rank(predicted.timeline);
     measured_spans = spans_by_rank(measured.timeline);
@@ -146,7 +146,7 @@ std::vector<RankComparison> ranks_of(const Result& predicted, const Result& meas
   return ranks;
 }
 
-/// Returns the means over the ranks. What rounding leaves over is added to waiting.
+/// Returns the mean of each part over the ranks. The rounding remainder is added to waiting.
 ErrorParts mean_parts(const std::vector<RankComparison>& ranks, Ns makespan_ns) {
   ErrorParts mean{.makespan_ns = makespan_ns};
   if (ranks.empty()) return mean;
@@ -166,8 +166,8 @@ ErrorParts mean_parts(const std::vector<RankComparison>& ranks, Ns makespan_ns) 
 
 // --- actions --------------------------------------------------------------------------------------
 
-/// Returns true if both timelines have the same actions in the same order. Then the i-th spans belong
-/// together.
+/// Returns true if both timelines have the same actions in the same order. Then the i-th spans describe the
+/// same action.
 bool have_same_actions(const Timeline& a, const Timeline& b) {
   return a.spans.size() == b.spans.size() &&
          std::ranges::equal(a.spans, b.spans, [](const Span& x, const Span& y) {
@@ -175,9 +175,9 @@ bool have_same_actions(const Timeline& a, const Timeline& b) {
          });
 }
 
-/// Returns the errors of one kind over all ranks. Means are whole nanoseconds.
+/// Returns the errors of one action kind over all ranks. The means are rounded down to whole nanoseconds.
 ActionErrors errors_of(ActionKind kind, const Timeline& predicted, const Timeline& measured) {
-  // -1 is less than any error, so that an action is named even if all start on time.
+  // The start value -1 is less than any error, so an action is named even if all errors are 0.
   ActionErrors errors{.kind = kind, .worst_start_ns = -1, .worst_action = {}};
   for (std::size_t i = 0; i < predicted.spans.size(); ++i) {
     const Span& expected = predicted.spans[i];
@@ -199,8 +199,8 @@ ActionErrors errors_of(ActionKind kind, const Timeline& predicted, const Timelin
   return errors;
 }
 
-/// Adds the means over all compute actions except STEP, which usually takes no time. The error of durations
-/// is the sum of all errors over the sum of all durations, so that short actions have little weight.
+/// Adds the mean errors over all compute actions except STEP, which usually takes no time. The duration error
+/// is the sum of all errors divided by the sum of all durations. Therefore short actions count little.
 void add_action_figures(std::vector<ComparedFigure>& figures, const Timeline& predicted,
                         const Timeline& measured, const CompareTolerances& tolerances) {
   double start_error = 0;
@@ -224,8 +224,8 @@ void add_action_figures(std::vector<ComparedFigure>& figures, const Timeline& pr
   add("action_duration", duration > 0 ? duration_error / duration : 0, tolerances.duration);
 }
 
-/// Returns why a timeline does not fit its result; nothing if it fits or is empty. A timeline from a file may
-/// lack ranks.
+/// Returns an error if a timeline has another number of ranks than its result. A timeline from a file may
+/// lack ranks. Returns nothing if the numbers agree or the timeline is empty.
 std::optional<CompareError> fault_of_timeline(const Result& result) {
   const auto ranks = std::ssize(result.ranks);
   if (result.timeline.spans.empty() || result.timeline.rank_count == ranks) return std::nullopt;
@@ -234,8 +234,8 @@ std::optional<CompareError> fault_of_timeline(const Result& result) {
                                   ranks)};
 }
 
-/// Returns why two results cannot be compared. The checks go from files in the wrong place to other programs
-/// and other rules, so that the message names the first mistake to correct.
+/// Returns the reason why two results cannot be compared, or nothing if they can. Wrong kinds are checked
+/// first, then programs, then rules. Thus the message names the first mistake that the user must correct.
 std::optional<CompareError> why_not_comparable(const Result& predicted, const Result& measured) {
   const bool measured_first = predicted.kind == ResultKind::measured;
   const bool predicted_second = measured.kind == ResultKind::predicted;
@@ -288,7 +288,7 @@ std::optional<CompareError> why_not_comparable(const Result& predicted, const Re
   return std::nullopt;
 }
 
-/// Returns the measurement's notes on its memory figures and on what it leaves out.
+/// Returns the notes on the measurement: on its memory figures, and on link sharing that it ignores.
 std::vector<std::string> notes_of(const Result& measured) {
   std::vector<std::string> notes;
   if (measured.link_sharing == LinkSharing::left_out) {
@@ -301,12 +301,12 @@ std::vector<std::string> notes_of(const Result& measured) {
   return notes;
 }
 
-/// Returns a name such as "1f1b, K = 4, M = 8".
+/// Returns the name of a run, such as "1f1b, K = 4, M = 8".
 std::string name_of(const ProgramReport& program) {
   return fmt::format("{}, K = {}, M = {}", program.schedule, pipeline_size(program), program.microbatches);
 }
 
-/// Returns the time for each sample. A result without samples counts as one sample.
+/// Returns the time per sample in nanoseconds. A result without a number of samples counts as one sample.
 double ns_per_sample(const Result& result) {
   const double samples = result.throughput.samples;
   return static_cast<double>(result.makespan_ns) / (samples > 0 ? samples : 1);
@@ -350,17 +350,17 @@ Ranking ranking_of(const std::vector<ResultPair>& pairs, double threshold) {
                             .predicted_ns_per_sample = ns_per_sample(pair.predicted),
                             .measured_ns_per_sample = ns_per_sample(pair.measured)});
   }
-  // The fastest run comes first, so that `a` is never slower than `b`.
+  // After sorting, run `a` was never slower than run `b` in the measurement.
   std::ranges::stable_sort(ranking.runs, {}, &RankedRun::measured_ns_per_sample);
   for (std::size_t a = 0; a < ranking.runs.size(); ++a) {
     for (std::size_t b = a + 1; b < ranking.runs.size(); ++b) {
       const RankedRun& faster = ranking.runs[a];
       const RankedRun& slower = ranking.runs[b];
       const double gap = slower.measured_ns_per_sample / faster.measured_ns_per_sample - 1;
-      // The gap is too small to decide, or not a number.
+      // The gap is too small to decide the order, or it is not a number.
       if (!(gap > threshold)) continue;
       ++ranking.counted_pairs;
-      // An equal prediction is wrong too, because it does not choose the faster run.
+      // Equal predictions count as wrong, because they do not identify the faster run.
       if (faster.predicted_ns_per_sample < slower.predicted_ns_per_sample) continue;
       ranking.wrong.push_back(
           {.faster = faster.name,

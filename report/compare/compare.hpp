@@ -1,6 +1,7 @@
 #pragma once
-// Compares predictions with measurements of the same programs: how large their errors are, in which figures
-// and on which ranks, and if they rank the schedules correctly. compare_html.hpp draws a comparison.
+// Compares predictions with measurements of the same programs. It shows how large the errors are, in which
+// figures and on which ranks. It also checks if the predictions rank the schedules correctly.
+// compare_html.hpp draws a comparison.
 
 #include <array>
 #include <cstddef>
@@ -16,7 +17,7 @@
 
 namespace penstock {
 
-/// The largest errors that pass. A tolerance that is absent does not fail; its error is only reported.
+/// The largest errors that pass. If a tolerance is absent, its error is reported but cannot fail.
 struct CompareTolerances {
   /// The tolerance of the makespan and of samples per second, as a fraction of the measured value.
   double makespan = 0.05;
@@ -30,63 +31,62 @@ struct CompareTolerances {
   std::optional<double> duration{};
 };
 
-/// A figure of both results.
+/// A figure that both results have, with its predicted and its measured value.
 struct ComparedFigure {
   /// The key of the figure, such as "makespan_ns" or "idle_over_total".
   std::string name;
   double predicted = 0;
   double measured = 0;
-  /// The value predicted - measured; for times, rates and bytes as a fraction of the measured figure
+  /// The value predicted - measured. For times, rates and bytes it is a fraction of the measured figure.
   double error = 0;
-  /// The largest |error| that passes.
+  /// The largest |error| that passes. If it is absent, every error passes.
   std::optional<double> tolerance;
   bool passed() const;
 
   friend bool operator==(const ComparedFigure&, const ComparedFigure&) = default;
 };
 
-/// The errors of the actions of one kind.
+/// The errors of all actions of one kind, such as all forward passes.
 struct ActionErrors {
   ActionKind kind = ActionKind::forward;
   std::int64_t count = 0;
-  /// The mean of |predicted - measured| over the starts.
+  /// The mean of |predicted start - measured start|.
   Ns mean_start_ns = 0;
   Ns worst_start_ns = 0;
-  /// The action with the largest error of its start: "rank 2: 2B5".
+  /// The action with the largest start error, such as "rank 2: 2B5".
   std::string worst_action;
-  /// The mean predicted duration.
+  /// The mean predicted duration of the actions.
   Ns predicted_duration_ns = 0;
   Ns measured_duration_ns = 0;
 
   friend bool operator==(const ActionErrors&, const ActionErrors&) = default;
 };
 
-/// The parts of an error of the makespan, predicted - measured. Each moment of a rank belongs to one part, so
-/// that the parts add up to the error.
+/// The parts into which the makespan error (predicted - measured) is divided. Each moment of a rank belongs
+/// to exactly one part, so the parts add up to the error.
 struct ErrorParts {
   Ns makespan_ns = 0;
-  /// The difference of the time in which a compute action runs.
+  /// The error of the time in which the rank runs compute actions.
   Ns compute_ns = 0;
-  /// The difference of the time in which the rank is idle while a message of its next action is under way.
+  /// The error of the time in which the rank is idle while a message for its next action is under way.
   Ns transfer_ns = 0;
-  /// The rank is idle although its last action has ended and all messages of the next one have arrived: the
-  /// runtime's own time. Predictions have none, because their actions start at once. A calibrated cost file
-  /// includes it in the durations, so that the errors of compute and launch have the same size and opposite
-  /// signs. It is absent without timelines, and then part of waiting.
+  /// The error of the launch time: the rank is idle although its next action could start. A prediction has no
+  /// launch time. A calibrated cost file includes launches in the durations, so compute and launch then have
+  /// opposite errors. The value is absent if a result has no timeline. Then `waiting_ns` includes it.
   std::optional<Ns> launch_ns{};
-  /// The difference of the time in which the rank waits for other ranks, or has finished.
+  /// The error of the time in which the rank waits for other ranks or has finished.
   Ns waiting_ns = 0;
 
   friend bool operator==(const ErrorParts&, const ErrorParts&) = default;
 };
 
-/// One rank of both results.
+/// The comparison of one rank's figures in both results.
 struct RankComparison {
   std::int32_t rank = 0;
-  /// The parts of this rank alone.
+  /// The parts of the makespan error on this rank.
   ErrorParts parts{};
   Bytes predicted_peak_bytes = 0;
-  /// The measured peak; 0 if the measurement has none.
+  /// The measured peak. It is 0 if the measurement has no memory figures.
   Bytes measured_peak_bytes = 0;
   /// The unit of both peaks.
   MemoryUnit memory_unit = MemoryUnit::bytes;
@@ -96,18 +96,18 @@ struct RankComparison {
 
 /// The comparison of a prediction with a measurement.
 struct Comparison {
-  /// A name such as "1f1b, K = 4, M = 8".
+  /// A name of the run, such as "1f1b, K = 4, M = 8".
   std::string name;
   std::string schedule;
   std::string digest;
   std::string channel;
   std::vector<ComparedFigure> figures;
-  /// The means over the ranks.
+  /// The mean of each error part over the ranks.
   ErrorParts parts;
   std::vector<RankComparison> ranks;
-  /// The errors by kind of action; empty if a result has no timeline.
+  /// The errors for each kind of action. The list is empty if a result has no timeline.
   std::vector<ActionErrors> actions;
-  /// Facts about the measurement that a reader must know.
+  /// Notes about the measurement that affect how the errors must be read.
   std::vector<std::string> notes;
   bool passed() const;
 
@@ -117,27 +117,28 @@ struct Comparison {
 /// The reason why two results cannot be compared.
 struct CompareError {
   std::string message;
-  /// True if a measurement is in the prediction's place or the other way round
+  /// True if the arguments have the wrong kinds, for example a measurement in place of the prediction.
   bool wrong_kind = false;
 };
 
-/// Compares two results. Errors, because a comparison would mean nothing: different programs (the digest
-/// includes iterations), different channel models or rules of transfers, shared against unshared links,
-/// results that are not a prediction and a measurement, or an incomplete timeline.
+/// Compares a prediction with a measurement of the same program. Returns an error if their kinds, programs
+/// (digests), channel models, transfer rules or link sharing do not match. An incomplete timeline is an
+/// error, too.
 tl::expected<Comparison, CompareError> compare_results(const Result& predicted, const Result& measured,
                                                        const CompareTolerances& tolerances);
 
-/// Returns the comparison for a terminal. `width` limits the tables' lines; 0 means no limit.
+/// Returns the comparison as text for a terminal. `width` is the longest table line in characters; 0 means no
+/// limit.
 std::string comparison_to_table(const Comparison& comparison, std::size_t width = 0);
-/// Returns one JSON object: schema_version, passed, schedule, digest, channel, figures, parts, ranks,
-/// actions, notes.
+/// Returns the comparison as one JSON object. Its keys are schema_version, passed, schedule, digest, channel,
+/// figures, parts, ranks, actions and notes.
 std::string comparison_to_json(const Comparison& comparison);
 
 // --- several schedules ----------------------------------------------------------------------------
 
-/// One run of several that are ranked.
+/// One run in a ranking of several runs.
 struct RankedRun {
-  /// The schedule, with K and M if the runs of a schedule differ in them.
+  /// The name of the run: its schedule, K and M.
   std::string name;
   double predicted_ns_per_sample = 0;
   double measured_ns_per_sample = 0;
@@ -145,26 +146,26 @@ struct RankedRun {
   friend bool operator==(const RankedRun&, const RankedRun&) = default;
 };
 
-/// A wrong pair of a ranking: `faster` was measured to be faster than `slower`, but not predicted to be.
+/// A pair of runs in the wrong order: `faster` was faster in the measurement, but not in the prediction.
 struct WrongRank {
   std::string faster;
   std::string slower;
-  /// The time of `slower` over the time of `faster`, minus 1.
+  /// The measured time of `slower` divided by the measured time of `faster`, minus 1.
   double measured_gap = 0;
-  /// The predicted time of `slower` over that of `faster`, minus 1; at most 0.
+  /// The predicted time of `slower` divided by the predicted time of `faster`, minus 1. It is never above 0.
   double predicted_gap = 0;
 
   friend bool operator==(const WrongRank&, const WrongRank&) = default;
 };
 
-/// The order of several runs by speed, predicted and measured.
+/// The ranking of several runs by speed, as predicted and as measured.
 struct Ranking {
-  /// The measured gap up to which a pair does not count.
+  /// The largest measured gap at which a pair counts as equally fast. Such pairs are not checked.
   double threshold = 0.03;
-  /// The runs, the fastest measured first.
+  /// The runs, ordered from the fastest to the slowest measured time.
   std::vector<RankedRun> runs;
   std::vector<WrongRank> wrong;
-  /// The pairs of runs whose measured gap is above the threshold.
+  /// The number of pairs with a measured gap above the threshold.
   std::int64_t counted_pairs = 0;
   bool passed() const { return wrong.empty(); }
 
@@ -177,13 +178,13 @@ struct ResultPair {
   const Result& measured;
 };
 
-/// Returns the ranking by time for each sample, so that runs with different M can be ranked too.
+/// Returns the ranking. It compares times per sample, so that runs with different M can be compared.
 Ranking ranking_of(const std::vector<ResultPair>& pairs, double threshold);
 
-/// Returns a line for each comparison, then the ranking.
+/// Returns text with one line for each comparison, followed by the ranking.
 std::string comparisons_to_table(const std::vector<Comparison>& comparisons, const Ranking& ranking,
                                  std::size_t width = 0);
-/// Returns JSON: {schema_version, passed, comparisons: [...], ranking: {threshold, runs, wrong}}.
+/// Returns one JSON object: {schema_version, passed, comparisons: [...], ranking: {threshold, runs, wrong}}.
 std::string comparisons_to_json(const std::vector<Comparison>& comparisons, const Ranking& ranking);
 
 }  // namespace penstock

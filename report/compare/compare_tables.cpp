@@ -1,6 +1,6 @@
-// Makes the tables of a comparison for compare_text.cpp and the pages. An error is always predicted minus
-// measured, so that "+" means that the prediction was too high. Relative errors are fractions of the measured
-// value. There is a column "launch" only if the measurement separates launches from waiting. Tested by
+// Makes the tables of a comparison for compare_text.cpp and the pages. An error is always predicted -
+// measured, so "+" means that the prediction was too high. Relative errors are fractions of the measured
+// value. The column "launch" exists only if both results separate launches from waiting. Test:
 // compare_test.cpp.
 
 #include "report/compare/compare_tables.hpp"
@@ -25,7 +25,8 @@
 namespace penstock {
 namespace {
 
-/// Returns a value as text. The figure's name decides if it is a time, bytes, a rate or a part of one.
+/// Returns a value as text. The name of the figure decides if the value is a time, bytes, a rate or a
+/// fraction.
 std::string value_text(const std::string& name, double value, MemoryUnit unit) {
   if (name == "makespan_ns") return period_cell(value).text;
   if (name == "peak_bytes") return format_memory(amount_of_shown(value, unit), unit);
@@ -33,7 +34,7 @@ std::string value_text(const std::string& name, double value, MemoryUnit unit) {
   return format_percent(value);
 }
 
-/// Returns the name that people read for a key of JSON.
+/// Returns the name that tables show for a JSON key.
 std::string label(const std::string& name) {
   if (name == "makespan_ns") return "iteration time";
   if (name == "idle_over_total") return "bubble (idle / total)";
@@ -47,7 +48,8 @@ Cell signed_cell(Ns duration_ns) {
   return {duration_ns == 0 ? "0" : signed_duration(duration_ns), static_cast<double>(duration_ns)};
 }
 
-/// Returns a figure, or null if the comparison has none. Makespan and bubble are always present.
+/// Returns the figure with this name, or null if the comparison has none. Makespan and bubble are always
+/// present.
 const ComparedFigure* find_figure(const Comparison& comparison, std::string_view name) {
   const auto found = std::ranges::find(comparison.figures, name, &ComparedFigure::name);
   return found == comparison.figures.end() ? nullptr : &*found;
@@ -165,7 +167,7 @@ Table ranking_rows(const Ranking& ranking) {
               .rows = {}};
   for (std::size_t i = 0; i < ranking.runs.size(); ++i) {
     const RankedRun& run = ranking.runs[i];
-    // Runs with equal predictions share the first of their places.
+    // Runs with equal predictions share the best of their places.
     const auto place = std::ranges::find(predicted, run.predicted_ns_per_sample) - predicted.begin() + 1;
     const auto duration = [](double ns) { return Cell{format_duration(std::llround(ns)), ns}; };
     table.rows.push_back({{std::to_string(i + 1), static_cast<double>(i + 1)},

@@ -10,28 +10,28 @@
 
 namespace penstock {
 
-/// Returns a row for each figure: its error, tolerance and verdict.
+/// Returns a table with one row per figure: its values, error, tolerance and verdict.
 Table compared_figures(const Comparison& comparison);
-/// Returns a row for each rank: the parts of its error, and its memory if the measurement has it.
+/// Returns a table with one row per rank: the parts of its error, and its memory if that was measured.
 Table rank_errors(const Comparison& comparison);
-/// Returns a row for each kind of action.
+/// Returns a table with one row per kind of action: its durations and start errors.
 Table action_errors(const Comparison& comparison);
-/// Returns a sentence: "error of the iteration time +1 ms: compute ..., launch ..."
+/// Returns a sentence such as "error of the iteration time +1 ms: compute ..., launch ...".
 std::string parts_sentence(const Comparison& comparison);
 
-/// Returns a row for each comparison.
+/// Returns a table with one row per comparison.
 Table comparison_overview(const std::vector<Comparison>& comparisons);
-/// Returns a row for each run, the fastest measured first.
+/// Returns a table with one row per run. The run with the fastest measurement comes first.
 Table ranking_rows(const Ranking& ranking);
-/// Returns a sentence: "ranked right: 3 of 3 pairs ..."
+/// Returns a sentence such as "ranked right: 3 of 3 pairs ...".
 std::string ranking_sentence(const Ranking& ranking);
-/// Returns sentences: "gpipe, K = 4, M = 8 was measured to be faster than ... by ..., and predicted to be
-/// slower by ..."
+/// Returns one sentence for each wrong pair, such as "gpipe, K = 4, M = 8 was measured to be faster than ...
+/// by ..., and predicted to be slower by ...".
 std::vector<std::string> wrong_ranks(const Ranking& ranking);
 
 /// Returns a duration with its sign: "+1.5 ms", "-20 us".
 std::string signed_duration(Ns duration_ns);
-/// Returns true if the figure has values besides its error.
+/// Returns true if the figure has a predicted and a measured value. Figures of actions have only an error.
 bool has_values(const ComparedFigure& figure);
 
 }  // namespace penstock

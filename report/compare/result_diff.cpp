@@ -1,5 +1,5 @@
-// Matches actions by rank and name. If a name occurs several times, the k-th occurrences belong together.
-// Microbatches keep their numbers when a schedule changes, so that names remain comparable. Tested by
+// Matches actions by rank and name. If a name occurs several times, the k-th occurrences are compared.
+// Microbatch numbers do not depend on the schedule, so names match even if the schedule changes. Test:
 // result_diff_test.cpp.
 
 #include "report/compare/result_diff.hpp"
@@ -24,7 +24,7 @@
 namespace penstock {
 namespace {
 
-/// A writer that adds a row for every figure that differs.
+/// A writer that adds a table row for every figure that differs.
 class FigureRows {
  public:
   explicit FigureRows(Table& table) : table_(table) {
@@ -38,8 +38,8 @@ class FigureRows {
     table_.rows.push_back({{figure, {}}, {format(before), before}, {format(after), after}, {change, {}}});
   }
 
-  /// Adds the memory of one rank. Activations and bytes cannot be subtracted, but the row still shows both
-  /// amounts.
+  /// Adds a row for the memory of one rank. If the units differ (activations and bytes), the row shows both
+  /// amounts without a difference.
   void add_memory(const std::string& figure, const RankMemory& before, const RankMemory& after) {
     const auto cell = [](const RankMemory& memory) {
       return Cell{format_memory(memory.peak_bytes, memory.unit),
@@ -58,12 +58,12 @@ class FigureRows {
   Table& table_;
 };
 
-/// Returns a time as text. It uses period_cell(), because the longest time of 64 bits is not exact as a
-/// double and would overflow when converted back.
+/// Returns a time as text. It uses period_cell(), because the longest time, converted to double and back,
+/// would overflow 64 bits.
 std::string time_text(double ns) { return period_cell(ns).text; }
 
-/// Adds the figures of the ranks that both results have. If K differs, the programs differ, and further ranks
-/// have no counterpart.
+/// Adds the figures of the ranks that both results have. If the numbers of ranks differ, the other ranks have
+/// no counterpart.
 void add_ranks(FigureRows& rows, const Result& before, const Result& after) {
   for (std::size_t rank = 0; rank < std::min(before.ranks.size(), after.ranks.size()); ++rank) {
     const RankReport& one = before.ranks[rank];
@@ -76,10 +76,10 @@ void add_ranks(FigureRows& rows, const Result& before, const Result& after) {
   }
 }
 
-// rank and name of the action
+// the rank and the name of the action
 using Key = std::pair<std::int32_t, std::string>;
 
-/// Returns the compute actions of each rank by name, in order.
+/// Returns the compute actions by rank and name. Actions with equal names are in program order.
 std::map<Key, std::vector<const Span*>> computed(const Timeline& timeline) {
   std::map<Key, std::vector<const Span*>> actions;
   for (const Span& span : timeline.spans) {
@@ -88,7 +88,8 @@ std::map<Key, std::vector<const Span*>> computed(const Timeline& timeline) {
   return actions;
 }
 
-/// Adds the compute actions that moved. Messages are left out, because they move with the actions.
+/// Adds the compute actions that start or end at another time. Messages are left out, because they move with
+/// the actions.
 void add_actions(ResultDiff& diff, const Timeline& before, const Timeline& after) {
   const auto first = computed(before);
   const auto second = computed(after);
@@ -101,15 +102,15 @@ void add_actions(ResultDiff& diff, const Timeline& before, const Timeline& after
       if (one.start_ns == other.start_ns && one.end_ns == other.end_ns) continue;
       diff.moved.push_back({key.first, key.second, one.start_ns, one.end_ns, other.start_ns, other.end_ns});
     }
-    // The longer list's further actions have no counterpart.
+    // The additional actions of the longer list have no counterpart.
     diff.only_before += static_cast<std::int64_t>(spans.size() - std::min(spans.size(), others));
     diff.only_after += static_cast<std::int64_t>(others - std::min(spans.size(), others));
   }
   for (const auto& [key, spans] : second) {
-    // Names that both timelines have are already counted.
+    // The loop above has counted the names that both timelines have.
     if (!first.contains(key)) diff.only_after += std::ssize(spans);
   }
-  // The earliest change comes first, because later ones may follow from it.
+  // The earliest change comes first, because later changes may follow from it.
   std::ranges::stable_sort(diff.moved, {}, &MovedAction::before_start_ns);
 }
 
@@ -123,7 +124,8 @@ ResultDiff diff_results(const Result& before, const Result& after) {
   rows.add("bubble", before.bubble.idle_over_total, after.bubble.idle_over_total, format_percent);
   rows.add("samples/s", before.throughput.samples_per_second, after.throughput.samples_per_second,
            format_rate);
-  // A run without a period, or one that was not asked for it, has no steady rate. That is not a rate of 0.
+  // A run without a period has no steady rate, and neither has a run for which it was not requested. The rate
+  // is then absent and not 0.
   const auto& steady = before.throughput.steady_samples_per_second;
   const auto& steady_after = after.throughput.steady_samples_per_second;
   if (steady && steady_after) rows.add("steady samples/s", *steady, *steady_after, format_rate);

@@ -1,6 +1,7 @@
 #pragma once
-// The differences between two results, also of different programs: figures, and actions that start at another
-// time. compare.hpp compares a prediction with a measurement of one program instead.
+// Finds the differences between two results: figures, and actions that start or end at other times. The
+// results may have different programs. compare.hpp compares a prediction with a measurement of one program
+// instead.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace penstock {
 
-/// An action that both results have and that starts or ends at another time.
+/// An action that both results have, but with different start or end times.
 struct MovedAction {
   std::int32_t rank = 0;
   std::string action;
@@ -31,18 +32,18 @@ struct ResultDiff {
   Table figures;
   /// The moved actions, ordered by their start in the first result.
   std::vector<MovedAction> moved;
-  /// The compute actions that the other timeline does not have on that rank.
+  /// The numbers of compute actions that only the first, or only the second, result has on the same rank.
   std::int64_t only_before = 0;
   std::int64_t only_after = 0;
 
   bool empty() const { return figures.rows.empty() && moved.empty() && only_before + only_after == 0; }
 };
 
-/// Compares figures, and compute actions if both results have timelines.
+/// Returns the differences of the figures. If both results have timelines, it compares compute actions, too.
 ResultDiff diff_results(const Result& before, const Result& after);
 
-/// Returns the figures, the first `most_moved` actions, and the number of further ones. Empty if nothing
-/// differs.
+/// Returns the differences as text: the figures, the first `most_moved` actions, and the number of further
+/// actions. The text is empty if nothing differs.
 std::string to_text(const ResultDiff& diff, std::size_t most_moved);
 
 }  // namespace penstock
