@@ -1,5 +1,5 @@
 #pragma once
-// Reports as HTML pages with inline style, pictures and scripts. A page needs no other file.
+// Writes reports as HTML pages. Styles, pictures and scripts are inside the page, so it needs no other file.
 
 #include <string>
 
@@ -8,13 +8,13 @@
 
 namespace penstock {
 
-/// Returns the page of a result: headlines, the timeline (Ctrl or Shift with the wheel zooms, dragging
-/// moves), memory over time, tables.
+/// Returns the page of one result: its main figures, timeline, memory over time, and tables. In the timeline,
+/// the wheel with Ctrl or Shift zooms, and dragging moves the view.
 std::string result_to_html(const Result& result);
 
-/// Returns the page of a sweep: the best configurations; for each schedule throughput and bubble against M
-/// with a curve for each K, and a map of the shapes that fit; the skipped points with reasons; all rows in a
-/// table that can be sorted.
+/// Returns the page of a sweep. It shows the best configurations and, for each schedule, throughput and
+/// bubble against M with one curve per K. A map shows which shapes fit in memory. Tables list the skipped
+/// points with reasons, and all points.
 std::string sweep_to_html(const Sweep& sweep);
 
 }  // namespace penstock

@@ -1,12 +1,12 @@
-// Draws a chart for each rank: stacked bands of the categories. Each sample holds until the next one.
+// Draws a chart for each rank, with the categories as stacked bands. Each sample is valid until the next one.
 //
-//   bytes |      ____          the bands follow the order of the enum, so that the top of the highest band is
-//         |  ___|////|___      the memory of the rank; all charts of a page share both axes
+//   bytes |      ____          The bands follow the order of the enum. The top of the highest band
+//         |  ___|////|___      is the memory of the rank. All charts of a page share both axes.
 //         |_|////////////|_
 //         +----------------- time
 //
-// A run has more samples than a chart has pixels. Each of 300 slices of time retains two samples: the
-// largest, because the peak must be visible, and the last, because the next slice starts from it. Tested by
+// A run has more samples than a chart has pixels. Therefore time is divided into 300 slices with two samples
+// each: the largest, because the peak must be visible, and the last, with which the next slice starts. Test:
 // timeline_svg_test.cpp.
 
 #include "report/pages/memory_chart.hpp"
@@ -31,10 +31,11 @@
 namespace penstock {
 namespace {
 
-// about the width of a plot in pixels
+// the number of slices; a plot is about as many pixels wide
 constexpr std::size_t kSlots = 300;
 
-/// Returns the slice of a time, from 0 to `slots`. The end itself has a slice of its own.
+/// Returns the number of the slice that contains a time. The slices have the numbers 0 to `slots` - 1, and
+/// `end_ns` itself has the number `slots`.
 std::size_t slot_of(Ns time_ns, Ns end_ns, std::size_t slots) {
   if (end_ns <= 0) return 0;
   const double share = static_cast<double>(time_ns) / static_cast<double>(end_ns);
@@ -47,11 +48,11 @@ std::string category_label(MemoryCategory category) {
   return label;
 }
 
-/// Returns a band for each category, each on top of the bands before it.
+/// Returns a band for each category. Each band begins at the top of the band before it.
 std::vector<ChartBand> bands_of(const std::vector<MemorySample>& samples,
                                 const std::vector<MemoryCategory>& used, MemoryUnit unit, Ns end_ns) {
   std::vector<ChartBand> bands;
-  // the height of the stack at each sample
+  // the height of the bands so far, at each sample
   std::vector<double> floor(samples.size(), 0);
   for (const MemoryCategory category : used) {
     ChartBand band = {category_label(category), colour_of(category), {}, static_cast<double>(end_ns)};
@@ -74,7 +75,8 @@ std::string title_of(const RankReport& rank) {
   return title;
 }
 
-/// Returns the end of all x axes, so that charts can be compared with each other and with the timeline.
+/// Returns the end of all x axes. All axes are equal, so that charts can be compared with each other and with
+/// the timeline.
 Ns shared_end(const Result& result) {
   Ns end_ns = result.makespan_ns;
   for (const RankReport& rank : result.ranks) {
@@ -83,20 +85,21 @@ Ns shared_end(const Result& result) {
   return end_ns;
 }
 
-/// Returns the samples that are drawn. They begin at 0; before the first sample nothing is held.
+/// Returns the samples to draw. The first one is at time 0. The rank holds nothing before its first real
+/// sample.
 std::vector<MemorySample> drawn_samples(const std::vector<MemorySample>& samples, Ns end_ns) {
   std::vector<MemorySample> drawn = thinned(samples, end_ns, kSlots);
   if (drawn.front().time_ns > 0) drawn.insert(drawn.begin(), MemorySample{});
   return drawn;
 }
 
-/// Returns the usable capacity, or nothing if its line would be so high that the bands look flat.
+/// Returns the usable capacity. Returns nothing if its line would be so high that the bands look flat.
 std::optional<Bytes> drawn_capacity(const RankMemory& memory, Bytes highest) {
   const std::optional<Bytes> usable = memory.usable();
   return usable && *usable / 2 <= highest ? usable : std::nullopt;
 }
 
-/// Returns the top of all y axes: the highest peak or the highest capacity that is drawn.
+/// Returns the top of all y axes: the highest peak, or a drawn capacity if that is higher.
 Bytes shared_top(const Result& result) {
   const Bytes highest = highest_peak_bytes(result);
   Bytes top = highest;

@@ -1,5 +1,6 @@
 #pragma once
-// Memory over time: a chart for each rank with the categories stacked and the device's capacity as a line.
+// Draws memory over time, one chart per rank. The memory categories are stacked, and a line marks the
+// device's capacity.
 
 #include <cstddef>
 #include <vector>
@@ -9,12 +10,13 @@
 
 namespace penstock {
 
-/// Returns at most two samples for each of `slots` equal slices of the time up to `end_ns`: the largest and
-/// the last of the slice. Therefore no peak is lost, also if several samples have the same time.
+/// Divides the time up to `end_ns` into `slots` equal slices, and returns at most two samples for each slice.
+/// They are the largest and the last sample of the slice, so no peak is lost.
 std::vector<MemorySample> thinned(const std::vector<MemorySample>& samples, Ns end_ns, std::size_t slots);
 
-/// Returns a chart for each rank that has samples, all with the same axes. Time goes from 0 to the makespan.
-/// The capacity is a line only if it is not far above all peaks; the title always has it.
+/// Returns a chart for each rank that has samples. All charts have the same axes, and time goes from 0 to the
+/// end of the run. The title always states the capacity. Its line is drawn only if it is not far above all
+/// peaks.
 std::vector<Chart> memory_charts(const Result& result);
 
 }  // namespace penstock
