@@ -1,11 +1,11 @@
-// A program as a table: a column for each rank and a line for each step of the lists.
+// Writes a program as a table: a column for each rank and a line for each step of the lists.
 //
 //   step  rank 0  rank 1
 //   0     0F0     1RECV_F0
 //   1     0F1     1F0
 //
-// The table compares lists by position and not by time: the actions of one line need not run at the same
-// moment. timeline_text.cpp shows times. Tested by timeline_text_test.cpp.
+// A line shows actions with equal positions in the lists. They need not run at the same time.
+// timeline_text.cpp shows times. Test: timeline_text_test.cpp.
 
 #include "report/print/action_grid.hpp"
 
@@ -25,8 +25,8 @@
 namespace penstock {
 namespace {
 
-/// Returns the entries of one list. An overlapped pair is one entry; at the end of a list, an action whose
-/// partner is missing is an entry of its own.
+/// Returns the entries of one list. An overlapped pair is one entry. If the list ends before the second
+/// action of a pair, the first action is an entry of its own.
 std::vector<std::string> entries(const std::vector<Action>& actions) {
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < actions.size(); ++i) {

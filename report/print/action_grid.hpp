@@ -1,6 +1,6 @@
 #pragma once
-// A program's lists side by side, as PyTorch prints schedules: a row for each step and a column for each
-// rank.
+// Shows a program's lists side by side, as PyTorch prints schedules. There is a row for each step and a
+// column for each rank.
 
 #include <string>
 
@@ -8,8 +8,8 @@
 
 namespace penstock {
 
-/// Returns the table. Step k of a rank is the k-th entry of its list, where an overlapped pair is one entry.
-/// The table shows every step.
+/// Returns the table as text. Row k shows the k-th entry of each rank's list. An overlapped pair is one
+/// entry.
 std::string action_grid(const Program& program);
 
 }  // namespace penstock

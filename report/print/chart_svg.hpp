@@ -1,6 +1,6 @@
 #pragma once
-// A chart as an SVG picture: curves and stacked bands over axes. The HTML pages use it for memory and sweeps;
-// the code here knows nothing of schedules.
+// Draws a chart as an SVG picture: curves and stacked bands over two axes. The HTML pages use it for memory
+// and sweeps.
 
 #include <cstdint>
 #include <string>
@@ -14,14 +14,14 @@ namespace penstock {
 struct ChartPoint {
   double x = 0;
   double y = 0;
-  /// True if the dot at the point is drawn as a ring.
+  /// True if the dot at the point is a ring instead of a filled circle.
   bool hollow = false;
 };
 
-/// A curve of straight lines between points. Points that are not finite are left out; the line joins their
-/// neighbours.
+/// A curve that joins its points by straight lines. A point that is not finite is left out, and the line
+/// joins its neighbours.
 struct ChartCurve {
-  /// The name in the legend; an empty label has no entry.
+  /// The curve's name in the legend. If it is empty, the legend leaves the curve out.
   std::string label{};
   Colour colour{};
   bool dashed = false;
@@ -29,22 +29,22 @@ struct ChartCurve {
   std::vector<ChartPoint> points{};
 };
 
-/// A step of a band: the area between `low` and `high` from `x` to the x of the next step.
+/// A step of a band. It fills the area between `low` and `high`, from `x` to the x of the next step.
 struct ChartStep {
   double x = 0;
   double low = 0;
   double high = 0;
 };
-/// A band of a stack.
+/// One band of a stacked chart.
 struct ChartBand {
   std::string label;
   Colour colour{};
   std::vector<ChartStep> steps;
-  /// The x at which the last step ends.
+  /// The right end of the band's last step.
   double end_x = 0;
 };
 
-/// The unit in which the numbers of an axis are written.
+/// The unit of the numbers on an axis.
 enum class AxisUnit : std::uint8_t { plain, percent, bytes, nanoseconds };
 enum class AxisScale : std::uint8_t { linear, log2 };
 
@@ -55,10 +55,10 @@ struct Chart {
   std::string y_label;
   AxisUnit x_unit = AxisUnit::plain;
   AxisUnit y_unit = AxisUnit::plain;
-  AxisScale x_scale = AxisScale::linear;  ///< scale of the x axis; log2 requires x > 0
+  AxisScale x_scale = AxisScale::linear;  ///< the scale of the x axis; a log2 axis requires x > 0
   std::int32_t width = 560;
   std::int32_t height = 300;
-  /// A value that the y axis reaches at least; the axis begins at 0.
+  /// The smallest value that the y axis must reach. The axis begins at 0.
   double least_top = 0;
   std::vector<ChartBand> bands;
   std::vector<ChartCurve> curves;

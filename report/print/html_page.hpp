@@ -1,6 +1,6 @@
 #pragma once
-// The frame of every HTML page: its style, and the scripts that sort tables, filter rows and zoom timelines.
-// A page needs no other file.
+// Writes the frame of every HTML page: its style, and the scripts that sort tables, filter rows and zoom
+// timelines. A page needs no other file.
 
 #include <string>
 
@@ -10,11 +10,11 @@ namespace penstock {
 struct HtmlPage {
   std::string title;
   std::string body;
-  /// True if the body has <input class="filter"> before an element with a table whose rows it filters.
+  /// True if the body has an <input class="filter"> before a table, so that the user can filter its rows.
   bool has_filters = false;
 };
 
-/// Returns a complete document that needs no other file.
+/// Returns the complete HTML document.
 std::string html_page(const HtmlPage& page);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 #pragma once
-// The legend of an SVG picture: coloured squares with words, on as many lines as the width needs.
-// timeline_svg.hpp uses it.
+// Draws the legend of an SVG picture: coloured squares with words. The legend has as many lines as the words
+// need. timeline_svg.hpp uses it.
 
 #include <string>
 #include <string_view>
@@ -10,22 +10,22 @@
 
 namespace penstock {
 
-/// An entry of the legend.
+/// An entry of the legend: a coloured square and its text.
 struct LegendEntry {
   std::string text;
   Colour fill{};
-  /// The name of a pattern of the picture that is drawn over the fill; empty for none.
+  /// The name of the pattern that is drawn over the square. It is empty if there is no pattern.
   std::string_view pattern{};
 };
 
-/// The space of the legend, in pixels.
+/// The area in which the legend is drawn, in pixels.
 struct LegendPlace {
   double left = 0;
   double top = 0;
   double right = 0;
 };
 
-/// Returns the height of the lines that the entries need between `left` and `right`.
+/// Returns the height of the legend in pixels, if its lines lie between `left` and `right`.
 double legend_height(const std::vector<LegendEntry>& entries, const LegendPlace& place);
 
 /// Returns the legend as a <g> element.

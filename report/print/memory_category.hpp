@@ -1,5 +1,5 @@
 #pragma once
-// The categories of memory in predictions, measurements and charts.
+// The categories into which predictions, measurements and charts divide memory.
 
 #include <array>
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace penstock {
 /// A reason for which a device holds bytes.
 enum class MemoryCategory : std::uint8_t {
   weights,
-  // older versions that a later B still needs
+  // older versions of the weights that a later backward pass still needs
   weight_versions,
   gradients,
   optimizer_state,
@@ -23,7 +23,7 @@ enum class MemoryCategory : std::uint8_t {
   receive_buffers,
   transient,
 };
-/// The keys in JSON and the columns in tables.
+/// The words for the categories in JSON keys and in table columns.
 template <>
 inline constexpr auto kEnumWords<MemoryCategory> =
     std::to_array<EnumWord<MemoryCategory>>({{MemoryCategory::weights, "weights"},
@@ -36,10 +36,10 @@ inline constexpr auto kEnumWords<MemoryCategory> =
                                              {MemoryCategory::transient, "transient"}});
 inline constexpr std::size_t kMemoryCategoryCount = kEnumWords<MemoryCategory>.size();
 
-/// Bytes held, by MemoryCategory.
+/// The bytes of each memory category.
 using MemoryByCategory = std::array<Bytes, kMemoryCategoryCount>;
-/// Returns the sum over the categories. The peak of a rank is the largest sum over time, which may be less
-/// than the sum of the categories' own peaks.
+/// Returns the sum over the categories. It must not be used on the categories' peaks, because these may occur
+/// at different times.
 Bytes total_bytes(const MemoryByCategory& memory);
 
 }  // namespace penstock

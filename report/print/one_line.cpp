@@ -9,7 +9,7 @@
 namespace penstock {
 namespace {
 
-/// Takes the first line, without the blanks that it begins with, off `text`.
+/// Removes the first line from `text`. Returns that line without its leading blanks.
 std::string_view take_line(std::string_view& text) {
   const std::size_t end = std::min(text.find('\n'), text.size());
   std::string_view line = text.substr(0, end);

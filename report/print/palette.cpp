@@ -1,8 +1,7 @@
-// Forwards are blue and backwards green, as papers draw them. The colours of curves follow the set of Okabe
-// and Ito ("Color Universal Design", 2008) without its yellow, which is too pale for lines on white. If there
-// are more curves than colours, they get colours along a ramp from violet to red. Text is black or white by
-// the luma of the colour under it (ITU-R BT.601: 0.299 R + 0.587 G + 0.114 B). Tested by
-// timeline_svg_test.cpp.
+// Forward passes are blue and backward passes green, as papers draw them. The colours of curves are from
+// Okabe and Ito ("Color Universal Design", 2008), without yellow, which is too pale on white. If there are
+// more curves than colours, they get colours along a ramp from violet to red. Text is black or white. The
+// luma of its background decides (ITU-R BT.601: 0.299 R + 0.587 G + 0.114 B). Test: timeline_svg_test.cpp.
 
 #include "report/print/palette.hpp"
 
@@ -49,7 +48,7 @@ constexpr std::array<Colour, 6> kRamp = {{{0x5b, 0x2a, 0x86},
                                           {0xe0, 0x8a, 0x1e},
                                           {0xb8, 0x2a, 0x2a}}};
 
-/// Returns a mixture of the red, green or blue parts of two colours; share 0 gives the first.
+/// Returns a mixture of the same component (red, green or blue) of two colours. Share 0 gives the first.
 std::uint8_t between(std::uint8_t from, std::uint8_t to, double share) {
   return static_cast<std::uint8_t>(std::lround(from + (to - from) * share));
 }
@@ -58,16 +57,16 @@ std::uint8_t towards_white(std::uint8_t part, double share) {
   return static_cast<std::uint8_t>(std::lround(part + (255 - part) * share));
 }
 
-/// Returns the level in the cube of a 256-colour terminal that is nearest to a red, green or blue part.
+/// Returns the level (0 to 5) of a colour component in the colour cube of a 256-colour terminal.
 int cube_level(std::uint8_t part) {
-  // The levels are 0, 95, 135, 175, 215 and 255; the limits lie halfway between them.
+  // The levels have the values 0, 95, 135, 175, 215 and 255. The limits are halfway between these values.
   if (part < 48) return 0;
   return part < 115 ? 1 : (part - 35) / 40;
 }
 
-/// Returns the number that a 256-colour terminal uses for the nearest colour of its cube.
+/// Returns the number of the nearest colour in the cube of a 256-colour terminal.
 int cube_index(Colour colour) {
-  // the basic colours have the numbers 0 to 15
+  // The numbers 0 to 15 are the basic colours.
   constexpr int kFirst = 16;
   return kFirst + 36 * cube_level(colour.red) + 6 * cube_level(colour.green) + cube_level(colour.blue);
 }
@@ -95,14 +94,15 @@ int squared_distance(Colour a, Colour b) {
   return square(a.red - b.red) + square(a.green - b.green) + square(a.blue - b.blue);
 }
 
-/// Returns the number of the nearest basic colour.
+/// Returns the number of the basic colour that is nearest to the given colour.
 int basic_colour(Colour colour) {
   const auto nearest = std::ranges::min_element(
       kBasicColours, {}, [&](Colour basic) { return squared_distance(basic, colour); });
   return static_cast<int>(nearest - kBasicColours.begin());
 }
 
-/// Returns the escape code of a basic colour for text: 30-37 or 90-97. The code for a background is 10 more.
+/// Returns the escape code of a basic colour for text: 30-37 or 90-97. The code for a background is 10
+/// higher.
 int basic_code(int number) { return number < 8 ? 30 + number : 90 + number - 8; }
 
 }  // namespace
@@ -113,8 +113,8 @@ std::string ansi_escape(Colour text, Colour background, TerminalColours colours)
       return "";
     case TerminalColours::basic: {
       const int number = basic_colour(background);
-      // The basic colour may be far from the one asked for, so the text must be readable on the colour that
-      // the terminal shows.
+      // The basic colour may differ much from the requested background. The text must be readable on the
+      // colour that the terminal really shows.
       const Colour shown = kBasicColours.at(static_cast<std::size_t>(number));
       return fmt::format("\x1b[{};{}m", basic_code(basic_colour(text_colour_on(shown))),
                          basic_code(number) + 10);
@@ -138,7 +138,7 @@ Colour lightened(Colour colour, double share) {
 }
 
 Colour text_colour_on(Colour background) {
-  // The limit, 140 of 255, is above the middle: white text stays easy to read on colours of medium lightness.
+  // The limit 140 is above the middle of 0 to 255, so text on colours of medium lightness is white.
   const double luminance = 0.299 * background.red + 0.587 * background.green + 0.114 * background.blue;
   return luminance < 140 ? Colour{0xff, 0xff, 0xff} : Colour{0x1a, 0x1a, 0x1a};
 }
@@ -179,9 +179,10 @@ Colour colour_of(MemoryCategory category) { return kCategoryColours[static_cast<
 
 Colour curve_colour(std::size_t index, std::size_t count) {
   if (count <= kCurveColours.size()) return kCurveColours[index];
-  // the position on the ramp: 0 is its first colour, 1 is its second
+  // the position on the ramp: 0 is its first colour, 1 its second, and so on
   const double at = static_cast<double>(index * (kRamp.size() - 1)) / static_cast<double>(count - 1);
-  // The last curve has the last colour of the ramp, where no piece begins.
+  // The last curve has the last colour of the ramp. That position is the end of the last step, not the start
+  // of a step.
   const std::size_t step = std::min(static_cast<std::size_t>(at), kRamp.size() - 2);
   const double share = at - static_cast<double>(step);
   const Colour& from = kRamp[step];

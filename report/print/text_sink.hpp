@@ -1,5 +1,5 @@
 #pragma once
-// Sinks for texts that are too long to be held as a whole, such as those with a line for every action.
+// Sinks for texts that are too long to hold in memory, such as texts with a line for every action.
 
 #include <cstddef>
 #include <functional>
@@ -8,22 +8,23 @@
 
 namespace penstock {
 
-/// A consumer that takes a text in pieces of whole lines, in order. It returns false if it wants no more, and
-/// the writer may stop.
+/// A function that receives a text in pieces of whole lines, in order. It returns false if it needs no more
+/// text. The writer may then stop.
 using TextSink = std::function<bool(std::string_view lines)>;
-/// A function that makes a text and writes it to a sink.
+/// A function that generates a text and writes it to the sink in pieces.
 using TextInPieces = std::function<void(const TextSink& sink)>;
 
-/// A buffer that collects lines until they are worth a call of the sink. The sink must outlive it.
+/// A buffer that collects lines and passes them to the sink in large pieces. The sink must outlive the
+/// buffer.
 class LineBuffer {
  public:
   explicit LineBuffer(const TextSink& sink) : sink_(sink) {}
 
-  /// Returns the text to which the caller appends. end_line() and flush() move whole lines of it to the sink.
+  /// Returns the buffer's text, to which the caller appends. end_line() and flush() pass it to the sink.
   std::string& text() { return text_; }
-  /// Must be called after each line. Returns false if the sink wants no more.
+  /// Must be called by the writer after each line. Returns false if the sink needs no more text.
   bool end_line() { return text_.size() < kPieceBytes ? is_wanted_ : flush(); }
-  /// Writes the remaining lines. Returns false if the sink wants no more.
+  /// Passes all collected lines to the sink. Returns false if the sink needs no more text.
   bool flush() {
     if (is_wanted_) is_wanted_ = sink_(text_);
     text_.clear();
@@ -37,7 +38,7 @@ class LineBuffer {
   bool is_wanted_ = true;
 };
 
-/// Returns the whole text. Use it for texts that are known to be short.
+/// Returns the whole text in one string. It is meant for texts that are known to be short.
 inline std::string whole_text(const TextInPieces& text) {
   std::string whole;
   text([&whole](std::string_view lines) {
