@@ -1,7 +1,7 @@
-// nlohmann::json reads any depth without recursion, but it copies, prints and compares values with one stack
-// frame for each level. A file of brackets alone would therefore end the program. The library's callback
-// knows the depth, but makes reading thirty times slower, so a separate pass counts brackets first. Tested by
-// result_json_test.cpp.
+// Limits the depth of JSON before it is parsed. nlohmann::json reads any depth without recursion, but copies,
+// prints and compares values recursively. A file of many brackets would overflow the stack. The library's
+// callback reports the depth, but makes reading thirty times slower. Therefore a separate pass counts
+// brackets first. Test: result_json_test.cpp.
 
 #include "report/result/json_text.hpp"
 
@@ -20,8 +20,8 @@
 namespace penstock {
 namespace {
 
-/// Returns true if brackets outside strings are nested deeper than `most`. For a text that is not JSON the
-/// result may be either.
+/// Returns true if brackets outside strings are nested deeper than `most`. If the text is not JSON, the
+/// result may be true or false.
 bool nests_deeper_than(std::string_view text, int most) {
   int depth = 0;
   bool is_quoted = false;
@@ -29,7 +29,7 @@ bool nests_deeper_than(std::string_view text, int most) {
     const char c = text[at];
     if (c == '"') is_quoted = !is_quoted;
     if (is_quoted) {
-      // an escaped quotation mark does not end the string
+      // An escaped quotation mark does not end the string.
       if (c == '\\') ++at;
     } else if (c == '[' || c == '{') {
       if (++depth > most) return true;
@@ -40,14 +40,14 @@ bool nests_deeper_than(std::string_view text, int most) {
   return false;
 }
 
-/// Returns the part of the library's message that describes the text.
+/// Returns the part of the library's message that describes the fault in the text.
 std::string_view reason_in(std::string_view message) {
   const std::size_t at = std::min(message.find("at line"), message.find("number overflow"));
   return at == std::string_view::npos ? message : message.substr(at);
 }
 
-/// A parser that stops at the first key that an object has twice. It stores no values, so it adds little to
-/// the time of reading.
+/// A parser that stops at the first key that an object has twice. It stores no values, so it takes little
+/// time.
 class KeysOnce : public nlohmann::json_sax<nlohmann::json> {
  public:
   bool null() override { return true; }
@@ -79,7 +79,7 @@ class KeysOnce : public nlohmann::json_sax<nlohmann::json> {
   std::optional<std::string> twice;
 
  private:
-  // the keys of each open object
+  // the keys of each object that is still open
   std::vector<std::set<std::string>> open_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Functions that read JSON from files that other programs or people may have written.
+// Reads JSON safely from files that other programs or people may have written.
 
 #include <cmath>
 #include <cstdint>
@@ -14,25 +14,25 @@
 
 namespace penstock {
 
-/// The largest depth of arrays and objects that is accepted. The documents of this program are less than ten
-/// deep.
+/// The deepest nesting of arrays and objects that is accepted. Penstock's own documents have fewer than ten
+/// levels.
 inline constexpr int kDeepestJson = 100;
 
-/// Returns the value of a text. `Json` is nlohmann's sorted or ordered type. Error, on one line: a fault with
-/// its position ("at line 2, column 11: ..."), a number that does not fit into a double, or a depth above
-/// kDeepestJson.
+/// Parses a JSON text. `Json` is one of nlohmann's two types, sorted or ordered. Returns a one-line error if
+/// the text is not JSON (with the position), if a number does not fit into a double, or if the nesting is too
+/// deep.
 template <typename Json>
 tl::expected<Json, std::string> json_of(std::string_view text);
 
 extern template tl::expected<nlohmann::json, std::string> json_of(std::string_view text);
 extern template tl::expected<nlohmann::ordered_json, std::string> json_of(std::string_view text);
 
-/// Returns a key that appears twice in one object of `text`, or nothing if there is none. Requires valid
-/// JSON. Other readers would keep one of the two values without a message.
+/// Returns a key that appears twice in one object of `text`, or nothing if there is none. JSON readers would
+/// silently drop one of the two values. Requires valid JSON.
 std::optional<std::string> key_given_twice(std::string_view text);
 
-/// Returns an amount of memory as documents show it (shown_amount()): as an integer, or as a fraction if it
-/// is a part of an activation.
+/// Returns an amount of memory as a JSON number in the unit of the document (see shown_amount()). The number
+/// is an integer, or a fraction if it is a part of an activation.
 template <typename Json>
 Json amount_json(std::int64_t amount, MemoryUnit unit) {
   const double shown = shown_amount(amount, unit);
@@ -40,7 +40,7 @@ Json amount_json(std::int64_t amount, MemoryUnit unit) {
   return is_whole ? Json(unit == MemoryUnit::bytes ? amount : std::llround(shown)) : Json(shown);
 }
 
-/// Returns a value for a message: on one line, cut if it is long.
+/// Returns a JSON value as text for an error message. The text has one line, and a long value is cut.
 template <typename Json>
 std::string shown_json(const Json& value);
 

@@ -1,5 +1,6 @@
 #pragma once
-// A Result as CSV (RFC 4180, with a heading and "\n" line ends) for spreadsheets and scripts.
+// Writes a Result as CSV for spreadsheets and scripts. The format is RFC 4180 with a heading and "\n" line
+// ends.
 
 #include <string>
 
@@ -9,12 +10,12 @@
 
 namespace penstock {
 
-/// Writes a line for each span: rank,action,stage,microbatch,replica,weight_version,start_ns,end_ns. The
-/// microbatch is empty for an action that belongs to a whole stage.
+/// Writes one line per span: rank,action,stage,microbatch,replica,weight_version,start_ns,end_ns. The
+/// microbatch is empty if the action belongs to a whole stage.
 void write_timeline_csv(const Timeline& timeline, const TextSink& sink);
 
-/// Returns a line for each rank: the keys of `ranks` in the JSON document, then capacity_bytes and
-/// out_of_memory, then each category's own peak as peak_CATEGORY.
+/// Returns one line per rank. The columns are the keys of `ranks` in the JSON document, then capacity_bytes
+/// and out_of_memory, then the peak of each category as peak_CATEGORY.
 std::string ranks_to_csv(const Result& result);
 
 }  // namespace penstock

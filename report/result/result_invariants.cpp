@@ -1,5 +1,5 @@
-// If a result breaks an invariant, some arithmetic was wrong, so the result must not be printed, written or
-// compared. Each check below is one invariant. Tested by result_invariants_test.cpp.
+// Checks invariants of results. A broken invariant proves a wrong computation, so the result must not be
+// printed, written or compared. Each check below is one invariant. Test: result_invariants_test.cpp.
 
 #include "report/result/result_invariants.hpp"
 
@@ -21,10 +21,11 @@
 namespace penstock {
 namespace {
 
-/// A collector that keeps the first fault, because later faults often follow from it.
+/// A collector that stores only the first fault, because later faults often follow from it.
 class Invariants {
  public:
-  /// Checks one invariant. `text` is "KEY: expected WHAT, got WHAT" with the keys of a result's document.
+  /// Checks one invariant. `text` has the form "KEY: expected WHAT, got WHAT". KEY is a key of the JSON
+  /// document.
   template <typename... Parts>
   void expect(bool holds, fmt::format_string<const Parts&...> text, const Parts&... parts) {
     if (!holds && !fault_) fault_ = fmt::format(text, parts...);
@@ -35,18 +36,19 @@ class Invariants {
   std::optional<std::string> fault_;
 };
 
-/// Returns how far a time may be outside the run. A measurement's clocks agree only up to an error.
+/// Returns by how much a time may lie outside the run. Measured times need this, because the clocks of
+/// devices do not agree exactly.
 Ns time_slack_ns(const Result& result) {
   return result.kind == ResultKind::measured ? result.makespan_ns / 1000 + 1 : 0;
 }
 
-/// Returns true if a time is within the run. The slack is subtracted on the left, because the sum on the
-/// right might not fit into 64 bits.
+/// Returns true if a time is within the run. It subtracts the slack on the left, because adding it on the
+/// right might overflow 64 bits.
 bool is_within(Ns time_ns, const Result& result) {
   return time_ns >= 0 && time_ns - time_slack_ns(result) <= result.makespan_ns;
 }
 
-/// Returns true if a figure is not negative. NaN, a figure that does not exist, is accepted.
+/// Returns true if a figure is not negative. A figure that does not exist is NaN, and is accepted.
 bool is_amount(double figure) { return !(figure < 0); }
 
 void check_categories(Invariants& all, std::size_t rank, std::string_view key,
@@ -89,20 +91,21 @@ void check_rank(Invariants& all, std::size_t i, const Result& result) {
   check_memory(all, i, rank.memory, result);
 }
 
-/// A predicted part of a device's peak stays below 1. A measured one may not: another device ran it.
+/// Checks the figures of the run. A fraction of a device's peak rate must stay below 1 only in predictions,
+/// because a measured run may have used another device.
 void check_run_figures(Invariants& all, const Result& result) {
   const bool is_measured = result.kind == ResultKind::measured;
-  const double slack = is_measured ? 1e-3 : 1e-9;  // of clocks, or of rounding
+  const double slack = is_measured ? 1e-3 : 1e-9;  // covers differing clocks, or rounding
   for (const RunFigure& figure : figures_of_runs()) {
     const std::optional<double> value = figure.get(result);
     if (!value) continue;
     if (figure.bound == FigureBound::part) {
-      // NaN fails this check, as it must.
+      // A NaN fails this check, which is intended.
       all.expect(*value >= -slack && *value <= 1 + slack, "{}.{}: expected a part in [0, 1], got {}",
                  figure.section, figure.key, *value);
       continue;
     }
-    // The difference between clocks may make idle time over busy time slightly negative.
+    // Clocks may differ, so idle time over busy time may be slightly negative in a measurement.
     const double least =
         figure.unit == FigureUnit::part && figure.bound == FigureBound::not_negative ? -slack : 0;
     all.expect(is_amount(*value - least), "{}.{}: expected at least 0, got {}", figure.section, figure.key,
@@ -124,8 +127,8 @@ std::optional<std::string> broken_invariant(const Result& result) {
   all.expect(std::cmp_equal(result.ranks.size(), result.program.ranks),
              "ranks: expected as many as program.ranks says, {}, got {}", result.program.ranks,
              result.ranks.size());
-  // Only data parallelism may have more stages than ranks, because its stages are gradient buckets that all
-  // ranks hold.
+  // Only data parallelism may have more stages than ranks. Its stages are gradient buckets, and every rank
+  // holds all of them.
   const bool shares_all = result.program.schedule == "data-parallel";
   const std::int32_t most = shares_all ? result.program.stages : result.program.ranks;
   all.expect(result.program.pipeline_size <= most,

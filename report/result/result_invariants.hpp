@@ -1,5 +1,5 @@
 #pragma once
-// Invariants that hold in every simulated and every measured result.
+// Checks invariants that every simulated and every measured result must satisfy.
 
 #include <optional>
 #include <string>
@@ -8,11 +8,10 @@
 
 namespace penstock {
 
-/// Returns the first invariant that does not hold, as "KEY: expected WHAT, got WHAT" with keys of the
-/// result's document; nothing if all hold. No time, amount or rate is negative; a rate that does not exist is
-/// NaN. Nothing ends after the makespan, and no rank is busy for longer; a measurement may exceed it by a
-/// thousandth, because its clocks differ. The bubbles idle_over_total and longest_span_rate are in [0, 1]. A
-/// predicted MFU is at most 1. There is an entry for each rank.
+/// Returns the first broken invariant as "KEY: expected WHAT, got WHAT", or nothing if all invariants hold.
+/// The keys are those of the JSON document. For example, no time, amount or rate is negative, no action ends
+/// after the makespan, and bubbles are in [0, 1]. Measured times may exceed the makespan by a thousandth,
+/// because clocks differ.
 std::optional<std::string> broken_invariant(const Result& result);
 
 }  // namespace penstock

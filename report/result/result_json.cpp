@@ -1,8 +1,8 @@
-// Writes the document; result_json_reader.cpp reads it. Scripts rely on its keys and units: times and bytes
-// are integers in nanoseconds and bytes, ratios are fractions of 1, and a figure that does not exist is null.
-// Timelines and memory samples are written only on demand, because they are most of the bytes. Spans are
-// formatted directly into pieces of text, because a JSON tree of a million spans takes ten times as long and
-// twenty times the memory. Tested by result_json_test.cpp.
+// Writes the JSON document; result_json_reader.cpp reads it. Scripts rely on its keys and units. Times and
+// bytes are integers in nanoseconds and bytes, ratios are fractions of 1, and a figure that does not exist is
+// null. Timelines and memory samples are written only on request, because they are very long. Spans are
+// written as text directly. A JSON tree of a million spans would take ten times as long and twenty times the
+// memory. Test: result_json_test.cpp.
 
 #include "report/result/result_json.hpp"
 
@@ -38,7 +38,8 @@ void append_categories(Json& object, const MemoryByCategory& memory, MemoryUnit 
   }
 }
 
-/// Returns every category, also those of 0 bytes, because scripts rely on the keys.
+/// Returns the bytes of every category. Categories with 0 bytes are included, because scripts rely on the
+/// keys.
 Json categories_json(const MemoryByCategory& memory, MemoryUnit unit) {
   Json object = Json::object();
   append_categories(object, memory, unit);
@@ -51,8 +52,8 @@ Json sample_json(const MemorySample& sample, MemoryUnit unit) {
   return object;
 }
 
-/// Returns a rank's memory. The key "unit" is present only if amounts are not bytes; older files have no such
-/// key and mean bytes.
+/// Returns the memory of a rank. The key "unit" is present only if amounts are not bytes. Older files lack
+/// the key, and their amounts are bytes.
 Json memory_json(const RankMemory& memory, const ResultJsonOptions& options) {
   Json object = {
       {"peak_time_ns", memory.peak_time_ns},
@@ -90,7 +91,7 @@ Json program_json(const ProgramReport& program) {
   return object;
 }
 
-/// Returns the figures of a section of the document.
+/// Returns all figures of one section of the document.
 Json section_json(const Result& result, std::string_view section) {
   Json object = Json::object();
   for (const RunFigure& figure : figures_of_runs()) {
@@ -102,9 +103,9 @@ Json section_json(const Result& result, std::string_view section) {
   return object;
 }
 
-/// Appends a span as an element of the list `timeline`, indented like the rest of the document.
+/// Appends a span as an element of the list `timeline`, with the document's indentation.
 void append_span(std::string& text, const Span& span) {
-  // keys take 210 characters; seven numbers and the action take at most 200
+  // The keys take 210 characters. Seven numbers and the action take at most 200.
   constexpr std::size_t kLongest = 512;
   std::array<char, kLongest> room;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   const Action& action = span.action;
@@ -118,16 +119,16 @@ void append_span(std::string& text, const Span& span) {
   text.append(room.data(), static_cast<std::size_t>(end - room.data()));
 }
 
-/// Writes the document with the timeline as its last key.
+/// Writes the document and adds the timeline as its last key.
 void write_with_timeline(std::string_view document, const Timeline& timeline, const TextSink& sink) {
   constexpr std::string_view kEnd = "\n}\n";
   LineBuffer lines(sink);
-  // The document is complete; its end is cut off and added again after the last span.
+  // `document` is complete. Its closing bracket is cut off here and written again after the last span.
   lines.text() = document.substr(0, document.size() - kEnd.size());
   lines.text() += ",\n  \"timeline\": [";
   const char* separator = "\n";
   for (const Span& span : timeline.spans) {
-    // A comma stands before every span except the first.
+    // A comma precedes every span except the first.
     lines.text() += std::exchange(separator, ",\n");
     if (!lines.end_line()) return;
     append_span(lines.text(), span);
@@ -137,12 +138,12 @@ void write_with_timeline(std::string_view document, const Timeline& timeline, co
   lines.flush();
 }
 
-/// Returns the bytes for one sample, or null if the number of samples is not known.
+/// Returns the bytes per sample, or null if the number of samples is unknown.
 Json per_sample(Bytes bytes, double samples) {
   return samples > 0 ? Json(static_cast<double>(bytes) / samples) : Json(nullptr);
 }
 
-/// Returns the document without the timeline.
+/// Returns the text of the document without the timeline.
 std::string document_text(const Result& result, const ResultJsonOptions& options) {
   Json document = {{"schema_version", 1},
                    {"kind", to_text(result.kind)},
@@ -173,7 +174,8 @@ std::string document_text(const Result& result, const ResultJsonOptions& options
                                  {"bytes_per_sample", per_sample(link.bytes, result.throughput.samples)}});
   }
   document["notes"] = result.notes;
-  // Names come from users' files. Bytes that are not UTF-8 are replaced; otherwise the library would throw.
+  // Names in users' files may contain bytes that are not UTF-8. The library would throw, so these bytes are
+  // replaced.
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// The JSON document of a Result, schema_version 1. `simulate --json` prints it, `run` writes it and `compare`
-// reads it.
+// Writes and reads the JSON document of a Result, schema_version 1. `simulate --json` and `run` write it, and
+// `compare` reads it.
 
 #include <string>
 #include <string_view>
@@ -11,21 +11,21 @@
 
 namespace penstock {
 
-/// The long parts of the document that are written.
+/// The choice of the long parts that the document has.
 struct ResultJsonOptions {
-  /// True for `timeline`, with every span.
+  /// True to write `timeline`, which has every span.
   bool timeline = false;
-  /// True for `ranks[i].memory.samples`, the memory over time.
+  /// True to write `ranks[i].memory.samples`, the memory over time.
   bool memory = false;
 };
 
-/// Writes the document with two blanks of indentation, keys in a fixed order and a line break at the end. A
-/// double has the shortest form that reads back the same, or null if it is not finite.
+/// Writes the document, indented by two blanks, with keys in a fixed order. A double has the shortest text
+/// that reads back as the same number. A double that is not finite is null.
 void write_result_json(const Result& result, const ResultJsonOptions& options, const TextSink& sink);
 std::string result_to_json(const Result& result, const ResultJsonOptions& options = {});
 
-/// Reads a document. If it has both long parts, the result equals the one that was written. Unknown keys are
-/// skipped. Errors name `file`, the path of the key, what was expected and what was found.
+/// Reads a document. If it has both long parts, the returned result equals the written one. Unknown keys are
+/// skipped. An error names `file`, the path of the key, the expected value and the value found.
 tl::expected<Result, std::string> result_from_json(std::string_view text, std::string_view file);
 
 }  // namespace penstock

@@ -1,9 +1,9 @@
-// The text is JSON lines, so that a crash costs at most one line:
+// Stores finished points as JSON lines, so that a crash loses at most one line:
 //
 //   {"schema_version":3,"kind":"sweep-progress","points":1000,"digest":"6c1f...","shard":1,"shards":4,...}
 //   {"point":4,"row":{...},"counts_activations":false,"notes":[]}
 //
-// Anyone may write such a file, so each number is held against the type that it becomes.
+// Any program may have written the file, so every number is checked against the range of its type.
 
 #include "report/result/sweep_progress.hpp"
 
@@ -32,11 +32,11 @@ constexpr int kPartVersion = 3;
 constexpr std::int64_t kMostPoints = 1'000'000'000;
 constexpr std::int64_t kMostShards = 1 << 20;
 
-/// Returns the number at a key; nothing where there is none from `least` to `most`.
+/// Returns the integer at a key, or nothing if there is no integer from `least` to `most`.
 std::optional<std::int64_t> number_at(const Json& head, const char* key, std::int64_t least,
                                       std::int64_t most) {
   if (!head.contains(key) || !head.at(key).is_number_integer()) return std::nullopt;
-  // A number above 2^63 is negative here.
+  // A number of 2^63 or more becomes negative here, so the check below refuses it.
   const auto number = head.at(key).get<std::int64_t>();
   return number >= least && number <= most ? std::optional(number) : std::nullopt;
 }
@@ -80,7 +80,8 @@ tl::expected<SweepHead, std::string> head_of(const std::string& line) {
   return read;
 }
 
-/// Returns why a file with that head is not of the sweep and shard; empty where it is.
+/// Returns the reason why a file with this head does not belong to the expected sweep and shard. The text is
+/// empty if it does.
 std::string fault_of_head(const SweepHead& head, const SweepHead& expected) {
   if (head.points != expected.points) {
     return fmt::format("the file is of a sweep of {} points, this one has {}; name another file", head.points,
@@ -96,18 +97,19 @@ std::string fault_of_head(const SweepHead& head, const SweepHead& expected) {
                      to_text(expected.shard));
 }
 
-/// The limit of lines for each point. A sweep writes one line; a file merged from several may have another.
+/// The largest number of lines per point. A sweep writes one line, but a merged file may have another.
 constexpr std::size_t kMostLinesOfAPoint = 2;
 
-/// Reads a line as std::getline() does, but of a line that is too long only one character more than it may
-/// have.
+/// Reads a line like std::getline(), but stops one character above the longest allowed line. The caller can
+/// then report that the line is too long.
 bool next_line(std::istream& text, std::string& line) {
   line.clear();
   for (char c = 0; line.size() <= kLongestProgressLine && text.get(c) && c != '\n';) line += c;
   return !line.empty() || text.good();
 }
 
-/// Adds the point that a line states to the part. Returns what is wrong with the line; empty: nothing.
+/// Adds the point of one line to `part`. Returns a description of the fault in the line, or an empty text if
+/// there is none.
 std::string add_point(const std::string& line, SweepPart& part) {
   auto point = sweep_point_of_json(line);
   if (!point) return point.error();
@@ -139,7 +141,7 @@ std::string sweep_progress_head(const SweepHead& head) {
                      {"title", head.title},
                      {"notes", head.notes},
                      {"chunks_note", head.chunks_note}};
-  // A file's name may hold bytes that are no UTF-8.
+  // File names may contain bytes that are not UTF-8.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
@@ -167,7 +169,7 @@ tl::expected<SweepPart, std::string> read_sweep_part(std::istream& text, const s
       return fault(fmt::format("expected at most {} lines for {} points; name another file", most_lines,
                                part.head.points));
     }
-    if (text.eof()) break;  // the last line of a crash has no end
+    if (text.eof()) break;  // a crash can leave a last line without an end
     if (const std::string wrong = add_point(line, part); !wrong.empty()) return fault(wrong);
   }
   if (text.bad()) return tl::unexpected(fmt::format("{}: cannot be read", file));

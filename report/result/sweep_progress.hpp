@@ -1,6 +1,6 @@
 #pragma once
-// A part of a sweep as lines of JSON: what `penstock sweep --shard I/N` and `--resume FILE` write
-// (cli/sweep_progress_file.hpp), and `--merge` puts together.
+// Stores a part of a sweep as lines of JSON. `penstock sweep --shard I/N` and `--resume FILE` write such a
+// text through cli/sweep_progress_file.hpp. `--merge` combines the parts.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,19 +16,20 @@
 
 namespace penstock {
 
-/// The most bytes of a line, its end not counted: a reason names what waits for what, on up to all ranks.
+/// The longest line in bytes, without its line end. A line can be long, because its reason may list what many
+/// ranks wait for.
 inline constexpr std::size_t kLongestProgressLine = std::size_t{1} << 20U;
 
-/// One of `count` shards of a sweep: every count-th point from `index` on, since neighbours in the grid take
-/// about as long.
+/// One of `count` shards of a sweep. It has the point `index` and every count-th point after it. Neighbours
+/// in the grid take similar time, so the shards are balanced.
 struct SweepShard {
-  std::int32_t index = 0;  ///< from 0; users count from 1
+  std::int32_t index = 0;  ///< The shard's number, from 0. Users see it counted from 1.
   std::int32_t count = 1;
 
   bool has(std::size_t number) const {
     return number % static_cast<std::size_t>(count) == static_cast<std::size_t>(index);
   }
-  /// Returns how many points of a sweep of `points` it has.
+  /// Returns the number of points that this shard has if the whole sweep has `points` points.
   std::size_t size(std::size_t points) const {
     const auto shards = static_cast<std::size_t>(count);
     return points / shards + (static_cast<std::size_t>(index) < points % shards ? 1 : 0);
@@ -36,38 +37,40 @@ struct SweepShard {
 
   friend bool operator==(const SweepShard&, const SweepShard&) = default;
 };
-/// Returns "2/4" of the second of four.
+/// Returns the shard as "NUMBER/COUNT". The second of four shards is "2/4".
 std::string to_text(const SweepShard& shard);
 
-/// The identity of a sweep and its texts that belong to no point.
+/// The identity of a sweep, and its texts that belong to no single point.
 struct SweepHead {
-  std::size_t points = 0;            ///< of all shards
-  std::string digest{};              ///< of what decides the points: two sweeps of one digest have the same
-  SweepShard shard{};                ///< whose points follow
-  std::string title{};               ///< Sweep::title
-  std::vector<std::string> notes{};  ///< those of the scenario, which come before those of the points
-  std::string chunks_note{};         ///< the last note where a row has v > 1; empty: none
+  std::size_t points = 0;  ///< The number of points in all shards together.
+  /// The digest of the inputs that determine the points. Sweeps with equal digests have the same points.
+  std::string digest{};
+  SweepShard shard{};   ///< The shard that the text contains.
+  std::string title{};  ///< The title of the sweep (Sweep::title).
+  /// The notes on the scenario. In the sweep they come before the notes on its points.
+  std::vector<std::string> notes{};
+  std::string chunks_note{};  ///< The last note if a point has v > 1. It is empty if there is no such note.
 };
 
-/// The points of one shard, and the sweep that they are of.
+/// The finished points of one shard, and the head of their sweep.
 struct SweepPart {
   SweepHead head;
-  std::map<std::size_t, SweepPoint> points;  ///< by number
+  std::map<std::size_t, SweepPoint> points;  ///< The finished points by their number in the sweep.
 };
 
-/// Returns the first line, which says what follows: a sweep_point_json() each of some points of the shard, in
-/// any order.
+/// Returns the first line of the text, which identifies the sweep and the shard. Each line after it is the
+/// sweep_point_json() of one point. The points may be in any order.
 std::string sweep_progress_head(const SweepHead& head);
 
-/// Reads such a text. A last line without an end is dropped, because a crash can leave one. If a point
-/// appears twice, its last line counts. With `expected`, the text must be of that sweep and shard.
-/// Errors, which start with `file`: no such text, another sweep or shard, a line that is too long or no point
-/// of the shard, many more lines than points, a stream that ends before its text does.
+/// Reads a text of a part. If a point appears twice, its last line counts. A last line without a line end is
+/// dropped, because a crash can leave one. If `expected` is given, the text must belong to that sweep and
+/// shard. An error starts with `file`. It reports an unreadable or foreign text, a wrong shard, a wrong or
+/// long line, or too many lines.
 tl::expected<SweepPart, std::string> read_sweep_part(std::istream& text, const std::string& file,
                                                      const SweepHead* expected = nullptr);
 
-/// Puts a sweep together from its points by number. Points of the shard that are absent make it an
-/// interrupted one.
+/// Returns the sweep that consists of these points, which are indexed by their number. If points of the shard
+/// are absent, the sweep is marked as interrupted.
 Sweep sweep_of_points(const SweepHead& head, std::vector<std::optional<SweepPoint>> points);
 
 }  // namespace penstock
