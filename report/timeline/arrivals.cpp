@@ -1,6 +1,6 @@
-// Splits a rank's idle time before each compute action into transfer, waiting and launch. The rank's spans
-// include its messages, each from its start to its arrival, so that nothing else is needed. An example with
-// two messages for which B0 waits:
+// Divides a rank's idle time before each compute action into transfer, waiting and launch. The rank's spans
+// include its messages, each from its start to its arrival, so no other data is needed. In this example B0
+// waits for two messages:
 //
 //   rank      |--- F2 ---|                         |-- launch --|--- B0 ---|
 //   UNSHARD              |--|
@@ -9,9 +9,9 @@
 //             transfer   |--|    |-----------------|              a message is under way
 //             waiting       |----|                                no message is under way yet
 //
-// A table by stage and unit finds the RECVs of an action. A branching graph gives a stage several inputs of
-// one microbatch, so each RECV refers to the one before it. Collectives of one kind and stage run in order,
-// so the last one is enough. Tested by arrivals_test.cpp.
+// A table by stage and unit finds the RECVs of an action. In a branching graph, a stage has several inputs
+// for one microbatch, so each RECV refers to the previous one. Collectives of one kind and stage run in
+// order, so storing the last one is enough. Test: arrivals_test.cpp.
 
 #include "report/timeline/arrivals.hpp"
 
@@ -32,8 +32,9 @@ namespace {
 
 constexpr std::size_t index_of(Flow flow) { return static_cast<std::size_t>(flow); }
 
-/// Returns `waited` without the messages that arrived after a recomputation had started. Spans do not show if
-/// the program lets a recomputation wait for its gradient, but it did not wait for such a message.
+/// Returns `waited` without the messages that arrived after a recomputation had started. Programs differ in
+/// whether a recomputation waits for its gradient, and spans do not show it. A message that arrived later
+/// proves that the recomputation did not wait.
 std::span<const Span*> without_later(std::span<const Span*> waited, const Span& action) {
   if (action.action.kind != ActionKind::recompute) return waited;
   const auto later =
@@ -56,7 +57,7 @@ std::vector<Spans> spans_by_rank(const Timeline& timeline) {
 }
 
 Ns covered_ns(std::span<const Span*> spans, Ns from, Ns to) {
-  // Transfers that overlap must not be counted twice, so the sum runs over the union of the intervals.
+  // The sum runs over the union of the intervals, so that overlapping transfers are not counted twice.
   std::ranges::sort(spans, {}, &Span::start_ns);
   Ns covered = 0;
   for (const Span* span : spans) {
@@ -72,7 +73,8 @@ Ns covered_ns(std::span<const Span*> spans, Ns from, Ns to) {
 void Arrivals::add(const Span& span) {
   const Action& action = span.action;
   if (is_recv(action.kind)) {
-    // RECVs of other edges into the same stage may have come before; this one becomes the head of their list.
+    // RECVs of other edges into the same stage may precede this one. The new RECV becomes the head of their
+    // list.
     auto& newest = newest_.at(action.stage, action.microbatch)[index_of(flow_of(action.kind))];
     received_.push_back({.span = &span, .before = newest});
     newest = static_cast<std::int32_t>(received_.size()) - 1;
@@ -82,8 +84,8 @@ void Arrivals::add(const Span& span) {
 
 void Arrivals::gather(const Action& leaf) {
   if (!collectives_.empty()) {
-    // Under sharding 3 a B waits for the reduction before it. The result also holds for smaller values,
-    // because then a STEP in between has waited for that reduction.
+    // With sharding 3, a B waits for the reduction before it. With smaller values the result is the same,
+    // because a STEP in between has waited for that reduction.
     constexpr std::int32_t kSharding = 3;
     for (const ActionKind awaited : collectives_before(leaf.kind, kSharding)) {
       const auto group = collectives_.find({awaited, leaf.stage});
@@ -109,7 +111,7 @@ std::vector<IdleBefore> idle_before_actions(Spans spans) {
   std::vector<IdleBefore> idle;
   Ns idle_since = 0;
   for (std::size_t i = 0; i < spans.size(); ++i) {
-    // Spans are added in list order, because the action cannot have waited for a message behind it in the
+    // Spans are added in list order. The action cannot have waited for a message that comes later in the
     // list.
     arrivals.add(spans[i]);
     if (!opens_compute(spans, i)) continue;
@@ -118,8 +120,8 @@ std::vector<IdleBefore> idle_before_actions(Spans spans) {
     if (start > idle_since) {
       const std::span<const Span*> waited = without_later(arrivals.of_group(spans, i), spans[i]);
       Ns ready = idle_since;
-      // The idle time has three parts: until the last message starts to move, while it moves, and from its
-      // arrival to the start of the action. Only a measured run has the third part.
+      // The idle time has three parts: before the last transfer starts, during it, and from its arrival to
+      // the action. Only measured runs have the third part.
       for (const Span* span : waited) ready = std::max(ready, std::min(span->end_ns, start));
       before.launch_ns = start - ready;
       before.transfer_ns = covered_ns(waited, idle_since, ready);

@@ -1,5 +1,5 @@
 #pragma once
-// The SVG text of a timeline's boxes, their marks and their numbers. timeline_svg.hpp uses it.
+// Writes the boxes of a timeline, with their marks and numbers, as SVG text. timeline_svg.hpp uses it.
 
 #include <cstddef>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace penstock {
 
-/// A rectangle in pixels.
+/// A rectangle of the picture, in pixels.
 struct Rectangle {
   double x = 0;
   double y = 0;
@@ -20,29 +20,31 @@ struct Rectangle {
   double height = 0;
 };
 
-/// Returns the width that a box needs to show a number of `digits` digits.
+/// Returns the width in pixels of a box that has room for a number of `digits` digits.
 double label_width(std::size_t digits);
 
-/// Returns the colour of a merged box: the colours of its kinds, weighted by their share of its time.
+/// Returns the colour of a merged box. It mixes the colours of the action kinds, weighted by their time in
+/// the box.
 Colour mixed_colour(const std::vector<KindShare>& shares);
 
-/// The names of the patterns that are drawn over the boxes of recomputations and over merged boxes.
+/// The names of the hatching patterns. The first is drawn over recomputations and the second over merged
+/// boxes.
 inline constexpr std::string_view kRecomputePattern = "penstock-hatch";
 inline constexpr std::string_view kSeveralPattern = "penstock-several";
-/// Returns the definitions of these patterns for the <defs> of the picture.
+/// Returns the SVG definitions of both patterns, for the <defs> of the picture.
 std::string box_patterns_svg();
 
-/// A writer that collects the boxes of a picture and the numbers in them.
+/// A writer that collects the SVG text of a picture's boxes and of the numbers in them.
 class BoxText {
  public:
-  /// Adds the box of one action, with its microbatch if there is room.
+  /// Adds the box of one action, with its microbatch number if there is room.
   void add_leaf(const Action& action, Colour fill, const Rectangle& at, std::string_view tooltip);
-  /// Adds a box that stands for several actions.
+  /// Adds a merged box, which represents several actions.
   void add_merged(Colour fill, const Rectangle& at, std::string_view tooltip);
-  /// Adds a thin bar.
+  /// Adds a thin bar for a transfer or a collective.
   void add_bar(Colour fill, const Rectangle& at, std::string_view tooltip);
-  /// Adds an upright line that keeps its width at any zoom. It is narrower if `room`, the distance to the
-  /// next line, is small.
+  /// Adds a vertical line that has the same width at every zoom. The line is narrower if `room`, the distance
+  /// to the next line in pixels, is small.
   void add_mark(Colour colour, const Rectangle& at, double room, std::string_view tooltip);
 
   const std::string& boxes() const { return boxes_; }

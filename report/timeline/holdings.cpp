@@ -1,16 +1,16 @@
-// Orders the changes of a rank's holdings, from which every peak follows. A holding is two changes: a charge
-// when it begins and a release when it ends. At one instant releases come before charges, so that passing a
-// buffer on does not count twice; then program order decides, so that the result does not depend on the order
-// of the input.
+// Orders the changes of a rank's holdings, from which every peak is computed. A holding has two changes: a
+// charge when it begins and a release when it ends. At one instant, releases come before charges, so that a
+// buffer that is passed on does not count twice. Program order decides between all other changes. Thus the
+// result does not depend on the input's order.
 //
 // Holdings come in program order. Therefore the charges of one kind are nearly sorted, and so are the
 // releases:
 //
 //   charges of kind 0 | releases of kind 0 | charges of kind 1 | ...     few long ascending runs
 //
-// Neighbouring runs are merged until one is left. This takes O(n log runs), which is never more than a sort
-// takes (R. Sedgewick and K. Wayne, Algorithms, 4th edition, 2011, section 2.2: natural merge sort). Tested
-// by metrics_test.cpp.
+// Neighbouring runs are merged until one run remains. This takes O(n log runs), which is never more than a
+// full sort (R. Sedgewick and K. Wayne, Algorithms, 4th edition, 2011, section 2.2: natural merge sort).
+// Test: metrics_test.cpp.
 
 #include "report/timeline/holdings.hpp"
 
@@ -26,24 +26,24 @@
 namespace penstock {
 namespace {
 
-/// A change with its sort key.
+/// A change, together with its sort key.
 struct Keyed {
   Ns time_ns = 0;
-  // the order of changes at one time; see place_of()
+  // the rank among changes at the same time; see place_of()
   std::uint64_t place = 0;
   std::uint32_t holding = 0;
 
   friend auto operator<=>(const Keyed&, const Keyed&) = default;
 };
 
-// The order at one position: 0 releases what an earlier action charged, 1 charges, 2 releases what the same
-// action charged.
+// The order at one position. 0: release of an amount that an earlier action charged. 1: charge. 2: release of
+// an amount that the same action charged.
 constexpr std::uint64_t kCharge = 1;
 
-/// Returns the order of a change among those of one time as a number: phase (bit 40), position + 1, order at
-/// the position (2 bits). Phase 0 holds the releases of what was charged at an earlier instant. In phase 1
-/// positions follow each other; each releases what earlier positions charged, then charges its own amounts,
-/// then releases those.
+/// Returns the order of a change among all changes at the same time. The number consists of the phase (bit
+/// 40), position + 1, and the order at the position (2 bits). Phase 0 has the releases of amounts that were
+/// charged earlier. Phase 1 has all other changes by position. Each position first releases older amounts,
+/// then charges its own, and then releases those.
 std::uint64_t place_of(bool is_late_release, std::int32_t position, std::uint64_t order) {
   const std::uint64_t phase = is_late_release ? 0 : 1;
   return phase << 40U | static_cast<std::uint64_t>(std::int64_t{position} + 1) << 2U | order;
@@ -58,9 +58,9 @@ Keyed release_of(const Holding& held, std::uint32_t number) {
   return {held.until_ns, place_of(held.until_ns != held.from_ns, held.released_by, own ? 2 : 0), number};
 }
 
-/// Returns all changes, grouped by kind: the charges of a kind, then its releases.
+/// Returns all changes grouped by kind. Each group has the charges of a kind and then its releases.
 std::vector<Keyed> changes_by_kind(std::span<const Holding> holdings) {
-  // for each kind: the index of its next charge and of its next release
+  // For each kind: the index of its next charge and of its next release
   std::vector<std::size_t> next;
   const auto counter = [&](const Holding& held, std::size_t release) -> std::size_t& {
     const std::size_t lane = 2 * static_cast<std::size_t>(held.kind) + release;
@@ -72,7 +72,7 @@ std::vector<Keyed> changes_by_kind(std::span<const Holding> holdings) {
     counter(held, 1) += held.until_ns == kHeldForEver ? 0 : 1;
   }
   std::size_t total = 0;
-  // each count becomes the first index of its group
+  // Each count becomes the first index of its group.
   for (std::size_t& count : next) total += std::exchange(count, total);
   std::vector<Keyed> keys(total);
   for (std::uint32_t number = 0; number < holdings.size(); ++number) {
@@ -83,7 +83,7 @@ std::vector<Keyed> changes_by_kind(std::span<const Holding> holdings) {
   return keys;
 }
 
-/// Returns the first index of each ascending run, and the end.
+/// Returns the first index of each ascending run, and the number of keys as the last element.
 std::vector<std::size_t> runs_of_keys(const std::vector<Keyed>& keys) {
   std::vector<std::size_t> begins{0};
   for (std::size_t i = 1; i < keys.size(); ++i) {
@@ -93,7 +93,7 @@ std::vector<std::size_t> runs_of_keys(const std::vector<Keyed>& keys) {
   return begins;
 }
 
-/// Merges runs in pairs until one is left. A last run without a partner is copied.
+/// Merges neighbouring runs in pairs until one run remains. A last run without a partner is copied.
 void sort_by_runs(std::vector<Keyed>& keys) {
   std::vector<std::size_t> begins = runs_of_keys(keys);
   std::vector<Keyed> merged(begins.size() > 2 ? keys.size() : 0);

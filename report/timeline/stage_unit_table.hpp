@@ -1,5 +1,5 @@
 #pragma once
-// A table with a value for each unit of each stage that one rank's list names. It needs no search.
+// A table with one value for each unit (microbatch) of each stage on one rank. A lookup takes constant time.
 // arrivals.cpp, metrics.cpp and memory.cpp use it.
 
 #include <cstddef>
@@ -12,17 +12,17 @@
 
 namespace penstock {
 
-/// A row of units for each stage that has been asked for, because a rank has few stages with many units each.
-/// A row is a vector as far as units come one after the other. Units far beyond all before them, such as
-/// those of one replica among many, are in a hash table. Memory: O(largest stage + units asked for).
+/// A table with a row for each stage that has been used, because a rank has few stages with many units each.
+/// Consecutive units are in a vector. Units with far larger numbers, such as the units of one replica among
+/// many, are in a hash table. Memory: O(largest stage + used units).
 template <class Value>
 class StageUnitTable {
  public:
-  /// `unknown` is the value of a unit that has not been set.
+  /// Creates an empty table. `unknown` is the value of a unit that has not been set.
   explicit StageUnitTable(Value unknown = {}) : unknown_(std::move(unknown)) {}
 
-  /// Returns the value of a unit. The reference is valid until another stage or unit is asked for. Requires
-  /// stage >= 0 and unit >= 0.
+  /// Returns the value of a unit. The reference is valid until the next call with another stage or unit.
+  /// Requires stage >= 0 and unit >= 0.
   Value& at(std::int32_t stage, std::int32_t unit) {
     if (index(stage) < row_of_stage_.size() && row_of_stage_[index(stage)] != kNoRow) {
       std::vector<Value>& near = rows_[index(row_of_stage_[index(stage)])].near;
@@ -38,11 +38,11 @@ class StageUnitTable {
 
   /// The units of one stage.
   struct Row {
-    std::vector<Value> near;  ///< values by unit
+    std::vector<Value> near;  ///< the values of small unit numbers, by unit
     std::unordered_map<std::int32_t, Value> far;
   };
 
-  /// Returns the value of a unit that has no place in a vector yet, and makes one.
+  /// Creates the value of a unit that is not in a vector yet, or finds it in the hash table.
   Value& made_at(std::int32_t stage, std::int32_t unit) {
     if (index(stage) >= row_of_stage_.size()) row_of_stage_.resize(index(stage) + 1, kNoRow);
     std::int32_t& number = row_of_stage_[index(stage)];
@@ -58,7 +58,7 @@ class StageUnitTable {
     return row.far.try_emplace(unit, unknown_).first->second;
   }
 
-  /// Makes the vector of a row longer and moves the units that it now covers into it.
+  /// Makes the row's vector longer, and moves the units that now fit into it out of the hash table.
   void lengthen(Row& row, std::size_t length) {
     row.near.resize(length, unknown_);
     std::erase_if(row.far, [&](auto& entry) {

@@ -1,6 +1,6 @@
 #pragma once
-// The result of every engine, predicted or measured: the time at which each action of each rank ran.
-// metrics.hpp and all exporters read it.
+// The time at which each action of each rank ran, predicted or measured. Every engine produces a timeline,
+// and metrics.hpp and all exporters read it.
 
 #include <cstdint>
 #include <vector>
@@ -9,11 +9,12 @@
 
 namespace penstock {
 
-/// The time of one action on one rank. The leaves of an overlapped pair are two spans with equal times. The
+/// The start and end of one action on one rank. The two actions of an overlapped pair have equal times. The
 /// span of a SEND or RECV is its transfer, from its start to its arrival.
 struct Span {
   std::int32_t rank = 0;
-  /// The action. Its microbatch number and weight version continue over iterations.
+  /// The action. Microbatch numbers and weight versions increase from iteration to iteration and do not
+  /// restart.
   Action action;
   /// The replica of the action's stage that this rank holds.
   std::int32_t replica = 0;
@@ -23,8 +24,8 @@ struct Span {
   friend bool operator==(const Span&, const Span&) = default;
 };
 
-/// The spans of all ranks, rank by rank in program order. The makespan is the time from the first start, 0,
-/// to the last end of any action.
+/// The spans of all ranks, rank by rank in program order. The first action starts at 0, so the makespan is
+/// the last end of any action.
 struct Timeline {
   std::int32_t rank_count = 0;
   Ns makespan_ns = 0;

@@ -1,7 +1,7 @@
-// A picture of a million actions must stay small, so boxes narrower than a pixel or two are merged with their
-// neighbours. A merged rectangle starts at least `least_ns` after the one before it, or follows a wide one.
-// Therefore a row has at most 2 * makespan / least_ns + 2 rectangles, whatever the number of actions. If all
-// rows together are still over the budget, least_ns is doubled. Tested by timeline_svg_test.cpp.
+// Merges boxes that are narrower than a pixel or two, so that a picture of a million actions stays small. A
+// merged rectangle starts at least `least_ns` after the previous rectangle, or follows a wide one. Therefore
+// a row has at most 2 * makespan / least_ns + 2 rectangles for any number of actions. If all rows together
+// exceed the budget, least_ns is doubled. Test: timeline_svg_test.cpp.
 
 #include "report/timeline/timeline_boxes.hpp"
 
@@ -24,14 +24,15 @@ namespace {
 /// Returns a rectangle for one box. Its shares are computed only when another box is merged into it.
 DrawnBox drawn(const ComputeBox& box) { return {box, box, 1, {}, box.start_ns, box.end_ns}; }
 
-/// Adds time to the share of a kind. The shares stay in the order of the enum, each kind once.
+/// Adds time to the share of a kind. The list has each kind once, in the order of the enum.
 void add_share(std::vector<KindShare>& shares, ActionKind kind, Ns time_ns) {
   auto place = std::ranges::find_if(shares, [&](const KindShare& share) { return share.kind >= kind; });
   if (place == shares.end() || place->kind != kind) place = shares.insert(place, {kind, 0});
   place->time_ns += time_ns;
 }
 
-/// Adds the time of a box to the shares. Each leaf of a pair gets half of the pair's time.
+/// Adds the time of a box to the shares of a rectangle. Each action of an overlapped pair gets half of the
+/// time.
 void add_shares(DrawnBox& group, const ComputeBox& box) {
   const Ns second_ns = box.partner ? box.duration_ns() / 2 : 0;
   add_share(group.shares, box.action.kind, box.duration_ns() - second_ns);
@@ -47,15 +48,16 @@ void join(DrawnBox& group, const ComputeBox& box) {
   ++group.count;
 }
 
-/// Returns the number of XML elements of a rectangle. A box has a rectangle and a tooltip (two of each for a
-/// pair) and a number if it is wide. A merged box is a group of a tooltip, a rectangle and its hatching.
+/// Returns the number of XML elements that draw a rectangle. An action needs a rectangle and a tooltip, and a
+/// number if the box is wide. A pair needs two rectangles and two tooltips. A merged box needs a group, a
+/// tooltip, a rectangle and its hatching.
 std::size_t elements_of(const DrawnBox& box, Ns wide_ns) {
   if (box.merged()) return 4;
   const std::size_t leaves = box.shown.partner ? 2 : 1;
   return leaves * (box.end_ns - box.start_ns >= wide_ns ? 3 : 2);
 }
 
-/// The XML elements of a mark: its line and its tooltip.
+/// The number of XML elements of a vertical line for a step: the line and its tooltip.
 constexpr std::size_t kElementsPerStep = 2;
 
 std::size_t elements_of(const DrawnRow& row, Ns wide_ns) {
@@ -64,7 +66,8 @@ std::size_t elements_of(const DrawnRow& row, Ns wide_ns) {
   return elements;
 }
 
-/// The boxes of a row that take time, and the steps that are marks. A short step is in both.
+/// The contents of a row: the boxes that take time, and the steps drawn as vertical lines. A short step that
+/// takes time is in both lists.
 struct SplitRow {
   std::vector<ComputeBox> boxes;
   std::vector<ComputeBox> steps;
@@ -74,13 +77,14 @@ SplitRow split(const std::vector<ComputeBox>& boxes, Ns step_ns) {
   SplitRow row;
   for (const ComputeBox& box : boxes) {
     if (box.duration_ns() > 0) row.boxes.push_back(box);
-    // The mark is drawn over the box, because an update must be visible however short it is.
+    // A line is drawn over the box, because an update of the weights must be visible even if it is short.
     if (box.action.kind == ActionKind::step && box.duration_ns() < step_ns) row.steps.push_back(box);
   }
   return row;
 }
 
-/// Returns "12.000 ms to 13.000 ms (1.000 ms)", or "at 12.000 ms" if start and end are equal.
+/// Returns the times as text: "12.000 ms to 13.000 ms (1.000 ms)", or "at 12.000 ms" if start and end are
+/// equal.
 std::string times_text(Ns start_ns, Ns end_ns) {
   if (start_ns == end_ns) return "at " + format_duration(start_ns);
   return fmt::format("{} to {} ({})", format_duration(start_ns), format_duration(end_ns),
@@ -97,7 +101,7 @@ std::string version_text(const ComputeBox& box) {
 
 std::vector<DrawnBox> merge_narrow(const std::vector<ComputeBox>& boxes, Ns least_ns) {
   std::vector<DrawnBox> merged;
-  // true if the last rectangle can take further narrow boxes
+  // true if more narrow boxes can join the last rectangle
   bool open = false;
   for (const ComputeBox& box : boxes) {
     const bool narrow = box.duration_ns() < least_ns;
@@ -127,7 +131,7 @@ std::vector<DrawnRow> drawn_rows(const std::vector<std::vector<ComputeBox>>& ran
       rows.push_back({merge_narrow(row.boxes, least), merge_narrow(row.steps, least)});
       elements += elements_of(rows.back(), budget.wide_ns);
     }
-    // Doubling ends when each row is one rectangle, and before the number leaves 64 bits.
+    // The loop ends when each row is one rectangle, or before least_ns would overflow 64 bits.
     const bool one_a_row = least > latest || least > std::numeric_limits<Ns>::max() / 2;
     if (elements <= budget.most_elements || one_a_row) return rows;
   }

@@ -1,7 +1,7 @@
-// Turns times into columns of characters. If the greatest common divisor of all times is long enough, each
-// multiple of it gets one or more columns and the picture is exact. Otherwise time is scaled, and a column
-// belongs to the action that has most of it, if actions have at least half of it together. A column in which
-// the rank is idle shows the collective for which it waits. Tested by timeline_text_test.cpp.
+// Maps times to columns of characters. If the greatest common divisor of all times is long enough, each
+// multiple of it gets one or more columns, and the picture is exact. Otherwise time is scaled. If actions
+// fill at least half of a column, it shows the action with the largest share. An idle column shows the
+// collective for which the rank waits. Test: timeline_text_test.cpp.
 
 #include "report/timeline/timeline_columns.hpp"
 
@@ -20,8 +20,8 @@
 namespace penstock {
 namespace {
 
-/// Returns a label such as "F3", or "2F3" with its stage. A STEP is "S", because a column may have only one
-/// letter.
+/// Returns the label of one action, such as "F3", or "2F3" with its stage. The label of a STEP is "S",
+/// because a column may have room for only one letter.
 std::string leaf_label(const Action& action, bool with_stage) {
   std::string label = with_stage ? std::to_string(action.stage) : "";
   label += action.kind == ActionKind::step ? "S" : letters(action.kind);
@@ -33,7 +33,8 @@ std::int32_t owner_of(ActionKind collective) {
   return collective == ActionKind::reduce_grad ? kReduceColumn : kGatherColumn;
 }
 
-/// The largest share of each column and its owner. Between equal shares the first one added wins.
+/// The largest share of each column, and the box that has this share. Between equal shares, the first one
+/// that was added wins.
 ///
 ///     column   0         1         2
 ///              |--- F0 ----|-- F1 --|           owners F0, F1, F1; sums 1, 1, 0.1
@@ -90,8 +91,8 @@ double TextScale::column_of(Ns time_ns) const {
 
 TextScale scale_of(const std::vector<std::vector<ComputeBox>>& ranks, Ns makespan_ns,
                    const TextLabels& labels, std::int64_t available) {
-  // The unit is the largest time of which all starts and ends are multiples. Transfers do not count, because
-  // they are not drawn.
+  // The unit is the largest time that divides all starts and ends. Transfers are ignored, because they are
+  // not drawn.
   Ns unit = makespan_ns;
   for (const auto& boxes : ranks) {
     for (const ComputeBox& box : boxes) unit = std::gcd(unit, std::gcd(box.start_ns, box.end_ns));
@@ -99,10 +100,10 @@ TextScale scale_of(const std::vector<std::vector<ComputeBox>>& ranks, Ns makespa
   if (makespan_ns / unit > available) return {makespan_ns, 0, 0, available};
   const Ns units = makespan_ns / unit;
   const Ns shortest_units = std::max<Ns>(1, labels.shortest_ns / unit);
-  // With this many columns for a unit, the longest label fits into the shortest box. More columns would show
-  // nothing more.
+  // With this many columns per unit, the longest label fits into the shortest box. More columns would not
+  // help.
   const Ns wanted =
-      // the label and one more column
+      // one more column than the label has characters
       (static_cast<Ns>(labels.longest) + shortest_units) / shortest_units;
   const std::int64_t columns_per_unit =
       std::clamp<std::int64_t>(available / units, 1, std::max<Ns>(1, wanted));

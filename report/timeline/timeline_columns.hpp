@@ -1,5 +1,5 @@
 #pragma once
-// The action that each column of a line of text stands for. timeline_text.hpp uses it.
+// Finds the action that each column of a text timeline shows. timeline_text.hpp uses it.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,60 +13,62 @@
 
 namespace penstock {
 
-/// The properties of a whole timeline that decide how its boxes are labelled.
+/// The properties of a timeline that decide how its boxes are labelled.
 struct TextLabels {
-  /// True if some rank holds several stages.
+  /// True if a rank holds several stages. Then each label begins with the stage.
   bool with_stage = false;
-  /// The number of characters of the longest label.
+  /// The length of the longest label, in characters.
   std::size_t longest = 0;
-  /// The time of the shortest box that takes time; 0 if none does.
+  /// The duration of the shortest box that takes time. It is 0 if no box takes time.
   Ns shortest_ns = 0;
 
-  /// Returns a label such as "F3", "2F3" or "0F5;3B2".
+  /// Returns a box's label, such as "F3", "2F3" or "0F5;3B2".
   std::string label(const ComputeBox& box) const;
 };
 
-/// Returns these properties of a timeline.
+/// Returns the label properties of a timeline. `ranks` has the boxes of each rank.
 TextLabels labels_of(const std::vector<std::vector<ComputeBox>>& ranks);
 
-/// The map from time to columns. If `unit_ns` > 0, each unit of time is exactly `columns_per_unit` columns.
+/// The scale that maps time to columns. If `unit_ns` > 0, the scale is exact: each `unit_ns` takes
+/// `columns_per_unit` columns.
 struct TextScale {
   Ns makespan_ns = 0;
   Ns unit_ns = 0;
   std::int64_t columns_per_unit = 0;
   std::int64_t columns = 0;
 
-  /// Returns the column at a time, which may be a fraction.
+  /// Returns the column at a time. The result may be a fraction.
   double column_of(Ns time_ns) const;
 };
 
-/// Returns the scale of a line. If every unit of the times can have at least one of the `available` columns,
-/// the scale is exact and gives a unit as many columns as the labels need. Otherwise it uses all available
-/// columns. Requires makespan_ns > 0.
+/// Returns the scale of a line. It is exact if each unit (the greatest common divisor of all times) can have
+/// at least one column. Then each unit gets as many columns as the labels need. Otherwise the makespan is
+/// spread over all `available` columns. Requires makespan_ns > 0.
 TextScale scale_of(const std::vector<std::vector<ComputeBox>>& ranks, Ns makespan_ns,
                    const TextLabels& labels, std::int64_t available);
 
-/// The owners of columns that show no box. A box is its index, from 0 on.
+/// The owner of a column in which the rank is idle. An owner >= 0 is the index of a box.
 inline constexpr std::int32_t kIdleColumn = -1;
 /// The owner of a column in which the rank is idle while gradients are reduced.
 inline constexpr std::int32_t kReduceColumn = -2;
 /// The owner of a column in which the rank is idle while weights are gathered.
 inline constexpr std::int32_t kGatherColumn = -3;
 
-/// Returns the owner of each column: the box that has the largest share of it, if boxes have at least half of
-/// it together. Otherwise it is the collective, if collectives have at least half, or kIdleColumn.
+/// Returns the owner of each column. If boxes fill at least half of the column, its owner is the box with the
+/// largest share. Otherwise, if collectives fill at least half, it is the collective. In all other cases it
+/// is kIdleColumn.
 std::vector<std::int32_t> column_owners(const std::vector<ComputeBox>& boxes,
                                         std::span<const Span> collectives, const TextScale& scale);
 
-/// A run of neighbouring columns with one owner.
+/// A run of neighbouring columns that have the same owner.
 struct ColumnRun {
   std::int32_t owner = kIdleColumn;
   std::size_t columns = 0;
 };
-/// Returns the runs of a line.
+/// Returns the runs of one line. `owners` has the owner of each column.
 std::vector<ColumnRun> runs_of(const std::vector<std::int32_t>& owners);
 
-/// Returns true if each box that takes time has a column.
+/// Returns true if each box that takes time owns at least one column.
 bool shows_every_box(const std::vector<ComputeBox>& boxes, const std::vector<ColumnRun>& runs);
 
 }  // namespace penstock

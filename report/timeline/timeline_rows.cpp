@@ -1,8 +1,7 @@
-// Sorts spans by rank and row for all pictures and the trace. The two leaves of an overlapped pair become one
-// box. Spans of a row that overlap get different lanes. The lanes are assigned greedily by start time, which
-// needs the fewest lanes for intervals (Kleinberg and Tardos, Algorithm Design, section 4.1). Among spans
-// with equal starts those without duration come first, because they can share a lane with the next. Tested by
-// chrome_trace_test.cpp.
+// Sorts spans by rank and row for all pictures and the trace. An overlapped pair becomes one box. Spans of a
+// row that overlap in time get different lanes. Lanes are assigned greedily by start time, which needs the
+// fewest lanes for intervals (Kleinberg and Tardos, Algorithm Design, section 4.1). Among equal starts, spans
+// without duration come first, because the next span can share their lane. Test: chrome_trace_test.cpp.
 
 #include "report/timeline/timeline_rows.hpp"
 
@@ -25,7 +24,7 @@ namespace penstock {
 
 std::vector<std::vector<ComputeBox>> compute_boxes(const Timeline& timeline) {
   std::vector<std::vector<ComputeBox>> ranks(static_cast<std::size_t>(timeline.rank_count));
-  // the first leaf of a pair whose second leaf has not been read
+  // the first action of a pair, until its second action has been read
   const Span* first_leaf = nullptr;
   for (const Span& span : timeline.spans) {
     if (!is_compute(span.action.kind)) continue;

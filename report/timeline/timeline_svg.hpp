@@ -1,6 +1,6 @@
 #pragma once
-// A timeline as an SVG picture in the style of PipeDream's figures: a row for each worker, blue forwards and
-// green backwards with the microbatch inside, grey where a worker is idle.
+// Draws a timeline as an SVG picture in the style of PipeDream's figures. Each worker is a row. Forward
+// passes are blue, backward passes green, and idle time is grey. The microbatch number is inside the box.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,35 +13,36 @@
 
 namespace penstock {
 
-/// The options of a picture.
+/// The options of a timeline picture.
 struct TimelineSvgOptions {
-  /// The title above the picture; empty for none.
+  /// The title above the picture. If it is empty, there is no title.
   std::string title{};
-  /// The width of the whole picture in pixels; values below 200 count as 200.
+  /// The width of the whole picture in pixels. Values below 200 count as 200.
   std::int32_t width = 1200;
   /// True to draw sends, receives and collectives as thin bars under each row.
   bool communication = false;
-  /// The width below which boxes are merged; 0 merges only as far as most_elements needs it.
+  /// The width in pixels below which boxes are merged. If it is 0, boxes are merged only to respect
+  /// `most_elements`.
   double least_pixels = 0.8;
-  /// The largest number of XML elements of all boxes and bars together.
+  /// The largest number of XML elements for all boxes and bars together.
   std::size_t most_elements = 50'000;
 
-  // The next fields serve pictures of more than one timeline, such as those of compare_html.cpp.
-  /// The names of the rows; if empty, "rank 0", "rank 1", ...
+  // The next fields are for pages that show several timelines, such as the pages of compare_html.cpp.
+  /// The names of the rows. If the list is empty, the names are "rank 0", "rank 1", ...
   std::vector<std::string> row_names{};
-  /// The number of rows that are drawn close together.
+  /// The number of rows in each group. The rows of a group are drawn close together.
   std::int32_t rows_in_group = 1;
-  /// An id that differs between the pictures of one page.
+  /// The picture's id. It must differ between the pictures of one page.
   std::string id{};
-  /// A function that returns further text for the tooltip of a box; null adds nothing.
+  /// A function that returns extra text for the tooltip of a box. If it is null, tooltips have no extra text.
   std::function<std::string(std::size_t row, const ComputeBox& box)> remark{};
 };
 
 /// Returns the picture as a complete <svg> element. A box has a tooltip (action, start, end, weight version)
-/// and, if there is room, the microbatch's number. The stages of one rank have different shades. The two
-/// leaves of an overlapped pair share a box, the first leaf on top. Merged boxes are hatched and have the
-/// mixed colour of their actions. Optimizer steps that take no time are dark lines over the boxes. The zoom
-/// script of html_page.hpp reads the attributes data-* of the <svg> and the boxes.
+/// and, if there is room, the microbatch number. The stages of one rank have different shades. The two
+/// actions of an overlapped pair share a box, with the first action on top. Merged boxes are hatched, and
+/// their colour mixes the colours of their actions. Optimizer steps that take no time are dark lines over the
+/// boxes. The data-* attributes are for the zoom script of html_page.hpp.
 std::string timeline_to_svg(const Timeline& timeline, const TimelineSvgOptions& options = {});
 
 }  // namespace penstock

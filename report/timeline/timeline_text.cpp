@@ -1,5 +1,5 @@
-// Draws a timeline with characters. 1F1B on 3 ranks with 4 microbatches, F 1 ms and B 2 ms, and three columns
-// for a millisecond:
+// Draws a timeline with characters. This example is 1F1B on 3 ranks with 4 microbatches. F takes 1 ms, B
+// takes 2 ms, and a millisecond has three columns:
 //
 //   rank 0  F0-F1-F2-............B0====F3-B1====...B2====...B3====
 //   rank 1  ...F0-F1-......B0====F2-B1====F3-B2====...B3====......      ('.' idle)
@@ -10,7 +10,7 @@
 //   rank 0  FFF....B=FB=.B=.B=
 //           012    0 31  2  3
 //
-// timeline_columns.cpp decides which box owns each column; timeline_svg.cpp draws pictures. Tested by
+// timeline_columns.cpp decides which box owns each column; timeline_svg.cpp draws pictures. Test:
 // timeline_text_test.cpp.
 
 #include "report/timeline/timeline_text.hpp"
@@ -41,17 +41,17 @@ namespace {
 constexpr char kIdleMark = '.';
 constexpr char kReduceMark = '+';
 constexpr char kGatherMark = '^';
-// the least width of a line
+// the smallest width of a line, in characters
 constexpr std::int64_t kLeastColumns = 40;
 using Ranks = std::vector<std::vector<ComputeBox>>;
 
-/// Returns the text before a rank's first column.
+/// Returns the text at the start of a rank's line, such as "rank 0  ".
 std::string head_of(std::size_t rank, std::size_t ranks) {
   return fmt::format("rank {:<{}}  ", rank, std::to_string(ranks - 1).size());
 }
 
-/// Returns the character that fills a box behind its label. It differs by kind, so that kinds can be told
-/// apart without reading letters.
+/// Returns the character that fills the rest of a box after its label. Different kinds have different
+/// characters, so that a reader can distinguish them quickly.
 char fill_mark(const ComputeBox& box) {
   if (box.partner) return '#';
   switch (box.action.kind) {
@@ -78,27 +78,27 @@ char fill_mark(const ComputeBox& box) {
   return ' ';
 }
 
-/// Returns the letter of a kind: F, B, I, W, R or S.
+/// Returns the letter of an action's kind: F, B, I, W, R or S.
 char kind_mark(const Action& action) { return letters(action.kind).front(); }
 
-/// Returns the text of a box in `columns` columns: "F3-", "F-" or "F".
+/// Returns the text of a box that has `columns` columns, such as "F3-", "F-" or "F".
 std::string box_text(const ComputeBox& box, const std::string& label, std::size_t columns) {
   std::string text = label;
   if (text.size() > columns) text = box.partner ? "#" : std::string(1, kind_mark(box.action));
   return text + std::string(columns - text.size(), fill_mark(box));
 }
 
-/// Returns a microbatch as one character: 0-9, then a-z and A-Z, and '*' above 61.
+/// Returns a microbatch number as one character: 0-9, then a-z and A-Z, and '*' for numbers above 61.
 char digit_of(std::int32_t number) {
   constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   return static_cast<std::size_t>(number) < kDigits.size() ? kDigits[static_cast<std::size_t>(number)] : '*';
 }
 
-/// The text that one line of a rank shows in its boxes.
+/// The kind of text that a rank's line shows in its boxes.
 enum class LineContent : std::uint8_t { labels, letters, stages, microbatches };
 
-/// A writer of the ranks' lines from their runs of columns. Colour escapes enclose whole runs and take no
-/// columns.
+/// A writer of the ranks' lines from their runs of columns. Colour escapes enclose whole runs and have no
+/// width.
 class Painter {
  public:
   Painter(const TextLabels& labels, const TimelineTextOptions& options)
@@ -116,13 +116,13 @@ class Painter {
       const ComputeBox& box = boxes[static_cast<std::size_t>(run.owner)];
       text += coloured(run_text(box, run.columns, content), box.action.kind);
     }
-    // no blanks at the end of a line
+    // A line must not end with blanks.
     text.erase(text.find_last_not_of(' ') + 1);
     return text;
   }
 
  private:
-  /// Returns the character of a column without a box. On lines of numbers it is a blank.
+  /// Returns the character of a column without a box. On a line of stages or microbatches it is a blank.
   static char waiting_mark(std::int32_t owner, LineContent content) {
     if (content == LineContent::stages || content == LineContent::microbatches) return ' ';
     if (owner == kReduceColumn) return kReduceMark;
@@ -154,14 +154,14 @@ class Painter {
     return {};
   }
 
-  /// Returns the line above the numbers: "F-", or "FB" for a pair.
+  /// Returns the text of a box on the line of letters: "F-", or "FB" for a pair.
   static std::string letters_text(const ComputeBox& box, std::size_t columns) {
     if (box.partner) return box_text(box, {kind_mark(box.action), kind_mark(*box.partner)}, columns);
     return box_text(box, {kind_mark(box.action)}, columns);
   }
 
-  /// Returns the line of numbers: a digit for each leaf, as far as the box has room. A STEP has no digit,
-  /// because it belongs to no microbatch.
+  /// Returns the text of a box on the line of numbers: one digit per action, if the box has room. A STEP has
+  /// no digit, because it belongs to no microbatch.
   static std::string number_text(const ComputeBox& box, std::size_t columns, std::int32_t Action::* number) {
     std::string text;
     for (const Action& action : leaves(box)) {
@@ -181,8 +181,8 @@ class Painter {
   TimelineTextOptions options_;
 };
 
-/// Returns true if every box has room for its label. Otherwise letters and numbers are on separate lines, if
-/// the scale is exact.
+/// Returns true if every box has room for its label. If not, an exact picture shows letters and numbers on
+/// separate lines.
 bool every_label_fits(const std::vector<ComputeBox>& boxes, const std::vector<ColumnRun>& runs,
                       const TextLabels& labels) {
   return std::ranges::all_of(runs, [&](const ColumnRun& run) {
@@ -190,7 +190,7 @@ bool every_label_fits(const std::vector<ComputeBox>& boxes, const std::vector<Co
   });
 }
 
-/// Returns the axis. A tick's text is left out if it would touch the one before it.
+/// Returns the lines of the time axis. The text of a tick is left out if it would touch the previous text.
 std::string axis_lines(const TextScale& scale, const std::string& indent) {
   const auto columns = static_cast<std::size_t>(scale.columns);
   constexpr std::int64_t kColumnsPerTick = 10;
@@ -210,7 +210,7 @@ std::string axis_lines(const TextScale& scale, const std::string& indent) {
   return indent + ruler + "|\n" + indent + labels + '\n';
 }
 
-/// Returns the legend of the collectives for which some rank waits in the picture.
+/// Returns the part of the legend that explains the collectives for which ranks wait in the picture.
 std::string waits_text(const std::vector<std::vector<ColumnRun>>& ranks) {
   std::set<std::int32_t> owners;
   for (const auto& runs : ranks) {
@@ -224,7 +224,7 @@ std::string waits_text(const std::vector<std::vector<ColumnRun>>& ranks) {
   return text;
 }
 
-/// Returns the legend: the kinds in the picture, then the marks of idle time.
+/// Returns the legend. It explains the action kinds in the picture and then the marks of idle time.
 std::string legend_line(const Ranks& ranks, const std::vector<std::vector<ColumnRun>>& runs) {
   std::set<ActionKind> kinds;
   bool pairs = false;
@@ -243,7 +243,7 @@ std::string legend_line(const Ranks& ranks, const std::vector<std::vector<Column
   return line + waits_text(runs) + fmt::format("{} idle", kIdleMark);
 }
 
-/// Returns an explanation of the numbers.
+/// Returns the sentence that explains the numbers in the boxes.
 std::string numbers_text(const TextLabels& labels) {
   return labels.with_stage ? "1F2 is microbatch 2 on stage 1" : "numbers are microbatches";
 }
@@ -268,7 +268,7 @@ std::string nothing_to_draw(const Timeline& timeline) {
 struct TextLayout {
   TextLabels labels;
   TextScale scale;
-  // by rank
+  // the runs of columns of each rank
   std::vector<std::vector<ColumnRun>> runs;
   // true if letters and numbers are on separate lines
   bool stacked = false;
@@ -284,7 +284,7 @@ std::vector<std::vector<Span>> collectives_of(const Timeline& timeline) {
   return ranks;
 }
 
-/// Returns the layout. Requires that some box takes time.
+/// Returns the layout of the picture. Requires that at least one box takes time.
 TextLayout layout_of(const Timeline& timeline, const Ranks& ranks, std::int64_t columns) {
   TextLayout layout;
   layout.labels = labels_of(ranks);
@@ -317,7 +317,8 @@ std::string rows_text(const Ranks& ranks, const TextLayout& layout, const Timeli
   return text;
 }
 
-/// Returns true if some box takes time. Otherwise there is no scale, because every column would be at 0.
+/// Returns true if at least one box takes time. Otherwise no scale exists, because every box would be at
+/// column 0.
 bool takes_time(const Timeline& timeline, const Ranks& ranks) {
   return timeline.makespan_ns > 0 && labels_of(ranks).shortest_ns > 0;
 }
@@ -344,7 +345,8 @@ std::optional<std::int64_t> columns_for_every_action(const Timeline& timeline, s
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     all_shown &= shows_every_box(ranks[rank], layout.runs[rank]);
   if (all_shown) return std::nullopt;
-  // A box that is as long as a column covers at least half of one. The earliest such box owns the column.
+  // A box that is as long as one column covers at least half of one column, and the earliest such box owns
+  // it.
   const Ns shortest_ns = layout.labels.shortest_ns;
   const Ns needed = timeline.makespan_ns / shortest_ns + (timeline.makespan_ns % shortest_ns > 0 ? 1 : 0);
   return static_cast<std::int64_t>(head_of(0, ranks.size()).size()) + 1 + needed;

@@ -17,7 +17,8 @@
 namespace penstock {
 namespace {
 
-// The replica has not been asked for yet. -1 is an answer: the rank holds no replica of the stage.
+// Means that the replica has not been looked up yet. The value -1 is a result: the rank holds no replica of
+// the stage.
 constexpr std::int32_t kUnknown = -2;
 
 }  // namespace
@@ -38,7 +39,7 @@ std::span<const Span> RankSpans::of(std::int32_t rank) {
   for (std::size_t p = index(flat_.rank_begin[index(rank)]); p < end; ++p) {
     if (flat_.ops[p] == FlatOp::barrier) continue;
     const Action& action = flat_.actions[p];
-    // A SEND, RECV or collective has the times of its message, which both ends share.
+    // A SEND, RECV or collective has the times of its message, which are the same on all its ranks.
     const bool moves = flat_.message[p] != kNone;
     const std::size_t at = moves ? index(flat_.message[p]) : p;
     spans_.push_back({.rank = rank,

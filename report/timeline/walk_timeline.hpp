@@ -1,6 +1,6 @@
 #pragma once
-// Functions that make spans from the times of a walked or executed flat program: for one rank at a time, if
-// only figures are computed from them, or for all ranks as a Timeline.
+// Makes spans from the times of a simulated or executed flat program. RankSpans makes them for one rank at a
+// time, which is enough to compute figures. timeline_of() makes them for all ranks.
 
 #include <cstdint>
 #include <span>
@@ -13,10 +13,10 @@
 
 namespace penstock {
 
-/// A reader of the spans of single ranks. It uses the memory of one rank for all of them.
+/// A builder of the spans of one rank at a time. It uses the same memory for every rank.
 class RankSpans {
  public:
-  /// `placement` gives the replica of a span. All arguments must outlive the object.
+  /// `placement` says which replica of a stage a rank holds. All arguments must outlive the object.
   RankSpans(const FlatProgram& flat, const Placement& placement, const ProgramTimes& times);
 
   /// Returns the spans of a rank in program order, without barriers. The result is valid until the next call.
@@ -28,12 +28,12 @@ class RankSpans {
   const FlatProgram& flat_;
   const Placement& placement_;
   const ProgramTimes& times_;
-  // by stage, for the current rank; kUnknown until asked for
+  // the replica of each stage on the current rank; kUnknown until it is looked up
   std::vector<std::int32_t> replicas_;
   std::vector<Span> spans_;
 };
 
-/// Returns the spans of all ranks.
+/// Returns the spans of all ranks as one timeline.
 Timeline timeline_of(const FlatProgram& flat, const Placement& placement, const ProgramTimes& times);
 
 }  // namespace penstock
