@@ -1,5 +1,5 @@
 #pragma once
-// The answer of `penstock check` for one scenario or program: whether it is valid, and where it hangs.
+// The answer of `penstock check` for one scenario or program: if it is valid, and if and where it hangs.
 
 #include <array>
 #include <cstdint>
@@ -14,18 +14,20 @@
 
 namespace penstock {
 
-/// The channel check under one model, with transfers issued ahead and with blocking ones.
+/// The result of the channel check under one model. `ahead` is for transfers that are issued ahead, and
+/// `blocking` is for blocking transfers.
 struct ModelVerdict {
   ChannelModel model = ChannelModel::directed;
   std::optional<Hang> ahead;
   std::optional<Hang> blocking;
 };
 
-/// The findings. Of an invalid program only `name`, `error` and `channels` are filled in.
+/// The findings about one program. If the program is invalid, only `name`, `error` and `channels` have
+/// values.
 struct ChannelVerdict {
   std::string name;
-  std::string error;        ///< empty: the program is valid
-  ChannelOptions channels;  ///< the chosen ones
+  std::string error;        ///< the reason why the program is invalid; empty if it is valid
+  ChannelOptions channels;  ///< the channel options that the user chose
   std::string schedule;
   std::int32_t ranks = 0;
   std::int32_t stages = 0;
@@ -33,33 +35,35 @@ struct ChannelVerdict {
   std::string digest;
   std::array<ModelVerdict, kChannelModels.size()> models{};
   WeightVersions versions{};
-  std::optional<SmallestFailure> smallest{};  ///< present if it was asked for and found
+  std::optional<SmallestFailure> smallest{};  ///< the smallest failing program, if it was requested and found
 
   bool valid() const { return error.empty(); }
-  /// Returns the hang or crossing under `model` and the chosen blocking; nothing if it is safe there.
+  /// Returns the hang or the crossed messages under `model`, with the chosen blocking. Returns nothing if the
+  /// program is safe under that model.
   const std::optional<Hang>& hang(ChannelModel model) const;
-  /// Returns whether the program is valid and safe under the chosen channels.
+  /// Returns true if the program is valid, and safe under the chosen channel options.
   bool passed() const { return valid() && !hang(channels.model); }
-  /// Returns the first model that is safe with the chosen blocking.
+  /// Returns the weakest channel model under which the program is safe, with the chosen blocking.
   std::optional<ChannelModel> weakest_safe() const;
 };
 
-/// Checks under all models, with the experiment's capacity and eager size.
+/// Checks the program under all channel models, with the capacity and the eager size of the experiment.
 ChannelVerdict check_channels(const Experiment& experiment);
 
-/// Options for what is printed after the verdicts.
+/// The options for the parts that are printed after the verdicts.
 struct VerdictOptions {
-  bool versions = false;  ///< print the weight versions of every stage and microbatch, even if none is stale
-  bool smallest = false;  ///< print verdict.smallest, or say that there is none
+  /// True to print the weight versions of every stage and microbatch, even if none is stale.
+  bool versions = false;
+  bool smallest = false;  ///< True to print verdict.smallest, or that there is no smaller program.
 };
 
-/// Returns a text for the terminal: a table of the verdicts, then the cycle of the chosen model or of the
-/// first one that hangs. The weight versions follow if a program has several, and then what the options ask
-/// for.
+/// Returns a text for the terminal. It has a table of the verdicts and the cycle of the hang. The cycle
+/// belongs to the chosen model, or to the first model that hangs. If the program has several weight versions,
+/// they follow. The parts selected by `options` come last.
 std::string to_text(const ChannelVerdict& verdict, const VerdictOptions& options = {});
-/// Returns {schema_version, kind, valid, hangs, crosses, cycle, crossed, weakest_safe_channel,
-/// weight_versions, error, ...}. `cycle` and `crossed` are those of the chosen model, empty if it neither
-/// hangs nor crosses.
+/// Returns a JSON object: {schema_version, kind, valid, hangs, crosses, cycle, crossed, weakest_safe_channel,
+/// weight_versions, error, ...}. `cycle` and `crossed` belong to the chosen model. They are empty if the
+/// program neither hangs nor crosses under it.
 std::string to_json(const ChannelVerdict& verdict, const VerdictOptions& options = {});
 
 }  // namespace penstock

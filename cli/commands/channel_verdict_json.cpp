@@ -1,6 +1,6 @@
-// Writes the verdict of a channel check as JSON: valid, hangs and crosses for each channel model, the cycle
-// and the crossed messages as lists, and the weakest safe model or null. It is made from the verdict and not
-// from its text.
+// Writes the verdict of a channel check as JSON. For each channel model it says if the program is valid,
+// hangs or has crossed messages. The cycle and the crossed messages are lists. The weakest safe model is null
+// if no model is safe.
 
 #include "cli/commands/channel_verdict.hpp"
 
@@ -37,7 +37,8 @@ Json cycle_json(const std::vector<WaitFor>& waits) {
   return cycle;
 }
 
-/// Returns a list of {rank, position, send, peer, peer_position, receive}.
+/// Returns a JSON list with an object {rank, position, send, peer, peer_position, receive} for each crossed
+/// message.
 Json crossed_json(const std::vector<CrossedMessage>& crossed) {
   Json messages = Json::array();
   for (const CrossedMessage& one : crossed) {
@@ -51,8 +52,8 @@ Json crossed_json(const std::vector<CrossedMessage>& crossed) {
   return messages;
 }
 
-/// Adds {"rank": true, ..., "boundary": false} for hangs and for crosses, with the chosen blocking. The
-/// objects of an invalid program are empty.
+/// Adds the objects "hangs" and "crosses", such as {"rank": true, ..., "boundary": false}. They apply to the
+/// chosen blocking. If the program is invalid, both objects are empty.
 void add_models(Json& document, const ChannelVerdict& verdict) {
   document["hangs"] = Json::object();
   document["crosses"] = Json::object();
@@ -77,7 +78,7 @@ Json staleness_json(const Staleness& staleness) {
   return {{"least", staleness.least}, {"most", staleness.most}};
 }
 
-/// Returns the versions of one stage for each microbatch, as in UnitVersions.
+/// Returns the weight versions of one stage for each microbatch, with the fields of UnitVersions.
 Json microbatches_json(const WeightVersions& versions, std::int32_t stage) {
   Json units = Json::array();
   for (std::int32_t unit = 0; unit < versions.units; ++unit) {
@@ -108,8 +109,8 @@ Json versions_json(const WeightVersions& versions, const VerdictOptions& options
   return stages;
 }
 
-/// Returns null if nothing was found. "schedule" is the smallest shape with which the named schedule itself
-/// fails.
+/// Returns the smallest failing program, or null if none was found. "schedule" is the smallest shape with
+/// which the named schedule itself fails.
 Json smallest_json(const std::optional<SmallestFailure>& smallest) {
   if (!smallest) return nullptr;
   Json found = {{"ranks", smallest->program.rank_count()},

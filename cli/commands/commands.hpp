@@ -1,5 +1,6 @@
 #pragma once
-// The subcommands, one .cpp file each. command_line.hpp adds them all and runs the chosen one.
+// Declares the subcommands. Each has its own .cpp file. command_line.hpp adds all of them and runs the one
+// that the user named.
 
 #include <functional>
 
@@ -13,7 +14,7 @@ class App;
 
 namespace penstock {
 
-/// A subcommand: `app` says whether it was named, and `run` executes it with the parsed flags.
+/// A subcommand. `app` knows if the user named it, and `run` executes it with the parsed flags.
 struct Command {
   Subcommand app;
   std::function<Outcome()> run;
@@ -25,10 +26,11 @@ Command check_command(CLI::App& root);
 Command simulate_command(CLI::App& root);
 Command convert_command(CLI::App& root);
 Command plan_command(CLI::App& root);
-/// Adds the command. `invocation` must outlive it.
+/// Adds the `run` command. `invocation` must outlive it.
 Command run_command(CLI::App& root, const Invocation& invocation);
 Command sweep_command(CLI::App& root);
-/// Adds the command. The `invocation` of this command and of the next ones must outlive them.
+/// Adds the `profile` command. `invocation` must outlive it. This also applies to the commands below that
+/// take an `invocation`.
 Command profile_command(CLI::App& root, const Invocation& invocation);
 Command calibrate_command(CLI::App& root, const Invocation& invocation);
 Command selftest_command(CLI::App& root, const Invocation& invocation);

@@ -1,4 +1,4 @@
-// penstock fit: fits the costs of training on one machine to iterations that were measured there.
+// Implements penstock fit: fits the costs of training on one machine to iterations that were measured on it.
 
 #include <cmath>
 #include <cstdint>
@@ -24,7 +24,7 @@
 namespace penstock {
 namespace {
 
-/// The 50 257 tokens of GPT-2, padded as Megatron does for 8 devices.
+/// The vocabulary of GPT-2, 50 257 tokens, padded as Megatron does for 8 devices.
 constexpr std::int64_t kVocabulary = 51'200;
 constexpr std::int64_t kMostVocabulary = 1 << 28;
 
@@ -47,7 +47,7 @@ Outcome fit(const FitFlags& flags) {
   if (!flags.bandwidth.empty()) {
     const auto bandwidth = parse_bandwidth(flags.bandwidth);
     if (!bandwidth) return bad_input("--bandwidth: " + bandwidth.error());
-    // "unlimited" is infinite here; the fit uses 0 for messages that take no time.
+    // The word "unlimited" is parsed as infinity. The fit uses 0 for links on which messages take no time.
     if (std::isfinite(*bandwidth)) assumed.link_bytes_per_second = *bandwidth;
   }
   const auto report = fit_iterations(*iterations, assumed);

@@ -1,4 +1,4 @@
-// Prints fitted costs: first every constant by its name, then how well they predict rows that were not used
+// Prints fitted costs. It prints every constant by its name, and then the errors for rows that were not used
 // for the fit. Text and JSON have the same figures.
 
 #include "cli/commands/fit_output.hpp"
@@ -27,14 +27,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Returns a time in milliseconds, the unit in the column's heading.
+/// Returns a cell with a time in milliseconds. The heading of its column names the unit.
 Cell time_cell(Ns ns) {
   const double ms = static_cast<double>(ns) * 1e-6;
   return {fmt::format("{:.4f}", ms), ms};
 }
 
-/// Returns a table with a row for each kind of layer: its forward and backward time, and that of embedding
-/// and head together.
+/// Returns a table with one row per kind of layer. It has the forward and backward time of the layer, and of
+/// the embedding and the head together.
 Table layers_table(const IterationCosts& costs) {
   Table table;
   table.columns = {"hidden", "heads", "sequence", "tensor", "micro batch", "layer ms", "ends ms"};
@@ -46,8 +46,8 @@ Table layers_table(const IterationCosts& costs) {
   return table;
 }
 
-/// Returns the cost of a step beside its microbatches, term by term; d is the number of copies that reduce
-/// together.
+/// Returns the cost of a step apart from its microbatches, term by term. In the text, d is the number of
+/// copies that reduce their gradients together.
 std::string step_text(const IterationCosts& costs) {
   const auto ms = [](Ns ns) { return static_cast<double>(ns) * 1e-6; };
   std::string text = fmt::format(
@@ -64,8 +64,8 @@ std::string step_text(const IterationCosts& costs) {
                                 : std::string("free"));
 }
 
-/// Returns the errors of the groups that were fitted, then the same rows with costs of other rows
-/// (FitReport::left_out), then rows of several stages, which were not fitted.
+/// Returns a table of errors in three parts: the fitted groups, the same rows with costs of other rows
+/// (FitReport::left_out), and rows of several stages, which were not fitted.
 Table errors_of(const FitReport& report) {
   std::vector<RunGroup> groups = report.runs.groups;
   for (const auto& group : {report.left_out, report.held_out}) {
@@ -78,7 +78,7 @@ Json group_or_null(const std::optional<RunGroup>& group) {
   return group ? group_json(*group) : Json(nullptr);
 }
 
-/// Returns warnings about the limits of these costs; empty if there are none.
+/// Returns warnings about the limits of these costs. The text is empty if there are none.
 std::string doubts_text(const FitReport& report) {
   std::string text;
   if (report.determined < report.constants) {

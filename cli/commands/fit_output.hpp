@@ -1,5 +1,5 @@
 #pragma once
-// Prints costs that were fitted to measured iterations, and their errors, as text and JSON.
+// Prints the costs that were fitted to measured iterations, and their errors, as text and as JSON.
 
 #include <cstddef>
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace penstock {
 
-/// Returns the costs and then the errors. `width` limits the lines of tables; 0: no limit.
+/// Returns the costs and then the errors. `width` is the longest table line in characters; 0 means no limit.
 std::string fit_text(const FitReport& report, std::size_t width);
-/// Returns the file of costs that `model.fitted` reads: {schema_version, kind: "fit", iteration_costs, fit:
+/// Returns the cost file that `model.fitted` reads: {schema_version, kind: "fit", iteration_costs, fit:
 /// {constants, told, groups, held_out, left_out, unpriced_lines}}.
 std::string fit_json(const FitReport& report);
 

@@ -1,8 +1,9 @@
-// A point may take minutes, and a user who presses Ctrl-C does not wait for it. So points run on another
-// thread:
+// Ends a sweep soon after Ctrl-C, although one point may take minutes. Therefore another thread runs the
+// points:
 //
-//   this thread    waits for the end or an interrupt ---- takes what is done ---- sweep of known points
-//   the other      point, point, point, a long point .............................................. (dropped)
+//   this thread    waits for the end or an interrupt ---- takes the finished points ---- returns their sweep
+//   the other      point, point, point, a long point ..............................................
+//   (abandoned)
 
 #include "cli/commands/interruptible_sweep.hpp"
 
@@ -25,10 +26,12 @@
 namespace penstock {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{20};       ///< how soon an interrupt is seen
-constexpr std::chrono::milliseconds kPatience{200};  ///< with points that are about to end
+/// The interval at which this thread checks for an interrupt.
+constexpr std::chrono::milliseconds kLook{20};
+/// The time after an interrupt in which running points may still end.
+constexpr std::chrono::milliseconds kPatience{200};
 
-/// What both threads know.
+/// The state that both threads share.
 struct DonePoints {
   std::atomic<bool> is_stopped = false;
   std::mutex mutex;
@@ -36,7 +39,8 @@ struct DonePoints {
   std::map<std::size_t, SweepPoint> points{};
 };
 
-/// Returns the grid with callbacks that note what is done, and do nothing once `done` is closed.
+/// Returns the grid with callbacks that store finished points in `done`. After `done` is closed, the
+/// callbacks do nothing.
 SweepGrid noting(SweepGrid grid, const std::shared_ptr<DonePoints>& done) {
   grid.finished = [done, finished = std::move(grid.finished)](std::size_t number, const SweepPoint& point) {
     const std::scoped_lock lock(done->mutex);
@@ -68,7 +72,8 @@ Sweep sweep_until(const InterruptNoted& interrupt, const Scenario& scenario, Swe
     done->is_closed = true;
     grid.known.merge(done->points);
   }
-  // No thread changes the points any more. The sweep of those that are known begins no other.
+  // No thread changes the points any more. Because `stopped` returns true, this sweep returns the known
+  // points and starts no others.
   grid.finished = nullptr;
   grid.progress = nullptr;
   grid.stopped = [] { return true; };

@@ -1,5 +1,5 @@
 #pragma once
-// A sweep that an interrupt ends at once. Used by sweep_command.cpp.
+// A sweep that an interrupt (Ctrl-C) ends at once. sweep_command.cpp uses it.
 
 #include "cli/interrupt.hpp"
 #include "report/result/sweep_table.hpp"
@@ -8,9 +8,9 @@
 
 namespace penstock {
 
-/// Returns sweep(), or the rows that are done when an interrupt comes. Points that are still under way are
-/// then left behind on their threads, so the program has to end by the interrupt, without an exit(). The
-/// grid's `stopped` is not called.
+/// Returns the sweep, or only its finished rows if an interrupt comes. Unfinished points then continue on
+/// their threads. Therefore the program must end by InterruptNoted::end_if_it_came() and not by exit(). The
+/// `stopped` function of the grid is not called.
 Sweep sweep_until(const InterruptNoted& interrupt, const Scenario& scenario, SweepGrid grid);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// Prints a model layer by layer. Layers are priced one by one, with the same terms and bytes as in the stages
-// of a pipeline.
+// Prints a model layer by layer. Each layer is priced alone, with the same terms and bytes as in a pipeline
+// stage.
 
 #include "cli/commands/model_account.hpp"
 
@@ -34,16 +34,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kWeightBytes = 2;  // bf16
+constexpr std::int64_t kWeightBytes = 2;  // the bytes of a weight in bf16
 
-/// Returns the common name of layers of one kind: "dense layer", "expert layer, window 4096".
+/// Returns the common name of the layers of one kind, such as "dense layer" or "expert layer, window 4096".
 std::string name_of(const LayerKind& kind) {
   const std::string_view part = kind.has_experts ? "expert layer" : "dense layer";
   return kind.window == 0 ? std::string(part) : fmt::format("{}, window {}", part, kind.window);
 }
 
-/// Returns the embedding, each kind of layer with its count, the head, and the layers of multi-token
-/// prediction, with parameters only.
+/// Returns the layers with their parameters, but without times. The list has the embedding, each kind of
+/// layer with its count, the head, and the layers of multi-token prediction.
 std::vector<LayerAccount> layers_of(const Architecture& model) {
   std::vector<LayerAccount> layers;
   layers.push_back({.name = "embedding", .parameters = embedding_parameters(model)});
@@ -61,8 +61,8 @@ std::vector<LayerAccount> layers_of(const Architecture& model) {
   return layers;
 }
 
-/// Adds times and bytes of the layers. `layers` must be those of layers_of() for the workload's model, in the
-/// order embedding, kinds, head, multi-token. An embedding is a lookup: it has no product and stores nothing.
+/// Adds times and bytes to the layers. Requires the layers of layers_of() for the workload's model, in the
+/// same order. An embedding is a table lookup, so it has no matrix product and stores nothing.
 void price(std::vector<LayerAccount>& layers, const Workload& work) {
   const KernelTables& kernels = *built_in_kernels(work.device);
   layers.front().kept_bytes = 0;
@@ -78,8 +78,8 @@ void price(std::vector<LayerAccount>& layers, const Workload& work) {
   layers[next].terms = multi_token_terms(work, kernels);
 }
 
-/// Returns the operations of a sample, forward and backward. Returns nothing if the sequence length is
-/// unknown, because attention depends on it.
+/// Returns the floating-point operations per sample, forward and backward. Returns nothing if the sequence
+/// length is unknown, because attention depends on it.
 std::optional<double> flops_of(const ArchitecturePart& part) {
   if (!part.sequence) return std::nullopt;
   return flops_per_sample(part.architecture, *part.sequence);
@@ -87,15 +87,15 @@ std::optional<double> flops_of(const ArchitecturePart& part) {
 
 // --- text -----------------------------------------------------------------------------------------------
 
-/// Returns a number in groups of three digits: "8 030 261 248".
+/// Returns a number with its digits in groups of three, such as "8 030 261 248".
 std::string grouped(std::int64_t count) {
   std::string digits = std::to_string(count);
   for (std::size_t place = digits.size(); place > 3; place -= 3) digits.insert(place - 3, " ");
   return digits;
 }
 
-/// Returns, for example, "llama: 32 layers of width 4096" or "mixtral: 32 layers of width 4096, 2 of 8
-/// experts a token".
+/// Returns a description such as "llama: 32 layers of width 4096" or "mixtral: 32 layers of width 4096, 2 of
+/// 8 experts a token".
 std::string description_of(const Architecture& model) {
   std::string text = fmt::format(
       "{} of width {}", format_count(static_cast<std::int64_t>(model.layers.size()), "layer"), model.hidden);
@@ -125,7 +125,7 @@ Cell microseconds(double seconds) {
   return {fmt::format("{:.1f}", seconds * kMicrosecondsPerSecond), seconds};
 }
 
-/// Returns a table with a row for each kind of layer. Times and bytes are those of one layer on one device.
+/// Returns a table with one row per kind of layer. Times and bytes are for one layer on one device.
 std::string layers_text(const ModelAccount& account) {
   Table table{.columns = {"layer", "count", "parameters"}, .rows = {}};
   if (account.work) table.columns.insert(table.columns.end(), {"forward us", "backward us", "kept"});
@@ -145,7 +145,7 @@ std::string layers_text(const ModelAccount& account) {
   return table_to_text(table);
 }
 
-/// Returns a table of the terms for each kind of layer.
+/// Returns a table of cost terms for each kind of layer.
 std::string terms_text(const ModelAccount& account) {
   std::string text;
   for (const LayerAccount& layer : account.layers) {
@@ -162,7 +162,7 @@ std::string terms_text(const ModelAccount& account) {
   return text;
 }
 
-/// Describes the workload to which the times belong.
+/// Returns a description of the workload for which the times are computed.
 std::string work_text(const Workload& work) {
   return fmt::format(
       "a microbatch of {} on {} in {}: sequence {}, tensor {} x context {}, expert {}, sustained {}",

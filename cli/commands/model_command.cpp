@@ -1,5 +1,5 @@
-// penstock model: describes a Hugging Face configuration: its parameters, how many of them one token uses,
-// the layers that have them, and the times of these layers on a device.
+// Implements penstock model, which describes a Hugging Face configuration. It prints the number of
+// parameters, how many of them one token uses, the layers, and the times of the layers on a device.
 
 #include <cstdint>
 #include <limits>
@@ -45,7 +45,7 @@ tl::expected<GemmPrecision, std::string> precision_of(const std::string& word) {
   return tl::unexpected(fmt::format("--precision: expected bf16, fp8 or fp4, got \"{}\"", word));
 }
 
-/// Returns the workload, or nothing if no device is given.
+/// Returns the workload that the flags describe, or nothing if no device is given.
 tl::expected<std::optional<Workload>, std::string> workload_of(const ModelQuestion& flags) {
   const auto precision = precision_of(flags.precision);
   if (!precision) return tl::unexpected(precision.error());
@@ -62,7 +62,8 @@ tl::expected<std::optional<Workload>, std::string> workload_of(const ModelQuesti
   work.parallel.tensor = static_cast<std::int32_t>(flags.tensor);
   work.parallel.context = static_cast<std::int32_t>(flags.context);
   work.parallel.expert = static_cast<std::int32_t>(flags.expert);
-  work.parallel.data = work.parallel.expert;  // experts are divided among copies: as many as that needs
+  // Experts are divided among data-parallel copies, so there must be as many copies as expert ranks.
+  work.parallel.data = work.parallel.expert;
   return work;
 }
 

@@ -1,5 +1,5 @@
-// Prints two tables over the factors, one of periods and one of meanings, because a number needs the
-// assumption behind it. Then it prints the regret of plans from noisy times. JSON has the exact figures.
+// Prints the factors in two tables: their periods, and their meanings. The second table states the assumption
+// behind each number. It also prints the regret of plans from noisy times. JSON has the exact figures.
 
 #include "cli/commands/plan_factors_output.hpp"
 
@@ -28,10 +28,10 @@ using Json = nlohmann::ordered_json;
 
 }  // namespace
 
-// The table has a row for each factor: the period with it alone, and with all factors down to it, each also
-// as a part of the prediction. The last row has all factors.
+// The table has a row for each factor. It shows the period with this factor alone, and the period with this
+// and all factors above it. Each period is also shown as a percentage of the prediction.
 std::string factors_to_text(const PlanFactors& factors, std::size_t width) {
-  const Cell ideal = period_cell(factors.ideal_ns);  // simulated without any factor
+  const Cell ideal = period_cell(factors.ideal_ns);  // the simulated period without any factor
   const Cell ideal_ratio = percent_cell(factors.ideal_ns / factors.recurrence_ns);
   Table periods{.columns = {"factor", "alone", "of predicted", "with those above", "of predicted"},
                 .rows = {{text_cell("none"), ideal, ideal_ratio, ideal, ideal_ratio}}};

@@ -1,5 +1,5 @@
 #pragma once
-// Prints what `penstock plan` adds for --factors and --noise.
+// Prints what `penstock plan` adds for the flags --factors and --noise.
 
 #include <cstddef>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace penstock {
 
-/// Returns tables whose lines are at most `width` wide if possible; 0: no limit.
+/// Returns the tables as text. `width` is the wanted length of table lines in characters; 0 means no limit.
 std::string factors_to_text(const PlanFactors& factors, std::size_t width);
 nlohmann::ordered_json factors_to_json(const PlanFactors& factors);
 

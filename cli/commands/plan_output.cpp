@@ -1,6 +1,6 @@
-// Prints a plan: first a sentence, then configuration and periods, stages with their layers, plans for fewer
-// devices, and notes. The text names the first and the last layer of a stage, because the layers between them
-// follow in a chain. JSON names all of them.
+// Prints a plan: its configuration and periods, the stages with their layers, the front of other plans, and
+// notes. The text names only the first and the last layer of a stage, because the layers between them follow
+// in a chain. JSON names all layers.
 
 #include "cli/commands/plan_output.hpp"
 
@@ -37,12 +37,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Returns a period as text. The period of a plan that cannot run is infinite, so it is limited.
+/// Returns a period as text. A plan that cannot run has an infinite period, so the value is limited to 9e18
+/// ns.
 std::string period_text(double period_ns) {
   return format_duration(static_cast<Ns>(std::llround(std::min(period_ns, 9e18))));
 }
 
-/// Returns the notes of the plan, and those of its factors if they are explained.
+/// Returns the notes on the plan. If its factors are explained, the notes on them follow.
 std::vector<std::string> notes_of(const PlanReport& report) {
   std::vector<std::string> notes = report.evaluation.notes;
   if (report.factors && report.explains_factors)
@@ -52,7 +53,7 @@ std::vector<std::string> notes_of(const PlanReport& report) {
 
 // --- text -----------------------------------------------------------------------------------------------
 
-/// Returns, for example, "17: Conv2d-2 .. MaxPool2d-18".
+/// Returns the number and the names of a stage's layers, such as "17: Conv2d-2 .. MaxPool2d-18".
 std::string layers_text(const PlannedStage& stage, const std::vector<std::string>& names) {
   const std::string& first = names[static_cast<std::size_t>(stage.layers.front())];
   if (stage.layers.size() == 1) return fmt::format("1: {}", first);
@@ -76,8 +77,9 @@ Table stage_table(const PlanReport& report) {
   return table;
 }
 
-/// Returns the table of the front, which must not be empty. If devices share layers (tensor parallelism), it
-/// counts ranks.
+/// Returns a table of the front: the plans for which no other plan is at least as fast, as small and as
+/// cheap. `front` must not be empty. If several devices share layers (tensor parallelism), the table counts
+/// ranks.
 Table front_table(const std::vector<PlanEvaluation>& front) {
   Table table{.columns = {"devices", "plan", "predicted period", "simulated period", "samples/s",
                           "peak memory", "device-hours/M samples", "cost/M samples"},
@@ -96,8 +98,8 @@ Table front_table(const std::vector<PlanEvaluation>& front) {
   return table;
 }
 
-/// Returns the samples per second if a minibatch leaves the pipeline every `period_ns`; "0.00000" for an
-/// infinite period.
+/// Returns the samples per second if a minibatch is finished every `period_ns`. For an infinite period it is
+/// "0.00000".
 std::string rate_text(const PlanReport& report, double period_ns) {
   const auto samples = static_cast<double>(report.evaluation.planned.minibatch_size);
   return format_rate(samples * 1e9 / period_ns);
@@ -110,15 +112,15 @@ std::string simulated_text(const PlanReport& report) {
                      rate_text(report, simulated), format_percent(simulated / predicted));
 }
 
-/// Returns "4 devices", or "2 ranks of 4 devices each".
+/// Returns the devices of a plan as text: "4 devices", or "2 ranks of 4 devices each".
 std::string devices_text(const PlanEvaluation& plan) {
   if (plan.devices_per_rank() == 1) return format_count(plan.devices(), "device");
   return fmt::format("{} of {} each", format_count(plan.devices(), "rank"),
                      format_count(plan.devices_per_rank(), "device"));
 }
 
-/// Returns the effort of the search: "18 plans simulated, 1 of 17 starts ruled out by a bound". If the search
-/// used up its actions it adds "; ended at 134 M actions, 12 starts left out".
+/// Returns the effort of the search, such as "18 plans simulated, 1 of 17 starts ruled out by a bound". If
+/// the search reached its limit of actions, the text adds "; ended at 134 M actions, 12 starts left out".
 std::string searched_text(const SearchedPlan& search) {
   std::string text = fmt::format("{} simulated, {} of {} starts ruled out by a bound",
                                  format_count(search.simulations, "plan"), search.pruned,
@@ -131,7 +133,7 @@ std::string searched_text(const SearchedPlan& search) {
   return text;
 }
 
-/// Returns the settings that differ from 1F1B-RR's rule; empty if there are none.
+/// Returns the schedule settings that differ from the rule of 1F1B-RR. The text is empty if there are none.
 std::string schedule_text(const Shape& shape) {
   std::string text;
   if (!shape.buckets.empty()) {
@@ -142,8 +144,8 @@ std::string schedule_text(const Shape& shape) {
   return fmt::format("{}{}warm-up [{}]", text, text.empty() ? "" : "; ", fmt::join(shape.warmup, ", "));
 }
 
-/// Returns the table of the best ten starts, those that fit first. The sort is stable, so equal ones stay in
-/// the order in which they were tried.
+/// Returns a table of the ten best starts of the search. Plans that fit in memory come first. The sort is
+/// stable, so equal plans stay in the order in which they were tried.
 Table candidate_table(const PlanReport& report) {
   std::vector<PlanCandidate> best = report.search->candidates;
   std::ranges::stable_sort(
@@ -162,13 +164,13 @@ Table candidate_table(const PlanReport& report) {
   return table;
 }
 
-/// Returns a name and its figure in columns.
+/// Returns a line with a name and a figure in two columns.
 std::string headline(std::string_view name, const std::string& figure) {
   return fmt::format("{:<17} {}\n", name, figure);
 }
 
-/// Returns, for example, "transfers -2.298 ms, overlap +537.500 us (--factors explains)"; empty if nothing
-/// differs.
+/// Returns why the two periods differ, such as "transfers -2.298 ms, overlap +537.500 us (--factors
+/// explains)". The text is empty if they do not differ.
 std::string differences_text(const PlanReport& report) {
   if (!report.factors) return "";
   std::vector<std::string> parts;
@@ -180,7 +182,7 @@ std::string differences_text(const PlanReport& report) {
   return fmt::format("{}{}", fmt::join(parts, ", "), report.explains_factors ? "" : " (--factors explains)");
 }
 
-/// Returns the differences for scripts, in nanoseconds.
+/// Returns the differences between the two periods as JSON, in nanoseconds.
 Json differences_json(const PlanReport& report) {
   Json list = Json::array();
   if (!report.factors) return list;
@@ -241,7 +243,7 @@ Json stages_json(const PlanReport& report) {
   return list;
 }
 
-/// Returns the figures that a plan and a row of the front share.
+/// Returns the JSON figures that the plan and each plan of the front have.
 Json figures_json(const PlanEvaluation& plan) {
   Json figures = {{"configuration", plan.configuration()},
                   {"devices", plan.devices()},
@@ -257,7 +259,8 @@ Json figures_json(const PlanEvaluation& plan) {
   return figures;
 }
 
-/// Returns the starts. The period of a plan that cannot run is null, because JSON has no infinity.
+/// Returns the starts of the search as JSON. The period of a plan that cannot run is null, because JSON has
+/// no infinity.
 Json search_json(const SearchedPlan& search) {
   Json candidates = Json::array();
   for (const PlanCandidate& plan : search.candidates) {
@@ -274,7 +277,8 @@ Json search_json(const SearchedPlan& search) {
           {"candidates", std::move(candidates)}};
 }
 
-/// Returns the bandwidths that the recurrence used, from inside a server outwards; null is unlimited.
+/// Returns the bandwidths that the planner's recurrence used, from inside a server outwards. An unlimited
+/// bandwidth is null.
 Json levels_json(const std::vector<BandwidthLevel>& levels) {
   Json list = Json::array();
   for (const BandwidthLevel& level : levels) {

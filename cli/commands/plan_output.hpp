@@ -15,24 +15,24 @@
 
 namespace penstock {
 
-/// Everything that is printed about one plan.
+/// The data that is printed about one plan.
 struct PlanReport {
-  std::string scenario;  ///< name of the file
+  std::string scenario;  ///< the name of the scenario file
   PlanOptions options;
   PlanRanking ranking = PlanRanking::simulated;
-  std::vector<std::string> layers;  ///< names of the scenario's layers
+  std::vector<std::string> layers;  ///< the names of the scenario's layers
   PlanEvaluation evaluation{};
   std::vector<PlanEvaluation> front{};
-  std::optional<SearchedPlan> search{};  ///< present if plans were ranked by simulation
-  std::optional<PlanFactors> factors{};  ///< absent: the plan takes no time
-  bool explains_factors = false;         ///< print all rows of the factors
+  std::optional<SearchedPlan> search{};  ///< the search; present if plans were ranked by simulation
+  std::optional<PlanFactors> factors{};  ///< the factors; absent if the plan takes no time
+  bool explains_factors = false;         ///< True to print the rows of all factors.
   std::optional<RegretReport> regret{};
 };
 
-/// Returns what ranked the plans: "simulated", "sum", ...
+/// Returns the name of the objective by which plans were ranked, such as "simulated" or "sum".
 std::string_view objective_text(const PlanReport& report);
 
-/// Returns the text. `width` limits the lines of tables; 0: no limit.
+/// Returns the plan as text. `width` is the longest table line in characters; 0 means no limit.
 std::string plan_to_text(const PlanReport& report, std::size_t width = 0);
 std::string plan_to_json(const PlanReport& report);
 

@@ -10,10 +10,11 @@
 
 namespace penstock {
 
-/// Returns the errors of groups of measured runs, one row for each group.
+/// Returns a table with the prediction errors of each group of measured runs. `heading` is the heading of the
+/// first column.
 Table errors_table(std::string_view heading, const std::vector<RunGroup>& groups);
 
-/// Returns {"name", "rows", "mape", "bias", "worst"}. Errors are fractions.
+/// Returns the errors of one group as JSON: {"name", "rows", "mape", "bias", "worst"}. Errors are fractions.
 nlohmann::ordered_json group_json(const RunGroup& group);
 
 }  // namespace penstock

@@ -1,7 +1,7 @@
-// Prints the figures of all schedules. Every row is a simulation of the schedule with the given shape, beside
-// its closed form if one applies. Schedules that do not take the shape are left out. The tables of
-// docs/reference are the output of these functions. A test compares them, so they cannot state what the
-// program does not do.
+// Prints the figures of all schedules. Each row is a simulation of one schedule with the given shape, and its
+// closed form if one applies. Schedules that do not accept the shape are left out. The tables of
+// docs/reference are the output of these functions, and a test compares both. Thus the documents always agree
+// with the program.
 
 #include "cli/commands/schedule_listing.hpp"
 
@@ -26,7 +26,7 @@
 namespace penstock {
 namespace {
 
-/// Returns the explanation of the columns.
+/// Returns the sentences that explain the columns.
 std::string legend(const Shape& shape) {
   return fmt::format(
       "K = {} ranks, M = {} microbatches, v = {} chunks a rank and q = {} slices where a schedule takes "
@@ -37,7 +37,8 @@ std::string legend(const Shape& shape) {
       shape.stages, shape.microbatches, shape.virtual_stages, shape.slices);
 }
 
-/// Returns the table. Schedules that refuse the shape (an odd K for chimera) have no row.
+/// Returns the table of all schedules that accept the shape. For example, chimera refuses an odd K and then
+/// has no row.
 Table schedule_table_of(const Shape& shape) {
   Table table;
   table.columns = {"schedule", "takes",       "idle",    "holds for", "bubble",
@@ -56,7 +57,7 @@ Table schedule_table_of(const Shape& shape) {
   return table;
 }
 
-/// Returns "| a | b |".
+/// Returns the cells as one Markdown table row, such as "| a | b |".
 std::string markdown_row(const std::vector<std::string>& cells) {
   std::string row = "|";
   for (const std::string& cell : cells) row += fmt::format(" {} |", cell);
@@ -74,7 +75,8 @@ std::string schedule_table_markdown(const Shape& shape) {
   std::string text = markdown_row(table.columns);
   text += '|';
   for (std::size_t column = 0; column < table.columns.size(); ++column) {
-    // Numbers are aligned to the right. A first row exists, because naive takes any shape.
+    // Columns of numbers are aligned right. The table always has a first row, because the schedule `naive`
+    // accepts every shape.
     text += table.rows.front()[column].value ? "---:|" : "---|";
   }
   text += '\n';

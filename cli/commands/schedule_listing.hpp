@@ -1,5 +1,6 @@
 #pragma once
-// Prints figures and pictures of the schedules as text and as Markdown. All are computed.
+// Prints figures and pictures of the schedules as text and as Markdown. All of them are computed by
+// simulation.
 
 #include <cstddef>
 #include <string>
@@ -8,12 +9,12 @@
 
 namespace penstock {
 
-/// Returns a table with a row for each schedule that takes `shape`: its closed form, and its simulated
-/// figures. `width` limits the lines; 0: no limit.
+/// Returns a table with one row per schedule that accepts `shape`: its closed form and its simulated figures.
+/// `width` is the longest line in characters; 0 means no limit.
 std::string schedule_table_text(const Shape& shape, std::size_t width = 0);
 std::string schedule_table_markdown(const Shape& shape);
 
-/// Returns the timelines of all schedules that take `shape`, drawn with characters.
+/// Returns the timelines of all schedules that accept `shape`, drawn with characters.
 std::string schedule_gallery_markdown(const Shape& shape);
 
 }  // namespace penstock

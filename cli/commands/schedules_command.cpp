@@ -1,5 +1,5 @@
-// penstock schedules: prints the table of schedules, as names with their options, as figures for one shape
-// (--figures) or as pictures (--gallery).
+// Implements penstock schedules. It prints the schedules with their options, their figures for one shape
+// (--figures), or their pictures (--gallery).
 
 #include <cstdint>
 #include <memory>
@@ -27,7 +27,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Returns a few lines for each schedule: its name and what it takes.
+/// Returns a few lines for each schedule: its name, and the options and shapes that it accepts.
 std::string schedules_text() {
   std::string text;
   for (const ScheduleInfo& row : schedule_table()) {
@@ -63,7 +63,7 @@ struct SchedulesFlags {
   Shape shape{.stages = 4, .microbatches = 8, .virtual_stages = 2, .slices = 2};
 };
 
-/// Returns the forms of what the flags ask for.
+/// Returns the file formats of the chosen listing. Each has a function that writes it.
 std::vector<OutputForm> forms_of(const SchedulesFlags& flags) {
   const Shape shape = flags.shape;
   if (flags.gallery) return {{".md", [shape] { return schedule_gallery_markdown(shape); }}};
@@ -74,7 +74,7 @@ std::vector<OutputForm> forms_of(const SchedulesFlags& flags) {
   return {{".txt", [] { return schedules_text(); }}, {".json", [] { return schedules_json(); }}};
 }
 
-/// Returns the text for the terminal.
+/// Returns the listing as it is printed on the terminal.
 std::string listing_printed(const SchedulesFlags& flags) {
   if (flags.output.json) return schedules_json();
   if (flags.gallery) return schedule_gallery_markdown(flags.shape);

@@ -1,6 +1,6 @@
-// Shrinks a failing program in two steps. First it reduces the shape as long as the schedule still fails.
-// Then it removes ranks, stages, microbatches and actions (passes/counterexample.hpp). The failure is then
-// found again, so that the message describes the program that is printed.
+// Shrinks a failing program in two steps. It first reduces the shape while the schedule still fails. Then it
+// removes ranks, stages, microbatches and actions (passes/counterexample.hpp). Finally it checks the small
+// program again, so that the message describes the program that is printed.
 
 #include "cli/commands/smallest_failure.hpp"
 
@@ -27,9 +27,9 @@
 namespace penstock {
 namespace {
 
-/// Finds the smallest program with the same fault: it is invalid, cannot be lowered, hangs, or has messages
-/// that cross. In the last two cases it has the lowered lists, whose positions the message names. Returns
-/// nothing if `program` has no fault.
+/// Finds the smallest program with the same fault. It is invalid, cannot be lowered, hangs, or has crossed
+/// messages. In the last two cases the result has the lowered lists, because the message names positions in
+/// them. Returns nothing if `program` has no fault.
 std::optional<SmallestFailure> shrunk(const Program& program, const ChannelOptions& channels,
                                       const CostTable& costs) {
   auto found = smallest_counterexample(program, channels, costs);
@@ -48,7 +48,7 @@ std::optional<SmallestFailure> shrunk(const Program& program, const ChannelOptio
   return failure;
 }
 
-/// Returns, for example, "2 ranks, 2 stages, 1 microbatch".
+/// Returns the size of a program, such as "2 ranks, 2 stages, 1 microbatch".
 std::string shape_in_words(const Program& program) {
   return fmt::format("{}, {}, {} microbatch{}", format_count(program.rank_count(), "rank"),
                      format_count(program.stage_count(), "stage"), program.microbatches,
@@ -60,8 +60,8 @@ std::string shape_in_words(const Program& program) {
 std::optional<SmallestFailure> smallest_failure(const Scenario& scenario) {
   auto experiment = prepare(scenario);
   if (!experiment) {
-    // A generated program cannot be shrunk while it is invalid. A file can, with unit costs, because its own
-    // costs are not known yet.
+    // An invalid generated program cannot be shrunk. An invalid program file can be shrunk with unit costs,
+    // because its own costs are not known yet.
     if (!scenario.program) return std::nullopt;
     return shrunk(*scenario.program, scenario.channels, unit_costs(*scenario.program));
   }

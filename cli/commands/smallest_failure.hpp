@@ -1,5 +1,6 @@
 #pragma once
-// penstock check --shrink: finds the smallest program that fails like the given one, and the reason.
+// Implements penstock check --shrink: finds the smallest program that fails like the given one, and the
+// reason.
 
 #include <optional>
 #include <string>
@@ -15,17 +16,17 @@ namespace penstock {
 
 struct SmallestFailure {
   Program program;
-  std::string message;                    ///< message of validate(), lower() or find_hang()
-  std::vector<WaitFor> cycle;             ///< cycle of a hang
-  std::optional<Shape> shape;             ///< smallest failing shape of a generated schedule
-  std::vector<CrossedMessage> crossed{};  ///< messages that cross
+  std::string message;                    ///< the error message of validate(), lower() or find_hang()
+  std::vector<WaitFor> cycle;             ///< the cycle of waits, if the program hangs
+  std::optional<Shape> shape;             ///< the smallest failing shape, if a schedule generated the program
+  std::vector<CrossedMessage> crossed{};  ///< the messages that cross
 };
 
-/// Returns nothing if the scenario's program is valid and safe under the scenario's channels, or if a
-/// generated program is invalid.
+/// Finds the smallest program that fails like the scenario. Returns nothing if the scenario's program is
+/// valid and safe under its channels, or if a generated program is invalid.
 std::optional<SmallestFailure> smallest_failure(const Scenario& scenario);
 
-/// Returns a text for the terminal: its size, its text form, and why it fails.
+/// Returns a text for the terminal: the size of the program, its actions, and the reason why it fails.
 std::string to_text(const SmallestFailure& failure);
 
 }  // namespace penstock

@@ -1,7 +1,6 @@
-// A sweep of thousands of points is read by what stands out of it: counts, the best row of each schedule,
-// which M do not fit ("M 1-4, 8"), and each reason once, in the words of the first point that has it: reasons
-// are the same when they are the same but for numbers ("3 microbatches do not divide by 2", "5 microbatches
-// do not divide by 2").
+// Summarizes a sweep of thousands of points. It prints counts, the best row of each schedule, and which M do
+// not fit in memory ("M 1-4, 8"). It also prints why points were skipped. Reasons that differ only in numbers
+// ("3 microbatches do not divide by 2", "5 microbatches do not divide by 2") are printed once.
 
 #include "cli/commands/sweep_summary.hpp"
 
@@ -26,7 +25,7 @@
 namespace penstock {
 namespace {
 
-/// "1-4, 8": runs of neighbouring numbers.
+/// Returns the numbers as text. Consecutive numbers become a range: "1-4, 8".
 std::string runs_of(const std::set<std::int32_t>& numbers) {
   std::vector<std::string> runs;
   for (auto next = numbers.begin(); next != numbers.end();) {
@@ -38,7 +37,8 @@ std::string runs_of(const std::set<std::int32_t>& numbers) {
   return fmt::format("{}", fmt::join(runs, ", "));
 }
 
-/// For each schedule, K and v which M do not fit, as a table: "gpipe  1  1  1-4, 8". Empty: all fit.
+/// Returns a table of the values of M that do not fit in memory, for each schedule, K and v: "gpipe  1  1
+/// 1-4, 8". The text is empty if all points fit.
 std::string out_of_memory_text(const Sweep& sweep, std::size_t width) {
   std::map<std::tuple<std::string, std::int32_t, std::int32_t>, std::set<std::int32_t>> microbatches;
   for (const SweepRow& row : sweep.rows) {
@@ -56,7 +56,7 @@ std::string out_of_memory_text(const Sweep& sweep, std::size_t width) {
   return table.rows.empty() ? "" : "\ndoes not fit in memory\n" + table_to_text(table, width);
 }
 
-/// The rows that are refused for the same reason, whatever numbers it names.
+/// The points that were refused for the same reason. The numbers in their reasons may differ.
 struct Refused {
   std::string first_reason;
   std::size_t count = 0;
@@ -65,7 +65,8 @@ struct Refused {
   std::set<std::int32_t> microbatches;
 };
 
-/// "3 microbatches do not divide by 2" as "# microbatches do not divide by #": what groups reasons.
+/// Returns the reason with each number replaced by '#'. Reasons are grouped by this text. "3 microbatches do
+/// not divide by 2" becomes "# microbatches do not divide by #".
 std::string without_numbers(std::string_view reason) {
   std::string text;
   for (const char c : reason) {
@@ -76,15 +77,15 @@ std::string without_numbers(std::string_view reason) {
   return text;
 }
 
-/// " (the first of K 17-64, M 8)", where the reasons name different numbers; otherwise the reason says it
-/// all.
+/// Returns the K and M of a group's points if their reasons differ in numbers: " (the first of K 17-64, M
+/// 8)". Otherwise the text is empty, because the first reason is enough.
 std::string range_text(const Refused& refused) {
   if (!refused.reasons_differ) return "";
   return fmt::format(" (the first of K {}, M {})", runs_of(refused.stages), runs_of(refused.microbatches));
 }
 
-/// Each reason once, the most frequent first; of equally frequent ones the order of the alphabet. At most
-/// eight: the tail is one point each.
+/// Returns one line per reason, the most frequent first. Equally frequent reasons are in alphabetical order.
+/// At most eight reasons are listed, because rare reasons are less useful.
 std::string reason_lines(const Sweep& sweep, SweepStatus status) {
   std::map<std::string, Refused> groups;
   for (const SweepRow& row : sweep.rows) {
@@ -124,7 +125,7 @@ std::string counts_text(const Sweep& sweep) {
                      count(SweepStatus::failed));
 }
 
-/// The same words and rows as at the end of sweep_table().
+/// Returns the best row of each schedule, with the same text as at the end of sweep_table().
 std::string best_text(const Sweep& sweep, std::size_t width) {
   const std::vector<SweepRow> best = best_per_schedule(sweep);
   if (best.empty()) return "\nno point ran and fits in memory\n";

@@ -1,5 +1,5 @@
 #pragma once
-// What `penstock sweep` prints: the whole table when it is short, otherwise what matters of it.
+// Writes what `penstock sweep` prints: the whole table of a short sweep, or a summary of a long one.
 
 #include <cstddef>
 #include <string>
@@ -9,16 +9,17 @@
 
 namespace penstock {
 
-/// Sweeps with more rows than this are summed up.
+/// The largest number of rows that is printed as a whole table. A longer sweep is summarized.
 inline constexpr std::size_t kMostRowsPrinted = 40;
 
-/// The table of a short sweep. Of a longer one: how many points there are of each kind, the best row of each
-/// schedule, what does not fit in memory and why points were skipped, and which of `files` hold all rows.
-/// `width` is that of the tables' lines; 0: any.
+/// Returns the table of a short sweep. For a longer sweep it returns the number of points of each status, the
+/// best row of each schedule, the points that do not fit in memory, and the reasons for skipped points. It
+/// ends with the names of `files`, which have all rows. `width` is the longest table line in characters; 0
+/// means no limit.
 std::string sweep_summary(const Sweep& sweep, const std::vector<std::string>& files, std::size_t width);
 
-/// Why its rows were not simulated: a line a reason, with how many rows have it, the most frequent first.
-/// Empty: all were.
+/// Returns the reasons why points were not simulated, the most frequent first. Each line has a reason and the
+/// number of its points. The text is empty if all points were simulated.
 std::string refusals_text(const Sweep& sweep);
 
 }  // namespace penstock

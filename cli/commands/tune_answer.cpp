@@ -1,9 +1,9 @@
-// Derives the time and the price of a whole training. A step trains a global batch of sequences, so all
-// tokens take
+// Computes the time and the price of a whole training. A step trains a global batch of sequences, so training
+// all tokens takes
 //
 //     tokens / (global batch x sequence) steps
 //
-// and cost this time on all devices at the price of one.
+// The price is this time multiplied by the number of devices and the price of one device.
 
 #include "cli/commands/tune_answer.hpp"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Writes answers of `penstock tune` for programs: JSON, and CSV with the same fields.
+// Writes answers of `penstock tune` for other programs, as JSON or as CSV with the same fields.
 
 #include <string>
 #include <vector>
@@ -11,9 +11,9 @@
 namespace penstock {
 
 std::string tune_json(const TuneAnswer& answer);
-/// Returns a row for each candidate, the best first.
+/// Returns a CSV table with one row per candidate. The best candidate comes first.
 std::string tune_csv(const TuneAnswer& answer);
-/// Returns only the space.
+/// Returns the search space, without results, as JSON.
 std::string space_json(const TuneRequest& request, const std::vector<Configuration>& space);
 
 }  // namespace penstock

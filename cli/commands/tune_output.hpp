@@ -1,5 +1,5 @@
 #pragma once
-// Prints answers of `penstock tune` as text and as a page.
+// Writes answers of `penstock tune` as text and as an HTML page.
 
 #include <cstddef>
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace penstock {
 
-/// Returns the text. `width` is that of the terminal; 0: no limit.
+/// Returns the answer as text. `width` is the terminal's width in characters; 0 means no limit.
 std::string tune_text(const TuneAnswer& answer, std::size_t width);
 std::string tune_html(const TuneAnswer& answer);
 
-/// Returns only the space.
+/// Returns the search space, without results, as text.
 std::string space_text(const TuneRequest& request, const std::vector<Configuration>& space);
 
 }  // namespace penstock
