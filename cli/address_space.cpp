@@ -1,5 +1,5 @@
-// Limits the addresses of this process with RLIMIT_AS. execv() passes the limit on, so the old value is
-// stored and restored before the process becomes another executable (other_executable.cpp).
+// Limits the address space of this process with RLIMIT_AS. A process that it starts with execv() inherits the
+// limit. Therefore the old limit is stored, and other_executable.cpp restores it before execv().
 
 #include "cli/address_space.hpp"
 
@@ -21,7 +21,7 @@ std::optional<rlimit>& bound_before() {
 }  // namespace
 
 void bound_address_space() {
-// Sanitizers reserve more addresses than there is memory and have their own limits.
+// Sanitizers reserve more addresses than the machine has memory, and have limits of their own.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   const auto memory = memory_to_take();
   const auto mapped = addresses_in_use();
@@ -29,7 +29,7 @@ void bound_address_space() {
   if (!memory || !mapped || getrlimit(RLIMIT_AS, &bound) != 0) return;
   bound_before() = bound;
   bound.rlim_cur = std::min(bound.rlim_cur, static_cast<rlim_t>(*mapped + *memory));
-  // If it fails, a huge shape only ends with a worse message.
+  // If setrlimit() fails, a shape that is too large only ends with a worse message.
   static_cast<void>(setrlimit(RLIMIT_AS, &bound));
 #endif
 }

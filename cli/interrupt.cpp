@@ -1,6 +1,6 @@
-// Notes SIGINT and SIGTERM. The handler only stores the signal's number, which is all that it may safely do.
-// SA_RESETHAND makes the second signal end the program. A signal that was ignored when the program started
-// (as shells do for Ctrl-C with `&`) stays ignored.
+// Records SIGINT and SIGTERM. The handler only stores the signal's number, because a handler may safely do
+// little else. With SA_RESETHAND, a second signal ends the program. If a signal was ignored when the program
+// started (as shells do for Ctrl-C with `&`), it stays ignored.
 
 #include "cli/interrupt.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array<int, 2> kSignals = {SIGINT, SIGTERM};
 
-// A handler may only use lock-free variables.
+// A signal handler may only use lock-free variables.
 std::atomic<int> noted_signal = 0;  // NOLINT(readability-identifier-naming): no constant
 static_assert(std::atomic<int>::is_always_lock_free);
 
@@ -25,7 +25,7 @@ void note_signal(int number) { noted_signal = number; }
 }  // namespace
 
 InterruptNoted::InterruptNoted() {
-  noted_signal = 0;  // clears a signal of an earlier object
+  noted_signal = 0;  // clears the signal of an earlier object
   struct sigaction action{};
   action.sa_handler = note_signal;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
@@ -43,8 +43,8 @@ bool InterruptNoted::came() const { return noted_signal != 0; }
 
 void InterruptNoted::end_if_it_came() {
   if (!came()) return;
-  // The default action ends the program, so that a shell sees status 130 and stops its script, and make
-  // removes its target.
+  // The default action ends the program by the signal. Then a shell sees status 130 and stops its script, and
+  // make removes its target.
   std::signal(noted_signal, SIG_DFL);
   std::raise(noted_signal);
 }

@@ -1,14 +1,14 @@
 #pragma once
-// Handles Ctrl-C during long work whose result can be used partly. The first one asks the work to stop; a
-// second one ends the program.
+// Handles Ctrl-C during long work that has useful partial results. The first Ctrl-C asks the work to stop,
+// and a second one ends the program.
 
 #include <array>
 #include <csignal>
 
 namespace penstock {
 
-/// While an object exists, SIGINT and SIGTERM are noted instead of ending the program, unless they are
-/// ignored. Only one object may exist at a time.
+/// A guard that records SIGINT and SIGTERM while it exists, instead of letting them end the program. Signals
+/// that the process ignores stay ignored. Only one guard may exist at a time.
 class InterruptNoted {
  public:
   InterruptNoted();
@@ -16,9 +16,10 @@ class InterruptNoted {
   InterruptNoted(const InterruptNoted&) = delete;
   InterruptNoted& operator=(const InterruptNoted&) = delete;
 
-  /// Returns whether a signal has come. May be called from any thread.
+  /// Returns true if a signal has arrived. It may be called from any thread.
   bool came() const;
-  /// Ends the program by the signal that came, so that the parent process sees it. Returns if none came.
+  /// Ends the program by the signal that arrived, so that the parent process sees the signal. Returns if no
+  /// signal has arrived.
   void end_if_it_came();
 
  private:

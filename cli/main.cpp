@@ -1,5 +1,6 @@
-// The `penstock` command: all subcommands, and occupy modules on CPUs. It has no extensions (extensions.hpp).
-// If a run needs LibTorch or a GPU, the process becomes another executable (other_executable.cpp).
+// The `penstock` command, with all subcommands. Without extensions (extensions.hpp) it runs only modules that
+// occupy CPUs for a given time. If a run needs LibTorch or a GPU, the process becomes another executable
+// (other_executable.cpp).
 
 #include "cli/program_main.hpp"
 

@@ -1,5 +1,5 @@
-// `penstock-torch`: the same program with networks on LibTorch as its one extension. `penstock` starts it
-// when a run needs it.
+// The `penstock-torch` executable. It has the same subcommands, and one extension: networks on LibTorch.
+// `penstock` starts it when a run needs it.
 
 #include "backend/torch/network_family.hpp"
 #include "backend/torch/network_profile.hpp"

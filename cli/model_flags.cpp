@@ -1,5 +1,5 @@
-// Declares the flags of a model on named devices. Each flag stands for a key of the scenario, so the readers
-// of scenarios read, check and explain its value.
+// Declares the flags that describe a model on named devices. Each flag sets a key of the scenario. Therefore
+// the scenario's readers parse, check and explain its value.
 
 #include "cli/model_flags.hpp"
 
@@ -20,7 +20,7 @@ namespace penstock {
 
 namespace {
 
-/// Declares flags of one group of the help.
+/// Declares the flags of one group of the help text.
 class ModelFlagGroup {
  public:
   explicit ModelFlagGroup(Subcommand app) : app_(app) {}
@@ -31,7 +31,7 @@ class ModelFlagGroup {
   void number(const std::string& name, std::optional<std::int64_t>& value, const std::string& help) {
     app_.add_option(name, value, help).range(std::int64_t{1}, kMost).group(group_).type_name("N");
   }
-  /// Declares a flag that may be repeated, with one value each.
+  /// Declares a flag that may be repeated. Each occurrence has one value.
   void texts(const std::string& name, std::vector<std::string>& values, const std::string& type,
              const std::string& help) {
     app_.add_option(name, values, help).one_value_each().group(group_).type_name(type);
@@ -79,7 +79,7 @@ void add_model_flags(Subcommand app, ModelFlags& flags) {
       "Megatron layout such as \"Et*3|t*4|t*3L\" or a list [3, 4, 3]");
 }
 
-// An empty text is a flag that was not given.
+// An empty text means that the flag was not given.
 std::vector<Override> overrides_of(const ModelFlags& flags) {
   std::vector<Override> overrides;
   const auto text = [&](const std::string& key, const std::string& value, const std::string& flag) {
@@ -89,7 +89,7 @@ std::vector<Override> overrides_of(const ModelFlags& flags) {
                           const std::string& flag) {
     if (value) overrides.push_back({.key = key, .value = std::to_string(*value), .flag = flag});
   };
-  // A file's name is quoted, so that it is not read as other YAML.
+  // A file name is quoted, so that YAML does not interpret it.
   if (!flags.model.empty()) text("model.huggingface", scalar_to_yaml(flags.model), "--model");
   if (!flags.ignore.empty())
     text("model.ignore", fmt::format("[{}]", fmt::join(flags.ignore, ", ")), "--ignore");

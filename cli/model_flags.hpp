@@ -1,5 +1,5 @@
 #pragma once
-// Flags that describe a model and its devices, so that no scenario file is needed.
+// Flags that describe a model and its devices. With them the user needs no scenario file.
 
 #include <cstdint>
 #include <optional>
@@ -11,9 +11,9 @@
 
 namespace penstock {
 
-/// The values of these flags. An empty or absent value leaves the scenario's.
+/// The values of these flags. If a value is empty or absent, the scenario's value applies.
 struct ModelFlags {
-  std::string model;  ///< name of a config.json
+  std::string model;  ///< the name of a config.json file
   std::vector<std::string> ignore;
   std::optional<std::int64_t> sequence;
   std::optional<std::int64_t> layers;
@@ -30,15 +30,16 @@ struct ModelFlags {
   friend bool operator==(const ModelFlags&, const ModelFlags&) = default;
 };
 
-/// Adds --memory-reserve, which is also part of add_trained_model_flags().
+/// Adds --memory-reserve. add_trained_model_flags() adds this flag, too.
 void add_memory_reserve_flag(Subcommand app, ModelFlags& flags);
-/// Adds the flags for the model and its devices: --model, --sequence, --device, --nodes, --memory-reserve,
+/// Adds the flags for the model and its devices, such as --model, --sequence, --device, --nodes and
 /// --precision.
 void add_trained_model_flags(Subcommand app, ModelFlags& flags);
-/// Adds these and the flags of parallelism: --tensor-parallel, ..., --recompute, --layer-split.
+/// Adds the flags of add_trained_model_flags() and the flags of parallelism: --tensor-parallel, ...,
+/// --recompute, --layer-split.
 void add_model_flags(Subcommand app, ModelFlags& flags);
 
-/// Returns the overrides for the flags that were given. Messages name the flag.
+/// Returns one scenario override for each flag that was given. Error messages name the flag.
 std::vector<Override> overrides_of(const ModelFlags& flags);
 
 }  // namespace penstock

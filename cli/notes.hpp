@@ -1,5 +1,5 @@
 #pragma once
-// Notes that a user needs beside an answer, on stderr.
+// Writes notes about an answer to stderr.
 
 #include <string>
 #include <vector>
@@ -9,10 +9,10 @@
 
 namespace penstock {
 
-/// Writes "note: NOTE" to stderr for each note, unless --quiet is given.
+/// Writes a line "note: NOTE" to stderr for each note, unless --quiet is given.
 void write_notes(const std::vector<std::string>& notes, const OutputFlags& flags);
-/// Writes the notes about the input of a command that prints no result: repairs of a program file, and the
-/// default number of chunks of a rank.
+/// Writes the notes about the input of a command that prints no result. They report repairs of a program
+/// file, and the default number of chunks per rank.
 void write_reading_notes(const Scenario& scenario, const OutputFlags& flags);
 
 }  // namespace penstock

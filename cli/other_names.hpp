@@ -1,5 +1,5 @@
 #pragma once
-// Translates flags of Megatron, torchtitan, DeepSpeed, NeMo and other frameworks.
+// Translates the flags of Megatron, torchtitan, DeepSpeed, NeMo and other frameworks into penstock's flags.
 
 #include <functional>
 #include <span>
@@ -9,15 +9,15 @@
 
 namespace penstock {
 
-/// Returns `arguments` with other programs' flags replaced by ours: "--theirs=4" by "--ours=4", and switches
-/// by a flag and its value. Dashes and underscores in their names count as equal. Arguments after "--" stay.
-/// `takes` says whether the command has one of our flags; if not, the argument stays, so that a message shows
-/// what was typed.
+/// Returns `arguments` with the flags of other programs replaced by penstock's. For example, "--theirs=4"
+/// becomes "--ours=4", and a switch becomes a flag with a value. Dashes and underscores in flags are
+/// equivalent. Arguments after "--" do not change. `takes` says if the command accepts a flag of penstock. If
+/// it does not, the argument stays, so that error messages show what the user typed.
 std::vector<std::string> with_our_names(std::span<const char* const> arguments,
                                         const std::function<bool(std::string_view)>& takes);
 
-/// Returns the end of a message about a flag of another program that matches no single flag of ours: "the
-/// layers of each stage are --layer-split ...". Returns an empty text for unknown flags.
+/// Returns advice about another program's flag that has no single counterpart, such as "the layers of each
+/// stage are --layer-split ...". It ends an error message. The text is empty for unknown flags.
 std::string_view advice_on_flag(std::string_view flag);
 
 }  // namespace penstock

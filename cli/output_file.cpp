@@ -1,8 +1,9 @@
-// A file appears whole or not at all, so that neither a reader nor a run that ends early leaves half of it:
+// Writes a file completely or not at all. Neither a reader nor an interrupted run can leave or see half of a
+// file:
 //
 //   result.json.4711.tmp  <- text, flushed          rename          result.json
 //
-// Output (tests/cli/output_test.cpp) holds what is left after signals and faults.
+// Test: tests/cli/output_test.cpp checks which files remain after signals and faults.
 
 #include "cli/output_file.hpp"
 
@@ -34,7 +35,7 @@ namespace fs = std::filesystem;
 
 std::string text_of_error(int error) { return error == 0 ? std::string() : std::strerror(error); }
 
-/// An open file, which is closed at the latest when this ends.
+/// An open file descriptor. The destructor closes it if close() was not called.
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}
@@ -45,7 +46,7 @@ class Descriptor {
   ~Descriptor() { close(); }
 
   int number() const { return number_; }
-  /// Returns 0, or the error of a write that the system had put off.
+  /// Closes the file. Returns 0, or the error of an earlier write that the system reports only now.
   int close() {
     const int number = std::exchange(number_, -1);
     return number < 0 || ::close(number) == 0 ? 0 : errno;
@@ -55,30 +56,32 @@ class Descriptor {
   int number_;
 };
 
-/// Returns the file that a link names, so that the link stays.
+/// Returns the file to which a link refers, so that writing replaces that file and not the link.
 fs::path target_of(const fs::path& file) {
   std::error_code error;
   const fs::path target = fs::canonical(file, error);
   return error ? file : target;
 }
 
-/// Returns true for a device, a pipe or a socket, in whose place renaming would put a file.
+/// Returns true for a device, a pipe or a socket. Renaming a file to such a name would replace the device by
+/// a file.
 bool is_special(const fs::path& file) {
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
   return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
 }
 
-/// A new file beside `target`. Its name is removed unless it takes the target's place, also by a signal that
-/// ends the run.
+/// A new file in the same folder as `target`. Its temporary name is removed if it does not replace `target`,
+/// even if a signal ends the run.
 class Temporary {
  public:
   explicit Temporary(const fs::path& target)
       : name_(fmt::format("{}.{}.tmp", target.string(), ::getpid())), left_(name_) {
-    // A run that was killed may have left the name, and in a container the next run may have its number.
+    // A killed run may have left a file with this name. In a container, the next run may have the same
+    // process number.
     ::unlink(name_.c_str());
-    left_.is_there();  // before the file is made: a signal may come at once
-    // O_EXCL does not follow a link that another user has put into a shared folder.
+    left_.is_there();  // called before the file exists, because a signal may come at any time
+    // With O_EXCL, open() does not follow a link that another user has created in a shared folder.
     number_ = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     error_ = number_ < 0 ? errno : 0;
     if (error_ != 0) left_.is_gone();
@@ -91,11 +94,11 @@ class Temporary {
     if (error_ == 0) ::unlink(name_.c_str());
   }
 
-  /// Returns the open file, which the caller closes.
+  /// Returns the descriptor of the open file. The caller must close it.
   int number() const { return number_; }
-  /// Returns why there is no file; 0 where there is one.
+  /// Returns the error (errno) of creating the file, or 0 if the file exists.
   int error() const { return error_; }
-  /// Puts the file where `target` is or shall be. Returns 0, or the error.
+  /// Renames the file to `target`, which it replaces if that exists. Returns 0, or the error (errno).
   int replace(const fs::path& target) {
     if (std::rename(name_.c_str(), target.c_str()) != 0) return errno;
     left_.is_gone();
@@ -112,7 +115,7 @@ class Temporary {
 }  // namespace
 
 int error_of_writing(int descriptor, std::string_view content) {
-  // Linux ends a write to a file before it looks at a signal that the process handles.
+  // Linux handles a signal only after the current write to a file, so long texts are written in pieces.
   constexpr std::size_t kMostAtOnce = 4U << 20U;
   while (!content.empty()) {
     const ssize_t written = ::write(descriptor, content.data(), std::min(content.size(), kMostAtOnce));
@@ -138,8 +141,8 @@ bool is_same_regular_file(const struct stat& one, const struct stat& other) {
   return S_ISREG(one.st_mode) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
-/// Returns where a file would be made, without links, dots and the folder that the process is in; empty where
-/// that cannot be said.
+/// Returns the absolute path without links and dots. The file need not exist. The path is empty if it cannot
+/// be determined.
 fs::path place_of(const fs::path& file) {
   std::error_code error;
   fs::path place = fs::weakly_canonical(fs::absolute(file, error), error);
@@ -173,14 +176,14 @@ std::string unwritable(const fs::path& file) {
     return "it is a link to a file that is not there; name that file";
   struct stat status{};
   if (::stat(target.c_str(), &status) == 0) {
-    // A mode without any right to write is a wish that holds for root, too.
+    // A mode without any write permission is respected even for root, because a user has chosen it.
     const bool is_read_only = (status.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) == 0;
     if (is_read_only) return "it is read-only; make it writable or name another";
     if (::access(target.c_str(), W_OK) != 0) return std::strerror(errno);
     if (is_special(target)) return {};
   }
-  // Made and removed again: rights alone do not say that a name is too long, or that no file can be made
-  // there.
+  // A file is created and removed again, because permissions do not show if a name is too long or a file can
+  // be created.
   const Temporary probe(target);
   const Descriptor opened(probe.number());
   if (probe.error() == 0) return {};
@@ -191,7 +194,7 @@ std::string unwritable(const fs::path& file) {
 namespace {
 
 std::string write_in_place(const fs::path& file, const TextInPieces& content) {
-  // Nothing is cut off: devices and pipes have no length.
+  // The file is not truncated, because devices and pipes have no length.
   Descriptor opened(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
   if (opened.number() < 0) return std::strerror(errno);
   const int error = error_of_writing(opened.number(), content);
@@ -206,7 +209,8 @@ std::string write_beside(const fs::path& target, const TextInPieces& content) {
   if (const int error = error_of_writing(file.number(), content)) return std::strerror(error);
   struct stat before{};
   if (::stat(target.c_str(), &before) == 0) ::fchmod(file.number(), before.st_mode & 07777U);
-  // A full disk behind a network shows only here. Some file systems know no flush (EINVAL).
+  // A network file system may report a full disk only at fsync(). Some file systems do not support fsync()
+  // and return EINVAL.
   if (::fsync(file.number()) != 0 && errno != EINVAL) return std::strerror(errno);
   if (const int error = file.close()) return std::strerror(error);
   return text_of_error(temporary.replace(target));

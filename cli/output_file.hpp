@@ -1,5 +1,5 @@
 #pragma once
-// Files that appear whole or not at all. Used by output.hpp, which words what went wrong.
+// Writes files completely or not at all. output.hpp uses it and writes the error messages.
 
 #include <filesystem>
 #include <string>
@@ -9,25 +9,26 @@
 
 namespace penstock {
 
-/// Writes all of a text to an open file. Returns 0, or the error (errno).
+/// Writes the whole text to an open file. Returns 0, or the error (errno).
 int error_of_writing(int descriptor, std::string_view content);
-/// Does the same with a text that is made while it is written, up to the first error.
+/// Writes a text that is generated in pieces to an open file, and stops at the first error. Returns 0, or the
+/// error (errno).
 int error_of_writing(int descriptor, const TextInPieces& content);
 
-/// Returns true when writing the one would change the other: the same regular file by whatever names, links
-/// among them, or the same place where neither is there yet. Returns false for devices and pipes, to which
-/// many may write.
+/// Returns true if both names refer to the same regular file, also through links. If neither file exists, it
+/// returns true if both would be created at the same place. It returns false for devices and pipes, because
+/// several writers may share them.
 bool is_same_file(const std::filesystem::path& one, const std::filesystem::path& other);
 
-/// Returns true when standard output goes into that regular file.
+/// Returns true if standard output is redirected into this regular file.
 bool is_standard_output(const std::filesystem::path& file);
 
-/// Returns why the file could not be replaced or made; empty where it can.
+/// Returns the reason why the file cannot be created or replaced. The text is empty if it can.
 std::string unwritable(const std::filesystem::path& file);
 
-/// Writes a text beside `file`, flushes it and renames it; a link stays a link, and the mode stays. Devices
-/// and pipes are written in place. Neither a signal that ends the run nor an exception of `content` leaves
-/// the temporary name. Returns why the file could not be written; empty where it was.
+/// Writes a text to a temporary file beside `file`, flushes it, and renames it to `file`. Links and the
+/// file's mode are preserved. Devices and pipes are written directly. The temporary file is removed if
+/// `content` throws or a signal ends the run. Returns the reason of a failure, or an empty text.
 std::string problem_of_writing(const std::filesystem::path& file, const TextInPieces& content);
 
 }  // namespace penstock

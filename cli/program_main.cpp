@@ -1,6 +1,6 @@
-// Catches exceptions of the whole program. Errors of users are values and have been printed before. An
-// exception that arrives here is a fault of the program (exit 3), or the std::bad_alloc of a shape that
-// exceeds the memory (exit 2, address_space.hpp).
+// Runs the program and catches its exceptions. Errors of users are values, which other code prints. An
+// exception that arrives here is either a fault of the program (exit 3), or a std::bad_alloc because a shape
+// needs too much memory (exit 2, address_space.hpp).
 
 #include "cli/program_main.hpp"
 
@@ -24,25 +24,26 @@
 namespace penstock {
 namespace {
 
-/// Keeps freed memory in the process. Otherwise glibc would return the memory of each prediction to the
-/// kernel and request it again, page by page.
+/// Makes glibc retain freed memory in the process. Otherwise glibc would return the memory of each prediction
+/// to the kernel and request it again, page by page.
 void keep_freed_memory() {
 #ifdef __GLIBC__
   constexpr int kMebibyte = 1 << 20;
-  // Blocks below 32 MiB come from the heap. It keeps up to 1 GiB free and grows by 4 MiB.
+  // Blocks below 32 MiB come from the heap. The heap retains up to 1 GiB of free memory and grows by at least
+  // 4 MiB.
   mallopt(M_MMAP_THRESHOLD, 32 * kMebibyte);
   mallopt(M_TRIM_THRESHOLD, 1024 * kMebibyte);
   mallopt(M_TOP_PAD, 4 * kMebibyte);
 #endif
 }
 
-/// Occupies the numbers of streams that the caller has closed (`>&-`). Otherwise the next file that is opened
-/// would get such a number, and printed text would go into that file. They are opened for the wrong
-/// direction, so that writing to them still fails.
+/// Occupies the descriptors of standard streams that the caller has closed (`>&-`). Otherwise the next opened
+/// file would get such a number, and printed text would go into it. Each one is opened for the wrong
+/// direction, so that using the stream still fails.
 void keep_numbers_of_closed_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(stream, F_GETFD) >= 0) continue;
-    // The lowest free number is this one, because those below it are taken.
+    // open() returns the lowest free descriptor. That is `stream`, because all lower ones are in use.
     static_cast<void>(open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY));
   }
 }
@@ -54,9 +55,9 @@ int program_main(int argc, const char* const* argv, AddressSpace addresses, Exte
   keep_freed_memory();
   keep_numbers_of_closed_streams();
   // NOLINTNEXTLINE(misc-include-cleaner): <csignal> has it
-  std::signal(SIGPIPE, SIG_IGN);  // write() to a closed pipe then returns an error
+  std::signal(SIGPIPE, SIG_IGN);  // makes write() to a closed pipe return an error
   // NOLINTNEXTLINE(misc-include-cleaner): <csignal> has it
-  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` does so as well
+  std::signal(SIGXFSZ, SIG_IGN);  // makes write() beyond `ulimit -f` return an error
   try {
     return static_cast<int>(run_command_line(argc, argv, std::move(extensions)));
   } catch (const std::bad_alloc&) {

@@ -7,12 +7,12 @@
 
 namespace penstock {
 
-/// Says whether addresses are limited, so that a shape that exceeds the memory ends with an error (exit 2)
-/// and the kernel kills no process. Devices reserve more addresses than there is memory, so they need
-/// `unbounded`.
+/// The choice whether the address space is limited. With the limit, a shape that needs too much memory ends
+/// with an error (exit 2), and the kernel kills no process. Executables for GPUs need `unbounded`, because
+/// their libraries reserve more addresses than the machine has memory.
 enum class AddressSpace : std::uint8_t { bounded_by_memory, unbounded };
 
-/// Runs the program and returns the exit status.
+/// Runs the program and returns its exit status.
 int program_main(int argc, const char* const* argv, AddressSpace addresses, Extensions extensions);
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
-// Draws one line on stderr, at most ten times a second. It only moves forward, because several threads report
-// in any order. It is erased at the end, so that only the answer stays on the terminal.
+// Draws one line on stderr, at most ten times a second. Several threads report their progress in any order,
+// so smaller numbers are ignored. The line is erased at the end, so that only the answer stays on the
+// terminal.
 
 #include "cli/progress_bar.hpp"
 
@@ -17,8 +18,8 @@ namespace penstock {
 
 namespace {
 
-/// Returns, for example, ", 2 min 5 s left": the time of `left` points at the rate of the `done` ones (at
-/// least 1).
+/// Returns the remaining time as text, such as ", 2 min 5 s left". It assumes the rate of the `done` points,
+/// which must be at least 1.
 std::string time_left(std::chrono::steady_clock::duration taken, std::size_t done, std::size_t left) {
   const double seconds =
       std::chrono::duration<double>(taken).count() / static_cast<double>(done) * static_cast<double>(left);
@@ -31,7 +32,8 @@ std::string time_left(std::chrono::steady_clock::duration taken, std::size_t don
 }  // namespace
 
 ProgressBar::~ProgressBar() {
-  // It writes as many blanks as there are characters, because more would wrap in a narrow terminal.
+  // Exactly as many blanks as characters are written, because more blanks would start a new line in a narrow
+  // terminal.
   if (shown_ > 0) fmt::print(stderr, "\r{:{}}\r", "", width_);
 }
 
@@ -39,7 +41,7 @@ void ProgressBar::show(std::size_t done, std::size_t total) {
   if (display_ == ProgressDisplay::off || total == 0) return;
   const std::lock_guard lock(mutex_);
   const auto now = std::chrono::steady_clock::now();
-  // The bar only moves forward. The last call, with all done, is always drawn.
+  // The bar only moves forward. The last call, with done == total, is always drawn.
   if (done < shown_ || (done < total && now - last_ < std::chrono::milliseconds(100))) return;
   constexpr std::size_t kWidth = 30;
   if (shown_ == 0) {
@@ -48,7 +50,7 @@ void ProgressBar::show(std::size_t done, std::size_t total) {
   }
   const std::size_t filled = done * kWidth / total;
   const std::string left = done > first_ ? time_left(now - began_, done - first_, total - done) : "";
-  // The padding erases the rest of a longer line.
+  // The padding erases the end of a longer previous line.
   const std::string line = fmt::format("[{}{}] {} of {}{:24}", std::string(filled, '#'),
                                        std::string(kWidth - filled, '.'), done, total, left);
   fmt::print(stderr, "\r{}", line);

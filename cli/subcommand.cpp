@@ -1,7 +1,7 @@
-// Wraps CLI11's flags and subcommands in handles of one pointer. Every function is one call of CLI11. The
-// list at the end has the types to which flags can be bound. CLI11 does not read numbers: it takes 0x2, reads
-// 010 as 8 and an empty text as no value, and lets nan pass any range. One function reads all numbers in
-// decimal, and one text refuses them.
+// Wraps CLI11's flags and subcommands in handles that contain one pointer. Each function is one call of
+// CLI11. The list at the end has the types to which a flag can be bound. CLI11 does not parse the numbers: it
+// accepts 0x2, reads 010 as 8 and an empty text as no value, and accepts nan in every range. number_of_text()
+// parses all numbers as decimal instead.
 
 #include "cli/subcommand.hpp"
 #include "text/numbers.hpp"
@@ -34,7 +34,7 @@ struct NumberOf<std::optional<Value>> {
 template <typename Number>
 constexpr const char* kNoun = std::is_integral_v<Number> ? "a whole number" : "a number";
 
-/// Returns what was typed, for a message.
+/// Returns a typed value in quotes for an error message, or "nothing" if it is empty.
 std::string typed(const std::string& text) { return text.empty() ? "nothing" : fmt::format("\"{}\"", text); }
 
 std::vector<std::string> split_at_commas(const std::string& text) {
@@ -60,7 +60,7 @@ Flag& Flag::required() {
   return *this;
 }
 
-// Without this a flag bound to a vector takes all following arguments up to the next flag.
+// Without this setting, a flag bound to a vector takes all arguments up to the next flag.
 Flag& Flag::one_value_each() {
   option_->allow_extra_args(false);
   return *this;
@@ -78,7 +78,7 @@ Flag& Flag::check(const std::function<std::string(const std::string&)>& fault) {
 
 template <typename Number>
 Flag& Flag::range(Number least, Number most) {
-  // nan is refused, because it compares false.
+  // This refuses nan, because comparisons with nan are false.
   return check([least, most](const std::string& text) {
     const auto value = number_of_text<Number>(text);
     if (value && *value >= least && *value <= most) return std::string();
@@ -93,7 +93,7 @@ template <typename Value>
 Flag Subcommand::add_option(const std::string& names, Value& value, const std::string& help) {
   using Number = typename NumberOf<Value>::Type;
   if constexpr (std::is_arithmetic_v<Number>) {
-    // Checks, such as that of a range, run before this.
+    // CLI11 runs the checks, such as range(), before this function.
     const auto take = [&value, names](const CLI::results_t& texts) {
       const auto number = number_of_text<Number>(texts.front());
       if (!number) {

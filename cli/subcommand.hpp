@@ -1,6 +1,7 @@
 #pragma once
-// The handles with which subcommands declare flags. CLI11 parses and prints the help. Its header takes longer
-// to compile than any subcommand, so only two sources include it. Functions have CLI11's names.
+// Handles with which subcommands declare their flags. CLI11 parses the arguments and prints the help. Its
+// header takes longer to compile than any subcommand, so only two source files include it. The functions have
+// the same names as in CLI11.
 
 #include <functional>
 #include <string>
@@ -13,24 +14,25 @@ class Option;
 
 namespace penstock {
 
-/// A flag or a positional argument during its declaration. Each function changes it and returns it.
+/// A flag or a positional argument that is being declared. Each function changes the flag and returns it.
 class Flag {
  public:
   explicit Flag(CLI::Option& option) : option_(&option) {}
 
-  /// Sets its heading in the help. With an empty heading the flag works but is left out of the help.
+  /// Sets the heading under which the help lists the flag. If the heading is empty, the flag works but the
+  /// help leaves it out.
   Flag& group(const std::string& heading);
-  /// Sets the text after its name in the help: "BYTES".
+  /// Sets the text that follows the flag's name in the help, such as "BYTES".
   Flag& type_name(const std::string& name);
   Flag& required();
-  /// Lets the flag be repeated, with one value each.
+  /// Allows the user to repeat the flag. Each occurrence has one value.
   Flag& one_value_each();
-  /// Refuses this flag together with `other`.
+  /// Makes it an error to give both this flag and `other`.
   Flag& excludes(const Flag& other);
-  /// Refuses a value for which `fault` returns a message.
+  /// Adds a check. `fault` returns an error message for a wrong value, and an empty text otherwise.
   Flag& check(const std::function<std::string(const std::string&)>& fault);
-  /// Refuses a value that is no decimal number in [least, most]. `Number` is int, std::int64_t or double,
-  /// like the variable of the flag.
+  /// Adds a check that the value is a decimal number in [least, most]. `Number` is int, std::int64_t or
+  /// double, as in the flag's variable.
   template <typename Number>
   Flag& range(Number least, Number most);
 
@@ -38,23 +40,23 @@ class Flag {
   CLI::Option* option_;
 };
 
-/// A subcommand of the tree. Copies refer to the same one.
+/// A subcommand of the program. Copies of the handle refer to the same subcommand.
 class Subcommand {
  public:
   Subcommand(CLI::App& root, const std::string& name, const std::string& description);
 
-  /// Binds "--name,-n,--other-name", or a positional NAME, to `value`. `value` must exist while arguments are
-  /// parsed, and does not change if the flag is not given. It may be a string, a number, an optional number
-  /// or a vector of strings. A number must be decimal and the whole text. An empty value is refused after
-  /// parsing (command_line.cpp), so an empty string means that the flag was not given.
+  /// Binds a flag "--name,-n,--other-name" or a positional argument "NAME" to `value`. `value` must exist
+  /// while arguments are parsed. It does not change if the flag is not given. Its type is a string, a number,
+  /// an optional number or a vector of strings. A number must be decimal, without other text. An empty value
+  /// is refused after parsing (command_line.cpp), so an empty string means that the flag was not given.
   template <typename Value>
   Flag add_option(const std::string& names, Value& value, const std::string& help = {});
-  /// Adds a flag that takes non-empty words separated by commas, in one value or several.
+  /// Adds a flag that takes words separated by commas. The flag may be repeated. An empty word is an error.
   Flag add_words(const std::string& names, std::vector<std::string>& words, const std::string& help);
   Flag add_flag(const std::string& names, bool& value, const std::string& help);
-  /// Sets the end of the help.
+  /// Sets the text at the end of the help.
   void footer(const std::string& text);
-  /// Returns whether the arguments named this subcommand.
+  /// Returns true if the user named this subcommand.
   [[nodiscard]] bool parsed() const;
 
  private:

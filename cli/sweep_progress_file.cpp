@@ -1,14 +1,15 @@
-// A line a point (report/result/sweep_progress.cpp), so that a crash costs one.
+// Stores each finished point of a sweep as one line (report/result/sweep_progress.cpp), so that a crash loses
+// at most one point.
 //
-// The file is locked (flock) before it is read and until this process ends, however it ends: two sweeps that
-// open it at the same instant do not both have it, and no lock outlives its owner. It is never replaced,
-// since a lock is that of the file and not of its name; what a crash left behind the last whole line is cut
-// off.
+// The file is locked (flock) before it is read. The lock lasts until this process ends, for any reason. Thus
+// two sweeps cannot write to the same file, and no lock remains after its process. The file is never
+// replaced, because a lock belongs to the file and not to its name. An incomplete last line, which a crash
+// can leave, is cut off.
 
 #include "cli/sweep_progress_file.hpp"
 
 #include <fcntl.h>
-#include <stdio.h>  // fileno and fdopen, which <cstdio> need not have
+#include <stdio.h>  // for fileno and fdopen, which <cstdio> need not declare
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -46,7 +47,8 @@ std::string cannot_write(const std::string& name, int error) {
   return fmt::format("{}: cannot be written: {}", name, reason_of(error));
 }
 
-/// Whether the name still stands for the open file: nobody has removed it or put another one there.
+/// Returns true if `name` still refers to the open file. Another process may have removed or replaced the
+/// file.
 bool is_still(int descriptor, const std::string& name) {
   struct stat open_file{};
   struct stat named{};
@@ -54,14 +56,15 @@ bool is_still(int descriptor, const std::string& name) {
          open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
 }
 
-/// By its mode, whatever this user may do.
+/// Returns true if the file's mode has no write permission. Root may write to such a file, but it is refused,
+/// too.
 bool is_read_only(int descriptor) {
   struct stat file{};
   return ::fstat(descriptor, &file) == 0 && (file.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) == 0;
 }
 
-/// The file, which is made where there is none, open to read and to add to it, and locked. Error: another one
-/// holds it, or it is none that can be written.
+/// Opens a file for reading and appending, and locks it. A file that does not exist is created. It is an
+/// error if another process holds the lock or the file cannot be written.
 tl::expected<std::FILE*, std::string> locked_file(const std::string& name) {
   constexpr mode_t kMode = 0666;
   while (true) {
@@ -71,7 +74,7 @@ tl::expected<std::FILE*, std::string> locked_file(const std::string& name) {
       ::close(descriptor);
       return tl::unexpected(name + ": cannot be written: it is read-only; make it writable or name another");
     }
-    // A file system that knows no locks is taken as it is.
+    // If the file system does not support locks, the file is used without a lock.
     const bool is_held = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     if (!is_held && is_still(descriptor, name)) return ::fdopen(descriptor, "a");
     ::close(descriptor);
@@ -79,7 +82,8 @@ tl::expected<std::FILE*, std::string> locked_file(const std::string& name) {
   }
 }
 
-/// How long the file is up to the end of its last whole line: it is looked for from the file's end.
+/// Returns the length of the file up to the end of its last complete line. The search begins at the end of
+/// the file.
 std::size_t whole_lines(int descriptor) {
   struct stat file{};
   std::size_t end = ::fstat(descriptor, &file) == 0 ? static_cast<std::size_t>(file.st_size) : 0;
@@ -97,7 +101,8 @@ std::size_t whole_lines(int descriptor) {
   return 0;
 }
 
-/// Whether a crash came before the first line was whole, so that nothing is known.
+/// Returns true if the first line is incomplete, because the file is new or a crash came early. Then the file
+/// has no points.
 bool is_not_begun(std::istream& file, const std::string& head) {
   std::string beginning(head.size(), '\0');
   file.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
@@ -110,7 +115,7 @@ bool is_not_begun(std::istream& file, const std::string& head) {
 tl::expected<std::unique_ptr<SweepProgressFile>, std::string> SweepProgressFile::open(
     const std::string& name, const SweepHead& sweep) {
   std::error_code ignored;
-  // A device or a pipe may have no end.
+  // Devices and pipes are refused, because reading them may never end.
   if (std::filesystem::exists(name, ignored) && !std::filesystem::is_regular_file(name, ignored))
     return tl::unexpected(fmt::format("{}: cannot be read: expected a file", name));
   const auto file = locked_file(name);
@@ -144,9 +149,10 @@ tl::expected<void, std::string> SweepProgressFile::begin_with(const std::string&
 
 void SweepProgressFile::add(std::size_t number, const SweepPoint& point) {
   const std::string line = sweep_point_json(number, point);
-  if (line.size() > kLongestProgressLine) return;  // nobody would read it: the point is done again
+  // no reader would accept the line, so the point is computed again
+  if (line.size() > kLongestProgressLine) return;
   const std::lock_guard lock(mutex_);
-  // Flushed line by line: a crash of this process costs no point that was done.
+  // Each line is flushed, so that a crash of this process loses no finished point.
   const bool written =
       std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() && std::fflush(file_.get()) == 0;
   if (!written && error_ == 0) error_ = errno;

@@ -1,7 +1,6 @@
 #pragma once
-// What a sweep or a shard of it has done so far, in a file: `penstock sweep --resume FILE`, and the -o file
-// of
-// `--shard`. Used by commands/sweep_command.cpp.
+// Stores the finished points of a sweep or a shard in a file. It is the FILE of `penstock sweep --resume
+// FILE`, or the -o file of `--shard`. commands/sweep_command.cpp uses it.
 
 #include <cstddef>
 #include <cstdio>
@@ -17,21 +16,22 @@
 
 namespace penstock {
 
-/// A file to which each point of a sweep is added as it is done. Line 1 says what it is, then a line a point,
-/// in any order. A line that a crash left unfinished is dropped when the file is opened again.
+/// A file to which a sweep adds each finished point. The first line identifies the sweep. Each other line is
+/// one point, in any order. If a crash left an incomplete line, the line is dropped when the file is opened
+/// again.
 class SweepProgressFile {
  public:
-  /// Opens the file, or makes it, and holds it until it is destroyed or the process ends. Errors, which start
-  /// with its name: it cannot be read or written, is of another sweep or shard than `sweep`, is no such file,
-  /// or another sweep holds it.
+  /// Opens or creates the file, and locks it until the object is destroyed or the process ends. An error
+  /// starts with the file's name. It reports that the file cannot be read or written, belongs to another
+  /// sweep or shard than `sweep`, has another format, or is locked by another sweep.
   static tl::expected<std::unique_ptr<SweepProgressFile>, std::string> open(const std::string& name,
                                                                             const SweepHead& sweep);
 
-  /// What it held when it was opened.
+  /// Returns the points that the file had when it was opened.
   const std::map<std::size_t, SweepPoint>& known() const { return known_; }
-  /// From any thread. Each is handed to the system at once.
+  /// Appends a point to the file and flushes it. It may be called from any thread.
   void add(std::size_t number, const SweepPoint& point);
-  /// Error: some point could not be written.
+  /// Returns an error if a point could not be written.
   tl::expected<void, std::string> state() const;
 
  private:
@@ -41,14 +41,14 @@ class SweepProgressFile {
 
   explicit SweepProgressFile(std::string name) : name_(std::move(name)) {}
 
-  /// Of a new file. Error: it cannot be written.
+  /// Writes the first line of a new file. Returns an error if the file cannot be written.
   tl::expected<void, std::string> begin_with(const std::string& head);
 
   std::string name_;
   std::map<std::size_t, SweepPoint> known_;
   std::unique_ptr<std::FILE, Close> file_;
   std::mutex mutex_;
-  int error_ = 0;  ///< errno of the first write that failed
+  int error_ = 0;  ///< the errno of the first failed write; 0 if no write has failed
 };
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// Finds what the terminal can show. There is no query that all terminals answer, so programs use TERM and
-// COLORTERM. Users set NO_COLOR (no-color.org) if they want no colours.
+// Finds out what the terminal can show. Terminals have no common query, so programs read the variables TERM
+// and COLORTERM. Users set NO_COLOR (no-color.org) to get no colours.
 
 #include "cli/terminal.hpp"
 
@@ -40,7 +40,8 @@ TerminalColours colours_of(const TerminalDescription& terminal) {
   const std::string_view term = terminal.term;
   if (term.empty() || term == "dumb") return TerminalColours::none;
   const bool announced = terminal.colorterm == "truecolor" || terminal.colorterm == "24bit";
-  // COLORTERM comes before TERM, because most terminals with 24-bit colours still set TERM to xterm-256color.
+  // COLORTERM has priority over TERM, because most terminals with 24-bit colours still set TERM to
+  // xterm-256color.
   if (announced || term.ends_with("-direct")) return TerminalColours::true_colour;
   return term.find("256color") != std::string_view::npos ? TerminalColours::indexed : TerminalColours::basic;
 }

@@ -1,5 +1,5 @@
-// Prints what was built. The version and the parts are known when the build is configured. The commit changes
-// more often, so it has its own source, which is written in every build.
+// Returns what was built. The version and the parts are fixed when the build is configured. The commit
+// changes more often, so every build writes it into a source file of its own.
 
 #include "cli/version.hpp"
 

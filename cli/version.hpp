@@ -1,17 +1,17 @@
 #pragma once
-// The text of `penstock --version`.
+// Makes the text of `penstock --version`.
 
 #include <string>
 #include <string_view>
 
 namespace penstock {
 
-/// Returns the commit that was built, or that it is unknown. cmake/commit.cmake writes the definition in
-/// every build.
+/// Returns the commit that was built, or a text that it is unknown. cmake/commit.cmake generates the
+/// definition in every build.
 std::string_view built_commit();
 
-/// The texts that CMake has found: the version, and for each part its version, or "left out: " and the
-/// reason.
+/// The texts that CMake writes. `version` is Penstock's version. Each other text is the version of that part,
+/// or "left out: " and the reason.
 struct BuiltParts {
   std::string_view version;
   std::string_view torch;
@@ -19,10 +19,10 @@ struct BuiltParts {
   std::string_view nccl;
 };
 
-/// Returns the texts of this build. cli/built_parts.cpp.in, which CMake fills in, has the definition.
+/// Returns the texts of this build. CMake generates the definition from cli/built_parts.cpp.in.
 BuiltParts built_parts();
 
-/// Returns the version, the commit, and for each optional part its version or why it is missing.
+/// Returns the version, the commit, and for each optional part its version or the reason why it is missing.
 std::string version_text();
 
 }  // namespace penstock
