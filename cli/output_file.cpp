@@ -3,7 +3,7 @@
 //
 //   result.json.4711.tmp  <- text, flushed          rename          result.json
 //
-// Test: tests/cli/output_test.cpp checks which files remain after signals and faults.
+// tests/cli/output_test.cpp checks which files remain after signals and faults.
 
 #include "cli/output_file.hpp"
 

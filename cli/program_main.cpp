@@ -1,6 +1,6 @@
-// Runs the program and catches its exceptions. Errors of users are values, which other code prints. An
-// exception that arrives here is either a fault of the program (exit 3), or a std::bad_alloc because a shape
-// needs too much memory (exit 2, address_space.hpp).
+// Runs the program and catches its exceptions. Errors of users are values, which other code prints. A
+// std::bad_alloc that arrives here means that a shape needs too much memory (exit 2, address_space.hpp). Any
+// other exception is a fault of the program (exit 3).
 
 #include "cli/program_main.hpp"
 
@@ -38,8 +38,8 @@ void keep_freed_memory() {
 }
 
 /// Occupies the descriptors of standard streams that the caller has closed (`>&-`). Otherwise the next opened
-/// file would get such a number, and printed text would go into it. Each one is opened for the wrong
-/// direction, so that using the stream still fails.
+/// file would get such a number, and printed text would go into that file. Each descriptor is opened for the
+/// wrong direction, so that using the stream still fails.
 void keep_numbers_of_closed_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(stream, F_GETFD) >= 0) continue;

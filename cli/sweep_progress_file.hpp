@@ -22,8 +22,9 @@ namespace penstock {
 class SweepProgressFile {
  public:
   /// Opens or creates the file, and locks it until the object is destroyed or the process ends. An error
-  /// starts with the file's name. It reports that the file cannot be read or written, belongs to another
-  /// sweep or shard than `sweep`, has another format, or is locked by another sweep.
+  /// starts with the file's name. It is an error if the file cannot be read or written, has another format,
+  /// or is locked by another sweep. It is also an error if the file belongs to another sweep or shard than
+  /// `sweep`.
   static tl::expected<std::unique_ptr<SweepProgressFile>, std::string> open(const std::string& name,
                                                                             const SweepHead& sweep);
 

@@ -1,5 +1,6 @@
 #pragma once
-// The answer of `penstock check` for one scenario or program: if it is valid, and if and where it hangs.
+// The answer of `penstock check` for one scenario or program. It says if the program is valid, and where it
+// hangs.
 
 #include <array>
 #include <cstdint>

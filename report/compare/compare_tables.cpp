@@ -1,6 +1,6 @@
 // Makes the tables of a comparison for compare_text.cpp and the pages. An error is always predicted -
 // measured, so "+" means that the prediction was too high. Relative errors are fractions of the measured
-// value. The column "launch" exists only if both results separate launches from waiting. Test:
+// value. The column "launch" exists only if both results separate launches from waiting. Tests:
 // compare_test.cpp.
 
 #include "report/compare/compare_tables.hpp"

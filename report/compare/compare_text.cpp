@@ -1,5 +1,5 @@
 // Writes comparisons and rankings as text and as JSON. The text consists of the tables of compare_tables.cpp,
-// which the pages also show. JSON contains exact numbers, so that scripts do not read rounded figures. Test:
+// which the pages also show. JSON contains exact numbers, so that scripts do not read rounded figures. Tests:
 // compare_test.cpp.
 
 #include <algorithm>

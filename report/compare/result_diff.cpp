@@ -1,5 +1,5 @@
 // Matches actions by rank and name. If a name occurs several times, the k-th occurrences are compared.
-// Microbatch numbers do not depend on the schedule, so names match even if the schedule changes. Test:
+// Microbatch numbers do not depend on the schedule, so names match even if the schedule changes. Tests:
 // result_diff_test.cpp.
 
 #include "report/compare/result_diff.hpp"

@@ -6,7 +6,7 @@
 //         +----------------- time
 //
 // A run has more samples than a chart has pixels. Therefore time is divided into 300 slices with two samples
-// each: the largest, because the peak must be visible, and the last, with which the next slice starts. Test:
+// each: the largest, because the peak must be visible, and the last, with which the next slice starts. Tests:
 // timeline_svg_test.cpp.
 
 #include "report/pages/memory_chart.hpp"

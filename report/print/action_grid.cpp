@@ -5,7 +5,7 @@
 //   1     0F1     1F0
 //
 // A line shows actions with equal positions in the lists. They need not run at the same time.
-// timeline_text.cpp shows times. Test: timeline_text_test.cpp.
+// timeline_text.cpp shows times. Tests: timeline_text_test.cpp.
 
 #include "report/print/action_grid.hpp"
 

@@ -1,7 +1,7 @@
 // Forward passes are blue and backward passes green, as papers draw them. The colours of curves are from
 // Okabe and Ito ("Color Universal Design", 2008), without yellow, which is too pale on white. If there are
 // more curves than colours, they get colours along a ramp from violet to red. Text is black or white. The
-// luma of its background decides (ITU-R BT.601: 0.299 R + 0.587 G + 0.114 B). Test: timeline_svg_test.cpp.
+// luma of its background decides (ITU-R BT.601: 0.299 R + 0.587 G + 0.114 B). Tests: timeline_svg_test.cpp.
 
 #include "report/print/palette.hpp"
 

@@ -1,7 +1,7 @@
 // Limits the depth of JSON before it is parsed. nlohmann::json reads any depth without recursion, but copies,
 // prints and compares values recursively. A file of many brackets would overflow the stack. The library's
 // callback reports the depth, but makes reading thirty times slower. Therefore a separate pass counts
-// brackets first. Test: result_json_test.cpp.
+// brackets first. Tests: result_json_test.cpp.
 
 #include "report/result/json_text.hpp"
 

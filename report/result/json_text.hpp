@@ -19,8 +19,8 @@ namespace penstock {
 inline constexpr int kDeepestJson = 100;
 
 /// Parses a JSON text. `Json` is one of nlohmann's two types, sorted or ordered. Returns a one-line error if
-/// the text is not JSON (with the position), if a number does not fit into a double, or if the nesting is too
-/// deep.
+/// the text is not JSON; the error states the position. A number that does not fit into a double and a
+/// nesting that is too deep are errors, too.
 template <typename Json>
 tl::expected<Json, std::string> json_of(std::string_view text);
 

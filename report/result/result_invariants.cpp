@@ -1,5 +1,5 @@
 // Checks invariants of results. A broken invariant proves a wrong computation, so the result must not be
-// printed, written or compared. Each check below is one invariant. Test: result_invariants_test.cpp.
+// printed, written or compared. Each check below is one invariant. Tests: result_invariants_test.cpp.
 
 #include "report/result/result_invariants.hpp"
 
@@ -91,7 +91,7 @@ void check_rank(Invariants& all, std::size_t i, const Result& result) {
   check_memory(all, i, rank.memory, result);
 }
 
-/// Checks the figures of the run. A fraction of a device's peak rate must stay below 1 only in predictions,
+/// Checks the figures of the run. A fraction of a device's peak rate must be at most 1 only in predictions,
 /// because a measured run may have used another device.
 void check_run_figures(Invariants& all, const Result& result) {
   const bool is_measured = result.kind == ResultKind::measured;

@@ -2,7 +2,7 @@
 // bytes are integers in nanoseconds and bytes, ratios are fractions of 1, and a figure that does not exist is
 // null. Timelines and memory samples are written only on request, because they are very long. Spans are
 // written as text directly. A JSON tree of a million spans would take ten times as long and twenty times the
-// memory. Test: result_json_test.cpp.
+// memory. Tests: result_json_test.cpp.
 
 #include "report/result/result_json.hpp"
 

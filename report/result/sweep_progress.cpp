@@ -97,7 +97,7 @@ std::string fault_of_head(const SweepHead& head, const SweepHead& expected) {
                      to_text(expected.shard));
 }
 
-/// The largest number of lines per point. A sweep writes one line, but a merged file may have another.
+/// The largest number of lines per point. A sweep writes one line, but a merged file may have a second one.
 constexpr std::size_t kMostLinesOfAPoint = 2;
 
 /// Reads a line like std::getline(), but stops one character above the longest allowed line. The caller can

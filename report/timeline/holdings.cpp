@@ -10,7 +10,7 @@
 //
 // Neighbouring runs are merged until one run remains. This takes O(n log runs), which is never more than a
 // full sort (R. Sedgewick and K. Wayne, Algorithms, 4th edition, 2011, section 2.2: natural merge sort).
-// Test: metrics_test.cpp.
+// Tests: metrics_test.cpp.
 
 #include "report/timeline/holdings.hpp"
 

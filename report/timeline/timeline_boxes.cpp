@@ -1,7 +1,7 @@
 // Merges boxes that are narrower than a pixel or two, so that a picture of a million actions stays small. A
 // merged rectangle starts at least `least_ns` after the previous rectangle, or follows a wide one. Therefore
 // a row has at most 2 * makespan / least_ns + 2 rectangles for any number of actions. If all rows together
-// exceed the budget, least_ns is doubled. Test: timeline_svg_test.cpp.
+// exceed the budget, least_ns is doubled. Tests: timeline_svg_test.cpp.
 
 #include "report/timeline/timeline_boxes.hpp"
 

@@ -1,7 +1,7 @@
 // Maps times to columns of characters. If the greatest common divisor of all times is long enough, each
 // multiple of it gets one or more columns, and the picture is exact. Otherwise time is scaled. If actions
 // fill at least half of a column, it shows the action with the largest share. An idle column shows the
-// collective for which the rank waits. Test: timeline_text_test.cpp.
+// collective for which the rank waits. Tests: timeline_text_test.cpp.
 
 #include "report/timeline/timeline_columns.hpp"
 

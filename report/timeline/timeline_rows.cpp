@@ -1,7 +1,7 @@
 // Sorts spans by rank and row for all pictures and the trace. An overlapped pair becomes one box. Spans of a
 // row that overlap in time get different lanes. Lanes are assigned greedily by start time, which needs the
 // fewest lanes for intervals (Kleinberg and Tardos, Algorithm Design, section 4.1). Among equal starts, spans
-// without duration come first, because the next span can share their lane. Test: chrome_trace_test.cpp.
+// without duration come first, because the next span can share their lane. Tests: chrome_trace_test.cpp.
 
 #include "report/timeline/timeline_rows.hpp"
 

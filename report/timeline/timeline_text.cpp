@@ -10,7 +10,7 @@
 //   rank 0  FFF....B=FB=.B=.B=
 //           012    0 31  2  3
 //
-// timeline_columns.cpp decides which box owns each column; timeline_svg.cpp draws pictures. Test:
+// timeline_columns.cpp decides which box owns each column; timeline_svg.cpp draws pictures. Tests:
 // timeline_text_test.cpp.
 
 #include "report/timeline/timeline_text.hpp"
