@@ -1,6 +1,6 @@
 #pragma once
-// A model whose costs were fitted on measured iterations of one machine: what its stages cost follows when
-// the number of stages and the microbatch are known (prepare/fitted_prices.hpp).
+// A model whose costs were fitted on measured iterations of one machine. prepare/fitted_prices.hpp computes
+// the costs of its stages when the number of stages and the microbatch size are known.
 
 #include <cstdint>
 #include <memory>
@@ -11,9 +11,9 @@ namespace penstock {
 
 struct FittedModel {
   std::shared_ptr<const IterationCosts> costs;
-  FittedLayer kind;  ///< `micro_batch_size` is set when it is priced
+  FittedLayer kind;  ///< `micro_batch_size` is set when the model is priced
   std::int64_t layers = 1;
-  std::int32_t copies = 1;  ///< of the pipeline
+  std::int32_t copies = 1;  ///< the number of copies of the pipeline
 
   friend bool operator==(const FittedModel&, const FittedModel&) = default;
 };

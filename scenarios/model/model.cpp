@@ -1,8 +1,8 @@
-// Figures that differ from microbatch to microbatch become those of one microbatch, key by key:
+// Selects the figures of one microbatch where figures differ from microbatch to microbatch:
 //
 //   forward: [1 ms, [1 ms, 3 ms]]   at microbatch 1   forward: [1 ms, 3 ms]
 //
-// so that whatever reads figures reads those of one microbatch, and never asks which.
+// Code that reads figures therefore does not need to know that microbatches differ.
 
 #include "scenarios/model/model.hpp"
 
@@ -38,13 +38,13 @@ std::size_t StageFigures::microbatch_period(std::int32_t microbatches) const {
   const auto most = static_cast<std::size_t>(microbatches);
   std::size_t period = 1;
   for (const auto& [length, place] : lists) {
-    // Of a list longer than M the first M count. Beyond M nothing repeats, and lcm() cannot overflow below
-    // it.
+    // A list longer than M has only M entries in use. A period of M or more means that nothing repeats. This
+    // limit also prevents overflow in lcm().
     period = std::lcm(period, std::min(length, most));
     if (period >= most) return most;
   }
-  // Iterations number their microbatches through: a period that does not divide M would begin the next one in
-  // its middle.
+  // Microbatches are numbered through all iterations. If the period does not divide M, the next iteration
+  // would begin in the middle of a period.
   return most % period == 0 ? period : most;
 }
 

@@ -1,4 +1,5 @@
-// One block of width h and inner width f for a sample of s tokens with a heads, in values of e bytes:
+// Computes the sizes and times of one block. The block has width h, inner width f and a heads. A sample has s
+// tokens, and a value has e bytes:
 //
 //   projections   8 s h^2        queries, keys, values and the output
 //   core          4 s^2 h        scores and the sum over the values
@@ -10,8 +11,8 @@
 //                                      inner width
 //   kept core     (2 e + 1) a s^2      softmax's output, its dropout's mask and output
 //
-// which for f = 4 h and e = 2 are the 24 s h^2 + 4 s^2 h of Narayanan et al. (SC'21, appendix) and the
-// s h (10 + 24 + 5 a s / h) of Korthikanti et al. (MLSys'23, section 4).
+// For f = 4 h and e = 2 these are the 24 s h^2 + 4 s^2 h of Narayanan et al. (SC'21, appendix) and the s h
+// (10 + 24 + 5 a s / h) of Korthikanti et al. (MLSys'23, section 4).
 
 #include "scenarios/model/transformer.hpp"
 
@@ -35,7 +36,7 @@ namespace {
 
 constexpr std::int64_t kMostFigure = std::numeric_limits<std::int64_t>::max();
 
-/// The part of one of `parts` devices, rounded up.
+/// Returns the part of one of `parts` devices, rounded up.
 Wide part_of(Wide whole, std::int64_t parts) { return (whole + parts - 1) / parts; }
 
 // --- operations -----------------------------------------------------------------------------------------
@@ -57,13 +58,13 @@ double head_flops(const TransformerShape& shape) {
          static_cast<double>(shape.vocabulary);
 }
 
-/// Of one block.
+/// Returns the operations that one block computes again.
 double recomputed_flops(const TransformerShape& shape) {
   switch (shape.recompute) {
     case BlockRecompute::none:
       return 0;
     case BlockRecompute::selective:
-      return 3 * core_flops(shape);  // the softmax and the dropouts between are slow for their operations
+      return 3 * core_flops(shape);  // counted 3 times: softmax and dropouts are slow
     case BlockRecompute::full:
       return block_flops(shape);
   }
@@ -90,7 +91,7 @@ Wide tokens_by_hidden(const TransformerShape& shape) {
   return static_cast<Wide>(shape.sequence) * shape.hidden;
 }
 
-/// Devices that share what is along the sequence.
+/// Returns the number of devices that share the tensors along the sequence.
 std::int64_t sequence_parts(const TransformerShape& shape) {
   return shape.sequence_parallel ? shape.tensor_parallel : 1;
 }
@@ -99,12 +100,13 @@ Bytes output_bytes(const TransformerShape& shape) {
   return saturated(part_of(tokens_by_hidden(shape) * shape.bytes_per_value, sequence_parts(shape)));
 }
 
-/// The mask of the dropout behind it.
+/// Returns the bytes that the embedding holds for the backward pass: the mask of the dropout after it.
 Bytes kept_of_embedding(const TransformerShape& shape) {
   return saturated(part_of(tokens_by_hidden(shape), sequence_parts(shape)));
 }
 
-/// The inputs of the last layer norm and of the projection, and the logits.
+/// Returns the bytes that the head holds for the backward pass: the inputs of the last layer norm and of the
+/// projection, and the logits.
 Bytes kept_of_head(const TransformerShape& shape) {
   const Wide inputs = part_of(2 * tokens_by_hidden(shape) * shape.bytes_per_value, sequence_parts(shape));
   const Wide logits = 4 * static_cast<Wide>(shape.sequence) * shape.vocabulary;
@@ -118,8 +120,8 @@ double compute_ns(double flops, const TransformerShape& shape, const Transformer
          (speed.flops_per_second * speed.efficiency * static_cast<double>(shape.tensor_parallel));
 }
 
-/// A ring of t devices moves 2 (t - 1)/t of the block's output over each link, whole or, with sequence
-/// parallelism, as a reduce-scatter and an all-gather.
+/// Returns the time of an all-reduce of the block's output. In a ring of t devices each link carries 2 (t -
+/// 1)/t of the output. With sequence parallelism, a reduce-scatter and an all-gather carry the same bytes.
 double all_reduce_ns(const TransformerShape& shape, const TransformerSpeed& speed) {
   if (shape.tensor_parallel == 1) return 0;
   const auto devices = static_cast<double>(shape.tensor_parallel);
@@ -140,14 +142,14 @@ Layer embedding(const TransformerShape& shape) {
           .inputs = {}};
 }
 
-/// Returns what a block holds beside what it keeps while it runs: all that recomputation brings back at once.
+/// Returns the bytes of all recomputed activations, which a block holds only while its backward pass runs.
 Bytes recomputed_bytes(TransformerShape shape) {
   const Bytes kept = kept_of_block(shape);
   shape.recompute = BlockRecompute::none;
   return kept_of_block(shape) - kept;
 }
 
-/// Returns the part of recomputed_bytes() that W reads: all but the core, which has no weights.
+/// Returns the part of recomputed_bytes() that W reads. W does not read the core, which has no weights.
 Bytes read_by_weight_gradients(TransformerShape shape) {
   if (shape.recompute != BlockRecompute::full) return 0;
   const Bytes kept = kept_of_block(shape);
@@ -159,8 +161,8 @@ Layer block(const TransformerShape& shape, const TransformerSpeed& speed) {
   const double all_reduce = all_reduce_ns(shape, speed);
   const double forward = compute_ns(block_flops(shape), shape, speed);
   const double recomputed = compute_ns(recomputed_flops(shape), shape, speed);
-  // Forward one behind each part, backward one at the input of each; a block that is computed again repeats
-  // its forward ones.
+  // The forward pass has an all-reduce after each of the two parts, and the backward pass one at the input of
+  // each. Full recomputation repeats those of the forward pass.
   const int backward_all_reduces = shape.recompute == BlockRecompute::full ? 4 : 2;
   return {.name = "",
           .forward_ns = rounded(forward + 2 * all_reduce),
@@ -183,7 +185,7 @@ Layer head(const TransformerShape& shape, const TransformerSpeed& speed) {
           .inputs = {}};
 }
 
-/// A figure that was rounded or cut off at the largest: nobody knows how large it is.
+/// Returns true if a figure of the layer has the largest value, so that its true size is unknown.
 bool is_beyond(const Layer& layer) {
   return layer.forward_ns == kMostFigure || layer.backward_ns == kMostFigure || layer.output == kMostFigure ||
          layer.kept == kMostFigure || layer.weights == kMostFigure;
@@ -206,7 +208,7 @@ double hardware_flops(const TransformerShape& shape) {
 Bytes kept_of_block(const TransformerShape& shape) {
   const Wide value = shape.bytes_per_value;
   const Wide sequence = shape.sequence;
-  // As the paper has it, each device keeps the whole input, with sequence parallelism, too.
+  // As in the paper, each device stores the whole input, even with sequence parallelism.
   if (shape.recompute == BlockRecompute::full) return saturated(value * tokens_by_hidden(shape));
   const Wide core =
       shape.recompute == BlockRecompute::selective ? 0 : (2 * value + 1) * shape.heads * sequence * sequence;
