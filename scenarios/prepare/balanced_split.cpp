@@ -1,12 +1,13 @@
-// The least maximum alone is not best: which stages have the longer ones decides how long a pipeline takes to
-// fill and how often ranks wait. So lists of layers are timed in the order of the schedule itself:
+// Finds the division of layers for which the schedule is fastest. Equal ranks alone are not best, because the
+// order of long and short stages decides how long a pipeline fills and how often ranks wait. Lists of layers
+// are therefore timed in the order of the schedule:
 //
-//   level by price, level without the ends, even, ends one less
-//     -> from each: a layer from one stage to another; faster? then from there again, until no move helps
-//     -> the fastest of all that fits
+//   start from: level by price; level without the ends; even; ends one less
+//     -> move one layer from one stage to another; if that is faster, go on from there until no move helps
+//   take the fastest list that fits in memory
 //
-// Programs of many microbatches are timed with fewer, and for each further one the busiest rank's work is
-// added: that is what it takes once the pipeline is full.
+// A program of many microbatches is timed with fewer. For each further microbatch the work of the busiest
+// rank is added, because a full pipeline advances at the rate of this rank.
 
 #include "scenarios/prepare/balanced_split.hpp"
 
@@ -41,15 +42,17 @@
 namespace penstock {
 namespace {
 
-/// Compute actions that a program is timed with, if it has more.
+/// The largest number of compute actions of a timed program. A longer program is timed with fewer
+/// microbatches.
 constexpr std::int64_t kTimedActions = 1 << 15;
-/// Compute actions that all trials together may time: 0.1 to 0.2 s of them.
+/// The largest number of compute actions in all trials together. They take 0.1 to 0.2 s.
 constexpr std::size_t kTriedActions = 30'000'000;
 
 using Layers = std::vector<std::int64_t>;
 
-/// Returns what each rank leaves of its device's usable memory, below 0 where it lacks some. Messages count
-/// as if one on each side of each way were there. Returns nothing for devices whose memory is not known.
+/// Returns the unused bytes of each rank's usable memory; a negative value if memory is missing. It assumes
+/// that one message in each direction is present on each side of a rank. Returns an empty list if the
+/// devices' memory is unknown.
 std::vector<Bytes> spare_bytes(const SplitTask& task, const CostTable& costs) {
   std::vector<Bytes> spare;
   const auto memory = task.work.device.usable_memory();
@@ -62,7 +65,7 @@ std::vector<Bytes> spare_bytes(const SplitTask& task, const CostTable& costs) {
   return spare;
 }
 
-/// Returns what stages with these layers cost; nothing where prices are beyond 64 bits.
+/// Returns the costs of stages with these layers, or nothing if a price exceeds 64 bits.
 std::optional<CostTable> costs_of(const SplitTask& task, const Layers& layers) {
   const auto& ranks = task.outline.rank_of_stage;
   const std::vector<StagePrice> stages = price_stages(task.work, task.prices, layers, ranks);
@@ -81,7 +84,7 @@ std::vector<std::int64_t> layers_of_ranks(const SplitTask& task, const Layers& l
   return of_ranks;
 }
 
-/// A list of layers with what it takes.
+/// A list of layers with its time, and whether it fits in memory.
 struct Trial {
   Layers layers;
   bool fits = false;
@@ -96,7 +99,8 @@ class Trials {
         times_(layer_times(task.work, task.prices)),
         links_(links_between_stages(task.work)) {}
 
-  /// Returns the fastest list that is reached from the starts, of those that fit if any does.
+  /// Returns the fastest list that the search reaches from the starts. Lists that fit in memory take
+  /// precedence.
   Layers best_from(const std::vector<Layers>& starts) {
     Trial best;
     for (const Layers& start : starts) {
@@ -110,7 +114,7 @@ class Trials {
   }
 
  private:
-  /// Returns true where the work of the busiest rank alone takes longer than the best list does.
+  /// Returns true if the work of the busiest rank alone takes longer than the best list.
   bool is_too_slow(const Layers& layers) const {
     const auto ranks = rank_times(times_, layers, task_.outline.rank_of_stage);
     return std::ranges::max(ranks) * kNanosecondsPerSecond * static_cast<double>(task_.microbatches) >
@@ -119,7 +123,7 @@ class Trials {
 
   bool take_if_better(const Layers& layers) {
     if (best_.fits && is_too_slow(layers)) return false;
-    // Counted before it is known whether the list fits: prices take as long as times do.
+    // Every trial counts, even if its list does not fit, because prices take as long as times.
     actions_ += order_.actions();
     const auto costs = costs_of(task_, layers);
     if (!costs) return false;
@@ -133,8 +137,8 @@ class Trials {
     return true;
   }
 
-  /// Tries to move one layer from any stage to any other, from where the last move was on; stops at the first
-  /// that helps.
+  /// Tries to move one layer between any two stages, and continues after the last tried move. Stops at the
+  /// first move that helps.
   bool moved_once() {
     const std::size_t stages = best_.layers.size();
     for (std::size_t tried = 0; tried < stages * stages; ++tried) {
@@ -161,7 +165,7 @@ class Trials {
   std::size_t actions_ = 0;
 };
 
-/// Returns what is timed in place of the whole program; nothing where a program file has no lists here.
+/// Returns the program that is timed instead of the whole one. Returns nothing if there are no lists to time.
 std::optional<Program> timed_program(const StatedSchedule& schedule, const Program& placed) {
   const std::int64_t stages = placed.stage_count();
   const std::int64_t microbatches = placed.microbatches;
@@ -172,19 +176,20 @@ std::optional<Program> timed_program(const StatedSchedule& schedule, const Progr
   StatedSchedule shorter = schedule;
   shorter.shape.iterations = 1;
   if (!is_short) {
-    // Whole rounds of the ranks, and enough of them to be full for some time.
+    // The shorter program has whole rounds of the ranks, and at least four, so that the pipeline is full for
+    // some time.
     const std::int64_t ranks = placed.rank_count();
     const std::int64_t rounds =
         std::max<std::int64_t>(4, kTimedActions / (2 * stages * ranks * placed.slices));
     shorter.shape.microbatches = static_cast<std::int32_t>(std::min(microbatches, rounds * ranks));
   }
   auto program = placed_program(shorter);
-  // Some rules take M and not so few.
+  // Some rules accept M but not this smaller number.
   if (!program) return has_lists ? std::optional(placed) : std::nullopt;
   return *std::move(program);
 }
 
-/// Returns where the search begins: level layers first, then what other rules give where they divide.
+/// Returns the lists from which the search starts: level layers first, then those of other rules that divide.
 std::vector<Layers> starts_of(const SplitTask& task) {
   std::vector<Layers> starts = {level_split(task)};
   LayerTimes times = layer_times(task.work, task.prices);
@@ -207,15 +212,15 @@ std::vector<std::int64_t> level_split(const SplitTask& task) {
   return costs ? fitted_split(task, std::move(level), *costs) : level;
 }
 
-// A rank that lacks memory gives up as many layers as would free it if all that it holds were layers, which
-// is too few rather than too many, and all are shared out again.
+// A rank that lacks memory gives up part of its layers, and all layers are divided again. The number assumes
+// that everything on the rank belongs to layers, so it is rather too small than too large.
 std::vector<std::int64_t> fitted_split(const SplitTask& task, std::vector<std::int64_t> level,
                                        const CostTable& level_costs) {
   Layers layers = level;
   std::vector<Bytes> spare = spare_bytes(task, level_costs);
   std::vector<std::int64_t> most(task.outline.ranks.size(), std::ssize(task.work.model.layers));
   while (!spare.empty() && std::ranges::min(spare) < 0) {
-    // Where all together lack memory nothing fits, and the fastest is as good as any.
+    // If all ranks together lack memory, no list fits, and the fastest list is the best answer.
     if (std::accumulate(spare.begin(), spare.end(), Bytes{0}) < 0) return level;
     const std::vector<std::int64_t> held = layers_of_ranks(task, layers);
     for (std::size_t rank = 0; rank < spare.size(); ++rank) {

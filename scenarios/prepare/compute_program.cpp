@@ -1,6 +1,7 @@
-// Most schedules are one order whatever stages cost: the placed program is theirs already, but for buckets.
+// Generates the compute program. For most schedules the placed program is already final, except for buckets,
+// because their order does not depend on costs.
 //
-//   placed program -> (weighs costs: prices of its whole stages, times of its messages) -> compute program
+//   placed program -> (if the order depends on costs: prices of whole stages, times of messages) -> program
 
 #include "scenarios/prepare/compute_program.hpp"
 
@@ -32,8 +33,8 @@ namespace penstock {
 
 // --- weighed costs ---------------------------------------------------------------------------------------
 //
-// Searches keep a moment and a rank together in 64 bits (schedules/search/wake_times.hpp), so that times must
-// leave room for both:
+// A search packs a moment and a rank into 64 bits (schedules/search/wake_times.hpp), so times must be small
+// enough:
 //
 //   longest time * (4 * steps of a rank) * ranks < 2^62
 
@@ -55,7 +56,7 @@ tl::expected<std::vector<Ns>, std::string> transfer_times(const Program& placed,
     longest = std::max(longest, times.back());
   }
   const double steps = 4.0 * (placed.unit_count() + static_cast<double>(prices.costs.stages.size()));
-  // To the next power of two: searches shift the moment by the bits that a rank takes.
+  // The rank count is rounded up to a power of two, because searches shift the moment by whole bits.
   const auto ranks = static_cast<double>(std::bit_ceil(static_cast<std::uint32_t>(placed.rank_count())));
   if (static_cast<double>(longest) * steps * ranks < kMost) return times;
   return tl::unexpected(fmt::format(
@@ -72,7 +73,7 @@ GeneratedWithNotes compute_program(const StatedSchedule& schedule, Program place
     return ProgramWithNotes{.program = std::move(placed), .notes = {}};
   Shape shape = schedule.shape;
   shape.buckets = buckets;
-  // By the whole stages of the placed program: which buckets a stage has changes nothing of its order.
+  // The search uses the whole stages of the placed program, because buckets do not change the order.
   if (schedule.weighs_costs) {
     PENSTOCK_ASSIGN_OR_RETURN(ProgramPrices prices, program_prices(terms, whole, placed));
     PENSTOCK_ASSIGN_OR_RETURN(shape.transfer_ns, transfer_times(placed, prices));

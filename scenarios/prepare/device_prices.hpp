@@ -1,6 +1,6 @@
 #pragma once
-// From a transformer on named devices to a scenario of stages: what each stage costs and holds, which links
-// lie between them, how many devices all copies take. Used by settle.cpp.
+// Turns a transformer on named devices into a scenario of stages. It computes the costs and bytes of each
+// stage, the links between stages, and the number of devices of all copies. Used by settle.cpp.
 
 #include <cstdint>
 #include <memory>
@@ -24,40 +24,40 @@ namespace penstock {
 
 // --- device figures --------------------------------------------------------------------------------------
 
-/// Those that cost what `costs` says. Requires stages that are a chain.
+/// Returns the figures of stages whose costs are `costs`. Requires that the stages form a chain.
 StageFigures figures_of_stages(const CostTable& costs);
 
 // --- device notes ----------------------------------------------------------------------------------------
 
-/// Returns one note a subject: the devices and who shares what, what the prices rest on, which `layers` each
-/// stage has where they are balanced, each term that is not what kernels explain. Requires a workload whose
-/// degrees are settled.
+/// Returns the notes for the user, one for each subject. They name the devices and their degrees of
+/// parallelism, the sources of the prices, and the layers of each stage if the split is balanced. They also
+/// name each term that kernels do not explain. Requires a workload with all degrees set.
 std::vector<std::string> device_notes(const Workload& work, const LayerSplit& split,
                                       std::span<const std::int64_t> layers);
 
 // --- device prices ---------------------------------------------------------------------------------------
 
-/// One pipeline of the copies, which are alike, as any other scenario, and what is trained in all of them.
+/// The prices of one copy of the pipeline as a scenario of stages. All copies are alike.
 struct DevicePrices {
   SettledScenario settled;
-  Workload work;  ///< with its degrees and its microbatch settled
+  Workload work;  ///< the workload with its degrees and its microbatch size set
   std::shared_ptr<const KernelTables> kernels;
-  std::vector<std::int64_t> layers;         ///< by model stage
-  std::vector<std::int32_t> rank_of_stage;  ///< by model stage
-  std::int64_t microbatches = 1;            ///< of one copy
+  std::vector<std::int64_t> layers;         ///< the number of layers of each model stage
+  std::vector<std::int32_t> rank_of_stage;  ///< the rank of each model stage
+  std::int64_t microbatches = 1;            ///< the number of microbatches of one copy
 };
 
-/// Of a copy on named devices, whose program is placed as the schedule in force says. Errors: layers that
-/// cannot be shared out to its stages, times and bytes beyond 64 bits.
+/// Returns the prices of one copy. `placed` is its program, placed by the schedule in force. Errors: layers
+/// that cannot be divided among the stages, times or bytes that exceed 64 bits.
 tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const ScheduleInForce& in_force,
                                                       const Program& placed);
-/// The same with all steps up to there. Requires that the scenario's model is one on named devices. Errors:
-/// degrees, layers, heads, experts, sequences or batches that do not divide, more devices than the cluster
-/// has, a precision that the devices do not have, copies that the schedule makes itself.
+/// Prepares a scenario and returns the prices of one copy. Requires a model on named devices. Errors: sizes
+/// that do not divide (degrees, layers, heads, experts, sequences, batches); more devices than the cluster
+/// has; a precision that the devices lack; copies that the schedule makes itself.
 tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenario);
 
-/// Puts into `costs` what the stages cost when the devices have other constants: those of `work`, which is
-/// otherwise that of `prices`. Requires costs of a program whose stages are a chain.
+/// Replaces the stage times in `costs` by those of devices with other constants. `work` must equal the
+/// workload of `prices` except for these constants. Requires costs of a program whose stages form a chain.
 void set_times(CostTable& costs, const DevicePrices& prices, const Workload& work);
 
 }  // namespace penstock

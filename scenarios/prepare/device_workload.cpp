@@ -1,5 +1,5 @@
-// A rank of the program stands for the tensor x context devices that share its stages, and the program for
-// all copies of the pipeline:
+// Computes the devices and microbatches of a workload. One rank of the program represents the tensor x
+// context devices that share its stages. The program represents all copies of the pipeline:
 //
 //   devices = tensor x context x ranks x copies
 //   microbatches of a copy = global batch / (micro batch x copies)
@@ -27,8 +27,8 @@ namespace {
 
 using Fault = std::optional<std::string>;
 
-/// Copies and their reductions are priced, not simulated: a schedule that makes some as well would count them
-/// twice.
+/// Returns an error message if the schedule makes copies itself. Copies and their reductions are part of the
+/// prices here, so they would count twice.
 Fault schedule_fault(const Shape& shape) {
   const bool has_replicas = std::ranges::any_of(shape.replicas, [](std::int32_t count) { return count > 1; });
   if (shape.data_parallel > 1 || has_replicas) {
@@ -44,16 +44,17 @@ Fault schedule_fault(const Shape& shape) {
   return std::nullopt;
 }
 
-/// Virtual stages lie on the same ranks; a program file knows its own.
+/// Returns the number of ranks. Virtual stages are on the same ranks, and a program file has its own number.
 std::int32_t ranks_of(const Scenario& scenario) {
   return scenario.program ? scenario.program->rank_count() : scenario.shape.stages;
 }
 
-/// Those that are stated, if the cluster has room for them, or as many as fill it exactly.
+/// Returns the stated number of copies if the cluster has room for them. If none is stated, returns the
+/// number that fills the cluster exactly.
 tl::expected<std::int32_t, std::string> copies_of(const DeviceModel& model, std::int32_t ranks) {
   const Parallel& degrees = model.work.parallel;
-  // Wide, as each of these numbers is what a file says, and nobody has compared them with the cluster yet.
-  // Once they have passed here, products of degrees count devices that are there and fit 32 bits.
+  // The numbers come from a file and are not yet compared with the cluster, so their product may need more
+  // than 64 bits. After this check, products of degrees count existing devices and fit in 32 bits.
   const Wide one = static_cast<Wide>(degrees.tensor) * degrees.context * ranks;
   if (model.copies) {
     const Wide wanted = one * *model.copies;
@@ -70,8 +71,8 @@ tl::expected<std::int32_t, std::string> copies_of(const DeviceModel& model, std:
       one > model.devices ? "more than" : "which do not divide", model.devices));
 }
 
-/// Puts the sharding that the schedule states, if it does, in the place of what `distributed_optimizer`
-/// amounts to. Both say whether the optimizer's state is shared out, and must not contradict each other.
+/// Replaces the sharding that follows from `distributed_optimizer` by that of the schedule, if it is stated.
+/// Both decide whether the copies share the optimizer state, and a contradiction is an error.
 Fault settle_sharding(Parallel& parallel, const DeviceModel& model, std::optional<std::int32_t> sharding) {
   if (!sharding) return std::nullopt;
   const bool shares = *sharding > 0;

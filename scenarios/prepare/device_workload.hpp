@@ -1,5 +1,5 @@
 #pragma once
-// How a scenario shares out a transformer's work over the devices of its cluster. Used by device_prices.cpp.
+// Divides the work of a transformer among the devices of the cluster. Used by device_prices.cpp.
 
 #include <string>
 #include <tl/expected.hpp>
@@ -10,9 +10,10 @@
 
 namespace penstock {
 
-/// The model's workload with its degrees of parallelism settled; its microbatch is still the model's. Errors
-/// are all that can be said without stages: degrees, heads, experts or sequences that do not divide, more
-/// devices than the cluster has, a precision that they do not have, copies that the schedule makes itself.
+/// Returns the model's workload with all degrees of parallelism set. Its microbatch size is still the
+/// model's. Errors that do not depend on stages: degrees, heads, experts or sequences that do not divide;
+/// more devices than the cluster has; a precision that the devices lack; copies that the schedule makes
+/// itself.
 tl::expected<Workload, std::string> device_workload(const Scenario& scenario, const DeviceModel& model);
 
 }  // namespace penstock

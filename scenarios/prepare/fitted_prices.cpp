@@ -1,5 +1,5 @@
-// One copy of the pipeline stands for all, as it does on named devices (device_prices.cpp); what copies tell
-// each other is in the step that was fitted.
+// Prices one copy of the pipeline, which represents all copies, as on named devices (device_prices.cpp). The
+// fitted step contains the communication between copies.
 
 #include "scenarios/prepare/fitted_prices.hpp"
 
@@ -27,8 +27,8 @@ namespace penstock {
 
 // --- fitted figures --------------------------------------------------------------------------------------
 //
-// A third of a microbatch's time is its forward pass: each product of it has two in the backward pass. An
-// activation is a value of two bytes for each token and hidden dimension.
+// The forward pass takes a third of a microbatch's time, because each of its products has two in the backward
+// pass. An activation has two bytes for each token and hidden dimension.
 
 namespace {
 
@@ -49,7 +49,7 @@ StageFigures fitted_figures(const FittedModel& model, const std::vector<FittedSt
     figures.backward.values.push_back(stage.microbatch_ns - forward_ns);
     figures.step.values.push_back(stage.step_ns);
   }
-  // A file's sizes make more than 64 bits count; byte_fault() then says so.
+  // The product may exceed 64 bits. Then the largest value is used, and byte_fault() reports it.
   const Wide activation = static_cast<Wide>(kBytesOfActivation) * model.kind.micro_batch_size *
                           model.kind.sequence * model.kind.hidden;
   figures.activation = {.values = {saturated(activation)}, .is_list = false, .place = place};
@@ -69,7 +69,8 @@ tl::expected<SettledScenario, std::string> fitted_prices(OneCopy copy, const Sch
                                                          const Program& placed) {
   auto model = std::get<FittedModel>(copy.scenario.model);
   model.kind.micro_batch_size = in_force.batch.micro_batch_size;
-  // Evenly: costs were fitted for layers of one kind, and schedule.layer_split belongs to devices.
+  // Layers are divided evenly, because costs were fitted for layers of one kind. schedule.layer_split applies
+  // only to models on devices.
   const std::int32_t count = placed.stage_count();
   if (model.layers % count != 0) {
     return tl::unexpected(

@@ -1,5 +1,5 @@
 #pragma once
-// From a model with fitted costs to a scenario of stages. Used by settle.cpp.
+// Turns a model with fitted costs into a scenario of stages. Used by settle.cpp.
 
 #include <string>
 #include <tl/expected.hpp>
@@ -17,16 +17,16 @@ namespace penstock {
 
 // --- fitted figures --------------------------------------------------------------------------------------
 
-/// Times hold for the microbatch of `model`: nothing is scaled.
+/// Returns the figures of the stages. They hold for the microbatch size of `model`, and nothing is scaled.
 StageFigures fitted_figures(const FittedModel& model, const std::vector<FittedStage>& stages);
 
 std::string fit_note(const FittedModel& model);
 
 // --- fitted prices ---------------------------------------------------------------------------------------
 
-/// One pipeline of the model's copies, which are alike, as any other scenario, whose program is placed as the
-/// schedule in force says. Requires a model with fitted costs. Errors: layers that cannot be shared out to
-/// its stages, a kind of layers that nothing was fitted for.
+/// Returns one copy of the pipeline as a scenario of stages. All copies are alike. `placed` is the copy's
+/// program, placed by the schedule in force. Requires a model with fitted costs. Errors: layers that cannot
+/// be divided among the stages, a kind of layer without fitted costs.
 tl::expected<SettledScenario, std::string> fitted_prices(OneCopy copy, const ScheduleInForce& in_force,
                                                          const Program& placed);
 

@@ -1,4 +1,5 @@
-// Shapes are tried in the order of what there is to look at: ranks first, then chunks, then microbatches.
+// Tries shapes in ascending order of ranks, then chunks, then microbatches, because fewer ranks are easier to
+// read.
 
 #include "scenarios/prepare/hanging_shape.hpp"
 
@@ -14,13 +15,13 @@
 namespace penstock {
 namespace {
 
-/// Actions of all shapes that may be tried; one takes about a microsecond.
+/// The largest number of actions in all tried shapes. One action takes about a microsecond.
 constexpr std::int64_t kMostActions = 5'000'000;
 
 std::optional<Experiment> hanging_experiment(Scenario scenario, const Shape& shape) {
   scenario.shape = shape;
   scenario.batch.microbatches = shape.microbatches;
-  scenario.batch.global_batch_size.reset();  // follows from the number of microbatches
+  scenario.batch.global_batch_size.reset();  // it follows from the number of microbatches
   auto experiment = prepare(scenario);
   if (!experiment || !find_hang(experiment->program, experiment->channels, experiment->costs)) {
     return std::nullopt;
@@ -38,7 +39,7 @@ ShapedExperiment smallest_hanging_shape(const Scenario& scenario, Experiment han
   for (tried.stages = 1; tried.stages <= whole.stages; ++tried.stages) {
     for (tried.virtual_stages = 1; tried.virtual_stages <= whole.virtual_stages; ++tried.virtual_stages) {
       for (tried.microbatches = 1; tried.microbatches <= whole.microbatches; ++tried.microbatches) {
-        // F and B, and the two ends of the message that either sends.
+        // F and B have one compute action each, and each of their messages has a SEND and a RECV.
         actions += std::int64_t{6} * tried.stages * tried.virtual_stages * tried.microbatches;
         if (actions > kMostActions) return {.experiment = std::move(hanging), .shape = whole};
         if (auto found = hanging_experiment(scenario, tried)) {

@@ -1,5 +1,5 @@
 #pragma once
-// The smallest shape with which a generated schedule hangs, for `penstock check --shrink`.
+// Finds the smallest shape with which a generated schedule hangs, for `penstock check --shrink`.
 
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/scenario.hpp"
@@ -7,16 +7,16 @@
 
 namespace penstock {
 
-/// An experiment and the shape that it was generated for.
+/// An experiment and the shape from which its program was generated.
 struct ShapedExperiment {
   Experiment experiment;
-  Shape shape;  ///< microbatches are those of the experiment's program
+  Shape shape;  ///< with the microbatches of the experiment's program
 };
 
-/// Tries smaller K, then v, then M, each from 1 on, and returns the first experiment that hangs under the
-/// scenario's channels; `hanging` itself where none does. Shapes that are refused are passed over. Gives up
-/// after some seconds' worth of actions. Requires a scenario without `program`, and prepare(scenario) ==
-/// `hanging`.
+/// Returns the first smaller experiment that hangs under the scenario's channels, or `hanging` if there is
+/// none. It tries all K, v and M in ascending order, and K changes slowest. It skips shapes that the schedule
+/// refuses, and gives up after several million actions. Requires a scenario without `program`, and
+/// prepare(scenario) == `hanging`.
 ShapedExperiment smallest_hanging_shape(const Scenario& scenario, Experiment hanging);
 
 }  // namespace penstock

@@ -1,9 +1,10 @@
-// Figures are stated stage by stage, with what is left out following from the rest:
+// Computes a model's figures for each stage. If a scenario states figures by stage, missing ones follow from
+// the others:
 //
 //   B alone -> I = B / 2, W = B - I        B and I -> W = B - I        I and W -> B = I + W        R = F
 //
-// or layer by layer, and then a stage has their sums, but for `transient`, since one layer runs at a time.
-// Gradients and the optimizer's state are multiples of the weights unless they are stated.
+// If it states layers, a stage has the sums over its layers. Only `transient` is a maximum, because one layer
+// runs at a time. Gradients and optimizer state are multiples of the weights unless they are stated.
 
 #include "scenarios/prepare/model_stages.hpp"
 
@@ -43,7 +44,7 @@ std::string length_error(const PerStage<Value>& figures, std::string_view key, s
       placed(figures.place, key), stages, figures.values.size());
 }
 
-/// The first list of the wrong length, as a message; empty when all fit.
+/// Returns an error message for the first list of a wrong length, or an empty text if all lengths are right.
 std::string first_length_error(const StageFigures& figures, std::int32_t stages) {
   for (const std::string& error :
        {length_error(figures.forward, "forward", stages), length_error(figures.backward, "backward", stages),
@@ -66,7 +67,7 @@ std::string first_length_error(const StageFigures& figures, std::int32_t stages)
   return "";
 }
 
-/// What the three backward figures of a stage say together.
+/// The backward times of a stage after missing ones are filled in.
 struct BackwardTimes {
   Ns whole = 0;
   Ns input = 0;
@@ -85,7 +86,7 @@ tl::expected<BackwardTimes, std::string> backward_of(const StageFigures& figures
     }
     return times;
   }
-  // What is left out follows from the other two; given all three, they must agree.
+  // A missing time follows from the other two. If all three are stated, they must agree.
   if (!has_input && !has_weight) times.input = times.whole / 2;
   if (has_weight && !has_input) times.input = times.whole - times.weight;
   if (!has_weight) times.weight = times.whole - times.input;
@@ -111,7 +112,7 @@ tl::expected<UnscaledStage, std::string> unscaled(const StageFigures& figures,
   cost.backward_weight_ns = backward->weight;
   cost.recompute_ns = figures.recompute.of(stage, cost.forward_ns);
   cost.step_ns = figures.step.of(stage, 0);
-  // -1: not given, and whoever runs a pair adds up its parts.
+  // The value -1 means that the time is not stated. An engine then adds up the two parts of a pair.
   cost.overlapped_pair_ns = figures.overlapped_pair.of(stage, -1);
   cost.kept = figures.kept.of(stage, 0);
   cost.released_by_input = figures.released_by_input.of(stage, 0);
@@ -121,7 +122,7 @@ tl::expected<UnscaledStage, std::string> unscaled(const StageFigures& figures,
   cost.weights = figures.weights.of(stage, 0);
   const Wide gradients = static_cast<Wide>(cost.weights) * beside.gradients;
   const Wide state = static_cast<Wide>(cost.weights) * beside.optimizer_state;
-  // Refused also where a stated figure takes its place: one rule for all stages, whatever the rest says.
+  // The check applies even if a stated figure replaces the product, so that all stages follow one rule.
   if (std::max(gradients, state) > std::numeric_limits<Bytes>::max()) {
     return tl::unexpected(fmt::format("{}: the gradients or the optimizer state would be beyond 2^63 bytes",
                                       placed(figures.weights.place, "weights")));
@@ -147,8 +148,8 @@ tl::expected<UnscaledStage, std::string> unscaled(const StageFigures& figures,
 
 // --- layers ---------------------------------------------------------------------------------------------
 
-/// The figures of the stage that holds layers [begin, end): sums over them, and what the cut behind it
-/// carries.
+/// Returns the figures of a stage that holds layers [begin, end): the sums over the layers, and the bytes
+/// that cross the cut after them.
 tl::expected<UnscaledStage, std::string> stage_of_layers(const LayerGraph& graph,
                                                          const BytesPerWeightByte& beside, std::int32_t begin,
                                                          std::int32_t end) {
@@ -158,14 +159,14 @@ tl::expected<UnscaledStage, std::string> stage_of_layers(const LayerGraph& graph
   Wide weights = 0;
   Wide recomputed = 0;
   Bytes transient = 0;
-  Bytes transient_of_split = 0;  // of I and W
+  Bytes transient_of_split = 0;  // the transient bytes of I and W
   for (auto layer = static_cast<std::size_t>(begin); layer < static_cast<std::size_t>(end); ++layer) {
     forward += graph.layers[layer].forward_ns;
     backward += graph.layers[layer].backward_ns;
     kept += graph.layers[layer].kept_bytes();
     weights += graph.layers[layer].weights;
     recomputed += graph.layers[layer].recomputed;
-    // One layer runs at a time.
+    // Layers run one at a time, so their transient bytes do not add up.
     transient = std::max(transient, graph.layers[layer].transient);
     transient_of_split =
         std::max(transient_of_split, graph.layers[layer].transient - graph.layers[layer].recomputed);
@@ -177,7 +178,7 @@ tl::expected<UnscaledStage, std::string> stage_of_layers(const LayerGraph& graph
     return tl::unexpected(
         fmt::format("the layers {} to {} of the model add up to more than 2^63", begin, end - 1));
   }
-  // Behind the last layer nothing is alive: the last stage sends nothing.
+  // No later layer reads an output of the last stage, so cut_bytes() returns 0 there.
   const auto crossing = cut_bytes(graph, end);
   if (!crossing) return tl::unexpected(crossing.error());
   UnscaledStage stage{

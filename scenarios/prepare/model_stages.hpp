@@ -1,6 +1,6 @@
 #pragma once
-// A model's figures by stage, for the microbatch that they hold for. Used by stage_costs.cpp, which scales
-// them.
+// The model's figures for each stage, before they are scaled to the microbatch in force. Used by
+// stage_costs.cpp, which scales them.
 
 #include <cstdint>
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace penstock {
 
-/// One stage's figures before scaling.
+/// The figures of one stage before scaling.
 struct UnscaledStage {
   StageCost cost;
   Ns overhead_ns = 0;
@@ -24,11 +24,12 @@ struct UnscaledStage {
 
 using UnscaledStages = tl::expected<std::vector<UnscaledStage>, std::string>;
 
-/// Of figures stage by stage. Errors: a list whose length is not `stages`, a sum that does not hold.
+/// Returns the stages of a model with figures for each stage. Errors: a list whose length is not `stages`,
+/// backward times that do not add up.
 UnscaledStages unscaled_stages(const StageFigures& figures, const BytesPerWeightByte& beside,
                                std::int32_t stages);
-/// Of layers, of which stage i has those from ends[i - 1] to ends[i]: their sums. Error: a figure beyond
-/// 2^63.
+/// Returns the stages of a model of layers. Stage i has the layers from ends[i - 1] to ends[i], and its
+/// figures are their sums. Error: a figure that exceeds 2^63.
 UnscaledStages unscaled_stages(const LayerGraph& graph, const BytesPerWeightByte& beside,
                                const std::vector<std::int32_t>& ends);
 

@@ -1,11 +1,11 @@
-// All copies of a pipeline do the same at the same time, so that one of them is prepared where they are given
-// as a degree of parallelism:
+// Prepares one copy of a pipeline instead of all, if copies are a degree of parallelism. All copies do the
+// same work at the same time:
 //
 //   transformer on named devices  -> the copies that its devices make
 //   costs fitted on measured runs -> the copies that are stated
 //   layers, partition: pipedream  -> the partitioner's cuts, in one program of all copies
 //
-// Nothing is left of the others but their part in the price of a step, which all of them wait for.
+// The other copies only affect the price of a step, for which all copies wait.
 
 #include "scenarios/prepare/one_copy.hpp"
 
@@ -31,9 +31,9 @@ Copy on_devices(const Scenario& stated, const DeviceModel& model) {
   auto work = device_workload(stated, model);
   if (!work) return tl::unexpected(work.error());
   OneCopy copy{.scenario = stated, .copies = work->parallel.data, .work = *std::move(work)};
-  // Settled into the workload's degrees: what copies share out is priced, and a program of one copy has
-  // nobody to share with. The barrier is the norm of all gradients, for which every rank waits before it
-  // updates.
+  // The sharding is already part of the workload's degrees, and the price of a step contains its
+  // communication. The program has only one copy, so it cannot shard. The barrier represents the norm of all
+  // gradients, for which every rank waits before its update.
   copy.scenario.shape.sharding.reset();
   copy.scenario.shape.gather = Gather::microbatch;
   copy.scenario.shape.barrier = true;

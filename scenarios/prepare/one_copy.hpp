@@ -1,6 +1,5 @@
 #pragma once
-// What is prepared of a scenario: one of the copies of its pipeline, whose layers have their cuts. Used by
-// experiment.cpp.
+// Reduces a scenario to one copy of its pipeline and decides the cuts of its layers. Used by experiment.cpp.
 
 #include <cstdint>
 #include <optional>
@@ -13,13 +12,14 @@
 namespace penstock {
 
 struct OneCopy {
-  Scenario scenario;                     ///< its batch is still that of all copies
-  std::optional<std::int32_t> copies{};  ///< which share the batch; none where a program has all copies
-  std::optional<Workload> work{};        ///< on named devices, with its degrees settled
+  Scenario scenario;  ///< its batch is still that of all copies
+  /// The number of copies that share the batch. Absent if one program contains all copies.
+  std::optional<std::int32_t> copies{};
+  std::optional<Workload> work{};  ///< the workload on named devices, with all degrees set
 };
 
-/// Errors: those of device_workload() and with_planned_partition(); copies that a schedule makes itself of a
-/// model with fitted costs.
+/// Returns one copy of the pipeline. Errors: those of device_workload() and with_planned_partition(); copies
+/// that the schedule makes itself, if the model has fitted costs.
 tl::expected<OneCopy, std::string> one_copy(const Scenario& stated);
 
 }  // namespace penstock

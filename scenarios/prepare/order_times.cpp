@@ -1,11 +1,11 @@
-// Ranks take turns once, and what they do is written down in that order; then a table of costs takes one
-// pass:
+// Brings the actions of all ranks into one order that respects their inputs. Then one pass over this order
+// computes the times for a table of costs:
 //
 //   rank 0   0F0  0F1  0B0  0B1          0F0 0F1 1F0 1B0 0B0 1F1 1B1 0B1
 //   rank 1   1F0  1B0  1F1  1B1    ->    each starts when its rank is free and its input has arrived
 //
-// Engines (sim/engines) know all channels; here are only those that a search for layers asks of every list of
-// layers that it tries.
+// Engines (sim/engines) support all channel models. This file supports only what a search for layers needs,
+// which times many lists of layers.
 
 #include "scenarios/prepare/order_times.hpp"
 
@@ -46,7 +46,7 @@ void OrderTimes::set_channel(Leaf& leaf, std::int32_t consumer) {
   leaf.channel = known->second;
 }
 
-// Outputs are numbered by stage and unit, activations first, gradients behind them.
+// Outputs are numbered by stage and then by unit. All activations come first, and the gradients follow.
 OrderTimes::Leaf OrderTimes::leaf_of(const Program& program, const Action& action, std::int32_t rank) {
   const std::int32_t stages = program.stage_count();
   const std::int32_t units = program.unit_count();
@@ -103,7 +103,7 @@ std::optional<OrderTimes> OrderTimes::of(const Program& program) {
   for (const std::vector<Action>& list : program.ranks) lists.push_back(compute_actions_of(list));
   std::vector<std::size_t> next(lists.size(), 0);
   std::vector<bool> is_made(order.outputs_, false);
-  // A rank goes on for as long as its inputs are made; a round in which none does is the end.
+  // A rank continues while its inputs are made. The loop ends after a round in which no rank could continue.
   for (bool moved = true; moved;) {
     moved = false;
     for (std::size_t rank = 0; rank < lists.size(); ++rank) {
@@ -135,7 +135,7 @@ Ns OrderTimes::makespan_ns(const CostTable& costs, const UniformCluster& links) 
   }
   std::vector<Ns> holds;
   holds.reserve(costs.edges.size());
-  // Both ways alike, as chain_costs() has them.
+  // Transfers take the same time in both directions, because chain_costs() gives them equal bytes.
   for (const EdgeCost& edge : costs.edges)
     holds.push_back(serialization_ns(edge.activation / slices_, links.bytes_per_second));
   std::vector<Ns> clocks(ranks_, 0);

@@ -1,5 +1,5 @@
 #pragma once
-// How long a compute program takes for one table of costs after another, from its lists as they stand.
+// Computes the time of one compute program for many tables of costs, without changing the order of its lists.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,20 +16,19 @@
 
 namespace penstock {
 
-/// The actions of a program whose stages are a chain of one rank each, in an order in which everything comes
-/// after what it waits for. SEND, RECV and collectives of the lists are passed over.
+/// The compute actions of a program in an order in which each action follows all its inputs. The stages must
+/// form a chain and have one rank each. SEND, RECV and collectives of the lists are ignored.
 class OrderTimes {
  public:
-  /// Returns nothing where ranks wait for each other for ever. `program` has the lists of one iteration.
+  /// Returns nothing if ranks wait for each other for ever. Requires the lists of one iteration.
   static std::optional<OrderTimes> of(const Program& program);
 
-  /// Returns when the last action of the lists has ended. Each rank does one action after the other, each
-  /// message starts when it is made and the one before it, from the same rank to the same rank, has left.
-  /// That is what engines say under default channels, where hosts launch at no cost and microbatches are not
-  /// sliced.
+  /// Returns the end of the last action. Each rank runs one action after another. A message starts when its
+  /// data are ready and the previous message between the same two ranks has left. Engines compute the same
+  /// time under default channels if launches cost nothing and microbatches are not sliced.
   Ns makespan_ns(const CostTable& costs, const UniformCluster& links) const;
-  /// Returns the work on one microbatch of the rank that has most of it: by how much longer lists take that
-  /// have one more.
+  /// Returns the work of the busiest rank on one microbatch. A further microbatch makes a full pipeline
+  /// longer by this time.
   double busiest_ns_per_microbatch(const CostTable& costs) const;
 
   std::size_t actions() const { return leaves_.size(); }
@@ -38,28 +37,29 @@ class OrderTimes {
  private:
   static constexpr std::int32_t kNothing = -1;
 
-  /// One compute action. Inputs and outputs are numbers of activations and gradients.
+  /// One compute action. `input` and `output` are numbers of activations or gradients.
   struct Leaf {
     std::int32_t rank = 0;
-    std::int32_t cost = 0;  ///< stage and kind
+    std::int32_t cost = 0;  ///< the index of the stage and kind in the table of durations
     std::int32_t input = kNothing;
     std::int32_t output = kNothing;
-    std::int32_t channel = kNothing;  ///< of the output; nothing where it stays on its rank
-    std::int32_t edge = 0;            ///< of the output
+    std::int32_t channel = kNothing;  ///< the channel of the output; kNothing if it stays on its rank
+    std::int32_t edge = 0;            ///< the edge of the output
     bool overlaps_next = false;
   };
 
   Leaf leaf_of(const Program& program, const Action& action, std::int32_t rank);
-  /// Adds the leaves of a group that the rank runs next, and notes what they make. Returns false, and adds
-  /// nothing, where one of them waits for something that is not made yet.
+  /// Adds the actions of a group that the rank runs next, and marks their outputs as made. If an input is not
+  /// made yet, returns false and adds nothing.
   bool take(const Program& program, std::span<const Action> group, std::int32_t rank,
             std::vector<bool>& is_made);
-  /// Sets the channel of its output, which goes to the stage `consumer`.
+  /// Sets the channel of the action's output, which goes to the stage `consumer`.
   void set_channel(Leaf& leaf, std::int32_t consumer);
 
   std::vector<Leaf> leaves_;
-  std::vector<std::int64_t> counts_;  ///< by stage and kind: actions of that kind
-  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> channels_;  ///< by sender and receiver
+  std::vector<std::int64_t> counts_;  ///< the number of actions by stage and kind
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t>
+      channels_;  ///< the channel by sender and receiver
   std::vector<std::int32_t> rank_of_stage_;
   std::size_t ranks_ = 0;
   std::size_t outputs_ = 0;

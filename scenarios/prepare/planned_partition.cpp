@@ -1,7 +1,7 @@
-// Two ways, by how much the scenario leaves open:
+// Applies a plan in one of two forms, which depends on the schedule:
 //
 //   1f1b-rr of one stage     stages, replicas and cuts are the plan's
-//   K stages of a schedule   a straight plan: K stages, a device each, over the links that join them
+//   K stages of a schedule   a straight plan: K stages with one device each, over the links between them
 
 #include "scenarios/prepare/planned_partition.hpp"
 
@@ -34,17 +34,17 @@
 namespace penstock {
 namespace {
 
-/// One device a stage of the model, as fast to reach as the cluster's devices are.
+/// Returns one level with one device for each stage of the model, and a bandwidth of the cluster.
 tl::expected<ClusterLevels, std::string> straight_levels(const Scenario& scenario) {
   const ScheduleInfo* schedule = find_schedule(scenario.schedule);
   const std::int32_t chunks = schedule == nullptr ? 1 : chunks_of(*schedule, scenario.shape);
   ClusterSpec cluster = scenario.cluster;
-  // As many as the schedule has ranks, also where the cluster states more or none.
+  // The schedule decides the number of devices, even if the cluster states another number or none.
   if (auto* uniform = std::get_if<UniformCluster>(&cluster.shape)) uniform->devices = scenario.shape.stages;
   auto known = levels_of(cluster);
   if (!known) return known;
-  // One bandwidth for all cuts: that inside a server where the ranks fit one, if ranks lie there in order at
-  // all, else that between servers.
+  // All cuts use one bandwidth. It is that inside a server if all ranks fit in one and are numbered in order.
+  // Otherwise it is that between servers.
   const bool fit_the_lowest =
       scenario.shape.stages <= known->levels.front().components && std::ranges::is_sorted(known->devices);
   const BandwidthLevel& level = fit_the_lowest ? known->levels.front() : known->levels.back();
@@ -56,10 +56,11 @@ bool plan_decides_all(const Scenario& scenario) {
   return schedule != nullptr && schedule->generate == one_f_one_b_rr && scenario.shape.stages == 1;
 }
 
-/// What is in flight on a stage depends on the schedule, which need not be 1F1B: only a stated limit counts.
+/// Returns options for a straight plan. Memory counts only if a limit is stated, because the schedule need
+/// not be 1F1B and its microbatches in flight are unknown.
 PlanOptions straight_options(PlanOptions options) {
   options.form = PlanForm::straight;
-  // None at all, or the devices' own memory would be taken for it (planning_task.cpp).
+  // Without this value, planning_task.cpp would use the memory of the devices.
   if (!options.memory_limit) options.memory_limit = std::numeric_limits<Bytes>::max();
   return options;
 }
@@ -86,7 +87,7 @@ tl::expected<Scenario, std::string> with_planned_partition(const Scenario& state
   auto plan = plan_pipeline(task->layers, task->levels, task->options, task->state_bytes_per_weight_byte);
   if (!plan) return tl::unexpected(plan.error());
   if (!decides_all) {
-    // A straight plan leaves devices idle where it runs out of layers, or of cuts between them.
+    // A straight plan has fewer stages than wanted if the model has too few layers or cuts.
     const auto most = static_cast<std::int32_t>(plan->stages.size());
     if (most == wanted) return cut_by_plan(scenario, *plan);
     return tl::unexpected(fmt::format(
@@ -94,7 +95,8 @@ tl::expected<Scenario, std::string> with_planned_partition(const Scenario& state
         wanted, most));
   }
   return with_plan(scenario, *task, *std::move(plan)).map([&](PlannedScenario&& planned) {
-    // The plan's stages and replicas; all else of the schedule, and the batch, are the scenario's own.
+    // Only stages and replicas come from the plan. The rest of the schedule and the batch come from the
+    // scenario.
     Scenario result = std::move(planned.scenario);
     Shape shape = scenario.shape;
     shape.stages = result.shape.stages;

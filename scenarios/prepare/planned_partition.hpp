@@ -1,6 +1,6 @@
 #pragma once
-// `partition: pipedream` in a scenario of any schedule: the plan's cuts. Used by one_copy.cpp, and
-// wherever a scenario is changed after its cuts are known.
+// Applies `partition: pipedream` to a scenario with any schedule. Used by one_copy.cpp, and by code that
+// changes a scenario after its cuts are known.
 
 #include <string>
 #include <tl/expected.hpp>
@@ -9,10 +9,10 @@
 
 namespace penstock {
 
-/// `scenario` with `partition: pipedream` replaced by the plan's cuts; others as they are. A 1f1b-rr schedule
-/// of one stage without replicas is left to the plan (plan_scenario() with its own number of minibatches);
-/// any other schedule is cut into its own number of stages by a straight plan, a device a stage. Errors:
-/// those of plan_scenario(); replicas beside `partition: pipedream`.
+/// Returns `scenario` with `partition: pipedream` replaced by the cuts of a plan. Other scenarios are
+/// returned unchanged. For a 1f1b-rr schedule of one stage without replicas, the plan also decides stages and
+/// replicas. For any other schedule, a straight plan cuts the model into the schedule's number of stages,
+/// with one device each. Errors: those of plan_scenario(); replicas together with `partition: pipedream`.
 tl::expected<Scenario, std::string> with_planned_partition(const Scenario& scenario);
 
 }  // namespace penstock

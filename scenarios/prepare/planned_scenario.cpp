@@ -1,7 +1,7 @@
-// A plan is a list of stages with layers and devices. To run it, three things are put in its order: layers
-// are listed stage by stage with a cut between stages, replicas become 1F1B-RR's list of counts, and the
-// cluster's devices are numbered as the ranks are (a plan counts devices component by component, a cluster as
-// it pleases).
+// Turns a plan, which is a list of stages with layers and devices, into a scenario. Three things are put into
+// the plan's order. Layers are listed by stage with a cut after each stage. Replicas become the list of
+// counts of 1F1B-RR. Devices are numbered as the ranks are, because a plan numbers them component by
+// component and a cluster in any order.
 //
 //   profile + cluster -> levels of bandwidth -> plan (partition/pipedream) -> scenario of 1f1b-rr
 
@@ -39,7 +39,8 @@
 namespace penstock {
 namespace {
 
-/// A plan counts devices component by component; of a cluster given link by link these may be any.
+/// Returns the plan with the cluster's own device numbers. A plan numbers devices component by component, and
+/// a cluster given link by link may number them differently.
 PipelinePlan with_devices(PipelinePlan plan, const std::vector<std::int32_t>& devices) {
   if (devices.empty()) return plan;
   for (PlannedStage& stage : plan.stages) {
@@ -48,7 +49,7 @@ PipelinePlan with_devices(PipelinePlan plan, const std::vector<std::int32_t>& de
   return plan;
 }
 
-/// The devices of the plan's ranks; those without a rank come last.
+/// Returns the devices in the order of the plan's ranks. Devices without a rank come last.
 std::vector<std::int32_t> devices_in_rank_order(const PipelinePlan& plan, std::int32_t devices) {
   std::vector<std::int32_t> order;
   for (const PlannedStage& stage : plan.stages)
@@ -59,7 +60,7 @@ std::vector<std::int32_t> devices_in_rank_order(const PipelinePlan& plan, std::i
   return order;
 }
 
-/// Numbers the cluster's devices as the plan's ranks.
+/// A visitor that numbers the cluster's devices in the order of the plan's ranks.
 struct InRankOrder {
   const PipelinePlan& plan;
 
@@ -69,7 +70,7 @@ struct InRankOrder {
   Ordered operator()(const UniformCluster& shape) const { return Shape(shape); }
   Ordered operator()(TwoLevelCluster shape) const {
     std::vector<std::int32_t> order = devices_in_rank_order(plan, shape.nodes * shape.devices_per_node);
-    // A stated order is replaced: the plan counts devices server by server.
+    // The new order replaces a stated one, because the plan counts devices server by server.
     if (std::ranges::is_sorted(order)) order.clear();
     shape.device_order = std::move(order);
     return Shape(std::move(shape));
@@ -83,7 +84,7 @@ struct InRankOrder {
   }
 };
 
-/// The layers in the order of the plan's stages, which is an order in which they can run.
+/// Returns the layers in the order of the plan's stages. Layers can run in this order.
 LayerGraph in_plan_order(const LayerGraph& graph, const PipelinePlan& plan) {
   LayerGraph ordered;
   ordered.overhead_ns = graph.overhead_ns;
@@ -101,7 +102,7 @@ LayerGraph in_plan_order(const LayerGraph& graph, const PipelinePlan& plan) {
   return ordered;
 }
 
-/// Layers before each cut, of layers in the plan's order; the end of the last stage is none.
+/// Returns the number of layers before each cut, in the plan's order. There is no cut after the last stage.
 std::vector<std::int32_t> cuts_of(const PipelinePlan& plan) {
   std::vector<std::int32_t> cuts;
   std::int32_t layers = 0;
@@ -113,18 +114,19 @@ std::vector<std::int32_t> cuts_of(const PipelinePlan& plan) {
   return cuts;
 }
 
-/// Minibatches that every stage's replicas share evenly, and enough of them to fill the pipeline often.
+/// Returns a number of minibatches that divides evenly among the replicas of every stage, and that fills the
+/// pipeline several times.
 tl::expected<std::int64_t, std::string> even_minibatches(const PipelinePlan& plan) {
   auto turn = turn_of_all_replicas(plan);
   if (!turn) return turn;
   std::int64_t devices = 0;
   for (const PlannedStage& stage : plan.stages) devices += std::ssize(stage.devices);
-  // A straight pipeline is filled four times by so many, and a short one more often.
+  // This number fills a straight pipeline at least four times.
   const std::int64_t wanted = std::max<std::int64_t>(32, 4 * devices);
   return (wanted + *turn - 1) / *turn * *turn;
 }
 
-/// Puts the plan's layers, in the order of its stages, and the cuts between them into a scenario of layers.
+/// Replaces the model and the partition of the scenario by the layers in the plan's order and its cuts.
 void adopt_layers(Scenario& scenario, const PipelinePlan& plan) {
   scenario.model = in_plan_order(std::get<LayerGraph>(scenario.model), plan);
   scenario.partition = {.rule = Partition::Rule::cuts, .cuts = cuts_of(plan)};
@@ -136,7 +138,7 @@ void adopt_layers(Scenario& scenario, const PipelinePlan& plan) {
 tl::expected<std::int64_t, std::string> turn_of_all_replicas(const PipelinePlan& plan) {
   std::int64_t turn = 1;
   for (const PlannedStage& stage : plan.stages) {
-    // Asked at each stage: both are below 2^31, so that no product passes 64 bits.
+    // The check runs at each stage. Both factors are below 2^31, so lcm() cannot exceed 64 bits.
     turn = std::lcm(turn, std::max<std::int64_t>(std::ssize(stage.devices), 1));
     if (turn <= std::numeric_limits<std::int32_t>::max()) continue;
     std::vector<std::size_t> replicas;
@@ -171,7 +173,7 @@ tl::expected<PlannedScenario, std::string> with_plan(const Scenario& scenario, c
   adopt_layers(result, planned.plan);
   result.schedule = "1f1b-rr";
   result.program.reset();
-  // Buckets by stage were those of other stages.
+  // A list of bucket counts applies to the previous stages, so it is dropped.
   std::vector<std::int32_t> buckets = result.shape.buckets;
   if (buckets.size() > 1) buckets.clear();
   result.shape = {.stages = result.shape.stages, .routing = Routing::global, .buckets = std::move(buckets)};
@@ -212,7 +214,7 @@ tl::expected<PlannedScenario, std::string> with_times_of(PlannedScenario planned
       scaled_layers(graph, {.own = truth.batch.own_micro_batch_size, .wanted = planned.minibatch_size});
   if (!layers) return tl::unexpected(layers.error());
   for (PlannedStage& stage : planned.plan.stages) {
-    // Overhead is once a pass, forward and backward, and is not scaled.
+    // Overhead is added once to the forward and once to the backward pass, and it does not scale.
     stage.compute_ns = 2 * graph.overhead_ns;
     for (const std::int32_t index : stage.layers) {
       const Layer& layer = layers->layers[static_cast<std::size_t>(index)];

@@ -1,6 +1,6 @@
 #pragma once
-// PipeDream's partitioner applied to a scenario: from its model and cluster to the 1F1B-RR scenario that runs
-// the plan. Used by `penstock plan`, and by planned_partition.cpp.
+// Applies PipeDream's partitioner to a scenario and builds the 1F1B-RR scenario that runs the plan. Used by
+// `penstock plan`, and by planned_partition.cpp.
 
 #include <cstdint>
 #include <optional>
@@ -18,41 +18,42 @@ namespace penstock {
 
 /// A plan and the scenario that runs it.
 struct PlannedScenario {
-  PipelinePlan plan;                ///< layers are those of the scenario that was planned
-  std::int64_t minibatch_size = 1;  ///< samples of one minibatch, which each replica runs whole
+  PipelinePlan plan;                ///< its layer numbers are those of the planned scenario
+  std::int64_t minibatch_size = 1;  ///< the samples of one minibatch, which one replica runs alone
   std::vector<BandwidthLevel> levels;
   PlanObjective objective = PlanObjective::maximum;
-  std::optional<Bytes> memory_limit;  ///< that was kept
-  /// Schedule 1f1b-rr with the plan's stages and replicas; layers in the order of the stages, cut between
-  /// them; the cluster's devices in the order of the ranks.
+  std::optional<Bytes> memory_limit;  ///< the memory limit that the plan respects
+  /// The scenario with schedule 1f1b-rr and the plan's stages and replicas. Its layers are in the order of
+  /// the stages, with a cut after each stage. The cluster's devices are in the order of the ranks.
   Scenario scenario;
 };
 
-/// After how many minibatches the replicas of all stages are at the same place of their turns again: the
-/// least common multiple of their numbers. Error: it is beyond 2^31, which names them.
+/// Returns the number of minibatches after which the replica assignment of all stages repeats. It is the
+/// least common multiple of the replica counts. Error: more than 2^31; the message names the counts.
 tl::expected<std::int64_t, std::string> turn_of_all_replicas(const PipelinePlan& plan);
 
-/// The scenario with `plan`, a plan of the task whose devices are numbered component by component; its batch
-/// stays. Error: devices that cannot be put in the plan's order.
+/// Returns the scenario with `plan`, and leaves its batch unchanged. `plan` is a plan of the task and numbers
+/// devices component by component. Error: devices that cannot be put in the plan's order.
 tl::expected<PlannedScenario, std::string> with_plan(const Scenario& scenario, const PlanningTask& task,
                                                      PipelinePlan plan);
 
-/// The scenario that runs `plan`, with minibatches that all replicas share evenly. Errors: those of
-/// with_plan() and turn_of_all_replicas().
+/// Returns the scenario that runs `plan`. The number of minibatches is such that all replicas of a stage run
+/// equally many. Errors: those of with_plan() and turn_of_all_replicas().
 tl::expected<PlannedScenario, std::string> scenario_of_plan(const Scenario& scenario,
                                                             const PlanningTask& task, PipelinePlan plan);
 
-/// Plans `scenario` on all devices of its cluster, whatever its schedule is. Errors: a model that is not
-/// layers, a cluster without a number of devices, those of plan_pipeline().
+/// Plans `scenario` on all devices of its cluster, and ignores its schedule. Errors: a model that does not
+/// consist of layers, a cluster without a number of devices, those of plan_pipeline().
 tl::expected<PlannedScenario, std::string> plan_scenario(const Scenario& scenario,
                                                          const PlanOptions& options);
 
-/// The scenario with the plan's layers, in the order of its stages, and the cuts between them; its schedule
-/// as it is.
+/// Returns the scenario with its layers in the order of the plan's stages and a cut after each stage. The
+/// schedule is unchanged.
 Scenario cut_by_plan(const Scenario& scenario, const PipelinePlan& plan);
 
-/// The same plan for `truth`, which differs from the scenario that was planned in its layers' times alone:
-/// what a plan made from a noisy profile really is. The period is the recurrence's for the plan as it is.
+/// Returns the plan with the layer times of `truth`, which otherwise equals the planned scenario. It shows
+/// the true period of a plan that was made from a noisy profile. The period follows from the recurrence, and
+/// the stages do not change.
 tl::expected<PlannedScenario, std::string> with_times_of(PlannedScenario planned, const Scenario& truth);
 
 }  // namespace penstock

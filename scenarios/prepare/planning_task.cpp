@@ -1,5 +1,6 @@
-// Partitioners know neither samples nor devices by name: layers are scaled to the minibatch that a replica
-// runs whole, the cluster becomes levels of bandwidth, and the smallest device says how much memory there is.
+// Prepares the input of partitioners, which do not know samples or names of devices. Layers are scaled to the
+// minibatch that one replica runs. The cluster becomes levels of bandwidth, and the smallest device gives the
+// memory limit.
 
 #include "scenarios/prepare/planning_task.hpp"
 
@@ -34,8 +35,8 @@ namespace penstock {
 
 // --- merged layers ---------------------------------------------------------------------------------------
 //
-// Partitioners go through the downsets of a graph, of which one that branches widely has too many; a chain of
-// merged layers has one more than layers.
+// Partitioners go through all downsets of a graph. A graph with many parallel branches has too many downsets,
+// but a chain of merged layers has only one more than layers.
 
 Scenario with_merged_branches(Scenario scenario) {
   const auto* graph = std::get_if<LayerGraph>(&scenario.model);
@@ -51,7 +52,7 @@ Scenario with_merged_branches(Scenario scenario) {
 
 // --- planning levels -------------------------------------------------------------------------------------
 //
-// A preset states its levels; of a cluster given link by link they are found (partition/cluster_levels.hpp).
+// A preset states its levels. For a cluster given link by link, partition/cluster_levels.hpp finds them.
 
 namespace {
 
@@ -86,7 +87,7 @@ namespace {
 
 constexpr Bytes kNoLimit = std::numeric_limits<Bytes>::max();
 
-/// Returns what a plan may use of the smallest device; nothing when all are unlimited.
+/// A visitor that returns the usable bytes of the smallest device, or nothing if the memory is unlimited.
 struct LeastMemory {
   std::optional<Bytes> operator()(const UniformCluster& shape) const {
     return usable_bytes(shape.memory_bytes, shape.reserved_bytes);
@@ -104,14 +105,15 @@ struct LeastMemory {
   }
 };
 
-/// A stated limit counts before that of the devices.
+/// Sets the memory limit to that of the devices, unless a limit is stated.
 void keep_within_devices(PlanOptions& options, const ClusterSpec& cluster) {
   if (!options.memory_limit) options.memory_limit = std::visit(LeastMemory{}, cluster.shape);
   if (options.memory_limit == kNoLimit) options.memory_limit.reset();
 }
 
-/// Without a schedule of its own a scenario is planned for 1f1b-rr, whose microbatches are minibatches:
-/// unlike meaning_of_microbatch(), which takes an unknown name for a synchronous schedule.
+/// Returns the meaning of a microbatch. A scenario without a known schedule is planned for 1f1b-rr, in which
+/// a microbatch is a whole minibatch. In contrast, meaning_of_microbatch() assumes a synchronous schedule for
+/// an unknown name.
 MicrobatchMeaning meaning_of(const Scenario& scenario) {
   const ScheduleInfo* schedule = find_schedule(scenario.schedule);
   return schedule == nullptr || schedule->asynchronous ? MicrobatchMeaning::whole_minibatch
@@ -142,7 +144,7 @@ tl::expected<PlanningTask, std::string> planning_task_over(const Scenario& scena
                       .levels = std::move(cluster.levels),
                       .devices = std::move(cluster.devices),
                       .options = options,
-                      // Beside gradients as large as the weights, which planners count themselves.
+                      // Planners themselves count gradients as large as the weights, so these are subtracted.
                       .state_bytes_per_weight_byte = beside.optimizer_state + beside.gradients - 1};
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// What a partitioner asks of a scenario: its layers with what they cost, its cluster as levels of bandwidth,
-// the memory to keep. Used by planned_scenario.hpp and planned_partition.cpp, and by the search over plans.
+// The input of a partitioner: the layers with their costs, the cluster as levels of bandwidth, and the memory
+// limit. Used by planned_scenario.hpp and planned_partition.cpp, and by the search over plans.
 
 #include <cstdint>
 #include <string>
@@ -18,33 +18,35 @@ namespace penstock {
 
 // --- merged layers ---------------------------------------------------------------------------------------
 
-/// The scenario with the parallel branches of its layers merged where they have too many downsets to be
-/// planned over, and a note that says so; others as they are.
+/// Returns the scenario with parallel branches of its layers merged and a note about it, if the layers have
+/// too many downsets for planning. Other scenarios are returned unchanged.
 Scenario with_merged_branches(Scenario scenario);
 
 // --- planning levels -------------------------------------------------------------------------------------
 
-/// The levels of bandwidth of a cluster, from the lowest to the highest; those of one component are left out
-/// unless no other is there. Of a cluster given link by link those of cluster_levels(); others number their
-/// devices component by component, and `devices` is empty. Error: a uniform cluster without a number of
-/// devices.
+/// Returns the levels of bandwidth of a cluster, from the lowest to the highest. It omits levels of one
+/// component unless there is no other level. For a cluster given link by link it uses cluster_levels(). Other
+/// clusters number their devices component by component, so `devices` is empty. Error: a uniform cluster
+/// without a number of devices.
 tl::expected<ClusterLevels, std::string> levels_of(const ClusterSpec& cluster);
 
 // --- planning task ---------------------------------------------------------------------------------------
 
-/// What all plans of a scenario share.
+/// The input that all plans of a scenario share.
 struct PlanningTask {
-  LayerGraph layers;  ///< with the times and bytes of the minibatch
+  LayerGraph layers;  ///< the layers with the times and bytes of one minibatch
   std::int64_t minibatch_size = 1;
   std::vector<BandwidthLevel> levels;
-  std::vector<std::int32_t> devices;  ///< component by component; empty: as the cluster numbers them
-  PlanOptions options;                ///< with the devices' memory, where no limit is stated
+  /// The devices component by component. If empty, the order is that of the cluster.
+  std::vector<std::int32_t> devices;
+  PlanOptions options;  ///< with the devices' memory if no limit is stated
   std::int64_t state_bytes_per_weight_byte = 0;
 };
 
-/// Errors: a model that is not layers, no size of a minibatch, those of levels_of().
+/// Returns the task of a scenario. Errors: a model that does not consist of layers, no minibatch size, those
+/// of levels_of().
 tl::expected<PlanningTask, std::string> planning_task(const Scenario& scenario, const PlanOptions& options);
-/// The same over a cluster that is stated otherwise.
+/// Returns the task of a scenario on the levels of another cluster.
 tl::expected<PlanningTask, std::string> planning_task_over(const Scenario& scenario, ClusterLevels cluster,
                                                            PlanOptions options);
 

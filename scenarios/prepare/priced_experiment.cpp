@@ -1,4 +1,5 @@
-// An experiment says all that an engine or a backend asks, so that neither goes back to the scenario:
+// Builds the Experiment, which contains everything that an engine or a backend needs, so that neither reads
+// the scenario:
 //
 //   program + its prices and cluster + what the scenario says of its channels, its network and its price
 
@@ -31,8 +32,8 @@ namespace penstock {
 
 // --- experiment notes ------------------------------------------------------------------------------------
 //
-// A note holds for all runs that differ in what it does not name: neither the wanted size of a microbatch nor
-// M is said, so that a sweep over them says it once.
+// A note names neither the wanted microbatch size nor M, so that runs of a sweep over them share the same
+// note.
 
 namespace {
 
@@ -42,7 +43,7 @@ bool has_overhead(const Model& model) {
   return figures != nullptr && std::ranges::any_of(figures->overhead.values, [](Ns ns) { return ns > 0; });
 }
 
-/// Nothing where figures hold for the microbatch in force.
+/// Returns a note on the scaling of figures, or nothing if they hold for the microbatch in force.
 std::optional<std::string> scaling_note(const Model& model, const Scaling& samples) {
   if (samples.wanted == samples.own) return std::nullopt;
   const std::string own = samples.own == 1 ? "one sample" : fmt::format("{} samples", samples.own);
@@ -83,7 +84,8 @@ std::vector<std::string> experiment_notes(const NotesTerms& terms) {
       std::string note =
           fmt::format("{}: {} microbatches are listed, {}", place, length,
                       length < most ? "which repeat up to M" : "of which the first M are taken");
-      // A file gives one list a stage, all from one place: said once.
+      // A file gives one list for each stage, and all of them have the same place. The note then appears
+      // once.
       if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
     }
   }
@@ -97,7 +99,8 @@ std::vector<std::string> experiment_notes(const NotesTerms& terms) {
 
 namespace {
 
-/// By stage of the program the names of its layers, whose ends these are.
+/// Returns the names of the layers of each program stage. `ends` has the number of layers up to the end of
+/// each stage.
 std::vector<std::vector<std::string>> names_of_layers(const LayerGraph& graph,
                                                       const std::vector<std::int32_t>& ends) {
   std::vector<std::vector<std::string>> names(ends.size());
@@ -109,7 +112,8 @@ std::vector<std::vector<std::string>> names_of_layers(const LayerGraph& graph,
   return names;
 }
 
-/// Nothing where the model is times and bytes alone.
+/// Returns the network with the layers of each stage, or nothing if the scenario describes only times and
+/// bytes.
 std::optional<StagedNetwork> staged_network(const Scenario& scenario, const std::vector<std::int32_t>& ends) {
   if (!scenario.network) return std::nullopt;
   const auto* graph = std::get_if<LayerGraph>(&scenario.model);
@@ -138,7 +142,7 @@ tl::expected<Experiment, std::string> priced_experiment(const SettledScenario& s
                     .costs = std::move(prices->costs),
                     .cluster = std::move(prices->cluster),
                     .channels = scenario.channels,
-                    // The other copies run one of their own at the same time.
+                    // The other copies each run one microbatch at the same time.
                     .samples_per_microbatch = static_cast<double>(samples.wanted) * settled.copies,
                     .notes = std::move(notes),
                     .price_per_device_hour = scenario.cluster.price_per_device_hour,

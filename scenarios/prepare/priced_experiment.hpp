@@ -1,5 +1,5 @@
 #pragma once
-// The last step of preparation: a program with its prices, its cluster and its notes. Used by experiment.cpp.
+// The last step of preparation, which adds prices, cluster and notes to a program. Used by experiment.cpp.
 
 #include <cstdint>
 #include <optional>
@@ -19,11 +19,12 @@ namespace penstock {
 
 // --- experiment notes ------------------------------------------------------------------------------------
 
-/// Says how many chunks a rank has in a schedule that is made for several, unless they are stated, and that
-/// one chunk undoes it. Returns nothing for other schedules and for program files.
+/// Returns a note on the chunks of a schedule that has several chunks a rank by default. It states the number
+/// of chunks if the scenario does not, or that one chunk removes the interleaving. Returns nothing for other
+/// schedules and for program files, and if the scenario states several chunks.
 std::optional<std::string> chunks_note(const Scenario& scenario);
 
-/// The parts of a run's notes, in their order.
+/// The sources of a run's notes, in the order of the notes.
 struct NotesTerms {
   const std::vector<std::string>& of_scenario;
   const std::vector<std::string>& of_schedule;
@@ -33,13 +34,13 @@ struct NotesTerms {
   std::optional<std::string> of_chunks{};  ///< chunks_note()
 };
 
-/// The scenario's notes; where lists of one figure a microbatch are shorter or longer than M, and what a
-/// program takes then; the schedule's notes; from which size of a microbatch figures were scaled.
+/// Returns all notes of a run in this order: those of the scenario, lists by microbatch whose length is not
+/// M, those of the schedule, and the scaling of figures to another microbatch size.
 std::vector<std::string> experiment_notes(const NotesTerms& terms);
 
 // --- priced experiment -----------------------------------------------------------------------------------
 
-/// Prices `program`, which was made of the resolved one. Errors: those of program_prices().
+/// Adds prices to `program`, which was generated from `resolved`. Errors: those of program_prices().
 tl::expected<Experiment, std::string> priced_experiment(const SettledScenario& settled,
                                                         const ResolvedScenario& resolved, Program program);
 

@@ -1,7 +1,6 @@
-// Costs belong to stages, whose clones of weights follow from the program; routes belong to ranks. Where
-// microbatches differ, each has a table of its own beside the mean, as many as there are before they repeat.
-// Engines and searches add them up in 64 bits, so that what they can come to is looked at before anybody
-// does.
+// Computes the costs of the stages and the routes between ranks. The program decides the clones of weights.
+// If microbatches differ, each has its own table beside the mean, up to the point where they repeat. Engines
+// and searches add up costs in 64 bits, so the largest possible sums are checked here first.
 
 #include "scenarios/prepare/program_prices.hpp"
 
@@ -30,12 +29,12 @@ namespace penstock {
 
 // --- cloned versions -------------------------------------------------------------------------------------
 //
-// PipeDream's released runtime clones warm-up + 1 versions of a stage's weights when it starts,
-// the newest of which equals the live ones.
+// The released runtime of PipeDream clones warm-up + 1 versions of a stage's weights at its start. The newest
+// of them equals the live weights.
 
 tl::expected<void, std::string> price_cloned_versions(CostTable& costs, const Program& program) {
   const std::vector<StageVersions> versions = weight_versions(program).stages;
-  // Weights do not differ from microbatch to microbatch, but each table says them again.
+  // All microbatches have the same weights, but each table contains them, so all tables are set.
   std::vector<std::vector<StageCost>*> tables = {&costs.stages};
   for (MicrobatchCost& microbatch : costs.microbatches) tables.push_back(&microbatch.stages);
   for (std::vector<StageCost>* stages : tables) {
@@ -54,14 +53,14 @@ tl::expected<void, std::string> price_cloned_versions(CostTable& costs, const Pr
 
 namespace {
 
-/// The mean of all microbatches, and each alone where they differ.
+/// Returns the costs of the mean microbatch, and those of each microbatch if they differ.
 tl::expected<CostTable, std::string> cost_table(const PriceTerms& terms, const StageCut& cut,
                                                 const Program& program) {
   const auto* figures = std::get_if<StageFigures>(&terms.model);
   const std::size_t period = figures == nullptr ? 0 : figures->microbatch_period(program.microbatches);
   auto costs = stage_costs(terms.model, cut, terms.pricing, program);
   if (!costs || period == 0) return costs;
-  // Units are numbered through: this says which of them are slices of one microbatch.
+  // Units are numbered across microbatches. `slices` tells which of them belong to one microbatch.
   costs->slices = program.slices;
   for (std::size_t microbatch = 0; microbatch < period; ++microbatch) {
     auto one = stage_costs(figures->at_microbatch(microbatch), cut, terms.pricing, program);

@@ -1,6 +1,6 @@
 #pragma once
-// What a program's actions and messages cost on its cluster. Used by experiment.cpp, and by
-// compute_program.cpp for schedules that weigh costs.
+// Computes the costs of a program's actions and messages on its cluster. Used by experiment.cpp, and by
+// compute_program.cpp for schedules whose order depends on costs.
 
 #include <string>
 #include <tl/expected.hpp>
@@ -17,23 +17,23 @@ namespace penstock {
 
 // --- cloned versions -------------------------------------------------------------------------------------
 
-/// Sets the bytes of each stage's clones, from its weights and the versions that the program keeps of them.
+/// Sets the bytes of each stage's clones, from its weights and the number of versions that the program needs.
 /// Error: more than 2^63 bytes.
 tl::expected<void, std::string> price_cloned_versions(CostTable& costs, const Program& program);
 
 // --- program prices --------------------------------------------------------------------------------------
 
-/// What prices follow from; parts of a scenario, which must outlive them.
+/// The parts of a scenario on which prices depend. The scenario must outlive this object.
 struct PriceTerms {
   const Model& model;
   Pricing pricing;
   const ClusterSpec& cluster;
   LaunchCost launch{};
-  bool clones_versions = false;  ///< as PipeDream's released runtime does
+  bool clones_versions = false;  ///< true to clone versions as PipeDream's released runtime does
 };
 
-/// The program's costs. Requires a cut of the model, for the program. Errors: those of stage_costs(); clones
-/// of weights beyond 2^63 bytes.
+/// Returns the program's costs. Requires the cut of the model for this program. Errors: those of
+/// stage_costs(), clones of weights that exceed 2^63 bytes.
 tl::expected<CostTable, std::string> program_costs(const PriceTerms& terms, const StageCut& cut,
                                                    const Program& program);
 
@@ -42,8 +42,8 @@ struct ProgramPrices {
   Cluster cluster;  ///< device r runs rank r
 };
 
-/// The same with the cluster, and times and bytes of a run fit 64 bits. Errors: those of program_costs(),
-/// build_cluster(), byte_fault() and time_fault().
+/// Returns the program's costs and its cluster, after checking that times and bytes of a run fit in 64 bits.
+/// Errors: those of program_costs(), build_cluster(), byte_fault() and time_fault().
 tl::expected<ProgramPrices, std::string> program_prices(const PriceTerms& terms, const StageCut& cut,
                                                         const Program& program);
 

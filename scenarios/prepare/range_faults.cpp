@@ -1,5 +1,4 @@
-// Engines and searches add up times and bytes in 64 bits. What these can come to is bounded here, before
-// anything adds them up.
+// Checks that sums of times and bytes fit in 64 bits, before engines and searches compute them.
 
 #include "scenarios/prepare/range_faults.hpp"
 
@@ -22,24 +21,24 @@ namespace penstock {
 
 // --- byte range ------------------------------------------------------------------------------------------
 //
-// No rank holds, and no link carries, more than everything that the whole run ever makes:
+// No rank holds and no link carries more bytes than the whole run produces:
 //
 //   bytes <= units x sum over stages of (kept + recomputed + input + transient)
 //            + versions x sum over stages of weights + sum of their clones, gradients, optimizer state
 //            + iterations x units x sum over edges of (activation + gradient)
 //            + updates x replicas x sum over stages of 2 (weights + gradients)
 //
-// with no more versions than microbatches or stages, and one. While that stays below 2^62 bytes (4 EiB) no
-// sum wraps.
+// The number of versions is at most one more than the smaller of microbatches and stages. If this bound is
+// below 2^62 bytes (4 EiB), no sum can overflow.
 
 namespace {
 
 constexpr double kMostBytes = 4.6e18;  // 2^62
 
 struct Times {
-  double units = 0;     // of one pass
-  double passes = 0;    // units of all iterations
-  double versions = 0;  // of the weights, at one moment
+  double units = 0;     // the units of one iteration
+  double passes = 0;    // the units of all iterations
+  double versions = 0;  // the weight versions that exist at one moment
   double updates = 0;
 };
 
@@ -52,7 +51,7 @@ void add_stage(PartSum& sum, const StageCost& cost, std::size_t stage, double re
   sum.add("clones of the weights of stage {}", stage, static_cast<double>(cost.cloned_weights), 1);
   sum.add("gradients of stage {}", stage, static_cast<double>(cost.gradients), 1);
   sum.add("optimizer state of stage {}", stage, static_cast<double>(cost.optimizer_state), 1);
-  // A ring sends at most twice what it reduces.
+  // A ring all-reduce sends at most twice the reduced bytes.
   if (replicas <= 1) return;
   sum.add("reduced weights of stage {}", stage, static_cast<double>(cost.weights), 2 * times.updates);
   sum.add("reduced gradients of stage {}", stage, static_cast<double>(cost.gradients), 2 * times.updates);
@@ -108,20 +107,20 @@ std::optional<std::string> byte_fault(const Program& program, const CostTable& c
 
 // --- time range ------------------------------------------------------------------------------------------
 //
-// Whatever waits for whatever, nothing in a run ends later than all that it does, one after the other:
+// A run cannot end later than if all its work ran one after the other:
 //
 //   end <= iterations x sum over stages of (units x (F + B + I + W + R + pairs) + updates x STEP + gathers)
 //          + iterations x sum over edges of units x both transfers
 //          + launches by hosts of all these
 //
-// with transfers at the rate of the slowest link, and no more collectives than compute actions and updates. A
-// pair takes what is stated for the stage of one of its leaves, which may be more than the leaves take: each
-// of them may be in one. While that stays below 2^62 ns (146 years), no time wraps.
+// Transfers take the rate of the slowest link. There are no more collectives than compute actions and
+// updates. A pair takes the stated time of one of its two stages, which may exceed the time of its parts, and
+// each action may be in a pair. If this bound is below 2^62 ns (146 years), no time can overflow.
 
 namespace {
 
 constexpr double kMostNanoseconds = 4.6e18;  // 2^62
-/// Of one stage, at most: F, I, W and R.
+/// The largest number of actions of one unit on one stage: F, I, W and R.
 constexpr double kActionsOfAUnit = 4;
 
 void add_stage(PartSum& sum, const StageCost& cost, std::size_t stage, double units) {
@@ -133,13 +132,14 @@ void add_stage(PartSum& sum, const StageCost& cost, std::size_t stage, double un
   add("{}I", cost.backward_input_ns);
   add("{}W", cost.backward_weight_ns);
   add("{}R", cost.recompute_ns);
-  // Below 0: not stated, and the leaves above are all that it takes.
+  // A negative value means that the time is not stated. The pair then takes the time of its parts, which are
+  // already counted.
   if (cost.overlapped_pair_ns < 0) return;
   sum.add("an overlapped pair of stage {}", stage, static_cast<double>(cost.overlapped_pair_ns),
           kActionsOfAUnit * units);
 }
 
-/// Seconds of bytes at the slowest rate, in nanoseconds.
+/// Returns the nanoseconds that the bytes take on the slowest link.
 double transfer_ns(Bytes bytes, const Cluster& cluster) {
   const double rate = cluster.least_bytes_per_second();
   return rate == kUnlimitedBandwidth ? 0 : static_cast<double>(bytes) / rate / kSecondsPerNanosecond;
@@ -148,11 +148,11 @@ double transfer_ns(Bytes bytes, const Cluster& cluster) {
 struct Collectives {
   const Cluster& cluster;
   double replicas = 1;
-  double count = 0;  ///< of one replica
+  double count = 0;  ///< the number of collectives of one replica
 };
 
-/// In a ring, which sends at most twice what it reduces or gathers, in 2 (n - 1) steps; at worst all of its
-/// routes share one link.
+/// Adds the collectives of a ring. It sends at most twice the bytes that it reduces or gathers, in 2 (n - 1)
+/// steps. In the worst case all its routes share one link.
 void add_collectives(PartSum& sum, const StageCost& cost, std::size_t stage, const Collectives& ring) {
   const double bytes_ns =
       2 * ring.replicas *
@@ -162,7 +162,7 @@ void add_collectives(PartSum& sum, const StageCost& cost, std::size_t stage, con
   sum.add("a collective of stage {}", stage, bytes_ns + steps_ns, ring.count);
 }
 
-/// Replicas count one by one.
+/// Returns the number of stages, in which each replica counts separately.
 std::size_t placed_stages(const Program& program) {
   std::size_t count = 0;
   for (const auto& stage : program.placement.stages) count += stage.ranks.size();
@@ -173,9 +173,9 @@ PartSum sum_of_times(const Program& program, const CostTable& costs, const Clust
   PartSum sum;
   const double units = static_cast<double>(program.unit_count()) * program.iterations;
   const double updates = program.update == UpdateRule::microbatch ? units : program.iterations;
-  // All replicas take part in each. Weights are gathered for an update, or before each use of them.
+  // All replicas take part in each collective. Weights are gathered for an update or before each use.
   const double collectives = updates + kActionsOfAUnit * units;
-  // Of microbatches that differ each may be the longest.
+  // If microbatches differ, any of them may be the longest, so all tables count.
   const auto for_all_tables = [&](const auto& use) {
     use(costs.stages, costs.edges);
     for (const MicrobatchCost& one : costs.microbatches) use(one.stages, one.edges);
@@ -197,8 +197,8 @@ PartSum sum_of_times(const Program& program, const CostTable& costs, const Clust
               both + 2 * static_cast<double>(cluster.latency_of_all_links_ns()), units);
     }
   });
-  // F, B, I, W and R of a stage and both ends of two messages of an edge for each unit; STEP of a replica for
-  // each update, and its collectives.
+  // Each unit launches F, B, I, W and R of a stage, and both ends of the two messages of an edge. Each update
+  // launches STEP and the collectives of each replica.
   const double launches = units * (static_cast<double>(5 * costs.stages.size() + 4 * costs.edges.size())) +
                           (updates + collectives) * static_cast<double>(placed_stages(program));
   sum.add("a launch", 0, static_cast<double>(costs.launch.overhead_ns), launches);

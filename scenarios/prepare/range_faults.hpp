@@ -1,5 +1,5 @@
 #pragma once
-// What keeps the times and bytes of a run out of 64 bits.
+// Checks that the times and bytes of a run fit in 64 bits.
 
 #include <optional>
 #include <string>
@@ -12,15 +12,15 @@ namespace penstock {
 
 // --- byte range ------------------------------------------------------------------------------------------
 
-/// Returns why the bytes that ranks hold and send do not fit into 64 bits, with what takes most; nothing
-/// where they do. `costs` are those of the program.
+/// Returns an error message if the bytes that ranks hold and send may exceed 64 bits. The message names the
+/// largest part. Returns nothing if they fit. `costs` must be those of the program.
 std::optional<std::string> byte_fault(const Program& program, const CostTable& costs);
 
 // --- time range ------------------------------------------------------------------------------------------
 
-/// Returns why the times of a run do not fit into 64 bits, with the action or message that takes most;
-/// nothing where they do. A program has each compute action of a stage and microbatch once, so that no list
-/// is read. `costs` are those of the program.
+/// Returns an error message if the times of a run may exceed 64 bits. The message names the action or message
+/// with the largest total. Returns nothing if they fit. The lists are not read, because each compute action
+/// of a stage and microbatch occurs once. `costs` must be those of the program.
 std::optional<std::string> time_fault(const Program& program, const CostTable& costs, const Cluster& cluster);
 
 }  // namespace penstock

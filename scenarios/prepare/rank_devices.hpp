@@ -1,5 +1,5 @@
 #pragma once
-// What the ranks of an experiment run on.
+// The names of the devices on which the ranks of an experiment run.
 
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace penstock {
 
-/// The name of each rank's device; empty where the cluster has no such device.
+/// Returns the name of each rank's device. A name is empty if the cluster has no such device.
 std::vector<std::string> rank_devices(const Experiment& experiment);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// The placed program counts the stages that the model is cut into, and only a cut model has the costs that
-// some schedules weigh:
+// Resolves a scenario in this order, because the placed program has the number of stages for the cut, and
+// some schedules need the costs of the cut model:
 //
 //   placed program -> cut -> (in buckets) -> compute program
 
@@ -43,7 +43,7 @@ tl::expected<ResolvedScenario, std::string> resolve(const Scenario& scenario, co
   const PriceTerms terms = price_terms(scenario, in_force.batch);
   PENSTOCK_ASSIGN_OR_RETURN(const StageCut whole,
                             cut_model(scenario.model, scenario.partition, placed.stage_count()));
-  // The whole cut goes on beside it: schedules weigh whole stages.
+  // The cut without buckets is also needed below, because schedules use the prices of whole stages.
   PENSTOCK_ASSIGN_OR_RETURN(StageCut cut, cut_into_buckets(scenario.model, whole, scenario.shape.buckets));
   PENSTOCK_ASSIGN_OR_RETURN(ProgramWithNotes computed,
                             compute_program(in_force.schedule, std::move(placed), whole, cut.buckets, terms));
@@ -55,7 +55,7 @@ tl::expected<ResolvedScenario, std::string> resolve(const Scenario& scenario, co
 
 tl::expected<CostTable, std::string> costs_of_cut(const Scenario& scenario, const Program& program) {
   PENSTOCK_ASSIGN_OR_RETURN(const ScheduleInForce in_force, schedule_in_force(scenario));
-  // By the stated number of stages, as no program is generated: a search moves cuts and nothing else.
+  // The stated number of stages is used, because no program is generated. A search changes only cuts.
   PENSTOCK_ASSIGN_OR_RETURN(const StageCut whole,
                             cut_model(scenario.model, scenario.partition, scenario.shape.stages));
   PENSTOCK_ASSIGN_OR_RETURN(const StageCut cut,

@@ -1,4 +1,5 @@
-// A figure times a number of samples may need 128 bits though the quotient fits 64, so the product is wide.
+// Computes figure * wanted / own with a product of 128 bits, because the product may exceed 64 bits even if
+// the quotient fits.
 
 #include "scenarios/prepare/scaling.hpp"
 
@@ -35,7 +36,7 @@ std::string Scaler::overflow() const {
 
 // --- scaled layers ---------------------------------------------------------------------------------------
 //
-// Weights belong to a layer, however many samples it sees; all else of it is the samples'.
+// Weights do not depend on the number of samples. All other figures of a layer scale with it.
 
 tl::expected<LayerGraph, std::string> scaled_layers(LayerGraph graph, Scaling scaling) {
   Scaler scale(scaling);

@@ -1,6 +1,6 @@
 #pragma once
-// The one rule by which figures that hold for some samples become those of others: figure * wanted / own,
-// rounded to the nearest. Used by stage_costs.cpp and planned_scenario.cpp.
+// The rule that scales figures from one number of samples to another: figure * wanted / own, rounded to the
+// nearest. Used by stage_costs.cpp and planned_scenario.cpp.
 
 #include <cstdint>
 #include <string>
@@ -11,24 +11,23 @@
 
 namespace penstock {
 
-/// Figures hold for `own` samples and are wanted for `wanted`; both >= 1.
+/// The number of samples for which figures hold, and the number for which they are wanted. Both are >= 1.
 struct Scaling {
   std::int64_t own = 1;
   std::int64_t wanted = 1;
 };
 
-/// Scales figures, which are >= 0, and remembers whether one went beyond 64 bits; what it returned then means
-/// nothing.
+/// Scales figures >= 0 and records if one exceeded 64 bits. After an overflow its results have no meaning.
 class Scaler {
  public:
   explicit Scaler(Scaling scaling) : scaling_(scaling) {}
 
   std::int64_t operator()(std::int64_t figure);
-  /// Of a duration that is scaled already.
+  /// Adds overhead to a duration that is already scaled.
   Ns with_overhead(Ns scaled_ns, Ns overhead_ns);
 
   bool overflowed() const { return overflowed_; }
-  /// Says so to the user.
+  /// Returns the error message for an overflow.
   std::string overflow() const;
 
  private:
@@ -38,7 +37,8 @@ class Scaler {
 
 // --- scaled layers ---------------------------------------------------------------------------------------
 
-/// Times and bytes scaled to other samples. Error: a figure beyond 2^63.
+/// Returns the layers with times and bytes scaled to another number of samples. Error: a figure that exceeds
+/// 2^63.
 tl::expected<LayerGraph, std::string> scaled_layers(LayerGraph graph, Scaling scaling);
 
 }  // namespace penstock

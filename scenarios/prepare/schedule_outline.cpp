@@ -1,11 +1,13 @@
-// A rank is fullest when most activations are alive; with gradients, once each of its stages has had a
-// backward. Of all moments the ones with the most activations are kept, over all and with all gradients, and
-// of the latter those in which its first or last stage runs, whose ends (the head) weigh most:
+// Finds the fullest moments of each rank. Without gradients, the rank is fullest when most activations are
+// alive. With gradients, it is fullest after each of its stages has had a backward pass. The outline contains
+// the moments with most activations, over all moments and over those with all gradients. Among the latter it
+// also contains those in which the first or last stage runs, because an end such as the head needs most
+// memory:
 //
 //   1F1B, rank 0 of 3:   F0  F1  F2  B0   F3  B1 ...       live 1 2 3 3 | 3 3 ..   gradients from B0 on
 //
-// Where layers are computed again, microbatches between I and W weigh most: the moment with the most of those
-// is kept as well.
+// If layers are recomputed, microbatches between I and W need most memory. The moment with most of them is
+// therefore included.
 
 #include "scenarios/prepare/schedule_outline.hpp"
 
@@ -26,7 +28,8 @@
 namespace penstock {
 namespace {
 
-/// Of all stages alike: an outline knows no bytes.
+/// Returns the number of live microbatches on all stages. Stages count equally, because an outline has no
+/// bytes.
 std::int64_t live_count(const HeldMoment& moment) {
   return std::accumulate(moment.live.begin(), moment.live.end(), std::int64_t{0});
 }
@@ -35,12 +38,12 @@ bool has_all_gradients(const HeldMoment& moment) {
   return std::ranges::find(moment.gradients, false) == moment.gradients.end();
 }
 
-/// Those of live_count() that wait for W.
+/// Returns how many of the live microbatches wait for W.
 std::int64_t waiting_count(const HeldMoment& moment) {
   return std::accumulate(moment.waiting.begin(), moment.waiting.end(), std::int64_t{0});
 }
 
-/// Keeps the fullest moment that a condition admits, by what is counted.
+/// Stores the moment with the largest count among those that a condition accepts.
 class Fullest {
  public:
   using Count = std::int64_t (*)(const HeldMoment&);
@@ -65,7 +68,8 @@ class Fullest {
   HeldMoment moment_;
 };
 
-/// Of a rank with these stages, by walking its list. Of an overlapped pair one counts after the other.
+/// Returns the fullest moments of a rank with these stages, found by a walk through its list. The actions of
+/// an overlapped pair count one after the other.
 std::vector<HeldMoment> fullest_moments(const std::vector<std::int32_t>& stages,
                                         const std::vector<Action>& list) {
   const auto last = static_cast<std::int32_t>(stages.size()) - 1;
@@ -85,7 +89,8 @@ std::vector<HeldMoment> fullest_moments(const std::vector<std::int32_t>& stages,
     const std::size_t stage = index(now.running);
     if (action.kind == ActionKind::forward) ++now.live[stage];
     if (action.kind == ActionKind::backward_input) ++now.waiting[stage];
-    // With whole backwards B, with split ones W: until then something of the microbatch is kept.
+    // A microbatch ends with B, or with W if backward passes are split. Until then the rank holds memory for
+    // it.
     const bool ends_microbatch = makes_weight_gradient(action.kind);
     if (ends_microbatch) now.gradients[stage] = true;
     for (Fullest& fullest : kept) fullest.see(now);
@@ -101,8 +106,8 @@ std::vector<HeldMoment> fullest_moments(const std::vector<std::int32_t>& stages,
 
 }  // namespace
 
-// With 2 K microbatches a rank's warm-up is over and its first backwards have come; more of them hold no
-// less.
+// With 2 K microbatches, a rank's warm-up is over and its first backward passes have run. More microbatches
+// do not increase the memory further.
 std::int32_t outlined_microbatches(std::int32_t stages, std::int32_t microbatches) {
   return std::min(microbatches, 2 * stages);
 }
@@ -135,7 +140,7 @@ ScheduleOutline outline_of_whole(ScheduleOutline outline, std::int64_t microbatc
   return outline;
 }
 
-// State is there at any moment; the rest is that of the fullest of the outline's moments, whichever that is
+// Weights and optimizer state are always present. The other bytes are the maximum over the outlined moments
 // for these costs.
 Bytes least_peak_bytes(const CostTable& costs, const RankOutline& rank) {
   const auto cost = [&](std::size_t stage) -> const StageCost& {

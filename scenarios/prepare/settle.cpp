@@ -1,5 +1,6 @@
-// A program says how many stages a model's layers are shared out to, and on which ranks; prices then make
-// figures of stages of it, as if they had been written. All other models are settled as they stand.
+// Computes the costs of stages that a scenario leaves open. The program gives the number of stages and their
+// ranks, and prices become stage figures, as if the scenario stated them. All other models are returned
+// unchanged.
 
 #include "scenarios/prepare/settle.hpp"
 

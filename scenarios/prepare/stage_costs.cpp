@@ -1,9 +1,9 @@
-// Every form of a model is one UnscaledStage a stage, for the microbatch that its figures hold for. Stages of
-// the program that are buckets of one of the model's share its figures out; then one rule scales them:
+// Turns every form of a model into one UnscaledStage for each stage, for the microbatch of the model's
+// figures. Buckets of a stage share its figures. Then one rule scales them:
 //
 //   duration = overhead + figure * wanted / own        bytes = figure * wanted / own
 //
-// B is scaled as a whole and I and W share it, so that B = I + W stays exact.
+// B is scaled as a whole and then divided into I and W, so that B = I + W stays exact.
 
 #include "scenarios/prepare/stage_costs.hpp"
 
@@ -37,7 +37,7 @@ namespace {
 
 // --- buckets --------------------------------------------------------------------------------------------
 
-/// Part i of n; the parts of a figure add up to it.
+/// Returns part i of n. All parts add up to the figure.
 std::int64_t part(std::int64_t figure, std::int32_t i, std::int32_t n) {
   const Wide whole = figure;
   return static_cast<std::int64_t>(whole * (i + 1) / n - whole * i / n);
@@ -56,7 +56,7 @@ std::vector<UnscaledStage> in_equal_buckets(std::vector<UnscaledStage> stages,
   return result;
 }
 
-/// A stage has its overhead once, in its first bucket.
+/// Removes the overhead of all buckets except the first one of each stage, because a stage has it once.
 void clear_overhead_of_later_buckets(std::vector<UnscaledStage>& stages,
                                      const std::vector<std::int32_t>& buckets) {
   std::size_t first = 0;
@@ -72,7 +72,7 @@ void clear_overhead_of_later_buckets(std::vector<UnscaledStage>& stages,
 StageCost scaled(const UnscaledStage& stage, Scaler& scale) {
   StageCost cost = stage.cost;
   const Ns overhead = stage.overhead_ns;
-  // I is scaled and W is what is left of B, so that roundings cannot make their sum another one.
+  // W is the rest of B after I, so that rounding cannot change their sum.
   const Ns backward = scale(cost.backward_ns);
   const Ns input = std::min(scale(cost.backward_input_ns), backward);
   cost.forward_ns = scale.with_overhead(scale(cost.forward_ns), overhead);
@@ -80,7 +80,7 @@ StageCost scaled(const UnscaledStage& stage, Scaler& scale) {
   cost.backward_input_ns = scale.with_overhead(input, overhead);
   cost.backward_weight_ns = scale.with_overhead(backward - input, overhead);
   cost.recompute_ns = scale.with_overhead(scale(cost.recompute_ns), overhead);
-  if (cost.overlapped_pair_ns >= 0) {  // holds two actions, each of which has the overhead
+  if (cost.overlapped_pair_ns >= 0) {  // two actions, each with the overhead
     const Ns first = scale.with_overhead(scale(cost.overlapped_pair_ns), overhead);
     cost.overlapped_pair_ns = scale.with_overhead(first, overhead);
   }
@@ -89,7 +89,7 @@ StageCost scaled(const UnscaledStage& stage, Scaler& scale) {
   cost.recomputed = scale(cost.recomputed);
   cost.input = scale(cost.input);
   cost.transient = scale(cost.transient);
-  // Roundings cannot make the part larger than the whole.
+  // Rounding must not make the part larger than the whole.
   cost.recomputed_at_once = std::min(scale(cost.recomputed_at_once), cost.transient);
   return cost;
 }
@@ -109,9 +109,8 @@ tl::expected<CostTable, std::string> scaled_table(const std::vector<UnscaledStag
 
 // --- the forms of a model -------------------------------------------------------------------------------
 
-/// Returns the K of a program from a file: the ranks that a microbatch passes, all of them equally many.
-/// Where it passes a single one (data parallelism) the whole model is on each rank, and the ranks are its K
-/// parts.
+/// Returns the K of a program file, which is the number of ranks that a microbatch passes. If it passes a
+/// single rank (data parallelism), each rank holds the whole model, and K is the number of ranks.
 std::int64_t pipeline_size_of(const Program& program) {
   std::set<std::int32_t> passed;
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage)
@@ -120,8 +119,8 @@ std::int64_t pipeline_size_of(const Program& program) {
   return std::min(program.rank_count(), program.stage_count());
 }
 
-/// Returns the costs of a stage that is one of `parts` equal ones of what `ranks` ranks' shares take. I and W
-/// take as long as F, so that F is rounded alone.
+/// Returns the unit costs of one of `parts` equal stages, which together take the work of `ranks` ranks. I
+/// and W take as long as F, so only F is rounded.
 StageCost part_of_unit(std::int64_t ranks, std::int64_t parts) {
   StageCost cost = kUnitStage;
   cost.forward_ns = cost.backward_input_ns = cost.backward_weight_ns = cost.recompute_ns =
@@ -131,12 +130,12 @@ StageCost part_of_unit(std::int64_t ranks, std::int64_t parts) {
   return cost;
 }
 
-/// The figures of the model's stages; of layers those of the program's, whose buckets have layers of their
-/// own.
+/// A visitor that returns the figures of the model's stages. For layers it returns those of the program's
+/// stages, because each bucket has its own layers.
 struct StagesOf {
   const StageCut& cut;
   const BytesPerWeightByte& beside;
-  std::int64_t ranks = 1;  ///< K of the program, for unit costs
+  std::int64_t ranks = 1;  ///< the K of the program, for unit costs
 
   UnscaledStages operator()(const UnitCosts& units) const {
     const std::int64_t parts = units.unit == CostUnit::stage ? ranks : cut.stages;
@@ -157,8 +156,8 @@ struct StagesOf {
   }
 };
 
-/// What one slice of a microbatch is scaled by; of unit costs a slice takes what a microbatch does: the units
-/// are those of whatever the schedule moves.
+/// Returns the scaling of one slice of a microbatch. With unit costs a slice takes as long as a microbatch,
+/// because one unit is the work that the schedule moves.
 Scaling of_a_slice(const Model& model, const Program& program, Scaling samples) {
   // A slice is 1/q of a microbatch, as if the figures held for q times as many samples.
   if (!std::holds_alternative<UnitCosts>(model)) samples.own *= program.slices;
@@ -168,18 +167,18 @@ Scaling of_a_slice(const Model& model, const Program& program, Scaling samples) 
 }  // namespace
 
 StageCost bucket_of(const StageCost& stage, std::int32_t i, std::int32_t n) {
-  StageCost bucket = stage;  // `transient`, too: one bucket runs at a time
+  StageCost bucket = stage;  // `transient` is not divided, because one bucket runs at a time
   bucket.forward_ns = part(stage.forward_ns, i, n);
   bucket.backward_ns = part(stage.backward_ns, i, n);
   bucket.backward_input_ns = part(stage.backward_input_ns, i, n);
-  // Not its own part, which might round otherwise than B and I.
+  // W is computed from B and I, because separate rounding could break their sum.
   bucket.backward_weight_ns = bucket.backward_ns - bucket.backward_input_ns;
   bucket.recompute_ns = part(stage.recompute_ns, i, n);
   bucket.step_ns = part(stage.step_ns, i, n);
   bucket.kept = part(stage.kept, i, n);
   bucket.released_by_input = std::min(part(stage.released_by_input, i, n), bucket.kept);
   bucket.recomputed = part(stage.recomputed, i, n);
-  // What a stage reads comes into its first bucket.
+  // The input of a stage goes to its first bucket.
   bucket.input = i == 0 ? stage.input : 0;
   bucket.weights = part(stage.weights, i, n);
   bucket.gradients = part(stage.gradients, i, n);

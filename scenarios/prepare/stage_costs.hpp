@@ -1,6 +1,6 @@
 #pragma once
-// Prices a program: from the model's figures to what each stage and edge costs in the microbatch in force.
-// Used by program_prices.cpp.
+// Turns the model's figures into the costs of each stage and edge for the microbatch in force. Used by
+// program_prices.cpp.
 
 #include <cstdint>
 #include <string>
@@ -15,23 +15,24 @@
 
 namespace penstock {
 
-/// What prices depend on beside the model: the training.
+/// The properties of the training on which prices depend.
 struct Pricing {
-  Scaling samples;  ///< from the microbatch that the model's figures hold for to the one in force
+  Scaling samples;  ///< from the microbatch size of the model's figures to the one in force
   BytesPerWeightByte beside;
-  std::int32_t pipeline_size = 0;  ///< K that the schedule was asked for; 0: a program file's
+  std::int32_t pipeline_size = 0;  ///< the stated K; 0 for a program file
 };
 
-/// The costs of `program`'s stages and edges in a model whose microbatches are alike, or in their mean; each
-/// slice takes its share of a microbatch. Durations and bytes of a microbatch scale linearly and are rounded
-/// to the nearest; step, weights, gradients, optimizer state and overhead do not scale; overhead is added
-/// after scaling. Unit costs scale, too, but a slice costs as much as a microbatch. Requires that `cut` is
-/// the model's, for the program. Errors: a list whose length is not the number of stages, a sum that does not
-/// hold, a figure beyond 2^63.
+/// Returns the costs of the stages and edges of `program`. If microbatches differ, it uses their mean.
+/// Durations and bytes of a microbatch scale linearly and are rounded to the nearest, and a slice takes its
+/// share. Step, weights, gradients, optimizer state and overhead do not scale; overhead is added after
+/// scaling. Unit costs scale with the samples, but a slice costs as much as a microbatch. Requires that `cut`
+/// is the model's cut for this program. Errors: a list whose length is not the number of stages, backward
+/// times that do not add up, a figure that exceeds 2^63.
 tl::expected<CostTable, std::string> stage_costs(const Model& model, const StageCut& cut,
                                                  const Pricing& pricing, const Program& program);
 
-/// Bucket i of a stage that is cut into n equal ones, whose figures add up to the stage's.
+/// Returns the costs of bucket i of a stage that is divided into n equal buckets. The buckets add up to the
+/// stage.
 StageCost bucket_of(const StageCost& stage, std::int32_t i, std::int32_t n);
 
 }  // namespace penstock

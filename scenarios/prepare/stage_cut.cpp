@@ -1,4 +1,4 @@
-// A model of layers is cut between them by the scenario's partition; any other has its stages already.
+// Cuts a model of layers by the scenario's partition. Other models already consist of stages.
 //
 //   layers   a b c | d      partition [3]      ends  3 4
 
@@ -34,7 +34,7 @@ tl::expected<StageCut, std::string> cut_model(const Model& model, const Partitio
 
 // --- bucket cut ------------------------------------------------------------------------------------------
 //
-// A stage's layers are cut again where its gradients are to be reduced in parts:
+// The layers of a stage are cut again if its gradients are reduced in several buckets:
 //
 //   layers   a b c | d      buckets [2, 1]      a | b c | d      ends  1 3 4
 
@@ -42,7 +42,7 @@ namespace {
 
 using Numbers = std::vector<std::int32_t>;
 
-/// One number a stage.
+/// Returns one number for each stage. A single stated number applies to all stages.
 tl::expected<Numbers, std::string> by_stage(const Numbers& stated, std::int32_t stages) {
   if (std::ranges::any_of(stated, [](std::int32_t count) { return count < 1; })) {
     return tl::unexpected(
@@ -56,8 +56,8 @@ tl::expected<Numbers, std::string> by_stage(const Numbers& stated, std::int32_t 
       stages, stated.size()));
 }
 
-/// One number for all stages is a wish, which a stage of fewer layers meets as far as it can. A list is taken
-/// at its word: cut_buckets() refuses what does not fit.
+/// Limits a single number for all stages to the number of layers of each stage. A list is not limited, and
+/// cut_buckets() refuses numbers that are too large.
 Numbers no_more_than_layers(Numbers buckets, const Numbers& ends) {
   std::int32_t begin = 0;
   for (std::size_t stage = 0; stage < buckets.size(); ++stage) {
@@ -80,7 +80,7 @@ tl::expected<StageCut, std::string> cut_into_buckets(const Model& model, const S
   auto buckets = by_stage(stated, whole.stages);
   if (!buckets) return tl::unexpected(buckets.error());
   StageCut cut{.stages = whole.stages, .buckets = *std::move(buckets)};
-  // Stages without layers are cut into equal parts where they are priced (stage_costs.cpp).
+  // Stages without layers are divided into equal parts when they are priced (stage_costs.cpp).
   const auto* graph = std::get_if<LayerGraph>(&model);
   if (graph == nullptr) return cut;
   if (stated.size() == 1) cut.buckets = no_more_than_layers(std::move(cut.buckets), whole.ends);

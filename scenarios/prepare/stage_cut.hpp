@@ -1,6 +1,6 @@
 #pragma once
-// Which part of the model each stage of a program holds. Decided once, by experiment.cpp, and handed on to
-// all that price, name or generate stages.
+// The part of the model that each stage of a program holds. experiment.cpp decides it once for all code that
+// prices, names or generates stages.
 
 #include <cstdint>
 #include <string>
@@ -12,25 +12,27 @@
 
 namespace penstock {
 
-/// The model's stages, each of which is one stage of the program or, in gradient buckets, several.
+/// The stages of the model. Each is one stage of the program, or several if it has gradient buckets.
 struct StageCut {
-  std::int32_t stages = 1;              ///< of the model
-  std::vector<std::int32_t> buckets{};  ///< by stage of the model, how many; empty: none is in buckets
-  std::vector<std::int32_t> ends{};  ///< by stage of the program, the layers up to its end; empty: no layers
+  std::int32_t stages = 1;  ///< the number of stages of the model
+  /// The number of buckets of each model stage. Empty if no stage has buckets.
+  std::vector<std::int32_t> buckets{};
+  /// The number of layers up to the end of each program stage. Empty for a model without layers.
+  std::vector<std::int32_t> ends{};
 
   friend bool operator==(const StageCut&, const StageCut&) = default;
 };
 
-/// Cuts `model` into `stages` stages, none of them in buckets. Errors: those of cut_layers().
+/// Returns a cut of `model` into `stages` stages without buckets. Errors: those of cut_layers().
 tl::expected<StageCut, std::string> cut_model(const Model& model, const Partition& partition,
                                               std::int32_t stages);
 
 // --- bucket cut ------------------------------------------------------------------------------------------
 
-/// `whole`, a cut of the model without buckets, with its stages in buckets: `stated` is none, one number for
-/// all stages, which a stage of fewer layers has as many of as layers, or one number a stage. A stage of
-/// layers has each bucket's as even in time as they allow. Errors: a list of another length, stage edges of
-/// the model beside buckets, those of cut_buckets().
+/// Returns the cut `whole` with its stages divided into buckets. `stated` is empty, one number for all
+/// stages, or one number for each stage. A single number is reduced for stages that have fewer layers. The
+/// buckets of a stage are as even in time as its layers allow. Errors: a list of another length, stage edges
+/// of the model together with buckets, those of cut_buckets().
 tl::expected<StageCut, std::string> cut_into_buckets(const Model& model, const StageCut& whole,
                                                      const std::vector<std::int32_t>& stated);
 

@@ -1,5 +1,5 @@
-// Model FLOP utilization (Chowdhery et al., PaLM, appendix B) counts the model's own operations, once, and
-// all devices that the copies occupy.
+// Computes the figures for the model FLOP utilization (Chowdhery et al., PaLM, appendix B). They count the
+// model's own operations once, and all devices of the copies.
 
 #include "scenarios/prepare/trained_model.hpp"
 

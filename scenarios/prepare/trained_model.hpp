@@ -1,5 +1,5 @@
 #pragma once
-// What all copies of a pipeline train, for figures that count the model's own operations (MFU) and devices.
+// The training of all copies of a pipeline, for figures such as the MFU and the number of devices.
 
 #include <cstdint>
 
@@ -7,20 +7,20 @@
 
 namespace penstock {
 
-/// What is trained by all copies of a pipeline on named devices.
+/// The model and the devices that all copies of a pipeline together train and occupy.
 struct TrainedModel {
   std::int64_t parameters = 0;
   std::int64_t active_parameters = 0;
-  double flops_per_sample = 0;  ///< of the model: nothing computed twice
+  double flops_per_sample = 0;  ///< the model's own operations, with nothing computed twice
   std::int64_t tokens_per_sample = 1;
-  std::int64_t devices = 1;          ///< that all copies occupy
-  std::int32_t copies = 1;           ///< of the pipeline, of which the program is one
-  double peak_flops_per_second = 0;  ///< of a device at the training's precision
+  std::int64_t devices = 1;          ///< the devices that all copies occupy
+  std::int32_t copies = 1;           ///< the copies of the pipeline; the program is one copy
+  double peak_flops_per_second = 0;  ///< the peak of one device at the training's precision
 
   friend bool operator==(const TrainedModel&, const TrainedModel&) = default;
 };
 
-/// Requires a workload whose degrees are settled.
+/// Returns the figures of a workload. Requires that all its degrees are set.
 TrainedModel trained_by(const Workload& work);
 
 }  // namespace penstock
