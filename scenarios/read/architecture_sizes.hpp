@@ -1,6 +1,6 @@
 #pragma once
-// `model.transformer: {...}` as an Architecture: a GPT from its sizes, with what newer models have where it
-// is asked for. Used by load_transformer.cpp and where a model is priced on a device.
+// Reads `model.transformer: {...}` as an Architecture: the sizes of a GPT, and optional keys for the parts of
+// newer models. Used by load_transformer.cpp and for models that are priced on a device.
 
 #include <optional>
 #include <span>
@@ -12,11 +12,12 @@
 
 namespace penstock {
 
-/// Nothing where a problem was noted: sizes that are missing or do not divide, keys that belong together, and
-/// those of a transformer without a device (efficiency, tensor_parallel, ..).
+/// Returns the model, or nothing if a problem was noted. Problems are sizes that are missing or do not
+/// divide, keys that must be given together, and keys that belong to a transformer without a device
+/// (efficiency, tensor_parallel, ..).
 std::optional<ArchitecturePart> read_architecture_sizes(const Node& transformer, Problem& problem);
 
-/// Keys of `model.transformer` that make it another model than a GPT.
+/// Returns the keys of `model.transformer` that make the model different from a GPT.
 std::span<const Key> keys_of_architecture_sizes();
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 #pragma once
-// The batch rule: how samples, microbatches and minibatches of a scenario follow from each other. Used by
-// load.hpp for the file's own microbatch and by experiment.hpp for the one in force.
+// The batch rule, which connects the samples, microbatches and minibatches of a scenario. Used by load.hpp
+// for the microbatch of the file and by experiment.hpp for the one in force.
 
 #include <cstdint>
 #include <optional>
@@ -10,10 +10,11 @@
 
 namespace penstock {
 
-/// The batch sizes. At most two of micro_batch_size, global_batch_size and microbatches are needed; the
-/// third follows; all three must agree. One sample a microbatch if neither size is given.
+/// The batch sizes. Two of micro_batch_size, global_batch_size and microbatches determine the third. If all
+/// three are stated, they must agree. If neither size is stated, a microbatch has one sample.
 struct Batch {
-  std::int64_t own_micro_batch_size = 1;  ///< for which the model's times and bytes hold
+  /// The number of samples for which the model's times and bytes hold.
+  std::int64_t own_micro_batch_size = 1;
   std::optional<std::int64_t> micro_batch_size;
   std::optional<std::int64_t> global_batch_size;
   std::optional<std::int64_t> microbatches;
@@ -21,21 +22,22 @@ struct Batch {
   friend bool operator==(const Batch&, const Batch&) = default;
 };
 
-/// What the schedule calls a microbatch.
+/// The meaning of a microbatch in a schedule.
 enum class MicrobatchMeaning : std::uint8_t {
   part_of_minibatch,  // global_batch_size = micro_batch_size * microbatches
-  whole_minibatch,    // asynchronous schedules: both sizes mean the same, microbatches is free
+  whole_minibatch,    // asynchronous schedules: both sizes are equal, and microbatches is free
 };
 
-/// What a microbatch of the schedule `name` (of the table of schedules) is; part_of_minibatch for others.
+/// Returns the meaning of a microbatch in the schedule `name`, or part_of_minibatch for an unknown name.
 MicrobatchMeaning meaning_of_microbatch(std::string_view name);
 
-/// `own` with the figures that are `stated` in their place (flags over a file). Where that makes three, one
-/// that is only in `own` is left out and follows from the others: the microbatch's size when their number is
-/// stated, their number otherwise. A stated size of a whole minibatch replaces the other one.
+/// Returns `own` with the figures of `stated` in place of its own, such as flags over a file. If all three
+/// figures are then present, one figure that is not stated is removed, so that it follows from the others. If
+/// `stated` has no number of microbatches, this number is removed, and otherwise a size. If a microbatch is a
+/// whole minibatch, a stated size replaces the other size.
 Batch overridden(const Batch& own, const Batch& stated, MicrobatchMeaning meaning);
 
-/// Both figures that a run needs; each at least 1.
+/// The two figures that a run needs. Each is at least 1.
 struct ResolvedBatch {
   std::int64_t micro_batch_size = 1;
   std::int32_t microbatches = 1;
@@ -43,18 +45,19 @@ struct ResolvedBatch {
   friend bool operator==(const ResolvedBatch&, const ResolvedBatch&) = default;
 };
 
-/// Applies the rule. Errors name every figure that is involved: a number below 1, sizes that do not agree
-/// or do not divide (with the nearest that do), microbatches neither given nor following, more than 2^31 - 1.
+/// Applies the batch rule. Errors name every figure involved: a number below 1, sizes that do not agree or do
+/// not divide (with the nearest sizes that do), an unknown number of microbatches, more than 2^31 - 1.
 tl::expected<ResolvedBatch, std::string> resolve_batch(const Batch& batch, MicrobatchMeaning meaning);
 
-/// The samples of one microbatch as far as the sizes alone tell; nothing when they do not.
+/// Returns the samples of one microbatch, or nothing if the sizes alone do not determine them.
 std::optional<std::int64_t> micro_batch_size_of(const Batch& batch, MicrobatchMeaning meaning);
-/// The same of one minibatch. Error: more than 2^63 samples.
+/// Returns the samples of one minibatch, or nothing if the sizes alone do not determine them. Error: more
+/// than 2^63 samples.
 tl::expected<std::optional<std::int64_t>, std::string> global_batch_size_of(const Batch& batch,
                                                                             MicrobatchMeaning meaning);
 
-/// The batch of one of `copies` of a pipeline, which share a global batch. A microbatch is one sample unless
-/// its size is stated or follows. Error: a global batch that does not divide.
+/// Returns the batch of one of `copies` copies of a pipeline, which share a global batch. A microbatch has
+/// one sample unless its size is stated or follows. Error: a global batch that does not divide.
 tl::expected<Batch, std::string> batch_of_copy(Batch batch, std::int32_t copies);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 #pragma once
-// The cluster as a scenario states it. It is built when the number of ranks is known, so that sweeps of K
-// need not name a number of devices. Read by load.hpp, built by experiment.hpp.
+// The cluster as a scenario states it. It is built when the number of ranks is known, so that a sweep over K
+// does not need the number of devices. load.hpp reads it, and experiment.hpp builds it.
 
 #include <cstdint>
 #include <memory>
@@ -16,31 +16,34 @@
 
 namespace penstock {
 
-/// Nodes of a kind of device.
+/// The nodes of a cluster with one kind of device.
 struct DeviceCluster {
   DeviceType type;
   std::int32_t nodes = 1;
-  std::shared_ptr<const KernelTables> kernels{};  ///< measured on it
+  std::shared_ptr<const KernelTables> kernels{};  ///< the kernels that were measured on the device
   std::int64_t device_count() const { return std::int64_t{nodes} * type.devices_per_node; }
 };
 
-/// A parametrised shape or a cluster written out device by device.
+/// The shape of a cluster: a preset with parameters, or a list of devices and links.
 struct ClusterSpec {
   /// A UniformCluster of 0 devices has as many as the program has ranks.
   std::variant<UniformCluster, TwoLevelCluster, Cluster> shape =
       UniformCluster{.devices = 0, .memory_bytes = {}};
-  std::string name = "uniform";                   ///< the preset's name, for messages
-  std::optional<double> price_per_device_hour{};  ///< >= 0, in whatever money the user counts
-  std::optional<DeviceCluster> named{};  ///< given by its devices' name; `shape` is then what follows from it
-  std::int32_t devices_per_rank = 1;     ///< what is called a device here is so many, which share each layer
-  std::optional<Cluster> built{};        ///< of `shape`, where it has been built before (built_once())
+  std::string name = "uniform";                   ///< the preset's name in error messages
+  std::optional<double> price_per_device_hour{};  ///< >= 0, in the user's currency
+  /// The cluster, if the scenario names its kind of device. `shape` then follows from it.
+  std::optional<DeviceCluster> named{};
+  /// The real devices that one device of `shape` represents. They share each layer.
+  std::int32_t devices_per_rank = 1;
+  std::optional<Cluster> built{};  ///< the cluster of `shape` if it is already built (built_once())
 };
 
-/// The same, built already where the shape says how many devices there are: sweeps build it once.
+/// Returns the spec with its cluster built, if the shape states the number of devices. A sweep then builds it
+/// only once.
 ClusterSpec built_once(ClusterSpec spec);
 
-/// The cluster for a program of `ranks` ranks; device r runs rank r. Errors: fewer devices than ranks (both
-/// numbers are named), and those of the shape.
+/// Returns the cluster for a program of `ranks` ranks. Device r runs rank r. Errors: fewer devices than ranks
+/// (the message has both numbers), and those of the shape.
 tl::expected<Cluster, std::string> build_cluster(const ClusterSpec& spec, std::int32_t ranks);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 #pragma once
-// A YAML (or JSON) document as a tree that knows where each of its values was written. Made by
-// parse_document, edited by override.hpp, read through reader.hpp. yaml-cpp stays in document.cpp.
+// A YAML (or JSON) document as a tree in which each value has its place in the file. parse_document() builds
+// it, override.hpp edits it and reader.hpp reads it. Only document.cpp uses yaml-cpp.
 
 #include <cstdint>
 #include <filesystem>
@@ -13,58 +13,64 @@
 
 namespace penstock {
 
-/// Where text came from: a file, or a flag of the command line.
+/// The source of a text: a file, or a flag of the command line.
 struct Source {
-  std::string name;                 ///< as messages show it: "runs/a.yaml" or "--set cluster.latency"
-  std::filesystem::path directory;  ///< what file names in it are relative to
-  std::string override_key;         ///< the key of `--set KEY=VALUE`; empty for a file
+  /// The name in messages, such as "runs/a.yaml" or "--set cluster.latency".
+  std::string name;
+  /// The directory to which file names in the source are relative.
+  std::filesystem::path directory;
+  std::string override_key;  ///< the key of `--set KEY=VALUE`; empty for a file
 };
 
-/// One value: a scalar, a list, a mapping, or nothing ("key:" with no value, null).
+/// One value: a scalar, a list, a mapping, or nothing ("key:" without a value, or null).
 struct Node {
   enum class Kind : std::uint8_t { nothing, scalar, list, mapping };
   struct Entry;
 
   Kind kind = Kind::nothing;
-  std::string text;            ///< of a scalar, without quotes
-  bool is_quoted = false;      ///< of a scalar: "3" is a name where 3 may be a number
-  std::vector<Node> items;     ///< of a list
-  std::vector<Entry> entries;  ///< of a mapping, in the order written; no key twice
+  std::string text;  ///< the text of a scalar, without quotes
+  /// True for a scalar in quotes. "3" in quotes is a name even where 3 may be a number.
+  bool is_quoted = false;
+  std::vector<Node> items;  ///< the items of a list
+  /// The entries of a mapping in the file's order. No key occurs twice.
+  std::vector<Entry> entries;
   std::shared_ptr<const Source> source;
-  std::int32_t line = 0;    ///< from 1
-  std::int32_t column = 0;  ///< from 1
+  std::int32_t line = 0;    ///< the line, counted from 1
+  std::int32_t column = 0;  ///< the column, counted from 1
 
-  /// The value of `key`, null when there is none.
+  /// Returns the value of `key`, or null if the mapping does not have it.
   const Node* find(std::string_view key) const;
   Node* find(std::string_view key);
 };
 
-/// One key of a mapping with its value; `key` is a scalar.
+/// One key of a mapping with its value. The key is a scalar.
 struct Node::Entry {
   Node key;
   Node value;
 };
 
-/// "FILE:LINE:COLUMN", or "--set KEY".
+/// Returns the place of a node as "FILE:LINE:COLUMN", or "--set KEY".
 std::string place_of(const Node& node);
-/// PLACE: PATH: TEXT. The path is left out where it is empty or the place says it already.
+/// Returns "PLACE: PATH: TEXT". The path is omitted if it is empty or the place already contains it.
 std::string message_at(const Node& node, std::string_view path, std::string_view text);
-/// What a message says was found: "\"abc\"", "a list", "a mapping", "nothing".
+/// Returns the words with which an error message names a found value: "\"abc\"", "a list", "a mapping",
+/// "nothing".
 std::string describe(const Node& node);
-/// True of digits, signs and points alone, which was meant to be a number whatever a name may be.
+/// Returns true if the text has only digits, signs and points. Such a text is a wrong number, even where
+/// names are allowed.
 bool looks_like_a_figure(std::string_view text);
 
-/// Reads one document. Errors (PLACE: what is wrong): no content, a syntax error, a key twice, anchors,
-/// aliases and tags (which scenarios do not use), a second document, nesting deeper than 100; of TOML and of
-/// scripts that they are that.
+/// Reads one document. Errors ("PLACE: ..."): no content, a syntax error, a key that occurs twice, a second
+/// document, nesting deeper than 100. Anchors, aliases and tags are errors, because scenarios do not use
+/// them. For TOML and scripts the message names the format.
 tl::expected<Node, std::string> parse_document(std::string_view text,
                                                const std::shared_ptr<const Source>& source);
 
-/// The document as YAML text, which reads back as the same tree; places and comments are not in it.
+/// Returns the document as YAML text. The text reads back as the same tree, but without places and comments.
 std::string document_to_yaml(const Node& document);
 
-/// Returns a file's content, without a byte order mark. Errors: it does not exist, is a directory, cannot be
-/// read, is larger than 64 MiB, is no text; the message starts with `name`, as messages show the file.
+/// Returns the content of a file without a byte order mark. Errors: the file does not exist, is a directory,
+/// cannot be read, is larger than 64 MiB, or is not text. The message begins with `name`.
 tl::expected<std::string, std::string> read_text_file(const std::filesystem::path& path,
                                                       std::string_view name);
 

@@ -1,6 +1,6 @@
 #pragma once
-// A key bound to the member that holds its value: a table of fields reads a mapping. Used by the
-// load_*.cpp files for all keys whose value goes into a member as it stands.
+// A table of fields, which connects each key of a mapping to the member that receives its value. The
+// load_*.cpp files use it for all keys whose value is stored unchanged.
 //
 //   constexpr auto kHostFields = std::to_array<Field<LaunchCost>>({
 //       field<&LaunchCost::overhead_ns>({.name = "launch_overhead", .kind = KeyKind::duration, ..}),
@@ -25,15 +25,15 @@
 
 namespace penstock {
 
-/// A row of a table of keys.
+/// An entry in a table of keys.
 template <typename Target>
 struct Field {
   Key key;
-  /// Reads the key into the member. Null for a key that the part reads by itself.
+  /// Reads the key into the member. Null for a key that the part's own code reads.
   void (*read)(const MappingReader& reader, const Key& key, Target& target) = nullptr;
 };
 
-/// The class and the type of a member pointer.
+/// The class and the value type of a member pointer.
 template <typename Member>
 struct MemberTypes;
 template <typename Owner, typename Type>
@@ -88,7 +88,7 @@ consteval auto field(Key key) {
   const auto read = [](const MappingReader& reader, const Key& row, Target& target) {
     auto& member = (target.*....*members);
     if constexpr (std::same_as<Stored, std::optional<std::int64_t>>) {
-      // "unlimited" is stated, and is no value.
+      // The word "unlimited" is a stated value, although the member then has no value.
       if (row.kind == KeyKind::limit && reader.has(row.name)) {
         member = reader.limit(row.name);
         return;
@@ -105,13 +105,13 @@ consteval auto field(Key key) {
   return Field<Target>{.key = key, .read = read};
 }
 
-/// Returns a key that the reader of the part reads by itself.
+/// Returns an entry for a key that the part's own code reads.
 template <typename Target>
 consteval Field<Target> unbound(Key key) {
   return {.key = key};
 }
 
-/// Reads all keys that have a member. Members of absent and of wrong keys keep their values.
+/// Reads all keys that have a member. The members of absent and wrong keys do not change.
 template <typename Target, std::size_t count>
 void read_fields(const MappingReader& reader, const std::array<Field<Target>, count>& fields,
                  Target& target) {

@@ -1,6 +1,5 @@
 #pragma once
-// Files that are given in place of a scenario and are something else: what they are, and what to give
-// instead.
+// Recognises files that are not scenarios although the user gave them as one, and tells what to give instead.
 
 #include <string>
 #include <string_view>
@@ -9,16 +8,16 @@
 
 namespace penstock {
 
-/// Returns what a file is that is no text, for a message: "a file that gzip has compressed; unpack it first".
-/// Empty: it is text.
+/// Returns a description of a file that is not text, such as "a file that gzip has compressed; unpack it
+/// first". Returns an empty text if the file is text.
 std::string_view binary_form(std::string_view bytes);
 
-/// Returns what a text is that is neither YAML nor JSON, as a sentence: TOML, a shell script or Python.
-/// Empty: none of these. A text that begins as YAML does is none of these.
+/// Returns a sentence about a text that is TOML, a shell script or Python. Returns an empty text for all
+/// others, also for a text that begins like YAML.
 std::string foreign_text(std::string_view text);
 
-/// Returns which program's configuration the document is, and how its figures are given as flags, as a
-/// sentence. Empty: it has no key that tells.
+/// Returns a sentence that names the program to which a configuration belongs, and the flags that take its
+/// figures. Returns an empty text if no key identifies a program.
 std::string foreign_configuration(const Node& document);
 
 }  // namespace penstock

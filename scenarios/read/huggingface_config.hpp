@@ -1,6 +1,6 @@
 #pragma once
-// A Hugging Face config.json as a mapping that remembers what was asked of it, so that nothing in it is
-// passed over unseen. Read into an Architecture by load_architecture.hpp.
+// A Hugging Face config.json as a mapping that records which keys were read, so that no key is ignored by
+// mistake. load_architecture.hpp turns it into an Architecture.
 
 #include <cstdint>
 #include <optional>
@@ -14,78 +14,78 @@
 
 namespace penstock {
 
-/// The names that one figure has in different families, the usual one first.
+/// The names of one figure in different families, the most common one first.
 using KeyNames = std::vector<std::string_view>;
 
-/// A part of the configuration that has no price.
+/// A part of the configuration whose cost cannot be computed.
 struct UnpricedKey {
   const Node* place = nullptr;
   std::string key;
-  std::string description;  ///< the key, and what about it: "layer_types (linear_attention)"
+  std::string description;  ///< the key and the reason: "layer_types (linear_attention)"
 };
 
-/// The mapping, with the text model's own (`text_config`) before it where there is one. Every question marks
-/// its keys as read; null is as good as no value.
+/// The mapping of a configuration. If it contains a text model (`text_config`), the keys of that model take
+/// precedence. Every read marks its keys as read. Null counts as no value.
 class HuggingFaceConfig {
  public:
-  /// `root` is a mapping; `problem` must outlive this.
+  /// Requires that `root` is a mapping and that `problem` outlives this object.
   HuggingFaceConfig(Node root, Problem& problem);
 
-  /// Takes the key out. False: there was none.
+  /// Removes the key. Returns false if there was none.
   bool ignore(std::string_view key);
-  /// All keys, for messages.
+  /// Returns all keys, for messages.
   std::vector<std::string_view> keys() const;
 
-  /// True where the key has a value. Marks nothing.
+  /// Returns true if the key has a value. Does not mark the key as read.
   bool has(std::string_view key) const;
-  /// The value of the first of the names that has one.
+  /// Returns the value of the first name that has one, or null if none has.
   const Node* find(const KeyNames& names);
   std::optional<std::int64_t> size(const KeyNames& names, Range range);
-  /// The same, where 0 and false mean none.
+  /// Like size(), but returns nothing for 0 and false, which mean none.
   std::optional<std::int64_t> size_if_any(const KeyNames& names, Range range);
-  /// Notes a problem where there is none, and gives 1.
+  /// Returns the size. If it is absent, notes a problem and returns 1.
   std::int64_t required(const KeyNames& names, Range range);
   std::optional<bool> flag(const KeyNames& names);
-  /// Empty: not given.
+  /// Returns a word, or an empty text if the key is absent.
   std::string word(const KeyNames& names);
-  /// Whole numbers; empty: not given.
+  /// Returns whole numbers, or an empty list if the key is absent.
   std::vector<std::int64_t> numbers(std::string_view key, Range range);
-  /// Nothing is asked of these now.
+  /// Marks the keys as read, because they have no effect on this model.
   void know(const KeyNames& names);
 
-  /// Notes a part without a price at `node`, the value of `key`.
+  /// Notes a part without a price. `node` is the value of `key`.
   void add_unpriced(const Node& node, std::string_view key, std::string_view detail);
-  /// Those that were noted, and keys that nothing has read and that hint at structure, as any mapping does.
+  /// Returns the noted parts, and unread keys that hint at structure, such as all mappings.
   std::vector<UnpricedKey> unpriced() const;
-  /// Keys that nothing has read, that are switched on, and that hint at nothing.
+  /// Returns unread keys that are switched on and do not hint at structure.
   std::vector<std::string> unknown() const;
 
   const Node& root() const { return root_; }
-  /// Notes a problem at `node`, the value of `key`; or at the value that the names have, the whole where none
-  /// has.
+  /// Notes a problem at `node`, the value of `key`. The second form notes it at the value of `names`, or at
+  /// the whole mapping if none of them has a value.
   void complain(const Node& node, std::string_view key, std::string_view text) const;
   void complain(const KeyNames& names, std::string_view text);
 
  private:
-  /// A key that nothing has read and that is switched on.
+  /// A key that is not read and that is switched on.
   struct Unread {
     const Node* key = nullptr;
-    bool hints = false;  ///< at structure
+    bool hints = false;  ///< true if the key hints at structure
   };
 
   const Node* nested() const;
-  /// Null: there is none, or it is null.
+  /// Returns the value of the key, or null if it is absent or null.
   const Node* value_of(std::string_view key) const;
   std::vector<Unread> unread() const;
 
   Node root_;
-  std::string nested_key_;  ///< empty: the root is all there is
+  std::string nested_key_;  ///< empty if only the root has keys
   std::set<std::string, std::less<>> read_;
   std::vector<UnpricedKey> noted_;
   Problem* problem_;
 };
 
-/// True of null, false, 0, "none" and empty lists and mappings: what is switched off.
+/// Returns true for values that mean "switched off": null, false, 0, "none", and empty lists and mappings.
 bool is_off(const Node& value);
 
 }  // namespace penstock

@@ -1,30 +1,33 @@
 #pragma once
-// What models of a family have although their configurations do not say so. Used by load_architecture.hpp.
+// The properties of model families that their configurations do not state. Used by load_architecture.hpp.
 
 #include <cstdint>
 #include <string_view>
 
 namespace penstock {
 
-/// What the norm of queries and keys weighs, where there is one.
+/// The weights of the norm of queries and keys, if a model has this norm.
 enum class QueryKeyNorm : std::uint8_t {
-  per_head,  ///< head_dim weights for all heads
-  wide,      ///< weights of its own for each head
+  per_head,  ///< head_dim weights, which all heads share
+  wide,      ///< separate weights for each head
   bare       ///< no weights
 };
 
-/// Where a configuration has no key for it. Plain Llama by default: gated, RMSNorm, rotary, no bias, an
-/// untied head.
+/// The properties of a family, which apply if a configuration has no key for them. The defaults are those of
+/// a plain Llama: gated, RMSNorm, rotary positions, no biases, an untied head.
 struct HuggingFaceFamily {
-  std::string_view names;       ///< model types with blanks between; * at an end stands for anything
-  std::string_view unpriced{};  ///< why none of them can be priced; empty: they can
+  /// The model types, separated by blanks. A * at an end matches any text.
+  std::string_view names;
+  /// The reason why models of this family cannot be priced. Empty if they can.
+  std::string_view unpriced{};
   bool tied = false;
   bool layer_norm = false;
   bool gated = true;
-  std::int64_t norms = 2;  ///< a layer
+  std::int64_t norms = 2;  ///< the norms of a layer
   bool query_key_value_bias = false;
   bool output_bias = false;
-  bool output_has_attention_bias = true;  ///< `attention_bias` is of the attention's output, too
+  /// True if the key `attention_bias` also applies to the attention's output.
+  bool output_has_attention_bias = true;
   bool feed_forward_bias = false;
   bool head_bias = false;
   bool query_key_norm = false;
@@ -34,18 +37,22 @@ struct HuggingFaceFamily {
   bool expert_bias = false;
   bool shared_gate = false;
   bool learned_positions = false;
-  std::int64_t further_positions = 0;  ///< learned beyond those that a token can have
+  std::int64_t further_positions = 0;  ///< learned positions beyond those that a token can have
   bool embedding_norm = false;
-  bool windows_by_switch = false;  ///< layers have windows only where `use_sliding_window` is true
-  std::int64_t full_every = 0;     ///< each that-many-th layer sees all; 0: none does where there is a window
-  bool one_norm_beside = false;    ///< under `use_parallel_residual` both parts of a layer share a norm
-  std::int64_t head_dim = 0;       ///< 0: hidden / heads
-  std::int64_t heads = 0;          ///< here and below, 0: it is always said
+  /// True if layers have windows only under `use_sliding_window: true`.
+  bool windows_by_switch = false;
+  /// Every n-th layer sees all tokens. With 0, no layer does if there is a window.
+  std::int64_t full_every = 0;
+  /// True if both parts of a layer share a norm under `use_parallel_residual`.
+  bool one_norm_beside = false;
+  std::int64_t head_dim = 0;  ///< 0 means hidden / heads
+  std::int64_t heads = 0;     ///< for this and the next figures, 0 means that the key is required
   std::int64_t kv_heads = 0;
   std::int64_t vocabulary = 0;
 };
 
-/// The row of a model type, null for one that is not known. Case, `_` and `-` do not count.
+/// Returns the family of a model type, or null if it is unknown. The comparison ignores case, `_`, `-` and
+/// `.`.
 const HuggingFaceFamily* find_family(std::string_view model_type);
 
 }  // namespace penstock

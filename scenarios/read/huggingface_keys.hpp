@@ -1,16 +1,17 @@
 #pragma once
-// What the names of a configuration's keys say where nothing reads them. Used by huggingface_config.hpp.
+// Classifies keys of a configuration that no code reads, by their names. Used by huggingface_config.hpp.
 
 #include <string_view>
 
 namespace penstock {
 
-/// True of keys that change neither sizes nor work: token ids, dropout, rotary angles, initial values, what a
-/// tokenizer or a generator wants, how published weights are stored, layers that are trained only if asked
-/// for.
+/// Returns true for keys that change neither sizes nor work: token ids, dropout, rotary angles, initial
+/// values, settings of tokenizers and generators, and the storage of weights. Keys of multi-token prediction
+/// also count, because a scenario must request it.
 bool is_without_price(std::string_view key);
 
-/// True of keys whose words name a part of a model or a size of one ("mamba_d_state", "vision_config").
+/// Returns true for keys that contain the name of a model part or of its size, such as "mamba_d_state" or
+/// "vision_config".
 bool hints_at_structure(std::string_view key);
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
 #pragma once
-// Which layers of a configuration have experts, and which of them a window. Used by huggingface_model.hpp.
+// Finds which layers of a configuration have experts, and which have an attention window. Used by
+// huggingface_model.hpp.
 
 #include <cstddef>
 #include <vector>
@@ -10,8 +11,8 @@
 
 namespace penstock {
 
-/// The kinds of `layers` layers; none has experts where the model has none. Types of layers that are no
-/// attention become unpriced keys of `config`; lists of another length are problems.
+/// Returns the kinds of `layers` layers. No layer has experts if the model has none. Types of layers without
+/// attention become unpriced keys of `config`. A list of another length is a problem.
 std::vector<LayerKind> layer_kinds_of(HuggingFaceConfig& config, const HuggingFaceFamily& family,
                                       std::size_t layers, bool has_experts);
 

@@ -1,5 +1,5 @@
 #pragma once
-// From the keys of a configuration to an Architecture. Used by load_architecture.hpp.
+// Turns the keys of a configuration into an Architecture. Used by load_architecture.hpp.
 
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/read/huggingface_config.hpp"
@@ -7,8 +7,8 @@
 
 namespace penstock {
 
-/// What the configuration says, with all problems noted in it: sizes that are missing, out of range or do not
-/// divide, and parts without a price among its unpriced keys.
+/// Returns the model that the configuration describes. Notes problems in `config`: sizes that are missing,
+/// out of range or do not divide. Parts that cannot be priced become its unpriced keys.
 Architecture architecture_of(HuggingFaceConfig& config, const HuggingFaceFamily& family);
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
 #pragma once
-// `model: {fitted: FILE, hidden: H, heads: A, layers: L, sequence: S}` and the file of costs that it names.
+// Reads `model: {fitted: FILE, hidden: H, heads: A, layers: L, sequence: S}` and the file of costs that it
+// names.
 
 #include <filesystem>
 #include <span>
@@ -17,18 +18,19 @@
 
 namespace penstock {
 
-/// Keys beside `fitted`.
+/// Returns the keys that are allowed with `fitted`.
 std::span<const Key> keys_beside_fitted();
 
-/// All but the degrees. Problems: a key that is missing, a file that cannot be read or says something else.
+/// Reads the model without its degrees of parallelism. Problems: a missing key, a file that cannot be read or
+/// has another content.
 FittedModel read_fitted(const MappingReader& model, Problem& problem);
-/// Tensor and data parallelism; complains of other degrees.
+/// Sets tensor and data parallelism. Notes a problem for other degrees.
 void set_degrees(FittedModel& model, const Node& document, const Parallel& degrees, Problem& problem);
 
-/// A file of costs: JSON or YAML. Error: "FILE:LINE:COLUMN: KEY: expected .., got ..".
+/// Reads a file of costs in JSON or YAML. Error: "FILE:LINE:COLUMN: KEY: expected .., got ..".
 tl::expected<IterationCosts, std::string> load_iteration_costs(const std::filesystem::path& path,
                                                                std::string_view name);
-/// The file that reads back as `costs`, as JSON.
+/// Returns the costs as a JSON file that reads back as `costs`.
 std::string iteration_costs_to_json(const IterationCosts& costs);
 
 }  // namespace penstock

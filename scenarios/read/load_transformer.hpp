@@ -1,5 +1,5 @@
 #pragma once
-// The two forms of `model:` that are an analytic transformer. Part of the schema, used by load_model.cpp.
+// Reads the two forms of `model:` that are an analytic transformer. Used by load_model.cpp.
 
 #include <cstdint>
 #include <span>
@@ -15,29 +15,29 @@
 
 namespace penstock {
 
-/// Layers for one sample, and what was assumed for them.
+/// The layers of a transformer for one sample, and the assumptions about them.
 struct TransformerPart {
   LayerGraph graph;
-  std::int32_t devices_per_rank = 1;      ///< its tensor_parallel
-  Precision precision = Precision::full;  ///< mixed where its values have 2 bytes
+  std::int32_t devices_per_rank = 1;      ///< the transformer's tensor_parallel
+  Precision precision = Precision::full;  ///< mixed if its values have 2 bytes
   std::vector<std::string> notes;
 };
 
-/// `model.transformer`, on the cluster's devices.
+/// Reads `model.transformer` for the devices of the cluster.
 TransformerPart read_transformer(const Node& node, const ClusterSpec& cluster, Problem& problem);
 
-/// `model.huggingface: FILE`, a config.json that gives the sizes; the other keys of a transformer are the
-/// model's own.
+/// Reads `model.huggingface: FILE`. The config.json gives the sizes, and `model` gives the other keys of a
+/// transformer.
 TransformerPart read_huggingface(const MappingReader& model, const ClusterSpec& cluster, Problem& problem);
 
-/// All keys of `model.transformer`.
+/// Returns all keys of `model.transformer`.
 std::span<const Key> keys_of_transformer();
 
-/// Notes a problem for each key that says what a device does with a model where `cluster.device` says it:
-/// efficiency, tensor_parallel, ..; of `model.transformer` or beside `huggingface`.
+/// Notes a problem for each key that has no meaning if `cluster.device` names the device, such as efficiency
+/// and tensor_parallel. It checks keys of `model.transformer` and keys beside `huggingface`.
 void refuse_keys_without_device(const MappingReader& model);
 
-/// The keys of `model:` that belong to `huggingface`.
+/// Returns the keys of `model:` that belong to `huggingface`.
 std::span<const Key> keys_beside_huggingface();
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 #pragma once
-// Reads and writes the layer graphs that PipeDream's profiler writes (graph.txt;
-// github.com/msr-fiddle/pipedream, profiler/*/profiles). Used by load_model.cpp for `profile: FILE`.
+// Reads and writes the layer graphs of PipeDream's profiler (graph.txt; github.com/msr-fiddle/pipedream,
+// profiler/*/profiles). Used by load_model.cpp for `profile: FILE`.
 
 #include <string>
 #include <string_view>
@@ -10,16 +10,16 @@
 
 namespace penstock {
 
-/// The layers of a profile, for the batch that it was taken at, in the topological order that always takes
-/// the ready node with the smallest number. A layer's name is its operation and number ("Conv2d-4"). Dropped
-/// are nodes that load data (`Input`, `Input0`, ...) and `__getitem__` nodes that nothing reads. `file` is
-/// the name that errors show. Errors (FILE:LINE: ...): a line that is neither a node nor an edge, a figure
-/// that is no number, a node twice, an edge to a node that does not exist, a cycle; no layer at all.
+/// Reads the layers of a profile, with figures for the batch of the profile. Layers are in topological order,
+/// and among ready nodes the one with the smallest number comes first. A layer's name is its operation and
+/// number ("Conv2d-4"). Nodes that load data (`Input`, `Input0`, ...) and unread `__getitem__` nodes are
+/// dropped. `file` is the name in errors. Errors (FILE:LINE: ...): a line that is neither a node nor an edge,
+/// a figure that is not a number, a node that occurs twice, an edge to an unknown node, a cycle, no layer.
 tl::expected<LayerGraph, std::string> parse_pipedream_profile(std::string_view text, std::string_view file);
 
-/// The profile of a graph, which parse_pipedream_profile() reads back: a layer called "Conv2d-4" becomes
-/// node4 with the operation Conv2d; where names do not end in numbers of their own, nodes are counted. The
-/// graph's overhead has no place in the format.
+/// Returns the profile of a graph as text that parse_pipedream_profile() reads back. A layer "Conv2d-4"
+/// becomes node4 with the operation Conv2d. If the names do not end in distinct numbers, nodes are numbered
+/// in order. The format cannot contain the graph's overhead.
 std::string pipedream_profile_text(const LayerGraph& graph);
 
 }  // namespace penstock

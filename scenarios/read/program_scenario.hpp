@@ -1,5 +1,5 @@
 #pragma once
-// A program file as an experiment of its own: unit costs and free links, unless --set says otherwise.
+// Reads a program file as an experiment with unit costs and free links, which --set can change.
 
 #include <filesystem>
 #include <span>
@@ -10,8 +10,8 @@
 
 namespace penstock {
 
-/// The scenario of the file at `path`, or the program there as a scenario. Errors as load_scenario() has
-/// them.
+/// Reads the scenario in the file at `path`, or a program file as a scenario. Errors: those of
+/// load_scenario().
 tl::expected<Scenario, std::string> load_scenario_or_program(const std::filesystem::path& path,
                                                              std::span<const Override> overrides = {});
 

@@ -1,6 +1,6 @@
 #pragma once
-// Numbers with units, as scenario files and flags write them: "5 us", "16 MiB", "25 GB/s", "15.7 TFLOP/s".
-// Read by reader.hpp and by the command line.
+// Reads numbers with units, as in scenario files and flags: "5 us", "16 MiB", "25 GB/s", "15.7 TFLOP/s". Used
+// by reader.hpp and by the command line.
 
 #include <cstdint>
 #include <string>
@@ -11,23 +11,24 @@
 
 namespace penstock {
 
-/// Without blanks and line ends at either end.
+/// Returns the text without blanks and line ends at its two ends.
 std::string_view trimmed(std::string_view text);
 
-/// All that follow: decimal numbers are exact ("0.1 ms" is 100000 ns), blanks around the number and the
-/// unit do not count, "0" needs no unit. Errors say what was expected and what was found, without a place.
-/// `B` is a byte, `b` or `bit` a bit; k M G T P are powers of 1000, Ki Mi Gi Ti Pi of 1024.
+/// The functions below follow these rules. Decimal numbers are exact ("0.1 ms" is 100000 ns). Blanks around
+/// number and unit are ignored, and "0" needs no unit. `B` is a byte, and `b` or `bit` is a bit. k M G T P
+/// are powers of 1000, and Ki Mi Gi Ti Pi are powers of 1024. Errors say what was expected and found, without
+/// a place.
 
-/// ns, us, ms, s, min, h; rounded to the nearest nanosecond.
+/// Reads a time in ns, us, ms, s, min or h, rounded to the nearest nanosecond.
 tl::expected<Ns, std::string> parse_duration(std::string_view text);
-/// B, kB, KiB, ...; rounded to the nearest byte.
+/// Reads a size in B, kB, KiB, ..., rounded to the nearest byte.
 tl::expected<Bytes, std::string> parse_bytes(std::string_view text);
-/// Bytes a second from B/s, kB/s, KiB/s, b/s, Gbit/s, ...; positive; "unlimited" is infinity.
+/// Reads a rate in B/s, kB/s, KiB/s, b/s, Gbit/s, ... as positive bytes a second. "unlimited" is infinity.
 tl::expected<double, std::string> parse_bandwidth(std::string_view text);
-/// Floating-point operations a second from FLOP/s, GFLOP/s, TFLOP/s, ...
+/// Reads a rate in FLOP/s, GFLOP/s, TFLOP/s, ... as floating-point operations a second.
 tl::expected<double, std::string> parse_flops(std::string_view text);
 
-/// "1.5 ms", "20 us", "7 ns": the largest unit that needs at most three decimals.
+/// Returns a time such as "1.5 ms", "20 us" or "7 ns", in the largest unit that needs at most three decimals.
 std::string duration_text(Ns duration_ns);
 
 }  // namespace penstock

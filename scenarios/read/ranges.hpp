@@ -4,13 +4,13 @@
 
 namespace penstock {
 
-// Limits of integers that several parts of the schema ask for; they keep products of sizes within 128 bits.
+// Limits of integers in several parts of the schema. With them, products of sizes fit in 128 bits.
 
-/// A size of a model: a width, heads, a sequence, a vocabulary.
+/// The range of a model size, such as a width, heads, a sequence or a vocabulary.
 inline constexpr Range kModelSize{.least = 1, .most = 1 << 24};
-/// Layers, experts, blocks.
+/// The range of a number of layers, experts or blocks.
 inline constexpr Range kModelCount{.least = 1, .most = 1 << 16};
-/// How many devices share a layer, each in one way.
+/// The range of one degree of parallelism, which is the number of devices that share a layer.
 inline constexpr Range kParallelDegree{.least = 1, .most = 1 << 20};
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 #pragma once
-// The experiment that a scenario file describes: model + cluster + schedule + training set-up. Read by
-// load.hpp, turned into what an engine takes by experiment.hpp.
+// The experiment that a scenario file describes: model, cluster, schedule and training. load.hpp reads it,
+// and experiment.hpp prepares it for an engine.
 
 #include <array>
 #include <cstdint>
@@ -21,8 +21,8 @@
 
 namespace penstock {
 
-/// Which optimizer's state is held beside the weights (bytes per byte of fp32 weights: sgd 0, momentum 1,
-/// rmsprop 1, adam 2).
+/// The optimizer, which decides the bytes of state per byte of fp32 weights: sgd 0, momentum 1, rmsprop 1,
+/// adam 2.
 enum class Optimizer : std::uint8_t { sgd, momentum, rmsprop, adam };
 template <>
 inline constexpr auto kEnumWords<Optimizer> =
@@ -31,12 +31,12 @@ inline constexpr auto kEnumWords<Optimizer> =
                                         {Optimizer::rmsprop, "rmsprop"},
                                         {Optimizer::adam, "adam"}});
 
-/// What the model's bytes hold, and what the optimizer holds beside them.
+/// The precision of the model's values, and of the state that the optimizer stores for them.
 enum class Precision : std::uint8_t {
-  full,   // all values alike; state by the optimizer
-  mixed,  // values of 2 bytes; the optimizer has copies of the weights, and its state, in 4 bytes (ZeRO,
-          // SC'20, section 3.1: with Adam 2 + 2 + 12 bytes a parameter)
-  mixed_full_gradients,  // the same with gradients in 4 bytes (Megatron-LM: 2 + 4 + 12)
+  full,   // all values have one size, and the optimizer decides the state
+  mixed,  // values have 2 bytes; the optimizer's copies of the weights and its state have 4 (ZeRO, SC'20,
+          // section 3.1: with Adam 2 + 2 + 12 bytes a parameter)
+  mixed_full_gradients,  // as mixed, but gradients have 4 bytes (Megatron-LM: 2 + 4 + 12)
 };
 template <>
 inline constexpr auto kEnumWords<Precision> =
@@ -44,28 +44,31 @@ inline constexpr auto kEnumWords<Precision> =
                                         {Precision::mixed, "mixed"},
                                         {Precision::mixed_full_gradients, "mixed-full-gradients"}});
 
-/// How devices fail and what that costs.
+/// The failures of devices and their costs.
 struct FailureRates {
-  Ns device_mtbf_ns = 0;            ///< > 0: mean time between two failures of one device
-  Ns save_ns = 60'000'000'000;      ///< >= 0: one checkpoint, during which no work is done
-  Ns restart_ns = 300'000'000'000;  ///< >= 0: from a failure until work goes on behind the last checkpoint
-  std::optional<Ns> interval_ns{};  ///< > 0: work between two checkpoints; absent: the best
+  Ns device_mtbf_ns = 0;        ///< > 0: the mean time between two failures of one device
+  Ns save_ns = 60'000'000'000;  ///< >= 0: the time of one checkpoint, during which no work is done
+  /// >= 0: The time from a failure until work continues from the last checkpoint.
+  Ns restart_ns = 300'000'000'000;
+  std::optional<Ns> interval_ns{};  ///< > 0: the work between two checkpoints; absent: the best interval
 
   friend bool operator==(const FailureRates&, const FailureRates&) = default;
 };
 
-/// A scenario with every part resolved, except that nothing is generated, built or partitioned yet:
-/// overrides of K, M and the schedule (sweeps) are cheap edits of this value.
+/// A scenario with every part read, but with nothing generated, built or partitioned. Sweeps therefore change
+/// K, M and the schedule in this value at little cost.
 struct Scenario {
-  std::string file;  ///< where it was read from; empty: made by flags
+  std::string file;  ///< the file of the scenario; empty if flags made it
   Model model;
   std::optional<NetworkSpec> network;
-  ClusterSpec cluster;             ///< default: free links, one unlimited device a rank
-  LaunchCost launch;               ///< of the hosts; default: free
-  std::string schedule = "gpipe";  ///< a name of the table; unused when `program` is set; empty: not given
-  Shape shape;                     ///< shape.microbatches follows from `batch` when it is prepared
-  bool states_chunks = false;  ///< shape.virtual_stages was given, and is not what use_default_chunks() chose
-  std::optional<Program> program;  ///< the schedule was given as a program file
+  ClusterSpec cluster;  ///< default: free links and one unlimited device for each rank
+  LaunchCost launch;    ///< the launch cost of the hosts; default: free
+  /// The name of a schedule; empty if none is given. Not used if `program` is set.
+  std::string schedule = "gpipe";
+  Shape shape;  ///< shape.microbatches follows from `batch` during preparation
+  /// True if shape.virtual_stages was stated, and use_default_chunks() did not choose it.
+  bool states_chunks = false;
+  std::optional<Program> program;  ///< the program, if the schedule was given as a program file
   ChannelOptions channels;
   Batch batch;
   Partition partition;
@@ -74,10 +77,11 @@ struct Scenario {
   bool clones_versions =
       false;  ///< as many versions as a stage ever needs stand beside its weights all the time
   std::optional<FailureRates> failures{};
-  std::vector<std::string> notes;  ///< assumptions that were made while reading
+  std::vector<std::string> notes;  ///< the assumptions that were made during reading
 };
 
-/// Gives the schedule the chunks a rank that it has where none are stated. Call it when its name has changed.
+/// Sets the number of chunks a rank to the schedule's default, if the scenario does not state it. The caller
+/// must call it after a change of the schedule's name.
 void use_default_chunks(Scenario& scenario);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 #pragma once
-// The schema of a scenario, a function a part. Each reads one part of a resolved document and notes what
-// is wrong in a Problem; load.cpp puts the answers together.
+// The schema of a scenario, with one function for each part. Each function reads its part of a resolved
+// document and notes errors in a Problem. load.cpp combines the results.
 
 #include <cstdint>
 #include <optional>
@@ -27,20 +27,20 @@
 
 namespace penstock {
 
-/// `model:` of load_model.cpp.
+/// The part `model:`, read by load_model.cpp.
 struct ModelPart {
   Model model;
   std::optional<NetworkSpec> network{};
-  std::optional<std::int64_t> batch{};  ///< samples that its times and bytes hold for
+  std::optional<std::int64_t> batch{};  ///< the samples for which the model's times and bytes hold
   std::int32_t devices_per_rank = 1;
-  Precision precision = Precision::full;           ///< where `training` does not say it
-  std::optional<ArchitecturePart> architecture{};  ///< of a model that is priced on named devices
-  std::vector<std::string> notes{};                ///< what was assumed
+  Precision precision = Precision::full;           ///< applies if `training` does not state it
+  std::optional<ArchitecturePart> architecture{};  ///< for a model that is priced on named devices
+  std::vector<std::string> notes{};                ///< the assumptions about the model
 };
-/// A transformer takes its peak rate from the cluster.
+/// Reads `model:`. A transformer takes its peak rate from the cluster.
 ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& problem);
 
-/// Return the keys of the parts, each from the file that reads them.
+/// Returns the keys of a part from the file that reads them.
 std::vector<KeyGroup> model_keys();
 std::vector<KeyGroup> cluster_keys();
 std::vector<KeyGroup> device_cluster_keys();
@@ -48,49 +48,49 @@ std::vector<KeyGroup> parallel_keys();
 std::vector<KeyGroup> schedule_keys();
 std::vector<KeyGroup> training_keys();
 
-/// `cluster:` of load_cluster.cpp.
+/// Reads `cluster:`. Defined in load_cluster.cpp.
 ClusterSpec read_cluster(const Node& node, Problem& problem);
-/// `cluster: {device: ..}` of load_device.cpp.
+/// Reads `cluster: {device: ..}`. Defined in load_device.cpp.
 ClusterSpec read_device_cluster(const Node& node, Problem& problem);
-/// `price: 2.5`, of a device for an hour; of load_cluster.cpp.
+/// Reads the price of a device for an hour, such as `price: 2.5`. Defined in load_cluster.cpp.
 std::optional<double> read_price(const MappingReader& reader);
-/// Reads `reserve`, the bytes of each device that a plan may not use; nothing where it is left out. Notes a
-/// problem where it is more than the memory.
+/// Reads `reserve`, the bytes of each device that plans must leave free. Returns nothing if the key is
+/// absent. Notes a problem if it exceeds the memory.
 std::optional<std::int64_t> read_reserve(const MappingReader& reader,
                                          std::optional<std::int64_t> memory_bytes);
 
-/// `host:` of load_training.cpp.
+/// Reads `host:`. Defined in load_training.cpp.
 LaunchCost read_host(const Node& node, Problem& problem);
 
-/// `parallel:` of load_device.cpp.
+/// The part `parallel:`, read by load_device.cpp.
 struct ParallelPart {
-  Parallel degrees;  ///< `data` is 1 where it is not stated
+  Parallel degrees;  ///< `data` is 1 if it is not stated
   std::optional<std::int32_t> data{};
   std::optional<bool> distributed_optimizer{};
   std::optional<Gather> gather{};
   bool states_order = false;
-  std::string place;  ///< where it was written, for messages; empty: nowhere
+  std::string place;  ///< the place of the part, for messages; empty if it is absent
 };
 ParallelPart read_parallel(const Node& node, Problem& problem);
 
-/// `schedule:` of load_schedule.cpp.
+/// The part `schedule:`, read by load_schedule.cpp.
 struct SchedulePart {
-  std::string name;  ///< empty: not given
+  std::string name;  ///< empty if none is given
   std::optional<std::int32_t> stages;
   std::optional<std::int64_t> microbatches;
   Shape shape;
   std::optional<Program> program;
   ChannelOptions channels;
   std::optional<LayerSplit> layer_split{};
-  std::vector<std::string> notes{};  ///< what was mended in the program's file
-  bool states_chunks = false;        ///< virtual_stages is given
+  std::vector<std::string> notes{};  ///< the corrections of the program's file
+  bool states_chunks = false;        ///< true if virtual_stages is stated
 };
 SchedulePart read_schedule(const Node& node, Problem& problem);
 
-/// `partition:` of load_training.cpp, whose cuts may name the model's layers.
+/// Reads `partition:`, whose cuts may be names of the model's layers. Defined in load_training.cpp.
 Partition read_partition(const Node& node, const Model& model, Problem& problem);
 
-/// `training:` of load_training.cpp.
+/// The part `training:`, read by load_training.cpp.
 struct TrainingPart {
   std::optional<std::int64_t> micro_batch_size;
   std::optional<std::int64_t> global_batch_size;
@@ -100,15 +100,15 @@ struct TrainingPart {
   std::optional<bool> clones_versions{};
   std::optional<GemmPrecision> device_precision{};  ///< bf16, fp8, fp4
   std::optional<LayerRecompute> recompute{};
-  std::optional<std::int32_t> gradient_bytes{};  ///< a parameter, 2 or 4
-  std::optional<bool> deferred_head{};           ///< the head's weight gradient at the end of the step
-  std::optional<Ns> expert_layer_ns{};           ///< of a layer of experts beside the terms that are known
-  std::optional<Ns> host_layer_ns{};             ///< least time of a layer, both ways, by the host
+  std::optional<std::int32_t> gradient_bytes{};  ///< bytes of a parameter's gradient, 2 or 4
+  std::optional<bool> deferred_head{};  ///< true to compute the head's weight gradient at the end of the step
+  std::optional<Ns> expert_layer_ns{};  ///< the time of a layer of experts beyond the known terms
+  std::optional<Ns> host_layer_ns{};    ///< the least time of a layer's forward + backward on the host
   std::optional<FailureRates> failures{};
 };
 TrainingPart read_training(const Node& node, Problem& problem);
 
-/// The parts that a model on named devices is made of.
+/// The parts that determine a model on named devices.
 struct DeviceModelParts {
   const ModelPart& model;
   const ClusterSpec& cluster;
@@ -116,8 +116,8 @@ struct DeviceModelParts {
   const SchedulePart& schedule;
   const TrainingPart& training;
 };
-/// What they say of it; of load_device.cpp. Complains at `document` of what is missing, and of what belongs
-/// to such a model alone where there is none.
+/// Returns the model on named devices, or nothing if the scenario has none. Notes problems at `document` for
+/// missing keys, and for keys that only such a model may have. Defined in load_device.cpp.
 std::optional<DeviceModel> device_model_of(const Node& document, const DeviceModelParts& parts,
                                            Problem& problem);
 

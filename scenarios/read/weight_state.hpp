@@ -1,6 +1,6 @@
 #pragma once
-// What training holds beside weights: gradients, and the optimizer's state. One table for both kinds of
-// models, those whose bytes are given and those whose parameters are counted.
+// The memory that training needs beside weights: gradients and optimizer state. The same table serves models
+// with given bytes and models with counted parameters.
 
 #include <cstdint>
 
@@ -8,7 +8,8 @@
 
 namespace penstock {
 
-/// Values that the optimizer keeps for each weight: running means of its gradient, or of its square.
+/// Returns the number of values that the optimizer stores for each weight: running means of its gradient or
+/// of the gradient's square.
 constexpr std::int32_t state_values(Optimizer optimizer) {
   switch (optimizer) {
     case Optimizer::sgd:
@@ -22,15 +23,15 @@ constexpr std::int32_t state_values(Optimizer optimizer) {
   return 0;
 }
 
-/// For a byte of weights.
+/// The bytes of gradients and optimizer state for each byte of weights.
 struct BytesPerWeightByte {
   std::int64_t gradients = 1;
   std::int64_t optimizer_state = 0;
 };
 
-/// In full precision all values are alike. Otherwise weights have 2 bytes, and what has 4 is twice as much
-/// for a byte of them: the optimizer's values, its copy of the weights, and the gradients where they are
-/// full.
+/// Returns the bytes for each byte of weights. In full precision all values have one size. Otherwise weights
+/// have 2 bytes, and values of 4 bytes count twice: the optimizer's values, its copy of the weights, and full
+/// gradients.
 constexpr BytesPerWeightByte bytes_per_weight_byte(Optimizer optimizer, Precision precision) {
   const std::int64_t values = state_values(optimizer);
   switch (precision) {
@@ -44,7 +45,8 @@ constexpr BytesPerWeightByte bytes_per_weight_byte(Optimizer optimizer, Precisio
   return {};
 }
 
-/// For a parameter of a model on named devices: the optimizer's copy of it, and its values, in 4 bytes each.
+/// Returns the bytes for each parameter of a model on named devices: the optimizer's copy of the parameter
+/// and its values, with 4 bytes each.
 constexpr std::int32_t optimizer_bytes(Optimizer optimizer) { return 4 * (1 + state_values(optimizer)); }
 
 }  // namespace penstock
