@@ -1,6 +1,7 @@
-// Without further keys it is a GPT: two projections, biases, LayerNorm, learned positions, a tied head.
-// `gated: true` makes it a Llama: three projections, RMSNorm, rotary positions, no biases, a head of its own.
-// Each of these can be said otherwise, and experts, shared key heads and windows come to either.
+// Reads the sizes of a transformer. Without further keys the model is a GPT: two projections, biases,
+// LayerNorm, learned positions, a tied head. `gated: true` makes it a Llama: three projections, RMSNorm,
+// rotary positions, no biases, an untied head. Each of these properties also has its own key. Both models can
+// have experts, shared key heads and windows.
 
 #include "scenarios/read/architecture_sizes.hpp"
 
@@ -26,7 +27,7 @@
 namespace penstock {
 namespace {
 
-/// The words of `norm` and of `positions`; the first one is a GPT's.
+/// The words of `norm` and of `positions`. The first word of each applies to a GPT.
 constexpr std::array<std::string_view, 2> kNormWords = {"layer", "rms"};
 constexpr std::array<std::string_view, 2> kPositionWords = {"learned", "rotary"};
 constexpr Range kFromNone{.least = 0, .most = 1 << 16};
@@ -104,7 +105,8 @@ constexpr std::array kArchitectureKeys = {
         .usual = "0",
         .range = {.least = 0, .most = 64}}};
 
-/// heads x head_dim is hidden where head_dim is left out, and anything where it is said.
+/// Reads the heads. If head_dim is absent, heads must divide hidden, and if it is stated, heads x head_dim is
+/// free.
 void read_heads(const MappingReader& reader, Architecture& model) {
   model.heads = reader.required_integer("heads");
   model.kv_heads = reader.integer("kv_heads").value_or(model.heads);
@@ -119,7 +121,7 @@ void read_heads(const MappingReader& reader, Architecture& model) {
   model.head_dim = reader.integer("head_dim").value_or(model.hidden / model.heads);
 }
 
-/// What a GPT has, or a Llama where it is gated, unless it is said otherwise.
+/// Reads the properties that differ between a GPT and a Llama. Their defaults depend on `gated`.
 void read_style(const MappingReader& reader, Architecture& model, std::int64_t sequence) {
   model.gated = reader.flag("gated").value_or(false);
   const std::string_view norm = reader.choice_word("norm").value_or(kNormWords[model.gated ? 1 : 0]);
@@ -135,7 +137,7 @@ void read_style(const MappingReader& reader, Architecture& model, std::int64_t s
   model.query_key_norm = reader.flag("query_key_norm").value_or(false);
 }
 
-/// Nothing where there are none; then keys that say something of them are problems.
+/// Returns the experts, or nothing if the model has none. In this case other keys about experts are problems.
 std::optional<Experts> read_experts(const MappingReader& reader, const Architecture& model) {
   if (!reader.has("experts")) {
     for (const std::string_view key :
@@ -152,14 +154,15 @@ std::optional<Experts> read_experts(const MappingReader& reader, const Architect
   return experts;
 }
 
-/// The first `dense_layers` are dense, as DeepSeek's; one window serves all.
+/// Reads the layers. As in DeepSeek's models, the first `dense_layers` are dense. All layers have the same
+/// window.
 void read_layers(const MappingReader& reader, Architecture& model) {
   const std::int64_t count = reader.required_integer("layers");
   const std::int64_t dense = reader.integer("dense_layers", {.least = 0, .most = count}).value_or(0);
   const std::int64_t window = reader.integer("window").value_or(0);
   for (std::int64_t i = 0; i < count; ++i)
     model.layers.push_back({.has_experts = model.experts && i >= dense, .window = window});
-  // Experts that no layer has would count among the parameters.
+  // Experts that no layer has would otherwise count among the parameters.
   if (dense == count) model.experts.reset();
 }
 

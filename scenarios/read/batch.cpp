@@ -35,7 +35,8 @@ tl::expected<void, std::string> check_positive(const Batch& batch) {
   return {};
 }
 
-/// The message names the multiples on both sides: whoever chose the number wants one near it.
+/// Returns global / divisor. The error names the nearest multiples on both sides, because the user wants a
+/// number near the stated one.
 tl::expected<Count, std::string> divide(Count global, Count divisor, std::string_view divisor_name) {
   if (global % divisor == 0) return global / divisor;
   const Count below = global / divisor * divisor;
@@ -45,7 +46,7 @@ tl::expected<Count, std::string> divide(Count global, Count divisor, std::string
                                     kGlobalBatchKey, global, divisor_name, divisor, nearest));
 }
 
-/// By division, as the product of two sizes may be beyond 64 bits.
+/// Returns the sizes if they agree. It divides, because the product of two sizes may exceed 64 bits.
 tl::expected<ResolvedBatch, std::string> agreed(Count micro, Count global, Count microbatches) {
   if (global % microbatches != 0 || global / microbatches != micro) {
     return tl::unexpected(
@@ -65,7 +66,8 @@ tl::unexpected<std::string> unknown_microbatches(const Batch& batch) {
                                     kGlobalBatchKey, kMicroBatchKey));
 }
 
-/// M = G / m, or stated; then m = G / M, or stated, or 1.
+/// Applies the rule of synchronous schedules. M is stated or G / m. In the first case, m is G / M, stated, or
+/// 1.
 tl::expected<ResolvedBatch, std::string> resolve_parts(const Batch& batch) {
   if (!batch.microbatches) {
     if (!batch.global_batch_size || !batch.micro_batch_size) return unknown_microbatches(batch);
@@ -73,7 +75,7 @@ tl::expected<ResolvedBatch, std::string> resolve_parts(const Batch& batch) {
     if (!microbatches) return tl::unexpected(microbatches.error());
     Batch whole = batch;
     whole.microbatches = *microbatches;
-    // From the top again: the quotient may be more microbatches than are allowed.
+    // The check is repeated, because the quotient may exceed the allowed number of microbatches.
     return resolve_batch(whole, MicrobatchMeaning::part_of_minibatch);
   }
   const Count microbatches = *batch.microbatches;
@@ -89,7 +91,7 @@ tl::expected<ResolvedBatch, std::string> resolve_parts(const Batch& batch) {
   return ResolvedBatch{.micro_batch_size = micro, .microbatches = static_cast<std::int32_t>(microbatches)};
 }
 
-/// Both sizes are m, and M is what runs.
+/// Applies the rule of asynchronous schedules. Both sizes are m, and M is the stated number.
 tl::expected<ResolvedBatch, std::string> resolve_minibatches(const Batch& batch) {
   if (batch.micro_batch_size && batch.global_batch_size &&
       *batch.micro_batch_size != *batch.global_batch_size) {
@@ -109,7 +111,7 @@ tl::expected<ResolvedBatch, std::string> resolve_minibatches(const Batch& batch)
       .microbatches = static_cast<std::int32_t>(*batch.microbatches)};
 }
 
-/// Both sizes mean the same: the stated one counts.
+/// Removes the size that is not stated, because both sizes mean the same.
 Batch with_one_size(Batch batch, const Batch& stated) {
   if (stated.micro_batch_size && !stated.global_batch_size) batch.global_batch_size.reset();
   if (stated.global_batch_size && !stated.micro_batch_size) batch.micro_batch_size.reset();
@@ -133,8 +135,8 @@ Batch overridden(const Batch& own, const Batch& stated, MicrobatchMeaning meanin
   const bool all_three = batch.micro_batch_size && batch.global_batch_size && batch.microbatches;
   const bool none_stated = !stated.micro_batch_size && !stated.global_batch_size && !stated.microbatches;
   if (!all_three || none_stated) return batch;
-  // One of three sizes that agreed was changed: one that was not follows from it, the number of
-  // microbatches rather than a size.
+  // One of three sizes that agreed was changed, so another one must follow from it. The number of
+  // microbatches follows before a size does.
   if (!stated.microbatches) {
     batch.microbatches.reset();
   } else if (!stated.micro_batch_size) {
@@ -185,7 +187,8 @@ tl::expected<std::optional<std::int64_t>, std::string> global_batch_size_of(cons
 }
 
 tl::expected<Batch, std::string> batch_of_copy(Batch batch, std::int32_t copies) {
-  // Where neither says it a microbatch is one sample; with G and M stated it is G / (M copies).
+  // If no size is stated, a microbatch has one sample. If the global batch G and the number of microbatches M
+  // are stated, it has G / (M * copies) samples.
   const bool follows = batch.global_batch_size && batch.microbatches;
   if (!batch.micro_batch_size && !follows) batch.micro_batch_size = 1;
   if (!batch.global_batch_size) return batch;

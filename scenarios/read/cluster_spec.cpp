@@ -1,6 +1,6 @@
-// A cluster stays what the file said (a preset with its numbers, or links one by one) until somebody needs
-// devices and routes; then this chooses the builder of topology/. Planning and calibration work on the
-// numbers of the preset.
+// Builds a cluster from its spec. The spec holds what the file states: a preset with its numbers, or a list
+// of links. Planning and calibration use the numbers of the preset. This file calls the builder in topology/
+// when devices and routes are needed.
 
 #include "scenarios/read/cluster_spec.hpp"
 
@@ -18,7 +18,7 @@
 namespace penstock {
 namespace {
 
-/// One builder a shape.
+/// A visitor that calls the builder of each shape.
 struct Build {
   std::int32_t ranks;
 
@@ -36,14 +36,14 @@ struct Build {
 
 ClusterSpec built_once(ClusterSpec spec) {
   const auto* uniform = std::get_if<UniformCluster>(&spec.shape);
-  // As many devices as ranks, which only the program says.
+  // The number of devices is the number of ranks, which only the program states.
   if (uniform != nullptr && uniform->devices == 0) return spec;
   if (auto cluster = std::visit(Build{0}, spec.shape)) spec.built = *std::move(cluster);
   return spec;
 }
 
 tl::expected<Cluster, std::string> build_cluster(const ClusterSpec& spec, std::int32_t ranks) {
-  // More devices than ranks are fine: the others stay idle.
+  // A cluster may have more devices than ranks. The others stay idle.
   auto cluster = spec.built ? *spec.built : std::visit(Build{ranks}, spec.shape);
   if (cluster && cluster->device_count() < ranks) {
     return tl::unexpected(

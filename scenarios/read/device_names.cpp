@@ -1,12 +1,13 @@
-// People type what nvidia-smi prints ("NVIDIA H100 80GB HBM3"), what a shop sells ("H100 PCIe") and devices
-// that are not known ("MI300X"). A name is cut into words, and the word that names a device decides:
+// Suggests a device for an unknown name. Users type the output of nvidia-smi ("NVIDIA H100 80GB HBM3"),
+// product names ("H100 PCIe") or devices that are unknown ("MI300X"). The name is cut into words, and the
+// word that names a device decides:
 //
 //   NVIDIA H100 80GB HBM3    h100: did you mean h100-sxm?
-//   h800                     a relative: cluster: {device: h100-sxm, nvlink: 200 GB/s}
-//   NVIDIA H100 PCIe         a relative by "pcie": h100-sxm with flops, memory_bandwidth and nvlink of its
-//   own mi300x                   none: how a device of one's own is written
+//   h800                     a variant: cluster: {device: h100-sxm, nvlink: 200 GB/s}
+//   NVIDIA H100 PCIe         a variant by "pcie": h100-sxm with other flops, memory_bandwidth and nvlink
+//   mi300x                   none: how to describe a device
 //
-// Spelling decides nothing beyond that: one letter or digit more is another device (B100, H20).
+// Similar spelling does not count, because one different character may mean another device (B100, H20).
 
 #include "scenarios/read/device_names.hpp"
 
@@ -30,14 +31,14 @@ namespace {
 
 constexpr double kBytesPerGigabyte = 1e9;
 
-/// A device that is sold under another name, and how it differs from a known one.
+/// A device that is sold under another name, with its differences from a known device.
 struct Relative {
   std::string_view word;   ///< in small letters
   std::string_view known;  ///< the name of the known device
-  std::string_view keys;   ///< of `cluster`, with their values
+  std::string_view keys;   ///< the keys of `cluster` that differ, with their values
 };
 
-// Vendors' data sheets; NVLink rates are of one direction.
+// The figures come from the vendors' data sheets. NVLink rates are those of one direction.
 constexpr std::array<Relative, 3> kRelatives = {
     {{.word = "a800", .known = "a100-sxm", .keys = "nvlink: 200 GB/s"},
      {.word = "h800", .known = "h100-sxm", .keys = "nvlink: 200 GB/s"},
@@ -45,7 +46,7 @@ constexpr std::array<Relative, 3> kRelatives = {
       .known = "h100-sxm",
       .keys = "flops: 148 TFLOP/s, fp8_flops: 296 TFLOP/s, memory: 96 GB, memory_bandwidth: 4 TB/s"}}};
 
-/// Returns the runs of letters and digits of a name, in small letters.
+/// Returns the words of a name in small letters. A word consists of letters and digits.
 std::vector<std::string> name_words(std::string_view name) {
   std::vector<std::string> words(1);
   for (const char c : name) {
@@ -59,12 +60,12 @@ std::vector<std::string> name_words(std::string_view name) {
   return words;
 }
 
-/// Returns "h100" of "h100-sxm".
+/// Returns the part of the name before '-', such as "h100" for "h100-sxm".
 std::string_view family_of(const DeviceType& type) {
   return std::string_view(type.name).substr(0, type.name.find('-'));
 }
 
-/// Returns the known device that a word names: "h100", "h100sxm5".
+/// Returns the known device that a word names, such as "h100" or "h100sxm5", or null.
 const DeviceType* device_named(std::string_view word) {
   for (const DeviceType& type : device_types()) {
     const std::string_view family = family_of(type);
@@ -81,11 +82,12 @@ std::optional<std::int64_t> gigabytes(std::string_view word) {
   return unit == "g" || unit == "gb" ? amount.value : std::nullopt;
 }
 
-/// Returns " Write memory: 40 GB beside it" where a word states another memory than the device has.
+/// Returns " Write memory: 40 GB beside it" if a word states another memory than that of the device. Returns
+/// an empty text otherwise.
 std::string other_memory(const DeviceType& type, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     const auto stated = gigabytes(word);
-    // Names round, and count in either unit.
+    // Product names round the size, and mean gigabytes or gibibytes.
     const auto has = static_cast<double>(type.memory_bytes);
     const bool is_same = stated && static_cast<double>(*stated) * kBytesPerGigabyte <= has * 1.05 &&
                          static_cast<double>(*stated) * kBytesPerGibibyte >= has * 0.95;
@@ -106,7 +108,7 @@ std::string hint_for(std::string_view name) {
   for (const std::string& word : words) {
     const DeviceType* type = device_named(word);
     if (type == nullptr) continue;
-    // Cards without the full NVLink are slower in nearly everything.
+    // Cards without the full NVLink have lower values for nearly all figures.
     if (has_word("pcie") || has_word("nvl")) {
       return fmt::format(
           "; write it as device: {} with its own flops, memory, memory_bandwidth and nvlink beside it",

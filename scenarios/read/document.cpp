@@ -1,5 +1,5 @@
-// yaml-cpp's parser reports events, from which the tree is built here: that gives every value its place
-// and finds what yaml-cpp's own tree hides (a key twice, aliases that unfold to gigabytes).
+// Builds the tree from the events of yaml-cpp's parser. The events give the place of every value. They also
+// show what yaml-cpp's own tree hides: a key that occurs twice, and aliases that expand to gigabytes.
 
 #include "scenarios/read/document.hpp"
 
@@ -31,18 +31,18 @@
 namespace penstock {
 namespace {
 
-/// Far more than the schema has, and few enough for the functions that go through a tree by calling
-/// themselves.
+/// The deepest nesting of lists and mappings. The schema needs far less, and recursive functions on a tree
+/// need a limit.
 constexpr std::size_t kDeepestNesting = 100;
 
-/// Builds the tree. After the first thing that a scenario does not use it only lets the parser go on, since
-/// a syntax error further on may be the cause.
+/// Builds the tree. After the first unsupported element it ignores further events. The parser continues,
+/// because a later syntax error may be the real cause.
 class TreeBuilder final : public YAML::EventHandler {
  public:
   explicit TreeBuilder(const std::shared_ptr<const Source>& source) : source_(source) {}
 
   Node take_root() { return std::move(root_); }
-  /// What a scenario does not use, with its place; empty: nothing.
+  /// Returns the error message for the first unsupported element, or an empty text.
   const std::string& complaint() const { return complaint_; }
 
   void OnDocumentStart(const YAML::Mark&) override {}
@@ -72,7 +72,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnMapEnd() override { close(); }
 
  private:
-  /// A list or mapping that is not complete yet.
+  /// A list or mapping that is still open.
   struct Open {
     Node node;
     Node key;
@@ -84,20 +84,21 @@ class TreeBuilder final : public YAML::EventHandler {
     Node node;
     node.kind = kind;
     node.source = source_;
-    // yaml-cpp counts from 0, editors from 1.
+    // yaml-cpp counts lines and columns from 0, and editors from 1.
     node.line = mark.line + 1;
     node.column = mark.column + 1;
     return node;
   }
 
   void complain(const YAML::Mark& mark, std::string_view text) {
-    // The first one is where the reader of the file should look; what follows is often its consequence.
+    // Only the first message is stored, because later ones often follow from it.
     if (complaint_.empty()) complaint_ = message_at(make(mark, Node::Kind::nothing), "", text);
   }
 
   void check_plain(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     if (anchor != 0) complain(mark, "anchors (&name) are not supported, write the value out");
-    // "?" and "!" are what yaml-cpp calls plain and quoted scalars; the tags of YAML itself change no text.
+    // yaml-cpp gives plain scalars the tag "?" and quoted scalars the tag "!". YAML's own tags do not change
+    // the text.
     const bool ordinary = tag.empty() || tag == "?" || tag == "!" || tag.starts_with("tag:yaml.org,2002:");
     if (!ordinary) complain(mark, fmt::format("the tag {} is not supported, remove it", tag));
   }
@@ -108,7 +109,7 @@ class TreeBuilder final : public YAML::EventHandler {
     if (stack_.size() == kDeepestNesting) {
       complain(mark, fmt::format("nested deeper than {} levels", kDeepestNesting));
     }
-    // Nothing is built any more: close() then has nothing to take off either.
+    // After a complaint nothing is built, so close() does not remove anything either.
     if (!complaint_.empty()) return;
     stack_.push_back({.node = std::move(node), .key = {}, .has_key = false, .line_of_key = {}});
   }
@@ -131,7 +132,7 @@ class TreeBuilder final : public YAML::EventHandler {
     }
   }
 
-  /// True inside a mapping before a key; a value comes next otherwise.
+  /// Returns true if the next event must be a key of a mapping.
   bool expects_key() const {
     return !stack_.empty() && stack_.back().node.kind == Node::Kind::mapping && !stack_.back().has_key;
   }
@@ -152,7 +153,8 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void attach_key(const YAML::Mark& mark, Node key) {
-    // Written with an escape a byte it still ends before the 1024 bytes at which readers end a key.
+    // Readers of YAML end a key after 1024 bytes. A key of 200 bytes stays below this even if each byte is
+    // escaped.
     constexpr std::size_t kLongest = 200;
     if (key.text.size() > kLongest) complain(mark, fmt::format("a key is longer than {} bytes", kLongest));
     const auto [first, is_new] = stack_.back().line_of_key.try_emplace(key.text, key.line);
@@ -170,7 +172,7 @@ class TreeBuilder final : public YAML::EventHandler {
   std::string complaint_;
 };
 
-/// As a message shows it, which is one line whatever the file holds: control characters as "\x0a".
+/// Returns the text in one line for a message. Control characters become "\x0a" and the like.
 std::string in_a_line(std::string_view text) {
   std::string line;
   for (const char c : text) {
@@ -184,15 +186,15 @@ std::string in_a_line(std::string_view text) {
   return line;
 }
 
-/// PLACE: TEXT for a place in the text of `source`, counted from 0.
+/// Returns "PLACE: TEXT" for a place in `source`. Line and column are counted from 0.
 std::string message_in(const Source& source, int line, int column, std::string_view text) {
   const std::string name = in_a_line(source.name);
   if (!source.override_key.empty()) return fmt::format("{}: {}", name, in_a_line(text));
   return fmt::format("{}:{}:{}: {}", name, line + 1, column + 1, in_a_line(text));
 }
 
-/// The first control character, as a message; empty when there is none. yaml-cpp takes one of them for the
-/// end of the file.
+/// Returns the error message for the first control character, or an empty text. One of these characters would
+/// end the file for yaml-cpp.
 std::string control_character(std::string_view text, const Source& source) {
   int line = 0;
   int column = 0;
@@ -208,9 +210,10 @@ std::string control_character(std::string_view text, const Source& source) {
   return "";
 }
 
-/// True when the line's indentation has a tab, which YAML forbids and reports as something else.
+/// Returns true if the line's indentation has a tab. YAML forbids tabs there, and yaml-cpp reports them as
+/// another error.
 bool is_indented_with_tab(std::string_view text, int line) {
-  // Only on an error: nobody minds a pass over the text then.
+  // This function runs only after an error, so a pass over the text costs little.
   for (int skipped = 0; skipped < line && !text.empty(); ++skipped) {
     text.remove_prefix(std::min(text.find('\n') + 1, text.size()));
   }
@@ -226,14 +229,15 @@ std::string syntax_error(std::string_view text, const Source& source, const YAML
       fmt::format("not valid YAML: {}{}", error.msg, has_tab ? "; indent with blanks, not with tabs" : ""));
 }
 
-/// False of what yaml-cpp would read as one document that is null, for which "expected a mapping" says too
-/// little.
+/// Returns false for a text that yaml-cpp would read as one null document. The message "expected a mapping"
+/// would not help there.
 bool has_content(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r";
-  // Nothing that a person would call content: blanks, comments, the line that opens a document.
+  // Blanks, comments and the line that opens a document are not content.
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
-    // What follows "---" at once belongs to a word: "---#a" is neither an opening nor a comment.
+    // Only a blank after "---" makes the line an opening. "---#a" is a word, and neither an opening nor a
+    // comment.
     const bool opens = line == "---" || (line.starts_with("---") && kBlanks.find(line[3]) != kBlanks.npos);
     const std::size_t first = line.find_first_not_of(kBlanks, opens ? 3 : 0);
     const bool is_blank = first == std::string_view::npos || line[first] == '#';
@@ -305,14 +309,14 @@ tl::expected<Node, std::string> parse_yaml(std::string_view text,
     if (!parser.HandleNextDocument(builder))
       return tl::unexpected(fmt::format("{}: the file is empty", in_a_line(source->name)));
     if (!builder.complaint().empty()) return tl::unexpected(builder.complaint());
-    // Looked for on purpose: yaml-cpp would leave a second document unread without a word.
+    // The check is necessary because yaml-cpp would silently ignore a second document.
     TreeBuilder second(source);
     if (parser.HandleNextDocument(second)) {
       return tl::unexpected(
           fmt::format("{}: expected one document, got a second one after \"---\"", in_a_line(source->name)));
     }
     return builder.take_root();
-  } catch (const YAML::DeepRecursion&) {  // says "bad file"
+  } catch (const YAML::DeepRecursion&) {  // its own message is "bad file"
     return tl::unexpected(
         fmt::format("{}: too many lists and mappings stand in each other", in_a_line(source->name)));
   } catch (const YAML::Exception& error) {
@@ -322,8 +326,8 @@ tl::expected<Node, std::string> parse_yaml(std::string_view text,
   }
 }
 
-/// Left to itself, the emitter leaves control characters as they are, which no document may hold, and what
-/// begins and ends one, which is none where a line begins.
+/// Writes a text in quotes if the emitter would write it wrongly. Control characters are not allowed in a
+/// document, and "---" or "..." would begin or end one.
 void emit_text(YAML::Emitter& out, const std::string& text) {
   if (std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) < ' '; }) ||
       text.starts_with("---") || text.starts_with("..."))
@@ -331,14 +335,15 @@ void emit_text(YAML::Emitter& out, const std::string& text) {
   out << text;
 }
 
-/// `is_part`: in block style, as the document and its parts are written by hand.
+/// Writes a node. With `is_part` a mapping has one key in each line, as users write the document and its
+/// parts.
 void emit(YAML::Emitter& out, const Node& node, bool is_part) {
   switch (node.kind) {
     case Node::Kind::nothing:
       out << YAML::Null;
       return;
     case Node::Kind::scalar:
-      // Of a figure the quotes say that it is a name; other text means the same without them.
+      // Quotes around a number mean that it is a name. Other text has the same meaning without quotes.
       if (node.is_quoted && looks_like_a_figure(node.text)) out << YAML::DoubleQuoted;
       emit_text(out, node.text);
       return;
@@ -348,7 +353,7 @@ void emit(YAML::Emitter& out, const Node& node, bool is_part) {
       out << YAML::EndSeq;
       return;
     case Node::Kind::mapping:
-      // The parts below each other, and their keys; what is nested deeper in braces.
+      // The parts and their keys are in separate lines. Deeper mappings are in braces.
       if (!is_part) out << YAML::Flow;
       out << YAML::BeginMap;
       for (const Node::Entry& entry : node.entries) {
@@ -373,7 +378,7 @@ tl::expected<Node, std::string> parse_document(std::string_view text,
   text = without_byte_order_mark(text);
   auto document = parse_yaml(text, source);
   if (document) return document;
-  // A parser of YAML says of another form only where it stumbled.
+  // The parser reports an error only at the place where it fails, so the text is checked for another format.
   const std::string form = foreign_text(text);
   return form.empty() ? document : tl::unexpected(fmt::format("{}: {}", in_a_line(source->name), form));
 }
@@ -382,7 +387,7 @@ std::string document_to_yaml(const Node& document) {
   YAML::Emitter out;
   emit(out, document, true);
   const std::string_view text = out.c_str();
-  // A document that begins with one of these bytes, which are in no UTF-8, would be read as UTF-16.
+  // A file that begins with one of these bytes would be read as UTF-16. UTF-8 does not contain these bytes.
   const bool looks_like_a_mark = text.starts_with('\xFE') || text.starts_with('\xFF');
   return fmt::format("{}{}\n", looks_like_a_mark ? "---\n" : "", text);
 }
@@ -390,7 +395,7 @@ std::string document_to_yaml(const Node& document) {
 tl::expected<std::string, std::string> read_text_file(const std::filesystem::path& path,
                                                       std::string_view name) {
   constexpr std::uintmax_t kLargest = 64U << 20U;
-  // What should have been a name may be a whole file's text, which is nobody's to read in a log.
+  // A user may pass the text of a whole file as its name, so the message shows only the beginning.
   constexpr std::size_t kLongestName = 255;
   const auto failed = [&](std::string_view why) {
     const std::string_view line = name.substr(0, std::min(name.find('\n'), kLongestName));
@@ -404,7 +409,7 @@ tl::expected<std::string, std::string> read_text_file(const std::filesystem::pat
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return failed("the file cannot be read: check its permissions");
   std::string text;
-  // Block by block, not by the size that the file system states: a pipe has none, and a file may grow.
+  // The file is read in blocks, because a pipe has no size and a file may grow.
   std::vector<char> block(1U << 16U);
   while (stream.read(block.data(), static_cast<std::streamsize>(block.size())) || stream.gcount() > 0) {
     text.append(block.data(), static_cast<std::size_t>(stream.gcount()));

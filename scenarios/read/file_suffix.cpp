@@ -1,5 +1,5 @@
-// The suffix of a name, in capital or small letters, decides which reader a file gets; its content is not
-// looked at, so that a broken file gets the messages of what it was meant to be.
+// Selects the reader of a file by the suffix of its name, in capital or small letters. The content does not
+// decide, so that a broken file gets the messages of the intended format.
 
 #include "scenarios/read/file_suffix.hpp"
 

@@ -1,12 +1,11 @@
-// A user gives the file at hand, and a parser of YAML says of it something that is true and no help: a
-// section of TOML begins a second document. Three questions are asked, each of files that cannot be
-// scenarios:
+// Recognises files that are not scenarios. A YAML parser's message about them is true but does not help: for
+// example, it takes a section of TOML for a second document. Three checks are made:
 //
-//   bytes        no text: its first bytes are those of a compressed file, or some are zero
-//   text         no YAML: its first line is a section or `key = value` (TOML), a command or an option (a
-//   script) document     YAML or JSON with the keys of another program's configuration
+//   bytes      not text: the first bytes are those of a compressed file, or some bytes are zero
+//   text       not YAML: the first line is a section or `key = value` (TOML), a command or an option (shell)
+//   document   YAML or JSON with the keys of another program's configuration
 //
-// The answers name the flags that take the same figures (other_names.hpp in cli/ has their names elsewhere).
+// The messages name the flags that take the same figures. other_names.hpp in cli/ has other programs' flags.
 
 #include "scenarios/read/foreign_form.hpp"
 
@@ -54,7 +53,7 @@ std::string_view trimmed_line(std::string_view line) {
   return line.substr(0, line.find_last_not_of(" \t\r") + 1);
 }
 
-/// Takes the next line off `text`.
+/// Removes the next line from `text` and returns it.
 std::string_view next_line(std::string_view& text) {
   const std::string_view line = text.substr(0, text.find('\n'));
   text.remove_prefix(std::min(line.size() + 1, text.size()));
@@ -70,7 +69,7 @@ std::string_view first_statement(std::string_view text) {
   return {};
 }
 
-/// True of "[parallelism]" and "[[stage]]".
+/// Returns true for lines such as "[parallelism]" and "[[stage]]".
 bool is_section(std::string_view line) {
   if (!line.starts_with('[') || !line.ends_with(']')) return false;
   return std::ranges::all_of(line, [](unsigned char c) {
@@ -79,7 +78,7 @@ bool is_section(std::string_view line) {
   });
 }
 
-/// Returns the key of "key = value"; empty of other lines.
+/// Returns the key of a line "key = value". Returns an empty text for any other line.
 std::string_view assigned_key(std::string_view line) {
   const std::size_t equals = line.find('=');
   if (equals == std::string_view::npos) return {};
@@ -98,7 +97,8 @@ bool has_assignment(std::string_view text) {
   return false;
 }
 
-/// True of a line that a shell runs, or that continues one. NAME=VALUE without blanks is a shell's, too.
+/// Returns true for a line of a shell script, such as a command, its continuation, or NAME=VALUE without
+/// blanks.
 bool is_of_shell(std::string_view line) {
   constexpr std::array<std::string_view, 16> kCommands = {
       "export", "set",  "source",    "cd",     "torchrun", "python",     "python3", "srun",
@@ -127,8 +127,8 @@ bool is_of_python(std::string_view line) {
 struct Configuration {
   std::string_view program;
   std::array<std::string_view, 5>
-      telling;             ///< keys of the document, of which one is enough; the last may be empty
-  std::string_view flags;  ///< which flags take its figures
+      telling;             ///< keys that identify the program; one is enough, and the last may be empty
+  std::string_view flags;  ///< the flags that take its figures
 };
 
 constexpr std::array<Configuration, 8> kConfigurations = {{
@@ -174,7 +174,7 @@ constexpr std::array<Configuration, 8> kConfigurations = {{
               "--training.seq_len"},
 }};
 
-/// `form` says what it is beside that: "TOML, ".
+/// Returns the message about a configuration. `form` names its format, such as "TOML, ".
 std::string of_configuration(const Configuration& configuration, std::string_view form = "") {
   return fmt::format("this is {}a configuration of {}, and {}; give its figures as flags: {}", form,
                      configuration.program, kTaken, configuration.flags);

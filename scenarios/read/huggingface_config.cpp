@@ -1,6 +1,5 @@
-// Reading by asking: each question names the keys that could answer it, and what was never asked about is
-// found at the end. Then a key is switched off, known to have no price, unknown, or a structure nobody has
-// priced.
+// Records which keys the code reads, and classifies the rest at the end. An unread key is switched off, known
+// to have no price, unknown, or a structure that Penstock cannot price.
 
 #include "scenarios/read/huggingface_config.hpp"
 
@@ -26,14 +25,14 @@
 namespace penstock {
 namespace {
 
-/// Where models of text and more keep the text model's configuration.
+/// The keys under which models with further parts store the configuration of the text model.
 constexpr std::array<std::string_view, 3> kNestedKeys = {"text_config", "language_config", "llm_config"};
 
 bool is_null(const Node& value) {
   return value.kind == Node::Kind::nothing || (value.kind == Node::Kind::scalar && value.text == "null");
 }
 
-/// How many entries went: 0 or 1, as no key is there twice.
+/// Returns the number of removed entries: 0 or 1, because no key occurs twice.
 std::size_t erase(Node* mapping, std::string_view key) {
   if (mapping == nullptr) return 0;
   return std::erase_if(mapping->entries, [key](const Node::Entry& entry) { return entry.key.text == key; });
@@ -59,7 +58,7 @@ bool is_off(const Node& value) {
 
 HuggingFaceConfig::HuggingFaceConfig(Node root, Problem& problem)
     : root_(std::move(root)), problem_(&problem) {
-  // The first that is there: a model has one text model.
+  // The first of these keys decides, because a model has one text model.
   for (const std::string_view key : kNestedKeys) {
     const Node* value = std::as_const(root_).find(key);
     if (value != nullptr && value->kind == Node::Kind::mapping && nested_key_.empty()) nested_key_ = key;
@@ -73,7 +72,7 @@ const Node* HuggingFaceConfig::nested() const {
 
 bool HuggingFaceConfig::ignore(std::string_view key) {
   Node* inner = nested_key_.empty() ? nullptr : root_.find(nested_key_);
-  // From both levels, and never the text model as a whole.
+  // The key is removed from both levels. The text model as a whole is never removed.
   const std::size_t count = erase(inner, key) + (key == nested_key_ ? 0 : erase(&root_, key));
   return count > 0;
 }
@@ -89,7 +88,7 @@ std::vector<std::string_view> HuggingFaceConfig::keys() const {
 }
 
 const Node* HuggingFaceConfig::value_of(std::string_view key) const {
-  // The text model's own first: beside it the root may have the same key of another part.
+  // The text model's own keys come first, because the root may have the same key for another part.
   for (const Node* mapping : {nested(), &root_}) {
     const Node* value = mapping == nullptr ? nullptr : mapping->find(key);
     if (value != nullptr && !is_null(*value)) return value;
@@ -114,7 +113,7 @@ std::optional<std::int64_t> HuggingFaceConfig::size(const KeyNames& names, Range
   if (value == nullptr) return std::nullopt;
   const auto size = integer_of(*value, range);
   if (!size) complain(*value, names.front(), size.error());
-  // Some number that fits, so that reading goes on and finds what else is wrong.
+  // The least valid number lets the reading continue and find further errors.
   return size.value_or(range.least);
 }
 
@@ -167,13 +166,14 @@ void HuggingFaceConfig::add_unpriced(const Node& node, std::string_view key, std
 
 std::vector<HuggingFaceConfig::Unread> HuggingFaceConfig::unread() const {
   std::vector<Unread> keys;
-  // The text model's keys first, as messages name the first one's place.
+  // The text model's keys come first, because a message shows the place of the first key.
   const auto add_from = [&](const Node* mapping) {
     if (mapping == nullptr) return;
     for (const Node::Entry& entry : mapping->entries) {
       const std::string& key = entry.key.text;
       if (read_.contains(key) || is_off(entry.value) || is_without_price(key)) continue;
-      // A mapping is a part. Beside a text model, single values only say how the parts come together.
+      // A mapping describes a part of the model. Single values next to a text model only describe how the
+      // parts are combined, so they do not count.
       const bool is_outer = mapping == &root_ && !nested_key_.empty();
       const bool hints = entry.value.kind == Node::Kind::mapping || (!is_outer && hints_at_structure(key));
       keys.push_back({.key = &entry.key, .hints = hints});

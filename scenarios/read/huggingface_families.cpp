@@ -1,5 +1,6 @@
-// A table. Each row is what the published code of a family builds without asking its configuration: sizes are
-// in the configuration, but that Qwen2 has biases on queries, keys and values is in nobody's keys.
+// The table of model families. An entry has what a family's published code builds independently of its
+// configuration. For example, Qwen2 has biases on queries, keys and values, but no key of its configuration
+// states this.
 
 #include "scenarios/read/huggingface_families.hpp"
 
@@ -129,7 +130,8 @@ constexpr auto kFamilies = std::to_array<HuggingFaceFamily>({
      .router_bias = true},
     {.names = "llama4 llama4text", .query_key_norm_kind = QueryKeyNorm::bare},
 
-    // From here on what has no price, and why. It stands last, since rows are tried from the end.
+    // The families below cannot be priced, for the given reason. They come last, because the search begins at
+    // the end.
     {.names = "olmo", .unpriced = "norms without weights"},
     {.names = "mpt dbrx", .unpriced = "sizes in mappings of its own"},
     {.names = "qwen chatglm gptneo", .unpriced = "sizes with meanings of its own"},
@@ -147,7 +149,7 @@ constexpr auto kFamilies = std::to_array<HuggingFaceFamily>({
      .unpriced = "no decoder-only transformer"},
 });
 
-/// "Qwen3_MoE" as "qwen3moe".
+/// Returns the name in small letters without separators, such as "qwen3moe" for "Qwen3_MoE".
 std::string folded(std::string_view name) {
   std::string letters;
   for (const char c : name) {
@@ -157,7 +159,8 @@ std::string folded(std::string_view name) {
   return letters;
 }
 
-/// "qwen3*" fits "qwen3moe", "*ssm*" anything with it.
+/// Returns true if the name matches the pattern. "qwen3*" matches "qwen3moe", and "*ssm*" matches any name
+/// with "ssm".
 bool fits(std::string_view pattern, std::string_view name) {
   const bool is_ending = pattern.starts_with('*');
   const bool is_beginning = pattern.ends_with('*');
@@ -182,7 +185,8 @@ bool has_name(const HuggingFaceFamily& family, std::string_view name) {
 
 const HuggingFaceFamily* find_family(std::string_view model_type) {
   const std::string name = folded(model_type);
-  // From the end: what cannot be priced stands there, and its exact names are rather meant than "qwen3*".
+  // The search begins at the end with the families that cannot be priced. Their exact names must take
+  // precedence over patterns such as "qwen3*".
   const auto found = std::find_if(kFamilies.rbegin(), kFamilies.rend(),
                                   [&](const HuggingFaceFamily& family) { return has_name(family, name); });
   return found == kFamilies.rend() ? nullptr : &*found;

@@ -1,7 +1,6 @@
-// A key is a few words with underscores between them, and the last one says what kind of thing it is:
-// whatever ends in "_token_id" or "_dropout" has no price, in models that do not exist yet, too. What neither
-// has such an ending nor is in the list, but has a word for a part of a model, is a structure that nobody has
-// priced.
+// Classifies a key by its words, which are separated by underscores. The last word usually tells the kind of
+// key. For example, keys that end in "_token_id" or "_dropout" have no price, even in future models. Other
+// keys that contain a word for a model part are structures that Penstock cannot price.
 
 #include "scenarios/read/huggingface_keys.hpp"
 
@@ -24,12 +23,12 @@ constexpr auto kBeginnings =
                                      "router_z_", "return_dict", "initializer_"});
 
 constexpr auto kWithoutPrice = std::to_array<std::string_view>(
-    {// how it is stored and loaded
+    {// storage and loading of weights
      "architectures", "auto_map", "custom_pipelines", "dtype", "torchscript", "torch_dtype", "use_bfloat16",
      "tf_legacy_loss", "pruned_heads", "tokenizer_class", "quantization", "quantization_config",
      "compression_config", "unsloth_fixed", "for_llm_compressor", "pretraining_tp", "ep_size", "is_decoder",
      "name_or_path", "use_mamba_kernels", "expert_dtype",
-     // how it is generated from
+     // settings of text generation
      "use_cache", "cache_implementation", "temperature", "top_k", "top_p", "typical_p", "num_beams",
      "num_beam_groups", "num_return_sequences", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size",
      "max_length", "min_length", "do_sample", "early_stopping", "suppress_tokens", "begin_suppress_tokens",
@@ -38,14 +37,14 @@ constexpr auto kWithoutPrice = std::to_array<std::string_view>(
      "use_return_dict", "chunk_size_feed_forward", "attn_implementation", "use_flash_attn",
      "use_flash_attention_2", "model_max_length", "gradient_checkpointing", "use_cache_quantization",
      "use_cache_kernel",
-     // angles, and how long a text may be
+     // rotary angles and the maximal length of a text
      "max_position_embeddings", "original_max_position_embeddings", "initial_context_length", "n_ctx",
      "n_positions", "seq_length", "max_seq_len", "max_seq_length", "max_sequence_length",
      "partial_rotary_factor", "embedding_multiplier", "attention_multiplier", "residual_multiplier",
      "initializer_cutoff_factor", "no_rope_layers", "no_rope_layer_interval", "alibi", "use_rope",
      "use_dynamic_ntk", "use_logn_attn", "attn_temperature_tuning", "attn_scale", "floor_scale",
      "position_embedding_type", "mscale",
-     // what is done with numbers that are there anyway
+     // operations on existing values
      "attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "scale_attn_weights",
      "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "query_pre_attn_scalar", "logit_scale",
      "logits_scaling", "scale_emb", "scale_depth", "dim_model_base", "clip_qkv", "swiglu_limit", "norm_head",
@@ -57,7 +56,7 @@ constexpr auto kWithoutPrice = std::to_array<std::string_view>(
      "moe_capacity_factor", "use_gated_activation", "layer_switch", "use_parallel_block",
      "use_parallel_embedding", "order_of_interleaved_layers", "use_embedding_sharing",
      "transformers.js_config", "generation_config", "rms_norm",
-     // multi-token prediction, which is priced only where a scenario asks for it
+     // multi-token prediction, which has a price only if a scenario requests it
      "num_nextn_predict_layers", "num_mtp_modules", "use_mtp", "mtp_transformer_layers", "num_mtp_layers",
      "mtp_loss_weight"});
 
@@ -90,7 +89,7 @@ bool is_without_price(std::string_view key) {
          std::ranges::any_of(kBeginnings, begins);
 }
 
-// Whole words: "dim" is one in "mamba_dim", and none in "dimension".
+// Words are compared as a whole: "mamba_dim" contains the word "dim", but "dimension" does not.
 bool hints_at_structure(std::string_view key) {
   while (!key.empty()) {
     const std::size_t end = std::min(key.find('_'), key.size());

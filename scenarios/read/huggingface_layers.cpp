@@ -1,5 +1,5 @@
-// Which layers have experts and which see a window is said in steps, in lists or not at all; each family has
-// its own way, with names that no other uses, so that all of them can be read at once.
+// Reads which layers have experts and which have a window. A configuration states this by steps, by lists, or
+// not at all. Each family has its own key names, so the code can read the keys of all families.
 
 #include "scenarios/read/huggingface_layers.hpp"
 
@@ -28,21 +28,21 @@ constexpr Range kIndex{.least = 0, .most = 1 << 16};
 
 // --- which layers have experts --------------------------------------------------------------------------
 
-/// Steps and lists of the families, each of which says nothing where it is left out.
+/// The steps and lists of all families. An absent one has no effect.
 struct ExpertLayers {
-  std::int64_t first = 0;              ///< layers before it are dense
-  std::optional<std::int64_t> last;    ///< layers behind it are dense
-  std::int64_t every = 1;              ///< DeepSeek's: layers 0, n, 2n, ..
-  std::int64_t step = 1;               ///< Qwen's, Llama's, Ernie's: layers n - 1, 2n - 1, ..
-  std::vector<std::int64_t> dense;     ///< these are dense
-  std::vector<std::int64_t> listed;    ///< only these have experts
-  std::vector<std::int64_t> switches;  ///< 1: has experts
+  std::int64_t first = 0;              ///< the layers before it are dense
+  std::optional<std::int64_t> last;    ///< the layers after it are dense
+  std::int64_t every = 1;              ///< DeepSeek: layers 0, n, 2n, .. have experts
+  std::int64_t step = 1;               ///< Qwen, Llama, Ernie: layers n - 1, 2n - 1, .. have experts
+  std::vector<std::int64_t> dense;     ///< the layers that are dense
+  std::vector<std::int64_t> listed;    ///< the only layers that have experts
+  std::vector<std::int64_t> switches;  ///< one switch for each layer; 1 means that it has experts
 
   bool holds(std::int64_t layer) const {
     const auto among = [layer](const std::vector<std::int64_t>& layers) {
       return std::ranges::find(layers, layer) != layers.end();
     };
-    // The most explicit way decides: a switch for each layer, a list, and only then steps.
+    // The most explicit statement decides: first a switch for each layer, then a list, then steps.
     if (!switches.empty()) return switches[static_cast<std::size_t>(layer)] != 0;
     if (!listed.empty()) return among(listed);
     return layer >= first && (!last || layer <= *last) && layer % every == 0 && (layer + 1) % step == 0 &&
@@ -50,12 +50,13 @@ struct ExpertLayers {
   }
 };
 
-/// `moe_layer_freq` is a step in DeepSeek's configurations and a list of switches in others.
+/// Reads the layers with experts. `moe_layer_freq` is a step in DeepSeek's configurations and a list of
+/// switches in others.
 ExpertLayers expert_layers_of(HuggingFaceConfig& config, std::size_t layers) {
   ExpertLayers answer;
   answer.first = config.size({"first_k_dense_replace", "moe_layer_start_index"}, kIndex).value_or(0);
   const Node* last = config.find({"moe_layer_end_index"});
-  // -1 means the last layer, which is what leaving it out means.
+  // The value -1 means the last layer, which is also the default.
   if (last != nullptr && last->text != "-1") answer.last = config.size({"moe_layer_end_index"}, kIndex);
   const Node* frequency = config.find({"moe_layer_freq"});
   const bool is_list = frequency != nullptr && frequency->kind == Node::Kind::list;
@@ -77,13 +78,13 @@ ExpertLayers expert_layers_of(HuggingFaceConfig& config, std::size_t layers) {
 
 // --- which layers have windows --------------------------------------------------------------------------
 
-/// What a query sees in layers that do not see all; 0: all.
+/// The windows of layers in which a query does not see all tokens. 0 means that it sees all.
 struct Windows {
   std::int64_t sliding = 0;
   std::int64_t chunked = 0;
 };
 
-/// What a query sees by the layer's type; nothing for a type that is not attention.
+/// Returns the window of a layer type (0 means all tokens), or nothing for a type without attention.
 std::optional<std::int64_t> window_of_type(std::string_view type, const Windows& windows) {
   if (type == "full_attention" || type == "global_attention" || type == "attention") return 0;
   if (type == "sliding_attention" || type == "local_attention") return windows.sliding;
@@ -111,7 +112,8 @@ std::vector<std::int64_t> windows_by_type(HuggingFaceConfig& config, const Node&
   return answer;
 }
 
-/// Llama 4's layers without rotary positions see all, the others their chunk.
+/// Returns the windows of Llama 4's layers. Layers without rotary positions see all tokens, and the others
+/// see their chunk.
 std::vector<std::int64_t> windows_by_chunk(HuggingFaceConfig& config, std::size_t layers,
                                            std::int64_t chunked) {
   const std::vector<std::int64_t> rotary = config.numbers("no_rope_layers", {.least = 0, .most = 1});
@@ -119,15 +121,16 @@ std::vector<std::int64_t> windows_by_chunk(HuggingFaceConfig& config, std::size_
       static_cast<std::size_t>(config.size({"no_rope_layer_interval"}, kModelCount).value_or(4));
   std::vector<std::int64_t> answer(layers);
   for (std::size_t i = 0; i < layers; ++i) {
-    // The list is of switches, 1 where a layer is rotary, whatever its name says; left out, each fourth is
-    // not.
+    // Despite its name, the list has the value 1 for layers with rotary positions. Without a list, every
+    // fourth layer has none.
     const bool is_rotary = rotary.size() == layers ? rotary[i] != 0 : (i + 1) % interval != 0;
     if (is_rotary) answer[i] = chunked;
   }
   return answer;
 }
 
-/// Each how-many-th layer sees all: 6, or EXAONE's "LLLG".
+/// Returns n if every n-th layer sees all tokens. The configuration has a number such as 6, or a word such as
+/// EXAONE's "LLLG".
 std::int64_t full_every_of(HuggingFaceConfig& config, const HuggingFaceFamily& family) {
   const KeyNames names = {"sliding_window_pattern", "_sliding_window_pattern"};
   const Node* pattern = config.find(names);
@@ -139,14 +142,14 @@ std::int64_t full_every_of(HuggingFaceConfig& config, const HuggingFaceFamily& f
 
 std::vector<std::int64_t> windows_of(HuggingFaceConfig& config, const HuggingFaceFamily& family,
                                      std::size_t layers) {
-  // A token of a chunk sees half of it on average, as one under a window of half its size does.
+  // On average a token sees half of its chunk. A window of half the chunk's size has the same work.
   const Windows windows{.sliding = config.size_if_any({"sliding_window"}, kModelSize).value_or(0),
                         .chunked = config.size_if_any({"attention_chunk_size"}, kModelSize).value_or(0) / 2};
   const bool is_on = config.flag({"use_sliding_window"}).value_or(!family.windows_by_switch);
   const std::int64_t first = config.size({"max_window_layers"}, kIndex).value_or(0);
   const std::int64_t full_every = full_every_of(config, family);
-  // The most explicit way decides: a type for each layer, then chunks, then steps. All keys were asked for
-  // before, so that none is left as unknown.
+  // The most explicit statement decides: first a type for each layer, then chunks, then steps. All keys were
+  // read above, so that none remains unknown.
   if (const Node* types = config.find({"layer_types"}))
     return windows_by_type(config, *types, layers, windows);
   if (windows.chunked > 0) return windows_by_chunk(config, layers, windows.chunked);

@@ -1,5 +1,6 @@
-// Sizes by the names that they have in one family or another, then what the family has anyway unless a key
-// says otherwise. All keys are asked for, also where a model has no use for them: who asks, knows.
+// Reads the sizes under the names of all families. Further properties come from a key if it exists, and
+// otherwise from the family. All keys are read, even if a model has no use for them, so that they do not
+// count as unknown.
 
 #include "scenarios/read/huggingface_model.hpp"
 
@@ -23,7 +24,7 @@
 namespace penstock {
 namespace {
 
-/// A configuration while it becomes a model.
+/// A configuration and the model that is built from it.
 struct Reading {
   HuggingFaceConfig& config;
   const HuggingFaceFamily& family;
@@ -32,7 +33,7 @@ struct Reading {
 
 // --- sizes ----------------------------------------------------------------------------------------------
 
-/// A size that some configurations leave out where it is the family's own.
+/// Returns a size, or the family's own value if the configuration does not have the key.
 std::int64_t required_or(Reading& reading, const KeyNames& names, std::int64_t of_family) {
   const bool is_left_out = of_family > 0 && reading.config.find(names) == nullptr;
   return is_left_out ? of_family : reading.config.required(names, kModelSize);
@@ -52,14 +53,14 @@ void read_sizes(Reading& reading) {
   }
 }
 
-/// Heads of keys and values: a number, or one for all queries as Falcon and StarCoder say it.
+/// Returns the heads of keys and values. Falcon and StarCoder state one head for all queries with a flag.
 std::int64_t kv_heads_of(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   const auto heads = config.size_if_any({"num_key_value_heads", "num_kv_heads", "n_head_kv"}, kModelSize);
   const bool is_single = config.flag({"multi_query"}).value_or(false);
   const bool is_new = config.flag({"new_decoder_architecture"}).value_or(false);
   const std::int64_t of_family = reading.family.kv_heads > 0 ? reading.family.kv_heads : reading.model.heads;
-  // Falcon's newer models keep `multi_query` and mean nothing by it.
+  // Newer Falcon models still have `multi_query`, but it has no effect.
   return is_single && !is_new ? 1 : heads.value_or(of_family);
 }
 
@@ -87,7 +88,8 @@ void read_heads(Reading& reading) {
   }
 }
 
-/// Where keys and values have a rank, all heads have their own.
+/// Reads latent attention, which a model has if its keys and values have a rank. Then all heads have their
+/// own keys and values.
 void read_latent_attention(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   const auto kv_rank = config.size_if_any({"kv_lora_rank"}, kModelSize);
@@ -99,7 +101,7 @@ void read_latent_attention(Reading& reading) {
                                  .content_dim = config.required({"qk_nope_head_dim"}, kModelSize),
                                  .rotary_dim = config.required({"qk_rope_head_dim"}, kModelSize),
                                  .value_dim = config.required({"v_head_dim"}, kModelSize)};
-  // Such configurations have these keys as well, and mean nothing by them.
+  // Such configurations also have these keys, but they have no effect.
   config.know({"num_key_value_heads", "head_dim", "qk_head_dim"});
   model.kv_heads = model.heads;
   model.head_dim = model.latent->content_dim + model.latent->rotary_dim;
@@ -107,7 +109,7 @@ void read_latent_attention(Reading& reading) {
 
 // --- experts --------------------------------------------------------------------------------------------
 
-/// Inner width of what every token passes through, of experts that have the width `inner`.
+/// Returns the inner width of the shared experts. `inner` is the width of a routed expert.
 std::int64_t shared_inner_of(Reading& reading, std::int64_t inner) {
   HuggingFaceConfig& config = reading.config;
   const auto count =
@@ -133,7 +135,7 @@ void read_groups(HuggingFaceConfig& config, Experts& experts) {
 
 const KeyNames kPerToken = {"num_experts_per_tok", "experts_per_token", "num_experts_per_token", "moe_k"};
 
-/// The experts, and the width of dense layers where theirs has the usual name.
+/// Returns the experts. `width` is the usual key, which gives their width if they have no key of their own.
 std::optional<Experts> experts_of(Reading& reading, const std::optional<std::int64_t>& width) {
   HuggingFaceConfig& config = reading.config;
   const auto count = config.size_if_any(
@@ -147,7 +149,7 @@ std::optional<Experts> experts_of(Reading& reading, const std::optional<std::int
   const bool has_router_bias =
       config.flag({"moe_router_enable_expert_bias", "use_routing_bias", "moe_use_aux_free"}).value_or(false);
   if (!count) return std::nullopt;
-  // Asked once more for the message: a model with experts cannot do without these.
+  // A model with experts needs these keys, so required() notes a problem for each missing one.
   if (!per_token) config.required({"num_experts_per_tok", "experts_per_token"}, kModelCount);
   if (!own_width && !width) config.required({"moe_intermediate_size", "intermediate_size"}, kModelSize);
   Experts experts{.count = *count,
@@ -165,8 +167,8 @@ std::optional<Experts> experts_of(Reading& reading, const std::optional<std::int
   return experts;
 }
 
-/// Llama 4 calls the width of its dense layers otherwise, and has one shared expert that no key speaks of.
-/// Width 0: none is said.
+/// Reads the widths of the feed-forward parts; 0 means that none is stated. Llama 4 has another key for dense
+/// layers, and one shared expert without a key.
 void read_feed_forward(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   Architecture& model = reading.model;
@@ -174,7 +176,7 @@ void read_feed_forward(Reading& reading) {
       config.size_if_any({"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"}, kModelSize);
   const auto dense_width = config.size_if_any({"intermediate_size_mlp"}, kModelSize);
   model.experts = experts_of(reading, width);
-  // Only Llama 4 has this key: it is how its shared expert is known.
+  // Only Llama 4 has this key, so it identifies the model with the shared expert.
   if (model.experts && dense_width) model.experts->shared_inner = model.experts->inner;
   const std::int64_t of_family = model.gated ? 0 : 4 * model.hidden;
   model.feed_forward = dense_width ? *dense_width : width.value_or(of_family);
@@ -182,7 +184,8 @@ void read_feed_forward(Reading& reading) {
 
 // --- norms, biases, the head ----------------------------------------------------------------------------
 
-/// Falcon's and StableLM's layers whose two parts lie side by side have one norm for both.
+/// Returns the norms of a layer. If both parts of a layer run side by side, Falcon and StableLM have one norm
+/// for both.
 std::int64_t norms_of(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   const bool is_new = config.flag({"new_decoder_architecture"}).value_or(false);
@@ -213,8 +216,8 @@ void read_norms(Reading& reading) {
   model.attention_sinks = reading.family.attention_sinks;
 }
 
-/// The narrower a key, the more it counts: for queries, keys and values; for attention; for all of the model;
-/// and what the family has without a key.
+/// Reads the biases. The most specific key decides: first that for queries, keys and values, then that for
+/// attention, then that for the whole model, then the family.
 void read_biases(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   const HuggingFaceFamily& family = reading.family;
@@ -236,7 +239,8 @@ void read_biases(Reading& reading) {
 const KeyNames kActivation = {"hidden_activation", "hidden_act", "activation_function", "mlp_hidden_act",
                               "activation"};
 
-/// Three projections or two: by the family, but squared and plain ReLUs have no gate beside them.
+/// Reads whether a feed-forward part has three projections or two. The family decides, except that plain and
+/// squared ReLUs have no gate.
 void read_activation(Reading& reading) {
   static constexpr std::array<std::string_view, 14> kKnown = {
       "silu",    "swish", "swiglu",     "gelu",      "gelu_new",          "gelu_fast", "gelu_python",
@@ -253,7 +257,7 @@ void read_activation(Reading& reading) {
   }
 }
 
-/// What is an error where it is switched on, although it has a name that says little.
+/// Notes structures that cannot be priced although their key names do not hint at structure.
 void note_structures(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   for (const std::string_view key : {"is_encoder_decoder", "add_cross_attention"}) {
@@ -279,7 +283,8 @@ void note_structures(Reading& reading) {
   }
 }
 
-/// Layers by their kinds. Without a layer of experts there are none, with one that is dense it has a width.
+/// Reads the kinds of the layers. Removes the experts if no layer has them. Requires a width if a layer is
+/// dense.
 void read_layers(Reading& reading) {
   Architecture& model = reading.model;
   model.layers =
@@ -287,7 +292,7 @@ void read_layers(Reading& reading) {
   if (!std::ranges::any_of(model.layers, &LayerKind::has_experts)) model.experts.reset();
   if (model.feed_forward > 0) return;
   const bool is_needed = !std::ranges::all_of(model.layers, &LayerKind::has_experts);
-  // 1 where every layer has experts: a width that nothing asks for.
+  // If every layer has experts, the width is not used and is set to 1.
   model.feed_forward = is_needed ? reading.config.required({"intermediate_size", "n_inner"}, kModelSize) : 1;
 }
 

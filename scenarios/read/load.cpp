@@ -1,5 +1,5 @@
-// text -> tree -> parts resolved -> overrides -> parts read -> Scenario. The file's own microbatch, for
-// which its times hold, is taken from the tree before the overrides.
+// Reads a scenario in these steps: text -> tree -> files of parts read -> overrides -> parts read ->
+// Scenario. The model's times hold for the file's own microbatch, so its size is read before the overrides.
 
 #include "scenarios/read/load.hpp"
 
@@ -41,7 +41,7 @@
 namespace penstock {
 namespace {
 
-/// The parts of a document; what it leaves out has the part's default.
+/// The parts of a document. An absent part has its default.
 struct Parts {
   ModelPart model;
   ClusterSpec cluster;
@@ -52,10 +52,10 @@ struct Parts {
   TrainingPart training;
 };
 
-/// Reads one part, if it is there, as if nothing were wrong with the others.
+/// Reads one part if it is present, independently of problems in other parts.
 template <typename Read>
 auto read_part(const MappingReader& reader, std::string_view key, Problem& problem, Read read) {
-  // Problems of its own: a fault in one part must not keep another part's from being found.
+  // Each part has its own problems, so that an error in one part does not hide an error in another.
   const Node* node = reader.find(key);
   Problem own;
   auto part = node == nullptr ? decltype(read(*node, own)){} : read(*node, own);
@@ -93,7 +93,7 @@ constexpr std::array kPartKeys = {
         .meaning = "Sizes of batches, the optimizer, precision and failures.",
         .usual = "one sample a microbatch"}};
 
-/// Returns the document of a scenario. Error: also of a text or configuration of another program, what it is.
+/// Returns the document of a scenario. If the text belongs to another program, the error names the format.
 tl::expected<Node, std::string> scenario_document(std::string_view text,
                                                   const std::shared_ptr<const Source>& source) {
   auto document = parse_document(text, source);
@@ -104,7 +104,7 @@ tl::expected<Node, std::string> scenario_document(std::string_view text,
         return std::ranges::find(kPartKeys, entry.key.text, &Key::name) != kPartKeys.end();
       });
   if (is_scenario) return document;
-  // A line of TOML without a section is one word of YAML.
+  // YAML reads a line of TOML without a section as one word.
   const std::string form =
       document->kind == Node::Kind::mapping ? foreign_configuration(*document) : foreign_text(text);
   if (!form.empty()) return tl::unexpected(message_at(*document, "", form));
@@ -114,9 +114,9 @@ tl::expected<Node, std::string> scenario_document(std::string_view text,
 Parts read_parts(const Node& document, Problem& problem) {
   const MappingReader reader(document, "", kPartKeys, problem);
   Parts parts;
-  // A key that is no part was meant to be one: what is missing then is no second fault.
+  // An unknown key was probably meant as a part, so a missing part would not be a second error.
   if (problem.found()) return parts;
-  // The cluster first: a transformer's times follow from the rate of its devices.
+  // The cluster is read first, because a transformer's times depend on the rate of its devices.
   parts.cluster = read_part(reader, "cluster", problem, read_cluster);
   if (!problem.found()) {
     parts.model = read_part(reader, "model", problem, [&](const Node& node, Problem& own) {
@@ -145,15 +145,15 @@ Batch batch_of(const SchedulePart& schedule, const TrainingPart& training) {
   return batch;
 }
 
-/// The samples of one microbatch as the file alone states them; what is wrong with the file is found when
-/// it is read with its overrides.
+/// Returns the samples of one microbatch that the file states without overrides, or nothing. Errors in the
+/// file are reported later.
 std::optional<std::int64_t> own_micro_batch_size(const Node& document) {
   Problem ignored;
   SchedulePart schedule;
   TrainingPart training;
   if (const Node* node = document.find("training")) training = read_training(*node, ignored);
-  // A program's file may be large: it is read here only where a global batch alone leaves its microbatches
-  // open (micro_batch_size_of()).
+  // The program file may be large. It is read here only if the file states a global batch without a
+  // microbatch size (micro_batch_size_of()).
   const bool is_open = !training.micro_batch_size && training.global_batch_size;
   if (const Node* node = document.find("schedule"); node != nullptr && is_open)
     schedule = read_schedule(*node, ignored);
@@ -161,7 +161,7 @@ std::optional<std::int64_t> own_micro_batch_size(const Node& document) {
   return micro_batch_size_of(batch_of(schedule, training), meaning_of(schedule));
 }
 
-/// Returns the entries of the longest list that has one a stage of the model; 0 if there is none.
+/// Returns the length of the longest list with one entry for each stage of the model; 0 if there is none.
 std::size_t longest_list(const Parts& parts) {
   std::size_t longest = parts.partition.cuts.empty() ? 0 : parts.partition.cuts.size() + 1;
   if (const auto* figures = std::get_if<StageFigures>(&parts.model.model)) {
@@ -172,7 +172,7 @@ std::size_t longest_list(const Parts& parts) {
   return longest;
 }
 
-/// K where the file does not state it: as many as its lists have entries.
+/// Returns the K of a file that does not state it. It follows from the length of the file's lists.
 std::int32_t default_stages(const Parts& parts) {
   const Shape& shape = parts.schedule.shape;
   const ScheduleInfo* schedule = find_schedule(parts.schedule.name);
@@ -191,7 +191,7 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.shape.iterations = parts.training.iterations.value_or(1);
   scenario.shape.gather = parts.parallel.gather.value_or(scenario.shape.gather);
   scenario.schedule = parts.schedule.name;
-  // Lists of the model's stages say how many there are.
+  // Lists by stage determine the number of stages, and so the number of chunks.
   scenario.states_chunks = parts.schedule.states_chunks || longest_list(parts) > 0;
   use_default_chunks(scenario);
   scenario.channels = parts.schedule.channels;
@@ -206,9 +206,9 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.failures = parts.training.failures;
   scenario.launch = parts.launch;
   scenario.cluster = std::move(parts.cluster);
-  // What the cluster calls a device is a rank's group of them.
+  // One device of the cluster here represents the devices of a rank.
   scenario.cluster.devices_per_rank = parts.model.devices_per_rank;
-  // So that the price is that of a rank. Copies come to it where they are known (device_prices.cpp).
+  // The price becomes that of one rank. device_prices.cpp includes the copies later.
   if (auto& price = scenario.cluster.price_per_device_hour) *price *= parts.model.devices_per_rank;
   scenario.model = std::move(parts.model.model);
   scenario.network = std::move(parts.model.network);
@@ -222,7 +222,7 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   return scenario;
 }
 
-/// With what the files that it names hold in place of their names.
+/// Returns the document with the content of the files that it names.
 tl::expected<Node, std::string> written_out(Node document) {
   auto resolved = resolve_parts(std::move(document));
   return resolved ? with_microbatch_files(*std::move(resolved)) : resolved;
@@ -251,7 +251,7 @@ tl::expected<Scenario, std::string> read_scenario(const Node& document, const st
     }
   }
   if (problem.found()) return tl::unexpected(problem.message());
-  // A model may say itself for how many samples its figures hold.
+  // The model may state for how many samples its figures hold.
   if (parts.model.batch) own = parts.model.batch;
   if (!own && !std::holds_alternative<UnitCosts>(parts.model.model)) {
     return tl::unexpected(
@@ -263,8 +263,8 @@ tl::expected<Scenario, std::string> read_scenario(const Node& document, const st
   return scenario;
 }
 
-/// Parts are resolved again after each override: --set model=FILE names a file, --set
-/// model.layers.0.forward=1ms reaches into one.
+/// Applies the overrides. Files are read again after each one, because --set model=FILE names a file, and
+/// --set model.layers.0.forward=1ms changes its content.
 tl::expected<Node, std::string> edited(Node document, std::span<const Override> overrides) {
   tl::expected<Node, std::string> changed = std::move(document);
   for (const Override& change : overrides) {
@@ -275,7 +275,7 @@ tl::expected<Node, std::string> edited(Node document, std::span<const Override> 
   return changed;
 }
 
-/// Puts the whole path in place of the file's name at the end of the keys, where there is one.
+/// Replaces a file name at the end of the keys by its full path, if it exists.
 void name_file_whole(Node* node, std::span<const std::string_view> keys) {
   for (const std::string_view key : keys) {
     if (node == nullptr || node->kind != Node::Kind::mapping) return;
@@ -337,7 +337,7 @@ tl::expected<std::string, std::string> edited_scenario(const std::filesystem::pa
   if (document) document = written_out(*std::move(document));
   if (document) document = edited(*std::move(document), overrides);
   if (!document) return tl::unexpected(document.error());
-  // Parts, and figures of microbatches, are written out by now; these are the files that are left.
+  // Parts and figures of microbatches are already included, so only these file names remain.
   for (const std::string_view form : {"huggingface", "profile", "fitted"})
     name_file_whole(&*document, std::array<std::string_view, 2>{"model", form});
   name_file_whole(&*document, std::array<std::string_view, 2>{"schedule", "program"});

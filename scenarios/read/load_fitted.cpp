@@ -1,4 +1,4 @@
-// The file:
+// Reads a file of fitted costs:
 //
 //   {"iteration_costs": {
 //     "source": "iterations.csv: 345 iterations of one stage", "vocabulary": 51200,
@@ -8,7 +8,7 @@
 //     "layers": [{"hidden": 1024, "heads": 16, "sequence": 1024, "tensor": 2, "micro_batch_size": 4,
 //                 "layer": "3.175 ms", "ends": "6.807 ms"}, ..]}}
 //
-// Times are whole nanoseconds, so that costs in memory and costs in a file predict the same.
+// Times are whole nanoseconds, so that costs from memory and from a file give the same prediction.
 
 #include "scenarios/read/load_fitted.hpp"
 
@@ -44,9 +44,9 @@ namespace {
 
 using Word = std::string_view;
 
-// Limits that keep a stage's times, and a step's, within 64 bits: 10^4 layers of an hour, and 30 ms for each
-// million of the 1.3 x 10^17 parameters that these sizes make at most, are 4 x 10^18 ns. A message's bytes
-// may be more (prepare/fitted_prices.cpp).
+// These limits keep the times of a stage and of a step within 64 bits. The largest cases are 10^4 layers of
+// an hour, and 30 ms for each million of 1.3 x 10^17 parameters, which is 4 x 10^18 ns. A message's bytes may
+// exceed 64 bits (prepare/fitted_prices.cpp).
 constexpr std::int64_t kSchemaVersion = 1;
 constexpr Range kVersions{.least = 1, .most = 1 << 20};
 constexpr Range kHidden{.least = 1, .most = 1 << 20};
@@ -58,7 +58,7 @@ constexpr Range kVocabulary{.least = 1, .most = 1 << 28};
 constexpr Ns kLongest = 3'600'000'000'000;
 constexpr Ns kLongestOfMillion = 10'000'000;
 
-/// Must be there and not beyond `most`; 0 with a problem noted.
+/// Returns a required duration of at most `most`. If it is wrong, notes a problem.
 Ns needed_duration(const MappingReader& reader, Word key, Ns most) {
   if (!reader.has(key)) reader.complain(key, "expected a duration such as 3.2 ms, got nothing");
   const Ns value = reader.duration(key).value_or(0);
@@ -113,7 +113,8 @@ void read_layer_costs(const Node& node, std::size_t index, IterationCosts& costs
     layer.complain("hidden", fmt::format("the costs of layers of {} are given twice", to_text(kind)));
 }
 
-/// The entries of a list that must be there.
+/// Returns the entries of a required list. If it is missing or empty, notes a problem and returns an empty
+/// list.
 const std::vector<Node>& needed_list(const MappingReader& reader, Word key) {
   static const std::vector<Node> none;
   const Node* list = reader.find(key);
@@ -122,7 +123,7 @@ const std::vector<Node>& needed_list(const MappingReader& reader, Word key) {
   return none;
 }
 
-/// step_ns() looks a reduction up by the layers' hidden size and finds one.
+/// Checks that every hidden size of the layers has a reduction, because step_ns() requires one.
 void check_reductions(const MappingReader& reader, const IterationCosts& costs) {
   for (const auto& [kind, times] : costs.layers) {
     if (!costs.step.million_reduced_ns.contains(kind.hidden))
@@ -160,7 +161,7 @@ IterationCosts read_parts_of_costs(const Node& part, Problem& problem) {
 }
 
 IterationCosts read_costs(const Node& document, Problem& problem) {
-  // What else `penstock fit` writes is for readers.
+  // Other keys that `penstock fit` writes are for human readers and have no effect.
   static constexpr std::array kKeys = {
       Key{.name = "schema_version", .kind = KeyKind::integer, .range = kVersions},
       Key{.name = "kind", .kind = KeyKind::name}, Key{.name = "iteration_costs", .kind = KeyKind::mapping},

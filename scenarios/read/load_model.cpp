@@ -1,5 +1,6 @@
-// `model:` is one of `stages: {...}`, `layers: [...]`, `profile: FILE`, `fitted: FILE` of load_fitted.hpp and
-// the transformers of load_transformer.hpp, with or without the `network:` that it is the model of.
+// Reads `model:`. It has one of the forms `stages: {...}`, `layers: [...]`, `profile: FILE`, `fitted: FILE`
+// (load_fitted.hpp), or a transformer (load_transformer.hpp). It may also have a `network:`, which the form
+// describes.
 
 #include <algorithm>
 #include <array>
@@ -72,7 +73,8 @@ constexpr Key kFittedKey{.name = "fitted",
 
 // --- stages ---------------------------------------------------------------------------------------------
 
-/// Edges go forward: stages are numbered in an order in which they can run.
+/// Reads an edge. It goes from a lower to a higher stage, because stages are numbered in an order in which
+/// they can run.
 StageEdge read_edge(const Node& node, const std::string& path, Problem& problem) {
   std::vector<std::int32_t> ends;
   for (const Node& item : node.items) {
@@ -105,7 +107,7 @@ std::vector<StageEdge> read_edges(const MappingReader& stages, Problem& problem)
   return edges;
 }
 
-/// Which times must be there, and which only together.
+/// Checks that required times are present, and that times which need each other are present together.
 void check_times(const MappingReader& stages) {
   if (!stages.has("forward"))
     stages.complain("forward", "expected a duration or a list of them, got nothing");
@@ -123,7 +125,7 @@ void check_times(const MappingReader& stages) {
   }
 }
 
-/// A key of `model.stages`.
+/// Returns an entry for a time of `model.stages`.
 template <auto member>
 consteval Field<StageFigures> time(std::string_view name, std::string_view usual, std::string_view meaning) {
   return field<member>({.name = name,
@@ -140,7 +142,7 @@ consteval Field<StageFigures> size(std::string_view name, std::string_view usual
                         .usual = usual,
                         .values = KeyValues::microbatches});
 }
-/// Returns the row of a figure that is equal in all microbatches.
+/// Returns the entry of a figure that is equal in all microbatches.
 consteval Field<StageFigures> fixed(Field<StageFigures> row) {
   row.key.values = KeyValues::stages;
   return row;
@@ -197,7 +199,7 @@ StageFigures read_stages(const Node& node, Problem& problem) {
 
 using LayerNames = std::unordered_map<std::string, std::int32_t>;
 
-/// The layers that `inputs` names; the previous one where it is left out.
+/// Returns the layers that `inputs` names, or the previous layer if the key is absent.
 std::vector<std::int32_t> read_inputs(const MappingReader& reader, const LayerNames& earlier,
                                       std::int32_t index) {
   const auto names = reader.words("inputs");
@@ -255,7 +257,8 @@ constexpr auto kLayerFields = std::to_array<Field<Layer>>({
 });
 constexpr auto kLayerKeys = keys_of(kLayerFields);
 
-/// Inputs are names of earlier layers, so that the list is an order in which layers can run.
+/// Reads a layer. Its inputs must be names of earlier layers, so that the layers can run in the order of the
+/// list.
 Layer read_layer(const Node& node, const LayerNames& earlier, std::int32_t index, Problem& problem) {
   const std::size_t before = problem.count();
   const MappingReader reader(node, fmt::format("model.layers.{}", index), kLayerKeys, problem);
@@ -299,7 +302,7 @@ LayerGraph read_layers(const Node& node, Problem& problem) {
   return graph;
 }
 
-/// No layers, with a problem noted, where the file cannot be read.
+/// Reads a profile. If the file cannot be read, notes a problem and returns no layers.
 LayerGraph read_profile(const Node& node, Problem& problem) {
   if (node.kind != Node::Kind::scalar) {
     problem.note(node, "model.profile", "expected the name of a file, got " + describe(node));
@@ -318,8 +321,8 @@ LayerGraph read_profile(const Node& node, Problem& problem) {
 
 // --- network --------------------------------------------------------------------------------------------
 
-/// `transformer`, or `transformer: {width: 64, ...}`. Which names and sizes there are is known where it is
-/// run.
+/// Reads `transformer`, or `transformer: {width: 64, ...}`. The backend that runs the network checks its name
+/// and sizes.
 NetworkSpec read_network(const Node& node, const MappingReader& model, Problem& problem) {
   NetworkSpec network{
       .name = "", .sizes = {}, .place = fmt::format("{}: {}", place_of(node), model.path_of("network"))};
@@ -352,7 +355,7 @@ NetworkSpec read_network(const Node& node, const MappingReader& model, Problem& 
 
 bool is_transformer(std::string_view form) { return form == "transformer" || form == "huggingface"; }
 
-/// Keys that the form (none: a network alone) has no use for.
+/// Notes a problem for each key that the form does not use. Without a form the model is a network alone.
 void refuse_keys_of_other_forms(const MappingReader& model, std::optional<std::string_view> form) {
   if (!form && model.has("batch")) {
     model.complain("batch",
@@ -372,8 +375,8 @@ std::vector<Key> keys_with(std::span<const Key> first, std::initializer_list<Key
   return keys;
 }
 
-/// Returns all keys that may be meant in the mapping. Beside a configuration and fitted costs `layers` is a
-/// number, whose row comes first.
+/// Returns all keys that the mapping may have. For `huggingface` and `fitted`, `layers` is a number, so its
+/// entry comes first.
 std::vector<Key> keys_of_model(const Node& model) {
   std::vector<Key> keys;
   if (model.find("huggingface") != nullptr) keys = keys_with(keys_beside_huggingface(), {});
@@ -383,12 +386,12 @@ std::vector<Key> keys_of_model(const Node& model) {
   return keys_with(keys, {kHuggingfaceKey, kFittedKey, kNetworkKey, kBatchKey, kOverheadKey});
 }
 
-/// The one form that the model is given in; nothing when it is none (a problem, unless there is a network)
-/// or, with a problem noted, two.
+/// Returns the form of the model. If there are two forms, notes a problem. If there is none, returns nothing,
+/// and notes a problem unless the model has a network.
 std::optional<std::string_view> form_of(const MappingReader& model, Problem& problem) {
   std::optional<std::string_view> form;
   for (const std::string_view key : kForms) {
-    // Beside a configuration or fitted costs `layers` is a number, and no form.
+    // With `huggingface` or `fitted`, `layers` is a number and not a form.
     const bool is_count = key == "layers" && (model.has("huggingface") || model.has("fitted"));
     if (!model.has(key) || is_count) continue;
     if (form) model.complain(key, fmt::format("expected one form of the model, got {} and {}", *form, key));
@@ -403,7 +406,7 @@ std::optional<std::string_view> form_of(const MappingReader& model, Problem& pro
   return form;
 }
 
-/// A model for named devices, in one of the two forms of a transformer.
+/// Reads a model for named devices from one of the two forms of a transformer.
 std::optional<ArchitecturePart> architecture_of(const MappingReader& model, std::string_view form,
                                                 Problem& problem) {
   if (form == "transformer") return read_architecture_sizes(*model.find(form), problem);
@@ -423,7 +426,7 @@ ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& prob
   const auto form = form_of(model, problem);
   if (problem.found()) return {};
   refuse_keys_of_other_forms(model, form);
-  // A network alone costs what no model costs.
+  // A network without a form has unit costs, like an absent model.
   if (!form) return {.model = UnitCosts{}, .network = std::move(network)};
   const Node& value = *model.find(*form);
   const auto batch = model.integer("batch");
@@ -431,13 +434,12 @@ ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& prob
     return {.model = read_stages(value, problem), .network = std::move(network), .batch = batch};
   ModelPart part{.model = {}, .network = std::move(network), .batch = batch};
   if (*form == "fitted") {
-    // Nothing is scaled: costs are those of the microbatch in force (fitted_prices.cpp).
+    // Nothing is scaled, because the costs hold for the microbatch in force (fitted_prices.cpp).
     part.model = read_fitted(model, problem);
     part.batch = 1;
     return part;
   }
-  // On named devices a transformer stays what it is until its stages are priced; elsewhere it becomes layers
-  // here.
+  // On named devices a transformer becomes stages later, when it is priced. Otherwise it becomes layers here.
   if (is_transformer(*form) && cluster.named) {
     part.architecture = architecture_of(model, *form, problem);
     part.batch = 1;

@@ -1,4 +1,5 @@
-// `schedule:` names a generator with its shape, or a program file; either with the channels it runs over.
+// Reads `schedule:`, which names a generator with its shape, or a program file. Both may have options for
+// channels.
 
 #include <algorithm>
 #include <array>
@@ -37,12 +38,12 @@ namespace {
 
 using Word = std::string_view;
 
-/// The stages of ZeRO.
+/// The stages of ZeRO as words.
 constexpr std::array<Word, 5> kShardingWords = {"none", "0", "1", "2", "3"};
 
 }  // namespace
 
-/// The words of `schedule.recompute`. `none` keeps everything.
+/// The words of `schedule.recompute`. With `none`, all activations are stored.
 enum class Recompute : std::uint8_t { none, early, late };
 template <>
 inline constexpr auto kEnumWords<Recompute> = std::to_array<EnumWord<Recompute>>(
@@ -56,19 +57,19 @@ constexpr Range kSeeds{.least = 0, .most = std::numeric_limits<std::int64_t>::ma
 constexpr std::string_view kLayerSplitSchema =
     R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer", "minimum": 0}}]})";
 
-/// A key of `schedule:` whose value goes into the shape.
+/// Returns an entry for a key of `schedule:` that sets a value of the shape.
 template <auto member>
 consteval Field<SchedulePart> of_shape(Key key) {
   return field<&SchedulePart::shape, member>(key);
 }
 
-/// A key of `schedule:` that says how a program's messages move.
+/// Returns an entry for a key of `schedule:` that sets a channel option.
 template <auto member>
 consteval Field<SchedulePart> of_channels(Key key) {
   return field<&SchedulePart::channels, member>(key);
 }
 
-// Which of the options a schedule takes is for its rule to say (generate()).
+// The rule of a schedule checks which of these options it accepts (generate()).
 constexpr auto kScheduleFields = std::to_array<Field<SchedulePart>>({
     unbound<SchedulePart>({.name = "name",
                            .kind = KeyKind::name,
@@ -255,7 +256,7 @@ constexpr auto kScheduleKeys = keys_of(kScheduleFields);
 constexpr std::array<Word, 7> kProgramKeys = {"channel",      "blocking", "capacity", "eager",
                                               "launch_order", "program",  "dialect"};
 
-/// Checkpoint and its timing, which `recompute:` alone also turns on.
+/// Reads the checkpoint and its timing. The key `recompute` alone also enables checkpoints.
 void read_recomputation(const MappingReader& reader, Shape& shape) {
   const auto checkpoint = reader.choice<Checkpoint>("checkpoint");
   const auto recompute = reader.choice<Recompute>("recompute");
@@ -268,12 +269,12 @@ void read_recomputation(const MappingReader& reader, Shape& shape) {
   }
 }
 
-/// One for all stages or one a stage; empty: by the rule.
+/// Returns one number for all stages or one for each stage; empty if the schedule's rule decides.
 std::vector<std::int32_t> read_warmup(const MappingReader& reader) {
   std::vector<std::int32_t> depths = reader.integers("depth");
   if (!reader.has("depth")) return reader.integers("warmup");
   if (reader.has("warmup")) reader.complain("depth", "expected depth or warmup (= depth - 1), got both");
-  // A depth counts the microbatch that goes back as well.
+  // A depth includes the microbatch that runs its backward pass, so the warm-up is one less.
   for (std::int32_t& depth : depths) --depth;
   return depths;
 }
@@ -285,19 +286,20 @@ SearchEffort read_effort(const MappingReader& reader) {
   const auto budget = reader.duration("budget");
   if (seed) effort.seed = static_cast<std::uint64_t>(*seed);
   if (budget) effort = with_budget(effort, static_cast<double>(*budget) * 1e-9);
-  // Last, since a budget brings a number of passes of its own.
+  // The number of passes is set last, because a budget also sets it.
   if (passes) effort.passes = *passes;
   return effort;
 }
 
-/// Reads the stage of ZeRO.
+/// Reads the stage of ZeRO, or returns nothing if the key is absent.
 std::optional<std::int32_t> read_sharding(const MappingReader& reader) {
   const auto word = reader.choice_word("sharding");
   if (!word) return std::nullopt;
   return *word == "none" ? 0 : word->front() - '0';
 }
 
-/// Empty where it is left out, or unknown with a problem noted.
+/// Returns the name of the schedule. If it is absent, returns an empty text. If it is unknown, also notes a
+/// problem.
 std::string read_name(const MappingReader& reader) {
   const auto name = reader.word("name");
   if (!name || find_schedule(*name) != nullptr) return name.value_or("");
@@ -305,7 +307,7 @@ std::string read_name(const MappingReader& reader) {
   return "";
 }
 
-/// How a .csv of PyTorch writes its actions, which changed from release to release.
+/// Reads the form in which a PyTorch .csv writes its actions, which differs between releases.
 std::optional<CsvDialect> read_dialect(const MappingReader& reader) {
   const auto word = reader.word("dialect");
   if (!word) return std::nullopt;
@@ -337,7 +339,7 @@ std::optional<ImportedCsv> read_program(const MappingReader& reader, Problem& pr
     reader.complain("program", text.error());
     return std::nullopt;
   }
-  // A .csv may need mending before it is a program, and says what was mended.
+  // A .csv may need corrections before it is a program. The notes list them.
   auto imported = is_csv ? import_pytorch_csv(*text, file.name, dialect.value_or(CsvDialect::torch_2_6))
                          : parse_program(*text, file.name).map([](Program program) {
                              return ImportedCsv{.program = std::move(program), .notes = {}};
@@ -346,7 +348,8 @@ std::optional<ImportedCsv> read_program(const MappingReader& reader, Problem& pr
   return imported ? std::optional(*std::move(imported)) : std::nullopt;
 }
 
-/// A program has its own stages, microbatches and options: beside it only what says how it is run.
+/// Reads a program file. The program has its own stages, microbatches and options, so only keys about its
+/// execution are allowed.
 SchedulePart read_program_part(const MappingReader& reader, Problem& problem) {
   for (const Node::Entry& entry : reader.node().entries) {
     if (std::ranges::find(kProgramKeys, entry.key.text) == kProgramKeys.end()) {
@@ -361,13 +364,13 @@ SchedulePart read_program_part(const MappingReader& reader, Problem& problem) {
     part.program = std::move(imported->program);
     part.notes = std::move(imported->notes);
   }
-  // A program file states the channel model that it was checked for.
+  // A program file states the channel model for which it was checked.
   if (part.program) part.channels.model = part.program->channel;
   read_fields(reader, kScheduleFields, part);
   return part;
 }
 
-/// A rule's name, a layout, or a list of layers a stage.
+/// Reads the name of a rule, a layout, or a list with the layers of each stage.
 std::optional<LayerSplit> read_layer_split(const MappingReader& reader) {
   const Node* node = reader.find("layer_split");
   if (node == nullptr) return std::nullopt;

@@ -1,5 +1,5 @@
-// Sizes come from the scenario or from a Hugging Face config.json, how they are laid over devices from the
-// scenario, the devices' peak rate from its cluster.
+// Reads a transformer. Its sizes come from the scenario or from a Hugging Face config.json. The scenario
+// states its division among devices, and the cluster gives their peak rate.
 
 #include "scenarios/read/load_transformer.hpp"
 
@@ -38,7 +38,7 @@ namespace {
 constexpr std::string_view kTakesDevice =
     "takes `cluster.device` to be priced, such as cluster: {device: h100-sxm, nodes: 1}";
 
-/// What a model does on devices of which only the peak rate is known.
+/// The keys that describe a model on devices of which only the peak rate is known.
 constexpr std::array kKeysWithoutDevice = {
     Key{.name = "efficiency",
         .kind = KeyKind::factor,
@@ -122,7 +122,7 @@ constexpr std::array kConfigurationKeys = {
         .form = "a key, or a list of keys",
         .schema = R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})"}};
 
-/// The keys of a transformer, and the value that is the form as a whole.
+/// The keys of a transformer, and the node to which problems of the whole form refer.
 struct Form {
   const MappingReader& keys;
   const Node& node;
@@ -136,7 +136,8 @@ struct Form {
 
 using Rate = tl::expected<double, std::string>;
 
-/// Of one device. Partitions put any layer on any device, so that all have to be alike.
+/// A visitor that returns the peak rate of one device. All devices must be alike, because a partition may put
+/// any layer on any device.
 struct PeakRate {
   Rate operator()(const UniformCluster& shape) const { return shape.flops_per_second; }
   Rate operator()(const TwoLevelCluster& shape) const { return shape.flops_per_second; }
@@ -153,7 +154,7 @@ struct PeakRate {
   }
 };
 
-/// 0, with a problem noted, where the cluster does not say it.
+/// Returns the peak rate. If the cluster does not state it, notes a problem and returns 0.
 double peak_of(const ClusterSpec& cluster, const Form& form) {
   const Rate rate = std::visit(PeakRate{}, cluster.shape);
   if (!rate) {
@@ -164,7 +165,7 @@ double peak_of(const ClusterSpec& cluster, const Form& form) {
   return rate.value_or(0);
 }
 
-/// Must be said: a default would be taken for a measurement.
+/// Reads the efficiency, which is required. A default value would look like a measurement.
 double efficiency_of(const MappingReader& reader) {
   constexpr std::string_view kExpected =
       "expected the part of the peak rate that is reached, above 0 and at most 1, such as 0.45, got ";
@@ -191,7 +192,7 @@ TransformerSpeed speed_of(const TransformerShape& shape, const ClusterSpec& clus
 
 // --- the sizes ------------------------------------------------------------------------------------------
 
-/// The shape's sizes as its keys lay them over the devices of a rank.
+/// Returns the shape with the keys that divide it among the devices of a rank.
 TransformerShape with_layout(TransformerShape shape, const MappingReader& reader) {
   shape.bytes_per_value = reader.integer("bytes_per_value").value_or(2);
   shape.tensor_parallel = reader.integer("tensor_parallel").value_or(1);
@@ -200,7 +201,7 @@ TransformerShape with_layout(TransformerShape shape, const MappingReader& reader
   return shape;
 }
 
-/// What must divide what.
+/// Notes a problem for each size that does not divide.
 void check_divisions(const TransformerShape& shape, const Form& form) {
   const auto check = [&](std::string_view key, std::int64_t divisor, std::string_view what,
                          std::int64_t size) {
@@ -209,7 +210,7 @@ void check_divisions(const TransformerShape& shape, const Form& form) {
         fmt::format("expected a number that divides {}, {}, got {}", what, size, divisor);
     if (form.keys.has(key)) {
       form.keys.complain(key, text);
-    } else {  // a size from another file
+    } else {  // the size comes from another file
       form.complain(text);
     }
   };
@@ -231,7 +232,8 @@ TransformerShape sizes_of(const MappingReader& reader) {
 
 // --- Hugging Face ---------------------------------------------------------------------------------------
 
-/// A GPT of any size has all that the formulas know; nothing, with a problem noted, for every other model.
+/// Returns the shape of a GPT of any size, which the formulas cover. For every other model, notes a problem
+/// and returns nothing.
 std::optional<TransformerShape> plain_shape(const ArchitecturePart& part, const MappingReader& model) {
   const Architecture& gpt = part.architecture;
   if (!is_plain_gpt(gpt) || gpt.multi_token > 0) {
@@ -249,7 +251,7 @@ std::optional<TransformerShape> plain_shape(const ArchitecturePart& part, const 
 
 // --- both -----------------------------------------------------------------------------------------------
 
-/// What a result must not be read without: times are operations at an assumed rate.
+/// Returns notes on the assumptions that a user needs with a result, such as the assumed rate.
 std::vector<std::string> notes_of(const TransformerShape& shape, const TransformerSpeed& speed) {
   std::vector<std::string> notes = {fmt::format(
       "the model is a transformer of {} blocks and {:.4g} billion parameters; its times are its "
@@ -270,10 +272,11 @@ std::vector<std::string> notes_of(const TransformerShape& shape, const Transform
   return notes;
 }
 
-/// No layers, with a problem noted, where something is wrong with the shape, its keys or the cluster.
+/// Returns the priced layers. If the shape, its keys or the cluster have an error, notes a problem and
+/// returns no layers.
 TransformerPart priced(TransformerShape shape, const ClusterSpec& cluster, const Form& form) {
   shape = with_layout(shape, form.keys);
-  // Sizes that were not read are 1, and would divide or not for no reason.
+  // Sizes that could not be read are 1, so the check would give wrong messages.
   if (!form.problem.found()) check_divisions(shape, form);
   const TransformerSpeed speed = speed_of(shape, cluster, form);
   if (form.problem.found()) return {};
@@ -284,7 +287,7 @@ TransformerPart priced(TransformerShape shape, const ClusterSpec& cluster, const
   }
   return {.graph = *std::move(graph),
           .devices_per_rank = static_cast<std::int32_t>(shape.tensor_parallel),
-          // Values of 2 bytes are trained with copies in 4, unless training.precision says otherwise.
+          // Values of 2 bytes are trained with copies of 4 bytes, unless training.precision is stated.
           .precision = shape.bytes_per_value == 2 ? Precision::mixed : Precision::full,
           .notes = notes_of(shape, speed)};
 }

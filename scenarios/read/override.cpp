@@ -1,5 +1,5 @@
-// An override walks down the tree along its key and replaces or adds the value at the end. Everything that
-// it makes carries the flag as its place, so that later messages name the flag.
+// Applies an override. It follows its key down the tree, and replaces or adds the value at the end. New nodes
+// have the flag as their place, so that later messages name the flag.
 
 #include "scenarios/read/override.hpp"
 
@@ -22,7 +22,7 @@
 namespace penstock {
 namespace {
 
-/// "a..b" has an empty part, which child() refuses.
+/// Returns the parts of a key. "a..b" has an empty part, which child() refuses.
 std::vector<std::string> split_key(std::string_view key) {
   std::vector<std::string> parts;
   boost::algorithm::split(parts, key, [](char c) { return c == '.'; });
@@ -36,7 +36,7 @@ Node made(Node::Kind kind, const std::shared_ptr<const Source>& source) {
   return node;
 }
 
-/// The element `part` of `list`, named `path`.
+/// Returns the element `part` of `list`. `path` is the list's name in messages.
 tl::expected<Node*, std::string> element(Node& list, const std::string& part, const std::string& path,
                                          const Source& source) {
   const auto index = number_of_text<std::uint64_t>(part);
@@ -48,7 +48,7 @@ tl::expected<Node*, std::string> element(Node& list, const std::string& part, co
   return &list.items[*index];
 }
 
-/// The child `part` of `node`; a missing key is added.
+/// Returns the child `part` of `node`, and adds a missing key.
 tl::expected<Node*, std::string> child(Node& node, const std::string& part, const std::string& path,
                                        const std::shared_ptr<const Source>& source) {
   if (part.empty())
@@ -58,7 +58,7 @@ tl::expected<Node*, std::string> child(Node& node, const std::string& part, cons
     return tl::unexpected(
         fmt::format("{}: {} is {}, which has no key {}", source->name, path, describe(node), part));
   }
-  // `training:` with nothing behind it is a mapping that somebody has begun.
+  // A key without a value, such as `training:`, becomes a mapping.
   if (node.kind == Node::Kind::nothing) node = made(Node::Kind::mapping, source);
   if (Node* found = node.find(part)) return found;
   Node key = made(Node::Kind::scalar, source);
@@ -88,14 +88,14 @@ tl::expected<Override, std::string> parse_override(std::string_view text) {
 }
 
 tl::expected<Node, std::string> apply_override(Node document, const Override& change) {
-  // A file that the value names is looked for beside the scenario, as if it stood there.
+  // If the value names a file, the name is relative to the scenario's directory.
   const std::filesystem::path directory =
       document.source ? document.source->directory : std::filesystem::path{};
   const auto source =
       std::make_shared<const Source>(Source{.name = change.flag.empty() ? "--set " + change.key : change.flag,
                                             .directory = directory,
                                             .override_key = change.key});
-  // The value is YAML as well, so that a list or mapping can be set as it would be written in the file.
+  // The value is YAML, so that it can be a list or a mapping, as in the file.
   auto value = parse_value(change, source);
   if (!value) return tl::unexpected(value.error());
   Node* node = &document;

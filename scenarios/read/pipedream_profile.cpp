@@ -1,4 +1,5 @@
-// The format, one line each (times in ms, sizes in bytes, a list of sizes where a layer has several outputs):
+// Reads a format with one line for each node or edge. Times are in ms and sizes in bytes. A layer with
+// several outputs has a list of sizes:
 //
 //   node4 -- Linear(in_features=8, out_features=8) -- forward_compute_time=0.5, backward_compute_time=1.0,
 //     activation_size=[64.0; 32.0], parameter_size=288.0 [-- stage_id=0]
@@ -31,7 +32,7 @@ namespace {
 
 using Id = std::int64_t;
 
-/// A node with the line that it was written in.
+/// A node with its line in the file.
 struct ProfiledNode {
   std::string operation;
   Layer layer;
@@ -49,7 +50,7 @@ tl::unexpected<std::string> fault(std::string_view file, std::size_t line, std::
   return tl::unexpected(fmt::format("{}:{}: {}", file, line, text));
 }
 
-/// "node12" is 12; -1 when it is no node's name.
+/// Returns the number of a node name, such as 12 for "node12", or -1 for any other text.
 Id id_of(std::string_view name) {
   constexpr std::string_view kPrefix = "node";
   if (!name.starts_with(kPrefix)) return -1;
@@ -57,7 +58,7 @@ Id id_of(std::string_view name) {
   return number_of_text<Id>(name).value_or(-1);
 }
 
-/// The text of "key=TEXT" up to the next figure.
+/// Returns the text of "key=TEXT" up to the next figure.
 std::string_view figure_text(std::string_view figures, std::string_view key) {
   const std::size_t at = figures.find(key);
   if (at == std::string_view::npos) return {};
@@ -65,7 +66,7 @@ std::string_view figure_text(std::string_view figures, std::string_view key) {
   return trimmed(figures.substr(0, figures.find(',')));
 }
 
-/// A size in whole bytes, or the sum of a list "[a; b; c]".
+/// Returns a size in whole bytes, or the sum of a list "[a; b; c]".
 tl::expected<Bytes, std::string> size_of(std::string_view text) {
   const bool is_list = text.starts_with('[') && text.ends_with(']');
   if (is_list) text = text.substr(1, text.size() - 2);
@@ -108,7 +109,7 @@ tl::expected<Layer, std::string> layer_of(std::string_view figures) {
 
 Checked add_node(Nodes& nodes, std::string_view file, std::size_t line, std::string_view text) {
   const std::size_t name_end = text.find(kSeparator);
-  // An operation may have the separator in its own text: the figures' first key is what ends it.
+  // The text of an operation may contain the separator, so only the first key of the figures ends it.
   const std::size_t figures_at = text.find(" -- forward_compute_time=");
   const Id id = id_of(trimmed(text.substr(0, name_end)));
   if (id < 0 || figures_at == std::string_view::npos || figures_at <= name_end) {
@@ -117,7 +118,7 @@ Checked add_node(Nodes& nodes, std::string_view file, std::size_t line, std::str
                  "activation_size=..., parameter_size=...`");
   }
   std::string_view figures = text.substr(figures_at + kSeparator.size());
-  figures = figures.substr(0, figures.find(kSeparator));  // an assigned stage follows where there is one
+  figures = figures.substr(0, figures.find(kSeparator));  // an assigned stage may follow
   auto layer = layer_of(figures);
   if (!layer) return fault(file, line, layer.error());
   const std::size_t operation_at = name_end + kSeparator.size();
@@ -133,7 +134,7 @@ Checked add_node(Nodes& nodes, std::string_view file, std::size_t line, std::str
   return {};
 }
 
-/// An edge as written, kept until all nodes are known.
+/// An edge as the file states it, stored until all nodes are known.
 struct WrittenEdge {
   std::string_view text;
   std::size_t line;
@@ -151,7 +152,7 @@ Checked add_edge(Nodes& nodes, std::string_view file, const WrittenEdge& edge) {
   }
   const Id from = id_of(names[0]);
   const Id to = id_of(names[1]);
-  // Sets, so that an edge that is written twice is one.
+  // The sets make an edge that the file states twice a single edge.
   nodes[from].readers.insert(to);
   nodes[to].inputs.insert(from);
   return {};
@@ -166,7 +167,7 @@ tl::expected<Nodes, std::string> read_nodes(std::string_view text, std::string_v
     text.remove_prefix(std::min(end + 1, text.size()));
     if (trimmed(written).empty()) continue;
     if (written.starts_with('\t')) {
-      // Kept until all nodes are known: an edge may stand before them.
+      // An edge may come before its nodes in the file, so it is stored until all nodes are known.
       edges.push_back({written, line});
     } else if (auto added = add_node(nodes, file, line, written); !added) {
       return tl::unexpected(added.error());
@@ -178,14 +179,14 @@ tl::expected<Nodes, std::string> read_nodes(std::string_view text, std::string_v
   return nodes;
 }
 
-/// "Input", "Input0", ..: not "InputNorm".
+/// Returns true for "Input", "Input0", .., but not for "InputNorm".
 bool is_loading(const std::string& operation) {
   constexpr std::string_view kInput = "Input";
   return operation.starts_with(kInput) &&
          operation.find_first_not_of("0123456789", kInput.size()) == std::string::npos;
 }
 
-/// Takes the node out; what read it has an input fewer, and nothing is joined across it.
+/// Removes the node. Its readers lose this input, and they are not connected to its inputs.
 void drop(Nodes& nodes, Id id) {
   for (const Id input : nodes[id].inputs) nodes[input].readers.erase(id);
   for (const Id reader : nodes[id].readers) nodes[reader].inputs.erase(id);
@@ -212,8 +213,8 @@ tl::expected<LayerGraph, std::string> in_topological_order(const Nodes& nodes, s
   }
   LayerGraph graph;
   std::map<Id, std::int32_t> position;
-  // Of the nodes that could come next the one with the lowest number, so that the order follows from the
-  // graph alone and not from that of the lines.
+  // Of all ready nodes, the one with the lowest number comes first. The order then depends only on the graph,
+  // and not on the order of the lines.
   while (!ready.empty()) {
     const Id id = *ready.begin();
     ready.erase(ready.begin());
@@ -247,7 +248,8 @@ tl::expected<LayerGraph, std::string> parse_pipedream_profile(std::string_view t
 
 namespace {
 
-/// What stands before and behind the last '-'; no number where nothing does.
+/// Returns the texts before and after the last '-', the second as a number. The number is -1 if there is
+/// none.
 std::pair<std::string_view, Id> operation_and_id(std::string_view name) {
   const std::size_t dash = name.rfind('-');
   if (dash == std::string_view::npos || dash == 0) return {name, -1};
@@ -259,12 +261,12 @@ std::vector<Id> ids_of(const LayerGraph& graph) {
   ids.reserve(graph.layers.size());
   for (const Layer& layer : graph.layers) ids.push_back(operation_and_id(layer.name).second);
   const std::set<Id> distinct(ids.begin(), ids.end());
-  // Names that do not end in numbers of their own: layers are numbered as they lie.
+  // If the names do not end in distinct numbers, layers are numbered in their order.
   if (distinct.size() != ids.size() || distinct.contains(-1)) std::iota(ids.begin(), ids.end(), Id{0});
   return ids;
 }
 
-/// Milliseconds with all their nanoseconds.
+/// Returns a time in milliseconds with six decimals, so that no nanosecond is lost.
 std::string milliseconds(Ns time) { return fmt::format("{}.{:06}", time / 1'000'000, time % 1'000'000); }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A program file becomes the scenario {schedule: {program: FILE}}, as text, and takes the way of every other
-// scenario. So --set reaches it, and its errors read the same.
+// Turns a program file into the text of the scenario {schedule: {program: FILE}}, which is read like every
+// other scenario. Therefore --set and the error messages work alike.
 
 #include "scenarios/read/program_scenario.hpp"
 
@@ -22,8 +22,8 @@ tl::expected<Scenario, std::string> load_scenario_or_program(const std::filesyst
                                                              std::span<const Override> overrides) {
   const std::string name = path.string();
   if (!names_program(name)) return load_scenario(path, overrides);
-  // Read once only to see whether it can be read: its error must not speak of a scenario that nobody
-  // wrote.
+  // This read only checks the file. Its error must not mention a scenario, because the user did not write
+  // one.
   if (const auto text = read_text_file(path, name); !text) return tl::unexpected(text.error());
   auto scenario =
       parse_scenario(fmt::format("schedule: {{program: {}}}", scalar_to_yaml(name)), "", "", overrides);

@@ -1,5 +1,5 @@
-// A quantity is a decimal number and a unit. The number is kept as mantissa * 10^exponent in integers, so
-// that "22.307 ms" is 22307000 ns and not the nearest double to it.
+// Reads a decimal number and a unit. The number is stored as mantissa * 10^exponent in integers, so that
+// "22.307 ms" is exactly 22307000 ns.
 
 #include "scenarios/read/quantities.hpp"
 
@@ -27,7 +27,7 @@ namespace {
 
 __extension__ typedef unsigned __int128 Digits;
 
-/// A number that was written in decimal, its exact value, and what followed it.
+/// A decimal number with its exact value, and the text after it.
 struct Quantity {
   Digits mantissa = 0;
   int exponent = 0;
@@ -35,7 +35,7 @@ struct Quantity {
   std::string_view unit;
 };
 
-/// What one kind of quantity looks like in messages.
+/// The description of one kind of quantity in messages.
 struct Kind {
   std::string_view noun;   ///< "a duration such as \"5 us\""
   std::string_view units;  ///< "ns, us, ms, s, min, h"
@@ -60,8 +60,8 @@ tl::unexpected<std::string> expected_but(const Kind& kind, std::string_view text
                                     why.empty() ? "" : ": ", why));
 }
 
-/// Takes the digits of "12", "12.5" or ".5" off `rest`. Digits beyond the 22nd cannot matter and only move
-/// the exponent. False when there is no digit.
+/// Removes the digits of "12", "12.5" or ".5" from `rest`. Digits after the 22nd are too small to matter and
+/// only change the exponent. Returns false if there is no digit.
 bool take_digits(std::string_view& rest, Quantity& quantity) {
   constexpr int kMostDigits = 22;
   int kept = 0;
@@ -85,7 +85,8 @@ bool take_digits(std::string_view& rest, Quantity& quantity) {
   return any;
 }
 
-/// Takes "e-3" off `rest` where it has one. False when the exponent does not fit an int.
+/// Removes an exponent such as "e-3" from `rest`, if there is one. Returns false if it does not fit in an
+/// int.
 bool take_exponent(std::string_view& rest, Quantity& quantity) {
   const bool has_sign = rest.size() > 1 && (rest[1] == '-' || rest[1] == '+');
   const std::size_t first_digit = has_sign ? 2 : 1;
@@ -115,7 +116,7 @@ tl::expected<Quantity, std::string> take_quantity(std::string_view text, const K
   return quantity;
 }
 
-/// mantissa * 10^exponent * scale, rounded to the nearest integer; nothing when it exceeds int64.
+/// Returns mantissa * 10^exponent * scale, rounded to the nearest integer, or nothing if it exceeds 64 bits.
 std::optional<std::int64_t> whole(const Quantity& quantity, std::int64_t scale) {
   constexpr Digits kLargest = std::numeric_limits<std::int64_t>::max();
   Digits value = quantity.mantissa * static_cast<Digits>(scale);  // at most 10^22 * 2^50 < 2^124
@@ -127,10 +128,10 @@ std::optional<std::int64_t> whole(const Quantity& quantity, std::int64_t scale) 
   }
   Digits divisor = 1;
   constexpr int kMostPower = 38;  // 10^38 < 2^127
-  // Less than half of the last place, whatever the digits: they are below 10^38.
+  // The value is below 10^38, so the result is less than one half and rounds to 0.
   if (exponent < -kMostPower) return 0;
   for (; exponent < 0; ++exponent) divisor *= 10;
-  // Half goes up. All divisors are even but 1, which leaves nothing over.
+  // One half is rounded up. All divisors are even except 1, which leaves no remainder.
   value = value / divisor + (value % divisor >= divisor - divisor / 2 ? 1 : 0);
   if (value > kLargest) return std::nullopt;
   return static_cast<std::int64_t>(value);
@@ -138,7 +139,7 @@ std::optional<std::int64_t> whole(const Quantity& quantity, std::int64_t scale) 
 
 struct Unit {
   std::string_view name;
-  std::int64_t scale;  // in ns or bytes; at most 2^50, see whole()
+  std::int64_t scale;  // in ns or bytes; at most 2^50 (see whole())
 };
 
 constexpr std::array kTimeUnits = {Unit{"ns", 1},
@@ -173,7 +174,7 @@ tl::expected<std::int64_t, std::string> parse_whole(std::string_view text, const
                                                     std::span<const Unit> units) {
   const auto quantity = take_quantity(text, kind);
   if (!quantity) return tl::unexpected(quantity.error());
-  // Nothing needs no unit.
+  // Zero needs no unit.
   if (quantity->unit.empty() && quantity->mantissa == 0) return 0;
   for (const Unit& unit : units) {
     if (unit.name != quantity->unit) continue;
@@ -183,7 +184,7 @@ tl::expected<std::int64_t, std::string> parse_whole(std::string_view text, const
   return expected_but(kind, text, why_no_unit(quantity->unit, kind));
 }
 
-/// A prefix of a rate: a power of ten and a power of two.
+/// The prefix of a rate's unit: 10^ten * 2^two.
 struct Prefix {
   std::string_view name;
   int ten;
@@ -195,7 +196,7 @@ constexpr std::array kPrefixes = {Prefix{"", 0, 0},    Prefix{"k", 3, 0},   Pref
                                   Prefix{"Ki", 0, 10}, Prefix{"Mi", 0, 20}, Prefix{"Gi", 0, 30},
                                   Prefix{"Ti", 0, 40}, Prefix{"Pi", 0, 50}};
 
-/// number * 10^ten * 2^two, rounded once. Nothing when it is not finite.
+/// Returns number * 10^ten * 2^two, rounded once, or nothing if the result is not finite.
 std::optional<double> scaled(const Quantity& quantity, int ten, int two) {
   const std::size_t e = quantity.number.find_first_of("eE");
   int exponent = ten;
@@ -207,13 +208,13 @@ std::optional<double> scaled(const Quantity& quantity, int ten, int two) {
   const std::string decimal = fmt::format("{}e{}", quantity.number.substr(0, e), exponent);
   const auto written = leading_number<double>(decimal).value;
   if (!written && quantity.mantissa != 0) return std::nullopt;
-  // A power of two changes no digit, so that the decimal number is rounded once.
+  // A multiplication by a power of two does not round, so the decimal number is rounded only once.
   const double value = std::ldexp(written.value_or(0), two);
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
-/// The quantity's unit is a prefix and `base`; two is a power of two that this base counts besides (bits:
-/// -3).
+/// Reads a quantity whose unit is a prefix followed by `base`. `two` is an additional power of two for the
+/// base (-3 for bits).
 tl::expected<double, std::string> parse_rate(std::string_view text, const Kind& kind,
                                              const Quantity& quantity, std::string_view base, int two) {
   const std::string_view prefix_text = quantity.unit.substr(0, quantity.unit.size() - base.size());
@@ -269,7 +270,8 @@ std::string duration_text(Ns duration_ns) {
     std::string_view name;
   };
   for (const Step step : {Step{1'000'000'000, "s"}, Step{1'000'000, "ms"}, Step{1'000, "us"}}) {
-    // The largest unit in which three decimals say it exactly: what is written is read as the same time.
+    // This is the largest unit in which three decimals are exact, so that the text reads back as the same
+    // time.
     if (duration_ns != 0 && duration_ns >= step.unit && duration_ns % (step.unit / 1000) == 0) {
       std::string text =
           fmt::format("{}.{:03}", duration_ns / step.unit, duration_ns % step.unit / (step.unit / 1000));

@@ -1,6 +1,6 @@
-// The inverse of the loaders: writing and reading gives the same experiment, figure for figure. Numbers are
-// written exact and with their unit (B, ns, B/s) instead of rounded for people, and names are quoted unless
-// they can be nothing but names: YAML takes "no" and "1e3" for something else.
+// Writes a scenario that reads back as the same experiment, with exactly equal figures. Numbers have their
+// exact value and a unit (B, ns, B/s). Texts are in quotes unless they can only be names, because YAML gives
+// "no" and "1e3" another meaning.
 
 #include "scenarios/read/scenario_text.hpp"
 
@@ -36,7 +36,7 @@ namespace {
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < ' '; }
 
-/// In double quotes, where YAML has a way to write line ends and what the readers refuse as it is.
+/// Returns the text in double quotes, in which YAML allows escapes for control characters.
 std::string escaped_scalar(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {
@@ -50,7 +50,7 @@ std::string escaped_scalar(std::string_view text) {
   return quoted + "\"";
 }
 
-/// With as many digits as the same number needs to be read back.
+/// Returns the bandwidth with all digits that are needed to read back the same number.
 std::string bandwidth(double bytes_per_second) {
   return bytes_per_second == kUnlimitedBandwidth ? "unlimited" : fmt::format("{} B/s", bytes_per_second);
 }
@@ -59,24 +59,24 @@ std::string memory(std::optional<Bytes> bytes) {
   return bytes ? fmt::format("{} B", *bytes) : std::string("unlimited");
 }
 
-/// ", flops: ..." where a device's rate is known.
+/// Returns ", flops: ..." if a device's rate is known, and an empty text otherwise.
 std::string flops(double flops_per_second) {
   return flops_per_second == 0 ? std::string() : fmt::format(", flops: {} FLOP/s", flops_per_second);
 }
 
-/// `reserve: ...` with what stands before and behind it, where something is reserved.
+/// Returns `reserve: ...` between `before` and `behind` if memory is reserved, and an empty text otherwise.
 std::string reserve(std::int64_t bytes, std::string_view before, std::string_view behind) {
   return bytes == 0 ? std::string() : fmt::format("{}reserve: {} B{}", before, bytes, behind);
 }
 
-/// `price: ...` with what stands before and behind it, where a device has one.
+/// Returns `price: ...` between `before` and `behind` if a device has a price, and an empty text otherwise.
 std::string price(std::optional<double> per_device_hour, std::string_view before, std::string_view behind) {
   return per_device_hour ? fmt::format("{}price: {}{}", before, *per_device_hour, behind) : std::string();
 }
 
 // --- the parts ------------------------------------------------------------------------------------------
 
-/// `inputs` only where they are not the layer before, which is what leaving them out means.
+/// Returns the line of a layer. `inputs` is omitted if it is only the previous layer, which is the default.
 std::string layer_line(const LayerGraph& graph, std::size_t index) {
   const Layer& layer = graph.layers[index];
   std::string line = fmt::format("    - {{name: {}, forward: {}, backward: {}, output: {} B, weights: {} B",
@@ -120,8 +120,8 @@ std::string torus_collectives(const Torus& torus) {
   return torus.collectives == TorusCollectives::ring ? "  collectives: ring\n" : "";
 }
 
-/// "cluster: ..", a shape each. Presets are written with all their numbers, so that nothing depends on what a
-/// preset is elsewhere.
+/// A visitor that returns "cluster: .." for each shape. A preset is written with all its numbers, so that its
+/// defaults do not matter.
 struct ClusterText {
   std::string preset;
   std::optional<double> price_per_device_hour;
@@ -155,7 +155,7 @@ struct ClusterText {
   }
 
  private:
-  /// All links and devices of a torus are alike, so the first of each states the figures.
+  /// All links and devices of a torus are alike, so the figures are those of the first.
   std::string torus_text(const Cluster& cluster) const {
     const Link link = cluster.link(0);
     const Device& device = cluster.devices().front();
@@ -170,7 +170,7 @@ struct ClusterText {
   }
 };
 
-/// Lines under `schedule:`, of what is not as usual.
+/// Returns the lines under `schedule:` for all channel options that differ from their defaults.
 std::string channels_text(const ChannelOptions& channels) {
   const ChannelOptions usual;
   std::string text;
@@ -213,7 +213,7 @@ std::string host_text(const LaunchCost& launch) {
   return text + "}\n";
 }
 
-/// "    forward: [1 ms, 2 ms]\n"; nothing where the figure is not given.
+/// Returns a line such as "    forward: [1 ms, 2 ms]\n", or an empty text if the figure is absent.
 template <typename Value, typename ToText>
 std::string figure_line(std::string_view key, const PerStage<Value>& figure, ToText to_text) {
   if (!figure.given()) return "";
@@ -241,12 +241,12 @@ std::string byte_line(std::string_view key, const PerStage<Bytes>& figure) {
   return figure_line(key, figure, [](Bytes bytes) { return fmt::format("{} B", bytes); });
 }
 
-/// Bytes that are 0 where they are left out.
+/// Returns the line of a figure in bytes with the default 0. It is empty if all bytes are 0.
 std::string byte_line_unless_0(std::string_view key, const PerStage<Bytes>& figure) {
   return is_nothing(figure) ? "" : byte_line(key, figure);
 }
 
-/// Bytes that follow from others where they are left out.
+/// Returns the line of a figure in bytes that follows from `others` by default.
 std::string byte_line_beside(std::string_view key, const PerStage<Bytes>& figure,
                              const PerStage<Bytes>& others) {
   return is_nothing(others) ? byte_line_unless_0(key, figure) : byte_line(key, figure);
@@ -258,7 +258,7 @@ std::string scalar_to_yaml(std::string_view text) {
   const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; };
   const bool has_digit = std::ranges::any_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
   const bool starts_with_letter = !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) != 0;
-  // A letter first and a digit in it: no number, and none of YAML's words (no, null, true, ..).
+  // A text with a letter first and a digit later is neither a number nor a word of YAML (no, null, true, ..).
   if (starts_with_letter && has_digit && std::ranges::all_of(text, is_plain)) return std::string(text);
   if (std::ranges::any_of(text, is_control)) return escaped_scalar(text);
   std::string quoted = "'";
