@@ -8,10 +8,10 @@
 //   feed-forward   3 h f gated (arXiv:2002.05202), else 2 h f
 //   experts        h E + E 3 h e + 3 h s
 //
-// Each matrix multiplies every token once, which is 2 operations a weight; a token passes through only k of
-// the E experts. Vectors are added: biases, norms, attention sinks. The model is all layers, the final norm,
-// V h for the embedding, V h for a head that is not tied, and h for each learned position. Tested by
-// architecture_test.cpp.
+// Each matrix multiplies every token once, which takes 2 operations for each weight. A token uses only k of
+// the E experts. Biases, norms and attention sinks are vectors. The model has all layers, the final norm, and
+// V h for the embedding. It also has V h for a head that is not tied, and h for each learned position. Tested
+// by architecture_test.cpp.
 
 #include "scenarios/architecture/architecture.hpp"
 
@@ -40,21 +40,21 @@ Weights operator*(Wide count, Weights weights) {
   return {.matrices = count * weights.matrices, .vectors = count * weights.vectors};
 }
 
-/// Returns `count` if the model has the part, and 0 otherwise.
+/// Returns `count` if `has` is true, and 0 otherwise.
 Wide only_if(bool has, Wide count) { return has ? count : 0; }
 
-/// Returns the weights of one norm, with LayerNorm's biases.
+/// Returns the parameters of one norm, including the biases of LayerNorm.
 Wide norm(const Architecture& model) { return only_if(model.layer_norm, model.hidden) + model.hidden; }
 
-/// Returns the weights of latent attention: projections to the narrow ranks and from there to each head. The
-/// rotary part of keys (r) is shared by all heads, so it comes directly from h.
+/// Returns the weights of latent attention: the projections to the narrow ranks, and from these to each head.
+/// All heads share the rotary part of keys (r), so it is projected directly from h.
 Weights latent_attention(const Architecture& model, const LatentAttention& latent) {
   const Wide hidden = model.hidden;
   const Wide queries = static_cast<Wide>(model.heads) * (latent.content_dim + latent.rotary_dim);
   const Wide keys_and_values = static_cast<Wide>(model.heads) * (latent.content_dim + latent.value_dim);
   const Wide narrow = latent.kv_rank + latent.rotary_dim;
   const Wide query = latent.query_rank > 0 ? latent.query_rank * (hidden + queries)
-                                           : hidden * queries;  // q = 0: a single projection
+                                           : hidden * queries;  // q = 0 means a single projection
   return {.matrices = query + hidden * narrow + latent.kv_rank * keys_and_values +
                       static_cast<Wide>(model.heads) * latent.value_dim * hidden,
           .vectors = latent.query_rank + latent.kv_rank +  // norms of the narrow projections
@@ -67,7 +67,7 @@ Weights attention(const Architecture& model) {
   const Wide hidden = model.hidden;
   const Wide queries = static_cast<Wide>(model.heads) * model.head_dim;
   const Wide keys = static_cast<Wide>(model.kv_heads) * model.head_dim;
-  // The norms of queries and keys have a weight for each value, either of all heads or of one head.
+  // The norm of queries and keys has separate weights for every head, or one set for all heads.
   const Wide normed = model.wide_query_key_norm ? queries + keys : 2 * static_cast<Wide>(model.head_dim);
   return {.matrices = hidden * (queries + 2 * keys) + queries * hidden,
           .vectors = only_if(model.query_key_value_bias, queries + 2 * keys) +
@@ -75,8 +75,8 @@ Weights attention(const Architecture& model) {
                      only_if(model.attention_sinks, model.heads)};
 }
 
-/// Returns the weights of a feed-forward part. An inner width of 0 (no shared expert) has only biases, if
-/// any.
+/// Returns the weights of a feed-forward part. If the inner width is 0 (no shared expert), only biases
+/// remain.
 Weights feed_forward(const Architecture& model, Wide inner, bool has_biases) {
   const Wide widened = model.gated ? 2 * inner : inner;
   return {.matrices = model.hidden * (widened + inner),
@@ -87,7 +87,7 @@ Weights expert(const Architecture& model) {
   return feed_forward(model, model.experts->inner, model.experts->biases);
 }
 
-/// Returns the weights of the router and of the shared parts that every token passes through.
+/// Returns the weights of a layer of experts without the routed experts: the router and the shared experts.
 Weights beside_experts(const Architecture& model) {
   const Experts& experts = *model.experts;
   const Weights router{.matrices = static_cast<Wide>(model.hidden) * experts.count,
@@ -96,7 +96,7 @@ Weights beside_experts(const Architecture& model) {
   return router + gate + feed_forward(model, experts.shared_inner, false);
 }
 
-/// Returns the weights of a layer with `expert_count` of its experts.
+/// Returns the weights of a layer, counting `expert_count` of its experts.
 Weights layer(const Architecture& model, const LayerKind& kind, Wide expert_count) {
   const Weights norms{.vectors = model.norms_per_layer * norm(model)};
   const Weights attended = attention(model) + norms;
@@ -123,8 +123,8 @@ Wide head_weights(const Architecture& model) {
   return norm(model) + only_if(!model.tied, head_matrix(model)) + only_if(model.head_bias, model.vocabulary);
 }
 
-/// Returns the weights that project a hidden state and the next token's embedding to the input of a
-/// prediction layer.
+/// Returns the weights of the projection that forms a prediction layer's input from a hidden state and the
+/// next token's embedding.
 Wide multi_token_projection(const Architecture& model) {
   return 2 * static_cast<Wide>(model.hidden) * model.hidden;
 }
@@ -190,8 +190,8 @@ std::vector<LayerGroup> layer_groups(const Architecture& model) {
 }
 
 double attention_scores(const LayerKind& kind, std::int64_t sequence) {
-  // A causal query without a window sees half of the sequence on average, and with a window at most `window`
-  // keys. So a window of half the sequence or more has no effect.
+  // On average, a causal query sees half of the sequence. With a window it sees at most `window` keys, so a
+  // window of half the sequence or more has no effect.
   const std::int64_t seen = kind.window > 0 ? std::min(sequence, 2 * kind.window) : sequence;
   return static_cast<double>(sequence) * static_cast<double>(seen) / 2;
 }

@@ -1,7 +1,8 @@
 #pragma once
-// The control groups of Linux that limit this process. Files in their folders contain limits and usage, which
-// memory_room.hpp and backend/executor/task_room.hpp read. /proc/self/cgroup has lines
-// "ID:CONTROLLERS:GROUP". Version 2 has one group for all controllers, which the line does not name:
+// The control groups of Linux that limit this process. The files in a group's folder contain its limits and
+// usage. memory_room.hpp and backend/executor/task_room.hpp read these files. A line of /proc/self/cgroup has
+// the form "ID:CONTROLLERS:GROUP". Version 2 has one group for all controllers, and its line does not name
+// them:
 //
 //   4:memory:/job       /sys/fs/cgroup/memory/job   /sys/fs/cgroup/memory
 //   0::/job/step        /sys/fs/cgroup/job/step     /sys/fs/cgroup/job       /sys/fs/cgroup
@@ -32,11 +33,11 @@ struct ControlGroup {
 };
 
 /// Returns the process's group for a controller ("memory", "pids") and all groups above it up to the mount,
-/// of both versions. The folders need not exist. Returns none if no group is listed.
+/// for both versions. The folders may be missing. Returns an empty list if the process has no such group.
 std::vector<ControlGroup> control_groups(std::string_view controller, const ControlGroupFiles& files = {});
 
-/// Returns the number at the beginning of a file with one line. Returns nothing for "max" and if there is no
-/// such file.
+/// Returns the number at the beginning of a file. Returns nothing if the file contains "max" or does not
+/// exist.
 std::optional<std::int64_t> number_in(const std::filesystem::path& file);
 
 }  // namespace penstock

@@ -1,11 +1,11 @@
-// Removes files when a signal ends the process. A signal handler may only read globals that are valid at any
-// time, and may call little more than unlink() and raise(). So names are copied into slots, each with a flag
-// that tells whether its file exists:
+// Removes files when a signal ends the process. A signal handler may only read globals that are always valid,
+// and may call few functions such as unlink() and raise(). Therefore names are copied into slots, each with a
+// flag that is set if the file exists:
 //
 //   free  ->  taken, no file  <->  taken, file      a handler removes the files of the last state
 //
-// The handlers are installed with the first slot that is taken and removed with the last. Tested by
-// left_names_test.cpp.
+// The handlers are installed when the first slot is taken, and removed when the last slot becomes free.
+// Tested by left_names_test.cpp.
 
 #include "scenarios/host/left_names.hpp"
 
@@ -40,7 +40,7 @@ void remove_and_end(int signal) {
   for (const Slot& slot : left_slots) {
     if (slot.is_there != 0) ::unlink(slot.name.data());
   }
-  // The handler was uninstalled when it was called, so the signal now ends the process as usual.
+  // SA_RESETHAND uninstalled the handler at its call, so this signal ends the process as usual.
   static_cast<void>(::raise(signal));
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Names of files that must not remain when a signal ends this process.
+// Removes files that must not remain after a signal ends this process.
 
 #include <cstddef>
 #include <optional>
@@ -7,24 +7,24 @@
 
 namespace penstock {
 
-/// A name whose file SIGINT, SIGTERM and SIGHUP remove, as long as this object lives and the file exists. A
-/// signal that other code handles or that is ignored (nohup) does not remove it. Afterwards the signal ends
-/// the process as usual. One thread must create and destroy all objects. Names beyond the number of slots,
-/// and too long names, are not recorded.
+/// The name of a file that SIGINT, SIGTERM and SIGHUP remove while this object lives and the file exists.
+/// Afterwards the signal ends the process as usual. The file is not removed if other code handles the signal
+/// or if it is ignored (nohup). One thread must create and destroy all objects. The number of names and their
+/// length are limited, and names beyond the limits are ignored.
 class LeftName {
  public:
-  /// Records the name without touching the file. Nothing is removed before is_there().
+  /// Records the name without touching the file. A signal removes the file only after is_there().
   explicit LeftName(const std::string& name);
   LeftName(LeftName&& other) noexcept;
   LeftName& operator=(LeftName&& other) noexcept;
   LeftName(const LeftName&) = delete;
   LeftName& operator=(const LeftName&) = delete;
-  /// Removes no file.
+  /// Releases the name. It does not remove the file.
   ~LeftName();
 
   /// Declares that the file exists and belongs to this process, so that a signal removes it.
   void is_there() const;
-  /// Declares that the file has another name now or was removed.
+  /// Declares that the file was renamed or removed.
   void is_gone() const;
 
  private:

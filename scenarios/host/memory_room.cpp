@@ -1,10 +1,10 @@
-// Computes how much memory this process can still use. Memory has two limits, each with its current use:
+// Computes how much memory this process can still use. Two kinds of limits apply, each with a current use:
 //
 //   the machine          MemAvailable                  /proc/meminfo
 //   each control group   memory.max (version 1:        memory.current (memory.usage_in_bytes), minus the
 //                        memory.limit_in_bytes)        cache of files that memory.stat counts
 //
-// Addresses have one limit: setrlimit(RLIMIT_AS), with the mapped pages in /proc/self/statm. Tested by
+// The address space has one limit, setrlimit(RLIMIT_AS), and its use is in /proc/self/statm. Tested by
 // memory_room_test.cpp.
 
 #include "scenarios/host/memory_room.hpp"
@@ -29,7 +29,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns the bytes of cached files. The kernel counts them as used, but frees them when memory is needed.
+/// Returns the bytes of cached files. The kernel counts them as used, but it frees them when memory is
+/// needed.
 Bytes cached_bytes(const fs::path& statistics, std::string_view prefix) {
   std::ifstream stream(statistics);
   Bytes cached = 0;
@@ -46,7 +47,7 @@ Bytes cached_bytes(const fs::path& statistics, std::string_view prefix) {
 struct MemoryFiles {
   const char* bound;
   const char* taken;
-  /// The prefix in memory.stat of the counters that include the groups below.
+  /// The prefix in memory.stat of those counters that include subgroups.
   std::string_view prefix;
 };
 
@@ -60,7 +61,7 @@ MemoryFiles memory_files(ControlGroupVersion version) {
   return {};
 }
 
-/// Returns the memory that a group leaves, or nothing if it has no limit.
+/// Returns the bytes that a group still allows, or nothing if it has no limit.
 std::optional<Bytes> memory_left(const ControlGroup& group) {
   const MemoryFiles files = memory_files(group.version);
   const auto bound = number_in(group.folder / files.bound);
@@ -102,7 +103,7 @@ std::optional<Bytes> memory_to_take(const ControlGroupFiles& files) {
 std::optional<Bytes> addresses_in_use() {
   std::ifstream statm("/proc/self/statm");
   Bytes pages = 0;
-  // A page has 4 KiB on x86-64, and up to 64 KiB on the processors of Grace Hopper.
+  // The page size is 4 KiB on x86-64, and up to 64 KiB on Grace Hopper.
   const Bytes page = sysconf(_SC_PAGESIZE);
   return statm >> pages ? std::optional(pages * page) : std::nullopt;
 }

@@ -1,7 +1,7 @@
-// Cuts layers into stages whose longest is as short as possible. Bisection finds the smallest bound B on a
-// stage's time. A bound is feasible if filling one stage after the other up to it needs at most K stages.
-// (Fewer stages can always be split up to K without a longer one.) Among all partitions within B a recurrence
-// finds the one with the least pair of (sum of squared times, memory of the fullest stage):
+// Cuts layers into stages so that the longest stage is as short as possible. Bisection finds the smallest
+// bound B on a stage's time. A bound is feasible if at most K stages are needed when each stage is filled up
+// to it. (Fewer stages can always be split into K without a longer one.) Among all partitions within B, a
+// recurrence finds the least pair of (sum of squared times, memory of the fullest stage):
 //
 //   best(s, j) = min over i of (squares(s-1, i) + time(i, j)^2, max(memory(s-1, i), memory(s, i, j)))
 //
@@ -10,9 +10,9 @@
 //              2  |3    |3    |2        as equal as possible
 //              2  |2  |3    |3          of those the smallest: the first stages hold most microbatches
 //
-// A smaller prefix never makes the whole larger in either figure, so pairs can be compared stage by stage.
-// The layers at which a stage within B may begin form a window that moves with j, which gives about L^2 / K
-// steps a stage. Tested by balanced_cuts_test.cpp.
+// The recurrence may compare pairs stage by stage, because a smaller prefix never makes the whole larger. The
+// layers at which a stage within B may begin form a window that moves with j. This gives about L^2 / K steps
+// for each stage. Tested by balanced_cuts_test.cpp.
 
 #include "scenarios/partition/balanced_cuts.hpp"
 
@@ -41,7 +41,7 @@ class PrefixSums {
   std::vector<Wide> sums_;
 };
 
-/// A search whose results both begin with the smallest bound on the time of K stages.
+/// A search for cuts. Both of its results use the smallest bound on the time of K stages.
 class CutSearch {
  public:
   CutSearch(const LayerGraph& graph, std::int32_t stages)
@@ -85,14 +85,14 @@ class CutSearch {
   };
   static constexpr Wide kUnreached = static_cast<Wide>(1) << 126;
 
-  /// Returns the number of stages if each is filled up to the bound. No other cuts need fewer, because a
-  /// stage that ends earlier only leaves more to later stages.
+  /// Returns the number of stages if each is filled up to the bound. This number is minimal, because a stage
+  /// that ends earlier only leaves more work for later stages.
   std::size_t stages_needed(Wide bound) const {
     std::size_t stages = 1;
     std::size_t begin = 0;
     for (std::size_t end = 1; end <= layers_; ++end) {
-      // The layer before `end` begins the next stage. It fits there, because no bound is below the longest
-      // layer.
+      // The layer before `end` begins the next stage. It fits there, because the bound is at least the
+      // longest layer.
       if (times_(begin, end) <= bound) continue;
       ++stages;
       begin = end - 1;
@@ -101,7 +101,7 @@ class CutSearch {
   }
 
   Wide least_bound() const {
-    // No stage is shorter than the longest layer or longer than all layers.
+    // The longest stage is at least the longest layer and at most the sum of all layers.
     Wide low = 0;
     for (std::size_t layer = 0; layer < layers_; ++layer) low = std::max(low, times_(layer, layer + 1));
     Wide high = times_(0, layers_);
@@ -116,21 +116,22 @@ class CutSearch {
     return low;
   }
 
-  /// Returns for each end the first layer at which a stage within the bound may begin.
+  /// Returns, for each end, the first layer at which a stage within the bound may begin.
   std::vector<std::size_t> first_of_windows() const {
     std::vector<std::size_t> first(layers_ + 1, 0);
     for (std::size_t end = 1; end <= layers_; ++end) {
-      // For a later end the first layer is not earlier, so both ends only move forward.
+      // If the end moves forward, the first layer never moves back.
       first[end] = first[end - 1];
       while (times_(first[end], end) > bound_) ++first[end];
     }
     return first;
   }
 
-  /// Returns a square in units in which the squares of a million stages add up to less than kUnreached.
+  /// Returns the squared time of a stage, in a unit with which a million squares add up to less than
+  /// kUnreached.
   Wide square(std::size_t begin, std::size_t end) const {
-    // A stage is at most 2^52 units, so its square is at most 2^104. Up to 2^52 ns (52 days) a unit is a
-    // nanosecond.
+    // A stage has at most 2^52 units, so its square is at most 2^104. The unit is one nanosecond if the bound
+    // is at most 2^52 ns (52 days).
     constexpr Wide kMost = static_cast<Wide>(1) << 52;
     const Wide unit = bound_ / kMost + 1;
     const Wide time = times_(begin, end) / unit;
@@ -143,7 +144,8 @@ class CutSearch {
     return 2 * weights_(begin, end) + static_cast<Wide>(stages_ - stage) * kept_(begin, end);
   }
 
-  /// Returns the first layer of the best last stage for each stage and end; the earliest one on a tie.
+  /// Returns, for each stage and end, the first layer of the best last stage. On a tie it is the earliest
+  /// layer.
   std::vector<std::vector<std::int32_t>> best_begins() const {
     std::vector<std::vector<std::int32_t>> begins(stages_, std::vector<std::int32_t>(layers_ + 1, 0));
     std::vector<Worth> before(layers_ + 1);
@@ -153,11 +155,11 @@ class CutSearch {
       // Each earlier stage needs at least one layer, and so does each later one.
       for (std::size_t end = stage + 1; end + (stages_ - stage - 1) <= layers_; ++end) {
         for (std::size_t begin = std::max(first_[end], stage); begin < end; ++begin) {
-          // The earlier layers cannot form that many stages within the bound.
+          // The earlier layers cannot form this number of stages within the bound.
           if (before[begin].squares == kUnreached) continue;
           const Worth worth{.squares = before[begin].squares + square(begin, end),
                             .memory = std::max(before[begin].memory, memory(stage, begin, end))};
-          // On a tie the earlier beginning stays.
+          // On a tie the earlier beginning is retained.
           if (worth >= here[end]) continue;
           here[end] = worth;
           begins[stage][end] = static_cast<std::int32_t>(begin);

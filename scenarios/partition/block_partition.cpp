@@ -1,14 +1,14 @@
-// Balances stages as torchgpipe does (Kim et al., arXiv:2004.09910, section 2.3), by Barany and Grinberg,
-// "Block partitions of sequences" (arXiv:1308.2452). Blocks begin with about equal numbers of elements. While
-// the largest block p exceeds the least by more than the largest element, the least block q nearest to p
-// takes one element from its neighbour towards p:
+// Balances stages as torchgpipe does (Kim et al., arXiv:2004.09910, section 2.3). The algorithm is by Barany
+// and Grinberg, "Block partitions of sequences" (arXiv:1308.2452). At first all blocks have about equally
+// many elements. Let p be the largest block, and q the least block that is nearest to p. While p exceeds q by
+// more than the largest element, q takes one element from its neighbour on the side of p:
 //
 //      p          h   q                   p        h     q
 //   | 3 1 2 | 2 | 1 | 1 |  becomes     | 3 1 2 | 2 |  | 1 1 |   and so on, until p itself gives one
 //
-// The neighbour is never empty, because it would be a least block nearer to p. torchgpipe's code takes the
-// first of several least blocks and not the nearest. So it may take from an empty block, or never end. Tested
-// by block_partition_test.cpp.
+// The neighbour is never empty, because otherwise it would be a least block nearer to p. The code of
+// torchgpipe takes the first of several least blocks instead of the nearest. It may therefore take from an
+// empty block, or never end. Tested by block_partition_test.cpp.
 
 #include "scenarios/partition/block_partition.hpp"
 
@@ -24,7 +24,7 @@
 namespace penstock {
 namespace {
 
-/// Returns the layers' times minus the least of them.
+/// Returns the times of the layers minus the least of these times.
 std::vector<Wide> sizes_of(const LayerGraph& graph) {
   std::vector<Wide> sizes;
   sizes.reserve(graph.layers.size());
@@ -35,12 +35,12 @@ std::vector<Wide> sizes_of(const LayerGraph& graph) {
   return sizes;
 }
 
-/// Consecutive blocks of a sequence and the sum of each.
+/// Consecutive blocks of a sequence, with the sum of each block.
 class Blocks {
  public:
   Blocks(const std::vector<Wide>& sizes, std::ptrdiff_t count) : sizes_(sizes) {
     const auto length = static_cast<std::ptrdiff_t>(sizes.size());
-    // The remainder goes to the last block; the steps below even it out.
+    // The last block gets the remainder, and the algorithm evens it out.
     for (std::ptrdiff_t block = 1; block < count; ++block) ends_.push_back(length / count * block);
     ends_.push_back(length);
     std::ptrdiff_t begin = 0;
@@ -54,7 +54,7 @@ class Blocks {
   Wide sum(std::ptrdiff_t block) const { return sums_[static_cast<std::size_t>(block)]; }
   std::ptrdiff_t largest() const { return std::ranges::max_element(sums_) - sums_.begin(); }
 
-  /// Returns the least block that is nearest to `other`, and the first one on a tie of distance.
+  /// Returns the least block that is nearest to `other`. If two have equal distance, returns the first.
   std::ptrdiff_t least_nearest_to(std::ptrdiff_t other) const {
     const Wide least = *std::ranges::min_element(sums_);
     std::ptrdiff_t nearest = -1;
@@ -94,7 +94,7 @@ std::vector<std::int32_t> block_cuts(const LayerGraph& graph, std::int32_t stage
     if (blocks.sum(largest) <= blocks.sum(least) + largest_element) return blocks.cuts();
     const std::ptrdiff_t giver = largest < least ? least - 1 : least + 1;
     blocks.move_element(giver, least);
-    // The block p stays the same until it gives an element, even if another block becomes larger.
+    // The largest block p is chosen again only after it gave an element, even if another block became larger.
     if (giver == largest) largest = blocks.largest();
   }
 }

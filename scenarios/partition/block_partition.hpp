@@ -1,6 +1,7 @@
 #pragma once
-// torchgpipe's balancing of stages: blocks of consecutive layers whose times differ by no more than the
-// layers' own differ. Used for `partition: block`; balanced_cuts.hpp minimises the longest stage.
+// Balances stages as torchgpipe does: the times of two blocks of consecutive layers differ by no more than
+// the times of the layers differ. Used for `partition: block`. In contrast, balanced_cuts.hpp minimises the
+// longest stage.
 
 #include <cstdint>
 #include <vector>
@@ -10,8 +11,8 @@
 namespace penstock {
 
 /// Returns the cuts of a block partition by forward + backward time. As in torchgpipe.balance, the least time
-/// of a layer is first subtracted from each layer. In the remaining times no two blocks differ by more than
-/// the largest layer. Requires 1 <= stages <= layers.
+/// of a layer is first subtracted from the time of each layer. Then no two blocks differ by more than the
+/// largest remaining time. Requires 1 <= stages <= layers.
 std::vector<std::int32_t> block_cuts(const LayerGraph& graph, std::int32_t stages);
 
 }  // namespace penstock

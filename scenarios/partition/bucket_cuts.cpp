@@ -25,7 +25,7 @@ tl::expected<std::vector<std::int32_t>, std::string> cut_buckets(const LayerGrap
       return tl::unexpected(fmt::format("schedule.buckets: stage {} has {} layers, too few for {} buckets",
                                         stage, end - begin, buckets[stage]));
     }
-    // The inputs still name layers of the whole model, but balancing does not read them.
+    // The inputs still refer to layers of the whole model, but balancing does not read them.
     LayerGraph layers;
     layers.layers.assign(graph.layers.begin() + begin, graph.layers.begin() + end);
     for (const std::int32_t cut : earliest_cuts(layers, buckets[stage])) all.push_back(begin + cut);

@@ -1,5 +1,5 @@
-// Finds groups of devices that faster routes join: all routes of the least bandwidth are removed, and what
-// remains connected is a group. Tested by cluster_levels_test.cpp.
+// Finds groups of devices that are connected by faster routes. All routes with the least bandwidth are
+// removed, and the connected parts that remain are the groups. Tested by cluster_levels_test.cpp.
 
 #include "scenarios/partition/cluster_levels.hpp"
 
@@ -21,12 +21,12 @@
 namespace penstock {
 namespace {
 
-/// Returns the smaller bandwidth of both directions.
+/// Returns the bandwidth between two devices in the slower direction.
 double bandwidth_between(const Cluster& cluster, std::int32_t a, std::int32_t b) {
   return std::min(cluster.route(a, b).bytes_per_second, cluster.route(b, a).bytes_per_second);
 }
 
-/// Returns the least bandwidth of all routes between two of the devices; unlimited for a single device.
+/// Returns the least bandwidth of all routes between two of the devices. It is unlimited for a single device.
 double narrowest(const Cluster& cluster, std::span<const std::int32_t> devices) {
   double bandwidth = kUnlimitedBandwidth;
   for (const std::int32_t a : devices) {
@@ -38,8 +38,8 @@ double narrowest(const Cluster& cluster, std::span<const std::int32_t> devices) 
 
 using DeviceGroups = std::vector<std::vector<std::int32_t>>;
 
-/// Returns groups in which each device has joined the first group whose first member it reaches faster than
-/// `bytes_per_second`. Only the first member is compared here; are_apart() checks the others.
+/// Returns groups of devices. A device joins the first group whose first member it reaches faster than
+/// `bytes_per_second`. Only the first member is compared here, and are_apart() checks the others.
 DeviceGroups groups_wider_than(const Cluster& cluster, double bytes_per_second) {
   DeviceGroups groups;
   for (std::int32_t device = 0; device < cluster.device_count(); ++device) {
@@ -55,7 +55,8 @@ DeviceGroups groups_wider_than(const Cluster& cluster, double bytes_per_second) 
   return groups;
 }
 
-/// Returns true if devices reach each other faster than `bytes_per_second` inside groups and nowhere else.
+/// Returns true if devices reach each other faster than `bytes_per_second` exactly when they are in one
+/// group.
 bool are_apart(const Cluster& cluster, const DeviceGroups& groups, double bytes_per_second) {
   for (const std::vector<std::int32_t>& group : groups) {
     for (const std::int32_t a : group) {
@@ -73,7 +74,7 @@ std::string text_of(double bytes_per_second) {
                                                  : fmt::format("{:g} GB/s", bytes_per_second / 1e9);
 }
 
-/// Returns the name of each node. Names of switches are found in the names of links ("a>b", "a>b#2").
+/// Returns the name of each node. The names of switches come from the names of links ("a>b", "a>b#2").
 std::map<std::int32_t, std::string> switch_names(const Cluster& cluster) {
   std::map<std::int32_t, std::string> names;
   // Devices are numbered before switches and have their own names.
@@ -94,7 +95,7 @@ std::map<std::int32_t, std::string> switch_names(const Cluster& cluster) {
         names[link.from] = link.name.substr(0, link.name.rfind(">" + to->second));
       }
     }
-    // A switch that no device reaches keeps no name.
+    // A switch that is not connected to any device has no name.
     if (names.size() == known) break;
   }
   return names;
@@ -105,15 +106,15 @@ std::map<std::int32_t, std::string> switch_names(const Cluster& cluster) {
 ClusterLevels cluster_levels(const Cluster& cluster) {
   std::vector<std::int32_t> devices(static_cast<std::size_t>(cluster.device_count()));
   std::iota(devices.begin(), devices.end(), 0);
-  // The least bandwidth of all is that between groups.
+  // The least bandwidth is the bandwidth between groups.
   const double between = narrowest(cluster, devices);
   ClusterLevels one_level{.levels = {{cluster.device_count(), between}}, .devices = devices};
-  // Devices that a faster route joins are in one group.
+  // Devices with a faster route between them are in one group.
   const DeviceGroups groups = groups_wider_than(cluster, between);
   const std::size_t size = groups.front().size();
   const bool are_even = std::ranges::all_of(groups, [&](const auto& group) { return group.size() == size; });
-  // All components of a level are alike and joined alike. If they are not, a single level with the least
-  // bandwidth promises no more than every route provides.
+  // All components of a level must be alike. Otherwise a single level with the least bandwidth is used,
+  // because every route provides at least this bandwidth.
   if (size == 1 || groups.size() == 1 || !are_even || !are_apart(cluster, groups, between)) return one_level;
   double inside = kUnlimitedBandwidth;
   devices.clear();
@@ -146,7 +147,7 @@ std::string to_text(const ClusterLevels& levels) {
 tl::expected<Cluster, std::string> in_device_order(const Cluster& cluster,
                                                    std::span<const std::int32_t> order) {
   ClusterBuilder builder(cluster.name());
-  std::map<std::int32_t, std::int32_t> node_of;  // in the builder, by node of the cluster
+  std::map<std::int32_t, std::int32_t> node_of;  // the node in the builder for each node of the cluster
   // Devices come first, so that their numbers are their indices in `order`.
   for (const std::int32_t device : order)
     node_of[device] = builder.add_device(cluster.devices()[static_cast<std::size_t>(device)]);

@@ -1,6 +1,6 @@
 #pragma once
-// Levels of bandwidth for a cluster that is given link by link, as PipeDream's partitioner needs them. Used
-// by planned_scenario.cpp.
+// Finds levels of bandwidth for a cluster that is given link by link, because PipeDream's partitioner needs
+// levels. Used by planned_scenario.cpp.
 
 #include <cstdint>
 #include <span>
@@ -13,7 +13,7 @@
 
 namespace penstock {
 
-/// The levels from the lowest to the highest, and the cluster's devices component by component.
+/// The levels from the lowest to the highest. `devices` lists the cluster's devices component by component.
 struct ClusterLevels {
   std::vector<BandwidthLevel> levels;
   std::vector<std::int32_t> devices;
@@ -21,16 +21,16 @@ struct ClusterLevels {
   friend bool operator==(const ClusterLevels&, const ClusterLevels&) = default;
 };
 
-/// Returns two levels if the devices form groups of one size whose members reach each other faster than
-/// devices outside (servers in a network). Each level's bandwidth is that of its slowest route. Otherwise
-/// returns one level with the bandwidth of the slowest route of all.
+/// Returns two levels if the devices form groups of equal size, such as servers in a network. The members of
+/// a group must reach each other faster than they reach other devices. Each level has the bandwidth of its
+/// slowest route. Otherwise returns one level with the bandwidth of the slowest route.
 ClusterLevels cluster_levels(const Cluster& cluster);
 
 /// Returns a sentence that describes the levels assumed for the cluster.
 std::string to_text(const ClusterLevels& levels);
 
-/// Returns the same machine with its devices numbered anew: device d is the one that was `order[d]`. Requires
-/// every device once. Error: that of ClusterBuilder::build().
+/// Returns the cluster with its devices renumbered: the new device d is the old device `order[d]`. Requires
+/// that `order` contains every device once. Error: that of ClusterBuilder::build().
 tl::expected<Cluster, std::string> in_device_order(const Cluster& cluster,
                                                    std::span<const std::int32_t> order);
 

@@ -1,5 +1,5 @@
-// Finds all downsets of a layer graph by growing: any layer whose inputs are all in a downset can be added to
-// it. From
+// Finds all downsets of a layer graph. Starting from the first downset, it adds any layer whose inputs are
+// all in the downset. Example:
 //
 //   0 --+--> 1 --+--> 3          {} {0} {0 1} {0 2} {0 1 2} {0 1 2 3}
 //       +--> 2 --+
@@ -31,8 +31,8 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kMostDownsets = 4096;  // of a graph with branches
-constexpr std::size_t kMostLayers = 8191;    // of any graph; the pairs of a chain's downsets take 128 MiB
+constexpr std::size_t kMostDownsets = 4096;  // the limit for a graph with branches
+constexpr std::size_t kMostLayers = 8191;    // the limit for any graph; tables of a chain then take 128 MiB
 
 using Members = std::vector<std::uint64_t>;
 using Dependences = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS>;
@@ -70,21 +70,20 @@ bool costs_nothing(const Layer& layer) {
 /// Returns the layers that are in every downset.
 Members first_members(const LayerGraph& graph, const Dependences& dependences) {
   const Members none((graph.layers.size() + kWordBits - 1) / kWordBits, 0);
-  // Layers without cost (such as the model's input in profiles) would double the downsets, each with and
-  // without the layer.
+  // Each layer without cost, such as the model's input in profiles, would double the number of downsets.
   Members members = none;
   std::size_t count = 0;
   for (std::size_t layer = 0; layer < graph.layers.size(); ++layer) {
-    // Layers are visited in order, so a free layer after other free ones is found, too.
+    // Layers are visited in topological order, so that free layers after other free layers are found.
     if (!costs_nothing(graph.layers[layer]) || !inputs_are_in(dependences, members, layer)) continue;
     members = with(std::move(members), layer);
     ++count;
   }
-  // If no layer costs anything, the first downset must still be empty.
+  // If no layer has a cost, the first downset must be empty.
   return count == graph.layers.size() ? none : members;
 }
 
-/// Returns true if a layer outside reads the output of this layer.
+/// Returns true if a layer outside the set reads the output of `layer`.
 bool is_alive(const Dependences& dependences, const Members& members, std::size_t layer) {
   return std::ranges::any_of(boost::make_iterator_range(boost::out_edges(layer, dependences)),
                              [&](const auto& edge) { return !has(members, target(edge, dependences)); });
@@ -105,8 +104,8 @@ Downset summed(const LayerGraph& graph, const Dependences& dependences, const Me
   return set;
 }
 
-/// Returns true if the sums over all layers fit in 64 bits. This is checked once with 128 bits, so that later
-/// sums can use 64 bits.
+/// Returns true if the sums over all layers fit in 64 bits. This check uses 128 bits once, so that later sums
+/// can use 64 bits.
 bool sums_fit(const LayerGraph& graph) {
   Wide time = 0;
   Wide outputs = 0;
@@ -121,7 +120,7 @@ bool sums_fit(const LayerGraph& graph) {
   return std::max({time, outputs, kept, weights}) <= std::numeric_limits<std::int64_t>::max();
 }
 
-/// A downset and the layers that may be added next.
+/// A downset with the layers that may be added next.
 struct Growing {
   Downset set;
   std::vector<std::size_t> ready;
@@ -136,8 +135,8 @@ Growing first_of(const LayerGraph& graph, const Dependences& dependences) {
   return first;
 }
 
-/// Returns the downset with one more layer. Its sums are updated from the previous ones, so a chain takes as
-/// many steps as it has layers.
+/// Returns the downset with one more layer. It updates the sums instead of computing them again, so a chain
+/// takes only as many steps as it has layers.
 Growing grown_by(Growing grown, std::size_t layer, const LayerGraph& graph, const Dependences& dependences) {
   Downset& set = grown.set;
   const Layer& one = graph.layers[layer];
@@ -146,9 +145,9 @@ Growing grown_by(Growing grown, std::size_t layer, const LayerGraph& graph, cons
   set.time_ns += one.forward_ns + one.backward_ns;
   set.kept += one.kept_bytes();
   set.weights += one.weights;
-  // All readers of the new layer are still outside, so its output is alive if it has any reader.
+  // No reader of the new layer is in the set yet, so its output is alive if it has a reader.
   if (is_alive(dependences, set.members, layer)) set.alive += one.output;
-  // An input's output is no longer alive if this layer was its last reader.
+  // The output of an input is no longer alive if the new layer was its last reader.
   for (const std::int32_t input : one.inputs) {
     const auto source = static_cast<std::size_t>(input);
     if (!is_alive(dependences, set.members, source)) set.alive -= graph.layers[source].output;
@@ -163,7 +162,7 @@ Growing grown_by(Growing grown, std::size_t layer, const LayerGraph& graph, cons
 }
 
 tl::unexpected<std::string> too_many(std::size_t layers, std::size_t most) {
-  // A chain has one more downset than layers, so with fewer layers the branches are the reason.
+  // A chain has one downset more than layers. If there are fewer layers than `most`, branches are the reason.
   if (layers < most) {
     return tl::unexpected(fmt::format(
         "the layer graph branches into more than {} downsets, too many to plan over: merge parallel layers "
@@ -176,17 +175,17 @@ tl::unexpected<std::string> too_many(std::size_t layers, std::size_t most) {
                   layers, most - 1));
 }
 
-/// Returns all downsets in arbitrary order, found depth first. `most` limits the work, because a graph of n
-/// branches has about 2^n downsets.
+/// Returns all downsets in arbitrary order, found by depth-first search. `most` limits the work, because a
+/// graph of n branches has about 2^n downsets.
 tl::expected<std::vector<Downset>, std::string> grown(const LayerGraph& graph, std::size_t most) {
   const Dependences dependences = dependences_of(graph);
   std::vector<Growing> front = {first_of(graph, dependences)};
-  // A set is needed because branches that join reach the same layers in several orders.
+  // The set is needed because different orders of adding layers lead to the same downset.
   std::set<Members> found = {front.front().set.members};
   std::vector<Downset> downsets;
   while (!front.empty()) {
-    // The order of growing does not matter, because all are sorted at the end. Taking the last one keeps the
-    // list short.
+    // The search order does not matter, because all downsets are sorted at the end. The last entry is taken
+    // to keep the list short.
     Growing here = std::move(front.back());
     front.pop_back();
     for (const std::size_t layer : here.ready) {
@@ -217,8 +216,8 @@ tl::expected<std::vector<Downset>, std::string> downsets_of(const LayerGraph& gr
   auto found = grown(graph, most);
   if (!found) return found;
   std::vector<Downset>& downsets = *found;
-  // Sorting by size puts a downset after all that it includes. Sorting by members makes the order independent
-  // of the search.
+  // The sort by size puts each downset after all downsets that it includes. The sort by members makes the
+  // order independent of the search.
   std::ranges::sort(downsets, [](const Downset& a, const Downset& b) {
     return std::tie(a.size, a.members) < std::tie(b.size, b.members);
   });
@@ -240,8 +239,8 @@ tl::expected<std::vector<Downset>, std::string> planned_downsets_of(const LayerG
 }
 
 bool can_be_planned_over(const LayerGraph& graph) {
-  // Merging branches cannot help with these faults, so planning must refuse them. Sums of merged layers would
-  // overflow.
+  // Merging branches cannot repair these faults, so planning must refuse the graph. The sums of merged layers
+  // would overflow.
   const bool is_long = graph.layers.size() > kMostLayers;
   return is_long || graph.layers.empty() || !sums_fit(graph) || planned_downsets_of(graph).has_value();
 }

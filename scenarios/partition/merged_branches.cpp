@@ -1,19 +1,19 @@
-// Merges parallel branches of a layer graph, so that it has few enough downsets for planning. The layers that
-// every path crosses are the dominators of the graph's end (Lengauer and Tarjan, TOPLAS 1979). The layers
-// between two of them are a region. The downsets of regions add up, while those of branches multiply:
+// Merges parallel branches of a layer graph, so that it has few enough downsets for planning. The layers on
+// every path are the dominators of the graph's end (Lengauer and Tarjan, TOPLAS 1979). The layers between two
+// dominators are a region. The downsets of regions add up, while those of branches multiply:
 //
 //          +-> b -> c -+                     b c: series, one layer
 //   a -----+-> d ------+---> f    a, f: dominators; bc, d and e have equal neighbours: parallel, one layer
 //          +-> e ------+                     a -> bcde -> f
 //
-// Some regions cannot be reduced by series and parallel steps (cells that read the two cells before them).
-// Such a region becomes a chain of its heights: layers with equal longest paths to its end do not depend on
-// each other. So a branch that skips a cell runs as late as possible, and the edges between two cells carry
-// what cells pass on.
+// Series and parallel steps cannot reduce some regions, such as cells that read the two cells before them.
+// Such a region becomes a chain by height, which is the longest path to the region's end. Layers of equal
+// height do not depend on each other. A branch that skips a cell then runs as late as possible, and the edges
+// between two cells carry only the outputs of cells.
 //
-// A branch that leads only to its own output (an auxiliary head) is on no path to the end. It runs with the
-// layer that ends its region, because otherwise every later downset would exist with and without it. Tested
-// by merged_branches_test.cpp.
+// A branch that leads only to its own output (an auxiliary head) is on no path to the end. It is merged with
+// the layer that ends its region, because otherwise it would double the later downsets. Tested by
+// merged_branches_test.cpp.
 
 #include "scenarios/partition/merged_branches.hpp"
 
@@ -37,13 +37,13 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kWide = 16;          // downsets that any region may have
-constexpr std::size_t kMostOfGraph = 256;  // divided among regions by their layers, because planning is cubic
+constexpr std::size_t kWide = 16;          // the downsets that any region may have
+constexpr std::size_t kMostOfGraph = 256;  // the limit of the graph, which its regions share
 
 using Dependences = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS>;
 using Vertex = boost::graph_traits<Dependences>::vertex_descriptor;
 
-/// Returns true for the last layer of a longest path and for the layers on which it depends.
+/// Returns true for the last layer of a longest path, and for all layers on which it depends.
 std::vector<bool> leading_to_end(const LayerGraph& graph) {
   std::vector<std::int32_t> depth(graph.layers.size(), 0);
   for (std::size_t layer = 0; layer < depth.size(); ++layer) {
@@ -59,7 +59,7 @@ std::vector<bool> leading_to_end(const LayerGraph& graph) {
   return leads;
 }
 
-/// Returns true for the layers that every path to the end crosses, among those in `leads`.
+/// Returns true for the layers that are on every path to the end. Only layers in `leads` are considered.
 std::vector<bool> on_every_path(const LayerGraph& graph, const std::vector<bool>& leads) {
   const Vertex begin = graph.layers.size();
   Dependences dependences(begin + 1);
@@ -69,9 +69,9 @@ std::vector<bool> on_every_path(const LayerGraph& graph, const std::vector<bool>
     if (graph.layers[layer].inputs.empty()) add_edge(begin, layer, dependences);
     for (const std::int32_t input : graph.layers[layer].inputs)
       add_edge(static_cast<Vertex>(input), layer, dependences);
-    end = layer;  // all other layers that lead to the end come before it
+    end = layer;  // all other layers that lead to the end come earlier
   }
-  // A single root before all layers without inputs is added, because dominators need one root.
+  // Dominators need a single root, so a root is added before all layers without inputs.
   std::vector<Vertex> parents(begin + 1, begin);
   lengauer_tarjan_dominator_tree(
       dependences, begin,
@@ -81,7 +81,7 @@ std::vector<bool> on_every_path(const LayerGraph& graph, const std::vector<bool>
   return crossed;
 }
 
-/// Groups of layers with their neighbours. The number of a group is that of one of its layers.
+/// Groups of layers with their neighbours. Each group has the number of one of its layers.
 class LayerGroups {
  public:
   explicit LayerGroups(const LayerGraph& graph) : graph_(graph), group_of_(graph.layers.size()) {
@@ -91,12 +91,12 @@ class LayerGroups {
 
   std::int32_t of(std::int32_t layer) const { return group_of_[static_cast<std::size_t>(layer)]; }
 
-  /// Moves all layers of `group` into another group, so that its number disappears.
+  /// Moves all layers of `group` into the group `into`. The number `group` is then unused.
   void merge(std::int32_t into, std::int32_t group) { std::ranges::replace(group_of_, group, into); }
   /// Moves one layer into a group.
   void put(std::int32_t layer, std::int32_t group) { group_of_[static_cast<std::size_t>(layer)] = group; }
 
-  /// For each group the groups that it reads, and the groups that read it.
+  /// The groups that each group reads, and the groups that read it.
   struct Neighbours {
     std::map<std::int32_t, std::set<std::int32_t>> inputs;
     std::map<std::int32_t, std::set<std::int32_t>> readers;
@@ -123,10 +123,10 @@ class LayerGroups {
 
 using Region = std::vector<std::int32_t>;  // layers, ascending
 
-/// The layers that every path crosses, and their relation to the other layers.
+/// The layers on every path, and their position relative to the other layers.
 struct Crossings {
   std::vector<std::int32_t> layers;  // in the order of the paths
-  std::vector<std::int32_t> met;     // by layer of the graph: how many of them its longest path has crossed
+  std::vector<std::int32_t> met;     // for each layer, the number of crossed layers on its longest path
 };
 
 Crossings crossings_of(const LayerGraph& graph, const std::vector<bool>& crossed) {
@@ -141,8 +141,8 @@ Crossings crossings_of(const LayerGraph& graph, const std::vector<bool>& crossed
   return found;
 }
 
-/// Returns the regions between two layers that every path crosses. Layers that do not lead to the end join
-/// the second one.
+/// Returns the regions between two layers that are on every path. Layers that do not lead to the end join the
+/// second of these layers.
 std::vector<Region> regions_of(const LayerGraph& graph, LayerGroups& groups) {
   const std::vector<bool> leads = leading_to_end(graph);
   const std::vector<bool> crossed = on_every_path(graph, leads);
@@ -162,7 +162,7 @@ std::vector<Region> regions_of(const LayerGraph& graph, LayerGroups& groups) {
   return found;
 }
 
-/// Returns true if the groups of the region alone have more downsets than the region's share.
+/// Returns true if the groups of the region have more downsets than its part of the limit.
 bool is_wide(const LayerGraph& graph, const Region& region, const LayerGroups& groups) {
   const std::size_t most = std::max(kWide, kMostOfGraph * region.size() / graph.layers.size());
   LayerGraph alone;
@@ -192,19 +192,19 @@ std::set<std::int32_t> groups_in(const Region& region, const LayerGroups& groups
   return found;
 }
 
-/// Makes one series or parallel step inside the region. Returns false if there is none.
+/// Merges one series or parallel pair of groups in the region. Returns false if there is none.
 bool reduce(const Region& region, LayerGroups& groups) {
   const LayerGroups::Neighbours around = groups.neighbours();
   const std::set<std::int32_t> inside = groups_in(region, groups);
   for (const std::int32_t group : inside) {
     const std::set<std::int32_t>& readers = around.readers.at(group);
     if (readers.size() != 1 || !inside.contains(*readers.begin())) continue;
-    // A series: the group's only reader reads nothing else.
+    // A series pair: the group has one reader, and this reader has no other input.
     if (around.inputs.at(*readers.begin()).size() != 1) continue;
     groups.merge(group, *readers.begin());
     return true;
   }
-  // Parallel: two groups with equal inputs and equal readers.
+  // A parallel pair: two groups with equal inputs and equal readers.
   std::map<std::pair<std::set<std::int32_t>, std::set<std::int32_t>>, std::int32_t> by_neighbours;
   for (const std::int32_t group : inside) {
     const auto [twin, is_first] =
@@ -216,12 +216,11 @@ bool reduce(const Region& region, LayerGroups& groups) {
   return false;
 }
 
-/// Merges layers of equal height; their readers have smaller heights.
+/// Merges layers of equal height. The readers of a layer have smaller heights.
 void merge_by_height(const LayerGraph& graph, const Region& region, LayerGroups& groups) {
   std::map<std::int32_t, std::int32_t> height;  // by layer
   for (const std::int32_t layer : region) height[layer] = 0;
-  // The loop goes from the end of the region, so that all readers of a layer have set its height before it is
-  // used.
+  // The loop runs from the end of the region, so that the height of a layer is final before it is used.
   std::map<std::int32_t, std::int32_t> last;  // the last layer of each height
   for (auto layer = region.rbegin(); layer != region.rend(); ++layer) {
     for (const std::int32_t input : graph.layers[static_cast<std::size_t>(*layer)].inputs) {
@@ -232,7 +231,8 @@ void merge_by_height(const LayerGraph& graph, const Region& region, LayerGroups&
   }
 }
 
-/// Returns the merged layer of a group: the sums of its figures, and each output that is read outside once.
+/// Returns the merged layer of a group. It has the sums over the group, and each output that is read outside
+/// counts once.
 Layer merged(const LayerGraph& graph, const std::vector<std::int32_t>& members, const LayerGroups& groups,
              const std::vector<bool>& is_read_outside) {
   if (members.size() == 1) return graph.layers[static_cast<std::size_t>(members.front())];
@@ -254,7 +254,7 @@ Layer merged(const LayerGraph& graph, const std::vector<std::int32_t>& members, 
       if (groups.of(input) != groups.of(member)) sum.inputs.push_back(input);
   }
   sum.kept = kept;
-  // Recomputed bytes are a part of what is held while the layer runs, so they cannot exceed it.
+  // Recomputed bytes are a part of the transient bytes, so the transient bytes must not be smaller.
   sum.transient = std::max(sum.transient, sum.recomputed);
   return sum;
 }
@@ -270,7 +270,8 @@ std::vector<bool> read_outside(const LayerGraph& graph, const LayerGroups& group
   return found;
 }
 
-/// Returns the groups in an order in which they can run, each as soon as all its inputs have run.
+/// Returns the groups in an order in which they can run. Each group comes as soon as all its inputs have
+/// come.
 std::vector<std::int32_t> order_of(const LayerGroups& groups) {
   LayerGroups::Neighbours around = groups.neighbours();
   std::set<std::int32_t> ready;
@@ -297,7 +298,7 @@ MergedGraph graph_of(const LayerGraph& graph, const LayerGroups& groups) {
   const std::vector<bool> is_read_outside = read_outside(graph, groups);
   std::map<std::int32_t, std::int32_t> place;  // by group
   for (const std::int32_t group : order_of(groups)) {
-    // The group's inputs already have places, because order_of() lists a group after all its inputs.
+    // The inputs already have places, because order_of() lists a group after all its inputs.
     place[group] = static_cast<std::int32_t>(place.size());
     Layer layer = merged(graph, members[group], groups, is_read_outside);
     for (std::int32_t& input : layer.inputs) input = place[groups.of(input)];
@@ -315,7 +316,7 @@ MergedGraph merged_branches(const LayerGraph& graph) {
   LayerGroups groups(graph);
   for (const Region& region : regions_of(graph, groups)) {
     if (!is_wide(graph, region, groups)) continue;
-    // The loop stops as soon as possible, because each step removes places for cuts.
+    // The loop stops as early as possible, because each step removes possible cuts.
     while (is_wide(graph, region, groups) && reduce(region, groups)) {
     }
     if (is_wide(graph, region, groups)) merge_by_height(graph, region, groups);

@@ -1,6 +1,6 @@
 #pragma once
-// A layer graph that has too many branches for planning layer by layer, with parallel branches merged. Used
-// by prepare/planning_task.cpp.
+// Merges parallel branches of a layer graph that has too many branches for planning layer by layer. Used by
+// prepare/planning_task.cpp.
 
 #include <cstdint>
 #include <vector>
@@ -9,18 +9,18 @@
 
 namespace penstock {
 
-/// A merged graph and the original layers of each merged layer.
+/// A merged graph, and the original layers of each of its layers.
 struct MergedGraph {
-  /// The graph, in which a merged layer has the sums over its members.
+  /// The graph. A merged layer has the sums over its members.
   LayerGraph graph;
-  /// The members of each layer of the graph, ascending.
+  /// The original layers of each layer of the graph, in ascending order.
   std::vector<std::vector<std::int32_t>> members;
 };
 
-/// Returns `graph` with regions merged that have more downsets than planning can afford (about 256 in all). A
-/// region lies between two layers that every path crosses. Series and parallel branches are merged first, and
-/// the rest by height. Outputs other than the last one are merged into the layer after their region. A cut
-/// remains possible after every layer that is not inside a merged one.
+/// Returns `graph` with some regions merged, namely those with more downsets than planning can handle (about
+/// 256 in all). A region lies between two layers that are on every path. Series and parallel branches are
+/// merged first, and the rest by height. An output that does not lead to the end is merged into the layer
+/// after its region. A cut remains possible after every layer that was not merged into another.
 MergedGraph merged_branches(const LayerGraph& graph);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// Applies the rule that cuts layers into stages, and computes what a cut carries. Of layers 0 1 2 | 3 4,
-// where 3 reads 1 and 2, and 4 reads 1, the cut before 3 carries the outputs of 1 and 2, each once. Tested by
-// partition_test.cpp.
+// Applies the rule that cuts layers into stages, and computes the bytes that cross a cut. Example: the layers
+// are 0 1 2 | 3 4, layer 3 reads 1 and 2, and layer 4 reads 1. The cut carries the outputs of 1 and 2, and
+// each counts once. Tested by partition_test.cpp.
 
 #include "scenarios/partition/partition.hpp"
 
@@ -22,7 +22,7 @@
 namespace penstock {
 namespace {
 
-/// Checks the number of cuts (one fewer than stages) and that they are ascending and different.
+/// Checks that the cuts are ascending and distinct, and that there is one cut fewer than stages.
 tl::expected<void, std::string> check_cuts(const std::vector<std::int32_t>& cuts, std::int32_t layers,
                                            std::int32_t stages) {
   if (static_cast<std::int32_t>(cuts.size()) != stages - 1) {
@@ -62,7 +62,7 @@ tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph
       return balanced_cuts(graph, stages);
     case Partition::Rule::block:
       return block_cuts(graph, stages);
-    // A plan replaces this rule by Rule::cuts (with_planned_partition()), which has not happened here.
+    // with_planned_partition() replaces this rule by Rule::cuts, so here the plan is missing.
     case Partition::Rule::pipedream:
       return tl::unexpected(std::string("partition: pipedream has to be planned before layers are cut"));
     case Partition::Rule::unset:
@@ -76,7 +76,8 @@ tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph
 }
 
 tl::expected<Bytes, std::string> cut_bytes(const LayerGraph& graph, std::int32_t cut) {
-  // Each layer has one mark, because an output crosses the cut once even if several later layers read it.
+  // Each layer has one mark, because its output crosses the cut only once even if several later layers read
+  // it.
   std::vector<char> crosses(static_cast<std::size_t>(cut), 0);
   for (std::size_t layer = static_cast<std::size_t>(cut); layer < graph.layers.size(); ++layer) {
     for (const std::int32_t input : graph.layers[layer].inputs) {
