@@ -1,27 +1,27 @@
 // PipeDream's dynamic programme over levels of bandwidth. Level l has m_l components with bandwidth B_l
-// between them. T_l(i, j) is the time of the layers between downsets i and j on one component: on a device (l
-// = 1) their own time, else A of the level below on all its components. W(i, j) are bytes of weights, a_k the
-// bytes alive after downset k.
+// between them. T_l(i, j) is the time of the layers between downsets i and j on one component. On a device (l
+// = 1) it is the time of the layers, and above it is A of the level below on all its components. W(i, j) are
+// the bytes of the weights, and a_k the bytes alive after downset k.
 //
 //   A_l(i, j, m) = min( U_l(i, j, m),  min over i < k < j, 1 <= r < m of
 //                                        max(A_l(i, k, m - r), S_l(k, j, r), C_l(k, j, r)) )
 //
-// U is the whole range as one stage, which begins its level's pipeline. S is a stage split off at the end,
-// and C the cuts that it pays for. As printed (SOSP'19, section 3.1), U = S = max(T, 2(m-1)W/B) / m and C =
-// 2a_k/B. The objective `maximum` reduces once a round, over a ring, what one device of each stage inside a
-// component holds:
+// U is the whole range as one stage, which begins the pipeline of its level. S is a stage at the end of the
+// range, and C is the time of its cuts. As printed (SOSP'19, section 3.1), U = S = max(T, 2(m-1)W/B) / m and
+// C = 2a_k/B. The objective `maximum` reduces once for each round of minibatches, over a ring. The reduced
+// bytes are those that one device of each stage inside a component holds:
 //
 //   U = S = max( T_l / m,  2(m-1) L(i, j) / (B_l m^2) ),  L the sum of W_s / r_s over the stages inside
 //
-// and stores L beside the period. As released (msr-fiddle/pipedream, optimizer_graph_hierarchical.py), with
-// d_1 = 1 and d_l = m_(l-1),
+// and stores L beside the period. The released code (msr-fiddle/pipedream, optimizer_graph_hierarchical.py)
+// uses, with d_1 = 1 and d_l = m_(l-1),
 //
 //   U = (T + 4(m-1)W / (B m d_l)) / m     S = (T + 4(r-1)W / (B r)) / r
 //   C = max( 2a_k / (B r),  2a_j / (B r) unless j is the whole model )
 //
-// so only the first stage of a pipeline is divided by d_l, and a range that a level splits also pays for its
-// outgoing cut. A straight pipeline has r = 1, and U only for m = 1. The table of a level below the highest
-// has a column for every i, and the loop over columns is the innermost one. Tested by
+// Here only the first stage of a pipeline is divided by d_l, and a range that a level splits also includes
+// the time of its outgoing cut. A straight pipeline has r = 1, and U only for m = 1. The table of a level
+// below the highest has one column for each i, and the innermost loop runs over the columns. Tested by
 // pipedream_partition_test.cpp.
 
 #include "scenarios/partition/pipedream_levels.hpp"
@@ -46,11 +46,11 @@ namespace penstock {
 namespace {
 
 constexpr double kNoPlan = std::numeric_limits<double>::infinity();
-constexpr std::size_t kSplitsBetweenBounds = 64;  // makes bounds cheaper than the splits that they avoid
+constexpr std::size_t kSplitsBetweenBounds = 64;  // bounds then cost less than the splits that they avoid
 
 double transfer_ns(double bytes, double bytes_per_second) { return bytes * 1e9 / bytes_per_second; }
 
-/// Plans in adjacent columns, one for each downset after which a plan begins.
+/// Plans in adjacent columns. Each column belongs to the downset after which its plan begins.
 template <typename Number>
 struct Columns {
   std::span<Number> periods;
@@ -62,7 +62,7 @@ void relax(Columns<const double> before, LevelPlan stage, Columns<double> best) 
   for (std::size_t i = 0; i < best.periods.size(); ++i) {
     const double period = std::max(before.periods[i], stage.period_ns);
     const double ring = before.rings[i] + stage.ring_bytes;
-    // The loop has no branches, so that the compiler can process several columns at once.
+    // The loop has no branches, so that the compiler can vectorise it.
     const bool is_better =
         (period < best.periods[i]) | ((period == best.periods[i]) & (ring < best.rings[i]));
     best.periods[i] = is_better ? period : best.periods[i];
@@ -70,14 +70,15 @@ void relax(Columns<const double> before, LevelPlan stage, Columns<double> best) 
   }
 }
 
-/// Returns the minibatches in flight on a device: one, plus each replica's share of those on later devices.
-/// That is NOAM of section 3.2, counted from this stage on.
+/// Returns the minibatches in flight on a device: one, plus the device's share of those on later devices.
+/// This is NOAM of section 3.2, counted from this stage on.
 std::int64_t in_flight(WorkAhead ahead) {
   return 1 + (ahead.devices + ahead.components - 1) / ahead.components;
 }
 
-/// Returns the downsets that each downset includes. If a size has a single downset, all larger ones include
-/// it, because each grows through every size. So the members of a chain's downsets need no comparison.
+/// Returns the downsets that each downset includes. If only one downset has a certain size, all larger
+/// downsets include it, because each grows through every size. The downsets of a chain therefore need no
+/// comparison.
 std::vector<std::vector<std::uint32_t>> smaller_downsets(std::span<const Downset> downsets) {
   std::map<std::int32_t, std::size_t> of_size;
   for (const Downset& set : downsets) ++of_size[set.size];
@@ -93,8 +94,8 @@ std::vector<std::vector<std::uint32_t>> smaller_downsets(std::span<const Downset
   return smaller;
 }
 
-/// Returns a bound for each number of components: a last stage of at least that time improves no plan on more
-/// components.
+/// Returns a bound for each number of components. If a last stage takes at least this time, it improves no
+/// plan on more components.
 std::vector<double> useful_below(std::span<const double> periods) {
   std::vector<double> bounds(periods.begin(), periods.end());
   for (std::size_t used = bounds.size(); --used > 0;)
@@ -102,7 +103,7 @@ std::vector<double> useful_below(std::span<const double> periods) {
   return bounds;
 }
 
-/// Returns true for a straight pipeline of fewer layers than devices, which cannot use all devices.
+/// Returns true for a straight pipeline with fewer layers than devices, which cannot use all devices.
 bool leaves_devices_idle(std::span<const Downset> downsets, std::span<const BandwidthLevel> levels,
                          PlanForm form) {
   std::int64_t devices = 1;
@@ -114,9 +115,9 @@ bool leaves_devices_idle(std::span<const Downset> downsets, std::span<const Band
 
 Bytes held_bytes(const Downset& before, const Downset& after, std::int64_t minibatches,
                  std::int64_t state_bytes_per_weight_byte) {
-  // Each minibatch in flight holds its activations and the weights that its forward used (weight stashing,
-  // section 3.3); gradients and optimizer state exist once. The sum uses 128 bits, because a model times its
-  // minibatches may not fit in 64. Limiting it to the largest Bytes keeps comparisons with any limit correct.
+  // Each minibatch in flight holds its activations and the weights of its forward pass (weight stashing,
+  // section 3.3). Gradients and optimizer state exist once. The sum uses 128 bits, because it may exceed 64.
+  // The largest Bytes as a result still exceeds every limit.
   const Wide activations = static_cast<Wide>(after.kept) - before.kept;
   const Wide weights = static_cast<Wide>(after.weights) - before.weights;
   const Wide held = (activations + weights) * minibatches + weights * (1 + state_bytes_per_weight_byte);
@@ -145,13 +146,12 @@ PipeDreamLevels::PipeDreamLevels(std::span<const Downset> downsets, std::span<co
 // --- times of stages ------------------------------------------------------------------------------------
 
 WorkAhead PipeDreamLevels::ahead_of(std::size_t level, const LevelStage& stage, WorkAhead ahead) const {
-  if (!options_.memory_limit)
-    return {};  // without a limit the result is not needed; one table serves all stages
+  if (!options_.memory_limit) return {};  // not needed without a limit, and one table then serves all stages
   std::int64_t devices_of_component = 1;
   for (std::size_t below = 0; below < level; ++below) devices_of_component *= levels_[below].components;
   const std::int64_t devices = stage.later * devices_of_component * ahead.components + ahead.devices;
   const std::int64_t components = stage.replicas * ahead.components;
-  // Only the ratio matters, so it is reduced, and stages with equal ratios share one table.
+  // The fraction is reduced, so that stages with equal fractions share one table.
   const std::int64_t divisor = std::gcd(devices, components);
   return {.devices = devices / divisor, .components = components / divisor};
 }
@@ -191,8 +191,8 @@ LevelPlan PipeDreamLevels::component_plan(std::size_t level, const LevelStage& s
   return below.at(below.place(stage.from, used, stage.to));
 }
 
-// Both functions return times for the minibatches of all replicas together; stage_plan() divides by their
-// number. `bytes` are those of every device of a component.
+// Both functions return times for one minibatch on each replica, and stage_plan() divides them by the number
+// of replicas. `bytes` are the bytes on each device of a component.
 double PipeDreamLevels::reduced_bytes_ns(std::size_t level, const LevelStage& stage, StagePlace place,
                                          double bytes) const {
   const auto replicas = static_cast<double>(stage.replicas);
@@ -247,11 +247,11 @@ double PipeDreamLevels::cut_ns(std::size_t level, std::size_t downset, std::int3
   return kNoPlan;
 }
 
-/// Returns the time of the cuts around a stage that is not the first one. After the whole model nothing is
-/// alive.
+/// Returns the time of the cuts around a stage that is not the first one. After the whole model no output is
+/// alive, so the last cut takes no time.
 double PipeDreamLevels::around_ns(std::size_t level, const LevelStage& stage) const {
   const double before = cut_ns(level, stage.from, stage.replicas);
-  // Only the released code pays for cuts on both sides.
+  // Only the released code includes the cuts on both sides.
   if (options_.objective != PlanObjective::sum) return before;
   return std::max(before, cut_ns(level, stage.to, stage.replicas));
 }
@@ -262,8 +262,8 @@ std::int32_t PipeDreamLevels::most_replicas(std::int32_t components) const {
   return options_.form == PlanForm::straight ? 1 : components;
 }
 
-/// The components of a table's stages. What they have ahead depends on their replicas and on later
-/// components.
+/// The components of a table's stages. Their value `ahead` depends on the stage's replicas and on the number
+/// of later components.
 class PipeDreamLevels::StageComponents {
  public:
   StageComponents(PipeDreamLevels& programme, std::size_t level, WorkAhead ahead, std::int32_t components)
@@ -288,19 +288,19 @@ class PipeDreamLevels::StageComponents {
 };
 
 PipeDreamLevels::Table& PipeDreamLevels::table(std::size_t level, WorkAhead ahead, std::int32_t components) {
-  // Without a memory limit the number of later components is irrelevant, so plans on fewer components are in
-  // the same table.
+  // Without a memory limit, the number of later components does not matter. Plans on fewer components are
+  // then in the same table.
   if (!options_.memory_limit) components = levels_[level].components;
   const TableKey key{.level = level, .ahead = ahead, .components = components};
   if (const auto found = tables_.find(key); found != tables_.end()) return found->second;
   const bool is_highest = level + 1 == levels_.size();
-  // The highest level is only used for pipelines that begin with the model, so it needs one column.
+  // The highest level only has pipelines that begin with the model, so one column is enough.
   Table table{
       .sources = is_highest ? 1 : downsets_.size(), .components = components, .periods = {}, .rings = {}};
   table.periods.assign(downsets_.size() * static_cast<std::size_t>(components) * table.sources, kNoPlan);
   table.rings.assign(table.periods.size(), 0);
   const StageComponents stages(*this, level, ahead, components);
-  // Downsets are visited by size, because a split reads the entries of a smaller one.
+  // Downsets are visited by size, because a split reads the entries of a smaller downset.
   for (std::size_t to = 0; to < downsets_.size(); ++to) {
     add_whole_ranges(table, level, stages, to);
     std::vector<double> of_use_below(static_cast<std::size_t>(components), kNoPlan);
@@ -316,11 +316,11 @@ PipeDreamLevels::Table& PipeDreamLevels::table(std::size_t level, WorkAhead ahea
   return tables_.emplace(key, std::move(table)).first->second;
 }
 
-/// Adds the layers between two downsets as one stage.
+/// Adds plans in which all layers between two downsets form one stage.
 void PipeDreamLevels::add_whole_ranges(Table& table, std::size_t level, const StageComponents& stages,
                                        std::size_t to) {
   for (const std::size_t from : smaller_[to]) {
-    // The highest level is only used for pipelines that begin with the model.
+    // The highest level only has pipelines that begin with the model.
     if (table.sources == 1 && from > 0) break;
     for (std::int32_t replicas = 1; replicas <= most_replicas(table.components); ++replicas) {
       const LevelStage stage{
@@ -333,18 +333,18 @@ void PipeDreamLevels::add_whole_ranges(Table& table, std::size_t level, const St
 
 void PipeDreamLevels::add_splits(Table& table, std::size_t level, const StageComponents& stages,
                                  std::size_t split, std::size_t to, std::span<const double> of_use_below) {
-  // Ranges begin after a downset before the split, which has a smaller number. Some are not included in the
-  // split; their plans are infinitely long.
+  // A range begins after a downset with a smaller number than the split. If the split does not include that
+  // downset, its period is infinite.
   const std::size_t columns = table.sources == 1 ? std::min<std::size_t>(split, 1) : split;
   if (columns == 0) return;
   for (std::int32_t replicas = 1; replicas <= most_replicas(table.components - 1); ++replicas) {
     LevelPlan plan;
-    const Component* component = nullptr;  // the component of `plan`
+    const Component* component = nullptr;  // the component to which `plan` belongs
     for (std::int32_t before = 1; before <= table.components - replicas; ++before) {
       const std::int32_t used = before + replicas;
       const LevelStage stage{.from = split, .to = to, .replicas = replicas, .later = table.components - used};
       const Component& now = stages.of(stage);
-      // On the lowest level a plan depends only on the minibatches in flight.
+      // On the lowest level a plan depends only on the number of minibatches in flight.
       const bool is_known = component != nullptr && (level == 0 ? component->in_flight == now.in_flight
                                                                 : component->ahead == now.ahead);
       if (!is_known) {
@@ -354,7 +354,7 @@ void PipeDreamLevels::add_splits(Table& table, std::size_t level, const StageCom
       }
       if (plan.period_ns >= of_use_below[static_cast<std::size_t>(used - 1)]) {
         if (!options_.memory_limit) break;
-        continue;  // with more components before it there are fewer after it, so it may fit
+        continue;  // with more components before this stage, fewer follow it, so it may fit
       }
       const std::size_t rest = table.place(0, before, split);
       const std::size_t whole = table.place(0, used, to);
@@ -379,8 +379,8 @@ double PipeDreamLevels::period_ns(std::size_t level, const LevelStage& whole, Wo
   return plans.periods[plans.place(whole.from, used, whole.to)];
 }
 
-/// Returns the last stage of a best plan for `rest`. On a tie it takes the whole range first, then the stage
-/// with most layers, then the one with fewest replicas, as the released code does.
+/// Returns the last stage of a best plan for `rest`. On a tie it prefers the whole range, then the stage with
+/// the most layers, then the stage with the fewest replicas, as the released code does.
 LevelStage PipeDreamLevels::last_stage(const Table& table, std::size_t level, const LevelStage& rest,
                                        WorkAhead ahead) {
   const LevelPlan goal = table.at(table.place(rest.from, rest.replicas, rest.to));

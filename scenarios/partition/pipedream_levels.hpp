@@ -1,6 +1,6 @@
 #pragma once
-// The tables of PipeDream's dynamic programme, one for each level of bandwidth. They are filled here, and
-// pipedream_partition.cpp, the only user, reads them back into stages.
+// The tables of PipeDream's dynamic programme, one for each level of bandwidth. This file fills them. Only
+// pipedream_partition.cpp uses them, to read the stages of the best plan.
 
 #include <compare>
 #include <cstddef>
@@ -15,19 +15,19 @@
 
 namespace penstock {
 
-/// One level of the cluster: `components` of the level below (at the lowest level: devices) and the bandwidth
-/// between two of them.
+/// One level of the cluster. It consists of `components` of the level below (devices at the lowest level),
+/// and has the bandwidth between two of them.
 struct BandwidthLevel {
   /// The number of components, at least 1.
   std::int32_t components = 1;
-  /// The rate, greater than 0; may be infinite.
+  /// The bandwidth, greater than 0; it may be infinite.
   double bytes_per_second = 0;
 
   friend bool operator==(const BandwidthLevel&, const BandwidthLevel&) = default;
 };
 
-/// The number of later devices in the pipeline for each device of a component, as a reduced fraction. With a
-/// value of `ahead` a device has ceil(1 + ahead) minibatches in flight.
+/// The number of devices on later stages for each device of a component, as a reduced fraction. A device with
+/// the value `ahead` has ceil(1 + ahead) minibatches in flight.
 struct WorkAhead {
   std::int64_t devices = 0;
   std::int64_t components = 1;
@@ -37,73 +37,75 @@ struct WorkAhead {
 
 /// A stage on one level.
 struct LevelStage {
-  /// The index of the downset before it.
+  /// The index of the downset before the stage.
   std::size_t from = 0;
-  /// The index of the downset that it completes.
+  /// The index of the downset after the stage.
   std::size_t to = 0;
-  /// The components of the level that share its minibatches.
+  /// The number of components of the level that run the stage and share its minibatches.
   std::int32_t replicas = 1;
-  /// The components of the level that come after it.
+  /// The number of components of the level that run later stages.
   std::int32_t later = 0;
 };
 
-/// The costs of a minibatch on a device beyond those of its layers.
+/// The costs of a minibatch on a device that do not belong to a layer.
 struct DeviceCosts {
   std::int64_t state_bytes_per_weight_byte = 0;
   /// The time that is added once to the forward and once to the backward pass.
   Ns overhead_ns = 0;
 };
 
-/// Returns the bytes of a device that runs the layers between two downsets with `minibatches` in flight: that
-/// many activations and versions of the weights, plus gradients and optimizer state. Returns at most the
-/// largest Bytes.
+/// Returns the bytes of a device that runs the layers between two downsets with `minibatches` in flight. They
+/// consist of one set of activations and weights for each minibatch, plus gradients and optimizer state. The
+/// result is at most the largest Bytes.
 Bytes held_bytes(const Downset& before, const Downset& after, std::int64_t minibatches,
                  std::int64_t state_bytes_per_weight_byte);
 
-/// The place of a stage in the pipeline of its level. The released code prices the first stage differently
-/// (PlanObjective).
+/// The position of a stage in the pipeline of its level. The released code computes the time of the first
+/// stage differently (PlanObjective).
 enum class StagePlace : std::uint8_t { first, later };
 
-/// A best plan of some layers on some components. Among equal periods the one with fewer ring bytes is taken.
+/// A best plan of some layers on some components. Of plans with equal periods it is the one with fewer ring
+/// bytes.
 struct LevelPlan {
   double period_ns = 0;
-  /// The bytes that one device of every stage must reduce outside the plan; only for the objective `maximum`.
+  /// The bytes that one device of every stage must reduce outside the plan. Used only for the objective
+  /// `maximum`.
   double ring_bytes = 0;
 };
 
-/// The dynamic programme on one graph and cluster. Times are nanoseconds as real numbers, and infinite if
-/// there is no plan.
+/// The dynamic programme for one graph and cluster. Times are nanoseconds as real numbers. A time is infinite
+/// if there is no plan.
 class PipeDreamLevels {
  public:
-  /// `downsets` and `levels` (from the lowest to the highest) must outlive this object. Without a memory
-  /// limit in `options` memory is unlimited.
+  /// Requires that `downsets` and `levels` (from the lowest to the highest) outlive this object. If `options`
+  /// has no memory limit, memory is unlimited.
   PipeDreamLevels(std::span<const Downset> downsets, std::span<const BandwidthLevel> levels,
                   const PlanOptions& options, const DeviceCosts& costs);
 
-  /// Returns true for a straight pipeline of fewer layers than devices, whose parts use as many devices as
-  /// they can.
+  /// Returns true for a straight pipeline with fewer layers than devices. Its plans use as many devices as
+  /// they can, and the others stay idle.
   bool may_idle() const { return may_idle_; }
 
   /// Return the least period of the layers of `whole` on `whole.replicas` components of `level`, and the
-  /// stages of that plan in order. Below the highest level `whole` represents one component of a stage, and
-  /// `ahead` is that component's.
+  /// stages of that plan in order. Below the highest level, `whole` is one component of a stage, and `ahead`
+  /// is the value of that component.
   double period_ns(std::size_t level, const LevelStage& whole, WorkAhead ahead);
   std::vector<LevelStage> stages(std::size_t level, const LevelStage& whole, WorkAhead ahead);
 
-  /// Returns what each component of `stage` has ahead if the pipeline of its level has `ahead`.
+  /// Returns the value `ahead` of each component of `stage`, if the pipeline of its level has `ahead`.
   WorkAhead ahead_of(std::size_t level, const LevelStage& stage, WorkAhead ahead) const;
 
-  /// Returns the time of the gradients' reduction among the stage's components, once for as many minibatches.
-  /// `ahead` is that of the stage's pipeline.
+  /// Returns the time of the gradients' reduction among the stage's components. There is one reduction for as
+  /// many minibatches as components. `ahead` is the value of the stage's pipeline.
   double reduction_ns(std::size_t level, const LevelStage& stage, StagePlace place, WorkAhead ahead);
-  /// Returns the time of a minibatch over the cut after `downset`, with a stage of `replicas` components at
-  /// one side.
+  /// Returns the time of one minibatch over the cut after `downset`. `replicas` is the number of components
+  /// on one side of the cut.
   double cut_ns(std::size_t level, std::size_t downset, std::int32_t replicas) const;
 
  private:
-  /// The best plans between two downsets on m components.
+  /// The best plans between any two downsets on m components.
   struct Table {
-    /// The number of columns: all downsets, or only the first one.
+    /// The number of columns: one for each downset, or one in total.
     std::size_t sources = 0;
     std::int32_t components = 0;
     std::vector<double> periods;
@@ -123,12 +125,12 @@ class PipeDreamLevels {
     friend auto operator<=>(const TableKey&, const TableKey&) = default;
   };
 
-  /// The minibatches in flight and the tables of a stage's components.
+  /// The minibatches in flight on a component of a stage, and its tables.
   struct Component {
     WorkAhead ahead;
-    /// The minibatches on a device, at the lowest level.
+    /// The minibatches in flight on a device; used at the lowest level.
     std::int64_t in_flight = 1;
-    /// The plans of one component; null at the lowest level, and if components stay idle.
+    /// The plans of one component. Null at the lowest level, and if components stay idle.
     const Table* below = nullptr;
   };
   class StageComponents;
@@ -155,7 +157,7 @@ class PipeDreamLevels {
   PlanOptions options_;
   DeviceCosts costs_;
   bool may_idle_ = false;
-  std::vector<std::vector<std::uint32_t>> smaller_;  // for each downset those that it includes, ascending
+  std::vector<std::vector<std::uint32_t>> smaller_;  // for each downset, those that it includes, ascending
   std::map<TableKey, Table> tables_;
 };
 

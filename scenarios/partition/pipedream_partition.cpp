@@ -1,6 +1,6 @@
-// Fills the tables of pipedream_levels.hpp and reads the plan back: first the stages of the highest level,
-// then, level by level, the stages inside one component, which all components of the stage share. Tested by
-// pipedream_partition_test.cpp.
+// Fills the tables of pipedream_levels.hpp and reads the plan from them. It reads the stages of the highest
+// level first. Then, level by level, it reads the stages inside one component, which are equal for all
+// components of a stage. Tested by pipedream_partition_test.cpp.
 
 #include "scenarios/partition/pipedream_partition.hpp"
 
@@ -36,14 +36,14 @@ struct CutLinks {
   std::int32_t links = 1;
 };
 
-/// A pipeline of one level, with the first device of each of its copies.
+/// A pipeline of one level. It has equal copies, each with its first device in `first_devices`.
 struct Pipeline {
   std::size_t level = 0;
   std::vector<LevelStage> stages;
   std::vector<std::int32_t> first_devices;
   WorkAhead ahead;
-  double reduction_ns = 0;  // a minibatch's share of the reductions on higher levels
-  CutLinks cut{};           // after the last stage
+  double reduction_ns = 0;  // the reduction time of higher levels for each minibatch
+  CutLinks cut{};           // the cut after the last stage
 };
 
 class PlanReader {
@@ -62,7 +62,7 @@ class PlanReader {
   }
 
  private:
-  /// Appends the pipeline's stages on devices, from the first to the last.
+  /// Appends the stages of the pipeline with their devices, from the first to the last.
   void flatten(const Pipeline& pipeline) {
     std::int32_t component = 0;
     for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
@@ -78,8 +78,8 @@ class PlanReader {
         stages_.back().cut_links = cut.links;
         continue;
       }
-      // Above devices a stage is a pipeline of the level below, on all its components. All components of the
-      // stage share one such plan, so it is read once, with the first device of each.
+      // Above the lowest level, a stage is a pipeline of the level below on all components of that level. All
+      // components of the stage have the same plan, so it is read once, with the first device of each.
       const std::size_t below = pipeline.level - 1;
       const LevelStage whole{
           .from = stage.from, .to = stage.to, .replicas = levels_[below].components, .later = 0};
@@ -93,9 +93,9 @@ class PlanReader {
     }
   }
 
-  /// Returns a minibatch's share of the stage's reduction and of those on higher levels. A copy of the
-  /// pipeline reduces once for as many minibatches as the stage has components, and the copies share the
-  /// minibatches.
+  /// Returns the reduction time for each minibatch, including that of higher levels. Each copy of the
+  /// pipeline reduces once for as many minibatches as the stage has components. The copies divide the
+  /// minibatches among them.
   double reduction_ns(const Pipeline& pipeline, std::size_t s) const {
     const LevelStage& stage = pipeline.stages[s];
     const auto minibatches = static_cast<double>(pipeline.first_devices.size()) * stage.replicas;
@@ -105,8 +105,9 @@ class PlanReader {
                                             : std::max(pipeline.reduction_ns, own);
   }
 
-  /// Returns the links of a cut. Every copy of the pipeline has its own link. The first stage of a pipeline
-  /// pays for no cut, and the last one of several also pays for the cut out of its component.
+  /// Returns the links of a cut. Each copy of the pipeline has its own link. The time of the first stage
+  /// includes no cut. If there are several stages, that of the last one also includes the cut out of its
+  /// component.
   CutLinks cut_links(const Pipeline& pipeline, std::size_t s) const {
     const LevelStage& stage = pipeline.stages[s];
     if (s + 1 == pipeline.stages.size()) {
@@ -114,8 +115,8 @@ class PlanReader {
       const CutLinks own = cut_of(pipeline, stage.to, stage.replicas);
       return own.ns / own.links > pipeline.cut.ns / pipeline.cut.links ? own : pipeline.cut;
     }
-    // The first stage pays for no cut, so the cut after it is that of the second stage, with its replicas. If
-    // two stages pay, the slower one counts, which has fewer replicas.
+    // The time of the first stage includes no cut, so the cut after it uses the replicas of the second stage.
+    // If two stages include a cut, the slower one counts, which has fewer replicas.
     const std::int32_t behind = pipeline.stages[s + 1].replicas;
     return cut_of(pipeline, stage.to, s == 0 ? behind : std::min(stage.replicas, behind));
   }
@@ -128,7 +129,7 @@ class PlanReader {
     return cut;
   }
 
-  /// Returns the first device of each of the stage's components, in an order in which each minibatch stays on
+  /// Returns the first device of each component of the stage. The order ensures that each minibatch stays on
   /// one component in all stages inside it.
   std::vector<std::int32_t> components_of(const Pipeline& pipeline, const LevelStage& stage,
                                           std::int32_t component) const {
@@ -142,13 +143,13 @@ class PlanReader {
     return firsts;
   }
 
-  /// Returns the stage with the bytes of one minibatch as `held`. The minibatches in flight are known only
-  /// when all stages are.
+  /// Returns the stage with the bytes of one minibatch in `held`. The number of minibatches in flight is
+  /// known only after all stages are.
   PlannedStage planned(const LevelStage& stage, const std::vector<std::int32_t>& devices) const {
     const Downset& after = downsets_[stage.to];
     Downset before = downsets_[stage.from];
     if (stage.from == 0)
-      before.members.assign(before.members.size(), 0);  // layers of the first set cost nothing
+      before.members.assign(before.members.size(), 0);  // the layers of the first set cost nothing
     return {.layers = layers_between(before, after),
             .devices = devices,
             .in_flight = 1,
@@ -165,14 +166,16 @@ class PlanReader {
   std::vector<PlannedStage> stages_;
 };
 
-/// Returns all layers on all components of the highest level, or on as many as a plan can use. A straight
-/// pipeline of fewer layers than devices leaves some idle anyway, so it takes the best number.
+/// Returns the stage with all layers on all components of the highest level, or on fewer components if no
+/// plan fits. A straight pipeline with fewer layers than devices leaves some devices idle anyway, so it takes
+/// the best number of components.
 std::optional<LevelStage> best_use(PipeDreamLevels& programme, std::span<const Downset> downsets,
                                    std::span<const BandwidthLevel> levels) {
   const std::size_t highest = levels.size() - 1;
   std::optional<LevelStage> best;
   double least = std::numeric_limits<double>::infinity();
-  // The most components come first. Fewer are tried only if no plan fits, or if devices stay idle anyway.
+  // The largest number of components comes first. Fewer are tried only if no plan fits, or if devices stay
+  // idle anyway.
   for (std::int32_t components = levels[highest].components; components > 0; --components) {
     if (best && !programme.may_idle()) break;
     const LevelStage whole{.from = 0, .to = downsets.size() - 1, .replicas = components, .later = 0};
@@ -186,7 +189,7 @@ std::optional<LevelStage> best_use(PipeDreamLevels& programme, std::span<const D
 
 // --- planning -------------------------------------------------------------------------------------------
 
-/// The dynamic programme over a graph's downsets.
+/// A planner that runs the dynamic programme on the downsets of a graph.
 class Planner {
  public:
   using Downsets = std::vector<Downset>;
@@ -203,7 +206,7 @@ class Planner {
 
   std::optional<LevelStage> best() { return best_use(programme_, downsets_, levels_); }
 
-  /// Returns the whole model on that many components of the highest level.
+  /// Returns a stage with the whole model on `components` components of the highest level.
   LevelStage whole_on(std::int32_t components) const {
     return {.from = 0, .to = downsets_.size() - 1, .replicas = components, .later = 0};
   }
@@ -269,13 +272,13 @@ std::vector<PipelinePlan> plans_on_each(const LayerGraph& graph, std::span<const
 
 std::vector<PlannedStage> with_minibatches_in_flight(std::vector<PlannedStage> stages,
                                                      const LayerGraph& graph, std::int64_t state_bytes) {
-  // The loop goes from the last stage to the first, because each stage needs the number of later devices.
+  // The loop runs from the last stage to the first, because each stage needs the number of later devices.
   std::int32_t here_and_later = 0;
   for (std::size_t s = stages.size(); s-- > 0;) {
     PlannedStage& stage = stages[s];
     const auto replicas = static_cast<std::int32_t>(stage.devices.size());
     here_and_later += replicas;
-    // The warm-up, plus the minibatch that is being computed.
+    // The sum of the warm-up and the minibatch that is being computed.
     stage.in_flight = round_robin_warmup(here_and_later, replicas) + 1;
     stage.compute_ns += 2 * graph.overhead_ns;
     Downset layers;
@@ -299,8 +302,8 @@ double recurrence_period_ns(const PipelinePlan& plan, PlanObjective objective) {
 
 double bytes_per_minibatch(const PipelinePlan& plan) {
   double bytes = 0;
-  // Each cut carries an activation and its gradient. Among r replicas a ring sends 2 (r - 1) W once for the r
-  // minibatches that they had.
+  // Each cut carries an activation and its gradient. A ring of r replicas sends 2 (r - 1) W once for each
+  // round of r minibatches.
   for (const PlannedStage& stage : plan.stages) {
     const auto replicas = static_cast<double>(stage.devices.size());
     bytes += 2 * static_cast<double>(stage.cut);

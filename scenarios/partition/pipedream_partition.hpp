@@ -1,6 +1,6 @@
 #pragma once
-// PipeDream's partitioner (SOSP'19, section 3.1). It decides which layers share a stage, how often each stage
-// is replicated, and how many minibatches are in flight. planned_scenario.hpp applies it to a scenario.
+// PipeDream's partitioner (SOSP'19, section 3.1). It decides the layers and the replicas of each stage, and
+// the number of minibatches in flight. planned_scenario.hpp applies it to a scenario.
 
 #include <cstdint>
 #include <span>
@@ -15,26 +15,27 @@
 
 namespace penstock {
 
-/// One stage of a plan; the figures are for one minibatch.
+/// One stage of a plan. Its figures are for one minibatch.
 struct PlannedStage {
-  /// The indices of its layers, ascending.
+  /// The indices of the stage's layers, in ascending order.
   std::vector<std::int32_t> layers;
-  /// The devices of its replicas: minibatch g runs on devices[g % devices.size()].
+  /// The devices of the stage's replicas. Minibatch g runs on devices[g % devices.size()].
   std::vector<std::int32_t> devices;
-  /// The minibatches in flight on each replica: 1F1B-RR's warm-up + 1.
+  /// The number of minibatches in flight on each replica, which is the warm-up of 1F1B-RR + 1.
   std::int32_t in_flight = 1;
   /// The time of forward + backward on one device.
   Ns compute_ns = 0;
   Bytes weights = 0;
-  /// The bytes that are sent forward after the stage; as many come back.
+  /// The bytes that the stage sends to the next one. The same number of bytes comes back as gradients.
   Bytes cut = 0;
-  /// The bytes that one device holds: activations and weight versions in flight, gradients, optimizer state.
+  /// The bytes that one device holds: activations and weight versions of minibatches in flight, gradients and
+  /// optimizer state.
   Bytes held = 0;
-  /// A minibatch's share of the gradients' reductions by the recurrence.
+  /// The reduction time of the gradients for each minibatch, by the recurrence.
   double reduction_ns = 0;
-  /// The time of a minibatch over the cut after the stage and back, by the recurrence.
+  /// The time of a minibatch over the cut after the stage, forward and back, by the recurrence.
   double cut_ns = 0;
-  /// The links that carry the cut, of which each minibatch uses one.
+  /// The number of links over the cut. Each minibatch uses one of them.
   std::int32_t cut_links = 1;
 
   friend bool operator==(const PlannedStage&, const PlannedStage&) = default;
@@ -42,44 +43,44 @@ struct PlannedStage {
 
 /// A plan of stages on devices.
 struct PipelinePlan {
-  /// The time between two minibatches by the recurrence.
+  /// The time between two minibatches, by the recurrence.
   double period_ns = 0;
-  /// The stages. Every layer is in one of them, and stages read only from earlier ones.
+  /// The stages. Every layer is in one stage, and each stage reads only from earlier stages.
   std::vector<PlannedStage> stages;
 
   friend bool operator==(const PipelinePlan&, const PipelinePlan&) = default;
 };
 
 /// Returns the plan with the least period on all devices of the cluster. Levels are given from the lowest to
-/// the highest, and device d is component d / (devices of the levels below) of its level. Some devices stay
-/// idle in two cases: a straight pipeline has fewer layers than devices, or the memory limit allows a plan
-/// only for fewer components of the highest level. Among equal periods the plan with the longest last stages
-/// is taken, as in the released code. Errors: a layer that fits no device (with its name and bytes), no plan
-/// within the limit, a graph with too many downsets.
+/// the highest. Device d is component d / (devices of the levels below) of its level. Some devices stay idle
+/// in two cases: a straight pipeline has fewer layers than devices, or the memory limit allows a plan only on
+/// fewer components of the highest level. Among plans with equal periods it takes the one with the longest
+/// last stages, as the released code does. Errors: a layer that fits no device (with its name and bytes), no
+/// plan within the limit, a graph with too many downsets.
 tl::expected<PipelinePlan, std::string> plan_pipeline(const LayerGraph& graph,
                                                       std::span<const BandwidthLevel> levels,
                                                       const PlanOptions& options,
                                                       std::int64_t state_bytes_per_weight_byte = 0);
 
-/// Returns the plans on 1, 2, ... components of the highest level, as far as they exist. Returns none for a
-/// graph that plan_pipeline() refuses.
+/// Returns the plans on 1, 2, ... components of the highest level. It omits numbers for which there is no
+/// plan. Returns an empty list for a graph that plan_pipeline() refuses.
 std::vector<PipelinePlan> plans_on_each(const LayerGraph& graph, std::span<const BandwidthLevel> levels,
                                         const PlanOptions& options,
                                         std::int64_t state_bytes_per_weight_byte = 0);
 
-/// Returns the stages with their minibatches in flight and the bytes held for them. The minibatches follow
-/// from the devices of each stage and of later ones. On input `held` is what one minibatch holds, and compute
-/// times are without overhead.
+/// Returns the stages with their minibatches in flight and the bytes that these need. The number of
+/// minibatches follows from the devices of each stage and of later stages. In the input, `held` has the bytes
+/// of one minibatch, and compute times do not include overhead.
 std::vector<PlannedStage> with_minibatches_in_flight(std::vector<PlannedStage> stages,
                                                      const LayerGraph& graph,
                                                      std::int64_t state_bytes_per_weight_byte);
 
-/// Returns a plan's period by the recurrence, from the times of its stages. That is the maximum over all cuts
-/// and over all stages' compute and reduction, divided among each stage's devices.
+/// Returns a plan's period by the recurrence. It is the maximum over all cuts, and over compute and reduction
+/// of all stages, each divided by the stage's number of devices.
 double recurrence_period_ns(const PipelinePlan& plan, PlanObjective objective);
 
-/// Returns the bytes that all devices send for one minibatch: each cut's activations and gradients, and
-/// 2(m-1)W for the ring all-reduce of a stage's m replicas once in m minibatches.
+/// Returns the bytes that all devices send for one minibatch. They are the activations and gradients of each
+/// cut, and 2(m-1)W for the ring all-reduce of a stage's m replicas, which runs once for m minibatches.
 double bytes_per_minibatch(const PipelinePlan& plan);
 
 }  // namespace penstock

@@ -17,9 +17,9 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kMostTableEntries = std::size_t{1} << 25;  // of a period and a ring: 512 MiB
+constexpr std::size_t kMostTableEntries = std::size_t{1} << 25;  // a period and a ring each: 512 MiB
 
-/// Returns a set of only this layer.
+/// Returns a set with only this layer.
 Downset alone(const Layer& layer) {
   Downset set;
   set.kept = layer.kept_bytes();
@@ -50,11 +50,11 @@ tl::expected<void, std::string> check_layers(const LayerGraph& graph, Bytes limi
   for (const Layer& layer : graph.layers) {
     const Downset own = alone(layer);
     const Bytes held = held_bytes({}, own, 1, state_bytes);
-    // The message names the largest layer that does not fit.
+    // The message names the largest of the layers that do not fit.
     if (held <= most) continue;
     largest = &layer;
     most = held;
-    // Without minibatches in flight only gradients and the optimizer's state remain.
+    // With no minibatch in flight, only gradients and optimizer state remain.
     state = held_bytes({}, own, 0, state_bytes) - layer.weights;
   }
   if (largest == nullptr) return {};

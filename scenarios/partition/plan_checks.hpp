@@ -1,6 +1,6 @@
 #pragma once
-// The checks of a partitioner before it fills a table. A table has an entry for each downset, each downset
-// that may follow it, and each number of components:
+// Checks the limits of a partitioner before it fills a table. A table has an entry for each downset, each
+// downset that may follow it, and each number of components:
 //
 //   entries of a level = downsets * (downsets, or 1 at the highest level) * components
 //
@@ -18,10 +18,10 @@
 
 namespace penstock {
 
-/// Refuses tables of more than 2^25 entries, which take 512 MiB.
+/// Returns an error if a table has more than 2^25 entries, which take 512 MiB.
 tl::expected<void, std::string> check_tables(std::size_t downsets, std::span<const BandwidthLevel> levels);
 
-/// Refuses a graph with a layer that no device can hold, even alone and with one minibatch in flight.
+/// Returns an error if no device can hold some layer, even alone and with one minibatch in flight.
 tl::expected<void, std::string> check_layers(const LayerGraph& graph, Bytes limit,
                                              std::int64_t state_bytes_per_weight_byte);
 

@@ -1,5 +1,5 @@
-// Prices a plan that is given instead of searched. Messages between servers use the bandwidth between
-// servers, all others the bandwidth inside one:
+// Computes the period of a plan whose stages are given. Messages between servers use the bandwidth between
+// servers, and all other messages use the bandwidth inside a server:
 //
 //   period = max over stages of  max( T/m, 2(m-1) W / (B m^2) )   and over cuts of  2 a / B
 //
@@ -24,12 +24,12 @@
 namespace penstock {
 namespace {
 
-/// Returns the bandwidth, in bytes a nanosecond, of the lowest level with a component that contains all
-/// devices.
+/// Returns the bandwidth of the lowest level with a component that contains all devices, in bytes a
+/// nanosecond.
 double bandwidth_around(std::span<const BandwidthLevel> levels, std::span<const std::int32_t> devices) {
   std::int32_t size = 1;
   for (const BandwidthLevel& level : levels) {
-    // Devices are numbered level by level, so the devices of one component are adjacent.
+    // Devices are numbered level by level, so the devices of one component have adjacent numbers.
     size *= level.components;
     const auto is_inside = [&](std::int32_t device) { return device / size == devices.front() / size; };
     if (std::ranges::all_of(devices, is_inside)) return level.bytes_per_second / 1e9;
@@ -37,13 +37,13 @@ double bandwidth_around(std::span<const BandwidthLevel> levels, std::span<const 
   return levels.back().bytes_per_second / 1e9;
 }
 
-/// Returns for each layer the last stage that reads it, or its own stage if none does.
+/// Returns, for each layer, the last stage that reads it, or the layer's own stage if no stage reads it.
 std::vector<std::size_t> last_readers(const LayerGraph& graph, const std::vector<StatedStage>& stages) {
   std::vector<std::size_t> last(graph.layers.size(), 0);
   for (std::size_t s = 0; s < stages.size(); ++s) {
     for (const std::int32_t layer : stages[s].layers) {
       last[static_cast<std::size_t>(layer)] = s;
-      // Stages come in pipeline order, so the last one written is the last reader.
+      // Stages come in pipeline order, so the last value that is written belongs to the last reader.
       for (const std::int32_t input : graph.layers[static_cast<std::size_t>(layer)].inputs)
         last[static_cast<std::size_t>(input)] = s;
     }
@@ -51,7 +51,7 @@ std::vector<std::size_t> last_readers(const LayerGraph& graph, const std::vector
   return last;
 }
 
-/// Returns the sums over the stage's layers, with `held` for one minibatch.
+/// Returns a stage with the sums over its layers. `held` has the bytes of one minibatch.
 PlannedStage with_sums(const LayerGraph& graph, const StatedStage& stated) {
   PlannedStage stage{.layers = stated.layers, .devices = stated.devices};
   for (const std::int32_t index : stated.layers) {
@@ -79,12 +79,13 @@ PipelinePlan stated_plan(const LayerGraph& graph, std::span<const BandwidthLevel
       // An output crosses every cut between its own stage and the last stage that reads it.
       dies[last[layer]] += graph.layers[layer].output;
     }
-    // An output is no longer alive after the last stage that reads it, or after its own stage if none does.
+    // An output is no longer alive after the last stage that reads it, or after its own stage if no stage
+    // reads it.
     alive -= dies[s];
     stage.cut = alive;
     const auto replicas = static_cast<double>(stage.devices.size());
-    // A ring sends 2(m-1)/m of the weights for each replica. This is divided by m, because one reduction
-    // serves a round of m minibatches.
+    // A ring sends 2(m-1)/m of the weights for each replica. The result is divided by m, because one
+    // reduction serves a round of m minibatches.
     stage.reduction_ns = 2 * (replicas - 1) * static_cast<double>(stage.weights) /
                          (bandwidth_around(levels, stage.devices) * replicas * replicas);
     if (s + 1 < stages.size()) {
