@@ -1,6 +1,7 @@
 #pragma once
-// The costs of a chain of stages in the form of engines: whole nanoseconds and bytes, and the links between
-// stages. Used by prepare/device_prices.cpp, and by planning, which prices thousands of configurations.
+// Converts the costs of a chain of stages to the form of engines: whole nanoseconds and bytes, and the links
+// between stages. Used by prepare/device_prices.cpp and by planning, which prices thousands of
+// configurations.
 
 #include <cstdint>
 #include <optional>
@@ -15,13 +16,13 @@
 
 namespace penstock {
 
-/// Returns why the prices cannot be counted in 64 bits, or nothing if they can. Deferred work counts once for
-/// each of the `microbatches`.
+/// Returns an error message if the prices do not fit in 64 bits, and nothing if they fit. Deferred work
+/// counts once for each of the `microbatches`.
 std::optional<std::string> chain_fault(std::span<const StagePrice> prices, const RankStep& step,
                                        std::int64_t microbatches);
 
-/// Returns the costs of the stages and of the edges between them. `rank_of_stage` tells which stages share a
-/// rank's step. Requires that chain_fault() returns nothing.
+/// Returns the costs of the stages and of the edges between them. `rank_of_stage` determines which stages
+/// share the step of a rank. Requires that chain_fault() returns nothing.
 CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::int32_t> rank_of_stage,
                       const RankStep& step, std::int64_t microbatches);
 

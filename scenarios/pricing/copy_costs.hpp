@@ -1,7 +1,7 @@
 #pragma once
-// The costs of one copy of a pipeline on its devices. Used by prepare/device_prices.cpp.
+// Computes the costs of one copy of a pipeline on its devices. Used by prepare/device_prices.cpp.
 //
-//   layers of stages -> a stage's microbatch -> a rank's step -> F, I, W, STEP and their memory
+//   layers of a stage -> prices of a microbatch -> prices of a rank's step -> F, I, W, STEP and their memory
 
 #include <cstdint>
 #include <span>
@@ -14,9 +14,9 @@
 
 namespace penstock {
 
-/// Returns the costs. `layers` has the layers of each stage, and `rank_of_stage` the rank of each stage.
-/// Requires both to have equal lengths, and that the layers are those of the model. Error: a figure that does
-/// not fit in 64 bits.
+/// Returns the costs of the stages. `layers` has the number of layers of each stage, and `rank_of_stage` its
+/// rank. Requires that both have equal lengths, and that the layers add up to those of the model. Error: a
+/// figure that does not fit in 64 bits.
 tl::expected<CostTable, std::string> copy_costs(const Workload& work, const KernelTables& kernels,
                                                 std::span<const std::int64_t> layers,
                                                 std::span<const std::int32_t> rank_of_stage,

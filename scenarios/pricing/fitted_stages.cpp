@@ -1,6 +1,6 @@
-// The first stage has the embedding and the last the head. The time of both is counted on the last stage,
-// because a look-up is fast compared with a product of the vocabulary's size. A rank makes one step for all
-// of its stages:
+// Computes the times of stages. The first stage has the embedding and the last one the head. The time of both
+// belongs to the last stage, because a look-up takes little time compared with the head's product. A rank
+// makes one step for all its stages:
 //
 //   stages 0 1 2 3 on ranks 0 1 0 1     steps of rank 0, of rank 1, 0, 0
 
@@ -21,7 +21,7 @@
 namespace penstock {
 namespace {
 
-/// Returns the part of the model in each stage.
+/// Returns the part of the model that each stage holds.
 std::vector<ModelPartSize> stage_parts(std::span<const std::int64_t> layers) {
   std::vector<ModelPartSize> parts;
   parts.reserve(layers.size());
@@ -32,7 +32,7 @@ std::vector<ModelPartSize> stage_parts(std::span<const std::int64_t> layers) {
   return parts;
 }
 
-/// Returns the part of the model on each rank, with all of its stages.
+/// Returns the part of the model that each rank holds in all its stages.
 std::vector<ModelPartSize> rank_parts(const std::vector<ModelPartSize>& stages,
                                       std::span<const std::int32_t> rank_of_stage) {
   std::vector<ModelPartSize> parts(index(std::ranges::max(rank_of_stage) + 1));
@@ -54,7 +54,8 @@ tl::expected<std::vector<FittedStage>, std::string> fitted_stages(const Iteratio
   const auto of_layer = layer_costs(costs, pipeline.kind);
   if (!of_layer) return tl::unexpected(of_layer.error());
   std::vector<FittedStage> stages;
-  // A rank's chunks are updated together, so one STEP has the whole time and no rounding is lost.
+  // The stages of a rank are updated together, so one STEP has the whole time. A division would lose time by
+  // rounding.
   std::vector<char> has_stepped(of_ranks.size(), 0);
   for (std::size_t stage = 0; stage < parts.size(); ++stage) {
     const std::size_t rank = index(pipeline.rank_of_stage[stage]);

@@ -1,5 +1,5 @@
-// Models a product that is cut into tiles of tm x tn. They are computed in w = ceil(m/tm) ceil(n/tn) / SMs
-// waves of multiprocessors. The best of six tile sizes is taken:
+// Models a product that is divided into tiles of tm x tn. The multiprocessors compute the tiles in w =
+// ceil(m/tm) ceil(n/tn) / SMs waves. The result is the best of six tile sizes:
 //
 //   waves  = (1 - tail) ceil(w) + tail max(w, 1)        a last wave that is not full costs up to a full one
 //   rel    = min(1, (tm tn / 32768)^s)                  small tiles load more for each operation
@@ -7,8 +7,8 @@
 //   t_mem  = bytes of X, W and Y / (bw x memory rate)
 //   t      = t0 + q m k / memory rate + (t_tile^4 + t_mem^4)^(1/4)
 //
-// With seven constants for a device and precision, the error for shapes from 1024 on that were not used in
-// the fit is 4 to 7 %. kernel_tables.cpp uses measured products instead if there are any. Tested by
+// Each device and precision has seven constants. For shapes of at least 1024 that were not used in the fit,
+// the error is 4 to 7 %. kernel_tables.cpp uses measured products instead if they exist. Tested by
 // kernel_tables_test.cpp.
 
 #include "scenarios/pricing/gemm_model.hpp"
@@ -49,11 +49,11 @@ double modelled_gemm_seconds(double m, double n, double k, double value_bytes, c
     const double rate = constants.tile_efficiency * relative * rates.flops_per_second / rates.multiprocessors;
     tiles_s = std::min(tiles_s, waves * 2 * tile.m * tile.n * (k + constants.extra_depth) / rate);
   }
-  // X and W have the product's value size, while Y always has 2 bytes.
+  // X and W have values of the product's precision, while Y always has 2 bytes.
   const double bytes = value_bytes * (m * k + k * n) + 2 * m * n;
   const double memory_s = bytes / (constants.memory_efficiency * rates.memory_bytes_per_second);
-  // This is a soft maximum. It is the larger of both if they differ, and a fifth more if they are equal,
-  // because they then disturb each other.
+  // This soft maximum is the larger of both times if they differ much. If they are equal, it is a fifth more,
+  // because computation and transfers then disturb each other.
   const double overlapped_s = std::pow(std::pow(tiles_s, 4) + std::pow(memory_s, 4), 0.25);
   return constants.launch_us * kSecondsPerMicrosecond +
          constants.quantise * m * k / rates.memory_bytes_per_second + overlapped_s;

@@ -1,11 +1,11 @@
-// Costs of training iterations without devices and kernels. With l layers of kind k on a device that holds n
-// parameters, M microbatches and d copies of the pipeline,
+// Computes costs of training iterations without a description of devices and kernels. A device has l layers
+// of kind k and n parameters. With M microbatches and d copies of the pipeline:
 //
 //   iteration of one stage = M (l layer(k) + ends(k)) + constant + l c + n u + 2 (d - 1) / d n r
 //
-// This is linear in layer, ends, constant, c, u and r (one r for each hidden size). Each stage of a pipeline
-// has its part of it. An engine simulates the iteration, so no cost contains the bubble. sim/measured fits
-// the costs.
+// The formula is linear in layer, ends, constant, c, u and r, and there is one r for each hidden size. Each
+// stage of a pipeline has its part of the time. No cost contains the bubble, because an engine simulates the
+// iteration. sim/measured fits the costs.
 
 #include "scenarios/pricing/iteration_costs.hpp"
 
@@ -28,7 +28,8 @@ std::string to_text(const FittedLayer& kind) {
 tl::expected<LayerCosts, std::string> layer_costs(const IterationCosts& costs, const FittedLayer& kind) {
   const auto known = costs.layers.find(kind);
   if (known != costs.layers.end()) return known->second;
-  // The message names the kind that is next in the order of hidden, heads, sequence, tensor and microbatch.
+  // The message names a measured kind that is close in the order of hidden, heads, sequence, tensor and
+  // microbatch.
   const auto after = costs.layers.upper_bound(kind);
   const FittedLayer& near = after == costs.layers.end() ? costs.layers.rbegin()->first : after->first;
   return tl::unexpected(fmt::format(
@@ -39,10 +40,11 @@ tl::expected<LayerCosts, std::string> layer_costs(const IterationCosts& costs, c
 double device_parameters(const FittedLayer& kind, std::int64_t vocabulary, const ModelPartSize& part) {
   const auto hidden = static_cast<double>(kind.hidden);
   const double embedding = static_cast<double>(vocabulary) * hidden;
-  // A layer has 4 h^2 + 4 h of attention, 8 h^2 + 5 h of the feed-forward part, and 4 h of two norms.
+  // A layer has 4 h^2 + 4 h parameters in attention, 8 h^2 + 5 h in the feed-forward part, and 4 h in two
+  // norms.
   double all = static_cast<double>(part.layers) * hidden * (12 * hidden + 13);
   if (part.has_embedding) all += embedding + static_cast<double>(kind.sequence) * hidden;
-  // The head uses the embedding's weights. A device without the embedding holds a copy of them.
+  // The head uses the weights of the embedding. A device without the embedding holds a copy of them.
   if (part.has_head && !part.has_embedding) all += embedding;
   return all / kind.tensor;
 }

@@ -1,7 +1,7 @@
 #pragma once
-// The costs of training steps on one machine, determined from measured iterations by linear least squares
-// (sim/measured/fit_iterations.hpp). They know no devices and no kernels, only what the measurements can
-// distinguish.
+// The costs of training steps on one machine, found from measured iterations by linear least squares
+// (sim/measured/fit_iterations.hpp). They do not describe devices or kernels, but only what the measurements
+// can distinguish.
 
 #include <compare>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace penstock {
 
-/// Everything on which a layer's time on one device depends.
+/// All properties that determine a layer's time on one device.
 struct FittedLayer {
   std::int64_t hidden = 1;
   std::int64_t heads = 1;
@@ -29,60 +29,62 @@ std::string to_text(const FittedLayer& kind);
 /// The forward and backward times of one microbatch.
 struct LayerCosts {
   Ns layer_ns = 0;
-  /// The time of embedding and head together, on the last stage.
+  /// The time of embedding and head together. It belongs to the last stage.
   Ns ends_ns = 0;
 
   friend bool operator==(const LayerCosts&, const LayerCosts&) = default;
 };
 
-/// The times of a device's step.
+/// The times of one device's step.
 struct StepCosts {
   Ns constant_ns = 0;
   /// The time for each layer.
   Ns layer_ns = 0;
-  /// The optimizer's time for each 10^6 parameters of the device.
+  /// The optimizer's time for each 10^6 parameters on the device.
   Ns million_parameters_ns = 0;
-  /// The time for each 10^6 x 2 (d - 1) / d: gradients of d copies, reduced in a ring. The key is the hidden
-  /// size, because small gradients reach less of the links' bandwidth.
+  /// The time to reduce gradients of d copies in a ring, for each 10^6 x 2 (d - 1) / d parameters. The key is
+  /// the hidden size, because small gradients use less of the links' bandwidth.
   std::map<std::int64_t, Ns> million_reduced_ns;
 
   friend bool operator==(const StepCosts&, const StepCosts&) = default;
 };
 
-/// All costs of one machine.
+/// All fitted costs of one machine.
 struct IterationCosts {
-  /// The name of the measurements to which the costs were fitted.
+  /// The name of the measurements from which the costs were fitted.
   std::string source;
   /// The assumed vocabulary of the embedding, whose parameters are updated and reduced.
   std::int64_t vocabulary = 1;
   std::map<FittedLayer, LayerCosts> layers;
   StepCosts step;
-  /// The assumed bandwidth for messages between stages; 0 means that they are free.
+  /// The assumed bandwidth for messages between stages; 0 means that they take no time.
   double link_bytes_per_second = 0;
 
   friend bool operator==(const IterationCosts&, const IterationCosts&) = default;
 };
 
-/// Returns the costs of layers of this kind. Error: the kind was not measured; there is no interpolation.
+/// Returns the costs of layers of this kind. Error: the kind was not measured, because costs are not
+/// interpolated.
 tl::expected<LayerCosts, std::string> layer_costs(const IterationCosts& costs, const FittedLayer& kind);
 
-/// The size of a part of a model, on a rank or in a stage.
+/// The size of a part of a model on a rank or in a stage.
 struct ModelPartSize {
   std::int64_t layers = 0;
   bool has_embedding = false;
   bool has_head = false;
 };
 
-/// Returns the parameters of a GPT on one of `tensor` devices: 12 h^2 + 13 h for a layer and (V + s) h for
-/// the embedding and its positions. A head without the embedding has V h for its copy.
+/// Returns the parameters of a part of a GPT on one of `tensor` devices. A layer has 12 h^2 + 13 h, and the
+/// embedding with its positions has (V + s) h. A head without the embedding has V h for its copy of the
+/// weights. All are divided by `tensor`.
 double device_parameters(const FittedLayer& kind, std::int64_t vocabulary, const ModelPartSize& part);
 /// Returns 2 (d - 1) / d.
 double ring_share(std::int32_t copies);
 
 /// Returns the forward and backward time of a stage for one microbatch.
 Ns microbatch_ns(const LayerCosts& costs, const ModelPartSize& stage);
-/// Returns the time of a rank's step with `copies` of the pipeline. Requires a hidden size for which the
-/// reduction was measured.
+/// Returns the time of a rank's step with `copies` copies of the pipeline. Requires a hidden size for which
+/// the reduction was measured.
 Ns step_ns(const IterationCosts& costs, const FittedLayer& kind, const ModelPartSize& rank,
            std::int32_t copies);
 

@@ -1,5 +1,5 @@
-// Reads the built-in kernel tables. Reading a device's tables takes some milliseconds, so they are cached by
-// name. If a file does not exist, the models of KernelTables replace it. A file that cannot be read is an
+// Reads the built-in kernel tables. Reading takes some milliseconds, so the tables are cached by the device's
+// name. If a file is missing, the models of KernelTables are used instead. A file that cannot be read is an
 // error of the build. Tested by kernel_tables_test.cpp.
 
 #include "scenarios/pricing/kernel_library.hpp"
@@ -37,8 +37,8 @@ void must_be_read(const tl::expected<void, std::string>& read, const std::string
   if (!read) throw std::logic_error(fmt::format("{}:{}", file, read.error()));
 }
 
-/// Reads {"H100/fp8": [e, kk, s, bw, t0, tail, q], ..}. There is no entry for units that the device does not
-/// have.
+/// Reads {"H100/fp8": [e, kk, s, bw, t0, tail, q], ..}. A precision that the device does not support has no
+/// entry.
 void set_models(KernelTables& tables, std::string_view device) {
   static const nlohmann::json constants = nlohmann::json::parse(text_of("gemm_constants.json"));
   for (const GemmPrecision precision : {GemmPrecision::bf16, GemmPrecision::fp8, GemmPrecision::fp4}) {
@@ -55,15 +55,16 @@ void set_models(KernelTables& tables, std::string_view device) {
   }
 }
 
-/// Returns the device whose kernels were measured, without the values of a scenario. All callers share tables
-/// that are read once.
+/// Returns the device on which the kernels were measured, without changes by a scenario. All callers share
+/// tables that are read once.
 const DeviceType& measured_device(std::string_view kernels) {
   return *std::ranges::find(device_types(), kernels, &DeviceType::kernels);
 }
 
 std::shared_ptr<const KernelTables> read_tables(const std::string& kernels) {
   auto tables = std::make_shared<KernelTables>();
-  // The models come first, because their constants give the share of quantising in a table's rows.
+  // The models come first, because their constants determine how much of a table's time belongs to
+  // quantising.
   set_models(*tables, kernels);
   const DeviceRates rates = rates_of(measured_device(kernels), GemmPrecision::bf16);
   const std::string gemms = fmt::format("gemm_{}.csv", kernels);
@@ -79,8 +80,8 @@ std::shared_ptr<const KernelTables> read_tables(const std::string& kernels) {
   return tables;
 }
 
-/// Returns the device's rates divided by those of the measured device, with the efficiency of links. Rates
-/// that the measured device does not have were not measured.
+/// Returns the device's rates divided by those of the measured device, and the efficiency of links. A rate
+/// that the measured device lacks has no factor.
 KernelSpeeds speeds_of(const DeviceType& device) {
   const DeviceType& measured = measured_device(device.kernels);
   KernelSpeeds speeds;
@@ -98,7 +99,7 @@ KernelSpeeds speeds_of(const DeviceType& device) {
 std::shared_ptr<const KernelTables> built_in_kernels(const DeviceType& device) {
   static std::mutex mutex;
   static std::map<std::string, std::shared_ptr<const KernelTables>, std::less<>> known;
-  // The lock is also held while a table is read, because other threads would only read the same one.
+  // The lock is held during reading, because other threads would only read the same tables.
   const std::scoped_lock lock(mutex);
   auto& tables = known[device.kernels];
   if (!tables) tables = read_tables(device.kernels);

@@ -1,5 +1,5 @@
 #pragma once
-// The built-in kernel tables, which are those of scenarios/library/kernels.
+// The kernel tables that are compiled into the program, from the files in scenarios/library/kernels.
 
 #include <memory>
 #include <span>
@@ -14,20 +14,20 @@ namespace penstock {
 
 /// One built-in file.
 struct KernelText {
-  /// The name, such as "gemm_H100.csv".
+  /// The file name, such as "gemm_H100.csv".
   std::string_view file;
   std::string_view text;
 };
-/// Returns the built-in files. CMake generates the definition from them.
+/// Returns the built-in files. CMake generates the definition of this function from them.
 std::span<const KernelText> kernel_texts();
 
-/// Returns the tables of a kind of device. They are read at the first call and shared afterwards. Safe to
-/// call from several threads.
+/// Returns the tables of a kind of device. The first call reads them, and later calls share them. Several
+/// threads may call it.
 std::shared_ptr<const KernelTables> built_in_kernels(const DeviceType& device);
 
-/// Returns the tables for the device as it is stated. If its peaks or its NVLink differ from the measured
-/// device, they are scaled copies (KernelTables::scale). Requires peaks and a bandwidth > 0 for everything
-/// that the measured device has.
+/// Returns the tables for the device as a scenario states it. If its peaks or its NVLink differ from the
+/// measured device, the tables are scaled copies (KernelTables::scale). Requires a peak and a bandwidth > 0
+/// wherever the measured device has one.
 std::shared_ptr<const KernelTables> stated_kernels(const DeviceType& device);
 
 }  // namespace penstock

@@ -1,7 +1,7 @@
 #pragma once
 // Measured kernels of one accelerator: matrix products, causal attention, and collectives inside one NVLink
-// domain. They are read from files of scenarios/library/kernels, or of the same form. The top of
-// kernel_tables.cpp explains the look-up.
+// domain. They are read from files in the format of scenarios/library/kernels. The top of kernel_tables.cpp
+// explains the look-up.
 
 #include <array>
 #include <cstddef>
@@ -41,9 +41,9 @@ struct AttentionShape {
 enum class GroupOperation : std::uint8_t { all_gather, reduce_scatter, all_reduce, all_to_all };
 inline constexpr std::size_t kGroupOperationCount = 4;
 
-/// The speed of a device relative to the one on which the tables were measured; 1 means equal.
+/// The speeds of a device relative to the device on which the tables were measured. The value 1 means equal.
 struct KernelSpeeds {
-  /// The speed of products by precision; attention uses that of bf16.
+  /// The speed of products by precision. Attention uses the speed of bf16.
   std::array<double, kGemmPrecisionCount> products = {1, 1, 1};
   /// The speed of the NVLink domain.
   double links = 1;
@@ -51,38 +51,41 @@ struct KernelSpeeds {
   friend bool operator==(const KernelSpeeds&, const KernelSpeeds&) = default;
 };
 
-/// The tables of one kind of device. If a table is missing, a model replaces it. For matrix products it is
-/// the compact model (gemm_model.hpp), for attention a share of the peak (layer_terms.cpp), and for
-/// collectives the links' bandwidth (collectives.cpp).
+/// The tables of one kind of device. If a table is missing, a model is used instead: gemm_model.hpp for
+/// matrix products, a share of the peak for attention (layer_terms.cpp), and the links' bandwidth for
+/// collectives (collectives.cpp).
 class KernelTables {
  public:
-  // Each function replaces what was read before; read_gemms() replaces only the precisions in its text.
+  // Each function replaces the data that were read before. read_gemms() replaces only the precisions in its
+  // text.
 
-  /// Reads lines "dtype,m,n,k,us" with a header, for a grid of sizes with few holes. Error: "LINE: what is
-  /// wrong".
+  /// Reads lines "dtype,m,n,k,us" with a header. The sizes must form a grid with few holes. Error: "LINE:
+  /// what is wrong".
   tl::expected<void, std::string> read_gemms(std::string_view text, const DeviceRates& rates);
-  /// Reads lines "dtype,head_dim,heads,kv_heads,batch,seq,us"; only those of bf16 are used.
+  /// Reads lines "dtype,head_dim,heads,kv_heads,batch,seq,us". Only lines of bf16 are used.
   tl::expected<void, std::string> read_attention(std::string_view text);
-  /// Reads lines with the columns "op_name,nccl_dtype,num_gpus,message_size,latency" among others: elements
-  /// of the whole tensor and milliseconds. Only lines with type half and at least two devices are used.
+  /// Reads lines with at least the columns "op_name,nccl_dtype,num_gpus,message_size,latency". The message
+  /// size is in elements of the whole tensor, and the latency in milliseconds. Only lines with type half and
+  /// at least two devices are used.
   tl::expected<void, std::string> read_collectives(std::string_view text);
-  /// Reads a machine's own products (ProductTable::parse), which take precedence for their shapes.
+  /// Reads products that one machine measured itself (ProductTable::parse). They take precedence for their
+  /// shapes.
   tl::expected<void, std::string> read_products(std::string_view text);
-  /// Sets the compact model's constants {"GPU/dtype": [e, kk, s, bw, t0, tail, q]} of one GPU.
+  /// Sets the constants of the compact model for one precision.
   void set_gemm_model(GemmPrecision precision, const GemmConstants& constants);
-  /// Scales the tables to a device that is faster or slower. Models are not changed, because they use the
-  /// device's own rates (DeviceRates). Requires speeds > 0.
+  /// Scales the tables to a device that is faster or slower. It does not change the models, because these use
+  /// the device's own rates (DeviceRates). Requires speeds > 0.
   void scale(const KernelSpeeds& speeds);
 
-  /// Returns the seconds of one product without quantising its inputs, in a short burst. Returns nothing if
+  /// Returns the seconds of one product in a short burst, without quantising its inputs. Returns nothing if
   /// there is neither a table nor a model.
   std::optional<double> gemm_seconds(GemmPrecision precision, const GemmShape& shape,
                                      const DeviceRates& rates) const;
-  /// Returns the operations a second of causal forward attention, counted as 2 x 2 x head_dim x heads x batch
-  /// x sequence^2 / 2. Returns nothing if there is no table.
+  /// Returns the operations a second of causal attention in the forward pass. They count as 2 x 2 x head_dim
+  /// x heads x batch x sequence^2 / 2. Returns nothing if there is no table.
   std::optional<double> attention_rate(const AttentionShape& shape) const;
-  /// Returns the seconds of a collective of `devices` on one NVLink domain over a tensor of `bytes`. These
-  /// are the whole tensor that is gathered or scattered, or one device's buffer of an all-to-all. Returns
+  /// Returns the seconds of a collective of `devices` devices in one NVLink domain. `bytes` is the size of
+  /// the whole tensor that is gathered or scattered, or of one device's buffer of an all-to-all. Returns
   /// nothing if there is no table.
   std::optional<double> collective_seconds(GroupOperation operation, std::int32_t devices,
                                            double bytes) const;
@@ -93,7 +96,7 @@ class KernelTables {
  private:
   static std::size_t index_of(GemmPrecision precision) { return static_cast<std::size_t>(precision); }
 
-  struct AttentionGrid {  // for one head_dim and batch
+  struct AttentionGrid {  // the grid of one head_dim and batch
     double head_dim = 0;
     double batch = 0;
     std::map<std::pair<double, double>, std::map<double, double>>
@@ -106,7 +109,7 @@ class KernelTables {
   std::array<std::optional<GemmConstants>, kGemmPrecisionCount> models_;
   std::vector<AttentionGrid> attention_;
   std::array<std::map<std::int32_t, std::map<double, double>>, kGroupOperationCount>
-      collectives_;  // s by bytes
+      collectives_;  // seconds by bytes
 };
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
-// Memory of layers. The bytes that a layer holds from F to B with fused attention, for each token (h hidden,
-// a heads, g key heads of width d, f inner width, t tensor; values of 2 bytes):
+// Computes the memory of layers. The table has the bytes that a layer holds from F to B for each token, with
+// fused attention and values of 2 bytes. h is hidden, a heads, g key heads of width d, f the inner width, t
+// tensor:
 //
 //   inputs and outputs of two norms         8 h                    / t if the sequence is shared
 //   input of a norm after a part            2 h                    likewise
@@ -8,11 +9,10 @@
 //   attention's log-sum-exp                 4 a                    / t
 //   feed-forward                            6 f (not gated: 4 f)   / t: fc1's output and fc2's input
 //
-// A block with LayerNorm and dropouts holds 34 h if f = 4 h (Korthikanti et al., MLSys'23, table 2, without
-// its attention core). If B is split, the products' inputs and the gradients of their outputs wait for W.
-// Together they have as many bytes as before, so I releases nothing. Recomputation only changes what is held
-// from F to I. From I to W a layer holds what it would hold without recomputation. Tested by
-// pricing_test.cpp.
+// If f = 4 h, a block with LayerNorm and dropouts holds 34 h (Korthikanti et al., MLSys'23, table 2, without
+// the attention core). If B is split, W needs the inputs of products and the gradients of their outputs.
+// Together they have as many bytes as before, so I releases nothing. Recomputation changes only the bytes
+// from F to I. From I to W a layer holds the same bytes as without recomputation. Tested by pricing_test.cpp.
 
 #include "scenarios/pricing/layer_memory.hpp"
 
@@ -32,23 +32,23 @@ namespace {
 constexpr double kValueBytes = 2;
 constexpr std::int64_t kVocabularyMultiple = 128;
 
-/// Returns among how many devices a tensor group divides work that is not sharded by weights (norms, adds,
-/// dropouts): all of them along the sequence, or one.
+/// Returns the number of devices that divide norms, adds and dropouts of a tensor group. With sequence
+/// parallelism it is the whole group, and otherwise 1.
 double sequence_ways(const Parallel& parallel) {
   return parallel.sequence_parallel ? static_cast<double>(parallel.tensor) : 1;
 }
 
-/// Returns the weights of one norm, with LayerNorm's biases.
+/// Returns the parameters of one norm, including the biases of LayerNorm.
 double norm_parameters(const Architecture& model) {
   return as_double(model.hidden * (model.layer_norm ? 2 : 1));
 }
 
-/// Returns the weights of a layer that every device of a tensor group holds completely.
+/// Returns the weights of a layer that every device of a tensor group holds in full.
 double replicated_parameters(const Architecture& model, const LayerKind& kind) {
   double replicated = as_double(model.norms_per_layer) * norm_parameters(model);
   if (model.query_key_norm) replicated += as_double(2 * model.head_dim);
-  // The projections to the narrow ranks are shared by all heads, so all devices hold them. Only projections
-  // from the ranks are divided by head.
+  // All heads share the projections to the narrow ranks, so every device holds them. Only the projections
+  // from these ranks are divided by head.
   if (model.latent) {
     const LatentAttention& latent = *model.latent;
     replicated += as_double(model.hidden * (latent.query_rank + latent.kv_rank + latent.rotary_dim) +
@@ -61,11 +61,12 @@ double replicated_parameters(const Architecture& model, const LayerKind& kind) {
   return replicated;
 }
 
-/// Returns the weights of key heads that are copied because a tensor group has more devices than key heads.
+/// Returns the weights of copied key heads. They are copied if a tensor group has more devices than key
+/// heads.
 double copied_key_heads(const Workload& work) {
   if (work.model.latent) return 0;
   const double missing = work.parallel.tensor - as_double(work.model.kv_heads);
-  // The factor 2 stands for the weights of keys and values.
+  // The factor 2 counts the weights of keys and of values.
   return std::max(0.0, missing) * 2 * as_double(work.model.head_dim * work.model.hidden);
 }
 
@@ -75,14 +76,14 @@ double padded_vocabulary(const Workload& work) {
   return as_double((work.model.vocabulary + multiple - 1) / multiple * multiple);
 }
 
-/// Returns the rows that a device's experts compute for one microbatch.
+/// Returns the number of rows that a device's experts compute for one microbatch.
 double expert_rows(const Workload& work) {
   return work.tokens() * as_double(work.model.experts->per_token) / sequence_ways(work.parallel);
 }
 
-/// Returns the bytes that attention holds for a token on one device. Latent attention holds its narrow
-/// queries, keys and values before and after their norms, on all devices, and then the values of each of the
-/// device's heads.
+/// Returns the bytes that attention holds for a token on one device. With latent attention, every device
+/// holds the narrow queries, keys and values before and after their norms. It also holds the values of each
+/// of its heads.
 double kept_of_attention(const Workload& work) {
   const Architecture& model = work.model;
   const double t = work.parallel.tensor;
@@ -102,12 +103,12 @@ double kept_of_attention(const Workload& work) {
   return (4 * heads * dim + 4 * as_double(model.kv_heads) * dim + 4 * heads + normed + exchanged) / t;
 }
 
-/// Returns the bytes of fc1's output for a token: if it is gated, gate and value together.
+/// Returns the bytes of fc1's output for a token. If fc1 is gated, gate and value count together.
 double first_product_bytes(const Architecture& model, double inner) {
   return (model.gated ? 2 : 1) * kValueBytes * inner;
 }
 
-/// Returns the bytes of fc1's output and fc2's input for a token, as far as they are not recomputed. `inner`
+/// Returns the bytes of fc1's output and fc2's input for a token, without those that are recomputed. `inner`
 /// is the number of columns on this device.
 double kept_of_feed_forward(const Workload& work, double inner) {
   double values = first_product_bytes(work.model, inner) + kValueBytes * inner;
@@ -116,14 +117,14 @@ double kept_of_feed_forward(const Workload& work, double inner) {
   return values;
 }
 
-/// Returns the bytes of a layer of experts: each row as it arrived and inside its expert, scores and
-/// probabilities of all experts in 4 bytes each, and the shared expert's part.
+/// Returns the bytes of a layer of experts. They are each row on its arrival and inside its expert, the
+/// scores and probabilities of all experts (4 bytes each), and the part of the shared expert.
 double kept_of_experts(const Workload& work) {
   const Experts& experts = *work.model.experts;
   const double inner = as_double(experts.inner);
   const double shared = as_double(experts.shared_inner) / work.parallel.tensor;
-  // `mlp` recomputes only the dense part and not the grouped products (layer_terms.cpp), so these save no
-  // bytes.
+  // The option `mlp` recomputes only the dense part and not the grouped products (layer_terms.cpp), so
+  // grouped products save no bytes.
   const double grouped = work.recompute == LayerRecompute::mlp ? first_product_bytes(work.model, inner) : 0;
   const double routed = kept_of_feed_forward(work, inner) + grouped;
   return expert_rows(work) * (2 * as_double(work.model.hidden) + routed) +
@@ -160,14 +161,14 @@ DeviceParameters head_device_parameters(const Workload& work, bool beside_embedd
 DeviceParameters multi_token_device_parameters(const Workload& work) {
   DeviceParameters parameters = layer_device_parameters(work, work.model.layers.back());
   const double hidden = as_double(work.model.hidden);
-  // Beside its layer it has a projection of two inputs to one, and three norms.
+  // In addition to its layer, it has a projection from 2h to h, and three norms.
   parameters.dense += 2 * hidden * hidden / work.parallel.tensor + 3 * norm_parameters(work.model);
   return parameters;
 }
 
 double weight_bytes(const Workload& work) {
   if (work.precision == GemmPrecision::bf16) return kValueBytes;
-  // Hopper's 8-bit products need both operands along k, so a backward pass needs transposed weights.
+  // Hopper's 8-bit products need both operands along k, so the backward pass needs transposed weights.
   const bool is_hopper = work.device.kernels == "H100" || work.device.kernels == "H200";
   return is_hopper ? 2 : 1;
 }
@@ -186,16 +187,16 @@ double kept_bytes(const Workload& work, const LayerKind& kind) {
   const double tokens = work.tokens();
   if (work.recompute == LayerRecompute::full) return tokens * kValueBytes * hidden / ways;
   const LayerNorms norms = norms_around(model);
-  // A norm holds its input and its output, which is a product's input. The output of a norm after a part is
-  // only added.
+  // A norm holds its input and its output, because its output is a product's input. For a norm after a part,
+  // the output is only added.
   const double before = as_double(norms.before) * (work.recompute == LayerRecompute::norm ? 2 : 4);
   const double around = (before + 2 * as_double(norms.behind)) * hidden / ways;
   if (kind.has_experts) return tokens * (around + kept_of_attention(work)) + kept_of_experts(work);
   const double inner = as_double(model.feed_forward) / work.parallel.tensor;
   if (model.layer_norm && !model.gated && !model.latent) {
-    // 10 h are outside the tensor-parallel parts: the inputs of both parts and of their norms, and 2 h of
-    // dropout masks. The 8 h of attention and 4 f inside give the paper's 34 h if f = 4 h and each head has
-    // its own keys.
+    // The tensor-parallel parts do not include 10 h: the inputs of both parts and of their norms, and 2 h of
+    // dropout masks. They do include 8 h of attention and 4 f. If f = 4 h and each head has its own keys, the
+    // sum is the paper's 34 h.
     const double inside = 4 * as_double((model.heads + model.kv_heads) * model.head_dim);
     return tokens *
            (around + 2 * hidden / ways + inside / work.parallel.tensor + kept_of_feed_forward(work, inner));
@@ -249,8 +250,8 @@ double layer_transient_bytes(const Workload& work, const LayerKind& kind) {
   const double hidden = as_double(work.model.hidden);
   const double t = work.parallel.tensor;
   const double edge = kValueBytes * work.tokens() * hidden / t;
-  // The bytes are the gradient of the input and those of the inner width. Experts also need the buffer into
-  // which their rows are permuted.
+  // The bytes are the gradients of the input and of the inner width. Experts also need the buffer into which
+  // their rows are permuted.
   double bytes = edge;
   if (kind.has_experts) {
     bytes += expert_rows(work) * (4 * as_double(work.model.experts->inner) + 8 * hidden);
@@ -272,7 +273,7 @@ double head_transient_bytes(const Workload& work) {
   const double t = work.parallel.tensor;
   const double tokens = work.tokens();
   const double vocabulary = padded_vocabulary(work);
-  // Beside its share each device of a tensor group has the whole input and its gradient.
+  // In addition to its share, each device of a tensor group holds the whole input and its gradient.
   return (2 * tokens * vocabulary + 2 * vocabulary * hidden + 8 * tokens * hidden) / t +
          (t > 1 ? 4 * tokens * hidden : 0);
 }

@@ -1,5 +1,6 @@
 #pragma once
-// The bytes and parameters of layers on one device of a rank, as the allocator counts them.
+// Computes the bytes and parameters of layers on one device of a rank. The bytes are those that the allocator
+// counts.
 
 #include <cstdint>
 #include <set>
@@ -10,7 +11,7 @@
 
 namespace penstock {
 
-/// The parameters that one device holds. Experts are separate, because they have fewer copies than other
+/// The parameters that one device holds. Experts count separately, because they have fewer copies than other
 /// weights.
 struct DeviceParameters {
   double dense = 0;
@@ -27,48 +28,49 @@ struct DeviceParameters {
 DeviceParameters layer_device_parameters(const Workload& work, const LayerKind& kind);
 /// Returns the parameters of the embedding on one device.
 DeviceParameters embedding_device_parameters(const Workload& work);
-/// Returns the parameters of the head and the final norm. A tied head on another rank than the embedding
-/// holds a copy of it.
+/// Returns the parameters of the head and the final norm. If a tied head is on another rank than the
+/// embedding, it holds a copy of the embedding's weights.
 DeviceParameters head_device_parameters(const Workload& work, bool beside_embedding);
 /// Returns the parameters of one multi-token-prediction layer on one device.
 DeviceParameters multi_token_device_parameters(const Workload& work);
 
-/// The norms of a layer over its whole hidden width.
+/// The norms of a layer over the whole hidden width.
 struct LayerNorms {
-  /// The norms before a part, or before both parts together.
+  /// The number of norms before a part of the layer, or before both parts together.
   std::int64_t before = 2;
-  /// The norms after a part, before its result is added.
+  /// The number of norms after a part, before its result is added.
   std::int64_t behind = 0;
 };
 /// Returns the norms of a model's layers.
 LayerNorms norms_around(const Architecture& model);
 
-/// Returns the bytes of a layer that are held from F to B for one microbatch.
+/// Returns the bytes that one layer holds from F to B for one microbatch.
 double kept_bytes(const Workload& work, const LayerKind& kind);
-/// Returns the bytes of a layer that the backward pass recomputes for one microbatch. W reads them beside
-/// kept_bytes().
+/// Returns the bytes of a layer that the backward pass recomputes for one microbatch. W reads these bytes in
+/// addition to kept_bytes().
 double recomputed_bytes(const Workload& work, const LayerKind& kind);
 
 /// The shapes (rows, columns) of weights on one device.
 using WeightShapes = std::set<std::pair<std::int64_t, std::int64_t>>;
-/// Returns the shapes of a layer's products without the router.
+/// Returns the weight shapes of a layer's products. The router does not count.
 WeightShapes weight_shapes(const Workload& work, const LayerKind& kind);
-/// Returns the bytes of placeholders, 2 for each value. Transformer Engine holds an empty gradient for each
-/// distinct shape, because the product itself accumulates the real gradients.
+/// Returns the bytes of Transformer Engine's placeholders, with 2 bytes for each value. Transformer Engine
+/// holds an empty gradient for each distinct shape, because the product itself accumulates the real
+/// gradients.
 double placeholder_bytes(const WeightShapes& shapes);
 
-/// Returns the bytes that a layer's kernels hold only while they run.
+/// Returns the bytes that the kernels of a layer hold only while they run.
 double layer_transient_bytes(const Workload& work, const LayerKind& kind);
-/// Returns the part of layer_transient_bytes() that consists of recomputed activations of the layer.
+/// Returns the part of layer_transient_bytes() that consists of recomputed activations.
 double recomputed_at_once(const Workload& work, const LayerKind& kind);
-/// Returns the same bytes for the head as layer_transient_bytes() does for a layer: logits, their gradient,
-/// the gradient of its weights, and copies of its input.
+/// Returns the bytes that the head holds only while it runs: logits, their gradient, the gradient of its
+/// weights, and copies of its input.
 double head_transient_bytes(const Workload& work);
-/// Memory beside everything that is counted.
+/// The bytes of memory that no other figure counts.
 inline constexpr double kOtherBytes = 0.05 * (1 << 30);
 
-/// Returns the bytes of a weight: 2 for bf16, 1 for 8-bit values, and 2 on Hopper, which needs a transposed
-/// copy.
+/// Returns the bytes of a weight: 2 for bf16 and 1 for 8-bit values. On Hopper 8-bit values also take 2,
+/// because Hopper needs a transposed copy.
 double weight_bytes(const Workload& work);
 
 }  // namespace penstock

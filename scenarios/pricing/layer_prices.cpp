@@ -1,5 +1,6 @@
-// Prices each kind of layer once. A model of a hundred layers has two or three kinds. A stage, and a search
-// over many cuts into stages, add up these prices. stage_prices.cpp adds them. Tested by pricing_test.cpp.
+// Prices each kind of layer once, because a model with a hundred layers has only two or three kinds.
+// stage_prices.cpp adds up the prices for a stage, also in a search over many cuts. Tested by
+// pricing_test.cpp.
 
 #include "scenarios/pricing/layer_prices.hpp"
 
@@ -37,8 +38,8 @@ LayerPrice price_of(const Workload& work, const KernelTables& kernels, const Lay
           .parameters = parameters};
 }
 
-/// Returns the price of the embedding. A look-up takes almost no time, but sharded weights must be gathered
-/// for it.
+/// Returns the price of the embedding. Its look-up takes almost no time, but sharded weights must be gathered
+/// first.
 EmbeddingPrice embedding_of(const Workload& work, const KernelTables& kernels) {
   const DeviceParameters parameters = embedding_device_parameters(work);
   return {.times = times_of(embedding_terms(work, kernels)),
@@ -55,7 +56,7 @@ HeadPrice head_of(const Workload& work, const KernelTables& kernels) {
                  .parameters = alone,
                  .beside_embedding = head_device_parameters(work, true)};
   if (work.model.multi_token == 0) return head;
-  // A prediction layer needs no more transient memory than the layer before it or the head.
+  // A prediction layer needs no more transient memory than the layer before it or the head needs.
   const LayerPrice one{.times = times_of(multi_token_terms(work, kernels)),
                        .kept_bytes = kept_bytes(work, work.model.layers.back()),
                        .recomputed_bytes = recomputed_bytes(work, work.model.layers.back()),
@@ -74,7 +75,7 @@ LayerPrices::LayerPrices(const Workload& work, const KernelTables& kernels)
     const auto found = std::ranges::find(known, kind);
     kind_of_layer_.push_back(static_cast<std::size_t>(found - known.begin()));
     if (found != known.end()) continue;
-    // Kinds is a bit set with that many places.
+    // Kinds is a set of kMostKinds bits.
     if (known.size() == kMostKinds) throw std::logic_error("a model of more kinds of layers than are priced");
     known.push_back(kind);
     kinds_.push_back({.price = price_of(work, kernels, kind), .shapes = weight_shapes(work, kind)});

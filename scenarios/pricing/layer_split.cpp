@@ -1,8 +1,8 @@
-// Divides layers among stages by rule or by Megatron's layouts. `even` gives n/s layers to a stage.
-// `ends-one-less` gives (n + 2)/s, of which the first stage uses one for the embedding and the last one for
-// the head (Megatron's account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split). A
-// layout is expanded with all repetitions first and then counted stage by stage. level_layers.cpp divides by
-// price. Tested by pricing_test.cpp.
+// Divides layers among stages by a rule or by Megatron's layouts. With s stages, `even` gives n/s layers to
+// each stage. `ends-one-less` gives (n + 2)/s, where embedding and head take the place of one layer each
+// (Megatron's account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split). A layout is
+// expanded, and then its layers are counted stage by stage. level_layers.cpp divides by price. Tested by
+// pricing_test.cpp.
 
 #include "scenarios/pricing/layer_split.hpp"
 #include "text/numbers.hpp"
@@ -26,7 +26,7 @@
 namespace penstock {
 namespace {
 
-/// The most letters of an expanded layout, which is more than any model has layers and takes a MiB.
+/// The largest number of letters in an expanded layout. It exceeds the layers of every model and takes 1 MiB.
 constexpr std::size_t kLongestLayout = std::size_t{1} << 20;
 
 using NamedRule = std::pair<std::string_view, LayerSplit::Rule>;
@@ -36,7 +36,7 @@ constexpr std::array<NamedRule, 3> kSplitRules = {{{"even", LayerSplit::Rule::ev
 
 using Text = tl::expected<std::string, std::string>;
 
-/// Expands "x*n" and "(..)*n".
+/// Expands the repetitions "x*n" and "(..)*n" of a layout.
 class LayoutSpeller {
  public:
   explicit LayoutSpeller(std::string_view text) : text_(text) {}
@@ -55,7 +55,7 @@ class LayoutSpeller {
         fmt::format("layout \"{}\", character {}: expected {}, got {}", text_, at_ + 1, expected, found));
   }
 
-  /// Expands up to the end, or up to the closing bracket, which group() takes.
+  /// Expands the text up to its end or to the closing bracket. group() reads the bracket.
   Text sequence() {
     std::string spelt;
     while (at_ < text_.size() && text_[at_] != ')') {
@@ -63,8 +63,8 @@ class LayoutSpeller {
       if (!part) return part;
       const auto times = repetition();
       if (!times) return tl::unexpected(times.error());
-      // The size is checked before anything is repeated, because nested brackets multiply. Neither factor is
-      // over 2^20, so the product fits.
+      // The size is checked before the repetition, because nested brackets multiply it. Both factors are at
+      // most 2^20, so their product fits in 64 bits.
       if (spelt.size() + part->size() * static_cast<std::size_t>(*times) > kLongestLayout) {
         return fault("fewer layers and stages");
       }
@@ -74,7 +74,7 @@ class LayoutSpeller {
   }
 
   Text group() {
-    // Each bracket is a deeper call, so their number is limited.
+    // Each bracket is a recursive call, so the depth is limited.
     if (++depth_ > 8) return fault("fewer brackets");
     ++at_;
     auto inner = sequence();
@@ -89,11 +89,11 @@ class LayoutSpeller {
     const char c = text_[at_];
     if (std::string_view("EtmL|,").find(c) == std::string_view::npos) return fault("one of E t m L | ( )");
     ++at_;
-    // A comma only separates letters.
+    // A comma only separates letters and has no other meaning.
     return c == ',' ? std::string() : std::string(1, c);
   }
 
-  /// Returns the n of "*n", which may be 0, or 1 if there is none.
+  /// Returns the n of "*n", or 1 if there is no repetition. The n may be 0.
   tl::expected<std::int64_t, std::string> repetition() {
     if (at_ >= text_.size() || text_[at_] != '*') return 1;
     ++at_;
@@ -138,7 +138,7 @@ tl::expected<LayerSplit, std::string> parse_layout(std::string_view text) {
           "layout \"{}\": expected multi-token-prediction layers (m) on the last stage, got stage {}", text,
           i));
     }
-    // Ends and multi-token-prediction layers are priced separately.
+    // Embedding, head and multi-token-prediction layers are priced separately.
     split.counts.push_back(count('t'));
   }
   return split;
@@ -150,7 +150,7 @@ tl::expected<LayerSplit, std::string> parse_layer_split(std::string_view text) {
   for (const auto& [name, rule] : kSplitRules) {
     if (text == name) return LayerSplit{.rule = rule};
   }
-  // Every layout has an L for the loss, and the names of rules have no capital letters.
+  // Every layout has an L for the loss, while the names of rules have no capital letter.
   if (text.find('L') != std::string_view::npos) return parse_layout(text);
   return tl::unexpected(
       fmt::format("expected even, ends-one-less, balanced, a Megatron layout such as \"Et*3|t*4|t*3L\" or a "
@@ -186,10 +186,10 @@ tl::expected<std::vector<std::int64_t>, std::string> split_layers(const LayerSpl
     }
     return split.counts;
   }
-  // Each end counts as one layer.
+  // Embedding and head each count as one layer.
   const std::int64_t all = layers + 2 * ends;
   if (all % stages != 0) {
-    // The hint suggests the other rule if the layers divide under it.
+    // The message suggests the other rule if the layers divide under it.
     const std::int64_t others = ends > 0 ? layers : layers + 2;
     const std::string_view other = ends > 0 ? "even" : "ends-one-less";
     const std::string hint =
@@ -206,7 +206,8 @@ tl::expected<std::vector<std::int64_t>, std::string> split_layers(const LayerSpl
   std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), all / stages);
   counts.front() -= ends;
   counts.back() -= ends;
-  // No count is negative: with the ends each stage has at least one, and a single stage has both ends.
+  // No count is negative. With both ends, each stage has at least one layer, and a single stage has both
+  // ends.
   return counts;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The layers of each model stage.
+// Divides a model's layers among its stages.
 
 #include <cstdint>
 #include <optional>
@@ -10,36 +10,37 @@
 
 namespace penstock {
 
-/// The rule that divides layers among model stages (including virtual ones), in the model's order.
+/// The rule that divides layers among model stages in the model's order. Virtual stages count as stages.
 struct LayerSplit {
   enum class Rule : std::uint8_t {
-    unstated,       // even if the layers divide, otherwise balanced
-    even,           // equally many in each stage
+    unstated,       // even if the number of stages divides the layers, otherwise balanced
+    even,           // equally many layers in each stage
     ends_one_less,  // embedding and head count as one layer each
-    balanced,       // by price
-    listed,         // as in `counts`
+    balanced,       // by the prices of the layers
+    listed,         // as stated in `counts`
   };
   Rule rule = Rule::unstated;
-  /// The layers of each stage, for Rule::listed.
+  /// The number of layers of each stage, for Rule::listed.
   std::vector<std::int64_t> counts{};
 
   friend bool operator==(const LayerSplit&, const LayerSplit&) = default;
 };
 
 /// Reads "even", "ends-one-less", "balanced", or a Megatron layout such as "Et*3|(tt|)*30,t*2L". In a layout
-/// '|' separates stages and commas have no meaning. E is the embedding, t a layer, m a multi-token-prediction
-/// layer, L the loss; "x*n" and "(..)*n" repeat. Error: what was expected and what was found.
+/// '|' separates stages, and commas have no meaning. E is the embedding, t a layer, m a
+/// multi-token-prediction layer, and L the loss. "x*n" and "(..)*n" mean repetition. Error: a text that is
+/// none of these.
 tl::expected<LayerSplit, std::string> parse_layer_split(std::string_view text);
-/// Returns the rule or the list as a scenario has it.
+/// Returns the rule or the list as a scenario states it.
 std::string to_text(const LayerSplit& split);
 
-/// Returns the rule that applies to this number of layers and stages: the stated one, otherwise `even` if the
-/// layers divide and `balanced` if they do not.
+/// Returns the rule that applies to this number of layers and stages. It is the stated rule. If none is
+/// stated, it is `even` if the number of stages divides the layers, and `balanced` otherwise.
 LayerSplit::Rule rule_in_force(const LayerSplit& split, std::int64_t layers, std::int32_t stages);
 
-/// Returns the layers of each of `stages` stages. Requires that the rule in force is not `balanced`, which
-/// needs prices (prepare/balanced_split.hpp). Errors, with the figures: the layers do not divide, or the
-/// listed ones do not sum to `layers` or do not have one entry a stage.
+/// Returns the number of layers of each stage. Requires that rule_in_force() is not `balanced`, which needs
+/// prices (prepare/balanced_split.hpp). Errors, with the figures: the stages do not divide the layers; listed
+/// counts do not add up to `layers`, or their number is not `stages`.
 tl::expected<std::vector<std::int64_t>, std::string> split_layers(const LayerSplit& split,
                                                                   std::int64_t layers, std::int32_t stages);
 

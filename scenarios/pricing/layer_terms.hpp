@@ -1,6 +1,6 @@
 #pragma once
-// The time of one layer, and of the head, on one device of a rank, term by term. The terms of a stage sum to
-// its times.
+// Computes the time of one layer and of the head on one device of a rank, as a sum of terms. The times of a
+// stage are the sums of its terms.
 
 #include <array>
 #include <cstdint>
@@ -15,15 +15,16 @@
 
 namespace penstock {
 
-/// The kind of work or transfer on which the time of a term depends.
+/// The kind of work or transfer that determines the time of a term.
 enum class TermKind : std::uint8_t {
   gemm,        // a matrix product, at the device's sustained rate
-  attention,   // scores, softmax and sum over the values, fused
-  memory,      // kernels that are bound by the memory: norms, activations, rotary positions, the router
-  cast,        // to 8 or 4 bit values
-  accumulate,  // weight gradients into their sum
-  collective,  // of tensor, context and expert groups, as far as other work does not hide it
-  host,        // additional time that the host needs
+  attention,   // scores, softmax and the sum over the values in one fused kernel
+  memory,      // kernels limited by memory: norms, activations, rotary positions, the router
+  cast,        // conversion to values of 8 or 4 bits
+  accumulate,  // the addition of weight gradients to their sum
+  // Transfers in tensor, context and expert groups, without the part that other work hides.
+  collective,
+  host,  // additional time for the host
 };
 template <>
 inline constexpr auto kEnumWords<TermKind> =
@@ -35,8 +36,8 @@ inline constexpr auto kEnumWords<TermKind> =
                                        {TermKind::collective, "collective"},
                                        {TermKind::host, "host"}});
 
-/// The seconds of one term for one microbatch. The backward is split as schedules split it: B = input +
-/// weight.
+/// The seconds of one term for one microbatch. The backward pass has two parts, as in schedules that split
+/// it: B = input + weight.
 struct Term {
   std::string name;
   TermKind kind = TermKind::gemm;
@@ -48,7 +49,8 @@ struct Term {
 
 /// Returns the terms of a layer of the kind.
 std::vector<Term> layer_terms(const Workload& work, const KernelTables& kernels, const LayerKind& kind);
-/// Returns the terms of the embedding, which are only the exchanges of its copies (weight_copies.hpp).
+/// Returns the terms of the embedding, which are only the communication among copies of its weights
+/// (weight_copies.hpp).
 std::vector<Term> embedding_terms(const Workload& work, const KernelTables& kernels);
 /// Returns the terms of the head: its product and the loss.
 std::vector<Term> head_terms(const Workload& work, const KernelTables& kernels);

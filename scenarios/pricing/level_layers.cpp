@@ -1,12 +1,12 @@
-// Divides layers among stages so that all ranks have nearly the same work. Bisection finds the smallest T
-// below which every stage can stay. Then each stage ends where its share of all work ends, rounded up, as far
-// as T and later stages allow:
+// Divides layers among stages so that all ranks have nearly equal work. Bisection finds the smallest time T
+// that no stage needs to exceed. Then each stage ends at its share of the whole work, rounded up, as far as T
+// and later stages allow:
 //
 //   5 layers that cost the same on 4 stages, T = 2:   0 | 1 . 2 | 3 . 4 | 5         2 1 1 1
 //   40 layers on 16 stages, T = 3:                    3 2 3 2 3 2 .. 3 2, the longer ones first
 //
-// Rounding up at each stage may give all longer stages to one rank. So layers move from the busiest rank to
-// the least busy one as long as that makes the ranks more equal. layer_split.cpp divides by rules. Tested by
+// The rounding may give all longer stages to one rank. Therefore layers move from the busiest rank to the
+// least busy rank while this makes the ranks more equal. layer_split.cpp divides by rules. Tested by
 // pricing_test.cpp.
 
 #include "scenarios/pricing/level_layers.hpp"
@@ -39,7 +39,7 @@ class Levelling {
     least_.assign(stages_, 1);
     least_.front() = 0;
     least_.back() = 0;
-    // least_from_ is the least number of layers of each stage and all later ones.
+    // least_from_ has, for each stage, the least number of layers of this stage and all later stages.
     least_from_.assign(stages_ + 1, 0);
     for (std::size_t s = stages_; s-- > 0;) least_from_[s] = least_from_[s + 1] + least_[s];
   }
@@ -53,7 +53,7 @@ class Levelling {
       low = high;
       high *= 2;
     }
-    // This reaches about 1e-5 of a stage's time, and the times of layers differ by more.
+    // The result is exact to about 1e-5 of a stage's time, and the times of different layers differ by more.
     constexpr int kHalvings = 16;
     for (int i = 0; i < kHalvings; ++i) {
       const double middle = (low + high) / 2;
@@ -68,7 +68,7 @@ class Levelling {
   std::int64_t index_of_end() const { return static_cast<std::int64_t>(times_.before.size()) - 1; }
   double total() const { return times_.before.back(); }
 
-  /// Divides a rank's limit among its stages.
+  /// Divides the limit of each rank among the rank's stages.
   void set_most(std::span<const std::int64_t> most_of_rank) {
     most_.assign(stages_, layers_);
     if (most_of_rank.empty()) return;
@@ -88,8 +88,8 @@ class Levelling {
     return (stage == 0 ? times_.embedding : 0) + (stage + 1 == stages_ ? times_.head : 0);
   }
 
-  /// Returns the furthest layer before which a stage from `begin` on may end, or nothing if even its least
-  /// layers are too long.
+  /// Returns the furthest layer before which a stage that starts at `begin` may end. Returns nothing if even
+  /// the least number of layers takes too long.
   std::optional<std::int64_t> farthest_end(std::size_t stage, std::int64_t begin, double longest) const {
     const std::int64_t last = std::min(begin + most_[stage], layers_ - least_from_[stage + 1]);
     const double room = times_.before[index(begin)] + longest - ends_of(stage);
@@ -109,8 +109,8 @@ class Levelling {
     return begin == layers_;
   }
 
-  /// Returns for each stage the first layer with which it may begin, so that it and all later stages stay
-  /// below `longest`.
+  /// Returns, for each stage, the first layer with which it may begin. Then this stage and all later stages
+  /// take at most `longest`.
   std::vector<std::int64_t> earliest_begins(double longest) const {
     std::vector<std::int64_t> begins(stages_ + 1, layers_);
     for (std::size_t s = stages_; s-- > 0;) {
@@ -130,7 +130,7 @@ class Levelling {
     std::int64_t begin = 0;
     for (std::size_t s = 0; s < stages_; ++s) {
       const double share = all * static_cast<double>(s + 1) / static_cast<double>(stages_) - times_.embedding;
-      // A rounding error in the sum of equal layers must not count as one more layer.
+      // A rounding error in the sum of equal layers must not add a layer.
       const auto ideal = std::ranges::lower_bound(times_.before, share - 1e-9 * all) - times_.before.begin();
       const std::int64_t least = std::max(begins[s + 1], begin + least_[s]);
       const std::int64_t most = std::max(least, farthest_end(s, begin, longest).value_or(least));
@@ -141,7 +141,7 @@ class Levelling {
     return counts;
   }
 
-  /// Returns the unevenness of ranks, plus a small part of the unevenness of stages.
+  /// Returns the unevenness of the ranks, plus a small multiple of the unevenness of the stages.
   double unevenness(const std::vector<std::int64_t>& counts) const {
     constexpr double kOfStages = 1e-3;
     std::vector<double> ranks(static_cast<std::size_t>(std::ranges::max(rank_of_stage_)) + 1, 0);
@@ -157,7 +157,7 @@ class Levelling {
     return sum;
   }
 
-  /// Moves layers from the fullest stage of the busiest rank to the emptiest stage of the least busy one.
+  /// Moves layers from the longest stage of the busiest rank to the shortest stage of the least busy rank.
   void level_ranks(std::vector<std::int64_t>& counts) const {
     double now = unevenness(counts);
     for (std::size_t moves = 0; moves < stages_; ++moves) {
@@ -200,7 +200,7 @@ LayerTimes layer_times(const Workload& work, const LayerPrices& prices) {
   times.embedding = seconds_of(prices.embedding().times);
   const HeadPrice& head = prices.head();
   times.head = seconds_of(head.times);
-  // Work that is deferred to the end of the step is in no microbatch.
+  // Work that is deferred to the end of the step does not belong to a microbatch.
   if (work.deferred_head) times.head -= head.times.backward_weight_s;
   for (const LayerPrice& layer : head.multi_token) times.head += seconds_of(layer.times);
   return times;

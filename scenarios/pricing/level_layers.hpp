@@ -1,5 +1,5 @@
 #pragma once
-// The division of layers among stages by their prices, so that all ranks have nearly the same work.
+// Divides layers among stages by their prices, so that all ranks have nearly equal work. In contrast,
 // prepare/balanced_split.hpp also simulates the schedule.
 
 #include <cstdint>
@@ -11,9 +11,10 @@
 
 namespace penstock {
 
-/// The seconds of one microbatch, forward and backward.
+/// The seconds of one microbatch. Forward and backward count together.
 struct LayerTimes {
-  /// The sum of all layers before each layer, and after it the sum of all layers.
+  /// The sums over the first layers. Entry i is the sum over all layers before layer i, and the last entry
+  /// the sum over all layers.
   std::vector<double> before{};
   /// The time of the embedding before the first layer.
   double embedding = 0;
@@ -23,17 +24,18 @@ struct LayerTimes {
 /// Returns the times of all layers.
 LayerTimes layer_times(const Workload& work, const LayerPrices& prices);
 
-/// Returns the seconds of each rank's work on one microbatch if stages have `layers`.
+/// Returns the seconds of each rank for one microbatch. `layers` has the number of layers of each stage.
 std::vector<double> rank_times(const LayerTimes& times, std::span<const std::int64_t> layers,
                                std::span<const std::int32_t> rank_of_stage);
 
-/// Returns true if that many stages can be given layers. Each stage needs at least one, except for the first
-/// and the last one, which have the embedding and the head.
+/// Returns true if the layers suffice for the stages. Each stage needs at least one layer, except for the
+/// first and the last stage, which have the embedding and the head.
 bool has_layers_for(std::int64_t layers, std::int32_t stages);
 
-/// Returns the layers of each stage, such that the longest stage is as short as possible. If a rank has
-/// several stages, the ranks are made equal. `most_of_rank` limits the layers of each rank; empty means no
-/// limit. Returns nothing if the limits do not allow all layers. Requires has_layers_for().
+/// Returns the number of layers of each stage, such that the longest stage is as short as possible. If ranks
+/// have several stages, it also makes the ranks equal. `most_of_rank` limits the layers of each rank, and an
+/// empty list means no limit. Returns an empty list if the limits exclude some layers. Requires
+/// has_layers_for().
 std::vector<std::int64_t> level_layers(const LayerTimes& times, std::span<const std::int32_t> rank_of_stage,
                                        std::span<const std::int64_t> most_of_rank);
 

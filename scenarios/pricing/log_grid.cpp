@@ -1,10 +1,10 @@
-// Interpolates kernels' rates by size. They are smooth in logarithms, so a linear interpolation there is
-// accurate to a few percent:
+// Interpolates the rates of kernels by size. Rates are smooth functions of logarithms, so linear
+// interpolation in logarithms is accurate to a few percent:
 //
 //    log f(x) = sum over the 2^d corners c of the cell around log x:  weight_c(log x) log f(c)
 //
-// The weights are products of the distances to the opposite sides. Beyond an edge the edge's figure applies.
-// Tested by kernel_tables_test.cpp.
+// The weights are products of the distances to the opposite sides. Beyond an edge, the figure of the edge
+// applies. Tested by kernel_tables_test.cpp.
 
 #include "scenarios/pricing/log_grid.hpp"
 
@@ -21,11 +21,11 @@
 namespace penstock {
 namespace {
 
-/// The cell of an axis that contains a size: the index of its lower end, and the size's relative position in
-/// the cell.
+/// The cell of an axis that contains a size. It has the index of its lower end, and the relative position of
+/// the size in the cell.
 struct Cell {
   std::size_t lower = 0;
-  double way = 0;  // 0..1
+  double way = 0;  // from 0 to 1
 };
 
 Cell cell_of(const std::vector<double>& axis, double size) {
@@ -62,7 +62,7 @@ LogGrid<Axes>::LogGrid(const std::map<Point, double>& figures) {
     axis.erase(std::ranges::unique(axis).begin(), axis.end());
     count *= axis.size();
   }
-  // NaN marks what was not measured, because a measurement need not have every pair of sizes.
+  // NaN marks points without a measurement, because not every combination of sizes was measured.
   figures_.assign(count, std::numeric_limits<double>::quiet_NaN());
   for (const auto& [point, figure] : known) {
     std::array<std::size_t, Axes> steps{};
@@ -71,11 +71,11 @@ LogGrid<Axes>::LogGrid(const std::map<Point, double>& figures) {
     figures_[place(steps)] = figure;
   }
   for (std::size_t i = 0; i < count; ++i) {
-    // A hole gets the figure of the nearest measured point.
+    // A point without a measurement gets the figure of the nearest measured point.
     if (!std::isnan(figures_[i])) continue;
     Point hole{};
     std::size_t rest = i;
-    // This inverts place(), in which the last axis varies fastest.
+    // This loop inverts place(), in which the last axis varies fastest.
     for (std::size_t axis = Axes; axis-- > 0;) {
       hole[axis] = axes_[axis][rest % axes_[axis].size()];
       rest /= axes_[axis].size();
@@ -104,7 +104,7 @@ double LogGrid<Axes>::at(const Point& sizes) const {
     for (std::size_t i = 0; i < Axes; ++i) {
       const bool is_upper = ((corner >> i) & 1U) != 0;
       weight *= is_upper ? cells[i].way : 1 - cells[i].way;
-      // A corner without weight stays at the lower end, so that nothing is read beyond an axis's last size.
+      // A corner with weight 0 uses the lower end, so that no index exceeds the axis.
       steps[i] = cells[i].lower + (is_upper && cells[i].way > 0 ? 1 : 0);
     }
     if (weight > 0) sum += weight * figures_[place(steps)];

@@ -1,5 +1,5 @@
-// Names are formatted only for messages, because a part is added thousands of times for each message that
-// names one.
+// Names of parts are formatted only for messages, because parts are added thousands of times for each
+// message.
 
 #include "scenarios/pricing/part_sum.hpp"
 

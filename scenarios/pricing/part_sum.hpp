@@ -1,6 +1,6 @@
 #pragma once
-// A sum of times or bytes, part by part, in floating point, so that it cannot overflow. It is checked before
-// the parts are counted in 64 bits.
+// Adds up times or bytes in floating point, so that the sum cannot overflow. The sum is checked before the
+// parts are counted in 64 bits.
 
 #include <cmath>
 #include <cstddef>
@@ -9,11 +9,12 @@
 
 namespace penstock {
 
-/// A sum over parts that belong to stages or edges. It remembers the part with the largest total.
+/// A sum over parts of stages or edges. It stores the part with the largest total.
 class PartSum {
  public:
-  /// Adds a part. `form` is its name in messages with {} for the number, such as "{}F" or "kept of stage {}".
-  /// It must be a literal, because only a view is stored. NaN counts as larger than everything.
+  /// Adds a part of `times` times `each`. `form` is the part's name in messages, with {} for the number, such
+  /// as "{}F" or "kept of stage {}". It must be a literal, because only a view is stored. NaN counts as the
+  /// largest value.
   void add(std::string_view form, std::size_t number, double each, double times) {
     const double all = each * times;
     sum_ += all;
@@ -22,11 +23,13 @@ class PartSum {
     largest_ = {.form = form, .number = number, .each = each, .times = times};
   }
   double sum() const { return sum_; }
-  /// Returns the total of the largest part.
+  /// Returns the total of the part with the largest total.
   double most() const { return most_; }
-  /// Returns the largest part of a sum of nanoseconds, such as "0F takes 3.6e+09 s, 20000 times".
+  /// Returns a text about the largest part of a sum of nanoseconds, such as "0F takes 3.6e+09 s, 20000
+  /// times".
   std::string longest() const;
-  /// Returns the largest part of a sum of bytes, such as "kept of stage 0 has 1e+18 bytes, 8 times".
+  /// Returns a text about the largest part of a sum of bytes, such as "kept of stage 0 has 1e+18 bytes, 8
+  /// times".
   std::string largest() const;
 
  private:

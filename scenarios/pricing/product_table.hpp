@@ -1,6 +1,6 @@
 #pragma once
-// The products of a layer as one machine ran them in training, in long runs. They are distinguished by their
-// role, so no factor between a burst and a training step is needed.
+// The products of a layer as one machine measured them in long training runs. Each product has its role
+// (forward or a gradient), so a factor between a burst and a training step is not needed.
 
 #include <array>
 #include <cstddef>
@@ -27,7 +27,7 @@ struct GemmShape {
 enum class Product : std::uint8_t {
   forward,          // Y = X W
   input_gradient,   // dX = dY W^T
-  weight_gradient,  // dW = X^T dY, with its addition to the sum over microbatches
+  weight_gradient,  // dW = X^T dY, and its addition to the sum over microbatches
 };
 template <>
 inline constexpr auto kEnumWords<Product> =
@@ -36,14 +36,16 @@ inline constexpr auto kEnumWords<Product> =
                                       {Product::weight_gradient, "weight-gradient"}});
 inline constexpr std::size_t kProductCount = kEnumWords<Product>.size();
 
-/// Returns the shape of one of the three products for a forward product Y[m, n] = X[m, k] W[k, n].
+/// Returns the shape of one of the three products. `forward` is the shape of the forward product Y[m, n] =
+/// X[m, k] W[k, n].
 GemmShape shape_of(Product product, const GemmShape& forward);
 
-/// A machine's measured products.
+/// The measured products of one machine.
 class ProductTable {
  public:
-  /// Reads lines "product,groups,m,n,k,us" with a header, for 16 bits: `groups` products at once, each with m
-  /// rows. Several lines of one shape are averaged. Error: "LINE: what is wrong".
+  /// Reads lines "product,groups,m,n,k,us" with a header, for values of 16 bits. A line is the time of
+  /// `groups` products at once, each with m rows. Lines of equal shapes are averaged. Error: "LINE: what is
+  /// wrong".
   static tl::expected<ProductTable, std::string> parse(std::string_view text);
 
   /// Returns the seconds of the product with exactly this shape, or nothing if it was not measured.

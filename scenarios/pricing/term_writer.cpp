@@ -1,12 +1,11 @@
-// Prices products and other kernels. A product Y = X W has two products in the backward pass: dX = dY W^T
-// (the input's gradient) and dW = X^T dY. dW is added to the sum over microbatches in the product's own last
-// step. Reading and writing that sum costs 0.4 of its bytes, because the product hides the rest. Values of 8
-// and 4 bits are cast by kernels. In the forward pass half of their time is hidden; in the backward pass they
-// write two copies.
+// Computes the times of products and other kernels. A product Y = X W has two products in the backward pass:
+// dX = dY W^T (the input's gradient) and dW = X^T dY. The last step of dW adds it to the sum over
+// microbatches. The product hides most of the sum's reads and writes, and 0.4 of them remain. Kernels cast
+// values to 8 and 4 bits. In the forward pass half of their time is hidden. In the backward pass they write
+// two copies.
 //
-// A machine's own table has the three products as training runs them, including additions, so no factor
-// applies. Neither a table nor a factor makes a product faster than the device's peak. Tested by
-// pricing_test.cpp.
+// The machine's own table has the three products as training runs them, including additions, so no factor
+// applies. No product becomes faster than the device's peak. Tested by pricing_test.cpp.
 
 #include "scenarios/pricing/term_writer.hpp"
 
@@ -28,13 +27,13 @@
 namespace penstock {
 namespace {
 
-/// The share of the peak without a table and a model.
+/// The share of the peak that a product reaches if there is neither a table nor a model.
 constexpr double kPlainEfficiency = 0.70;
-/// The bytes for casting an element of a product's input in the forward pass: 2 read, 1 written twice, half
-/// of the time hidden.
+/// The bytes to cast one element of a product's input in the forward pass: 2 are read and 1 is written twice.
+/// Half of the time is hidden.
 constexpr double kForwardCastBytes = 4 * 0.5;
-/// The bytes for casting an element of the output's gradient: 2 read, 1 written directly and 1 transposed,
-/// nothing hidden.
+/// The bytes to cast one element of the output's gradient: 2 are read, 1 is written directly and 1
+/// transposed. No time is hidden.
 constexpr double kBackwardCastBytes = 4;
 /// The share of the accumulation's reads and writes that the product does not hide.
 constexpr double kAccumulatePart = 0.4;
@@ -64,8 +63,7 @@ void TermWriter::gemm(std::string_view name, const GemmShape& shape, GemmPrecisi
     }
   }
   const auto [m, n, k] = shape;
-  // The factor belongs to the run and applies to products of every precision, because power slows all of
-  // them.
+  // The factor belongs to the whole run, because the power limit slows products of every precision.
   const auto seconds = [&](Product product) {
     return std::max(sustained_factor(work_) * burst_seconds(precision, shape_of(product, shape)),
                     peak_seconds(precision, shape.flops()));
@@ -92,7 +90,7 @@ std::optional<Term> TermWriter::own_products(std::string_view name, double group
   const auto output = seconds(Product::forward);
   const auto input = seconds(Product::input_gradient);
   const auto weight = seconds(Product::weight_gradient);
-  // All three or none are taken, so that a product's passes are measured in one way.
+  // The table must have all three products, so that the three times come from one kind of measurement.
   if (!output || !input || !weight) return std::nullopt;
   const double least_s = peak_seconds(GemmPrecision::bf16, groups * forward.flops());
   return Term{.name = std::string(name),

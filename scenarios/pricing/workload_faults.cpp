@@ -1,7 +1,7 @@
 // Checks whether a workload can be divided as stated. Tensor parallelism divides attention heads and
-// feed-forward columns, and with sequence parallelism tokens. Context parallelism divides tokens or heads; a
-// ring gives each device one part from either end, so that causal work is even. Expert parallelism divides
-// experts. Tested by pricing_test.cpp.
+// feed-forward columns, and with sequence parallelism also tokens. Context parallelism divides tokens or
+// heads. A ring gives each device one part from either end, so that causal attention is even. Expert
+// parallelism divides experts. Tested by pricing_test.cpp.
 
 #include "scenarios/pricing/workload_faults.hpp"
 
@@ -36,12 +36,13 @@ Fault model_fault(const Workload& work) {
   const std::int64_t t = parallel.tensor;
   const std::int64_t c = parallel.context;
   if (auto fault = undivided("parallel.tensor", t, "the attention heads", model.heads)) return fault;
-  // Either all devices have equally many key heads, or equally many devices share each key head.
+  // All devices have equally many key heads, or equally many devices share each key head.
   if (t % std::min(t, model.kv_heads) != 0 || model.kv_heads % std::min(t, model.kv_heads) != 0) {
     return fmt::format("parallel.tensor: expected a divisor or a multiple of the key heads, {}, got {}",
                        model.kv_heads, t);
   }
-  // Experts are not cut. A model with only layers of experts need not state a width for dense layers.
+  // Experts are not divided. A model in which all layers have experts need not state a width for dense
+  // layers.
   const bool has_dense = !std::ranges::all_of(model.layers, &LayerKind::has_experts);
   if (has_dense) {
     if (auto fault = undivided("parallel.tensor", t, "the feed-forward width", model.feed_forward))
@@ -85,8 +86,8 @@ Fault precision_fault(const Workload& work) {
       work.precision == GemmPrecision::fp4 && work.device.fp8_flops_per_second > 0 ? " or fp8" : "");
 }
 
-/// Refuses a device that is slower with fewer bits. The head and attention always use 16 bits, so they would
-/// exceed the peak to which the run is compared.
+/// Returns an error message for a device that is slower with fewer bits. The head and attention always use 16
+/// bits, so they would exceed the peak to which the run is compared.
 Fault peak_fault(const Workload& work) {
   constexpr double kTera = 1e12;
   const double peak = peak_flops(work.device, work.precision);

@@ -1,5 +1,5 @@
 #pragma once
-// The reasons why a workload cannot be divided as stated, or not be computed on its devices.
+// Finds the reasons why a workload cannot be divided as stated, or cannot run on its devices.
 
 #include <optional>
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace penstock {
 
-/// Returns the first fault, or nothing. A fault is a size that does not divide, with its scenario key, or a
-/// precision that the devices do not have or in which they are slower than in bf16.
+/// Returns the message for the first fault, or nothing if there is none. A fault is a size that does not
+/// divide, with its scenario key, or a precision. The devices may lack the precision, or be slower in it than
+/// in bf16.
 std::optional<std::string> fault_of(const Workload& work);
 
 }  // namespace penstock
