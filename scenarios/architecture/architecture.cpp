@@ -1,6 +1,6 @@
 // Counts the parameters and operations of a transformer. In the symbols of the papers: h hidden, a heads, g
 // heads of keys and values, d head_dim, f feed_forward, V vocabulary, E experts, k experts for each token, e
-// the inner width of an expert, s that of the shared experts. A layer has these matrices:
+// the inner width of an expert, s the inner width of the shared experts. A layer has these matrices:
 //
 //   attention      h (a + 2g) d + a d h                      grouped-query (arXiv:2305.13245)
 //                  h q + q a (n + r)  or  h a (n + r)        latent (arXiv:2405.04434, section 2.1): queries,

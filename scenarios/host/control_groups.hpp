@@ -23,7 +23,7 @@ struct ControlGroupFiles {
   std::filesystem::path mount = "/sys/fs/cgroup";
 };
 
-/// The version of a control group, whose files have different names.
+/// The version of a control group. The versions have different names for their files.
 enum class ControlGroupVersion : std::uint8_t { first, second };
 
 /// One control group.

@@ -162,7 +162,7 @@ Layer block(const TransformerShape& shape, const TransformerSpeed& speed) {
   const double forward = compute_ns(block_flops(shape), shape, speed);
   const double recomputed = compute_ns(recomputed_flops(shape), shape, speed);
   // The forward pass has an all-reduce after each of the two parts, and the backward pass one at the input of
-  // each. Full recomputation repeats those of the forward pass.
+  // each. Full recomputation repeats the all-reduces of the forward pass.
   const int backward_all_reduces = shape.recompute == BlockRecompute::full ? 4 : 2;
   return {.name = "",
           .forward_ns = rounded(forward + 2 * all_reduce),

@@ -30,7 +30,7 @@ ClusterLevels cluster_levels(const Cluster& cluster);
 std::string to_text(const ClusterLevels& levels);
 
 /// Returns the cluster with its devices renumbered: the new device d is the old device `order[d]`. Requires
-/// that `order` contains every device once. Error: that of ClusterBuilder::build().
+/// that `order` contains every device once. Error: the error of ClusterBuilder::build().
 tl::expected<Cluster, std::string> in_device_order(const Cluster& cluster,
                                                    std::span<const std::int32_t> order);
 

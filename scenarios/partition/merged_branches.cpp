@@ -1,6 +1,6 @@
 // Merges parallel branches of a layer graph, so that it has few enough downsets for planning. The layers on
 // every path are the dominators of the graph's end (Lengauer and Tarjan, TOPLAS 1979). The layers between two
-// dominators are a region. The downsets of regions add up, while those of branches multiply:
+// dominators are a region. The downsets of regions add up, while the downsets of branches multiply:
 //
 //          +-> b -> c -+                     b c: series, one layer
 //   a -----+-> d ------+---> f    a, f: dominators; bc, d and e have equal neighbours: parallel, one layer

@@ -93,7 +93,7 @@ class PlanReader {
     }
   }
 
-  /// Returns the reduction time for each minibatch, including that of higher levels. Each copy of the
+  /// Returns the reduction time for each minibatch, including the time of higher levels. Each copy of the
   /// pipeline reduces once for as many minibatches as the stage has components. The copies divide the
   /// minibatches among them.
   double reduction_ns(const Pipeline& pipeline, std::size_t s) const {
@@ -106,7 +106,7 @@ class PlanReader {
   }
 
   /// Returns the links of a cut. Each copy of the pipeline has its own link. The time of the first stage
-  /// includes no cut. If there are several stages, that of the last one also includes the cut out of its
+  /// includes no cut. If there are several stages, the time of the last one also includes the cut out of its
   /// component.
   CutLinks cut_links(const Pipeline& pipeline, std::size_t s) const {
     const LevelStage& stage = pipeline.stages[s];

@@ -189,7 +189,8 @@ std::optional<Program> timed_program(const StatedSchedule& schedule, const Progr
   return *std::move(program);
 }
 
-/// Returns the lists from which the search starts: level layers first, then those of other rules that divide.
+/// Returns the lists from which the search starts: level layers first, then the lists of other rules, if
+/// these rules divide the layers.
 std::vector<Layers> starts_of(const SplitTask& task) {
   std::vector<Layers> starts = {level_split(task)};
   LayerTimes times = layer_times(task.work, task.prices);

@@ -24,7 +24,7 @@ namespace penstock {
 
 // --- device figures --------------------------------------------------------------------------------------
 
-/// Returns the figures of stages whose costs are `costs`. Requires that the stages form a chain.
+/// Returns stage figures that are equal to the costs in `costs`. Requires that the stages form a chain.
 StageFigures figures_of_stages(const CostTable& costs);
 
 // --- device notes ----------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const Schedu
 /// has; a precision that the devices lack; copies that the schedule makes itself.
 tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenario);
 
-/// Replaces the stage times in `costs` by those of devices with other constants. `work` must equal the
+/// Replaces the stage times in `costs` by the times of devices with other constants. `work` must equal the
 /// workload of `prices` except for these constants. Requires costs of a program whose stages form a chain.
 void set_times(CostTable& costs, const DevicePrices& prices, const Workload& work);
 

@@ -71,8 +71,9 @@ tl::expected<std::int32_t, std::string> copies_of(const DeviceModel& model, std:
       one > model.devices ? "more than" : "which do not divide", model.devices));
 }
 
-/// Replaces the sharding that follows from `distributed_optimizer` by that of the schedule, if it is stated.
-/// Both decide whether the copies share the optimizer state, and a contradiction is an error.
+/// Replaces the sharding that follows from `distributed_optimizer` by the sharding of the schedule, if the
+/// schedule states it. Both decide whether the copies share the optimizer state, and a contradiction is an
+/// error.
 Fault settle_sharding(Parallel& parallel, const DeviceModel& model, std::optional<std::int32_t> sharding) {
   if (!sharding) return std::nullopt;
   const bool shares = *sharding > 0;

@@ -18,8 +18,8 @@ struct OneCopy {
   std::optional<Workload> work{};  ///< the workload on named devices, with all degrees set
 };
 
-/// Returns one copy of the pipeline. Errors: those of device_workload() and with_planned_partition(); copies
-/// that the schedule makes itself, if the model has fitted costs.
+/// Returns one copy of the pipeline. Errors: the errors of device_workload() and with_planned_partition();
+/// copies that the schedule makes itself, if the model has fitted costs.
 tl::expected<OneCopy, std::string> one_copy(const Scenario& stated);
 
 }  // namespace penstock

@@ -38,12 +38,12 @@ tl::expected<PlannedScenario, std::string> with_plan(const Scenario& scenario, c
                                                      PipelinePlan plan);
 
 /// Returns the scenario that runs `plan`. The number of minibatches is such that all replicas of a stage run
-/// equally many. Errors: those of with_plan() and turn_of_all_replicas().
+/// equally many. Errors: the errors of with_plan() and turn_of_all_replicas().
 tl::expected<PlannedScenario, std::string> scenario_of_plan(const Scenario& scenario,
                                                             const PlanningTask& task, PipelinePlan plan);
 
 /// Plans `scenario` on all devices of its cluster, and ignores its schedule. Errors: a model that does not
-/// consist of layers, a cluster without a number of devices, those of plan_pipeline().
+/// consist of layers, a cluster without a number of devices, and the errors of plan_pipeline().
 tl::expected<PlannedScenario, std::string> plan_scenario(const Scenario& scenario,
                                                          const PlanOptions& options);
 

@@ -105,7 +105,7 @@ struct LeastMemory {
   }
 };
 
-/// Sets the memory limit to that of the devices, unless a limit is stated.
+/// Sets the memory limit to the memory of the devices, unless a limit is stated.
 void keep_within_devices(PlanOptions& options, const ClusterSpec& cluster) {
   if (!options.memory_limit) options.memory_limit = std::visit(LeastMemory{}, cluster.shape);
   if (options.memory_limit == kNoLimit) options.memory_limit.reset();

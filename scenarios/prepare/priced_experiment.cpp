@@ -1,7 +1,7 @@
 // Builds the Experiment, which contains everything that an engine or a backend needs, so that neither reads
 // the scenario:
 //
-//   program + its prices and cluster + what the scenario says of its channels, its network and its price
+//   program + its prices and cluster + the scenario's channels, network and price
 
 #include "scenarios/prepare/priced_experiment.hpp"
 

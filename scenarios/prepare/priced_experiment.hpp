@@ -34,13 +34,13 @@ struct NotesTerms {
   std::optional<std::string> of_chunks{};  ///< chunks_note()
 };
 
-/// Returns all notes of a run in this order: those of the scenario, lists by microbatch whose length is not
-/// M, those of the schedule, and the scaling of figures to another microbatch size.
+/// Returns all notes of a run in this order: the notes of the scenario, lists by microbatch whose length is
+/// not M, the notes of the schedule, and the scaling of figures to another microbatch size.
 std::vector<std::string> experiment_notes(const NotesTerms& terms);
 
 // --- priced experiment -----------------------------------------------------------------------------------
 
-/// Adds prices to `program`, which was generated from `resolved`. Errors: those of program_prices().
+/// Adds prices to `program`, which was generated from `resolved`. Errors: the errors of program_prices().
 tl::expected<Experiment, std::string> priced_experiment(const SettledScenario& settled,
                                                         const ResolvedScenario& resolved, Program program);
 

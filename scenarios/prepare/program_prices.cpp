@@ -53,7 +53,7 @@ tl::expected<void, std::string> price_cloned_versions(CostTable& costs, const Pr
 
 namespace {
 
-/// Returns the costs of the mean microbatch, and those of each microbatch if they differ.
+/// Returns the costs of the mean microbatch, and the costs of each microbatch if microbatches differ.
 tl::expected<CostTable, std::string> cost_table(const PriceTerms& terms, const StageCut& cut,
                                                 const Program& program) {
   const auto* figures = std::get_if<StageFigures>(&terms.model);

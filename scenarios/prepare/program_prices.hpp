@@ -32,7 +32,7 @@ struct PriceTerms {
   bool clones_versions = false;  ///< true to clone versions as PipeDream's released runtime does
 };
 
-/// Returns the program's costs. Requires the cut of the model for this program. Errors: those of
+/// Returns the program's costs. Requires the cut of the model for this program. Errors: the errors of
 /// stage_costs(), clones of weights that exceed 2^63 bytes.
 tl::expected<CostTable, std::string> program_costs(const PriceTerms& terms, const StageCut& cut,
                                                    const Program& program);
@@ -43,7 +43,7 @@ struct ProgramPrices {
 };
 
 /// Returns the program's costs and its cluster, after checking that times and bytes of a run fit in 64 bits.
-/// Errors: those of program_costs(), build_cluster(), byte_fault() and time_fault().
+/// Errors: the errors of program_costs(), build_cluster(), byte_fault() and time_fault().
 tl::expected<ProgramPrices, std::string> program_prices(const PriceTerms& terms, const StageCut& cut,
                                                         const Program& program);
 

@@ -13,14 +13,14 @@ namespace penstock {
 // --- byte range ------------------------------------------------------------------------------------------
 
 /// Returns an error message if the bytes that ranks hold and send may exceed 64 bits. The message names the
-/// largest part. Returns nothing if they fit. `costs` must be those of the program.
+/// largest part. Returns nothing if they fit. `costs` must be the costs of the program.
 std::optional<std::string> byte_fault(const Program& program, const CostTable& costs);
 
 // --- time range ------------------------------------------------------------------------------------------
 
 /// Returns an error message if the times of a run may exceed 64 bits. The message names the action or message
 /// with the largest total. Returns nothing if they fit. The lists are not read, because each compute action
-/// of a stage and microbatch occurs once. `costs` must be those of the program.
+/// of a stage and microbatch occurs once. `costs` must be the costs of the program.
 std::optional<std::string> time_fault(const Program& program, const CostTable& costs, const Cluster& cluster);
 
 }  // namespace penstock

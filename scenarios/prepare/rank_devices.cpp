@@ -1,4 +1,4 @@
-// Device r runs rank r. If a rank is a group of devices, the name is that of one device of the group.
+// Device r runs rank r. If a rank is a group of devices, it has the name of one device of the group.
 
 #include "scenarios/prepare/rank_devices.hpp"
 

@@ -15,7 +15,7 @@ namespace penstock {
 struct HeldMoment {
   /// The microbatches between F and the end of their backward pass, for each stage of the rank.
   std::vector<std::int32_t> live;
-  /// The live microbatches whose I has started and whose W has not ended, for each stage of the rank.
+  /// The live microbatches that have started I and have not ended W, for each stage of the rank.
   std::vector<std::int32_t> waiting;
   std::vector<bool> gradients;            ///< true if gradients are held, for each stage of the rank
   std::int32_t running = 0;               ///< the index of the running stage among the rank's stages
@@ -38,8 +38,8 @@ struct ScheduleOutline {
 /// rank for each stage.
 ScheduleOutline outline_of(const Program& program);
 
-/// Returns the outline of a program of `microbatches` from that of a program with fewer microbatches. If a
-/// rank held all of the fewer microbatches, it holds all `microbatches` in the result.
+/// Returns the outline of a program of `microbatches` from the outline of a program with fewer microbatches.
+/// If a rank held all of the fewer microbatches, it holds all `microbatches` in the result.
 ScheduleOutline outline_of_whole(ScheduleOutline outline, std::int64_t microbatches);
 
 /// Returns a lower bound on the peak bytes of a rank: the bytes at its fullest outlined moment, without

@@ -130,8 +130,8 @@ StageCost part_of_unit(std::int64_t ranks, std::int64_t parts) {
   return cost;
 }
 
-/// A visitor that returns the figures of the model's stages. For layers it returns those of the program's
-/// stages, because each bucket has its own layers.
+/// A visitor that returns the figures of the model's stages. For layers it returns the figures of the
+/// program's stages, because each bucket has its own layers.
 struct StagesOf {
   const StageCut& cut;
   const BytesPerWeightByte& beside;

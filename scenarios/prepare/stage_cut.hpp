@@ -23,7 +23,7 @@ struct StageCut {
   friend bool operator==(const StageCut&, const StageCut&) = default;
 };
 
-/// Returns a cut of `model` into `stages` stages without buckets. Errors: those of cut_layers().
+/// Returns a cut of `model` into `stages` stages without buckets. Errors: the errors of cut_layers().
 tl::expected<StageCut, std::string> cut_model(const Model& model, const Partition& partition,
                                               std::int32_t stages);
 
@@ -32,7 +32,7 @@ tl::expected<StageCut, std::string> cut_model(const Model& model, const Partitio
 /// Returns the cut `whole` with its stages divided into buckets. `stated` is empty, one number for all
 /// stages, or one number for each stage. A single number is reduced for stages that have fewer layers. The
 /// buckets of a stage are as even in time as its layers allow. Errors: a list of another length, stage edges
-/// of the model together with buckets, those of cut_buckets().
+/// of the model together with buckets, and the errors of cut_buckets().
 tl::expected<StageCut, std::string> cut_into_buckets(const Model& model, const StageCut& whole,
                                                      const std::vector<std::int32_t>& stated);
 

@@ -15,8 +15,8 @@
 namespace penstock {
 
 /// Returns the costs of the stages. `layers` has the number of layers of each stage, and `rank_of_stage` its
-/// rank. Requires that both have equal lengths, and that the layers add up to those of the model. Error: a
-/// figure that does not fit in 64 bits.
+/// rank. Requires that both have equal lengths, and that the layers add up to the layers of the model. Error:
+/// a figure that does not fit in 64 bits.
 tl::expected<CostTable, std::string> copy_costs(const Workload& work, const KernelTables& kernels,
                                                 std::span<const std::int64_t> layers,
                                                 std::span<const std::int32_t> rank_of_stage,

@@ -1,5 +1,5 @@
 #pragma once
-// A CSV file whose first row names its columns.
+// A CSV file with the names of its columns in the first row.
 
 #include <cstddef>
 #include <map>

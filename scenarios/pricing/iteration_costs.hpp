@@ -53,7 +53,7 @@ struct StepCosts {
 struct IterationCosts {
   /// The name of the measurements from which the costs were fitted.
   std::string source;
-  /// The assumed vocabulary of the embedding, whose parameters are updated and reduced.
+  /// The assumed vocabulary, which determines the parameters of the embedding.
   std::int64_t vocabulary = 1;
   std::map<FittedLayer, LayerCosts> layers;
   StepCosts step;

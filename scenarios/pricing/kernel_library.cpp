@@ -80,8 +80,8 @@ std::shared_ptr<const KernelTables> read_tables(const std::string& kernels) {
   return tables;
 }
 
-/// Returns the device's rates divided by those of the measured device, and the efficiency of links. A rate
-/// that the measured device lacks has no factor.
+/// Returns the device's rates divided by the rates of the measured device, and the efficiency of links. A
+/// rate that the measured device lacks has no factor.
 KernelSpeeds speeds_of(const DeviceType& device) {
   const DeviceType& measured = measured_device(device.kernels);
   KernelSpeeds speeds;

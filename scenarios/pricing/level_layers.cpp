@@ -1,6 +1,6 @@
 // Divides layers among stages so that all ranks have nearly equal work. Bisection finds the smallest time T
-// that no stage needs to exceed. Then each stage ends at its share of the whole work, rounded up, as far as T
-// and later stages allow:
+// that no stage needs to exceed. Then each stage ends at its share of the whole work, rounded up, but T and
+// later stages limit it:
 //
 //   5 layers that cost the same on 4 stages, T = 2:   0 | 1 . 2 | 3 . 4 | 5         2 1 1 1
 //   40 layers on 16 stages, T = 3:                    3 2 3 2 3 2 .. 3 2, the longer ones first

@@ -43,7 +43,7 @@ struct ClusterSpec {
 ClusterSpec built_once(ClusterSpec spec);
 
 /// Returns the cluster for a program of `ranks` ranks. Device r runs rank r. Errors: fewer devices than ranks
-/// (the message has both numbers), and those of the shape.
+/// (the message has both numbers), and the errors of the shape.
 tl::expected<Cluster, std::string> build_cluster(const ClusterSpec& spec, std::int32_t ranks);
 
 }  // namespace penstock

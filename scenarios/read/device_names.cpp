@@ -38,7 +38,7 @@ struct Relative {
   std::string_view keys;   ///< the keys of `cluster` that differ, with their values
 };
 
-// The figures come from the vendors' data sheets. NVLink rates are those of one direction.
+// The figures come from the vendors' data sheets. NVLink rates are the rates of one direction.
 constexpr std::array<Relative, 3> kRelatives = {
     {{.word = "a800", .known = "a100-sxm", .keys = "nvlink: 200 GB/s"},
      {.word = "h800", .known = "h100-sxm", .keys = "nvlink: 200 GB/s"},
@@ -82,7 +82,7 @@ std::optional<std::int64_t> gigabytes(std::string_view word) {
   return unit == "g" || unit == "gb" ? amount.value : std::nullopt;
 }
 
-/// Returns " Write memory: 40 GB beside it" if a word states another memory than that of the device. Returns
+/// Returns " Write memory: 40 GB beside it" if a word states another memory than the device has. Returns
 /// an empty text otherwise.
 std::string other_memory(const DeviceType& type, const std::vector<std::string>& words) {
   for (const std::string& word : words) {

@@ -1,7 +1,7 @@
 // Recognises files that are not scenarios. A YAML parser's message about them is true but does not help: for
 // example, it takes a section of TOML for a second document. Three checks are made:
 //
-//   bytes      not text: the first bytes are those of a compressed file, or some bytes are zero
+//   bytes      not text: the file begins like a compressed file, or some bytes are zero
 //   text       not YAML: the first line is a section or `key = value` (TOML), a command or an option (shell)
 //   document   YAML or JSON with the keys of another program's configuration
 //

@@ -13,8 +13,8 @@ enum class QueryKeyNorm : std::uint8_t {
   bare       ///< no weights
 };
 
-/// The properties of a family, which apply if a configuration has no key for them. The defaults are those of
-/// a plain Llama: gated, RMSNorm, rotary positions, no biases, an untied head.
+/// The properties of a family, which apply if a configuration has no key for them. The defaults describe a
+/// plain Llama: gated, RMSNorm, rotary positions, no biases, an untied head.
 struct HuggingFaceFamily {
   /// The model types, separated by blanks. A * at an end matches any text.
   std::string_view names;

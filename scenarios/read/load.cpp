@@ -208,7 +208,7 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.cluster = std::move(parts.cluster);
   // One device of the cluster here represents the devices of a rank.
   scenario.cluster.devices_per_rank = parts.model.devices_per_rank;
-  // The price becomes that of one rank. device_prices.cpp includes the copies later.
+  // The price becomes the price of one rank. device_prices.cpp includes the copies later.
   if (auto& price = scenario.cluster.price_per_device_hour) *price *= parts.model.devices_per_rank;
   scenario.model = std::move(parts.model.model);
   scenario.network = std::move(parts.model.network);

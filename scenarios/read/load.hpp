@@ -25,7 +25,7 @@ tl::expected<Scenario, std::string> parse_scenario(std::string_view text, std::s
                                                    std::span<const Override> overrides = {});
 
 /// Returns a scenario file (or `{}` if the path is empty) with its overrides applied, as text. The text reads
-/// back as the same scenario from any directory, because it contains full paths. Errors: those of
+/// back as the same scenario from any directory, because it contains full paths. Errors: the errors of
 /// load_scenario() that concern only the document and the overrides.
 tl::expected<std::string, std::string> edited_scenario(const std::filesystem::path& path,
                                                        std::span<const Override> overrides);

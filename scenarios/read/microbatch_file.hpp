@@ -1,5 +1,5 @@
 #pragma once
-// Figures that differ from microbatch to microbatch are many, so they may stand in a file of their own:
+// Reads figures that differ between microbatches from a separate file, because there may be many:
 //
 //   forward: {file: times.csv, unit: ms}
 //
@@ -12,11 +12,11 @@
 
 namespace penstock {
 
-/// The document with every `{file: F.csv}` among the keys of model.stages replaced by what the file holds: a
-/// row a stage and a cell a microbatch, or with `rows: microbatches` the other way round; one stage alone
-/// stands for all. Cells are figures with their unit; `unit` is that of cells without one. What the file
-/// gives has its place in the file. Errors: a file that cannot be read or has no cell, rows of unequal
-/// length, an unknown key.
+/// Returns the document with every `{file: F.csv}` among the keys of model.stages replaced by the file's
+/// content. A row is a stage and a cell a microbatch, or the reverse with `rows: microbatches`. A file with
+/// one stage applies to all stages. Cells are figures with their unit, and `unit` applies to cells without
+/// one. Values from a file have their place in that file. Errors: a file that cannot be read or has no cell,
+/// rows of unequal length, an unknown key.
 tl::expected<Node, std::string> with_microbatch_files(Node document);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 #pragma once
-// Each part of a scenario may be the name of a file; here the names are replaced by what the files hold. Used
-// by load.hpp, also for the other files that a scenario names.
+// Replaces the names of files in a scenario by their content, because each part of a scenario may be a file.
+// Used by load.hpp, also for other files that a scenario names.
 
 #include <filesystem>
 #include <string>
@@ -11,16 +11,16 @@
 
 namespace penstock {
 
-/// The document with every part written out: a file's name becomes its document, or what that has under the
-/// part's name, `cluster: uniform` becomes `cluster: {preset: uniform}`, `schedule: 1f1b` becomes `{name:
-/// 1f1b}` and `schedule: a.psched` or `a.csv` becomes `{program: a.psched}`. Errors: a file that cannot be
-/// read, a file that includes itself.
+/// Returns the document with the content of all parts. The name of a file becomes its document, or the entry
+/// in the document with the part's name. Short forms become mappings: `cluster: uniform` becomes `cluster:
+/// {preset: uniform}`, `schedule: 1f1b` becomes `{name: 1f1b}`, and `schedule: a.psched` or `a.csv` becomes
+/// `{program: a.psched}`. Errors: a file that cannot be read, a file that includes itself.
 tl::expected<Node, std::string> resolve_parts(Node document);
 
-/// A file that a scalar names, relative to the file that the scalar stands in.
+/// The file that a scalar names. Its path is relative to the file that contains the scalar.
 struct NamedFile {
   std::filesystem::path path;
-  std::string name;  ///< as messages show it
+  std::string name;  ///< the name in messages
 };
 NamedFile named_file(const Node& scalar);
 

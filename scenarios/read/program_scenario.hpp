@@ -10,7 +10,7 @@
 
 namespace penstock {
 
-/// Reads the scenario in the file at `path`, or a program file as a scenario. Errors: those of
+/// Reads the scenario in the file at `path`, or a program file as a scenario. Errors: the errors of
 /// load_scenario().
 tl::expected<Scenario, std::string> load_scenario_or_program(const std::filesystem::path& path,
                                                              std::span<const Override> overrides = {});

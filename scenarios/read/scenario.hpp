@@ -48,7 +48,7 @@ inline constexpr auto kEnumWords<Precision> =
 struct FailureRates {
   Ns device_mtbf_ns = 0;        ///< > 0: the mean time between two failures of one device
   Ns save_ns = 60'000'000'000;  ///< >= 0: the time of one checkpoint, during which no work is done
-  /// >= 0: The time from a failure until work continues from the last checkpoint.
+  /// The time (>= 0) from a failure until work continues from the last checkpoint.
   Ns restart_ns = 300'000'000'000;
   std::optional<Ns> interval_ns{};  ///< > 0: the work between two checkpoints; absent: the best interval
 

@@ -155,7 +155,7 @@ struct ClusterText {
   }
 
  private:
-  /// All links and devices of a torus are alike, so the figures are those of the first.
+  /// All links and devices of a torus are alike, so the text has the figures of the first.
   std::string torus_text(const Cluster& cluster) const {
     const Link link = cluster.link(0);
     const Device& device = cluster.devices().front();

@@ -87,7 +87,7 @@ struct SchedulePart {
 };
 SchedulePart read_schedule(const Node& node, Problem& problem);
 
-/// Reads `partition:`, whose cuts may be names of the model's layers. Defined in load_training.cpp.
+/// Reads `partition:`. Its cuts may be names of the model's layers. Defined in load_training.cpp.
 Partition read_partition(const Node& node, const Model& model, Problem& problem);
 
 /// The part `training:`, read by load_training.cpp.
