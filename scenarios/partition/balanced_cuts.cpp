@@ -28,7 +28,7 @@
 namespace penstock {
 namespace {
 
-/// Sums over the first layers, for each number of layers.
+/// The sum over the first n layers, for every n.
 class PrefixSums {
  public:
   template <typename Of>
@@ -139,7 +139,8 @@ class CutSearch {
   }
 
   Wide memory(std::size_t stage, std::size_t begin, std::size_t end) const {
-    // Weights and gradients, plus the activations of as many microbatches as 1F1B has in flight on this
+    // The memory consists of weights, gradients, and the activations of all microbatches that 1F1B has in
+    // flight on this stage.
     // stage.
     return 2 * weights_(begin, end) + static_cast<Wide>(stages_ - stage) * kept_(begin, end);
   }

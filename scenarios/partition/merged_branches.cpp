@@ -121,11 +121,11 @@ class LayerGroups {
   std::vector<std::int32_t> group_of_;
 };
 
-using Region = std::vector<std::int32_t>;  // layers, ascending
+using Region = std::vector<std::int32_t>;  // the layers of a region, ascending
 
 /// The layers on every path, and their position relative to the other layers.
 struct Crossings {
-  std::vector<std::int32_t> layers;  // in the order of the paths
+  std::vector<std::int32_t> layers;  // the layers in the order of the paths
   std::vector<std::int32_t> met;     // for each layer, the number of crossed layers on its longest path
 };
 
@@ -218,7 +218,7 @@ bool reduce(const Region& region, LayerGroups& groups) {
 
 /// Merges layers of equal height. The readers of a layer have smaller heights.
 void merge_by_height(const LayerGraph& graph, const Region& region, LayerGroups& groups) {
-  std::map<std::int32_t, std::int32_t> height;  // by layer
+  std::map<std::int32_t, std::int32_t> height;  // the height of each layer
   for (const std::int32_t layer : region) height[layer] = 0;
   // The loop runs from the end of the region, so that the height of a layer is final before it is used.
   std::map<std::int32_t, std::int32_t> last;  // the last layer of each height
@@ -296,7 +296,7 @@ MergedGraph graph_of(const LayerGraph& graph, const LayerGroups& groups) {
     members[groups.of(static_cast<std::int32_t>(layer))].push_back(static_cast<std::int32_t>(layer));
   MergedGraph result{.graph = {.layers = {}, .overhead_ns = graph.overhead_ns}, .members = {}};
   const std::vector<bool> is_read_outside = read_outside(graph, groups);
-  std::map<std::int32_t, std::int32_t> place;  // by group
+  std::map<std::int32_t, std::int32_t> place;  // the index in the merged graph for each group
   for (const std::int32_t group : order_of(groups)) {
     // The inputs already have places, because order_of() lists a group after all its inputs.
     place[group] = static_cast<std::int32_t>(place.size());

@@ -18,7 +18,7 @@ namespace penstock {
 struct Partition {
   enum class Rule : std::uint8_t {
     unset,
-    balanced,   // balanced_cuts.hpp
+    balanced,   // balanced_cuts() of balanced_cuts.hpp
     block,      // block_cuts() of block_partition.hpp
     pipedream,  // the plan of planned_partition.hpp, which is replaced by cuts
     cuts,

@@ -50,7 +50,7 @@ struct LevelStage {
 /// The costs of a minibatch on a device that do not belong to a layer.
 struct DeviceCosts {
   std::int64_t state_bytes_per_weight_byte = 0;
-  /// The time that is added once to the forward and once to the backward pass.
+  /// The time that is added once to the forward pass and once to the backward pass.
   Ns overhead_ns = 0;
 };
 

@@ -12,7 +12,7 @@
 namespace penstock {
 
 struct OneCopy {
-  Scenario scenario;  ///< its batch is still that of all copies
+  Scenario scenario;  ///< its batch is still the batch of all copies
   /// The number of copies that share the batch. Absent if one program contains all copies.
   std::optional<std::int32_t> copies{};
   std::optional<Workload> work{};  ///< the workload on named devices, with all degrees set

@@ -31,7 +31,7 @@ struct NotesTerms {
   const Model& model;
   Scaling samples;
   std::int32_t microbatches = 1;
-  std::optional<std::string> of_chunks{};  ///< chunks_note()
+  std::optional<std::string> of_chunks{};  ///< the result of chunks_note()
 };
 
 /// Returns all notes of a run in this order: the notes of the scenario, lists by microbatch whose length is

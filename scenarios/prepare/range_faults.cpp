@@ -57,7 +57,7 @@ void add_stage(PartSum& sum, const StageCost& cost, std::size_t stage, double re
   sum.add("reduced gradients of stage {}", stage, static_cast<double>(cost.gradients), 2 * times.updates);
 }
 
-/// Returns costs with the largest figure of all microbatches, because any of them may be the largest.
+/// Returns costs in which each figure is the largest of all microbatches.
 CostTable largest_of(const CostTable& costs) {
   CostTable largest;
   largest.stages = costs.stages;

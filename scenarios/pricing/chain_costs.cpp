@@ -31,7 +31,7 @@
 namespace penstock {
 namespace {
 
-// These round to the nearest number. chain_fault() has refused figures that are too large.
+// Both functions round to the nearest number. chain_fault() has already refused figures that are too large.
 Ns nanoseconds(double seconds) { return static_cast<Ns>(std::llround(seconds * kNanosecondsPerSecond)); }
 Bytes whole_bytes(double bytes) { return static_cast<Bytes>(std::llround(bytes)); }
 
@@ -39,7 +39,7 @@ Bytes whole_bytes(double bytes) { return static_cast<Bytes>(std::llround(bytes))
 
 std::optional<std::string> chain_fault(std::span<const StagePrice> prices, const RankStep& step,
                                        std::int64_t microbatches) {
-  // This is less than half of what 64 bits hold, because chain_costs() adds two such figures.
+  // The limit is less than half of the largest 64-bit number, because chain_costs() adds two such figures.
   constexpr double kMost = 4e18;
   const auto all = static_cast<double>(microbatches);
   PartSum times;  // nanoseconds
@@ -48,7 +48,7 @@ std::optional<std::string> chain_fault(std::span<const StagePrice> prices, const
     times.add(form, stage, seconds * kNanosecondsPerSecond, count);
   };
   add_time("STEP", 0, step.total_s(), 1);
-  // Weights need no check, because reading refuses models of more than 2^58 parameters.
+  // Weights need no check, because the reader refuses models of more than 2^58 parameters.
   for (std::size_t i = 0; i < prices.size(); ++i) {
     const StagePrice& price = prices[i];
     add_time("{}F", i, price.forward_s, 1);
@@ -79,15 +79,15 @@ CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::i
     const StagePrice& price = prices[i];
     StageCost& cost = costs.stages.emplace_back();
     cost.forward_ns = nanoseconds(price.forward_s);
-    // R computes a whole stage again (schedule.checkpoint). What a layer recomputes by itself
-    // (training.recompute) is already part of its backward pass.
+    // R computes a whole stage again (schedule.checkpoint). The recomputation of single layers
+    // (training.recompute) is already part of the backward pass.
     cost.recompute_ns = cost.forward_ns;
     cost.backward_input_ns = nanoseconds(price.backward_input_s);
     cost.backward_weight_ns = nanoseconds(price.backward_weight_s);
-    // The parts are rounded first, so that a whole backward takes as long as a split one.
+    // The parts are rounded first, so that B takes exactly as long as I and W together.
     cost.backward_ns = cost.backward_input_ns + cost.backward_weight_ns;
-    // A rank's step is divided among the stages that it updates. A stage's deferred work comes before its
-    // part.
+    // The step of a rank is divided among the stages that it updates. The deferred work of a stage is added
+    // to its part.
     cost.step_ns = nanoseconds(step.total_s()) / std::ranges::count(rank_of_stage, rank_of_stage[i]) +
                    nanoseconds(price.deferred_s * all);
     cost.kept = whole_bytes(price.kept_bytes);
@@ -97,7 +97,7 @@ CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::i
     cost.transient = whole_bytes(price.transient_bytes + price.deferred_bytes * all);
     cost.recomputed = whole_bytes(price.recomputed_bytes);
     cost.recomputed_at_once = whole_bytes(price.recomputed_at_once);
-    // There is one edge fewer than stages.
+    // A chain has one edge fewer than stages.
     if (i + 1 == prices.size()) break;
     costs.edges.push_back(
         {.activation = whole_bytes(price.edge_bytes), .gradient = whole_bytes(price.edge_bytes)});
@@ -106,8 +106,8 @@ CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::i
 }
 
 UniformCluster links_between_stages(const Workload& work) {
-  // All edges are alike and follow the span of the whole pipeline. If that exceeds one NVLink domain, edges
-  // inside a domain use the network, too.
+  // All edges are alike. If the whole pipeline exceeds one NVLink domain, even edges inside a domain use the
+  // network.
   UniformCluster cluster;
   cluster.devices = work.ranks;
   cluster.bytes_per_second = work.device.link_bytes_per_second(

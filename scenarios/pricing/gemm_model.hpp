@@ -5,7 +5,7 @@
 
 namespace penstock {
 
-/// The rates of a device.
+/// The arithmetic and memory rates of a device.
 struct DeviceRates {
   /// The dense rate of the device in the product's precision, greater than 0.
   double flops_per_second = 0;

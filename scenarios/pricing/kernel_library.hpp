@@ -12,7 +12,7 @@
 
 namespace penstock {
 
-/// One built-in file.
+/// A built-in file with its name and its text.
 struct KernelText {
   /// The file name, such as "gemm_H100.csv".
   std::string_view file;

@@ -71,7 +71,8 @@ double copied_key_heads(const Workload& work) {
 }
 
 double padded_vocabulary(const Workload& work) {
-  // The vocabulary is padded so that each device of a tensor group has a multiple of 128 rows.
+  // The vocabulary is padded so that the number of rows on each device of a tensor group is a multiple of
+  // 128.
   const std::int64_t multiple = kVocabularyMultiple * work.parallel.tensor;
   return as_double((work.model.vocabulary + multiple - 1) / multiple * multiple);
 }

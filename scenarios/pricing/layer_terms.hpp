@@ -47,7 +47,7 @@ struct Term {
   double backward() const { return backward_input + backward_weight; }
 };
 
-/// Returns the terms of a layer of the kind.
+/// Returns the terms of one layer of the given kind.
 std::vector<Term> layer_terms(const Workload& work, const KernelTables& kernels, const LayerKind& kind);
 /// Returns the terms of the embedding, which are only the communication among copies of its weights
 /// (weight_copies.hpp).
@@ -57,7 +57,7 @@ std::vector<Term> head_terms(const Workload& work, const KernelTables& kernels);
 /// Returns the terms of one multi-token-prediction layer with its projection and its head.
 std::vector<Term> multi_token_terms(const Workload& work, const KernelTables& kernels);
 
-/// Returns the sum of terms.
+/// Returns the sum of the terms.
 Term total_of(const std::vector<Term>& terms);
 
 }  // namespace penstock

@@ -186,7 +186,7 @@ class Levelling {
   std::span<const std::int32_t> rank_of_stage_;
   std::size_t stages_;
   std::int64_t layers_;
-  std::vector<std::int64_t> most_;  // by stage
+  std::vector<std::int64_t> most_;  // the most layers of each stage
   std::vector<std::int64_t> least_;
   std::vector<std::int64_t> least_from_;
 };

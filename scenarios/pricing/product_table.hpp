@@ -23,7 +23,7 @@ struct GemmShape {
   double flops() const { return 2 * m * n * k; }
 };
 
-/// The three products of a layer's Y = X W.
+/// The three products for a layer's Y = X W in a training step.
 enum class Product : std::uint8_t {
   forward,          // Y = X W
   input_gradient,   // dX = dY W^T

@@ -1,3 +1,5 @@
+// Applies the batch rule, which depends on the kind of schedule:
+//
 //   global_batch_size = micro_batch_size * microbatches      (synchronous schedules)
 //   global_batch_size = micro_batch_size                     (asynchronous: each microbatch updates)
 

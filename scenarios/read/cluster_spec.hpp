@@ -26,7 +26,7 @@ struct DeviceCluster {
 
 /// The shape of a cluster: a preset with parameters, or a list of devices and links.
 struct ClusterSpec {
-  /// A UniformCluster of 0 devices has as many as the program has ranks.
+  /// The shape. A UniformCluster with 0 devices gets as many devices as the program has ranks.
   std::variant<UniformCluster, TwoLevelCluster, Cluster> shape =
       UniformCluster{.devices = 0, .memory_bytes = {}};
   std::string name = "uniform";                   ///< the preset's name in error messages

@@ -51,7 +51,7 @@ struct OptionalTypes<std::optional<Value>> {
   using Inner = Value;
 };
 
-/// Returns the value of a key in the type of its member, or nothing if the key is absent or wrong.
+/// Returns the value of a key with the type of its member. Returns nothing if the key is absent or wrong.
 template <typename Value>
 std::optional<Value> value_of_key(const MappingReader& reader, const Key& key) {
   if constexpr (std::same_as<Value, bool>) {
@@ -75,7 +75,8 @@ std::optional<Value> value_of_key(const MappingReader& reader, const Key& key) {
   }
 }
 
-/// Returns the key with the member at the end of `members`, such as <&Partition::plan, &PlanOptions::form>.
+/// Returns an entry that binds the key to the member at the end of `members`, such as <&Partition::plan,
+/// &PlanOptions::form>.
 template <auto... members>
 consteval auto field(Key key) {
   using Members = std::tuple<decltype(members)...>;

@@ -30,7 +30,7 @@ enum class KeyKind : std::uint8_t {
   names,      // a list of names
   file,       // the name of a file
   mapping,    // a mapping with its own keys
-  mappings,   // a list of such mappings
+  mappings,   // a list of mappings with their own keys
   other,      // the form that the text `form` describes
 };
 
@@ -46,7 +46,7 @@ enum class KeyValues : std::uint8_t {
 struct Key {
   std::string_view name{};
   KeyKind kind = KeyKind::other;
-  std::string_view meaning{};  ///< one sentence
+  std::string_view meaning{};  ///< the meaning of the key, in one sentence
   /// The value if the key is absent, in words. "required" means that there is none.
   std::string_view usual{};
   Range range{.least = 1};                    ///< for the kinds integer, count and factor

@@ -37,8 +37,8 @@ struct Quantity {
 
 /// The description of one kind of quantity in messages.
 struct Kind {
-  std::string_view noun;   ///< "a duration such as \"5 us\""
-  std::string_view units;  ///< "ns, us, ms, s, min, h"
+  std::string_view noun;   ///< such as "a duration such as \"5 us\""
+  std::string_view units;  ///< such as "ns, us, ms, s, min, h"
 };
 
 constexpr Kind kDuration{"a duration such as \"5 us\"", "ns, us, ms, s, min, h"};

@@ -74,8 +74,8 @@ struct Scenario {
   Partition partition;
   Optimizer optimizer = Optimizer::sgd;
   Precision precision = Precision::full;
-  bool clones_versions =
-      false;  ///< as many versions as a stage ever needs stand beside its weights all the time
+  /// True if each stage always stores copies of its weights for all versions that it ever needs.
+  bool clones_versions = false;
   std::optional<FailureRates> failures{};
   std::vector<std::string> notes;  ///< the assumptions that were made during reading
 };

@@ -98,7 +98,7 @@ struct TrainingPart {
   std::optional<Optimizer> optimizer{};
   std::optional<Precision> precision{};
   std::optional<bool> clones_versions{};
-  std::optional<GemmPrecision> device_precision{};  ///< bf16, fp8, fp4
+  std::optional<GemmPrecision> device_precision{};  ///< one of bf16, fp8 and fp4
   std::optional<LayerRecompute> recompute{};
   std::optional<std::int32_t> gradient_bytes{};  ///< bytes of a parameter's gradient, 2 or 4
   std::optional<bool> deferred_head{};  ///< true to compute the head's weight gradient at the end of the step
