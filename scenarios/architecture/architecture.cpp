@@ -24,7 +24,7 @@
 namespace penstock {
 namespace {
 
-/// The parameters of a part of a layer.
+/// The parameters of one part of a layer, as matrices and vectors.
 struct Weights {
   Wide matrices = 0;
   Wide vectors = 0;

@@ -47,7 +47,7 @@ Bytes cached_bytes(const fs::path& statistics, std::string_view prefix) {
 struct MemoryFiles {
   const char* bound;
   const char* taken;
-  /// The prefix in memory.stat of those counters that include subgroups.
+  /// The prefix in memory.stat of all counters that include subgroups.
   std::string_view prefix;
 };
 

@@ -2,7 +2,7 @@
 //
 //   forward: [1 ms, [1 ms, 3 ms]]   at microbatch 1   forward: [1 ms, 3 ms]
 //
-// Code that reads figures therefore does not need to know that microbatches differ.
+// The code that reads figures then sees one microbatch and needs no special case.
 
 #include "scenarios/model/model.hpp"
 

@@ -5,11 +5,13 @@
 //   core          4 s^2 h        scores and the sum over the values
 //   feed-forward  4 s h f
 //
-//   kept whole    (4 e + 2) s h        inputs of attention, feed-forward and two layer norms; two dropout
-//                                      masks
-//   kept shared   4 e s h + 2 e s f    queries, keys, values, input of the output projection; both of the
-//                                      inner width
-//   kept core     (2 e + 1) a s^2      softmax's output, its dropout's mask and output
+// The first three lines are operations. The next lines are bytes that the block stores from F to B. Tensor
+// parallelism divides `shared` and `core`, and sequence parallelism also divides `whole`:
+//
+//   whole    (4 e + 2) s h        inputs of attention, feed-forward and two layer norms; two dropout masks
+//   shared   4 e s h + 2 e s f    queries, keys, values, input of the output projection; both tensors of the
+//                                 inner width
+//   core     (2 e + 1) a s^2      softmax's output, its dropout's mask and output
 //
 // For f = 4 h and e = 2 these are the 24 s h^2 + 4 s^2 h of Narayanan et al. (SC'21, appendix) and the s h
 // (10 + 24 + 5 a s / h) of Korthikanti et al. (MLSys'23, section 4).

@@ -77,7 +77,7 @@ double hardware_flops(const TransformerShape& shape);
 /// The result is at most 2^63 - 1.
 Bytes kept_of_block(const TransformerShape& shape);
 
-/// Returns the layers "embedding", "block0", ..., "head" for one sample. Times and bytes are those of one
+/// Returns the layers "embedding", "block0", ..., "head" for one sample. Times and bytes are figures of one
 /// device of a rank. F of a block takes its operations / (flops x efficiency x t) and two ring all-reduces of
 /// the block's output. B takes twice the operations, two more all-reduces, and the recomputation (two further
 /// all-reduces if it is full). The embedding takes no time. The head has a copy of its weights, and its

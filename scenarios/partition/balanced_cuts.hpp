@@ -17,7 +17,8 @@ std::vector<std::int32_t> balanced_cuts(const LayerGraph& graph, std::int32_t st
 
 /// Returns the cuts whose longest part is as short as possible, and among these the earliest cuts. From the
 /// last part to the first, each part takes as many layers as possible, but leaves one layer for each earlier
-/// part. The function serves gradient buckets: the first bucket is ready last and should be small. Requires 1
+/// part. It is used for gradient buckets, because the first bucket is ready last and should be small.
+/// Requires 1
 /// <= parts <= layers.
 std::vector<std::int32_t> earliest_cuts(const LayerGraph& graph, std::int32_t parts);
 

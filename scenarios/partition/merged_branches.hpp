@@ -17,7 +17,7 @@ struct MergedGraph {
   std::vector<std::vector<std::int32_t>> members;
 };
 
-/// Returns `graph` with some regions merged, namely those with more downsets than planning can handle (about
+/// Returns `graph` with its widest regions merged. They have more downsets than planning can handle (about
 /// 256 in all). A region lies between two layers that are on every path. Series and parallel branches are
 /// merged first, and the rest by height. An output that does not lead to the end is merged into the layer
 /// after its region. A cut remains possible after every layer that was not merged into another.

@@ -8,8 +8,8 @@
 //
 // U is the whole range as one stage, which begins the pipeline of its level. S is a stage at the end of the
 // range, and C is the time of its cuts. As printed (SOSP'19, section 3.1), U = S = max(T, 2(m-1)W/B) / m and
-// C = 2a_k/B. The objective `maximum` reduces once for each round of minibatches, over a ring. The reduced
-// bytes are those that one device of each stage inside a component holds:
+// C = 2a_k/B. The objective `maximum` reduces once for each round of minibatches, over a ring. One device of
+// each stage inside a component holds the reduced bytes:
 //
 //   U = S = max( T_l / m,  2(m-1) L(i, j) / (B_l m^2) ),  L the sum of W_s / r_s over the stages inside
 //
@@ -70,8 +70,8 @@ void relax(Columns<const double> before, LevelPlan stage, Columns<double> best) 
   }
 }
 
-/// Returns the minibatches in flight on a device: one, plus the device's share of those on later devices.
-/// This is NOAM of section 3.2, counted from this stage on.
+/// Returns the minibatches in flight on a device: one, plus the device's share of the minibatches in flight
+/// on later devices. This is NOAM of section 3.2, counted from this stage on.
 std::int64_t in_flight(WorkAhead ahead) {
   return 1 + (ahead.devices + ahead.components - 1) / ahead.components;
 }

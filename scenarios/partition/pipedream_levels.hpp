@@ -157,7 +157,7 @@ class PipeDreamLevels {
   PlanOptions options_;
   DeviceCosts costs_;
   bool may_idle_ = false;
-  std::vector<std::vector<std::uint32_t>> smaller_;  // for each downset, those that it includes, ascending
+  std::vector<std::vector<std::uint32_t>> smaller_;  // the downsets that each downset includes, ascending
   std::map<TableKey, Table> tables_;
 };
 

@@ -116,7 +116,8 @@ class PlanReader {
       return own.ns / own.links > pipeline.cut.ns / pipeline.cut.links ? own : pipeline.cut;
     }
     // The time of the first stage includes no cut, so the cut after it uses the replicas of the second stage.
-    // If two stages include a cut, the slower one counts, which has fewer replicas.
+    // If the times of both stages include the cut, the longer time counts, which belongs to the stage with
+    // fewer replicas.
     const std::int32_t behind = pipeline.stages[s + 1].replicas;
     return cut_of(pipeline, stage.to, s == 0 ? behind : std::min(stage.replicas, behind));
   }

@@ -43,8 +43,8 @@ tl::expected<ClusterLevels, std::string> straight_levels(const Scenario& scenari
   if (auto* uniform = std::get_if<UniformCluster>(&cluster.shape)) uniform->devices = scenario.shape.stages;
   auto known = levels_of(cluster);
   if (!known) return known;
-  // All cuts use one bandwidth. It is that inside a server if all ranks fit in one and are numbered in order.
-  // Otherwise it is that between servers.
+  // All cuts use one bandwidth. If all ranks fit in one server and are numbered in order, it is the bandwidth
+  // inside a server. Otherwise it is the bandwidth between servers.
   const bool fit_the_lowest =
       scenario.shape.stages <= known->levels.front().components && std::ranges::is_sorted(known->devices);
   const BandwidthLevel& level = fit_the_lowest ? known->levels.front() : known->levels.back();

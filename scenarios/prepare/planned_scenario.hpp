@@ -18,7 +18,7 @@ namespace penstock {
 
 /// A plan and the scenario that runs it.
 struct PlannedScenario {
-  PipelinePlan plan;                ///< its layer numbers are those of the planned scenario
+  PipelinePlan plan;                ///< its layer numbers refer to the planned scenario
   std::int64_t minibatch_size = 1;  ///< the samples of one minibatch, which one replica runs alone
   std::vector<BandwidthLevel> levels;
   PlanObjective objective = PlanObjective::maximum;

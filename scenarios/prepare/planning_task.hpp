@@ -43,8 +43,8 @@ struct PlanningTask {
   std::int64_t state_bytes_per_weight_byte = 0;
 };
 
-/// Returns the task of a scenario. Errors: a model that does not consist of layers, no minibatch size, those
-/// of levels_of().
+/// Returns the task of a scenario. Errors: a model that does not consist of layers, no minibatch size, and
+/// the errors of levels_of().
 tl::expected<PlanningTask, std::string> planning_task(const Scenario& scenario, const PlanOptions& options);
 /// Returns the task of a scenario on the levels of another cluster.
 tl::expected<PlanningTask, std::string> planning_task_over(const Scenario& scenario, ClusterLevels cluster,

@@ -1,8 +1,8 @@
 // Finds the fullest moments of each rank. Without gradients, the rank is fullest when most activations are
 // alive. With gradients, it is fullest after each of its stages has had a backward pass. The outline contains
-// the moments with most activations, over all moments and over those with all gradients. Among the latter it
-// also contains those in which the first or last stage runs, because an end such as the head needs most
-// memory:
+// the moment with most activations, with and without the condition that all gradients are held. With all
+// gradients it also contains the fullest moments in which the first or last stage runs, because an end such
+// as the head needs most memory:
 //
 //   1F1B, rank 0 of 3:   F0  F1  F2  B0   F3  B1 ...       live 1 2 3 3 | 3 3 ..   gradients from B0 on
 //
@@ -43,7 +43,7 @@ std::int64_t waiting_count(const HeldMoment& moment) {
   return std::accumulate(moment.waiting.begin(), moment.waiting.end(), std::int64_t{0});
 }
 
-/// Stores the moment with the largest count among those that a condition accepts.
+/// Stores the moment with the largest count. A condition may exclude moments.
 class Fullest {
  public:
   using Count = std::int64_t (*)(const HeldMoment&);

@@ -109,7 +109,7 @@ double first_product_bytes(const Architecture& model, double inner) {
   return (model.gated ? 2 : 1) * kValueBytes * inner;
 }
 
-/// Returns the bytes of fc1's output and fc2's input for a token, without those that are recomputed. `inner`
+/// Returns the bytes of fc1's output and fc2's input for a token, without recomputed bytes. `inner`
 /// is the number of columns on this device.
 double kept_of_feed_forward(const Workload& work, double inner) {
   double values = first_product_bytes(work.model, inner) + kValueBytes * inner;

@@ -1,6 +1,6 @@
 #pragma once
-// Computes the bytes and parameters of layers on one device of a rank. The bytes are those that the allocator
-// counts.
+// Computes the bytes and parameters of layers on one device of a rank. The bytes agree with the counts of the
+// allocator.
 
 #include <cstdint>
 #include <set>

@@ -68,8 +68,8 @@ tl::unexpected<std::string> unknown_microbatches(const Batch& batch) {
                                     kGlobalBatchKey, kMicroBatchKey));
 }
 
-/// Applies the rule of synchronous schedules. M is stated or G / m. In the first case, m is G / M, stated, or
-/// 1.
+/// Applies the rule of synchronous schedules. If M is not stated, it is G / m. If m is not stated, it is G /
+/// M, or 1 without G.
 tl::expected<ResolvedBatch, std::string> resolve_parts(const Batch& batch) {
   if (!batch.microbatches) {
     if (!batch.global_batch_size || !batch.micro_batch_size) return unknown_microbatches(batch);

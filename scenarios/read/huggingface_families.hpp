@@ -37,7 +37,7 @@ struct HuggingFaceFamily {
   bool expert_bias = false;
   bool shared_gate = false;
   bool learned_positions = false;
-  std::int64_t further_positions = 0;  ///< learned positions beyond those that a token can have
+  std::int64_t further_positions = 0;  ///< learned positions that no token can have
   bool embedding_norm = false;
   /// True if layers have windows only under `use_sliding_window: true`.
   bool windows_by_switch = false;
