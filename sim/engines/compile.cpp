@@ -1,20 +1,20 @@
-// A walk whose times are registers. The walk tells what each message waits for, one cause after the other;
-// the writer finds or makes a register that holds each cause:
+// Walks through a flat program (ListWalk) and uses registers in place of times. The walk reports each cause
+// that a message waits for. The writer finds or creates the register that holds the cause's time:
 //
 //   a rank's clock        the register of that rank
-//   a compute action      that clock while nothing has run since; otherwise a copy, taken as it ended
-//   the message before    the queue's register: the next one to pass it is always the follower
-//   a collective          the register in which it was gathered
+//   a compute action      that clock if nothing has run since; otherwise a copy, made when the action ended
+//   the previous message  the queue's register: the next message of the queue is always the one that waits
+//   a collective          the register in which its start was computed
 //
-// A message that waits for more than its producer and its queues gathers the rest in an accumulator: the
-// first cause assigns it, later ones raise it, the last one starts the message. Slots of accumulators and of
-// messages under way are reused as soon as nobody asks for them any more; hence the first cause must assign.
-// A message that a compute action produces, and that waits for nothing else, rides on that action's
-// instruction.
+// A message may wait for more than its producer and its queues. An accumulator register then collects the
+// other causes: the first cause sets it, later ones raise it, and the last one starts the message. Registers
+// of accumulators and of messages in flight are reused when no instruction reads them any more. So the first
+// cause must set the register. If a message waits only for a compute action, that action's instruction sends
+// it.
 //
-// A host that launches is a clock beside its rank's, raised by an instruction a launch. What is launched
-// takes it for one more cause. Where hosts run no more than n compute actions ahead, the ends of the last n
-// are copied into registers that take turns.
+// A host that launches has its own clock, and one instruction for each launch. What it launches has the
+// launch as a further cause. If a host may be at most n compute actions ahead, the ends of the last n actions
+// are copied into n registers, in turn.
 
 #include "sim/engines/compile.hpp"
 
@@ -41,7 +41,7 @@
 namespace penstock {
 namespace {
 
-/// The sink of the walk (ListWalk says what each member means). Registers are handed out while it goes:
+/// The sink of the walk (ListWalk defines the meaning of each member). Registers are assigned in this order:
 ///
 ///   0 .. ranks-1 clocks | trash | last | queues of channels | hosts | accumulators and messages, reused
 class TapeWriter {
@@ -60,7 +60,8 @@ class TapeWriter {
     find_ways(channels.model, groups);
     if (!flat.next_member.empty()) count_collectives();
     for (std::int32_t rank = 0; flat.has_launches && rank < flat.rank_count; ++rank) make_host(rank);
-    // An instruction for each position that takes time, and a few where messages wait for more.
+    // Each position that takes time needs one instruction. The eighth is for messages that wait for several
+    // causes.
     const auto timed = static_cast<std::size_t>(std::ranges::count_if(
         flat.ops, [](FlatOp op) { return op == FlatOp::compute || op == FlatOp::collective; }));
     code_.reserve(timed + timed / 8);
@@ -69,8 +70,8 @@ class TapeWriter {
 
   void compute(std::int32_t rank, std::int32_t position, std::span<const std::int32_t> inputs) {
     const auto clock = static_cast<Register>(rank);
-    // One instruction takes one input beside the clock. Of several the others move the clock first, which
-    // nobody sees: nothing of the rank starts before this action does.
+    // An instruction has one input besides the clock, so separate instructions raise the clock to the other
+    // inputs. This changes no result, because nothing of the rank starts between them and this action.
     for (std::size_t i = 1; i < inputs.size(); ++i) raise_register(clock, arrival(inputs[i]));
     if (flat_.has_launches) raise_register(clock, hosts_[index(rank)].clock);
     write(clock, inputs.empty() ? clock : arrival(inputs[0]), duration_at(position), {.position = position});
@@ -84,7 +85,7 @@ class TapeWriter {
   void launch(std::int32_t rank, std::int32_t position) {
     const Host& host = hosts_[index(rank)];
     const bool computes = flat_.ops[index(position)] == FlatOp::compute;
-    // Of the n ends that are kept a launch waits for the oldest, which stands where the next one will.
+    // A launch waits for the oldest of the n stored ends. The end of the next action will replace it.
     const bool stands = computes && !host.ends.empty() && host.computed >= host.ends.size();
     const Register until = stands ? host.ends[host.computed % host.ends.size()] : host.clock;
     write(host.clock, until, classes_.launch(), {});
@@ -92,12 +93,12 @@ class TapeWriter {
 
   void pass(std::int32_t /*rank*/, std::int32_t /*position*/) {}
 
-  /// Inline at each call of the walk, which knows the kind of its cause.
+  /// Must be inlined, because each call in the walk passes a constant kind of cause.
   [[gnu::always_inline]] void raise(std::int32_t id, const Cause& cause, bool last) {
     if (cause.launched) gather(id, hosts_[index(cause.rank)].clock);
-    if (last && has_source(cause)) return;  // start() takes it
-    // Queues that the message passes are registers of its own instruction, and a list takes no time. Only
-    // behind an eager message does somebody wait for a queue that he does not pass.
+    if (last && has_source(cause)) return;  // start() reads the last cause
+    // The message's own instruction reads the queues that it passes, and a RECV or SEND in the list takes no
+    // time. Only a message behind an eager message waits for a queue that it does not pass itself.
     if (!has_source(cause) && !some_eager_) return;
     const Source source = has_source(cause) ? source_of(cause) : Source{.at = release_outside(id, cause)};
     if (source.at == kNoRegister) return;
@@ -130,17 +131,17 @@ class TapeWriter {
 
  private:
   struct Message {
-    Register gathered = kNoRegister;  ///< causes so far, where they need a register
+    Register gathered = kNoRegister;  ///< accumulator of the causes so far, if one is needed
     Register arrival = kNoRegister;
-    std::int32_t uses = 0;  ///< how many will still read the arrival
+    std::int32_t uses = 0;  ///< number of later reads of the arrival
   };
-  /// A register that is read once, and what is given back after that.
+  /// A register that is read once, and the object to release after the read.
   struct Source {
     Register at = kNoRegister;
-    std::int32_t producer = kNone;    ///< a copy of this position's end was read
-    std::int32_t collective = kNone;  ///< this collective's end was read
+    std::int32_t producer = kNone;    ///< position of the producer, if a copy of its end was read
+    std::int32_t collective = kNone;  ///< collective, if its end was read
   };
-  /// The end of a compute action that SENDs behind later ones ask for.
+  /// A copy of a compute action's end. SENDs that come after a later compute action read it.
   struct LateSends {
     std::int32_t count = 0;
     Register copy = kNoRegister;
@@ -148,13 +149,15 @@ class TapeWriter {
 
   struct Host {
     Register clock = kNoRegister;
-    std::vector<Register> ends{};  ///< of its rank's last compute actions; none where it may run ahead of all
-    std::size_t computed = 0;      ///< compute actions of its rank so far
+    std::vector<Register> ends{};  ///< ends of the rank's last compute actions; empty if the host may be any
+                                   ///< number of actions ahead
+    std::size_t computed = 0;      ///< number of the rank's compute actions so far
   };
 
-  // --- what the lists ask for ---------------------------------------------------------------------
+  // --- uses of registers, counted before the walk -----------------------------------------------------
 
-  /// Ways are numbered as messages meet them; their link classes follow those there are, in this order.
+  /// Numbers the routes in the order of their first messages. Their link classes follow the existing ones in
+  /// this order.
   void find_ways(ChannelModel model, const MicrobatchGroups& groups) {
     MessageWays ways(model, groups, 2 * index(flat_.rank_count));
     link_of_.resize(flat_.messages.size(), 0);
@@ -168,7 +171,7 @@ class TapeWriter {
                                         message.eager);
       link_of_[id] = first + way;
       if (message.eager && message.next_at_receiver != kNone) ways.queue_eager(way);
-      // Blocking: program order of both its ranks waits for it, too.
+      // Under blocking channels, program order of both ranks waits for the message as well.
       messages_[id].uses = (message.awaited ? 1 : 0) + (blocking_ ? 2 : 0);
       if (message.late && !blocking_) ++late_sends_[message.producer].count;
     }
@@ -179,8 +182,8 @@ class TapeWriter {
     tape_.both_ends = registers.both_ends;
   }
 
-  /// Counts the readers of what is no transfer: compute actions, all clocks behind a barrier, and the next
-  /// collective of each member.
+  /// Counts the reads of each collective's and barrier's end: by compute actions, by all clocks after a
+  /// barrier, and by the next collective of each member.
   void count_collectives() {
     for (std::size_t p = 0; p < flat_.ops.size(); ++p) {
       const FlatOp op = flat_.ops[p];
@@ -233,7 +236,7 @@ class TapeWriter {
 
   // --- causes -------------------------------------------------------------------------------------
 
-  /// False where program order or a queue, which the message passes anyway, says when.
+  /// Returns false if the cause is program order, or a queue that the message's own instruction reads.
   static bool has_source(const Cause& cause) {
     return cause.kind != CauseKind::listed && cause.kind != CauseKind::release;
   }
@@ -254,8 +257,9 @@ class TapeWriter {
     return {};
   }
 
-  /// The register that says when an eager message has left, for what waits behind it at the receiver; none
-  /// where the queue that `id` itself passes says so. The register moves on, so it is read at once.
+  /// Returns the register with the time at which an eager message leaves, if `id` waits behind it at the
+  /// receiver. Returns none if `id` itself passes that queue. The value changes later, so the caller must
+  /// read it at once.
   Register release_outside(std::int32_t id, const Cause& cause) const {
     if (cause.kind != CauseKind::release) return kNoRegister;
     const FlatMessage& before = flat_.messages[index(cause.which)];
@@ -276,20 +280,21 @@ class TapeWriter {
     copy(source, gathered);
   }
 
-  /// Right behind the instruction of the compute action at `position`.
+  /// Copies the end of the compute action at `position` for late SENDs. Must be called directly after its
+  /// instruction is written.
   void copy_for_late_sends(std::int32_t position) {
     const auto late = late_sends_.find(position);
     if (late != late_sends_.end()) code_.send_along(late->second.copy = new_register());
   }
 
-  /// For the launch of the compute action that may not be given before this one has ended.
+  /// Stores the end of the rank's compute action. A later launch waits for this end.
   void keep_end(std::int32_t rank) {
     Host& host = hosts_[index(rank)];
     if (!host.ends.empty()) copy(static_cast<Register>(rank), host.ends[host.computed % host.ends.size()]);
     ++host.computed;
   }
 
-  /// Rides on the instruction that has just set the source, where that carries nothing yet.
+  /// Copies a register. The last instruction does it if it has just set `source` and sends nothing yet.
   void copy(Register source, Register to) {
     if (is_open(source)) {
       code_.send_along(to);
@@ -298,8 +303,8 @@ class TapeWriter {
     }
   }
 
-  /// True when the last instruction ran a compute action of the rank whose clock `source` is, and sends
-  /// nothing along yet.
+  /// Returns true if the last instruction ran a compute action on the rank with the clock `source` and sends
+  /// nothing yet.
   bool is_open(Register source) const {
     return computed_last_ != 0 && computed_last_ == code_.size() && code_.last_clock() == source &&
            code_.last_message() == trash_;
@@ -308,8 +313,8 @@ class TapeWriter {
   // --- starts -------------------------------------------------------------------------------------
 
   void start_collective(std::int32_t id, Register source) {
-    // A register of its own, also where all members have one cause: the clock of a member goes on, while its
-    // next collective and its actions ask for this one's end later.
+    // A collective needs its own register, even if all members have the same cause. A member's clock moves
+    // on, but its next collective and its actions read this end later.
     Message& message = messages_[index(id)];
     if (message.gathered == kNoRegister) {
       message.gathered = new_register();
@@ -334,7 +339,7 @@ class TapeWriter {
       tape_.origins.back().message = id;
       return;
     }
-    // With neither, it is a message that nothing produces: it starts as soon as its queues let it.
+    // With neither, no action produces the message, so it starts as soon as its queues allow.
     const Register first = gathered != kNoRegister ? gathered
                            : source != kNoRegister ? source
                                                    : link_of(id).c;
@@ -348,7 +353,7 @@ class TapeWriter {
     if (gathered != kNoRegister) free_.push_back(gathered);
   }
 
-  /// Nobody waits for its end, but the program is not over before it.
+  /// Extends the program to the end of a message that no rank waits for.
   void unawaited(std::int32_t id) {
     const Register at = std::exchange(messages_[index(id)].arrival, kNoRegister);
     raise_register(tape_.last, at);
@@ -357,7 +362,7 @@ class TapeWriter {
 
   // --- instructions -------------------------------------------------------------------------------
 
-  /// The class of the group of compute actions that starts at a position, or of the collective there.
+  /// Returns the class of the group of compute actions that starts at a position, or of the collective there.
   std::uint32_t duration_at(std::int32_t position) {
     const bool collective = flat_.ops[index(position)] == FlatOp::collective;
     const std::int32_t end = collective ? position + 1 : flat_.group_end(position);
@@ -379,15 +384,17 @@ class TapeWriter {
 
   const FlatProgram& flat_;
   bool blocking_;
-  bool some_eager_;  // there may be eager messages
-  Register trash_;   // written, never read
+  bool some_eager_;  // true if messages may be eager
+  Register trash_;   // register that is written but never read
   std::vector<Message> messages_;
-  std::vector<std::uint32_t> link_of_;  // by message: its link class
-  std::vector<std::int32_t> newest_;    // by rank: the compute position whose end its clock is
+  std::vector<std::uint32_t> link_of_;  // link class of each message
+  std::vector<std::int32_t> newest_;  // for each rank the compute position with the end that the rank's clock
+                                      // holds, or kNone
   std::unordered_map<std::int32_t, LateSends> late_sends_;  // by position of the producer
-  std::size_t computed_last_ = 0;  // instructions up to the last one that ran a compute action; 0: none
+  std::size_t computed_last_ = 0;  // number of instructions up to the last one that ran a compute action; 0
+                                   // if there is none
   std::vector<Register> free_;
-  std::vector<Host> hosts_;  // by rank; none without launches
+  std::vector<Host> hosts_;  // by rank; empty if no host launches
   Tape tape_;
   TapeClasses classes_;
   QueueSenders senders_;

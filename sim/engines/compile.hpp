@@ -1,5 +1,5 @@
 #pragma once
-// From a flat program to the tape that times it (tape.hpp).
+// Compiles a flat program into the tape that times it (tape.hpp).
 
 #include <optional>
 
@@ -9,9 +9,9 @@
 
 namespace penstock {
 
-/// Follows `flat`, laid out for `channels`, and writes what happens as a tape: nothing where the program
-/// hangs (find_hang() says why). Costs matter only as far as they decide which messages are eager.
-/// O(positions). Microbatches of different groups get classes of their own.
+/// Returns a tape with the actions and messages of `flat`, which must be laid out for `channels`. Returns
+/// nothing if the program hangs; find_hang() then gives the reason. Costs matter only because they decide
+/// which messages are eager. Microbatches of different groups get different classes. Takes O(positions).
 std::optional<Tape> compile(const FlatProgram& flat, const ChannelOptions& channels,
                             const MicrobatchGroups& groups = {});
 

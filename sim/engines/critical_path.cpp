@@ -1,6 +1,6 @@
-// The critical-path engine: with fixed durations the start of every action is the longest path to it, and one
-// pass over the program's tape finds all of them. A program that hangs has no tape; the channel check says
-// why.
+// The critical-path engine. If durations are fixed, an action starts at the end of the longest path to it.
+// One pass over the program's tape finds the longest paths to all actions. A program that hangs has no tape;
+// the channel check then explains the hang.
 
 #include <optional>
 #include <utility>
@@ -23,12 +23,12 @@ tl::expected<EngineRun, Hang> critical_path_run(const Experiment& experiment) {
   FlatProgram flat = flatten(experiment.program, experiment.costs,
                              {.channels = experiment.channels, .iterations = experiment.program.iterations});
   std::optional<Tape> tape = compile(flat, experiment.channels, microbatch_groups(experiment.costs));
-  // Messages that cross keep a program from having a tape, unless they are eager.
+  // A program with crossed messages has no tape, unless the messages are eager.
   if (!tape || experiment.channels.eager_bytes > 0) {
     if (auto hang = find_hang(experiment.program, experiment.channels, experiment.costs))
       return tl::unexpected(*std::move(hang));
   }
-  // A launch order says who can hang and changes no time, so that the tape knows nothing of it.
+  // A launch order can cause a hang but changes no time, so the tape does not contain it.
   if (auto hang = find_launch_hang(flat, experiment.channels)) return tl::unexpected(*std::move(hang));
   TapeCosts costs = tape_costs(*tape, experiment);
   ProgramTimes times = times_of(*tape, costs, flat, experiment.channels);

@@ -1,7 +1,7 @@
-// The loop of one instruction over an array of registers. Chained on a clock, an instruction takes the
-// latency of a load, two maxima, an addition and a store; several ranks' chains lie interleaved on the tape,
-// so that a processor works on some of them at once. Queues that no message ever finds taken are left out,
-// which halves what an instruction takes.
+// Runs the instructions of a tape over an array of registers. A chain of instructions on one clock costs a
+// load, two maxima, an addition and a store each. The chains of several ranks are interleaved on the tape, so
+// a processor works on several at once. If no message ever has to wait for a queue, the loop skips queues,
+// which halves the cost.
 
 #include "sim/engines/evaluate.hpp"
 
@@ -31,8 +31,8 @@
 namespace penstock {
 namespace {
 
-/// Of a class that is no launch: a collective takes the time of its ring, a group of compute actions that of
-/// the group (of a pair, its own).
+/// Returns the duration of a class that is not a launch: the time of a collective's ring, or the time of a
+/// group of compute actions. An overlapped pair has a time of its own.
 Ns class_duration_ns(std::span<const Action> actions, const Experiment& experiment, CollectiveRings& rings) {
   if (actions.empty()) return 0;
   if (is_collective(actions.front().kind)) return rings.of(actions.front()).cost.duration_ns;
@@ -41,25 +41,25 @@ Ns class_duration_ns(std::span<const Action> actions, const Experiment& experime
 
 std::vector<Ns> fresh_registers(const Tape& tape) { return std::vector<Ns>(tape.register_count, 0); }
 
-/// When a pass has ended: the latest clock, or what no rank waits for, such as a gradient that nobody takes.
+/// Returns the end of a pass: the latest clock, or the latest end of messages that no rank waits for.
 Ns latest(const Tape& tape, const std::vector<Ns>& registers) {
   const auto clocks = std::span(registers).first(index(tape.rank_count));
   return clocks.empty() ? 0 : std::max(std::ranges::max(clocks), registers[tape.last]);
 }
 
-// Where a pass has its durations from, told at compile time: by the instruction's class, or one for each
-// instruction. `by_class` is what queues_followed() is asked with; empty, any duration may come.
+// The source of durations in a pass, chosen at compile time: one duration for each class, or one for each
+// instruction. queues_followed() reads `by_class`; if it is empty, durations may have any value.
 struct FromClasses {
   std::span<const Ns> by_class;
   Ns operator()(std::size_t /*number*/, std::uint32_t duration) const { return by_class[duration]; }
 };
 struct FromStream {
   const Ns* by_instruction;
-  std::span<const Ns> by_class{};  // any
+  std::span<const Ns> by_class{};  // empty: any durations
   Ns operator()(std::size_t number, std::uint32_t /*duration*/) const { return by_instruction[number]; }
 };
 
-/// Runs the tape; `see` gets each instruction's number, x, y and link.
+/// Runs the tape and calls `see` with each instruction's number, x, y and link (tape.hpp).
 template <QueuesFollowed kQueues, class Code, class Durations, class See>
 void run_loop(const Code& code, const PricedLink* links, const Durations& duration, Ns* v, const See& see) {
   for (std::size_t i = 0; i < code.size(); ++i) {
@@ -78,7 +78,7 @@ void run_loop(const Code& code, const PricedLink* links, const Durations& durati
   }
 }
 
-/// Goes on from the registers `v`, and returns them as they are at the end.
+/// Runs the tape from the register values `v` and returns their values at the end.
 template <class Durations, class See>
 std::vector<Ns> run(const Tape& tape, const TapeCosts& costs, const Durations& durations, const See& see,
                     std::vector<Ns> v) {
@@ -102,7 +102,7 @@ std::vector<Ns> run(const Tape& tape, const TapeCosts& costs, const Durations& d
   return run(tape, costs, durations, see, fresh_registers(tape));
 }
 
-/// Runs the tape; `see` gets each instruction's number and times.
+/// Runs the tape and calls `see` with each instruction's number and times.
 template <class See>
 void run_timed(const Tape& tape, const TapeCosts& costs, const See& see) {
   std::visit(
@@ -118,7 +118,7 @@ void run_timed(const Tape& tape, const TapeCosts& costs, const See& see) {
       tape.code);
 }
 
-/// The actions and messages that instructions stand for.
+/// Writes the times of the actions and messages that instructions represent.
 void note_instructions(const Tape& tape, const TapeCosts& costs, const FlatProgram& flat,
                        ProgramTimes& times) {
   run_timed(tape, costs, [&](std::size_t number, const InstructionTimes& at) {
@@ -129,15 +129,17 @@ void note_instructions(const Tape& tape, const TapeCosts& costs, const FlatProgr
     }
     if (origin.message == kNone) return;
     const auto message = index(origin.message);
-    // A collective is the instruction's own duration, a transfer what its link adds.
+    // The duration of a collective is that of the instruction; the duration of a transfer is that of its
+    // link.
     const bool is_transfer = flat.messages[message].recv != kNone;
     times.message_start[message] = is_transfer ? at.message_start_ns : at.start_ns;
     times.message_end[message] = at.arrival_ns;
   });
 }
 
-/// The positions of a rank that no instruction stands for: they take no time. Only here does the list matter
-/// again: which group a leaf is of, and how far the rank is at a RESHARD.
+/// Writes the times of a rank's positions that no instruction represents. They take no time. Only this
+/// function reads the list: a leaf takes the times of its group, and a RESHARD the time that the rank has
+/// reached.
 void note_passed(const FlatProgram& flat, std::int32_t rank, bool blocking, ProgramTimes& times) {
   Ns clock = 0;
   const std::size_t end = index(flat.rank_begin[index(rank) + 1]);
@@ -147,7 +149,8 @@ void note_passed(const FlatProgram& flat, std::int32_t rank, bool blocking, Prog
         clock = times.end[p];
         break;
       case FlatOp::leaf:
-        // The first leaf has the instruction's times, and each takes over its neighbour's.
+        // The first leaf has the instruction's times, and each further leaf copies those of the leaf before
+        // it.
         times.start[p] = times.start[p - 1];
         times.end[p] = times.end[p - 1];
         break;
@@ -156,7 +159,7 @@ void note_passed(const FlatProgram& flat, std::int32_t rank, bool blocking, Prog
         break;
       case FlatOp::send:
       case FlatOp::recv:
-        // Blocking, program order has waited for it, and a RESHARD behind it comes no earlier.
+        // With blocking channels the rank has waited for this message, so a later RESHARD is not earlier.
         if (!blocking) break;
         [[fallthrough]];
       case FlatOp::barrier:
@@ -241,11 +244,11 @@ RepeatedTape::RepeatedTape(const Tape& tape, const TapeCosts& costs, const Progr
     : tape_(tape), costs_(costs), barrier_(program.barrier), registers_(fresh_registers(tape)) {
   lasting_.reserve(program.ranks.size() + 2 * tape.transfers.size());
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
-    // The clock of a rank that does nothing stays at 0 while the others move on, so that no two passes would
-    // ever look alike.
+    // The clock of a rank without actions stays at 0 while the others increase. With it, no two passes would
+    // ever be alike.
     if (!program.ranks[rank].empty()) lasting_.push_back(static_cast<Register>(rank));
   }
-  // Queues that nobody finds taken are not followed, and their registers say nothing.
+  // If queues are not followed, their registers have no meaning.
   if (queues_followed(tape, costs.links, costs.durations) == QueuesFollowed::none) return;
   for (const LinkClass& link : tape.links) {
     if (link.transfer != LinkClass::kNoTransfer) lasting_.insert(lasting_.end(), {link.c, link.e});
@@ -277,12 +280,13 @@ std::vector<ComputeTimes> RepeatedTape::pass_with_compute() {
   std::vector<ComputeTimes> ranks(index(tape_.rank_count));
   std::visit(
       [&](const auto& code) {
-        // What a rank computes does not depend on when.
+        // The busy time of a rank does not depend on when it computes.
         for (const auto& step : code) {
           if (step.duration != kNoTime) ranks[step.a].busy_ns += costs_.durations[step.duration];
         }
         std::vector<bool> started(ranks.size(), false);
-        // Nearly all of a pass comes after the first action of the last rank: it is not looked at any more.
+        // Most instructions come after the first action of the last rank, so the search for first actions
+        // ends early.
         std::size_t missing = ranks.size();
         const auto note_start = [&](std::size_t number, Ns x, Ns /*y*/, const PricedLink& /*link*/) {
           if (missing == 0) return;

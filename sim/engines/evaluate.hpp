@@ -1,5 +1,5 @@
 #pragma once
-// What a tape takes under one table of costs.
+// Computes the times of a tape under one table of costs.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace penstock {
 
-/// Two registers of queues and two times, as an instruction needs them together.
+/// The two queue registers and the two times of a link class, together because an instruction needs all four.
 struct PricedLink {
   Register c = 0;
   Register e = 0;
@@ -27,69 +27,75 @@ struct PricedLink {
 
 /// The durations of a tape's classes.
 struct TapeCosts {
-  std::vector<Ns> durations;      ///< by duration class
-  std::vector<PricedLink> links;  ///< by link class
+  std::vector<Ns> durations;      ///< one duration for each duration class
+  std::vector<PricedLink> links;  ///< one entry for each link class
 };
 
 struct PricedTape {
   Tape tape;
-  TapeCosts costs;  ///< for it
+  TapeCosts costs;  ///< costs of the tape's classes
 };
 
-/// How a tape has to be compiled for these costs: by groups of microbatches that cost the same.
+/// Returns the groups of microbatches with equal costs. A tape that is timed with these costs must be
+/// compiled with these groups.
 MicrobatchGroups microbatch_groups(const CostTable& costs);
 
-/// What the experiment's costs are on its cluster, every message with its route to itself. Requires a tape of
+/// Returns the experiment's costs on its cluster. Every message has its route to itself. Requires the tape of
 /// a program with the experiment's stages and edges.
 TapeCosts tape_costs(const Tape& tape, const Experiment& experiment);
 
-/// When everything has ended. O(instructions), no memory but the registers.
+/// Returns the time at which everything has ended. Takes O(instructions), and no memory except the registers.
 Ns makespan_ns(const Tape& tape, const TapeCosts& costs);
-/// The same with a duration of its own for every instruction; those of `costs` are not read.
+/// Like the other makespan_ns(), but each instruction has its own duration. The durations of `costs` are not
+/// read.
 Ns makespan_ns(const Tape& tape, const TapeCosts& costs, std::span<const Ns> durations);
 
-/// When an instruction's action and its message start and end.
+/// The start and the end of an instruction's action and of its message.
 struct InstructionTimes {
   Ns start_ns = 0;
   Ns end_ns = 0;
   Ns message_start_ns = 0;
   Ns arrival_ns = 0;
 };
-/// Tells `see` of every instruction of a pass, by number and in order. No memory but the registers.
+/// Calls `see` for every instruction of a pass, with its number, in order. Takes no memory except the
+/// registers.
 void for_each_instruction(const Tape& tape, const TapeCosts& costs,
                           const std::function<void(std::size_t, const InstructionTimes&)>& see);
-/// One an instruction.
+/// Returns the times of all instructions, one element each.
 std::vector<InstructionTimes> instruction_times(const Tape& tape, const TapeCosts& costs);
 
-/// When each action and message starts and ends, as walk() has it. Requires the tape of `flat` and
-/// `channels`.
+/// Returns the start and the end of each action and message, equal to those of walk(). Requires the tape of
+/// `flat` and `channels`.
 ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgram& flat,
                       const ChannelOptions& channels);
 
-/// When a rank computes in a pass.
+/// The times at which a rank computes in a pass.
 struct ComputeTimes {
-  Ns first_ns = 0;  ///< start of its first action
-  Ns last_ns = 0;   ///< end of its last one
+  Ns first_ns = 0;  ///< start of the rank's first compute action
+  Ns last_ns = 0;   ///< end of the rank's last compute action
   Ns busy_ns = 0;
 };
 
-/// A tape of one pass through a program's lists, run again and again for as long as somebody asks.
+/// The tape of one pass through a program's lists. The caller runs it as often as needed, each pass from the
+/// state that the pass before has left.
 class RepeatedTape {
  public:
-  /// Both must outlive it. Requires that nothing but clocks and queues of channels lasts from one pass
-  /// to the next: neither collectives nor a capacity nor an eager size nor hosts that launch. With the
-  /// program's barrier all ranks wait for each other between passes.
+  /// Keeps references to the tape and the costs, which must outlive this object. Requires that only clocks
+  /// and queues of channels last from one pass to the next. So there must be no collectives, capacity, eager
+  /// messages or hosts that launch. If the program has a barrier, all ranks wait for each other between
+  /// passes.
   RepeatedTape(const Tape& tape, const TapeCosts& costs, const Program& program);
 
   bool has_run() const { return has_run_; }
   /// Runs the next pass.
   void pass();
-  /// The same; by rank when it computes. Requires that nothing but compute actions takes time on the tape.
+  /// Like pass(), and also returns when each rank computes. Requires a tape on which only compute actions
+  /// take time.
   std::vector<ComputeTimes> pass_with_compute();
-  /// All that a further pass starts from: the clocks of ranks, and when queues are free that messages wait
-  /// for.
+  /// Returns all times that affect further passes: the ranks' clocks, and the times at which queues become
+  /// free if messages wait for them.
   std::vector<Ns> left() const;
-  /// When all passes so far have ended.
+  /// Returns the time at which all passes so far have ended.
   Ns latest_ns() const;
 
  private:
@@ -100,7 +106,7 @@ class RepeatedTape {
   bool barrier_;
   bool has_run_ = false;
   std::vector<Ns> registers_;
-  std::vector<Register> lasting_;  // what left() has
+  std::vector<Register> lasting_;  // registers that left() returns
 };
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 // The event engine: a clock that jumps from event to event, ordered by (time, sequence). Messages become
-// ready by the rules of schedules/check/rendezvous_walk.hpp; once started they are flows in a FlowNetwork,
-// so their ends move whenever another flow starts or ends on a link of theirs.
+// ready by the rules of schedules/check/rendezvous_walk.hpp. A message that has started is a flow in a
+// FlowNetwork. Its end changes whenever another flow starts or ends on one of its links.
 
 #include <algorithm>
 #include <cstddef>
@@ -33,25 +33,26 @@
 namespace penstock {
 namespace {
 
-/// The end of a rank's compute action, the arrival of a message, or what a rank's host has launched. Equal
-/// times are served in the order in which the events were made.
+/// The end of a rank's compute action, the arrival of a message, or the end of a launch by a rank's host.
+/// Events with equal times are processed in the order in which they were created.
 struct Event {
   Ns time_ns = 0;
   std::uint32_t sequence = 0;  // below twice the number of positions, which is below 2^31
-  std::int32_t subject = 0;    // a rank, ~message, or the number of ranks + a host's rank
+  std::int32_t subject = 0;    // a rank; or ~message; or the number of ranks + the rank of a host
 
   bool operator>(const Event& other) const {
     return time_ns != other.time_ns ? time_ns > other.time_ns : sequence > other.sequence;
   }
 };
 
-/// One run. A message counts what it still waits for (`missing`); settle() takes one away, and the last one
-/// starts it. Ranks advance through their lists as far as they can, and go on when what they stand at ends:
+/// One run. Each message has the count `missing` of events that it waits for. settle() decrements the count,
+/// and the last event starts the message. A rank advances through its list until it has to wait, and
+/// continues when the wait ends:
 ///
-///   end_compute -> settle its SENDs -> start_flow ~ end_flow -> settle what queues behind it
+///   end_compute -> settle its SENDs -> start_flow ~ end_flow -> settle the next messages of its queues
 ///               -> advance          -> begin_compute ~ end_compute       wake -> advance
 ///
-/// where ~ is time, and everything else happens at one instant.
+/// Time passes only at ~; everything else happens at one instant.
 class EventSimulator {
  public:
   EventSimulator(const Experiment& experiment, const FlatProgram& flat, const WalkDurations& durations)
@@ -66,7 +67,7 @@ class EventSimulator {
     if (flat.has_launches) post_launches();
   }
 
-  /// The times; nothing when the program hangs.
+  /// Returns the times, or nothing if the program hangs.
   std::optional<ProgramTimes> run() {
     if (!blocking_) post_transfers();
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) advance(rank);
@@ -80,19 +81,20 @@ class EventSimulator {
  private:
   EventMessage& message(std::int32_t id) { return state_.messages[index(id)]; }
 
-  /// RECVs stand in their queues from the start; a SEND does from the end of its producer.
+  /// Counts the RECV of every transfer as ready, because RECVs are posted at the start. A SEND is posted when
+  /// its producer ends.
   void post_transfers() {
     for (std::size_t id = 0; id < flat_.messages.size(); ++id) {
       const FlatMessage& transfer = flat_.messages[id];
       if (transfer.recv == kNone) continue;
-      // One without a producer is there at the start; of an eager one the receiver is not asked.
+      // A SEND without a producer is posted at the start. An eager message does not wait for its RECV.
       if (transfer.producer == kNone) settle(static_cast<std::int32_t>(id));
       if (!transfer.eager) settle(static_cast<std::int32_t>(id));
     }
   }
 
   bool take_next() {
-    // What happens at one instant is shared out once.
+    // Rates are computed once for all flows that start or end at one instant.
     if (events_.empty() || events_.top().time_ns > now_) {
       const std::optional<Ns> flow_end = network_.next_end();
       if (!flow_end && events_.empty()) return false;
@@ -116,7 +118,7 @@ class EventSimulator {
     return true;
   }
 
-  /// Fetches what the next event will touch: by now others have taken their turns, and it has left the cache.
+  /// Prefetches the data of the next event. Events of other ranks have pushed it out of the cache.
   void ask_early() const {
     if (events_.empty() || events_.top().subject < 0 || events_.top().subject >= flat_.rank_count) return;
     __builtin_prefetch(&state_.steps[index(cursor_[index(events_.top().subject)])]);
@@ -127,7 +129,7 @@ class EventSimulator {
 
   // --- hosts --------------------------------------------------------------------------------------
 
-  /// What waits for launches does so beside all else.
+  /// Adds one to `missing` of each message that waits for a launch.
   void post_launches() {
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
       const std::int32_t begin = flat_.rank_begin[index(rank)];
@@ -138,7 +140,8 @@ class EventSimulator {
     }
   }
 
-  /// True where the message of a position waits for its launch: not at the receiver's end of an eager one.
+  /// Returns true if the message of a position waits for the launch of the position. The RECV of an eager
+  /// message is the exception.
   bool launch_lets_start(std::int32_t position) const {
     switch (flat_.ops[index(position)]) {
       case FlatOp::send:
@@ -155,7 +158,7 @@ class EventSimulator {
     return false;
   }
 
-  /// The host launches what is next in its list, as soon as it may.
+  /// Starts the host's next launch if it may start.
   void go_on(std::int32_t rank) {
     Host& host = hosts_[index(rank)];
     const auto is_launched = [](FlatOp op) {
@@ -164,8 +167,8 @@ class EventSimulator {
     const std::int32_t end = flat_.rank_begin[index(rank) + 1];
     while (host.at < end && !is_launched(flat_.ops[index(host.at)])) ++host.at;
     if (host.at == end) return;
-    // A host that is n compute actions ahead stands, and end_compute() sends it on. The launch begins now and
-    // is over later: until then `at` stays.
+    // A host that is n compute actions ahead waits until end_compute() calls this function again. Otherwise
+    // the launch takes time, and `at` changes when it ends.
     const bool computes = flat_.ops[index(host.at)] == FlatOp::compute;
     host.stands = computes && flat_.most_ahead > 0 && host.launched - host.ended >= flat_.most_ahead;
     if (!host.stands) events_.push({now_ + launch_ns_, sequence_++, flat_.rank_count + rank});
@@ -182,7 +185,7 @@ class EventSimulator {
     go_on(rank);
   }
 
-  /// The rank has come to a compute action: false, and it stands, until that has been launched.
+  /// Returns true if the rank's next compute action is launched. Otherwise the rank waits for the launch.
   bool is_launched(std::int32_t rank) {
     if (!flat_.has_launches) return true;
     Host& host = hosts_[index(rank)];
@@ -192,7 +195,7 @@ class EventSimulator {
 
   // --- ranks --------------------------------------------------------------------------------------
 
-  /// Runs through the rank's list until it computes, waits or ends.
+  /// Processes the rank's list until the rank computes or waits, or the list ends.
   void advance(std::int32_t rank) {
     std::int32_t& cursor = cursor_[index(rank)];
     for (; cursor < state_.rank_begin[index(rank) + 1]; ++cursor) {
@@ -209,8 +212,8 @@ class EventSimulator {
     std::int32_t next = step.more_waits;
     for (std::int32_t id = step.message; id != kNone;) {
       stands_at_[index(rank)] = id;
-      // Known from the end of its flow on, also while it is still on its way (end_transfer): the start needs
-      // no event of its own.
+      // The arrival is known when the flow ends, even if it is in the future (end_transfer). So the start
+      // needs no event.
       const Ns arrival = message(id).end_ns;
       if (arrival == kUnknown) return;
       start = std::max(start, arrival);
@@ -219,17 +222,17 @@ class EventSimulator {
     }
     stands_at_[index(rank)] = kNone;
     step.start_ns = start;
-    __builtin_prefetch(&step + 2);  // the rank's next ones; by then others have taken their turns
+    __builtin_prefetch(&step + 2);  // the rank's next step; events of other ranks come before it
     schedule_end(start + step.duration_ns, rank);
   }
 
-  /// Passes a step that is not computed; false when program order waits at it.
+  /// Passes a step that is not a compute action. Returns false if the rank must wait at it.
   bool pass(std::int32_t rank, EventStep& step) {
     if (step.op == FlatOp::reshard) {
       step.start_ns = now_;
       return true;
     }
-    // A rank that stood here has settled its end of the message when it came.
+    // When a rank has waited here, it has already settled its end of the message.
     const bool again = stands_at_[index(rank)] == step.message;
     const bool needs_this_end = step.op != FlatOp::recv || !flat_.messages[index(step.message)].eager;
     if (!again && needs_this_end) settle(step.message);
@@ -238,7 +241,7 @@ class EventSimulator {
     return message(step.message).end_ns != kUnknown;
   }
 
-  /// The rank's cursor stands at what has ended.
+  /// Ends the compute action at which the rank's cursor is.
   void end_compute(std::int32_t rank) {
     const EventStep& step = state_.steps[index(cursor_[index(rank)]++)];
     for (std::int32_t id = step.first_send; id != kNone; id = message(id).next_send) settle(id);
@@ -255,12 +258,12 @@ class EventSimulator {
 
   // --- messages -----------------------------------------------------------------------------------
 
-  /// One of the things that message `id` waits for has happened.
+  /// Records that one of the events that message `id` waits for has happened.
   void settle(std::int32_t id) {
     EventMessage& settled = message(id);
     if (--settled.missing > 0) return;
     settled.start_ns = now_;
-    __builtin_prefetch(&settled + 2);  // as above, of the same two ranks
+    __builtin_prefetch(&settled + 2);  // the next message between the same two ranks, for the reason above
     if (settled.flow_class != kNone) {
       start_flow(id, settled.flow_class, settled.bytes);
       return;
@@ -288,14 +291,14 @@ class EventSimulator {
 
   void start_phase(std::int32_t id, const Action& action, std::size_t phase) {
     phase_of_[id] = phase;
-    // One flow a hop, all at once: the steps of a ring keep every hop busy from its start to its end, and the
-    // slowest one says when.
+    // All hops start a flow at the same time. The steps of a ring keep every hop busy from start to end, so
+    // the slowest hop gives the end.
     for (const RingHop& hop : rings_.of(action).phases[phase].hops)
       start_flow(id, network_.class_of(hop.from, hop.to), hop.bytes);
   }
 
-  /// Starts what follows a phase of a collective that has arrived. Returns false where it was the last one,
-  /// and for a barrier.
+  /// Starts the next phase of a collective after a phase has arrived. Returns false after the last phase, and
+  /// for a barrier.
   bool start_next_phase(std::int32_t id) {
     const auto phase = phase_of_.find(id);
     if (phase == phase_of_.end()) return false;
@@ -318,8 +321,8 @@ class EventSimulator {
     if (ended.next_at_receiver != kNone) settle(ended.next_at_receiver);
   }
 
-  /// Where program order does not wait for it, a transfer is awaited by compute actions alone, which can be
-  /// told now when they may start.
+  /// Sets the arrival of a transfer. If channels do not block, only compute actions wait for a transfer, and
+  /// they can compute their start from a future arrival.
   void end_transfer(std::int32_t id, Ns arrival) {
     if (blocking_) {
       schedule_arrival(arrival, id);
@@ -356,18 +359,19 @@ class EventSimulator {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::uint32_t sequence_ = 0;
   Ns now_ = 0;
-  std::vector<std::int32_t> cursor_;     // by rank: the step that it has come to, or that is being computed
-  std::vector<std::int32_t> stands_at_;  // by rank: the message that it waits for
+  std::vector<std::int32_t> cursor_;     // by rank: the step that is next or is being computed
+  std::vector<std::int32_t> stands_at_;  // by rank: the message that the rank waits for, or kNone
   CollectiveRings rings_;
-  std::unordered_map<std::int32_t, std::size_t> phase_of_;  // by message, of collectives under way
+  std::unordered_map<std::int32_t, std::size_t> phase_of_;  // phase of each collective in progress, by
+                                                            // message
   struct Host {
-    std::int32_t at = 0;        // the position that it launches next
-    std::int32_t launched = 0;  // compute actions of its rank
-    std::int32_t ended = 0;     // of these
-    bool stands = false;        // it is as far ahead as it may be
-    bool is_awaited = false;    // its rank waits for the launch of a compute action
+    std::int32_t at = 0;        // position that the host launches next
+    std::int32_t launched = 0;  // number of compute actions that the host has launched
+    std::int32_t ended = 0;     // number of launched compute actions that have ended
+    bool stands = false;        // true if the host waits because it is as far ahead as allowed
+    bool is_awaited = false;    // true if the rank waits for the launch of a compute action
   };
-  std::vector<Host> hosts_;  // by rank; none without launches
+  std::vector<Host> hosts_;  // by rank; empty if no host launches
   Ns launch_ns_;
 };
 
@@ -382,7 +386,7 @@ tl::expected<EngineRun, Hang> event_run(const Experiment& experiment) {
   FlatProgram flat = flatten(experiment.program, experiment.costs,
                              {.channels = experiment.channels, .iterations = experiment.program.iterations});
   auto times = EventSimulator(experiment, flat, walk_durations(experiment, flat)).run();
-  // Messages that cross stall no run where they are eager.
+  // With eager messages, crossed messages do not stop the run, so the check must look for them.
   if (!times || experiment.channels.eager_bytes > 0) {
     if (auto hang = find_hang(experiment.program, experiment.channels, experiment.costs))
       return tl::unexpected(*std::move(hang));

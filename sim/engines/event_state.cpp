@@ -1,5 +1,5 @@
-// The arrays of a flat program and its durations, transposed: an event that touched an entry of each of ten
-// arrays would wait for ten lines of memory, since hundreds of ranks take turns.
+// The arrays of a flat program and its durations, transposed. Events of hundreds of ranks alternate, so their
+// data is rarely in the cache. With ten separate arrays, each event would wait for ten cache lines.
 
 #include "sim/engines/event_state.hpp"
 
@@ -19,8 +19,8 @@
 namespace penstock {
 namespace {
 
-/// What advance() has to look at: leaves run with their group, and transfers that block nobody are told by
-/// compute actions (first_send) and by the start of the run.
+/// Returns true for positions that advance() must process. Leaves run with their group. Transfers that do not
+/// block start from the end of a compute action (first_send) or from the start of the run.
 bool is_step(FlatOp op, bool blocking) {
   return op != FlatOp::leaf && (blocking || (op != FlatOp::send && op != FlatOp::recv));
 }
@@ -30,7 +30,7 @@ EventStep step_of(const FlatProgram& flat, const WalkDurations& durations, std::
       .position = position, .message = flat.message[index(position)], .op = flat.ops[index(position)]};
   if (step.op != FlatOp::compute) return step;
   step.duration_ns = durations.compute[index(position)];
-  // Mostly one message or none is waited for, and lies in the step.
+  // Usually a compute action waits for at most one message, so the step stores the first one.
   const std::int32_t wait = flat.next_wait[index(position)];
   if (wait == kNone) return step;
   step.message = flat.message[index(wait)];
@@ -49,7 +49,7 @@ EventMessage message_of(const FlatMessage& message, Ns latency_ns, FlowNetwork& 
           .to_rank = message.to_rank};
 }
 
-/// Hangs the transfers onto the compute actions that they wait for.
+/// Links the transfers to the compute actions that produce them.
 void join_sends(EventState& state, const FlatProgram& flat) {
   std::vector<std::int32_t> first_send(flat.ops.size(), kNone);
   for (std::size_t id = 0; id < flat.messages.size(); ++id) {
@@ -84,8 +84,8 @@ ProgramTimes times_of(const EventState& state, const FlatProgram& flat) {
   ProgramTimes times = empty_times(flat);
   for (const EventStep& step : state.steps) {
     const bool computes = step.op == FlatOp::compute;
-    // All leaves of a group have its times. Messages have theirs by number, so that their positions have
-    // none.
+    // All leaves of a group have its times. The times of messages are stored by message number, so their
+    // positions have none.
     const std::int32_t after = computes ? flat.group_end(step.position) : step.position + 1;
     for (std::int32_t p = step.position; (computes || step.op == FlatOp::reshard) && p < after; ++p) {
       times.start[index(p)] = step.start_ns;

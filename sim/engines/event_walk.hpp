@@ -1,6 +1,6 @@
 #pragma once
-// The event engine for whoever brings durations of his own: event_simulation() of engines.hpp and the trials
-// of monte_carlo.hpp.
+// The event engine with durations that the caller chooses. event_simulation() of engines.hpp and the trials
+// of monte_carlo.hpp use it.
 
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/flat_program.hpp"
@@ -9,9 +9,10 @@
 
 namespace penstock {
 
-/// The times of event_simulation() where compute actions take `durations.compute` and transfers arrive
-/// `durations.latency` after their links have carried them; what they hold follows from the links, whatever
-/// `durations.hold` says. Requires a program that does not hang, laid out for the experiment's channels.
+/// Returns the times of event_simulation() if compute actions take `durations.compute`. A transfer arrives
+/// `durations.latency` after the links have carried its bytes. The engine computes holds from the shared
+/// links and ignores `durations.hold`. Requires a program that does not hang, laid out for the experiment's
+/// channels.
 ProgramTimes event_walk(const Experiment& experiment, const FlatProgram& flat,
                         const WalkDurations& durations);
 

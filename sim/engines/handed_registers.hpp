@@ -1,5 +1,6 @@
 #pragma once
-// Where messages are that a tape's turns have handed over. Used by turn_tape.cpp.
+// The registers of messages that are sent but not yet received, while placement rounds write a tape. Used by
+// turn_tape.cpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -16,7 +17,8 @@
 
 namespace penstock {
 
-/// What has been handed over (as HandedOver), and where its arrival is.
+/// Records which outputs exist, like HandedOver, and the register that holds the arrival of each output that
+/// comes from another rank.
 class HandedRegisters {
  public:
   explicit HandedRegisters(const Program& program)
@@ -39,13 +41,15 @@ class HandedRegisters {
     }
   }
 
-  /// What was handed on last comes from another rank, and arrives as that register says.
+  /// Records that the newest output goes to another rank, and that `arrival` is the register of its arrival
+  /// time.
   void newest_arrives(Register arrival) { there_[newest_] = arrival; }
-  /// Over which edge and in which direction it goes (ActionWay), below way_count().
+  /// Returns the number of the newest output's edge and direction (ActionWay). It is below way_count().
   std::size_t newest_way() const { return newest_way_; }
   std::size_t way_count() const { return ways_.count(); }
 
-  /// Names the registers of what the action takes in from other ranks, which are asked for once.
+  /// Calls `use` with the registers of the action's inputs that come from other ranks. Each register is
+  /// passed only once.
   template <class Use>
   void take_in(const Action& action, const Use& use) {
     for (const ActionWay& way : ways_.taken_by(action)) {
@@ -54,7 +58,7 @@ class HandedRegisters {
       use(std::exchange(there, kOnRank));
     }
   }
-  /// ... of what nobody has taken in.
+  /// Returns the registers of outputs that no action has received.
   std::vector<Register> left() const {
     std::vector<Register> registers;
     std::ranges::copy_if(there_, std::back_inserter(registers), [](Register at) { return at < kOnRank; });
@@ -71,7 +75,7 @@ class HandedRegisters {
 
   ActionWays ways_;
   std::size_t units_;
-  std::vector<Register> there_;  // by way and unit
+  std::vector<Register> there_;  // by edge and direction, then by unit
   std::size_t newest_ = 0;
   std::size_t newest_way_ = 0;
 };

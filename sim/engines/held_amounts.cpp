@@ -1,9 +1,11 @@
-// Changes that wait are sorted when they are many, and those before the time that is settled are applied:
+// Changes wait in a list. When the list is long, it is sorted, and all changes before a known time are
+// applied:
 //
-//   time       1  1  2  4  4  7  9        settled up to 5: the first five go, in order of (time, phase,
-//   position   0  3  3  1  5  7  8        position, order); 7 and 9 may still get one before them
+//   time       1  1  2  4  4  7  9        no new change before 5: the first five are applied, in order of
+//   position   0  3  3  1  5  7  8        (time, phase, position, order); others may still come before 7 and
+//   9
 //
-// Sorting them when they have doubled costs O(log waiting) a change.
+// The list is sorted only after its length has doubled, so a change costs O(log waiting).
 
 #include "sim/engines/held_amounts.hpp"
 

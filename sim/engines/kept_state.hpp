@@ -1,14 +1,16 @@
 #pragma once
-// The state of a streamed walk at one moment, to be held against a later one (streamed_walk.cpp). Whoever has
-// state shows it field by field to one of three visitors, always in the same order:
+// The state of a streamed walk (streamed_walk.cpp) at one moment, for comparison with a later one. An object
+// with state shows its fields, always in the same order, to one of three visitors:
 //
-//   same    what must be equal: places, numbers of messages        time    a live time
-//   unit    a microbatch                                           count   what grows evenly: busy time
-//                                                                  held    the same: bytes that are held
+//   same    a value that must be equal: a position, a number of messages
+//   time    a time that still affects the walk
+//   unit    a microbatch
+//   count   a value that grows evenly, such as busy time
+//   held    a number of held bytes; it grows evenly as well
 //
-// Two moments are alike when all that must be equal is, all live times have moved by one amount, and all
-// microbatches by another. Then everything repeats, and `AdvanceState` moves the later moment on by n times
-// what lies between the two.
+// Two moments are alike if every `same` is equal, all times differ by one amount, and all microbatches by
+// another amount. Then everything repeats. `AdvanceState` adds n times the difference of the two moments to
+// the later one.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,17 +23,17 @@ namespace penstock {
 
 using KeptState = std::vector<std::int64_t>;
 
-/// By how much one moment is later than another.
+/// The difference between a later moment and an earlier one.
 struct StateShift {
   Ns time_ns = 0;
   std::int32_t units = 0;
 };
 
-/// Writes a state down.
+/// A visitor that records a state.
 class KeepState {
  public:
   void same(std::int64_t value) { kept_.push_back(value); }
-  /// Like same(); true where the fields that depend on it are to be shown.
+  /// Like same(). Returns true if the fields that depend on the value must be shown.
   bool flag(bool value) {
     same(value ? 1 : 0);
     return value;
@@ -48,7 +50,7 @@ class KeepState {
   KeptState kept_;
 };
 
-/// Compares a state with a kept one.
+/// A visitor that compares a state with a recorded one.
 class CompareState {
  public:
   CompareState(const KeptState& kept, const StateShift& shift) : kept_(kept), shift_(shift) {}
@@ -65,12 +67,12 @@ class CompareState {
     grows_ = grows_ || next_ >= kept_.size() || kept_[next_] != value;
     ++next_;
   }
-  /// False as soon as something differs.
+  /// Returns false as soon as a field differs.
   bool goes_on() const { return alike_; }
 
-  /// True when more or less is held than was kept, so that peaks may still rise.
+  /// Returns true if the bytes differ from the recorded ones, so that peaks may still rise.
   bool grows() const { return grows_; }
-  /// True when the states are alike, to the last field.
+  /// Returns true if the states are alike in all fields.
   bool alike() const { return alike_ && next_ == kept_.size(); }
 
  private:
@@ -86,14 +88,14 @@ class CompareState {
   bool grows_ = false;
 };
 
-/// Moves a state on. Requires that it is like the kept one.
+/// A visitor that moves a state forward by whole repetitions. Requires a state that is like the recorded one.
 class AdvanceState {
  public:
   AdvanceState(const KeptState& kept, const StateShift& shift, std::int64_t times)
       : kept_(kept), shift_(shift), times_(times) {}
 
   void same(std::int64_t /*value*/) { ++next_; }
-  /// As it was when the states were compared: times that have been moved by now do not count.
+  /// Returns the recorded value, because fields that were moved before this one would change the result.
   bool flag(bool /*value*/) { return kept_[next_++] != 0; }
   void time(Ns& value) {
     value += times_ * shift_.time_ns;
@@ -114,7 +116,7 @@ class AdvanceState {
   std::size_t next_ = 0;
 };
 
-/// Shows a time that matters only where it is not before `now`.
+/// Shows a time. A time before `now` does not matter and is shown only as past.
 template <class State>
 void show_unless_past(State& state, Ns& time, Ns now) {
   if (state.flag(time >= now)) state.time(time);

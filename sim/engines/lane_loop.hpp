@@ -1,8 +1,8 @@
 #pragma once
-// The loop of evaluate.cpp over the times of all lanes at once, in the vector types that GCC and Clang share;
-// the compiler makes of them what the processor has that a source is compiled for. All of it is local to the
-// source that includes it: an inline function of two sources would be linked once, perhaps as the one that
-// this machine cannot run.
+// The loop of evaluate.cpp over the times of all lanes at once, written with the vector types of GCC and
+// Clang. The compiler translates it for the processor that each source file is compiled for. Everything here
+// has internal linkage. The linker would keep only one copy of an inline function, possibly one that this
+// processor cannot run.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
-// What the vector code of one processor family gets, and its names. Private to sim/engines: lanes.cpp
-// chooses, and lanes_portable.cpp, lanes_avx2.cpp and lanes_avx512.cpp each compile lane_loop.hpp for their
-// processors.
+// The input and the names of the vector code for each processor family. Used only in sim/engines. lanes.cpp
+// chooses the code. lanes_portable.cpp, lanes_avx2.cpp and lanes_avx512.cpp each compile lane_loop.hpp for
+// their processors.
 
 #include <cstddef>
 
@@ -10,8 +10,8 @@
 
 namespace penstock {
 
-/// A link class with its times in all lanes. Where no queues are followed, nothing but the end of the latency
-/// counts, and the hold is in it.
+/// A link class with its times in all lanes. If queues are not followed, only the arrival matters, and
+/// `latency_ns` includes the hold.
 struct LaneLink {
   Register c = 0;
   Register e = 0;
@@ -19,17 +19,17 @@ struct LaneLink {
   alignas(kLaneBytes) Ns latency_ns[kLanes] = {};
 };
 
-/// One pass over a tape. Plain pointers: nothing that this vector code shares with other code may be compiled
-/// for its processor.
+/// One pass over a tape. It has plain pointers, because code that other files share must not be compiled for
+/// this processor.
 struct LaneRun {
-  const NarrowInstruction* narrow = nullptr;  ///< one of the two
+  const NarrowInstruction* narrow = nullptr;  ///< exactly one of `narrow` and `wide` is set
   const WideInstruction* wide = nullptr;
   std::size_t size = 0;
   QueuesFollowed queues = QueuesFollowed::both_ends;
-  bool is_stream = false;         ///< durations: kLanes an instruction instead of a class
-  const Ns* durations = nullptr;  ///< aligned to kLaneBytes, like registers
+  bool is_stream = false;         ///< true: kLanes durations for each instruction; false: for each class
+  const Ns* durations = nullptr;  ///< aligned to kLaneBytes, like `registers`
   const LaneLink* links = nullptr;
-  Ns* registers = nullptr;  ///< kLanes a register
+  Ns* registers = nullptr;  ///< kLanes times for each register
 };
 
 void run_lanes_portable(const LaneRun& run);

@@ -1,10 +1,9 @@
-// A pass over a tape costs what its loads and its chain of maxima cost; with eight tables in one vector the
-// loads of instructions and of register numbers are paid once for all eight.
+// A pass over a tape spends its time on loads and on the chain of maxima. With eight tables in one vector,
+// the loads of instructions and register numbers are paid once for all eight.
 //
 //   register r:  | lane 0 | lane 1 | ... | lane 7 |   64 bytes, one cache line
 //
-// Which vector code runs is asked of the processor when the program runs, so that one build serves all
-// machines.
+// The program chooses the vector code at run time, so one build serves all processors.
 
 #include "sim/engines/lanes.hpp"
 
@@ -27,10 +26,11 @@ namespace {
 
 static_assert(sizeof(LaneLine) == kLaneBytes);
 
-/// How many instructions' durations are asked for at once: a block stays in the cache nearest to the core.
+/// The number of instructions in one call of FillDurations. Durations of this many stay in the first-level
+/// cache.
 constexpr std::size_t kBlock = 256;
 
-/// What a line of durations belongs to.
+/// The meaning of one line of durations: that of a class or of an instruction.
 enum class Durations : std::uint8_t { by_class, by_instruction };
 
 struct Code {
@@ -51,7 +51,7 @@ const Code& code() {
   return chosen;
 }
 
-/// Lane l of every link is that of tables[l]; all lanes are tables[0]'s where there is one table.
+/// Returns the links with the times of tables[l] in lane l. With a single table, all lanes have its times.
 std::vector<LaneLink> lane_links(std::span<const TapeCosts> tables, QueuesFollowed queues) {
   std::vector<LaneLink> links(tables[0].links.size());
   for (std::size_t number = 0; number < links.size(); ++number) {
@@ -62,14 +62,14 @@ std::vector<LaneLink> lane_links(std::span<const TapeCosts> tables, QueuesFollow
       const PricedLink& priced = tables[std::min(lane, tables.size() - 1)].links[number];
       link.hold_ns[lane] = priced.hold_ns;
       link.latency_ns[lane] = priced.latency_ns;
-      // Without queues only the arrival is asked for, and the loop adds once.
+      // If queues are not followed, only the arrival matters, and the loop does one addition.
       if (queues == QueuesFollowed::none) link.latency_ns[lane] += priced.hold_ns;
     }
   }
   return links;
 }
 
-/// What one of the tables makes a pass follow, all lanes have to.
+/// Returns the queues that the pass must follow, which is the most that any table requires.
 QueuesFollowed followed_by_lanes(const Tape& tape, std::span<const TapeCosts> tables, Durations are) {
   QueuesFollowed most = QueuesFollowed::none;
   for (const TapeCosts& table : tables) {
@@ -80,10 +80,10 @@ QueuesFollowed followed_by_lanes(const Tape& tape, std::span<const TapeCosts> ta
   return most;
 }
 
-/// The registers of all lanes, and the steps of a tape over them.
+/// The registers of all lanes, and the passes of a tape over them.
 class LanePass {
  public:
-  /// `are`: what run() is told of durations.
+  /// `are` is the meaning of the durations that the caller will pass to run().
   LanePass(const Tape& tape, std::span<const TapeCosts> tables, Durations are)
       : tape_(tape),
         are_(are),
@@ -91,7 +91,8 @@ class LanePass {
         links_(lane_links(tables, queues_)),
         registers_(tape.register_count) {}
 
-  /// Runs `count` instructions from `first` on, with a line of durations a class or an instruction.
+  /// Runs `count` instructions from number `first` on, with one line of durations for each class or
+  /// instruction.
   void run(std::size_t first, std::size_t count, std::span<const LaneLine> durations) {
     LaneRun pass{.size = count,
                  .queues = queues_,
@@ -135,7 +136,7 @@ LaneTimes makespans_ns(const Tape& tape, std::span<const TapeCosts> tables) {
   LanePass pass(tape, tables, Durations::by_class);
   pass.run(0, tape.size(), durations);
   LaneTimes makespans = pass.latest();
-  // Lanes without a table ran with durations of 0 over the links of the last one.
+  // Lanes without a table ran with durations of 0 and the links of the last table.
   std::fill(makespans.begin() + static_cast<std::ptrdiff_t>(tables.size()), makespans.end(), 0);
   return makespans;
 }

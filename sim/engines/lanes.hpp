@@ -1,5 +1,5 @@
 #pragma once
-// Several tables of costs on one tape, side by side: what sweeps of costs, noise and searches ask for.
+// Times one tape under several tables of costs at once. Sweeps of costs, noise and searches use it.
 
 #include <array>
 #include <cstddef>
@@ -20,19 +20,18 @@ struct alignas(kLaneBytes) LaneLine {
   LaneTimes of{};
 };
 
-/// Writes the durations of the instructions from `first` on, one line each.
+/// A function that writes the durations of the instructions from number `first` on, one line each.
 using FillDurations = std::function<void(std::size_t first, std::span<LaneLine> durations)>;
 
-/// The makespan of each of 1 to kLanes tables, made by tape_costs() for `tape`, as makespan_ns() says it; 0
-/// for lanes without a table.
+/// Returns the makespan for each of 1 to kLanes tables, equal to that of makespan_ns(). The tables must come
+/// from tape_costs() for `tape`. Lanes without a table return 0.
 LaneTimes makespans_ns(const Tape& tape, std::span<const TapeCosts> tables);
 
-/// The makespans where every instruction has a duration of its own in every lane; those of `costs` are not
-/// read, its links are those of all lanes. `fill` is asked for them block by block, from the first to the
-/// last.
+/// Returns the makespans if every instruction has its own duration in every lane. All lanes use the links of
+/// `costs`; its durations are not read. `fill` is called for one block of instructions after another.
 LaneTimes makespans_ns(const Tape& tape, const TapeCosts& costs, const FillDurations& fill);
 
-/// The vector code that this processor runs: "avx512", "avx2" or "portable".
+/// Returns the name of the vector code that this processor runs: "avx512", "avx2" or "portable".
 std::string_view lane_code();
 
 }  // namespace penstock

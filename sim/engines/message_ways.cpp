@@ -1,13 +1,14 @@
-// Messages of one stage edge and direction between the same two ranks go one way (of microbatches that cost
-// the same, where these differ): they pass the same queue at either end. So queues are looked at way by way.
+// Messages of one stage edge and direction between the same two ranks have one route, because they pass the
+// same queue at each end. If microbatches differ, each group has its own route. So queues are compared route
+// by route:
 //
-//   rank 0 sends on A   ways A -> B              whatever leaves A leaves B at that moment: one register
-//   rank 2 sends on C   ways C -> D, C -> E      what goes to D is in C with what goes to E: three registers
+//   rank 0 sends on A   route A -> B            a message leaves A and B at the same moment: one register
+//   rank 2 sends on C   routes C -> D, C -> E   C holds the messages of D and of E: three registers
 //
-// An eager message stands beside the receiver's queue. It counts as of it where something behind it waits;
-// others may go elsewhere from the same sender, since whatever is in the receiver's queue waits for them at
-// the sender. A receiver's queue that sends, too, is never the sender's: an eager message does not wait for
-// what leaves there.
+// An eager message is not in the receiver's queue. It counts as a message of that queue only if a later
+// message waits behind it there. Other eager messages of one sender may go to other ranks, because messages
+// in the receiver's queue wait for them at the sender. If a receiver's queue also sends, it never shares the
+// sender's register, because an eager message does not wait for what leaves there.
 
 #include "sim/engines/message_ways.hpp"
 
@@ -64,21 +65,22 @@ std::uint32_t MessageWays::queue_at(std::int32_t rank, const MessageEnd& end) {
   return queue;
 }
 
-/// Two queues that hold the same messages, one stands for both.
+/// Finds pairs of queues that hold the same messages. One queue represents both.
 void MessageWays::pair_queues() {
-  // Who is at the other end of each queue: one, or several.
+  // Find the queue at the other end of each queue's messages, or kSeveral.
   for (const Way& way : ways_) {
     if (!way.is_of_queue) continue;
     note(way.sender, way.receiver);
     note(way.receiver, way.sender);
   }
-  // The head's last rule: an eager message's receiving queue that sends, too, stays alone.
+  // The last rule at the top of this file: the receiving queue of an eager message is not paired if it also
+  // sends.
   std::vector<bool> sends(queues_.size(), false);
   for (const Way& way : ways_) sends[way.sender] = true;
   for (const Way& way : ways_) {
     if (way.eager && sends[way.receiver]) queues_[way.receiver].across = kSeveral;
   }
-  // Equal are two that have each other, and only each other, at the other end.
+  // Two queues hold the same messages if each has only the other at the other end.
   for (std::uint32_t queue = 0; queue < queues_.size(); ++queue) {
     const std::uint32_t across = queues_[queue].across;
     const bool equal = across < kSeveral && queues_[across].across == queue;
@@ -86,7 +88,7 @@ void MessageWays::pair_queues() {
   }
 }
 
-/// Messages of the queue have `across` at their other end.
+/// Records that a message of `queue` has the queue `across` at its other end.
 void MessageWays::note(std::uint32_t queue, std::uint32_t across) {
   std::uint32_t& known = queues_[queue].across;
   known = known == kNoQueue || known == across ? across : kSeveral;
@@ -105,7 +107,7 @@ WayRegisters MessageWays::in_registers(Register first) && {
   };
   for (std::size_t way = 0; way < ways_.size(); ++way) {
     const Register sender = numbered(ways_[way].sender);
-    // Nothing at the receiver holds an eager message up: what waits behind it there is told by compile.cpp.
+    // Nothing at the receiver delays an eager message. compile.cpp handles messages that wait behind it.
     const Register receiver = ways_[way].eager ? sender : numbered(ways_[way].receiver);
     found.links.push_back({.c = sender, .e = receiver, .transfer = static_cast<std::int32_t>(way)});
     found.both_ends |= sender != receiver;

@@ -1,6 +1,6 @@
 #pragma once
-// The ways that a program's messages take, and which registers of a tape say when their queues are free. Used
-// by compile.cpp and turn_tape.cpp.
+// The routes of a program's messages, and the registers of a tape that hold the times at which their queues
+// become free. Used by compile.cpp and turn_tape.cpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,21 +15,21 @@
 
 namespace penstock {
 
-/// The transfer and link classes of ways, by their numbers.
+/// The transfer and link classes of all routes, by route number.
 struct WayRegisters {
   std::vector<TransferClass> transfers;
   std::vector<LinkClass> links;
-  Register queue_count = 0;  ///< how many registers the queues take
-  bool both_ends = false;    ///< some link has c != e
+  Register queue_count = 0;  ///< number of registers that the queues take
+  bool both_ends = false;    ///< true if some link has c != e
 };
 
-/// Numbers ways in the order in which messages meet them. Messages of different groups go different ways.
+/// Numbers routes in the order of their first messages. Messages of different groups have different routes.
 class MessageWays {
  public:
-  /// `ways`: about how many there will be.
+  /// Creates an empty object. `ways` is the expected number of routes.
   MessageWays(ChannelModel model, const MicrobatchGroups& groups, std::size_t ways);
 
-  /// The way of a message. Constant time.
+  /// Returns the number of the message's route in constant time.
   std::uint32_t of(const TransferClass& message, bool eager) {
     const std::size_t place = 4 * groups_.place_of(message.send) +
                               2 * static_cast<std::size_t>(flow_of(message.send.kind)) +
@@ -37,12 +37,12 @@ class MessageWays {
     if (place < recent_.size() && recent_[place].is_of(message)) return recent_[place].way;
     return find(message, eager, place);
   }
-  /// Something waits behind an eager message of the way in the receiver's queue.
+  /// Records that a message waits in the receiver's queue behind an eager message of the route.
   void queue_eager(std::uint32_t way) { ways_[way].is_of_queue = true; }
   std::size_t size() const { return ways_.size(); }
 
-  /// Once all messages are known: queues are registers from `first` on; two that hold the same messages at
-  /// their two ends are one.
+  /// Assigns registers from `first` on to the queues, after all messages are known. Two queues with the same
+  /// messages at their two ends get one register.
   WayRegisters in_registers(Register first) &&;
 
  private:
@@ -50,16 +50,17 @@ class MessageWays {
   static constexpr std::uint32_t kSeveral = kNoQueue - 1;
 
   struct Way {
-    std::uint32_t sender = 0;  // queues
+    std::uint32_t sender = 0;  // numbers of the two queues
     std::uint32_t receiver = 0;
     bool eager = false;
-    bool is_of_queue = false;  // some message of it is of the receiver's queue
+    bool is_of_queue = false;  // true if some message of the route counts as a message of the receiver's
+                               // queue
   };
   struct Queue {
-    std::uint32_t across = kNoQueue;  // where its messages come from or go to
-    std::uint32_t stands_for = 0;     // itself, or the equal one at the other end
+    std::uint32_t across = kNoQueue;  // queue at the other end of its messages, or kSeveral
+    std::uint32_t stands_for = 0;     // this queue, or the equal queue at the other end
   };
-  /// The way that a stage's messages of one kind took last: mostly the next takes it, too.
+  /// The last route that a stage's messages of one kind took. The next message usually takes it again.
   struct Recent {
     std::int32_t from_rank = -1;
     std::int32_t to_rank = -1;
@@ -82,9 +83,10 @@ class MessageWays {
   std::vector<TransferClass> transfers_;
   std::vector<Way> ways_;
   std::vector<Queue> queues_;
-  std::vector<Recent> recent_;  // by sending stage, group of microbatches, flow and whether eager
-  Numbering<4> numbers_;        // of ways: both ranks, place as in recent_, peer
-  Numbering<2> queue_numbers_;  // rank, and number among the rank's
+  std::vector<Recent> recent_;  // by sending stage, group of microbatches, flow and whether the message is
+                                // eager
+  Numbering<4> numbers_;        // route by both ranks, place as in recent_, and peer
+  Numbering<2> queue_numbers_;  // queue by rank and its number among the rank's queues
   Numbering<2> edges_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// What stages have handed each other and nobody has taken in yet: all that a streamed walk
-// (streamed_walk.cpp) stores of messages. The inputs of TurnTaking.
+// The outputs that stages have produced and no action has received yet. A streamed walk (streamed_walk.cpp)
+// stores no other messages. It is the Inputs argument of TurnTaking.
 
 #include <algorithm>
 #include <array>
@@ -20,19 +20,19 @@
 
 namespace penstock {
 
-/// An activation or gradient of one microbatch on its way.
+/// An activation or gradient of one microbatch that is sent but not received.
 struct MessageInFlight {
   static constexpr std::int32_t kNoUnit = -1;
 
   std::int32_t unit = kNoUnit;
-  bool between_ranks = false;  ///< otherwise it is there as soon as it is made
+  bool between_ranks = false;  ///< false: the message stays on its rank and arrives at once
   Ns start_ns = 0;
   Ns arrival_ns = 0;
   Bytes bytes = 0;
 };
 
-/// Those of one stage edge and direction, by microbatch: a table as large as the largest distance between two
-/// that are there at a time, rounded up to a power of two.
+/// The messages of one stage edge and direction, by microbatch. The table size is a power of two, and at
+/// least the largest distance between two microbatches in the table.
 class FlightTable {
  public:
   const MessageInFlight* find(std::int32_t unit) const {
@@ -41,7 +41,7 @@ class FlightTable {
     return place.unit == unit ? &place : nullptr;
   }
   void put(const MessageInFlight& message) { open(message.unit) = message; }
-  /// A message that stays on its rank.
+  /// Adds a message that stays on its rank.
   MessageInFlight& put_local(std::int32_t unit) {
     MessageInFlight& place = open(unit);
     place.unit = unit;
@@ -49,7 +49,7 @@ class FlightTable {
     place.bytes = 0;
     return place;
   }
-  /// Requires find(unit).
+  /// Removes and returns a message. Requires that find(unit) is not null.
   MessageInFlight take(std::int32_t unit) {
     MessageInFlight& place = place_of(unit);
     const MessageInFlight taken = place;
@@ -78,7 +78,7 @@ class FlightTable {
   std::span<MessageInFlight> places() {
     return size_ == few_.size() ? std::span<MessageInFlight>(few_) : std::span<MessageInFlight>(places_);
   }
-  /// A free place for the message.
+  /// Returns a free place for the message.
   MessageInFlight& open(std::int32_t unit) {
     MessageInFlight* place = &place_of(unit);
     while (place->unit != MessageInFlight::kNoUnit) place = &grown_for(unit);
@@ -87,8 +87,7 @@ class FlightTable {
   }
   MessageInFlight& place_of(std::int32_t unit) { return places()[index(unit) & (size_ - 1)]; }
 
-  /// By microbatch, whatever the size of the table: mostly one behind the other from the first one's place
-  /// on.
+  /// Removes all messages and returns them by microbatch. The order does not depend on the size of the table.
   std::vector<MessageInFlight> take_all() {
     std::vector<MessageInFlight> messages;
     messages.reserve(static_cast<std::size_t>(std::exchange(count_, 0)));
@@ -96,7 +95,8 @@ class FlightTable {
       if (place.unit != MessageInFlight::kNoUnit) messages.push_back(place);
       place.unit = MessageInFlight::kNoUnit;
     }
-    // In a table of 4 the places of units 5 6 7 8 are 1 2 3 0: from the least on they are in order.
+    // A table of size 4 stores the units 5 6 7 8 at 1 2 3 0. A rotation to the least unit therefore sorts
+    // them.
     std::ranges::rotate(messages, std::ranges::min_element(messages, {}, &MessageInFlight::unit));
     if (!std::ranges::is_sorted(messages, {}, &MessageInFlight::unit))
       std::ranges::sort(messages, {}, &MessageInFlight::unit);
@@ -105,17 +105,17 @@ class FlightTable {
 
   [[gnu::noinline]] MessageInFlight& grown_for(std::int32_t unit) {
     const std::vector<MessageInFlight> messages = take_all();
-    // Two that are there share a place; in a table larger than their distance no two do.
+    // Two messages need the same place. In a table larger than the distance of all messages no two do.
     size_ *= 2;
     places_.assign(size_, {});
     for (const MessageInFlight& message : messages) put(message);
     return place_of(unit);
   }
 
-  std::size_t size_ = 2;  // a power of two
+  std::size_t size_ = 2;  // always a power of two
   std::int64_t count_ = 0;
   std::array<MessageInFlight, 2> few_{};
-  std::vector<MessageInFlight> places_;  // where it has more than a few
+  std::vector<MessageInFlight> places_;  // used if the table has more than two places
 };
 
 class MessagesInFlight {
@@ -124,14 +124,15 @@ class MessagesInFlight {
 
   const EdgeNumbers& edges() const { return ways_.edges(); }
 
-  /// As HandedOver.
+  /// Returns a stage whose output the action needs and that is missing, or nothing (as HandedOver).
   std::optional<std::int32_t> missing_giver(const Action& action) const {
     for (const ActionWay& way : ways_.taken_by(action)) {
       if (tables_[way.number].find(action.microbatch) == nullptr) return way.stage;
     }
     return std::nullopt;
   }
-  /// As HandedOver; while `see` has a message, latest() is it.
+  /// Adds the outputs of the action (as HandedOver). While `see` runs for a message, latest() returns that
+  /// message.
   template <class See>
   void hand_on(const Action& action, const See& see) {
     for (const ActionWay& way : ways_.given_by(action)) {
@@ -142,16 +143,16 @@ class MessagesInFlight {
   }
 
   MessageInFlight& latest() { return *latest_; }
-  /// Over which edge and in which direction it goes (ActionWay).
+  /// Returns the number of the latest message's edge and direction (ActionWay).
   std::size_t latest_way() const { return latest_way_; }
 
-  /// Takes away what the action takes in, and shows it. Requires that nothing of it is missing.
+  /// Removes the action's inputs and calls `see` for each of them. Requires that no input is missing.
   template <class See>
   void take_in(const Action& action, const See& see) {
     for (const ActionWay& way : ways_.taken_by(action)) see(tables_[way.number].take(action.microbatch));
   }
 
-  /// Forgets what nobody has taken in.
+  /// Removes all messages that no action has received.
   void clear() { std::ranges::fill(tables_, FlightTable()); }
 
   template <class State>
@@ -162,7 +163,7 @@ class MessagesInFlight {
 
  private:
   ActionWays ways_;
-  std::vector<FlightTable> tables_;  // by way
+  std::vector<FlightTable> tables_;  // by edge and direction
   MessageInFlight* latest_ = nullptr;
   std::size_t latest_way_ = 0;
 };

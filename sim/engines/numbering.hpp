@@ -1,5 +1,5 @@
 #pragma once
-// Numbers for what comes again and again, such as the classes of a tape (tape_classes.hpp).
+// Numbers for keys that come again and again, such as the classes of a tape (tape_classes.hpp).
 
 #include <array>
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace penstock {
 
-/// Numbers keys of `kWords` words from 0 on, in the order in which they are met. A table of numbers with open
-/// addressing, at most half full, over a vector of keys.
+/// Numbers keys of `kWords` words from 0 on, in the order of their first use. The hash table has open
+/// addressing and is at most half full; the keys lie in a vector beside it.
 template <std::size_t kWords>
 class Numbering {
  public:
@@ -35,7 +35,7 @@ class Numbering {
     return {.number = places_[place], .is_new = true};
   }
 
-  /// Without a branch a word, and without a call: keys are short, and mostly equal.
+  /// Compares without a branch for each word and without a call, because keys are short and mostly equal.
   static bool equal(const Key& a, const Key& b) {
     std::uint32_t difference = 0;
     for (std::size_t word = 0; word < kWords; ++word) difference |= a[word] ^ b[word];
@@ -45,7 +45,7 @@ class Numbering {
  private:
   static constexpr std::uint32_t kFree = 0xffff'ffff;
 
-  /// The first place from the key's own on that is free or holds its number.
+  /// Returns the first place, from the key's hash on, that is free or holds the key's number.
   std::size_t free_or_equal(const Key& key) const {
     const std::size_t mask = places_.size() - 1;
     std::size_t place = hash(key) & mask;
@@ -66,7 +66,7 @@ class Numbering {
   }
 
   std::vector<Key> keys_;              // by number
-  std::vector<std::uint32_t> places_;  // a power of two of them
+  std::vector<std::uint32_t> places_;  // size is a power of two
 };
 
 }  // namespace penstock

@@ -1,7 +1,7 @@
-// What the thread sanitizer cannot judge: the tasks of oneTBB, whose library is built without it, so that it
-// does not see how they are handed over. What loops do in them is watched (parallel_loop.hpp), and so are
-// threads of our own. The words stand in the program and not in a file, so that commands which tests start
-// have them, too.
+// Suppressions for the thread sanitizer. oneTBB's library is built without the sanitizer, so the sanitizer
+// does not see how tasks are passed between threads. The bodies of loops (parallel_loop.hpp) and our own
+// threads are still checked. The list is in the program and not in a file, so that commands that tests start
+// have it as well.
 
 #include "sim/engines/parallel_loop.hpp"
 

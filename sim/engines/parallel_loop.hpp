@@ -1,5 +1,5 @@
 #pragma once
-// Loops over all cores (oneTBB), which the thread sanitizer can judge.
+// Loops over all cores with oneTBB that the thread sanitizer can check.
 
 #include <cstddef>
 
@@ -11,13 +11,13 @@
 
 namespace penstock {
 
-/// Calls `body(i)` once for each i in [0, count), several at a time, and waits for all. What a body throws
-/// ends the loop and is thrown here.
+/// Calls `body(i)` once for each i in [0, count), several at a time, and waits for all calls. An exception of
+/// a call ends the loop and is thrown here.
 template <typename Body>
 void parallel_loop(std::size_t count, const Body& body) {
 #if defined(__SANITIZE_THREAD__)
-  // oneTBB's library is built without the sanitizer, which therefore does not see that its threads begin
-  // after this one has asked for the loop and are done before it goes on.
+  // oneTBB's library is built without the sanitizer. So the sanitizer does not see that its threads start
+  // after this one and finish before the loop returns. These calls state it.
   char asked = 0;
   char done = 0;
   __tsan_release(&asked);

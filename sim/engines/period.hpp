@@ -1,5 +1,5 @@
 #pragma once
-// What a program that is repeated for ever comes to: so many microbatches, again and again, in so long.
+// The rate of a program that is repeated for ever: a number of microbatches in a number of nanoseconds.
 
 #include <cstdint>
 
@@ -7,7 +7,7 @@
 
 namespace penstock {
 
-/// `microbatches` (over all replicas) take `period_ns`, again and again, exactly.
+/// The period of a program: `microbatches`, over all replicas, take exactly `period_ns`, again and again.
 struct Period {
   Ns period_ns = 0;
   std::int64_t microbatches = 0;
@@ -15,7 +15,7 @@ struct Period {
   friend bool operator==(const Period&, const Period&) = default;
 };
 
-/// Samples of the microbatches of one period, per second. Requires a period longer than 0 ns.
+/// Returns the samples per second. Requires a period longer than 0 ns.
 constexpr double samples_per_second(const Period& period, double samples_per_microbatch) {
   return static_cast<double>(period.microbatches) * samples_per_microbatch * 1e9 /
          static_cast<double>(period.period_ns);

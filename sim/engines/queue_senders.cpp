@@ -1,9 +1,9 @@
-// A rank's clock only goes forward, by the duration of each action at least. So where all messages of a queue
-// are sent by one rank, as an action ends, and a message holds the queue for no longer than any such action
-// takes, the queue is free again before the next message comes:
+// A rank's clock increases by at least the duration of each action. Suppose that one rank sends all messages
+// of a queue when its actions end, and no message holds the queue longer than such an action takes. Then the
+// queue is free before the next message comes:
 //
-//   rank 0      | 0F0   | 0F1   |       the end of 0F1 is at least a duration behind that of 0F0
-//   queue 0>1           |-hold-|        and the hold ends before it
+//   rank 0      | 0F0   | 0F1   |       0F1 ends at least one duration after 0F0
+//   queue 0>1           |-hold-|        the hold ends earlier
 
 #include "sim/engines/queue_senders.hpp"
 
@@ -22,12 +22,12 @@ namespace penstock {
 
 std::optional<std::vector<std::uint32_t>> QueueSenders::of(const Tape& tape) const {
   if (!only_clocks_ || tape.both_ends) return std::nullopt;
-  std::vector<std::int32_t> rank_of(tape.register_count, -1);  // by queue
+  std::vector<std::int32_t> rank_of(tape.register_count, -1);  // by queue: the only sending rank, or -1
   for (const LinkClass& link : tape.links) {
     if (link.transfer == LinkClass::kNoTransfer) continue;
     std::int32_t& rank = rank_of[link.c];
     const std::int32_t sender = tape.transfers[index(link.transfer)].from_rank;
-    // Two clocks say nothing about the order of what they send.
+    // Messages of two ranks may come in any order.
     if (rank != -1 && rank != sender) return std::nullopt;
     rank = sender;
   }
@@ -42,8 +42,8 @@ QueuesFollowed queues_followed(const Tape& tape, std::span<const PricedLink> lin
                                std::span<const Ns> durations) {
   if (tape.both_ends) return QueuesFollowed::both_ends;
   if (!tape.senders) return QueuesFollowed::one_end;
-  // The longest hold against the shortest sender, whatever queues they are of: a pass follows all queues or
-  // none.
+  // The longest hold of all queues is compared with the shortest sender of all queues, because a pass follows
+  // either all queues or none.
   Ns longest_hold = 0;
   for (const PricedLink& link : links) longest_hold = std::max(longest_hold, link.hold_ns);
   const bool any_shorter = durations.empty() || std::ranges::any_of(*tape.senders, [&](std::uint32_t sender) {

@@ -1,5 +1,6 @@
 #pragma once
-// Whether messages ever wait for their queues: where not, passes over a tape need not follow these.
+// Finds out whether messages ever wait for their queues. If they never do, passes over a tape need not follow
+// the queues.
 
 #include <cstdint>
 #include <optional>
@@ -12,18 +13,18 @@
 
 namespace penstock {
 
-/// Who sends the messages of a tape that is being written.
+/// Collects the senders of messages while a tape is written.
 class QueueSenders {
  public:
-  /// The sending rank's clock, by an instruction of that duration class.
+  /// Records a message that the sending rank's clock sends, in an instruction of this duration class.
   void add(std::uint32_t duration) {
     if (duration >= sends_.size()) sends_.resize(duration + 1, false);
     sends_[duration] = true;
   }
-  /// Something else.
+  /// Records a message with any other sender.
   void add_other() { only_clocks_ = false; }
 
-  /// What Tape::senders has for the tape, whose links are complete. O(classes).
+  /// Returns the value of Tape::senders for `tape`, whose links must be complete. Takes O(classes).
   std::optional<std::vector<std::uint32_t>> of(const Tape& tape) const;
 
  private:
@@ -31,8 +32,8 @@ class QueueSenders {
   std::vector<bool> sends_;  // by duration class
 };
 
-/// What passes over the tape have to follow, the first one and any that goes on from it. `durations` by
-/// class; without any, instructions may take any time. O(classes).
+/// Returns the queues that all passes over the tape must follow, whether they start at 0 or continue.
+/// `durations` are by class; if they are empty, instructions may take any time. Takes O(classes).
 QueuesFollowed queues_followed(const Tape& tape, std::span<const PricedLink> links,
                                std::span<const Ns> durations);
 

@@ -1,11 +1,11 @@
-// A cursor in loops over loops has repeated where it stands at the same action of the same run, and either
-// the run or the loop around it has gone on:
+// A cursor in nested loops has repeated if it is at the same action of the same run, and either the run or
+// the loop around it has advanced:
 //
-//   5 x (4 x {F0}, 4 x {f0})      F1 F2 of one repetition: by 1 of the run, 3 are left
-//                                 F1 of one and F1 of the next: by 1 of the loop
+//   5 x (4 x {F0}, 4 x {f0})      from F1 to F2 of one repetition: 1 step of the run
+//                                 from F1 of one repetition to F1 of the next: 1 step of the loop
 //
-// It may go on like that as long as it stays before its last repetition. Whoever reads ahead, or holds more
-// after every time, walks one more of those times, so that it does so there.
+// The walk may jump as long as the cursor stays before the loop's last repetition. If the walk reads ahead or
+// if memory grows, it jumps one repetition less, so that it runs the last one itself.
 
 #include "sim/engines/repeat.hpp"
 
@@ -28,8 +28,8 @@ std::optional<CursorProgress> progress(const LoopCursor& before, const LoopCurso
   if (now.at_end() || before.place() != now.place()) return std::nullopt;
   const std::int32_t inner = now.inner() - before.inner();
   const std::int32_t outer = now.outer() - before.outer();
-  // From one repetition of the outer loop into another, at another place of the inner one: what follows is
-  // not the same, since the inner loop ends sooner or later than before.
+  // If both loops have advanced, the cursor is at another position of the inner loop. The inner loop then
+  // ends sooner or later than before, so the actions that follow differ.
   if (inner != 0 && outer != 0) return std::nullopt;
   if (inner != 0) {
     auto found = moved(inner, now.run().step, now.run().count - 1 - now.inner());

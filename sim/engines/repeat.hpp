@@ -1,5 +1,5 @@
 #pragma once
-// Looks for two moments of a streamed walk after which the same happens. Used by streamed_walk.cpp.
+// Finds two moments of a streamed walk after which the same happens. Used by streamed_walk.cpp.
 
 #include <algorithm>
 #include <array>
@@ -15,38 +15,40 @@
 
 namespace penstock {
 
-/// By how many repetitions a cursor has moved.
+/// The number of repetitions by which a cursor has moved.
 struct CursorMove {
   std::int32_t inner = 0;
   std::int32_t outer = 0;
 };
 
-/// A jump over `times` times what lies between a kept moment and now.
+/// A jump by `times` times the difference between a recorded moment and now.
 struct Jump {
-  const KeptState* kept = nullptr;  ///< of that moment
-  StateShift shift;                 ///< from then to now
-  std::vector<CursorMove> moves;    ///< by rank
-  std::int64_t actions = 0;         ///< in between
+  const KeptState* kept = nullptr;  ///< state at the recorded moment
+  StateShift shift;                 ///< difference from that moment to now
+  std::vector<CursorMove> moves;    ///< one move for each rank
+  std::int64_t actions = 0;         ///< number of actions between that moment and now
   std::int64_t times = 0;
 };
 
-/// How a cursor has come from one place to another: by whole repetitions of one loop, each of which moves its
-/// microbatches by the same step. Nothing where it has not.
+/// The progress of a cursor from one position to another by whole repetitions of one loop. Each repetition
+/// moves its microbatches by the same step. progress() returns nothing for any other movement.
 struct CursorProgress {
   CursorMove move;
-  std::int32_t units = 0;  ///< by how much its microbatches have moved
-  std::int64_t left = 0;   ///< how often it can go on like that and still be before its last repetition
+  std::int32_t units = 0;  ///< difference of its microbatches
+  std::int64_t left = 0;   ///< number of further such moves that end before the loop's last repetition
 };
 std::optional<CursorProgress> progress(const LoopCursor& before, const LoopCursor& now);
 
-/// Keeps a few earlier moments, each a quarter later than the one before (Brent, "An improved Monte Carlo
-/// factorization algorithm", BIT 1980, keeps one, at powers of two), and looks at a few clocks before
-/// everything. A period is found once it has passed since the first of them behind which all repeats.
+/// Searches for a repetition with a few recorded earlier moments, each a quarter later than the one before.
+/// Brent's algorithm (BIT 1980, "An improved Monte Carlo factorization algorithm") records one moment, at
+/// powers of two. A few clocks are compared before the whole state. The search finds a period when one period
+/// has passed since the first recorded moment after which everything repeats.
 class RepeatSearch {
  public:
-  /// Once a moment. A walk has rank_count(), clock_ns(rank), cursor(rank), actions(), routes_repeat(units),
-  /// settle_all(), reads_ahead() (in its lists, beyond the next group) and show(state); `ready` is what else
-  /// must be the same. The jump is good up to the next look.
+  /// Compares the present moment with the recorded ones. The caller calls it once at each moment. A walk has
+  /// the members rank_count(), clock_ns(rank), cursor(rank), actions(), routes_repeat(units), settle_all()
+  /// and show(state). Its reads_ahead() says whether it reads lists beyond the next group. `ready` is further
+  /// state that must be equal. The jump is valid until the next call.
   template <class Walk>
   std::optional<Jump> look(Walk& walk, const std::vector<std::uint64_t>& ready) {
     ++moment_;
@@ -62,18 +64,18 @@ class RepeatSearch {
     return std::nullopt;
   }
 
-  /// Returns how many actions had run at the moment that was kept last.
+  /// Returns the number of actions that had run at the last recorded moment.
   std::int64_t kept_actions() const { return kept_ == 0 ? 0 : moments_[(kept_ - 1) % kMoments].actions; }
 
  private:
-  // Ranks whose clocks and places are looked at before those of all.
+  // Ranks whose clocks and positions are compared before those of all ranks.
   static constexpr std::int32_t kLooks = 8;
-  // The oldest of six, each 5/4 as late as the one before, is a third as late as the newest.
+  // With six moments, each 5/4 as late as the one before, the oldest is a third as late as the newest.
   static constexpr std::size_t kMoments = 6;
 
   struct Moment {
     KeptState state;
-    std::vector<LoopCursor> cursors;  // by rank, as clocks
+    std::vector<LoopCursor> cursors;  // by rank, like `clocks`
     std::vector<Ns> clocks;
     std::vector<std::uint64_t> ready;
     std::int64_t actions = 0;
@@ -131,7 +133,7 @@ class RepeatSearch {
     return jump;
   }
 
-  /// All by as much as the first.
+  /// Returns true if all clocks have moved by the same amount.
   template <class Walk>
   static bool clocks_moved(const Walk& walk, const Moment& before) {
     const Ns moved = walk.clock_ns(0) - before.clocks[0];
@@ -156,7 +158,7 @@ class RepeatSearch {
   }
 
   void start_anew() {
-    // Moments before a jump are of times that it has passed.
+    // The jump has passed the times of all earlier moments, so they cannot be compared any more.
     kept_ = 0;
     moment_ = 0;
     next_to_keep_ = 1;
@@ -165,7 +167,7 @@ class RepeatSearch {
   std::int64_t moment_ = 0;
   std::int64_t next_to_keep_ = 1;
   std::array<Moment, kMoments> moments_;
-  std::size_t kept_ = 0;  // since the last jump; the k-th is in place k mod kMoments
+  std::size_t kept_ = 0;  // moments since the last jump; the k-th is at index k mod kMoments
 };
 
 }  // namespace penstock

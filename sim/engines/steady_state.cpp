@@ -1,11 +1,12 @@
 // Runs a few repetitions and compares all times of one with those of an earlier one. A deterministic program
-// is a max-plus linear system, x(i + 1) = A (x) x(i), so that once two repetitions differ by one constant in
-// all times, every later pair does (Baccelli, Cohen, Olsder and Quadrat, Synchronization and Linearity, 1992,
-// chapter 3); that constant over the microbatches between them is the period.
+// is a max-plus linear system, x(i + 1) = A (x) x(i). If two repetitions differ by one constant in all times,
+// every later pair does (Baccelli, Cohen, Olsder and Quadrat, Synchronization and Linearity, 1992, chapter
+// 3). The constant, divided by the microbatches between them, is the period.
 //
-// The tape of one pass is A: run from the clocks that the pass before has left, it gives the next one, and
-// what passes leave is enough to compare. Where more than clocks and queues lasts from pass to pass, or links
-// are shared, the program is laid out with all its repetitions. Streams: stream_period.cpp.
+// The tape of one pass is A: run from the clocks at the end of one pass, it gives the next. The clocks and
+// queues at the end of each pass are enough for the comparison. If more than clocks and queues lasts from
+// pass to pass, or if links are shared, the program is flattened with all its repetitions. stream_period.cpp
+// handles streams.
 
 #include "sim/engines/steady_state.hpp"
 
@@ -34,7 +35,8 @@ namespace {
 /// The times of one repetition in a fixed order.
 using StageTimes = std::vector<Ns>;
 
-/// By how much `later` runs after `earlier`: one common amount for all times, or nothing.
+/// Returns the common amount by which all times of `later` come after those of `earlier`, or nothing if they
+/// differ.
 std::optional<Ns> shift(const StageTimes& earlier, const StageTimes& later) {
   if (earlier.empty() || earlier.size() != later.size()) return std::nullopt;
   const Ns amount = later.front() - earlier.front();
@@ -46,7 +48,7 @@ std::optional<Ns> shift(const StageTimes& earlier, const StageTimes& later) {
 
 // --- repetitions ------------------------------------------------------------------------------------------
 
-/// The period that the last of some repetitions shows.
+/// Returns the period that the last of the repetitions shows.
 std::optional<Period> period_of_last(std::span<const StageTimes> rows, std::int64_t microbatches) {
   for (std::size_t back = 1; back <= rows.size() / 2; ++back) {
     const auto amount = shift(rows[rows.size() - 1 - back], rows.back());
@@ -55,8 +57,8 @@ std::optional<Period> period_of_last(std::span<const StageTimes> rows, std::int6
   return std::nullopt;
 }
 
-/// `first_rows(n)` are the rows of the first n repetitions of a program of so many actions, or none when it
-/// hangs.
+/// Doubles the number of repetitions until a period shows. `first_rows(n)` returns the rows of the first n
+/// repetitions, or none if the program hangs. `actions` is the number of actions of the program.
 template <class FirstRows>
 std::optional<Period> period_of_repetitions(std::int64_t microbatches, std::size_t actions,
                                             const FirstRows& first_rows) {
@@ -74,15 +76,15 @@ std::size_t action_count(const Program& program) {
   return actions;
 }
 
-/// True where the tape of one pass says all that matters to the next one.
+/// Returns true if the tape of one pass contains everything that matters to the next pass.
 bool is_repeated_by_tape(const Experiment& experiment, const FlatProgram& one_pass) {
   const bool has_collectives = !one_pass.next_member.empty();
-  // What hosts have launched ahead lasts from pass to pass, too.
+  // Launches that a host has made in advance last from pass to pass.
   if (one_pass.has_launches) return false;
   return !has_collectives && experiment.channels.capacity == 0 && experiment.channels.eager_bytes == 0;
 }
 
-/// When the action at a position starts and ends.
+/// Returns the start and the end of the action at a position.
 std::array<Ns, 2> times_at(const EngineRun& run, std::size_t position) {
   const std::int32_t message = run.flat.message[position];
   if (message == kNone) return {run.times.start[position], run.times.end[position]};
@@ -95,7 +97,7 @@ std::vector<StageTimes> rows_by_iteration(const EngineRun& run, const Program& p
   for (const std::vector<Action>& list : program.ranks) {
     for (StageTimes& row : rows) {
       for (std::size_t i = 0; i < list.size(); ++position) {
-        // It belongs to no list, and stands behind each iteration but the last.
+        // A barrier belongs to no list. It comes after each iteration except the last.
         if (run.flat.ops[position] == FlatOp::barrier) continue;
         const std::array<Ns, 2> times = times_at(run, position);
         row.insert(row.end(), times.begin(), times.end());
@@ -116,7 +118,7 @@ std::optional<Period> period_of_iterations(const Experiment& experiment, Engine 
       });
 }
 
-/// Of an experiment of one iteration.
+/// Returns the period of an experiment with one iteration.
 std::optional<Period> period_of_one_pass(const Experiment& experiment, Engine engine, const EngineRun& run) {
   if (experiment.program.update == UpdateRule::microbatch) return period_of_stream(run, experiment.program);
   if (run.tape && is_repeated_by_tape(experiment, run.flat)) {

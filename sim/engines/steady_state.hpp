@@ -1,8 +1,8 @@
 #pragma once
-// The period of a program that is repeated for ever.
+// Finds the period of a program that is repeated for ever.
 //
 // A deterministic program is a max-plus linear system: the start times of one repetition are maxima of sums
-// of those before it, so once all of them have moved by one common amount, they always will.
+// of the times before it. So if all times have moved by one amount, they always will.
 
 #include <cstddef>
 #include <optional>
@@ -15,15 +15,15 @@
 
 namespace penstock {
 
-/// The period of a synchronous program repeated without end (no barrier beyond its own), or of the middle
-/// of an asynchronous stream (UpdateRule::microbatch). Empty where no period shows: the stream is too short,
-/// or repetitions have not settled after 64.
+/// Returns the period of a synchronous program that is repeated without end, with no barrier except its own.
+/// For an asynchronous program (UpdateRule::microbatch) it is the period in the middle of the stream. Returns
+/// nothing if the stream is too short, or if 64 repetitions show no period.
 std::optional<Period> steady_period(const Experiment& experiment, Engine engine);
-/// The same where the experiment has run on the engine already, which spares another run.
+/// Like the other steady_period(), but uses `run`, the experiment's existing run on the engine.
 std::optional<Period> steady_period(const Experiment& experiment, Engine engine, const EngineRun& run);
 
-/// The same of a synchronous program of so many actions, SENDs and RECVs among them, by passes of its tape,
-/// of which at most one has been run.
+/// Returns the period of a synchronous program from passes of its tape, of which at most one has run.
+/// `actions` is the number of the program's actions, including SENDs and RECVs.
 std::optional<Period> period_of_passes(const Program& program, std::size_t actions, RepeatedTape& passes);
 
 }  // namespace penstock

@@ -1,9 +1,9 @@
-// A stream is one long pass. What its microbatches do, rank by rank, is compared from one to a later one:
-// where a whole stretch moves by one amount, as long as microbatches depend on each other and once more, so
-// does all that follows.
+// A stream is one long pass. The actions of its microbatches are compared, rank by rank. A stretch of
+// microbatches must be longer than the number of microbatches that depend on each other. If all of its times
+// have moved by one amount, all later times do so as well.
 //
-//   rank 0:  F3 B0 F4 B1 F5 B2       row 3: F3 at 0, B3 at 6 ...
-//   rank 1:     F3 B3 F4 B4          row 4: the same, all of it 3 later
+//   rank 0:  F3 B0 F4 B1 F5 B2       microbatch 3: F3 at 0, B3 at 6 ...
+//   rank 1:     F3 B3 F4 B4          microbatch 4: the same, all of it 3 later
 
 #include "sim/engines/stream_period.hpp"
 
@@ -34,15 +34,15 @@ namespace {
 
 // --- runs -------------------------------------------------------------------------------------------------
 
-/// An action of a run that has a microbatch, or computes.
+/// An action of a run that has a microbatch, or that computes.
 struct RunAction {
   std::int32_t rank = 0;
   const Action& action;
   std::array<Ns, 2> times{};
-  bool opens_compute = false;  ///< a compute action or a group of them: its first one
+  bool opens_compute = false;  ///< true for a compute action or the first action of a group
 };
 
-/// Tells `see` of all, rank by rank in program order.
+/// Calls `see` for all actions, rank by rank in program order.
 template <class See>
 void for_each_action(const EngineRun& run, const See& see) {
   const FlatProgram& flat = run.flat;
@@ -75,8 +75,9 @@ void for_each_action(const Timeline& run, const See& see) {
 
 // --- depth ------------------------------------------------------------------------------------------------
 
-/// How far neighbours of a rank's list lie apart, at most, and one more: in F4 B1 F5 B2 those of 1 and 5 do
-/// by 4, so that 5 microbatches depend on each other. An action without one (STEP) is passed over.
+/// Computes the depth: the largest distance of two neighbours in a rank's list, plus one. In F4 B1 F5 B2 the
+/// microbatches 1 and 5 have the distance 4, so 5 microbatches depend on each other. Actions without a
+/// microbatch (STEP) are skipped.
 class NeighbourDepth {
  public:
   explicit NeighbourDepth(std::size_t ranks) : before_(ranks, kNoMicrobatch) {}
@@ -89,7 +90,7 @@ class NeighbourDepth {
   }
   std::int32_t depth() const { return depth_; }
 
-  // The sink of turns: what a lowered list would have.
+  // The members of a sink of TurnTaking. They see the same actions as a lowered list has.
   void compute(std::int32_t rank, std::span<const Action> group) {
     for (const Action& action : group) note(rank, action.microbatch);
   }
@@ -100,7 +101,7 @@ class NeighbourDepth {
   void collective(std::int32_t /*rank*/, const Action& /*action*/) {}
 
  private:
-  std::vector<std::int32_t> before_;  // by rank
+  std::vector<std::int32_t> before_;  // by rank: microbatch of the previous action
   std::int32_t depth_ = 1;
 };
 
@@ -111,15 +112,15 @@ std::size_t depth_of(const Run& run, const Program& program) {
   return index(depth.depth());
 }
 
-// --- rows -------------------------------------------------------------------------------------------------
+// --- times by microbatch ----------------------------------------------------------------------------------
 
-/// What microbatches do, each rank by rank in program order. All rows stand in one list, since millions of
-/// them are compared in a search.
+/// The actions of each microbatch, rank by rank in program order, as one row. All rows are in one list,
+/// because a search compares millions of them.
 class MicrobatchRows {
  public:
   template <class Run>
   MicrobatchRows(const Run& run, const Program& program) : begin_(index(program.microbatches) + 1, 0) {
-    // Two goes: the first counts the entries of each row, so that all can stand in one list.
+    // The first pass counts the entries of each row, so that all rows fit in one list.
     const auto for_rows = [&](const auto& act) {
       for_each_action(run, [&](const RunAction& here) {
         if (here.action.microbatch != kNoMicrobatch)
@@ -140,14 +141,15 @@ class MicrobatchRows {
 
   std::size_t size() const { return begin_.size() - 1; }
 
-  /// By how much all that row `later` does runs after the same of row `earlier`; nothing where they differ.
+  /// Returns the time by which all actions of row `later` run after those of row `earlier`. Returns nothing
+  /// if the rows differ in more than time.
   std::optional<Ns> shift(std::size_t earlier, std::size_t later) const {
     const std::span<const Entry> first = row(earlier);
     const std::span<const Entry> second = row(later);
     if (first.empty() || first.size() != second.size()) return std::nullopt;
     const Ns amount = second.front().times[0] - first.front().times[0];
     for (std::size_t i = 0; i < first.size(); ++i) {
-      // Times first: most rows differ in one of the first few.
+      // Times are compared first, because most rows differ in one of the first few.
       if (second[i].times[0] - first[i].times[0] != amount) return std::nullopt;
       if (second[i].times[1] - first[i].times[1] != amount) return std::nullopt;
     }
@@ -173,18 +175,18 @@ class MicrobatchRows {
   std::vector<Entry> entries_;
 };
 
-/// False where no `length` rows in sequence each have one shift to the row `back` behind them: of so many,
-/// one stands at each multiple of their number.
+/// Returns false if no `length` consecutive rows can all repeat `back` rows later. Such a sequence contains a
+/// multiple of `length`, so only those rows are checked.
 bool may_repeat(const MicrobatchRows& rows, std::size_t depth, std::size_t back, std::size_t length) {
   for (std::size_t m = depth + length - 1; m + back + depth < rows.size(); m += length)
     if (rows.shift(m, m + back)) return true;
   return false;
 }
 
-/// The period of the rows that are neither among the first nor the last `depth`.
+/// Returns the period of the rows, without the first and the last `depth` rows.
 std::optional<Period> period_of_rows(const MicrobatchRows& rows, std::size_t depth) {
   for (std::size_t back = 1; 3 * depth + 2 * back <= rows.size() && back <= 4 * depth; ++back) {
-    // Mostly nothing repeats `back` later, which one row in depth + back is enough to see.
+    // Usually nothing repeats after `back` rows. A check of one row in depth + back is enough to see that.
     if (!may_repeat(rows, depth, back, depth + back)) continue;
     std::optional<Ns> common;
     std::size_t run = 0;
@@ -192,7 +194,8 @@ std::optional<Period> period_of_rows(const MicrobatchRows& rows, std::size_t dep
       const auto amount = rows.shift(m, m + back);
       run = !amount ? 0 : amount == common ? run + 1 : 1;
       common = amount;
-      // As many rows as depend on each other have moved alike, for a whole period: so do all after them.
+      // All rows that depend on each other, and a whole period more, have moved by one amount. So all later
+      // rows do.
       if (run >= depth + back) return Period{*amount, static_cast<std::int64_t>(back)};
     }
   }
@@ -201,7 +204,7 @@ std::optional<Period> period_of_rows(const MicrobatchRows& rows, std::size_t dep
 
 // --- rounds -----------------------------------------------------------------------------------------------
 
-/// When the last compute action of each microbatch ends.
+/// Returns the end of the last compute action of each microbatch.
 template <class Run>
 std::vector<Ns> microbatch_ends(const Run& run, const Program& program) {
   std::vector<Ns> ends(index(program.microbatches), 0);
@@ -213,7 +216,7 @@ std::vector<Ns> microbatch_ends(const Run& run, const Program& program) {
   return ends;
 }
 
-/// What the busiest rank computes.
+/// Returns the compute time of the busiest rank.
 template <class Run>
 Ns most_compute(const Run& run, std::size_t ranks) {
   std::vector<Ns> busy(ranks, 0);
@@ -228,8 +231,8 @@ std::optional<Period> mean_of_rounds_in(const Run& run, const Program& program, 
   const auto depth = static_cast<std::int64_t>(depth_of(run, program));
   const std::int64_t rounds = (program.microbatches - 2 * depth) / round;
   if (rounds < 2) return std::nullopt;
-  // The last half of the whole rounds before the pipeline drains: what fills it is over. Between the mean
-  // ends of two stretches, since single ends go to and fro.
+  // Uses the last half of the whole rounds before the pipeline drains, when the pipeline is full. It compares
+  // the mean ends of two stretches, because single ends vary.
   const std::int64_t stretch = std::max<std::int64_t>(1, rounds / 4) * round;
   const auto last = program.microbatches - depth;
   const std::vector<Ns> ends = microbatch_ends(run, program);
@@ -237,7 +240,7 @@ std::optional<Period> mean_of_rounds_in(const Run& run, const Program& program, 
   for (std::int64_t m = last - stretch; m < last; ++m)
     moved_ns += static_cast<double>(ends[index(m)] - ends[index(m - stretch)]);
   const auto mean = static_cast<Ns>(std::llround(moved_ns / static_cast<double>(stretch)));
-  // It may fall short of what a rank has to compute, which no stream can.
+  // The mean may be below the compute time of the busiest rank, which is a lower bound.
   const double share = static_cast<double>(stretch) / program.microbatches;
   const auto busy = static_cast<double>(most_compute(run, program.ranks.size()));
   return Period{std::max(mean, static_cast<Ns>(std::ceil(busy * share))), stretch};

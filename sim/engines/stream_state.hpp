@@ -1,5 +1,5 @@
 #pragma once
-// What a streamed walk (streamed_walk.cpp) knows of each rank and stage while it goes.
+// The state of each rank and stage in a streamed walk (streamed_walk.cpp).
 
 #include <algorithm>
 #include <cstddef>
@@ -15,18 +15,18 @@
 
 namespace penstock {
 
-/// From when to when something that an action waited for was under way.
+/// The interval in which something that an action waits for was in progress.
 struct Interval {
   Ns start_ns = 0;
   Ns end_ns = 0;
 };
 
-/// How much of [from, to) some of the intervals cover.
+/// Returns how much of [from, to) the intervals cover together.
 inline Ns covered(std::vector<Interval>& intervals, Ns from, Ns to) {
   if (intervals.size() > 1) std::ranges::sort(intervals, {}, &Interval::start_ns);
   Ns sum = 0;
   for (const Interval& interval : intervals) {
-    // In order of their starts, what is covered so far ends at `from`, and no time counts twice.
+    // The intervals are sorted by start, so the covered time so far ends at `from` and no time counts twice.
     const Ns start = std::max(from, interval.start_ns);
     const Ns end = std::min(to, interval.end_ns);
     if (end <= start) continue;
@@ -38,23 +38,24 @@ inline Ns covered(std::vector<Interval>& intervals, Ns from, Ns to) {
 
 struct RankState {
   Ns clock_ns = 0;
-  Ns collectives_ns = 0;              ///< its last collective has ended
-  std::int64_t position = 0;          ///< of its list with all messages, how much is placed
-  std::int64_t actions = 0;           ///< compute actions
-  RankMeter meter;                    ///< its figures, where they are followed
-  std::vector<std::int32_t> senders;  ///< ranks that may send to it
+  Ns collectives_ns = 0;              ///< end of the rank's last collective
+  std::int64_t position = 0;          ///< number of list entries placed so far, including SENDs and RECVs
+  std::int64_t actions = 0;           ///< number of compute actions placed so far
+  RankMeter meter;                    ///< figures of the rank, if the walk computes figures
+  std::vector<std::int32_t> senders;  ///< ranks that may send to this rank
 };
 
 /// A stage on one of the ranks that hold it.
 struct HeldStage {
   std::int32_t rank = 0;
-  Interval reduction;  ///< the last one of its gradients
+  Interval reduction;  ///< the latest reduction of the stage's gradients
   std::int64_t reductions = 0;
-  LoopCursor next;    ///< at the first F behind what has run, or before that
-  LoopCursor newest;  ///< at the first one of the newest version that has been asked for, or before that
+  LoopCursor next;    ///< position of the next F that has not run, or an earlier position
+  LoopCursor newest;  ///< position of the first F with the newest version that a caller has searched for, or
+                      ///< an earlier position
 };
 
-/// A collective whose members come one after the other.
+/// A collective that some of its members have joined. The members join one after the other.
 struct Gathering {
   std::vector<std::int32_t> members;
   Ns start_ns = 0;
@@ -75,11 +76,11 @@ class HeldStages {
     }
   }
 
-  /// Requires that the rank holds the stage.
+  /// Returns the stage's state on a rank. Requires that the rank holds the stage.
   HeldStage& at(std::int32_t stage, std::int32_t rank) {
     return *std::ranges::find(stages_[index(stage)], rank, &HeldStage::rank);
   }
-  /// Shows all to see(stage, held).
+  /// Calls `see(stage, held)` for every stage on every rank that holds it.
   template <class See>
   void for_each(const See& see) {
     for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
@@ -91,14 +92,14 @@ class HeldStages {
   std::vector<std::vector<HeldStage>> stages_;  // by stage and replica
 };
 
-/// The F of a rank behind the actions that run now, for RankLedger: versions do not fall from one of a stage
-/// to the next.
+/// The F of a rank after the actions that run now, as RankLedger needs them. Requires that the weight
+/// versions of a stage never decrease along the list.
 struct LaterForwards {
   const Program& program;
   const LoopHeads& heads;
   HeldStages& stages;
   std::int32_t rank = 0;
-  std::size_t running = 0;  ///< actions
+  std::size_t running = 0;  ///< number of actions that run now
 
   bool keep_old_versions() const {
     return program.update != UpdateRule::minibatch && !program.mixed_versions;
@@ -111,8 +112,8 @@ struct LaterForwards {
   }
 
  private:
-  /// Takes `cursor` to the first F of at least that version. It stays there for the next question, so that
-  /// over a run the list is read once by each cursor.
+  /// Moves `cursor` to the first F with at least version `least`, and returns whether it has `version`. The
+  /// cursor stays there for the next call, so that a run reads the list only once for each cursor.
   bool has(LoopCursor& cursor, std::int32_t stage, std::int32_t least, std::int32_t version) const {
     LoopCursor behind = heads.cursor(rank);
     for (std::size_t i = 0; i < running; ++i) ++behind;

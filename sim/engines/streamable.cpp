@@ -1,5 +1,5 @@
-// Patterns say which actions there are, and costs which of them take no time: neither depends on how often a
-// loop runs.
+// The patterns of the loops contain all actions, and the costs say which of them take no time. Neither
+// depends on the number of repetitions, so these checks are fast for any length.
 
 #include "sim/engines/streamable.hpp"
 
@@ -25,7 +25,7 @@
 namespace penstock {
 namespace {
 
-/// True where some action of the lists is such.
+/// Returns true if the predicate is true for some action of the lists.
 template <class Is>
 bool any_action(std::span<const ActionLoops> lists, const Is& is) {
   const auto in_run = [&](const ActionRun& run) {
@@ -37,7 +37,8 @@ bool any_action(std::span<const ActionLoops> lists, const Is& is) {
   });
 }
 
-/// The first two and the last two of so many repetitions: what is linear in between rises if it does there.
+/// Returns the first two and the last two of `count` repetitions. A linear value that increases there
+/// increases everywhere.
 std::vector<std::int32_t> ends_of(std::int32_t count) {
   if (count <= 4) {
     std::vector<std::int32_t> all(index(count));
@@ -47,10 +48,10 @@ std::vector<std::int32_t> ends_of(std::int32_t count) {
   return {0, 1, count - 2, count - 1};
 }
 
-/// The newest versions that F of each stage have had so far.
+/// The highest version that an F of each stage has had so far.
 using NewestVersions = std::map<std::int32_t, std::int32_t>;
 
-/// Goes on through one repetition of the loop around a run; false where a version falls.
+/// Continues through one repetition of the loop around a run. Returns false if a version decreases.
 bool versions_rise(const ActionRun& run, std::int32_t outer, NewestVersions& newest) {
   for (const std::int32_t inner : ends_of(run.count)) {
     for (const PatternAction& here : run.pattern) {
@@ -64,9 +65,8 @@ bool versions_rise(const ActionRun& run, std::int32_t outer, NewestVersions& new
   return true;
 }
 
-/// LaterForwards reads a list forward only: a version that comes again later would be missed, and let go too
-/// early.
-/// True where the F of each stage of a list have versions that never fall.
+/// Returns true if the versions of each stage's F never decrease in the list. LaterForwards reads a list only
+/// forward, so it would miss a version that comes again, and release it too early.
 bool all_versions_rise(const ActionLoops& list) {
   NewestVersions newest;
   return std::ranges::all_of(list.loops(), [&](const RunLoop& loop) {
@@ -100,7 +100,7 @@ std::optional<std::string> not_streamed(const Experiment& experiment, std::span<
     return "recomputation";
   if (any_action(lists, [](const Action& action) { return gathers_or_drops(action.kind); }))
     return "gathered weights";
-  // One update a minibatch: no F of a pass uses another version, and nobody asks for later ones.
+  // With one update for each minibatch, all F of a pass use the same version, so versions need no check.
   const bool keeps_versions = program.update != UpdateRule::minibatch && !program.mixed_versions;
   if (keeps_versions && !std::ranges::all_of(lists, all_versions_rise))
     return "weight versions that fall from one microbatch to the next";
@@ -116,8 +116,8 @@ std::vector<std::vector<std::int32_t>> stages_by_rank(const Placement& placement
   return stages;
 }
 
-// Changes of a rank come in order where no message has a buffer, where actions run one by one and take time,
-// where none waits for a reduction, and where its STEPs are not at one instant.
+// A rank's changes come in order of time if no message has a buffer and its actions take time, one after the
+// other. Also no action may wait for a reduction, and no two STEPs may run at one instant.
 std::vector<TellingOrder> telling_orders(const Experiment& experiment, std::span<const ActionLoops> lists) {
   const Program& program = experiment.program;
   const bool buffers = std::ranges::any_of(experiment.costs.edges, has_bytes);

@@ -1,5 +1,5 @@
 #pragma once
-// What a streamed walk (streamed_walk.cpp) asks of a program before it starts.
+// Checks a program before a streamed walk (streamed_walk.cpp) starts.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,18 +16,19 @@
 
 namespace penstock {
 
-/// What a streamed walk does not know of; nothing where it can be taken. `lists` are compute actions.
+/// Returns the property of the experiment that a streamed walk cannot handle, or nothing if it can run.
+/// `lists` must contain compute actions only.
 std::optional<std::string> not_streamed(const Experiment& experiment, std::span<const ActionLoops> lists);
 
-/// By rank the stages that it holds, ascending.
+/// Returns the stages that each rank holds, ascending.
 std::vector<std::vector<std::int32_t>> stages_by_rank(const Placement& placement, std::size_t ranks);
 
-/// By rank whether its changes of what is held are told in the order of peaks.
+/// Returns for each rank whether its memory changes are reported in the order in which peaks count them.
 std::vector<TellingOrder> telling_orders(const Experiment& experiment, std::span<const ActionLoops> lists);
 
-/// Whether all passes of a stage take time.
+/// Returns whether all passes of a stage take time.
 bool takes_time(const StageCost& cost);
-/// Whether a message over the edge has bytes, either way.
+/// Returns whether a message over the edge has bytes in either direction.
 bool has_bytes(const EdgeCost& edge);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 #pragma once
-// A program timed while its lists are spelled out from loops (action_loops.hpp), with nothing stored. Where
-// its state repeats, it jumps. Held against the other engines by tests/sim/streamed_walk_test.cpp.
+// Times a program while its actions are generated from loops (action_loops.hpp). No list is stored. If the
+// state repeats, the walk jumps. tests/sim/streamed_walk_test.cpp compares it with the other engines.
 
 #include <cstdint>
 #include <optional>
@@ -19,40 +19,42 @@
 
 namespace penstock {
 
-/// What a rank sends another over all of a run.
+/// The bytes that one rank sends to another in a whole run.
 struct RankTraffic {
   std::int32_t from_rank = 0;
   std::int32_t to_rank = 0;
   Bytes bytes = 0;
 };
 
-/// What a streamed walk says. The figures are those of a stored run, but for what needs its spans.
+/// The result of a streamed walk. The figures equal those of a stored run. Figures that need spans are
+/// missing.
 struct StreamedRun {
   Ns makespan_ns = 0;
-  std::vector<RankFigures> ranks;  ///< with their memory, without names of devices
+  std::vector<RankFigures> ranks;  ///< figures and memory of each rank, without device names
   std::vector<RankTraffic> traffic;
-  std::int64_t messages = 0;  ///< between ranks
-  std::int64_t actions = 0;   ///< compute actions that were walked
-  std::int64_t jumped = 0;    ///< and that were jumped over
-  /// Of the last jump: by how much time and by how many microbatches the state repeats.
+  std::int64_t messages = 0;  ///< number of messages between ranks
+  std::int64_t actions = 0;   ///< number of compute actions that the walk placed one by one
+  std::int64_t jumped = 0;    ///< number of compute actions that the walk jumped over
+  /// Period of the last jump: the time and the number of microbatches after which the state repeats.
   std::optional<Ns> period_ns;
   std::int64_t period_microbatches = 0;
 };
 
 enum class Jumps : std::uint8_t {
   taken,
-  left_out,  // every action is walked
+  left_out,  // the walk places every action one by one
 };
 
-/// Walks through the lists, whose program is the experiment's but for its own lists, which are not read.
-/// Every transfer has its route to itself. Memory is of the order of the stored loops and of the messages
-/// under way. Requires that not_streamed() (streamable.hpp) says nothing. Error: the order cannot be
-/// executed, or collectives have none.
+/// Walks through `lists`, which replace the experiment's own lists. Every transfer has its route to itself.
+/// Memory grows with the stored loops and the messages in flight. Requires that not_streamed()
+/// (streamable.hpp) returns nothing. Error: the order cannot be executed, or the members of a collective do
+/// not join it in one order.
 tl::expected<StreamedRun, std::string> stream(const Experiment& experiment,
                                               std::span<const ActionLoops> lists, Jumps jumps = Jumps::taken);
 
-/// The period of a synchronous program that is repeated without end, as steady_period(). Empty where none
-/// shows within 64 passes or 2^22 actions that had to be walked. Requires what stream() does.
+/// Returns the period of a synchronous program that is repeated without end, like steady_period(). Returns
+/// nothing if no period shows within 64 passes, or within 2^22 actions that the walk places one by one.
+/// Requires that not_streamed() returns nothing.
 std::optional<Period> streamed_period(const Experiment& experiment, std::span<const ActionLoops> lists);
 
 }  // namespace penstock

@@ -1,10 +1,10 @@
-// Groups of actions of the same kinds on the same stages have one duration class; where microbatches differ,
-// of microbatches that cost the same. Alone, an action is looked up by group of microbatches, stage and kind;
-// a longer group leaf by leaf, as a path in a tree:
+// Groups of actions with the same kinds and stages have one duration class; if microbatches differ, their
+// groups must agree, too. A single action is looked up by group of microbatches, stage and kind. A longer
+// group is looked up leaf by leaf, as a path in a tree:
 //
 //   (0F5;3B2)   first 0F -> its place in the table; then (0F, 3B) -> number of that pair
 //
-// Numbers follow the order in which classes are met, and so does the tape's list of them.
+// Numbers follow the order in which classes are first used, and so does the tape's list.
 
 #include "sim/engines/tape_classes.hpp"
 
@@ -20,7 +20,7 @@
 namespace penstock {
 namespace {
 
-/// The entry at `place` of a table that grows as it is asked.
+/// Returns the entry at `place`. The table grows if needed.
 std::uint32_t& entry(std::vector<std::uint32_t>& table, std::size_t place, std::uint32_t unknown) {
   if (place >= table.size()) table.resize(place + 1, unknown);
   return table[place];
@@ -40,7 +40,8 @@ std::uint32_t TapeClasses::new_single(std::uint32_t place, std::span<const Actio
 }
 
 std::uint32_t TapeClasses::longer_group(std::span<const Action> group) {
-  // The first leaf's place and the numbers of pairs are told apart by the count, which is a part of the key.
+  // The key contains the number of leaves, which distinguishes the place of a first leaf from the number of a
+  // pair.
   std::uint32_t leaves = place_of(group.front());
   std::uint32_t count = 1;
   for (const Action& leaf : group.subspan(1)) leaves = longer_.of({count++, leaves, place_of(leaf)}).number;

@@ -1,6 +1,6 @@
 #pragma once
-// The classes of a tape's instructions while it is written (compile.cpp, turn_tape.cpp), but for the links of
-// messages (message_ways.hpp).
+// The duration classes of a tape's instructions while it is written, and the link classes without messages.
+// Used by compile.cpp and turn_tape.cpp. Links of messages are in message_ways.hpp.
 
 #include <cstdint>
 #include <span>
@@ -12,14 +12,13 @@
 
 namespace penstock {
 
-/// Numbers classes in the order in which they are asked for, and lists them in the tape. Each answer takes
-/// constant time.
+/// Numbers classes in the order of their first use, and adds them to the tape. Each call takes constant time.
 class TapeClasses {
  public:
-  /// Of a program of so many ranks. The tape must outlive the classes.
+  /// Creates the classes of a program with `ranks` ranks. The tape must outlive this object.
   TapeClasses(const MicrobatchGroups& groups, std::int32_t ranks, Tape& tape);
 
-  /// The class of a group of compute actions, or of a collective.
+  /// Returns the class of a group of compute actions, or of a collective.
   std::uint32_t duration_of(std::span<const Action> group) {
     if (group.size() > 1) return longer_group(group);
     const std::uint32_t place = place_of(group.front());
@@ -27,14 +26,14 @@ class TapeClasses {
     return new_single(place, group);
   }
 
-  /// The class of a launch by a host.
+  /// Returns the class of a launch by a host.
   std::uint32_t launch() {
     if (launch_ == kNoClass) launch_ = new_duration({}, true);
     return launch_;
   }
 
-  /// The link class of instructions without a message that raise register `a`; the clocks of ranks have the
-  /// first ones.
+  /// Returns the link class of instructions that raise register `a` and send no message. The ranks' clocks
+  /// have the first link classes.
   std::uint32_t link_of_none(Register a) { return a < ranks_ ? a : link_of_further(a); }
 
  private:
@@ -55,10 +54,11 @@ class TapeClasses {
   Register ranks_;
   Tape& tape_;
   std::vector<std::uint32_t> single_;  // duration class by group of microbatches, stage and kind
-  Numbering<3> longer_;                // groups: what the last leaf stands behind, and that leaf
+  Numbering<3> longer_;  // longer groups as a tree: the number of the leaves so far, and the next leaf
   std::vector<std::uint32_t> of_longer_;
   std::uint32_t launch_ = kNoClass;
-  std::vector<std::uint32_t> unlinked_;  // link class by register beyond the ranks' clocks
+  std::vector<std::uint32_t> unlinked_;  // link class by register, from the first register that is no rank's
+                                         // clock
 };
 
 }  // namespace penstock

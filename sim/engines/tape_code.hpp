@@ -1,5 +1,5 @@
 #pragma once
-// The instructions of a tape while they are written. Used by compile.cpp and turn_tape.cpp.
+// The instructions of a tape while it is written. Used by compile.cpp and turn_tape.cpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace penstock {
 
-/// The instructions of a tape: narrow ones, until some class is too large for them.
+/// The instructions of a tape. They are narrow until some class number is too large; then all become wide.
 class TapeCode {
  public:
   void reserve(std::size_t instructions) { narrow_.reserve(instructions); }
@@ -29,9 +29,9 @@ class TapeCode {
   Register last_clock() const { return !is_wide_ ? narrow_.back().a : wide_.back().a; }
   Register last_message() const { return !is_wide_ ? narrow_.back().d : wide_.back().d; }
   std::uint32_t last_duration() const { return !is_wide_ ? narrow_.back().duration : wide_.back().duration; }
-  /// What the last instruction sends goes to register `d`.
+  /// Lets the last instruction send its message to register `d`.
   void send_along(Register d) { (!is_wide_ ? narrow_.back().d : wide_.back().d) = d; }
-  /// ... over a link.
+  /// Lets the last instruction send its message to register `d` over a link.
   void send_along(Register d, std::uint32_t link) {
     send_along(d);
     if (!fits(link)) widen();
@@ -55,7 +55,8 @@ class TapeCode {
     wide_.push_back(instruction);
   }
 
-  /// Once for the whole tape: a loop over instructions of two sizes would have to look at each.
+  /// Makes all instructions of the tape wide. With two sizes in one tape, the loop would have to check each
+  /// instruction.
   [[gnu::noinline]] void widen() {
     if (is_wide_) return;
     is_wide_ = true;
@@ -67,7 +68,7 @@ class TapeCode {
 
   bool is_wide_ = false;
   std::vector<NarrowInstruction> narrow_;
-  std::vector<WideInstruction> wide_;  // all of them, once it has one
+  std::vector<WideInstruction> wide_;  // all instructions, as soon as one is wide
 };
 
 }  // namespace penstock

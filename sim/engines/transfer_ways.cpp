@@ -1,5 +1,6 @@
-// A message passes one queue of its sender and one of its receiver; under `directed` channels nothing else
-// passes either. Queues are numbered as they are met, so that no table has an entry for every pair of ranks.
+// A message passes one queue of its sender and one of its receiver. Under `directed` channels, no other
+// messages pass these queues. Queues are numbered at their first use, so that no table has an entry for every
+// pair of ranks.
 
 #include "sim/engines/transfer_ways.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
-// The ways that messages of a streamed walk (streamed_walk.cpp) take from rank to rank: prices, and the
-// queues that they pass, each found when the first message takes it.
+// The routes of messages from rank to rank in a streamed walk (streamed_walk.cpp): their prices and queues. A
+// route is created when the first message takes it.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace penstock {
 
-/// Messages of one stage edge and direction between two ranks.
+/// The route of messages of one stage edge and direction between two ranks.
 struct TransferWay {
   std::int32_t from_rank = 0;
   std::int32_t to_rank = 0;
@@ -27,16 +27,17 @@ struct TransferWay {
   std::size_t receiver_queue = 0;
   Ns hold_ns = 0;
   Ns latency_ns = 0;
-  Bytes bytes = 0;            ///< of a message
-  std::int64_t messages = 0;  ///< that have taken it
+  Bytes bytes = 0;            ///< bytes of one message
+  std::int64_t messages = 0;  ///< number of messages that have taken the route
 };
 
 class TransferWays {
  public:
-  /// Both must outlive the ways.
+  /// Keeps references to both arguments, which must outlive this object.
   TransferWays(const Experiment& experiment, const EdgeNumbers& edges);
 
-  /// `number` is that of the message's edge and direction (schedules/passes/action_ways.hpp).
+  /// Returns the route of a message. `number` is the number of the message's edge and direction
+  /// (schedules/passes/action_ways.hpp).
   TransferWay& way_of(const StageMessage& message, std::size_t number, std::int32_t from_rank,
                       std::int32_t to_rank) {
     EdgeWays& ways = ways_[number];
@@ -50,7 +51,8 @@ class TransferWays {
     return ways.others.emplace_back(new_way(message, number, from_rank, to_rank));
   }
 
-  /// When a message that is there at `ready_ns` starts: behind what is before it in its queues.
+  /// Returns the start of a message that is ready at `ready_ns`. It starts after all earlier messages of its
+  /// two queues.
   Ns start(const TransferWay& way, Ns ready_ns) {
     Ns& leaves = queues_[way.sender_queue].free_ns;
     Ns& enters = queues_[way.receiver_queue].free_ns;
@@ -59,7 +61,7 @@ class TransferWays {
     return start_ns;
   }
 
-  /// Shows every way to `see`.
+  /// Calls `see` for every route.
   template <class See>
   void for_each(const See& see) {
     for (EdgeWays& ways : ways_) {
@@ -68,13 +70,13 @@ class TransferWays {
     }
   }
 
-  /// `clock_of(rank)`: a queue that is free before all that will be sent through it does not matter.
+  /// Shows the state to a visitor. A queue that becomes free before any sender's clock (`clock_of(rank)`) has
+  /// no effect, so its time is not shown.
   template <class State, class ClockOf>
   void show(State& state, const ClockOf& clock_of) {
     state.same(std::ssize(queues_));
     for (Queue& queue : queues_) {
-      // Shown, a time of long ago would never move with the others, and no moment would be like an earlier
-      // one.
+      // If old times were shown, they would never move with the others, and no two moments would be alike.
       const auto matters = [&](std::int32_t sender) { return queue.free_ns > clock_of(sender); };
       if (state.flag(std::ranges::any_of(queue.senders, matters))) state.time(queue.free_ns);
     }
@@ -87,14 +89,14 @@ class TransferWays {
  private:
   static constexpr std::int32_t kNoRank = -1;
 
-  /// The first way lies with those of other edges, since mostly there is no other.
+  /// The first route is stored in place, because an edge usually has no other route.
   struct EdgeWays {
     TransferWay first{.from_rank = kNoRank};
     std::vector<TransferWay> others;
   };
   struct Queue {
     Ns free_ns = 0;
-    std::vector<std::int32_t> senders;  // of what passes it
+    std::vector<std::int32_t> senders;  // ranks that send through the queue
   };
 
   TransferWay new_way(const StageMessage& message, std::size_t number, std::int32_t from_rank,
@@ -106,7 +108,8 @@ class TransferWays {
   TransferPrices prices_;
   std::vector<EdgeWays> ways_;  // by edge and flow
   std::vector<Queue> queues_;
-  std::map<std::pair<std::int32_t, std::size_t>, std::size_t> queue_numbers_;  // by rank and number there
+  std::map<std::pair<std::int32_t, std::size_t>, std::size_t> queue_numbers_;  // by rank and the queue's
+                                                                               // number at the rank
 };
 
 }  // namespace penstock

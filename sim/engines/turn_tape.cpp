@@ -1,13 +1,13 @@
-// The order in which ranks take turns is one in which everything finds what it needs, and the order of each
-// queue at both its ends. So nothing has to be followed: what is placed is compiled.
+// The order of the placement rounds is one in which every action finds its inputs. It is also the order of
+// each queue at both ends. So a placed action can be compiled at once, without a walk:
 //
 //   turn of rank 0: 0F0      x = max(clock 0) + F; queue 0>1 and a new register take its arrival
 //   turn of rank 1: 1F0      x = max(clock 1, that register) + F; the register is free again
 //
-// A message lies in the table of what has been handed over, by edge, flow and number, as the register of its
-// arrival, until an action takes it in. A collective is gathered in a register from the clocks of its members
-// and the ends of their collectives before it; that register is its end, and stays for as long as a rank's
-// next collective or action may ask for it.
+// A table holds the arrival register of each sent message, by edge, flow and number, until an action receives
+// the message. The start of a collective is computed in one register, from the clocks of its members and the
+// ends of their previous collectives. The same register then holds its end, until no later collective or
+// action of a member needs it.
 
 #include "sim/engines/turn_tape.hpp"
 
@@ -37,7 +37,7 @@
 namespace penstock {
 namespace {
 
-/// The ends of collectives that something may still ask for, by register.
+/// The registers of collectives' ends that a later action may need.
 class CollectiveEnds {
  public:
   explicit CollectiveEnds(std::int32_t ranks) : last_of_rank_(index(ranks), kNoRegister) {}
@@ -45,17 +45,18 @@ class CollectiveEnds {
   bool empty() const { return uses_.empty(); }
   Register last_of(std::int32_t rank) const { return last_of_rank_[index(rank)]; }
 
-  /// The rank's newest collective, of that stage and kind, ends as the register says; `let_go` is told of
-  /// registers that nothing asks for any more.
+  /// Records `end` as the register of the rank's newest collective of that stage and kind. Calls `let_go`
+  /// with each register that no later action needs.
   template <class LetGo>
   void note(std::int32_t rank, const Action& collective, Register end, const LetGo& let_go) {
     if (end >= uses_.size()) uses_.resize(end + 1, 0);
-    // For the rank's next collective, and for the next action that waits for one of this stage and kind.
+    // Two later reads: by the rank's next collective, and by the next action that waits for this stage and
+    // kind.
     uses_[end] += 2;
     release(std::exchange(last_of_rank_[index(rank)], end), let_go);
     release(std::exchange(newest(rank, collective), end), let_go);
   }
-  /// The end that an action of the stage waits for; none where it or another has asked before.
+  /// Returns the register that an action of the stage waits for, or none if an action has already read it.
   Register take(std::int32_t rank, const Action& collective) {
     return std::exchange(newest(rank, collective), kNoRegister);
   }
@@ -74,12 +75,12 @@ class CollectiveEnds {
   }
 
   std::vector<Register> last_of_rank_;
-  Numbering<3> places_;           // rank, stage and kind
+  Numbering<3> places_;           // by rank, stage and kind
   std::vector<Register> newest_;  // by place
   std::vector<std::int32_t> uses_;
 };
 
-/// The sink of turns.
+/// The sink of the placement rounds (TurnTaking).
 class TurnTapeWriter {
  public:
   TurnTapeWriter(const Program& program, ChannelModel model, const MicrobatchGroups& groups,
@@ -109,10 +110,10 @@ class TurnTapeWriter {
   void compute(std::int32_t rank, std::span<const Action, kActions> group) {
     std::int32_t& next = next_position_[index(rank)];
     const std::int32_t position = std::exchange(next, next + static_cast<std::int32_t>(group.size()));
-    // Takes no time, and nothing follows from it: only its place is counted.
+    // A RESHARD takes no time and nothing depends on its time. Only its position counts.
     if (group.front().kind == ActionKind::reshard) return;
     const auto clock = static_cast<Register>(rank);
-    Register input = clock;  // the first that it waits for; its clock goes beyond further ones before
+    Register input = clock;  // the first arrival; separate instructions raise the clock to further ones
     for (const Action& action : group) {
       handed_.take_in(action, [&](Register arrival) {
         if (input == clock) {
@@ -132,7 +133,7 @@ class TurnTapeWriter {
     const std::uint32_t link = link_of(message, from_rank, to_rank);
     const Register arrival = new_register();
     const Origin origin{.message = new_message(message.microbatch)};
-    if (std::exchange(sends_nothing_, false)) {  // it rides on what has just been computed
+    if (std::exchange(sends_nothing_, false)) {  // the instruction of the last compute action sends it
       code_.send_along(arrival, link);
       senders_.add(code_.last_duration());
       tape().origins.back().message = origin.message;
@@ -145,7 +146,7 @@ class TurnTapeWriter {
   }
 
   void collective(std::int32_t rank, const Action& action) {
-    // Members come one after the other (TurnTaking), so that one gathering at a time is enough.
+    // TurnTaking reports the members one after the other, so only one collective is open at a time.
     ++next_position_[index(rank)];
     turns_.has_collectives = true;
     sends_nothing_ = false;
@@ -161,8 +162,8 @@ class TurnTapeWriter {
   }
 
   TurnTape turns() && {
-    // Every register behind `last` is of a message or a collective, and queues have none yet: all are free
-    // where nothing is left. Otherwise the program is not over before what nobody took in has arrived.
+    // All registers after `last` belong to messages and collectives, because queues have none yet. If all are
+    // free, every message was received. Otherwise the program ends after the remaining messages have arrived.
     const bool all_taken_in = free_.size() == tape().register_count - (tape().last + 1);
     if (!all_taken_in) {
       for (const Register arrival : handed_.left()) raise(tape().last, arrival);
@@ -188,7 +189,7 @@ class TurnTapeWriter {
     write_linked(clock, clock, gathered_, kNoTime, classes_.link_of_none(clock), {});
   }
 
-  /// Raises the rank's clock to the ends of the collectives before the group.
+  /// Raises the rank's clock to the ends of the collectives for which the group waits.
   [[gnu::noinline]] void wait_for_collectives(std::int32_t rank, std::span<const Action> group) {
     for (const Action& action : group) {
       for (const ActionKind awaited : collectives_before(action.kind, program_.sharding)) {
@@ -201,7 +202,7 @@ class TurnTapeWriter {
   }
 
   void wait_for_last_collectives() {
-    // By register, each once: the members of one collective share its end.
+    // Each register once, because the members of a collective share one.
     std::vector<Register> ends;
     for (std::int32_t rank = 0; rank < tape().rank_count; ++rank) {
       if (ends_.last_of(rank) != kNoRegister) ends.push_back(ends_.last_of(rank));
@@ -231,7 +232,7 @@ class TurnTapeWriter {
     return static_cast<std::int32_t>(turns_.units.size() - 1);
   }
 
-  /// Most messages over an edge in one direction have one link class.
+  /// Returns the link class of a message. Most messages of one edge and direction have the same one.
   std::uint32_t link_of(const StageMessage& message, std::int32_t from_rank, std::int32_t to_rank) {
     const std::uint32_t known = link_of_edge_[handed_.newest_way()];
     return known < kSeveralLinks ? known : find_link(message, from_rank, to_rank);
@@ -241,7 +242,7 @@ class TurnTapeWriter {
     std::uint32_t& known = link_of_edge_[handed_.newest_way()];
     const std::uint32_t link =
         link_of_way(ways_.of({.from_rank = from_rank, .to_rank = to_rank, .send = send_of(message)}, false));
-    // Replicas take turns on an edge, and microbatches that differ are classes of their own.
+    // Replicas alternate on an edge, and microbatches that differ have different classes.
     const auto alone = [&](std::int32_t stage) {
       return program_.placement.stages[index(stage)].ranks.size() == 1;
     };
@@ -250,7 +251,7 @@ class TurnTapeWriter {
     return link;
   }
 
-  /// The link class of a way. Its queues are numbered once all ways are known.
+  /// Returns the link class of a route. Its queues get numbers when all routes are known.
   std::uint32_t link_of_way(std::uint32_t way) {
     if (way == link_of_way_.size()) {
       link_of_way_.push_back(static_cast<std::uint32_t>(tape().links.size()));
@@ -285,13 +286,13 @@ class TurnTapeWriter {
 
   const Program& program_;
   HandedRegisters& handed_;
-  Register trash_;                           // written, never read
+  Register trash_;                           // register that is written but never read
   std::vector<std::int32_t> next_position_;  // by rank
-  bool sends_nothing_ = false;               // the last instruction computed, and sends nothing along yet
-  Register gathered_ = kNoRegister;          // the collective at hand, and who has joined it
+  bool sends_nothing_ = false;               // true if the last instruction computed and sends nothing yet
+  Register gathered_ = kNoRegister;  // register of the open collective, and the members that have joined it
   std::vector<std::int32_t> members_;
   std::vector<Register> free_;
-  static constexpr std::uint32_t kSeveralLinks = 0xffff'fffe;  // or not known
+  static constexpr std::uint32_t kSeveralLinks = 0xffff'fffe;  // several links, or none known yet
   std::vector<std::uint32_t> link_of_edge_;                    // by edge and flow
   std::vector<std::uint32_t> link_of_way_;
   MessageWays ways_;
@@ -312,8 +313,8 @@ std::optional<TurnTape> compile_turns(const Program& program, const ChannelOptio
   HandedRegisters handed(program);
   TurnTapeWriter writer(program, channels.model, groups, handed);
   const TurnsTaken taken = TurnTaking(program, lists, handed, writer).run();
-  // Finished, but stuck before: some members joined a collective early, and only the walk over lists proves
-  // that such a program does not hang.
+  // If the rounds stopped before the end, some members joined a collective early. Only the walk over lists
+  // proves that such a program does not hang.
   if (!taken.finished || !taken.stuck.empty()) return std::nullopt;
   return std::move(writer).turns();
 }

@@ -1,7 +1,7 @@
 #pragma once
-// From the lists of a compute program straight to the tape that times it (tape.hpp): ranks take turns
-// (schedules/passes/take_turns.hpp), and what they place is an instruction instead of a SEND and a RECV in
-// lists. Held against compile.hpp by tests/sim/turn_tape_test.cpp.
+// Compiles the lists of a compute program directly into the tape that times it (tape.hpp). Placement rounds
+// (schedules/passes/take_turns.hpp) give the order, and each placed message becomes an instruction instead of
+// a SEND and a RECV. tests/sim/turn_tape_test.cpp compares the result with compile.hpp.
 
 #include <cstdint>
 #include <optional>
@@ -13,18 +13,18 @@
 
 namespace penstock {
 
-/// The tape of a compute program. Positions of its origins count the program's lists rank by rank, messages
-/// are numbered in the order in which they are placed.
+/// The tape of a compute program. The positions in its origins count the actions of the program's lists, rank
+/// by rank. Messages are numbered in the order in which they are placed.
 struct TurnTape {
   Tape tape;
-  std::vector<std::int32_t> units;  ///< by message: the microbatch (slice) it is of
-  bool has_collectives = false;     ///< which are messages of kNoMicrobatch
+  std::vector<std::int32_t> units;  ///< for each message the microbatch (or slice) that it carries
+  bool has_collectives = false;     ///< a collective is a message of kNoMicrobatch
 };
 
-/// What lower(), flatten() and compile() come to, without lists in between. Nothing where these have to say:
-/// for what does not follow from the order of turns alone (channels that block, have a capacity or an eager
-/// size; repeated passes; collectives that some members have to join early), and where ranks wait for each
-/// other. Requires validate(program), which is not lowered. O(actions).
+/// Returns the tape that lower(), flatten() and compile() would make, without storing lists. Returns nothing
+/// if channels block or have a capacity or an eager size, if passes repeat, or if members must join a
+/// collective early. It also returns nothing if ranks wait for each other; the walk over lists must decide
+/// these cases. Requires a program that is valid (validate()) and not lowered. Takes O(actions).
 std::optional<TurnTape> compile_turns(const Program& program, const ChannelOptions& channels,
                                       const MicrobatchGroups& groups = {});
 

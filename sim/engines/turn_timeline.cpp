@@ -1,12 +1,13 @@
-// Turns place actions and messages in the order of the lowered lists, each rank's own, and the tape keeps
-// that order. So one pass over it meets the spans of every rank one after the other, and writes each where it
-// belongs:
+// Placement rounds place the actions and messages of each rank in the order of its lowered list, and the tape
+// keeps this order. So one pass over the tape finds the spans of every rank in order, and writes each to its
+// place:
 //
 //   tape     0F0 with its message   1F0
 //   rank 0   0F0 0SEND_F0           .
 //   rank 1   1RECV_F0               1F0
 //
-// The k-th instruction of a rank computes the next of its list; messages are numbered as they come.
+// The k-th compute instruction of a rank is the k-th group of its list. Messages are numbered in their order
+// on the tape.
 
 #include "sim/engines/turn_timeline.hpp"
 
@@ -30,13 +31,12 @@
 namespace penstock {
 namespace {
 
-/// Writes the spans of turns while these are timed.
+/// Writes the spans while the tape is timed.
 class TurnSpans {
  public:
   TurnSpans(const Program& program, const TurnTape& turns) : program_(program), turns_(turns) {
     timeline_.rank_count = program.rank_count();
-    // Each rank's spans lie together, so that where they begin has to be known before the first one is
-    // written.
+    // The spans of each rank are contiguous, so the number of spans of each rank must be known first.
     std::vector<std::size_t> spans = messages_by_rank();
     std::size_t all = 0;
     for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
@@ -65,7 +65,7 @@ class TurnSpans {
   Timeline timeline() && { return std::move(timeline_); }
 
  private:
-  /// How many SENDs and RECVs each rank has.
+  /// Returns the number of SENDs and RECVs of each rank.
   std::vector<std::size_t> messages_by_rank() const {
     std::vector<std::size_t> messages(program_.ranks.size(), 0);
     const auto count = [&](const auto& code) {
@@ -93,8 +93,8 @@ class TurnSpans {
   const Program& program_;
   const TurnTape& turns_;
   Timeline timeline_;
-  std::vector<std::size_t> end_;   // of the spans of each rank so far
-  std::vector<std::size_t> next_;  // of each rank's compute list
+  std::vector<std::size_t> end_;   // by rank: end of the spans written so far
+  std::vector<std::size_t> next_;  // by rank: next action of the compute list
   std::size_t message_ = 0;
 };
 
@@ -106,7 +106,7 @@ Timeline timeline_of_turns(const Program& program, const TurnTape& turns, const 
       [&](const auto& code) {
         for_each_instruction(turns.tape, costs, [&](std::size_t number, const InstructionTimes& at) {
           const auto& step = code[number];
-          // What computes has a class of its own, also where it takes no time.
+          // A compute instruction never has the class kNoTime, even if it takes no time.
           if (step.duration != kNoTime) spans.add_group(static_cast<std::int32_t>(step.a), at);
           const LinkClass& link = turns.tape.links[step.link];
           if (link.transfer != LinkClass::kNoTransfer) spans.add_message(link, at);

@@ -1,5 +1,6 @@
 #pragma once
-// The timeline of a tape that turns have written (turn_tape.hpp), without times of instructions in between.
+// Makes the timeline of a tape from placement rounds (turn_tape.hpp) without storing the times of
+// instructions.
 
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/program.hpp"
@@ -8,8 +9,8 @@
 
 namespace penstock {
 
-/// The spans of the lowered program. Requires the tape of `program`, which has neither collectives nor
-/// RESHARDs, and its costs.
+/// Returns the spans of the lowered program. Requires the tape of `program` and its costs. The program must
+/// have neither collectives nor RESHARDs.
 Timeline timeline_of_turns(const Program& program, const TurnTape& turns, const TapeCosts& costs);
 
 }  // namespace penstock
