@@ -1,6 +1,6 @@
 #pragma once
-// The largest value of a whole-number key with which everything fits in memory. Used by `penstock largest`
-// and by the published tables of largest models.
+// Finds the largest value of a whole-number key with which everything fits in memory. Used by `penstock
+// largest` and by the published tables of largest models.
 
 #include <cstdint>
 #include <functional>
@@ -13,12 +13,12 @@
 
 namespace penstock {
 
-/// A value that was tried, with the device that has least room left.
+/// A value that was tried, and the device that has the least free memory with this value.
 struct TriedValue {
   std::int64_t value = 0;
-  std::string refusal{};   ///< The reason why the value has no prediction; empty where it has one.
-  Bytes peak_bytes = 0;    ///< What that device holds at its fullest.
-  Bytes usable_bytes = 0;  ///< What a plan may use of it.
+  std::string refusal{};   ///< reason why the value has no prediction; empty if it has one
+  Bytes peak_bytes = 0;    ///< peak memory of that device
+  Bytes usable_bytes = 0;  ///< memory of that device that a plan may use
   std::int32_t rank = 0;
   std::string device{};
   MemoryByCategory at_peak{};
@@ -34,19 +34,19 @@ struct ValueRange {
 };
 
 struct LargestValue {
-  std::optional<TriedValue> largest{};  ///< Absent where no tried value fits.
-  /// The value one step above, which needs too much or is refused; without `largest` the smallest one that
-  /// was tried. Absent where the largest value ends the range.
+  std::optional<TriedValue> largest{};  ///< absent if no tried value fits
+  /// The value one step above `largest`, which needs too much memory or is refused. If `largest` is absent,
+  /// it is the smallest value that was tried. Absent if `largest` is the end of the range.
   std::optional<TriedValue> next{};
-  std::vector<TriedValue> tried{};  ///< In the order of the values.
+  std::vector<TriedValue> tried{};  ///< ascending
 
-  /// Returns whether no tried value needs less than a smaller one. Where it is false, memory does not grow
-  /// with the key, and a value that was not tried may fit as well.
+  /// Returns true if no tried value needs less memory than a smaller value. If it is false, memory does not
+  /// grow with the key, and a value that was not tried may also fit.
   bool grows() const;
 };
 
-/// Returns the largest value that fits. Probes at doubling distances until one does not fit, then halves the
-/// gap; refused values at the lower end are passed over. Requires memory that grows with the value.
+/// Returns the largest value that fits. Doubles the distance between probes until a value does not fit, then
+/// halves the interval. Skips refused values at the lower end. Requires that memory grows with the value.
 LargestValue largest_value(const ValueRange& range, const std::function<TriedValue(std::int64_t)>& probe);
 
 }  // namespace penstock

@@ -1,7 +1,7 @@
-// A stream shows its period when it is several times as long as microbatches depend on each other. Its length
-// follows from the schedule alone; where slow stages let queues fill for long, it is tried at four times the
-// length, and so on. Where links are shared a stream may never repeat: then its rate is the mean over whole
-// rounds of the replicas, in the longest stream.
+// A stream shows its period if it is several times as long as the number of microbatches that depend on each
+// other. So the first length follows from the schedule alone. If slow stages let queues fill for long, the
+// search tries four times the length, and so on. If links are shared, a stream may never repeat. Its rate is
+// then the mean over whole rounds of the replicas in the longest stream.
 
 #include "sim/runs/endless_stream.hpp"
 
@@ -32,19 +32,20 @@
 namespace penstock {
 namespace {
 
-/// The shortest stream that shows the period of a schedule whose microbatches depend on `depth` others: one
-/// depth fills the pipeline, one drains it, and the rest is compared (period_of_stream()).
+/// Returns the length of the shortest stream that shows the period if `depth` microbatches depend on each
+/// other. One depth fills the pipeline, one drains it, and the rest is compared (period_of_stream()).
 std::int64_t length_for(std::int32_t depth) { return 4 * std::int64_t{depth} + 64; }
 
-/// More than any stream is long (most_microbatches()).
+/// A number of microbatches that no stream reaches (most_microbatches()).
 constexpr std::int64_t kBeyondStreams = std::int64_t{1} << 32;
 
-/// Numbers of microbatches that all replicas can share are multiples of this: 6 of 2, 3 and 1 replicas. At
-/// most kBeyondStreams, since that of 16 stages with 2, 3, 5, 7, 11 .. 53 replicas is beyond 2^64.
+/// Returns the least common multiple of the numbers of replicas: 6 for 2, 3 and 1 replicas. Then all replicas
+/// get equally many microbatches. The result is at most kBeyondStreams, because it would exceed 2^64 for 16
+/// stages with 2, 3, 5, 7, 11 .. 53 replicas.
 std::int64_t common_multiple_of_replicas(const Program& program) {
   std::int64_t multiple = 1;
   for (const StagePlacement& stage : program.placement.stages) {
-    // 2^32 times a number of ranks, which has 31 bits, is no overflow.
+    // 2^32 times a number of ranks, which has 31 bits, does not overflow.
     const std::int64_t replicas = std::max<std::int64_t>(1, std::ssize(stage.ranks));
     multiple = std::min(kBeyondStreams, std::lcm(multiple, replicas));
   }
@@ -53,10 +54,10 @@ std::int64_t common_multiple_of_replicas(const Program& program) {
 
 struct Stream {
   Experiment experiment;
-  bool is_of_any_length = true;  ///< its length does not follow from the experiment's
+  bool is_of_any_length = true;  ///< true if the length does not depend on that of the experiment
 };
 
-/// The most microbatches of a stream that is worth the time.
+/// Returns the largest number of microbatches for which a stream is not too slow to run.
 std::int64_t most_microbatches(const StreamQuestion& question, const Experiment& experiment) {
   constexpr std::int64_t kMostActions = 1 << 23;
   const std::int64_t actions =
@@ -64,10 +65,10 @@ std::int64_t most_microbatches(const StreamQuestion& question, const Experiment&
   return kMostActions * experiment.program.microbatches / std::max<std::int64_t>(1, actions);
 }
 
-/// Returns the experiment with `least` to `most` microbatches; nothing where no such number is possible.
+/// Returns the experiment with `least` to `most` microbatches, or nothing if no such number is possible.
 std::optional<Stream> stream_of(const Experiment& experiment, std::int64_t least, std::int64_t most) {
   const std::int64_t microbatches = experiment.program.microbatches;
-  // Some routings share fewer numbers than the common multiples; the experiment's own one they do share.
+  // Some routings cannot share the common multiples evenly, but they can share the experiment's own number.
   const std::int64_t shared_evenly = common_multiple_of_replicas(experiment.program);
   for (const std::int64_t multiple : {shared_evenly, microbatches}) {
     const std::int64_t length = (least + multiple - 1) / multiple * multiple;
@@ -78,21 +79,22 @@ std::optional<Stream> stream_of(const Experiment& experiment, std::int64_t least
   return std::nullopt;
 }
 
-/// The shortest stream that is long enough for its own depth, which a short one does not reach.
+/// Returns the shortest stream that is long enough for its own depth.
 std::optional<Stream> shortest_stream(const Experiment& experiment, std::int64_t most) {
   std::int64_t least = length_for(1);
   while (true) {
     auto stream = stream_of(experiment, least, most);
     if (!stream) return std::nullopt;
     const Program& program = stream->experiment.program;
-    // The depth of a stream that is too short is that of what it has, so that it may grow with the length.
+    // A stream that is too short does not reach its full depth, so the depth may increase with the length.
     const std::int64_t wanted = length_for(dependency_depth(program));
     if (wanted <= program.microbatches) return stream;
     least = wanted;
   }
 }
 
-constexpr std::int64_t kRounds = 8;  // of the replicas, of which a rate without a period is the mean
+constexpr std::int64_t kRounds = 8;  // number of rounds of the replicas over which a rate without a period is
+                                     // the mean
 
 bool has_its_rounds(const Period& period, const Program& program) {
   return period.microbatches >= kRounds * common_multiple_of_replicas(program);
@@ -112,7 +114,7 @@ StreamRate stream_rate_in(const Run& run, const Program& program) {
 
 struct RunOfStream {
   StreamRate rate;
-  std::vector<RankMemory> memories;  ///< where they are asked for
+  std::vector<RankMemory> memories;  ///< empty if the caller does not want them
 };
 
 template <class Run>
@@ -122,19 +124,19 @@ RunOfStream read_stream(const Run& run, const Experiment& experiment, const Stre
   return found;
 }
 
-/// Reads the stream off the spans that turns place; nothing where these stall.
+/// Runs the stream with a tape of placement rounds and reads its spans. Returns nothing if the rounds stall.
 std::optional<RunOfStream> read_turns(const Experiment& experiment, const StreamQuestion& question) {
   auto turns = compile_turns(experiment.program, experiment.channels, microbatch_groups(experiment.costs));
   if (!turns) return std::nullopt;
   const TapeCosts costs = tape_costs(turns->tape, experiment);
-  turns->tape.origins = {};  // the timeline needs none
+  turns->tape.origins = {};  // the timeline does not need them
   const Timeline timeline = timeline_of_turns(experiment.program, *turns, costs);
   turns.reset();
   return read_stream(timeline, experiment, question);
 }
 
-/// Runs the stream by the engine that is planned for a timeline of it; leaves its program lowered where that
-/// is stored. Nothing where it cannot run.
+/// Runs the stream with the engine that plan_run() chooses for a timeline. If the run needs lowered lists,
+/// `stream` has them afterwards. Returns nothing if the stream cannot run.
 std::optional<RunOfStream> run_of_stream(Stream& stream, Engine engine, const StreamQuestion& question) {
   const auto plan = plan_run(stream.experiment, {.asked = engine, .timeline = true}, {});
   if (!plan) return std::nullopt;
@@ -165,7 +167,8 @@ std::int64_t lowered_actions(const Experiment& experiment) {
   for (const ActionLoops& list : experiment.loops) actions += list.size();
   if (has_transfers(program)) return actions;
   for (const StageEdge& edge : stage_edges(program)) {
-    // Each microbatch sends an activation along the edge and a gradient back; each message has two ends.
+    // Each microbatch sends an activation along the edge and a gradient back. Each message has a SEND and a
+    // RECV.
     for (std::int32_t unit = 0; unit < program.unit_count(); ++unit) {
       const Placement& placement = program.placement;
       if (placement.rank_of(edge.from, unit) != placement.rank_of(edge.to, unit)) actions += 4;
@@ -183,7 +186,7 @@ std::optional<EndlessStream> endless_stream(const StreamQuestion& question, cons
   std::optional<Stream> stream = shortest_stream(experiment, most);
   for (int attempt = 0; stream; ++attempt) {
     const std::int64_t length = stream->experiment.program.microbatches;
-    // What has shown no period before shows none now: only its length is needed, for the next one.
+    // A stream of this length is known to show no period. Only its length is needed, for the next stream.
     if (attempt >= question.known_without_period) {
       auto run = run_of_stream(*stream, engine, question);
       if (!run) break;

@@ -1,6 +1,6 @@
 #pragma once
-// An asynchronous schedule (UpdateRule::microbatch) is one stream without an end: what it comes to once its
-// pipeline is full, however many microbatches the scenario runs. Used by simulate.cpp.
+// Finds the steady state of an asynchronous schedule (UpdateRule::microbatch), which is one stream without an
+// end. The result does not depend on the number of microbatches of the scenario. Used by simulate.cpp.
 
 #include <cstdint>
 #include <optional>
@@ -17,42 +17,46 @@ namespace penstock {
 
 /// The steady state of a stream.
 struct EndlessStream {
-  std::optional<double> samples_per_second;  ///< absent: of a stream that takes no time
-  bool is_exact = true;  ///< a period showed; otherwise the rate is that of whole rounds of the replicas
-  std::vector<RankMemory> memories;  ///< one a rank; peaks, no curve
-  bool is_of_any_length = true;      ///< the scenario's number of microbatches was not asked for
+  std::optional<double> samples_per_second;  ///< absent if the stream takes no time
+  bool is_exact = true;  ///< true: the rate is that of an exact period; false: it is a mean over whole rounds
+                         ///< of the replicas
+  std::vector<RankMemory> memories;  ///< one element for each rank, with peaks but without curves
+  bool is_of_any_length = true;      ///< true if the result does not depend on the scenario's number of
+                                     ///< microbatches
 };
 
-/// What microbatches of a stream take, over how many of them.
+/// The time that a number of a stream's microbatches takes.
 struct StreamRate {
-  Period period;  ///< of 0 microbatches where the stream is too short to say
+  Period period;  ///< 0 microbatches if the stream is too short for a rate
   bool is_exact = true;
 };
 
-inline constexpr int kStreamAttempts = 4;  ///< each on a stream four times as long as the one before
+inline constexpr int kStreamAttempts = 4;  ///< each attempt uses a stream four times as long as the one
+                                           ///< before
 
-/// What is asked of a stream beside its rate, and what is known of it.
+/// The figures that the caller wants of a stream, and what the caller already knows.
 struct StreamQuestion {
-  int attempts = kStreamAttempts;  ///< a stream that would repeat later has the mean of its rounds
-  int known_without_period = 0;    ///< of these attempts, the first ones
-  bool peaks = true;               ///< `memories`, too
-  /// How many actions one pass of the experiment counts as; absent: lowered_actions().
+  int attempts = kStreamAttempts;  ///< maximum number of attempts; without a period, the last attempt gives a
+                                   ///< mean over rounds
+  int known_without_period = 0;    ///< number of first attempts that are known to show no period
+  bool peaks = true;               ///< true: compute `memories` as well
+  /// Number of actions of one pass of the experiment. Absent: the value of lowered_actions().
   std::optional<std::int64_t> actions_of_pass{};
 };
 
-/// The period of a stream that ran as one iteration of `program`, or the mean over whole rounds of its
-/// replicas.
+/// Returns the period of a stream that ran as one iteration of `program`. If it shows no period, returns the
+/// mean over whole rounds of its replicas.
 StreamRate rate_of_stream(const EngineRun& run, const Program& program);
 StreamRate rate_of_stream(const Timeline& run, const Program& program);
 
-/// Returns the number of actions of the experiment's lowered program, whatever form it has: SENDs and RECVs
-/// are two a message between ranks.
+/// Returns the number of actions of the experiment's lowered program, whether it is lowered or not. Each
+/// message between ranks has a SEND and a RECV.
 std::int64_t lowered_actions(const Experiment& experiment);
 
-/// Returns the steady state of the stream that the experiment is a part of, in which it has another number of
-/// microbatches. Neither its own number of microbatches nor its iterations change the answer. Nothing when it
-/// has no such stream: updates come once a minibatch, its program is a file (whose length is its own), it was
-/// made by hand, or a stream that fills the pipeline is beyond the engines.
+/// Returns the steady state of the stream that begins with the experiment's microbatches. The number of
+/// microbatches and of iterations of the experiment do not change the result. Returns nothing if updates come
+/// once for each minibatch, or if the program comes from a file or was made by hand. Also returns nothing if
+/// a stream that fills the pipeline is too long for the engines.
 std::optional<EndlessStream> endless_stream(const StreamQuestion& question, const Experiment& experiment,
                                             Engine engine);
 

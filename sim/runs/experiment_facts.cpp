@@ -1,5 +1,5 @@
-// Runs differ in how their times are found and what is read off them; whose they are is said in one place, so
-// that a new way to run says all of it.
+// Fills in the facts that depend only on the experiment in one place, so that every engine fills in the same
+// ones.
 
 #include "sim/runs/experiment_facts.hpp"
 
@@ -15,7 +15,7 @@ namespace penstock {
 
 namespace {
 
-/// Nothing where no model is priced on named devices.
+/// Returns nothing if the scenario does not price a model on named devices.
 std::optional<ModelFacts> model_facts(const std::optional<TrainedModel>& trained) {
   if (!trained) return std::nullopt;
   return ModelFacts{.report = {.parameters = trained->parameters,

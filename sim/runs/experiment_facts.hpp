@@ -1,5 +1,5 @@
 #pragma once
-// What every result of an experiment says of it, however it was run.
+// The facts of a result that depend only on the experiment, so that every engine states the same ones.
 
 #include <cstdint>
 
@@ -8,10 +8,11 @@
 
 namespace penstock {
 
-/// The facts of a prediction that are the experiment's own. It must outlive them.
+/// Returns the facts of a prediction that depend only on the experiment. The experiment must outlive them.
 RunFacts facts_of_experiment(const Experiment& experiment);
 
-/// Copies of the pipeline, of which the experiment is one; 1 where its program has all of them.
+/// Returns the number of copies of the pipeline, of which the experiment contains one. Returns 1 if its
+/// program contains all copies.
 std::int32_t copies_of(const Experiment& experiment);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
 #pragma once
-// Bytes over every link of a cluster, added up from what ranks send each other.
+// Sums the bytes that ranks send over each link of a cluster.
 
 #include <cstdint>
 #include <map>
@@ -13,15 +13,16 @@ namespace penstock {
 
 class LinkBytes {
  public:
-  /// The cluster must outlive it.
+  /// Keeps a reference to the cluster, which must outlive this object.
   explicit LinkBytes(const Cluster& cluster) : cluster_(cluster) {}
 
-  /// Adds what one rank sends another. A route is looked up each time: add a pair's messages as one.
+  /// Adds the bytes that one rank sends to another. Each call looks up the route, so callers should add up
+  /// all messages of a pair first.
   void add(std::int32_t from_rank, std::int32_t to_rank, Bytes bytes) {
     for (const LinkNumber link : cluster_.route(from_rank, to_rank).links) bytes_of_link_[link] += bytes;
   }
 
-  /// Returns the links that carried something, in the order of their numbers.
+  /// Returns the links that carried bytes, in the order of their numbers.
   std::vector<LinkTraffic> traffic() const {
     std::vector<LinkTraffic> traffic;
     for (const auto& [link, bytes] : bytes_of_link_) {

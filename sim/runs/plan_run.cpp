@@ -1,12 +1,13 @@
-// Each engine knows some programs and outputs, and takes more memory than the one before it in the table.
-// What rules an engine out is a function from the facts of a run to a reason, so that the choice can be
-// printed and tested without a run.
+// Each engine supports some programs and outputs, and takes more memory than the one before it in the table.
+// For each engine, a function returns the reason against it. So the choice can be printed and tested without
+// a run.
 //
 //   compute actions     2^24                     2^29                            2^40
 //            figures ----|---- without digest ----|---- streamed, or refused ----|
 //          timeline, at most 2^27                 |     no list is made
 //
-// tests/sim/plan_run_test.cpp holds the choices of all schedules; README.md says where each engine lives.
+// tests/sim/plan_run_test.cpp tests the choices for all schedules. README.md says which files belong to each
+// engine.
 
 #include "sim/runs/plan_run.hpp"
 
@@ -32,18 +33,18 @@
 namespace penstock {
 namespace {
 
-constexpr double kMostStored = 1 << 24;      // without a need
-constexpr double kMostOnTimeline = 1 << 27;  // whose spans any machine could hold
-constexpr double kMostNumbered = 1 << 29;    // by any engine that stores them
+constexpr double kMostStored = 1 << 24;      // largest program that is stored although a stream would do
+constexpr double kMostOnTimeline = 1 << 27;  // largest timeline: most machines have the memory for its spans
+constexpr double kMostNumbered = 1 << 29;    // largest number that engines with stored lists can number
 
-/// What the reasons depend on.
+/// The facts on which the reasons depend.
 struct PlanFacts {
   const Experiment& experiment;
   const Wanted& wanted;
-  std::optional<bool> stages_share;  ///< found when first asked for
+  std::optional<bool> stages_share;  ///< computed at the first use
 };
 
-/// True where stages may send over links in common, whatever the lists say.
+/// Returns true if stages may send over the same links, whatever the lists contain.
 bool may_share_links(PlanFacts& facts) {
   if (!facts.stages_share) facts.stages_share = stages_share_links(facts.experiment);
   return *facts.stages_share;
@@ -58,8 +59,8 @@ bool can_be_stored(const PlanFacts& facts) { return facts.experiment.compute_act
 
 using Reason = std::optional<std::string>;
 
-/// True where a stage's ranks exchange gradients or weights; also where a stage has one rank, which exchanges
-/// them with itself.
+/// Returns true if the ranks of a stage exchange gradients or weights. This includes stages with one rank,
+/// which exchanges them with itself.
 bool has_collectives(const Experiment& experiment) {
   const auto is_one = [](const Action& action) { return is_collective(action.kind); };
   const auto has_one = [&](const auto& list) { return std::ranges::any_of(list, is_one); };
@@ -67,7 +68,7 @@ bool has_collectives(const Experiment& experiment) {
          std::ranges::any_of(experiment.loops, has_one);
 }
 
-/// What both engines that follow the ranks' turns leave to lowered lists.
+/// Returns the reason against both engines that use placement rounds, or nothing.
 Reason against_following_turns(const Wanted& wanted) {
   if (wanted.stored) return "stored lists are asked for";
   if (wanted.asked == Engine::event) return "the event engine is asked for";
@@ -89,7 +90,7 @@ Reason against_stream(PlanFacts& facts) {
   if (experiment.loops.empty())
     return "the program has no loops" + (experiment.why_lists.empty() ? "" : ": " + experiment.why_lists);
   if (auto reason = not_streamed(experiment, experiment.loops)) return reason;
-  // Where no list can be made, a stream leaves the sharing out, and says so.
+  // If no list can be made, a stream ignores the sharing of links, and a note says so.
   const bool left_out = is_long(facts) && (wanted.asked != Engine::automatic || !can_be_stored(facts));
   if (!left_out && may_share_links(facts)) return "messages share links";
   return std::nullopt;
@@ -131,7 +132,7 @@ Reason against_tape(PlanFacts& facts) {
 
 Reason against_event(PlanFacts& facts) { return against_lists(facts); }
 
-/// From the one that stores least.
+/// An engine of the table, which begins with the engine that stores least.
 struct EngineRow {
   RunEngine engine;
   Reason (*against)(PlanFacts&);
@@ -179,7 +180,7 @@ ProgramForm form_of_run(const Preparation& begun, const Wanted& wanted) {
 std::optional<std::string> length_refusal(const Preparation& begun, const Wanted& wanted,
                                           const MemoryBudget& budget) {
   const double actions = begun.compute_actions;
-  // What is longer is no shape, which generate() says.
+  // generate() refuses longer programs itself.
   if (actions > kMostGenerated) return std::nullopt;
   if (wanted.timeline && actions > kMostOnTimeline) {
     return fmt::format(

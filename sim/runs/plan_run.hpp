@@ -1,13 +1,13 @@
 #pragma once
-// The choice of the engine of a run, as data: plan_run() reads one table of engines.
+// Chooses the engine of a run from one table of engines:
 //
-//     engine   what it does                                          bytes grow with
-//     stream   times loops while it spells them out, and jumps       the program's loops
-//     turns    the ranks' turns write a tape of the compute lists    actions
-//     tape     lowered lists are compiled into a tape                actions
-//     event    a clock jumps from event to event; links are shared   actions
+//   engine   method                                                 memory grows with
+//   stream   generates actions from loops, and jumps                the program's loops
+//   turns    placement rounds write a tape from the compute lists   actions
+//   tape     lowered lists are compiled into a tape                 actions
+//   event    a clock jumps from event to event; links are shared    actions
 //
-// The first engine of the table that nothing rules out runs. An engine that comes later stores more.
+// The first engine runs for which no rule finds a reason against it. Later engines store more.
 
 #include <array>
 #include <cstdint>
@@ -32,19 +32,19 @@ inline constexpr auto kEnumWords<RunEngine> =
                                         {RunEngine::tape, "tape"},
                                         {RunEngine::event, "event"}});
 
-/// Which figures are wanted. Those of a sweep's rows: neither exposed communication, live activations, weight
-/// versions and traffic of ranks and links, which stay 0, nor the digest.
+/// The figures that the caller wants: all, or those of the points of a sweep. Points have no digest. Their
+/// exposed communication, live activations, weight versions and traffic are 0.
 enum class WantedFigures : std::uint8_t { all, of_rows };
 
 /// The outputs that a run must give.
 struct Wanted {
-  Engine asked = Engine::automatic;  ///< by the user
+  Engine asked = Engine::automatic;  ///< engine that the user has chosen
   WantedFigures figures = WantedFigures::all;
-  bool timeline = false;          ///< the span of every action
-  bool memory_over_time = false;  ///< the curve of each rank, not its peak alone
-  bool own_period = false;        ///< the steady rate, read off the run's own microbatches
-  bool stored = false;            ///< lowered lists, which other engines are compared with in tests
-  std::string stalled{};          ///< how the ranks' turns have stalled; empty: they have not
+  bool timeline = false;          ///< true: the span of every action
+  bool memory_over_time = false;  ///< true: each rank's memory over time; false: only the peak
+  bool own_period = false;        ///< true: the steady rate must come from the run's own microbatches
+  bool stored = false;            ///< true: lowered lists, with which tests compare other engines
+  std::string stalled{};          ///< how the placement rounds have stalled; empty if they have not
 };
 
 struct RuledOutEngine {
@@ -54,39 +54,40 @@ struct RuledOutEngine {
   friend bool operator==(const RuledOutEngine&, const RuledOutEngine&) = default;
 };
 
-/// The engine of a run.
+/// The engine of a run, and the reasons for it.
 struct RunPlan {
   RunEngine engine = RunEngine::stream;
-  std::vector<RuledOutEngine> ruled_out;  ///< those before it in the table
-  bool is_long = false;       ///< too long to be spelled out: a stream without digest and repeated passes
-  bool shares_links = false;  ///< stages may send over links in common
-  double bytes = 0;           ///< of memory that the run takes at least; 0: not known, or hardly any
+  std::vector<RuledOutEngine> ruled_out;  ///< engines before it in the table, with the reasons against them
+  bool is_long = false;       ///< true: a stream of too many actions for a digest or for repeated passes
+  bool shares_links = false;  ///< true: stages may send over the same links
+  double bytes = 0;           ///< least memory of the run, in bytes; 0: hardly any, or not known
 
   friend bool operator==(const RunPlan&, const RunPlan&) = default;
 };
 
-/// How the ranks' turns have stalled, where only the walk over lowered lists proves that nothing hangs, or
-/// says what does.
+/// A description of how the placement rounds have stalled. Then only the walk over lowered lists can find out
+/// whether the program hangs.
 struct StalledTurns {
   std::string message;
 };
 
-/// Says how many bytes of memory a run may take; nothing where that is not known.
+/// A function that returns the bytes of memory that a run may use, or nothing if they are not known.
 using MemoryBudget = std::function<std::optional<Bytes>()>;
 
-/// Chooses the engine. `experiment` has its program in any form. Error: why no engine can run it: too many
-/// actions, or more memory than the budget has.
+/// Returns the engine for the experiment, in whichever form its program is. Error: no engine can run it,
+/// because it has too many actions or needs more memory than the budget.
 tl::expected<RunPlan, std::string> plan_run(const Experiment& experiment, const Wanted& wanted,
                                             const MemoryBudget& budget);
 
-/// Returns the form of the program that the run of such a scenario is best prepared in.
+/// Returns the best form of the program for the run of such a scenario.
 ProgramForm form_of_run(const Preparation& begun, const Wanted& wanted);
 
-/// Returns why a run is too long, told before its program is made; nothing where it may not be.
+/// Returns why the run is too long, before its program is generated. Returns nothing if it may not be too
+/// long.
 std::optional<std::string> length_refusal(const Preparation& begun, const Wanted& wanted,
                                           const MemoryBudget& budget);
 
-/// Returns a plan as a table, a line an engine: whether it runs, or why not.
+/// Returns the plan as a table with one line for each engine: whether it runs, or the reason against it.
 std::string plan_text(const RunPlan& plan, const Wanted& wanted);
 
 }  // namespace penstock

@@ -1,6 +1,7 @@
-// Where many messages share links, a nanosecond decides who meets whom on a link, who is delayed by it, and
-// so whom these meet next: the makespan is a chaotic function of the durations. Sparse sharing hands a small
-// difference on as it is, so that the makespan differs by no larger a part than the durations do.
+// If many messages share links, a nanosecond can decide which messages meet on a link and delay each other,
+// and so which messages they meet next. The makespan is then a chaotic function of the durations. If few
+// messages share links, a small change stays small: the makespan changes by no larger a part than the
+// durations.
 
 #include "sim/runs/sharing_band.hpp"
 
@@ -27,7 +28,8 @@
 namespace penstock {
 namespace {
 
-/// Every duration times 1 + part * u, u even in [-1, 1), drawn for its position.
+/// Returns the durations, each multiplied by 1 + part * u. The number u is uniform in [-1, 1) and drawn for
+/// the position.
 WalkDurations disturbed(const WalkDurations& undisturbed, double part) {
   constexpr std::uint64_t kSeed = 1;
   WalkDurations durations = undisturbed;
@@ -47,7 +49,7 @@ double sharing_band(const Experiment& experiment, Ns makespan_ns) {
               {.channels = experiment.channels, .iterations = experiment.program.iterations});
   const WalkDurations durations = walk_durations(experiment, flat);
   Ns farthest = 0;
-  // Two sizes, since the answer jumps: one of them may happen to meet the same messages as before.
+  // Two sizes, because the makespan jumps: with one of them, the same messages may meet as before by chance.
   for (const double part : {1e-6, 1e-5}) {
     const Ns other = last_end(event_walk(experiment, flat, disturbed(durations, part)));
     farthest = std::max(farthest, std::abs(other - makespan_ns));

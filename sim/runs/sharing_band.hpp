@@ -1,5 +1,5 @@
 #pragma once
-// How sure a makespan can be where messages share links.
+// Measures how certain a makespan is if messages share links.
 
 #include <optional>
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace penstock {
 
-/// How far the makespan goes from `makespan_ns`, that of event_simulation(), when all compute actions take a
-/// little more or less, as a part of it: the larger one of two runs whose durations differ by up to a
-/// millionth and a hundred-thousandth (1 ns and 10 ns of a millisecond). The same for equal inputs. Requires
-/// a program that does not hang.
+/// Returns the largest relative change of the makespan if all compute actions take slightly more or less
+/// time. `makespan_ns` is the makespan of event_simulation(). Two more runs change durations by up to a
+/// millionth and a hundred-thousandth (1 ns and 10 ns of a millisecond). Equal inputs give equal results.
+/// Requires a program that does not hang.
 double sharing_band(const Experiment& experiment, Ns makespan_ns);
 
-/// The note that says so; nothing where the band is within 0.01 %.
+/// Returns a note that states the band. Returns nothing if the band is at most 0.01 %.
 std::optional<std::string> sharing_band_note(const Experiment& experiment, Ns makespan_ns);
 
 }  // namespace penstock

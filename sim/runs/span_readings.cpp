@@ -1,5 +1,6 @@
-// Each figure of a rank follows from its own spans, and what a link carries from those of the ranks that send
-// over it. So one rank's spans are enough at a time, and may be gone before the next one's are made.
+// Each figure of a rank follows from the rank's own spans, and the traffic of a link follows from the spans
+// of the senders. So the spans of one rank are enough at a time. The caller may delete them before it makes
+// those of the next rank.
 
 #include "sim/runs/span_readings.hpp"
 
@@ -38,12 +39,12 @@ void SentBytes::add(Spans of_rank, LinkBytes& links) {
       for (const RingHop& hop : rings_.of(span.action).sent_by(span.rank)) bytes_to(hop.to) += hop.bytes;
     }
   }
-  // A route is looked up once a neighbour, and not once a message.
+  // A route is looked up once for each neighbour and not once for each message.
   for (const auto& [to, bytes] : bytes_to_) links.add(of_rank.front().rank, to, bytes);
   bytes_to_.clear();
 }
 
-// Few ranks are neighbours of one.
+// A linear search is enough, because a rank has few neighbours.
 Bytes& SentBytes::bytes_to(std::int32_t rank) {
   const auto known = std::ranges::find(bytes_to_, rank, &std::pair<std::int32_t, Bytes>::first);
   return known != bytes_to_.end() ? known->second : bytes_to_.emplace_back(rank, 0).second;

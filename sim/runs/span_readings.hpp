@@ -1,6 +1,6 @@
 #pragma once
-// What results say of ranks and links, read off the spans of one rank after the other. Used by simulate.cpp
-// and turn_run.cpp.
+// Computes figures of ranks and links from the spans of one rank after the other. Used by simulate.cpp and
+// turn_run.cpp.
 
 #include <cstdint>
 #include <utility>
@@ -19,13 +19,13 @@
 
 namespace penstock {
 
-/// Bytes that ranks send, from the messages of one rank after the other.
+/// Sums the bytes that ranks send, from the messages of one rank after the other.
 class SentBytes {
  public:
-  /// The experiment must outlive it.
+  /// Keeps a reference to the experiment, which must outlive this object.
   explicit SentBytes(const Experiment& experiment);
 
-  /// Adds the messages of a rank, which has spans, to the links that they cross.
+  /// Adds the messages of one rank to the links that they cross. Requires that the rank has spans.
   void add(Spans of_rank, LinkBytes& links);
 
  private:
@@ -35,21 +35,21 @@ class SentBytes {
   EdgeNumbers edges_;
   TransferSizes sizes_;
   CollectiveRings rings_;
-  std::vector<std::pair<std::int32_t, Bytes>> bytes_to_;  // from the rank at hand
+  std::vector<std::pair<std::int32_t, Bytes>> bytes_to_;  // sent by the present rank, by receiver
 };
 
-/// Figures, memory and traffic of a run, as far as `options` ask for them.
+/// Computes the figures, memory and traffic of a run that `options` require.
 class SpanReadings {
  public:
-  /// Both must outlive it. Nothing is read of the program's lists.
+  /// Keeps references to both arguments, which must outlive this object. The program's lists are not read.
   SpanReadings(const Experiment& experiment, const SimulateOptions& options);
 
-  /// The spans of the next rank, from the lowest to the highest. None is kept.
+  /// Adds the spans of the next rank, from the lowest rank to the highest. Does not store the spans.
   void add(Spans of_rank);
 
-  /// By rank.
+  /// Returns the figures by rank.
   std::vector<RankFigures> take_figures() { return std::move(figures_); }
-  /// What the spans say among a result's facts; the rest is the experiment's, or left as it is.
+  /// Returns the facts that follow from the spans and the experiment. Other facts have their defaults.
   RunFacts facts();
 
  private:

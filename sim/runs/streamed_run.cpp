@@ -1,8 +1,8 @@
-// A streamed walk gathers on its way what a stored run reads from its spans (streamed_walk.cpp); here names
-// of devices, traffic over links and the headline figures are put around that.
+// A streamed walk collects the same figures that a stored run reads from its spans (streamed_walk.cpp). This
+// file adds device names, traffic over links and the headline figures.
 //
-// A short run has the digest and the steady rate, too, and does not say how it was timed: a stored one has
-// the same figures. tests/sim/streamed_run_test.cpp compares the two.
+// The result of a short run also has the digest and the steady rate. It does not name the streamed engine,
+// because its figures equal those of a stored run. tests/sim/streamed_run_test.cpp compares the two.
 
 #include "sim/runs/streamed_run.hpp"
 
@@ -52,8 +52,8 @@ void name_devices(std::vector<RankFigures>& ranks, const Experiment& experiment)
   }
 }
 
-/// How many STEPs the first replica of stage 0 makes: what samples per update are counted by, as loops have
-/// no lists to count them in.
+/// Returns the number of STEPs of the first replica of stage 0. Samples per update are computed from it,
+/// because a program of loops has no lists in which to count STEPs.
 std::int64_t steps_of_input_stage(const Experiment& experiment) {
   const std::int32_t rank = experiment.program.placement.stages.front().ranks.front();
   std::int64_t steps = 0;
@@ -68,7 +68,8 @@ std::int64_t steps_of_input_stage(const Experiment& experiment) {
   return steps;
 }
 
-/// The steady rate of a stream: synchronous programs would have to be repeated as a whole for theirs.
+/// Returns the steady rate of a stream. Returns nothing for synchronous programs, because a walk does not
+/// repeat them.
 std::optional<double> stream_rate_of(const Experiment& experiment, const StreamedRun& run) {
   const bool repeats = run.period_ns && *run.period_ns > 0 && run.period_microbatches > 0;
   if (experiment.program.update != UpdateRule::microbatch || !repeats) return std::nullopt;
@@ -95,7 +96,7 @@ std::vector<std::string> notes_of(const Experiment& experiment, const StreamedRu
   return notes;
 }
 
-/// What runs of any length have in common.
+/// Returns the facts that short and long runs have in common.
 RunFacts facts_of(const Experiment& experiment, const StreamedRun& run) {
   RunFacts facts = facts_of_experiment(experiment);
   facts.engine = to_text(Engine::critical_path);
@@ -133,7 +134,7 @@ Result result_of_short(const Experiment& experiment, StreamedRun run, const Simu
   if (repeats && options.steady == SteadyState::find)
     facts.steady_samples_per_second = repeated_rate(experiment);
   Result result = result_without_lists(experiment, std::move(run), std::move(facts));
-  // The walk took the same turns, and they did not stall.
+  // lowered_digest() cannot fail, because it uses the same placement rounds as the walk, which did not stall.
   if (options.digest == ProgramDigest::find)
     result.program.digest = lowered_digest(experiment.program, experiment.loops).value();
   return result;

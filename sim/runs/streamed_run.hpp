@@ -1,5 +1,5 @@
 #pragma once
-// The run of a program that is loops, by a streamed walk (sim/engines/streamed_walk.hpp). Used by
+// Runs a program that is stored as loops with a streamed walk (sim/engines/streamed_walk.hpp). Used by
 // simulate.cpp.
 
 #include <optional>
@@ -12,9 +12,9 @@
 
 namespace penstock {
 
-/// Runs an experiment whose plan is a stream. The result is that of a stored run to the last figure, but for
-/// its timeline; a long one has no digest and no rate of repeated passes. `stream_rate` is the steady rate of
-/// an asynchronous schedule's endless stream.
+/// Runs an experiment with a plan for the stream engine. All figures of the result equal those of a stored
+/// run, but it has no timeline. A long run has neither a digest nor a rate of repeated passes. `stream_rate`
+/// is the steady rate of an asynchronous schedule's endless stream.
 tl::expected<Result, StalledTurns> streamed_run(const Experiment& experiment, const RunPlan& plan,
                                                 const SimulateOptions& options,
                                                 std::optional<double> stream_rate);

@@ -1,13 +1,14 @@
-// Each step frees what the next ones do not need, so that no two of the large parts are there at once:
+// Each step frees data that the next steps do not need, so that no two of the large parts are in memory at
+// once:
 //
 //   compute lists -> tape -> further passes: the steady rate of a synchronous schedule
 //                         -> one more pass: the spans of all ranks; the tape is gone
 //                            -> figures, rank by rank
 //                            -> the digest, since spans are lowered lists
-//                 -> for a row: one pass: clocks, makespan
-//                               -> peaks of memory from the lists alone, or from the tape
+//                 -> for a point of a sweep: one pass: clocks, makespan
+//                                            -> peaks of memory from the lists alone, or from the tape
 //
-// Bytes of a compute action, which has a SEND and a RECV beside it: compute lists 20, tape 20, spans 144.
+// Bytes for each compute action with one SEND and one RECV: compute lists 20, tape 20, spans 144.
 
 #include "sim/runs/turn_run.hpp"
 
@@ -43,14 +44,14 @@
 namespace penstock {
 namespace {
 
-/// Actions of the lowered program: each message is a SEND and a RECV.
+/// Returns the number of actions of the lowered program. Each message is a SEND and a RECV.
 std::size_t lowered_actions(const Program& program, const TurnTape& turns) {
   std::size_t actions = 2 * turns.units.size();
   for (const std::vector<Action>& list : program.ranks) actions += list.size();
   return actions;
 }
 
-/// The steady rate by passes over the tape, of which `passes` may have run some.
+/// Returns the steady rate from passes over the tape. `passes` may have run some already.
 std::optional<double> rate_of_passes(const Experiment& experiment, const TurnTape& turns,
                                      RepeatedTape& passes) {
   const auto period =
@@ -59,12 +60,12 @@ std::optional<double> rate_of_passes(const Experiment& experiment, const TurnTap
   return samples_per_second(*period, experiment.samples_per_microbatch);
 }
 
-/// True where passes say the steady rate: a stream's is known already.
+/// Returns true if the steady rate must come from passes. The rate of a stream is already known.
 bool asks_passes(const Experiment& experiment, const SimulateOptions& options) {
   return options.steady == SteadyState::find && experiment.program.update != UpdateRule::microbatch;
 }
 
-// --- rows ------------------------------------------------------------------------------------------------
+// --- points of a sweep -----------------------------------------------------------------------------------
 
 std::vector<RankFigures> figures_of(const std::vector<ComputeTimes>& times) {
   std::vector<RankFigures> ranks(times.size());
@@ -87,7 +88,7 @@ std::vector<RankMemory> memory_of_peaks(const Experiment& experiment, const std:
   return memories;
 }
 
-/// From the cheapest that knows them: lists alone, the tape, spans.
+/// Returns the memory of all ranks from the cheapest source that has it: lists, then the tape, then spans.
 std::vector<RankMemory> memories_of(const Experiment& experiment, const TurnTape& turns,
                                     const TapeCosts& costs, const MemoryOptions& options) {
   std::optional<std::vector<Bytes>> peaks = list_peaks(experiment.program, experiment.costs);
@@ -118,7 +119,7 @@ bool wants_digest(const SimulateOptions& options) {
   return options.figures == WantedFigures::all && options.digest == ProgramDigest::find;
 }
 
-/// The spans are the lowered lists.
+/// Returns the digest of the lowered program. The spans of each rank are its lowered list.
 std::string digest_of_spans(const Program& program, const Timeline& timeline) {
   DigestOfLists lists(program);
   for (const Spans& of_rank : spans_by_rank(timeline)) {
@@ -136,7 +137,7 @@ Result result_with_spans(const Experiment& experiment, TurnTape turns, const Sim
     RepeatedTape passes(turns.tape, costs, experiment.program);
     rate = rate_of_passes(experiment, turns, passes);
   }
-  turns.tape.origins = {};  // the timeline needs none
+  turns.tape.origins = {};  // the timeline does not need them
   Timeline timeline = timeline_of_turns(experiment.program, turns, costs);
   turns = {};
 

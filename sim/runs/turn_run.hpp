@@ -1,5 +1,5 @@
 #pragma once
-// The run of a program whose ranks' turns write a tape, without lowered lists. Used by simulate.cpp.
+// Runs a program with a tape that placement rounds write, without lowered lists. Used by simulate.cpp.
 
 #include <optional>
 #include <tl/expected.hpp>
@@ -11,9 +11,9 @@
 
 namespace penstock {
 
-/// Runs an experiment of compute lists whose plan is turns: timeline, memory over time, digest. Where only a
-/// row's figures are wanted, no span is made unless memory needs it. `stream_rate` is the steady rate of an
-/// asynchronous schedule's endless stream.
+/// Runs an experiment of compute lists with a plan for the turns engine. The result can have a timeline,
+/// memory over time and a digest. If only the figures of a sweep's point are wanted, spans are made only if
+/// memory needs them. `stream_rate` is the steady rate of an asynchronous schedule's endless stream.
 tl::expected<Result, StalledTurns> turn_run(const Experiment& experiment, const SimulateOptions& options,
                                             std::optional<double> stream_rate);
 
