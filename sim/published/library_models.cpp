@@ -1,5 +1,5 @@
-// Profiles of the library are compiled in as text and read by the loaders that everybody uses, so that a
-// published figure needs no file and cannot depend on another reading of it.
+// The profiles of the library are compiled in as text and read by the usual loaders. So a published figure
+// needs no file and uses the same loader as every scenario.
 
 #include "sim/published/library_models.hpp"
 
@@ -18,9 +18,9 @@
 namespace penstock {
 namespace {
 
-/// The file as the model of a scenario.
+/// Returns the text of a scenario with the file as its model.
 std::string as_scenario(std::string_view model) {
-  // Two blanks before each line make the file the value of `model`.
+  // Two spaces before each line make the file the value of `model`.
   std::string text = "model:\n";
   while (!model.empty()) {
     const std::size_t end = std::min(model.find('\n'), model.size());

@@ -1,5 +1,5 @@
 #pragma once
-// The models of scenarios/library/models, built in, so that published figures need no files.
+// The models of scenarios/library/models. They are compiled in, so that published figures need no files.
 
 #include <cstdint>
 #include <string_view>
@@ -10,10 +10,10 @@ namespace penstock {
 
 struct LibraryModel {
   LayerGraph graph;
-  std::int64_t batch = 1;  ///< samples that its figures are of
+  std::int64_t batch = 1;  ///< number of samples for which the profile states times and bytes
 };
 
-/// "vgg16", "resnet50", "alexnet", "gnmt". Requires one of them.
+/// Returns a model: "vgg16", "resnet50", "alexnet" or "gnmt". Requires one of these names.
 LibraryModel library_model(std::string_view name);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// The rows name configurations of models by file; those are texts of the library, too.
+// The rows name the files of model configurations. These files are texts of the library, too.
 
 #include "sim/published/library_runs.hpp"
 
@@ -17,7 +17,7 @@
 namespace penstock {
 namespace {
 
-/// A text of the library by its name, which must be there.
+/// Returns a text of the library. Requires that a text with this name exists.
 std::string_view text_named(std::string_view name) {
   const auto text = std::ranges::find(library_texts(), name, &LibraryText::name);
   if (text == library_texts().end()) throw std::logic_error(fmt::format("the library has no {}", name));

@@ -1,6 +1,6 @@
 #pragma once
-// Texts of scenarios/library: models, measured stages and steps, by the stems of their files. CMake writes
-// their definitions from the files.
+// The texts of scenarios/library: models, measured stages and measured steps, by the names of their files
+// without extension. CMake generates their definitions from the files.
 
 #include <span>
 #include <string_view>

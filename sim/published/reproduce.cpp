@@ -1,6 +1,7 @@
-// The table of reproductions: name, source with section, setting, function. A setting says everything that
-// the paper leaves open and that was chosen here, because a figure that fits only under unnamed choices is no
-// reproduction. A constant that is fitted on a published number is a figure of its own (FigureClass::fitted).
+// The table of reproductions: name, source with section, setting, function. A setting states every choice
+// that the paper leaves open and that was made here. A figure that agrees only under unstated choices is no
+// reproduction. A constant that was fitted to a published number has a figure of its own
+// (FigureClass::fitted).
 
 #include "sim/published/reproduce.hpp"
 
@@ -36,7 +37,7 @@ constexpr std::string_view kTable1 =
     "were fitted on is no test; rows that are data parallelism themselves (ResNet-50, GNMT-8 on B: 1.00) and "
     "models without released profiles (GNMT-16, AWD LM, S2VT) are left out";
 
-// One width for each reason: a figure chooses a reason, never a width.
+// Each reason has one width. A figure chooses a reason, so it cannot choose a width.
 constexpr std::array kTolerances = {
     ToleranceKind{Tolerance::exact, "exact", 1e-9,
                   "nothing is rounded but the last bits of binary fractions"},
@@ -228,7 +229,7 @@ bool ReproducedFigure::is_printed() const {
 }
 
 double ReproducedFigure::tolerance() const {
-  // Differences of binary fractions: 50.2 lies 0.05 from 50.25 only up to the last bit.
+  // Binary fractions are not exact: the distance of 50.2 and 50.25 is 0.05 only up to the last bit.
   constexpr double kBinary = 1e-9;
   const double against = std::abs(bound ? *bound : published.value_or(0));
   if (tolerance_kind == Tolerance::rounding) return 0.5 * std::pow(10, -decimals) + kBinary * against;
@@ -238,7 +239,7 @@ double ReproducedFigure::tolerance() const {
 bool ReproducedFigure::holds() const {
   if (!is_held()) return true;
   const std::optional<double> against = bound ? bound : published;
-  // A claim about nothing is a fault of the table, and shows.
+  // A claim without a number is an error of the table, so it fails.
   if (!against) return false;
   if (figure_class != FigureClass::bound) return std::abs(predicted - *against) <= tolerance();
   return side == BoundSide::at_most ? predicted <= *against + tolerance()

@@ -1,6 +1,6 @@
-// PipeDream's clusters and the two ways to train on them: data parallelism, whose gradients are reduced
-// bucket by bucket beside the backward pass, and the plan of its partitioner as a stream of 1F1B-RR. Rates
-// are steady ones; memory is the fullest replica of each stage.
+// Training on PipeDream's clusters, in two forms. Data parallelism reduces its gradients in buckets during
+// the backward pass. A pipeline runs the plan of PipeDream's partitioner as a stream of 1F1B-RR. Rates are
+// steady rates, and memory is that of the fullest replica of each stage.
 
 #include "sim/published/reproduce_cluster_runs.hpp"
 
@@ -34,8 +34,9 @@ namespace penstock {
 namespace {
 
 constexpr std::int32_t kGradientBuckets =
-    8;  // of the gradients of a stage, as DistributedDataParallel has them
-constexpr std::int64_t kStreamedMinibatches = 120;  // shared evenly by 1 to 6, 8, 10, 12 or 15 replicas
+    8;  // buckets of a stage's gradients, as in PyTorch's DistributedDataParallel
+constexpr std::int64_t kStreamedMinibatches = 120;  // a multiple of 1 to 6, 8, 10, 12 and 15, so that so many
+                                                    // replicas get equal shares
 
 double gib(Bytes bytes) { return static_cast<double>(bytes) / kBytesPerGibibyte; }
 
@@ -45,21 +46,22 @@ Prediction prediction_of(const Scenario& scenario) {
   return *std::move(prediction);
 }
 
-/// That of the run where its stream shows no period.
+/// Returns the steady rate, or the rate of the run if its stream shows no period.
 double steady_samples_per_second(const Prediction& prediction) {
   if (prediction.stream && prediction.stream->samples_per_second)
     return *prediction.stream->samples_per_second;
   return prediction.result.throughput.samples_per_second;
 }
 
-/// Of the run as it is, pipeline filled and drained: each minibatch sends the same.
+/// Returns the megabytes that all ranks send for one sample. The filling and draining of the pipeline do not
+/// matter, because each minibatch sends the same bytes.
 double megabytes_a_sample(const Result& result) {
   double sent = 0;
   for (const RankReport& rank : result.ranks) sent += static_cast<double>(rank.sent_bytes);
   return sent / result.throughput.samples / 1e6;
 }
 
-/// The steady state of a 1F1B-RR scenario.
+/// Returns the steady state of a 1F1B-RR scenario.
 ClusterRun stream_of(const Scenario& scenario) {
   const std::vector<std::int32_t>& replicas = scenario.shape.replicas;
   const Prediction prediction = prediction_of(scenario);
@@ -69,7 +71,7 @@ ClusterRun stream_of(const Scenario& scenario) {
                  .stages_gib = {}};
   std::size_t rank = 0;
   for (const std::int32_t count : replicas) {
-    // Ranks are numbered stage by stage, replicas of a stage side by side.
+    // Ranks are numbered stage by stage, and the replicas of a stage are consecutive.
     Bytes peak = 0;
     for (std::int32_t replica = 0; replica < count; ++replica)
       peak = std::max(peak, prediction.result.ranks.at(rank++).memory.peak_bytes);
@@ -88,7 +90,7 @@ Scenario training_scenario(const Training& training, const ClusterSpec& cluster)
   scenario.batch.own_micro_batch_size = model.batch;
   scenario.batch.micro_batch_size = training.samples;
   scenario.optimizer = training.optimizer;
-  scenario.shape.buckets = {kGradientBuckets};  // of whatever is planned
+  scenario.shape.buckets = {kGradientBuckets};  // for the stages of any plan
   return scenario;
 }
 
@@ -106,9 +108,9 @@ ClusterRun data_parallel_run(const Scenario& training, std::int32_t devices, Red
   scenario.shape = {.stages = 1, .buckets = {kGradientBuckets}};
   scenario.shape.replicas = {devices};
   scenario.shape.reduction = reduction;
-  // One for each replica: a minibatch is what all of them make of one step.
+  // One microbatch for each replica. A minibatch is one step of all replicas.
   scenario.batch.microbatches = devices;
-  // Of one stage, which is all layers.
+  // One stage with all layers.
   scenario.partition = {.rule = Partition::Rule::balanced};
   const Result result = prediction_of(scenario).result;
   return {.configuration = std::to_string(devices),

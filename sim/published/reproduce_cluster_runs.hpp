@@ -1,7 +1,7 @@
 #pragma once
-// What the reproductions on real clusters have in common: the models of the library trained by data
-// parallelism and by pipelines. Private to the reproduce_*.cpp files. What cannot be planned or run is a
-// fault of theirs and throws.
+// Shared parts of the reproductions on real clusters: models of the library, trained by data parallelism and
+// by pipelines. Used only by the reproduce_*.cpp files. A scenario that cannot be planned or run is an error
+// of the reproduction and throws.
 
 #include <cstdint>
 #include <string>
@@ -14,11 +14,11 @@
 
 namespace penstock {
 
-/// A model of the library as PipeDream's repository trains it.
+/// A model of the library with the settings of PipeDream's repository.
 struct Training {
-  const char* model;         ///< of library_model()
-  const char* title;         ///< in the paper
-  std::int64_t samples = 1;  ///< of a worker's minibatch
+  const char* model;         ///< name for library_model()
+  const char* title;         ///< name of the model in the paper
+  std::int64_t samples = 1;  ///< samples of one worker's minibatch
   Optimizer optimizer = Optimizer::momentum;
 };
 inline constexpr Training kVgg16{.model = "vgg16", .title = "VGG-16", .samples = 64};
@@ -27,41 +27,43 @@ inline constexpr Training kResNet50{.model = "resnet50", .title = "ResNet-50", .
 inline constexpr Training kGnmt8{
     .model = "gnmt", .title = "GNMT-8", .samples = 64, .optimizer = Optimizer::adam};
 
-/// The training on a cluster; how it is parallel stays open.
+/// Returns the scenario of the training on a cluster. It does not choose data or pipeline parallelism.
 Scenario training_scenario(const Training& training, const ClusterSpec& cluster);
-/// The preset "pipedream-a" or "pipedream-b" with that number of servers.
+/// Returns the preset "pipedream-a" or "pipedream-b" with the given number of servers.
 ClusterSpec pipedream_cluster(const std::string& preset, std::int32_t servers);
 
-/// Bound of ours on a worker's memory that is "on a par" with data parallelism's: two minibatches in flight
-/// instead of one, less what the other stages hold.
+/// Our bound for memory that the paper calls "on a par" with data parallelism. A worker has two minibatches
+/// in flight instead of one, but does not hold the other stages.
 inline constexpr double kOnAPar = 1.75;
 
 /// The steady state of a training.
 struct ClusterRun {
-  std::string configuration;  ///< replicas of the stages: "15-1"
+  std::string configuration;  ///< replicas of the stages, for example "15-1"
   double samples_per_second = 0;
-  double megabytes_a_sample = 0;   ///< decimal, sent by all devices
-  std::vector<double> stages_gib;  ///< of the fullest device of each stage
+  double megabytes_a_sample = 0;   ///< megabytes (1e6 bytes) that all devices send for one sample
+  std::vector<double> stages_gib;  ///< GiB of the fullest device of each stage
 
   double fullest_gib() const;
 };
 
-/// Each device has the whole model; eight buckets of gradients.
+/// Runs data parallelism: each device has the whole model and eight buckets of gradients.
 ClusterRun data_parallel_run(const Scenario& training, std::int32_t devices,
                              Reduction reduction = Reduction::overlapped);
 
-/// A pipeline that somebody else has cut.
+/// A pipeline with given cuts.
 struct CutPipeline {
-  std::vector<std::int32_t> cuts;      ///< layers before each cut; empty: balanced
-  std::vector<std::int32_t> replicas;  ///< of each stage
-  std::vector<std::int32_t> warmup{};  ///< minibatches in flight - 1; empty: NOAM - 1
+  std::vector<std::int32_t> cuts;      ///< number of layers before each cut; empty: balanced stages
+  std::vector<std::int32_t> replicas;  ///< replicas of each stage
+  std::vector<std::int32_t> warmup{};  ///< forwards of each stage before its first backward; empty: those of
+                                       ///< NOAM
 };
-/// 1F1B-RR.
+/// Runs the pipeline with 1F1B-RR.
 ClusterRun pipeline_run(const Scenario& training, const CutPipeline& pipeline);
 
-/// 1F1B-RR over the stages that PipeDream's recurrence, as printed, chooses.
+/// Plans with PipeDream's recurrence as printed, and runs its stages with 1F1B-RR.
 ClusterRun planned_run(const Scenario& training, const PlanOptions& options);
-/// The same with `more` minibatches in flight on every worker than NOAM has, whether they fit or not.
+/// Like planned_run(), but every worker has `more` minibatches in flight beyond NOAM, even if they do not fit
+/// in memory.
 ClusterRun deeper_planned_run(const Scenario& training, const PlanOptions& options, std::int32_t more);
 
 }  // namespace penstock

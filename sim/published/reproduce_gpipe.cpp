@@ -1,11 +1,11 @@
 // GPipe (Huang et al., NeurIPS'19), section 2.3: K stages and M microbatches take M + K - 1 slots, of which K
 // - 1 are idle. With recomputation R the whole step takes
 //
-//   (M + K - 1) (F + B + R)                when R waits for the gradient
-//   (M + K - 1) (F + B) + M R              when it does not
+//   (M + K - 1) (F + B + R)                if R waits for the gradient
+//   (M + K - 1) (F + B) + M R              if R does not wait
 //
-// and with uneven stages sum F + (M - 1) max F, the same for B. Whole grids of cases are simulated against
-// these forms.
+// Uneven stages take sum F + (M - 1) max F for the forward passes, and the same with B for the backward
+// passes. Whole grids of cases are simulated and compared with these forms.
 
 #include <algorithm>
 #include <cmath>
@@ -25,8 +25,8 @@
 namespace penstock {
 namespace {
 
-/// Units of a minibatch with `work` a stage cut into M microbatches that cost `overhead` each beside it:
-/// (M + K - 1) (W/M + o), which more microbatches make smaller up to M = sqrt((K-1) W/o).
+/// Returns the units of a minibatch if each stage does `work` in M microbatches, each of which costs
+/// `overhead` more: (M + K - 1) (W/M + o). The time decreases with M up to M = sqrt((K-1) W/o).
 double time_with_overhead(std::int32_t stages, std::int32_t microbatches, double work, double overhead) {
   const double each = work / microbatches + overhead;
   const UnitTimes times{.forward = each / 4, .backward = each - each / 4};
@@ -34,7 +34,8 @@ double time_with_overhead(std::int32_t stages, std::int32_t microbatches, double
                                       equal_stages(static_cast<std::size_t>(stages), times)));
 }
 
-/// The least of equal ones, tried one by one up to 64.
+/// Returns the number of microbatches, up to 64, with the shortest time. Of equal ones it returns the
+/// smallest.
 std::int32_t best_microbatches(std::int32_t stages, double work, double overhead) {
   std::int32_t best = 1;
   for (std::int32_t m = 2; m <= 64; ++m) {
@@ -44,7 +45,7 @@ std::int32_t best_microbatches(std::int32_t stages, double work, double overhead
   return best;
 }
 
-/// Equal stages of F = 1, B = 2, R = 1.
+/// Runs equal stages with F = 1, B = 2 and R = 1.
 Result recomputed(std::int32_t stages, std::int32_t microbatches, RecomputeTiming timing) {
   return predicted_run(
       "gpipe",
@@ -52,7 +53,8 @@ Result recomputed(std::int32_t stages, std::int32_t microbatches, RecomputeTimin
       equal_stages(static_cast<std::size_t>(stages)));
 }
 
-/// Times of model parallelism without a pipeline over GPipe's; F takes 1 unit, B 2.
+/// Returns the time of model parallelism without a pipeline, divided by the time of GPipe. F takes 1 unit, B
+/// takes 2.
 double gain_over_naive(std::int32_t stages, std::int32_t microbatches) {
   const Shape shape{.stages = stages, .microbatches = microbatches};
   const std::vector<UnitTimes> times = equal_stages(static_cast<std::size_t>(stages));
@@ -60,7 +62,8 @@ double gain_over_naive(std::int32_t stages, std::int32_t microbatches) {
          makespan_units(predicted_run("gpipe", shape, times));
 }
 
-/// The part of a step that a device spends on recomputing: R / (F + B + R), on one stage that never waits.
+/// Returns the part of a step that a device spends on recomputation: R / (F + B + R), for a single stage,
+/// which never waits.
 double part_recomputed() {
   const double without =
       makespan_units(predicted_run("gpipe", {.stages = 1, .microbatches = 4}, equal_stages(1)));
@@ -69,11 +72,11 @@ double part_recomputed() {
 
 // --- whole grids of cases -------------------------------------------------------------------------------
 
-/// Times are whole nanoseconds, a millionth of a unit each; the grid's longest sums round some dozens of
-/// them.
+/// Times are rounded to nanoseconds, each a millionth of a unit. The longest sums contain some dozens of
+/// roundings.
 bool is_near(double a, double b) { return std::abs(a - b) < 1e-4; }
 
-/// Of K = 1 to 6, M = 1 to 8 and R of 1/4 to 1 F: how many steps take the time of their closed form.
+/// For K = 1 to 6, M = 1 to 8 and R of 1/4 to 1 F, counts the steps that take the time of their closed form.
 ReproducedFigure recomputation_cases(RecomputeTiming timing) {
   const bool is_late = timing == RecomputeTiming::late;
   int cases = 0;
@@ -96,10 +99,11 @@ ReproducedFigure recomputation_cases(RecomputeTiming timing) {
                  cases, met);
 }
 
-/// Of 300 pipelines of 2 to 6 uneven stages: how many steps take sum f + (M-1) max f + sum b + (M-1) max b.
+/// Of 300 pipelines with 2 to 6 uneven stages, counts those with a step of sum f + (M-1) max f + sum b +
+/// (M-1) max b.
 ReproducedFigure uneven_cases() {
   constexpr int kCases = 300;
-  // No random numbers: multiples modulo primes are as uneven, and the same everywhere.
+  // Multiples modulo primes are as uneven as random numbers, and equal on all machines.
   int met = 0;
   for (int number = 0; number < kCases; ++number) {
     const int stages = 2 + number % 5;

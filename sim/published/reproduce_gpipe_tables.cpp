@@ -1,9 +1,10 @@
-// GPipe (Huang et al., NeurIPS'19): table 1, the largest models that fit, and tables 2 and 3, speed-ups.
+// GPipe (Huang et al., NeurIPS'19): table 1 has the largest models that fit; tables 2 and 3 have speed-ups.
 //
-// Table 2 divides by K = 2, M = 1, whose batch was smaller. Lines are compared with themselves, or bounded:
+// Table 2 divides by the speed of K = 2, M = 1, which had a smaller batch. So each line is compared with its
+// own first column, or the bubble gives only a bound:
 //
-//   Transformer, M = 32    1.8   3.4   6.3     equal stages: 3.4 / 1.8 and 6.3 / 1.8 are the bubble's alone
-//   AmoebaNet, M = 32      1.21  1.84  3.48    uneven stages: the bubble alone promises more
+//   Transformer, M = 32    1.8   3.4   6.3     equal stages: only the bubble determines 3.4 / 1.8 and 6.3
+//   / 1.8 AmoebaNet, M = 32      1.21  1.84  3.48    uneven stages: the bubble alone allows more
 
 #include <algorithm>
 #include <array>
@@ -28,9 +29,9 @@ using Figures = std::vector<ReproducedFigure>;
 
 // --- tables 2 and 3 -------------------------------------------------------------------------------------
 
-/// Steps a unit of equal stages that share one minibatch's work, 3000 units.
+/// Returns the steps per unit of time of equal stages that together do 3000 units of work for one minibatch.
 double throughput(std::int32_t stages, std::int32_t microbatches) {
-  // The same work in all cases, shared out: only ratios are compared.
+  // The work is the same in all cases, because only ratios are compared.
   const double share = 1000.0 / stages / microbatches;
   const UnitTimes times{.forward = share, .backward = 2 * share};
   return 1 / makespan_units(predicted_run("gpipe", {.stages = stages, .microbatches = microbatches},
@@ -39,7 +40,7 @@ double throughput(std::int32_t stages, std::int32_t microbatches) {
 
 constexpr std::array<std::int32_t, 3> kStages = {2, 4, 8};
 
-/// One line of a table: speed with 2, 4 and 8 stages.
+/// One line of a table: the speeds with 2, 4 and 8 stages.
 struct Line {
   const char* model;
   std::int32_t microbatches;
@@ -55,7 +56,7 @@ constexpr Line kTransformerMany{"table 2, Transformer", 32, {1.8, 3.4, 6.3}};
 constexpr Line kAmoebaNetPcie{"table 3, AmoebaNet", 32, {1, 1.7, 2.7}};
 constexpr Line kTransformerPcie{"table 3, Transformer", 32, {1, 1.8, 3.3}};
 
-/// Throughput over that of 2 stages without microbatches, as table 2 has it.
+/// Returns the throughput divided by that of 2 stages without microbatches, as in table 2.
 double over_the_least(const Line& line, std::size_t column) {
   return throughput(kStages.at(column), line.microbatches) / throughput(2, 1);
 }
@@ -65,7 +66,8 @@ std::string what_of(const Line& line, std::size_t column) {
                      kStages.at(column));
 }
 
-/// Throughput over the same line's with 2 stages: balanced stages, so nothing but the bubble.
+/// Adds the throughput divided by that of the same line with 2 stages. The stages are balanced, so only the
+/// bubble matters.
 void add_balanced(Figures& figures, const Line& line) {
   for (const std::size_t column : {1U, 2U}) {
     figures.push_back(
@@ -76,7 +78,8 @@ void add_balanced(Figures& figures, const Line& line) {
   }
 }
 
-/// Uneven stages or more work a step than without microbatches: the bubble alone is a bound.
+/// Adds bounds. The stages are uneven, or a step has more work than without microbatches, so the bubble alone
+/// gives only a bound.
 void add_bounds(Figures& figures, const Line& line) {
   for (std::size_t column = 0; column < kStages.size(); ++column)
     figures.push_back(at_least(what_of(line, column), line.speeds.at(column), over_the_least(line, column)));
@@ -89,7 +92,7 @@ void add_missed(Figures& figures, const Line& line, std::size_t first, const std
   }
 }
 
-/// AmoebaNet's gain from 4 to 32 microbatches, in which its imbalance almost cancels.
+/// Adds the gain of AmoebaNet from 4 to 32 microbatches. Its imbalance almost cancels in this ratio.
 void add_gain_from_microbatches(Figures& figures) {
   for (std::size_t column = 0; column < kStages.size(); ++column) {
     const std::int32_t stages = kStages.at(column);
@@ -105,29 +108,31 @@ void add_gain_from_microbatches(Figures& figures) {
 
 constexpr std::int64_t kWidth = 2048;
 constexpr std::int64_t kVocabulary = 32'000;
-constexpr std::int64_t kEmbedding = 2 * kVocabulary * kWidth;  // of tokens, at both ends
-constexpr std::int64_t kBlock = 12 * kWidth * kWidth;          // attention and an MLP of four times the width
-constexpr double kPlainGiB = 3.9;                              // activations of a layer of Naive-1: 11.7 / 3
-constexpr double kCheckpointGiB = 0.492;                       // of Pipeline-1: 6.4 / 13
+constexpr std::int64_t kEmbedding = 2 * kVocabulary * kWidth;  // tables of input and output tokens
+constexpr std::int64_t kBlock = 12 * kWidth * kWidth;  // attention, and an MLP of four times the width
+constexpr double kPlainGiB = 3.9;                      // activations of one layer of Naive-1: 11.7 / 3
+constexpr double kCheckpointGiB = 0.492;               // activations of one layer of Pipeline-1: 6.4 / 13
 
 std::int64_t parameters(std::int64_t layers) { return kEmbedding + layers * kBlock; }
 
-/// GiB of one device, at its fullest.
+/// The peak memory of one device, in GiB.
 struct Fullness {
   double activations = 0;
   double all = 0;
 };
 
-/// Of `stages` devices with the layers shared out, largest shares first; RMSProp.
+/// Returns the memory of `stages` devices that share the layers as evenly as possible, with RMSProp. The
+/// first devices have one layer more if needed.
 std::vector<Fullness> devices_of(std::int64_t layers, std::int32_t stages, double activations_gib) {
   std::vector<Fullness> devices;
   for (std::int32_t stage = 0; stage < stages; ++stage) {
     const std::int64_t own = layers / stages + (stage < layers % stages ? 1 : 0);
     const bool first = stage == 0;
     const bool last = stage == stages - 1;
-    // The first stage has the table of input tokens, the last one that of output tokens.
+    // The first stage has the table of input tokens, and the last stage has that of output tokens.
     const std::int64_t held = own * kBlock + (first ? kEmbedding / 2 : 0) + (last ? kEmbedding / 2 : 0);
-    // 4 bytes each, 12 a parameter, as the head of the reproduction says.
+    // Weights, gradients and optimizer state have 4 bytes each, so 12 for a parameter (see the setting in
+    // reproduce.cpp).
     StageState state{
         .weights = 4 * held,
         .gradients = 4 * held,
@@ -142,12 +147,12 @@ std::vector<Fullness> devices_of(std::int64_t layers, std::int32_t stages, doubl
   return devices;
 }
 
-/// Of the fullest device.
+/// Returns the GiB of the fullest device.
 double peak_gib(std::int64_t layers, std::int32_t stages, double activations_gib) {
   return std::ranges::max(devices_of(layers, stages, activations_gib), {}, &Fullness::all).all;
 }
 
-/// Of all devices together, as the table has it.
+/// Returns the GiB of activations on all devices together, as in the table.
 double activations_gib(std::int64_t layers, std::int32_t stages, double activations_gib_a_layer) {
   double sum = 0;
   for (const Fullness& device : devices_of(layers, stages, activations_gib_a_layer))
@@ -155,7 +160,7 @@ double activations_gib(std::int64_t layers, std::int32_t stages, double activati
   return sum;
 }
 
-/// Layers on one device of 16 GiB.
+/// Returns the largest number of layers that fit on one device of 16 GiB.
 double largest_that_fits(double activations_gib_a_layer) {
   const LargestValue found = largest_value({.least = 1, .most = 1024}, [&](std::int64_t layers) {
     TriedValue tried{.value = layers};
@@ -166,7 +171,7 @@ double largest_that_fits(double activations_gib_a_layer) {
   return found.largest ? static_cast<double>(found.largest->value) : 0;
 }
 
-/// A column of the table's upper half.
+/// A column of the upper half of table 1.
 struct TransformerColumn {
   std::int64_t layers;
   std::int32_t devices;
@@ -192,19 +197,20 @@ void add_column(Figures& figures, const TransformerColumn& column) {
                                 12 * count / kBytesPerGibibyte),
                           swapped));
   const double held = activations_gib(column.layers, column.devices, is_naive ? kPlainGiB : kCheckpointGiB);
-  // A layer's activations come from these two columns.
+  // The activations of one layer were computed from the two columns with one device, so these columns test
+  // nothing.
   figures.push_back(
       column.devices == 1
           ? fitted(what + "GiB of activations", column.activations_gib, held, "a layer's are taken from it")
           : equal(Tolerance::size, what + "GiB of activations", column.activations_gib, held));
 }
 
-/// The table's lower half, in decimal GB.
+/// A column of the lower half of table 1. Sizes are in GB (1e9 bytes).
 struct AmoebaNetColumn {
   const char* name;
   double millions;
   double parameters_gb;
-  const char* misprint;  ///< why it is not tested; null: it is
+  const char* misprint;  ///< reason why the figure is not tested; null if it is tested
 };
 
 constexpr AmoebaNetColumn kAmoebaNet[] = {

@@ -1,6 +1,7 @@
-// Megatron's transformers: parameters, operations, times over numbers of devices (Narayanan et al., SC'21;
-// Smith et al., MT-NLG 530B) and what recomputation costs (Korthikanti et al., MLSys'23). No efficiency is
-// published: times are predicted at the devices' peak and taken in proportion to the row's first.
+// Megatron's transformers: parameters, operations and times for different numbers of devices (Narayanan et
+// al., SC'21; Smith et al., MT-NLG 530B), and the cost of recomputation (Korthikanti et al., MLSys'23). The
+// papers do not publish efficiencies. So times are predicted at the devices' peak rate and compared in
+// proportion to the first row.
 
 #include <cstdint>
 #include <stdexcept>
@@ -25,9 +26,10 @@ namespace {
 using Figures = std::vector<ReproducedFigure>;
 
 constexpr double kA100Flops = 312e12;
-constexpr double kTokens = 300e9;  // of a training, by which table 2 has its days
+constexpr double kTokens = 300e9;  // tokens of the training for which table 2 states days
 
-/// Of all three papers: sequences of 2048, GPT-2's vocabulary padded, 8 devices a rank.
+/// Returns a shape with the settings of all three papers: sequences of 2048, GPT-2's vocabulary padded, 8
+/// devices for each rank.
 TransformerShape gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads, BlockRecompute recompute) {
   return {.layers = layers,
           .hidden = hidden,
@@ -42,8 +44,8 @@ TransformerShape gpt(std::int64_t layers, std::int64_t hidden, std::int64_t head
 const TransformerShape kGpt175 = gpt(96, 12288, 96, BlockRecompute::full);
 const TransformerShape kGpt530 = gpt(105, 20480, 128, BlockRecompute::full);
 
-/// Tensor parallelism's collectives are free, as all links here are: they are part of what the first row's
-/// rate says.
+/// Returns the layers at the devices' peak rate. Collectives of tensor parallelism take no time, like all
+/// links here, because the rate of the first row already includes them.
 LayerGraph layers_at_peak(const TransformerShape& shape) {
   auto graph = transformer_layers(
       shape, {.flops_per_second = kA100Flops, .tensor_bytes_per_second = kUnlimitedBandwidth});
@@ -51,14 +53,14 @@ LayerGraph layers_at_peak(const TransformerShape& shape) {
   return *std::move(graph);
 }
 
-/// A pipeline of ranks of 8 devices.
+/// A pipeline of ranks with 8 devices each.
 struct Pipeline {
   std::int32_t stages = 1;
-  std::int32_t microbatches = 1;  ///< of one sequence
+  std::int32_t microbatches = 1;  ///< one sequence each
   std::int32_t virtual_stages = 1;
 };
 
-/// Seconds of one iteration at the devices' peak, on free links.
+/// Returns the seconds of one iteration at the devices' peak rate, without communication time.
 double seconds_at_peak(const TransformerShape& shape, const Pipeline& pipeline) {
   Scenario scenario;
   scenario.model = layers_at_peak(shape);
@@ -79,7 +81,7 @@ double tflops_per_device(double flops, double seconds, std::int32_t devices) {
 
 // --- SC'21 ----------------------------------------------------------------------------------------------
 
-/// Parameters, to a digit behind the point as the table has them.
+/// Returns the parameter counts, rounded to one decimal as in the table.
 Figures table_1() {
   Figures figures;
   struct Row {
@@ -116,7 +118,7 @@ struct ScaledModel {
   std::vector<Row> rows;
 };
 
-/// Rates and days of one model, in proportion to its first row.
+/// Returns the rates and days of one model, in proportion to its first row.
 Figures table_2(const ScaledModel& model) {
   Figures figures;
   const double flops = hardware_flops(model.shape);
@@ -127,26 +129,26 @@ Figures table_2(const ScaledModel& model) {
   const ScaledModel::Row& first = model.rows.front();
   const double first_work = seconds(first.devices) * first.devices;
   for (const ScaledModel::Row& row : model.rows) {
-    // All rows do the same work: the rate of a device goes with the devices' seconds, and the first row's
-    // printed rate says what they are worth.
+    // All rows do the same work, so a device's rate is inversely proportional to the total time of all
+    // devices. The printed rate of the first row gives the factor.
     const double tflops = first.tflops * first_work / (seconds(row.devices) * row.devices);
     const std::string what = fmt::format("table 2, {}, {} devices: ", model.name, row.devices);
     if (row.devices != first.devices)
       figures.push_back(equal(Tolerance::ratio, what + "TFLOP/s a device", row.tflops, tflops));
-    // `flops` are those of one sequence of 2048 tokens.
+    // `flops` are the operations for one sequence of 2048 tokens.
     const double days = flops * kTokens / 2048 / (tflops * 1e12 * row.devices) / 86400;
     figures.push_back(equal(Tolerance::ratio, what + "days for 300 billion tokens", row.days, days));
   }
   return figures;
 }
 
-/// Iterations of a fixed batch on more and more pipelines, in proportion to the first.
+/// Returns the times of iterations with a fixed batch on 8, 10 and 12 pipelines, in proportion to the first.
 Figures mt_nlg() {
   Figures figures;
   struct Row {
     std::int32_t pipelines;
     double seconds;
-    double tflops;  // 0: not at hand
+    double tflops;  // 0: not available
   };
   constexpr std::int32_t kBatch = 1920;
   const auto predicted = [](std::int32_t pipelines) {
@@ -154,7 +156,7 @@ Figures mt_nlg() {
   };
   const double first = predicted(8);
   for (const Row& row : {Row{8, 60.1, 126}, {10, 50.2, 121}, {12, 44.4, 0}}) {
-    // 35 stages of 8 devices.
+    // Each pipeline has 35 stages of 8 devices.
     const std::int32_t devices = row.pipelines * 280;
     const std::string what = fmt::format("MT-NLG 530B, {} devices: ", devices);
     if (row.tflops > 0) {
@@ -170,7 +172,8 @@ Figures mt_nlg() {
 
 // --- recomputation --------------------------------------------------------------------------------------
 
-/// Operations in the published time, and what full recomputation costs over selective one.
+/// Returns the rate of operations in the published time, and the time of full over that of selective
+/// recomputation.
 Figures table_5() {
   Figures figures;
   struct Row {
@@ -185,7 +188,7 @@ Figures table_5() {
   for (const Row& row :
        {Row{"175B", gpt(96, 12288, 96, BlockRecompute::selective), {8, 64, 3}, 18.13, 13.75, 51.4, 52.8},
         Row{"1T", gpt(128, 25600, 160, BlockRecompute::selective), {64, 512, 1}, 94.42, 71.49, 56.3, 57.0}}) {
-    // One pipeline, of ranks of 8 devices.
+    // The job is one pipeline of ranks with 8 devices each.
     const std::int32_t devices = 8 * row.pipeline.stages;
     const auto percent = [&](double flops) {
       return 100e12 / kA100Flops *
@@ -206,11 +209,11 @@ Figures table_5() {
   return figures;
 }
 
-/// One layer's times, in proportion to those without recomputation.
+/// Returns the times of one layer, in proportion to the time without recomputation.
 Figures table_4() {
   Figures figures;
   const auto milliseconds = [](BlockRecompute recompute) {
-    // Behind the embedding all layers are the same.
+    // All layers after the embedding are the same.
     const Layer block = layers_at_peak(gpt(48, 6144, 64, recompute)).layers[1];
     return static_cast<double>(block.forward_ns + block.backward_ns) / 1e6;
   };

@@ -1,7 +1,7 @@
 // PipeDream (Narayanan et al., SOSP'19): depth against latency (figure 18), and the gain over GPipe (section
-// 5.4), by streams of 1F1B with as many minibatches in flight as the depth says: stage s begins its first
-// backward behind warm-up[s] + 1 forwards, and with latency L a round trip takes 2 L a cut, which deeper
-// warm-ups hide.
+// 5.4), with streams of 1F1B. The depth is the number of minibatches in flight. Stage s runs warm-up[s] + 1
+// forwards before its first backward. With latency L, a round trip takes 2 L for each cut, which a longer
+// warm-up hides.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,13 +21,14 @@
 namespace penstock {
 namespace {
 
-/// Units a minibatch of four stages with those numbers of forwards in front, by one-way latency.
+/// Returns the units for each minibatch of four stages. `warmup` is the number of forwards in each stage's
+/// warm-up, and `latency` is the time of a message in one direction.
 double period_at_depth(std::vector<std::int32_t> warmup, double latency) {
   return period_units(predicted_run(
       "1f1b-rr", {.stages = 4, .microbatches = 200, .warmup = std::move(warmup)}, equal_stages(4), latency));
 }
 
-/// The stages of the balanced cut, in ms.
+/// Returns the times, in ms, of the GNMT stages that the balanced cut gives.
 std::vector<UnitTimes> gnmt_stages() {
   const LayerGraph graph = library_model("gnmt").graph;
   std::vector<std::int32_t> ends = balanced_cuts(graph, 4);
@@ -45,7 +46,8 @@ std::vector<UnitTimes> gnmt_stages() {
   return stages;
 }
 
-/// Times of a GPipe minibatch of four microbatches over PipeDream's four minibatches.
+/// Returns the time of a GPipe minibatch of four microbatches, divided by the time of four PipeDream
+/// minibatches.
 double gpipe_over_pipedream(Checkpoint checkpoint, RecomputeTiming recompute) {
   const Shape shape{.stages = 4, .microbatches = 4, .checkpoint = checkpoint, .recompute = recompute};
   const double pipedream =

@@ -1,5 +1,5 @@
-// PipeDream (SOSP'19), section 5.2: data parallelism, the hybrid and the straight pipeline of four models on
-// 16 workers of its clusters A and B.
+// PipeDream (SOSP'19), section 5.2: four models on 16 workers of its clusters A and B. Each model is trained
+// by data parallelism, by the planned pipeline with replicas, and by the straight pipeline.
 
 #include <cstdint>
 #include <limits>
@@ -22,11 +22,12 @@ namespace {
 using Figures = std::vector<ReproducedFigure>;
 
 constexpr std::int32_t kClusterWorkers = 16;
-constexpr std::int32_t kVggConvolutions = 33;      // layers before the first fully connected one
-constexpr std::int32_t kAlexNetConvolutions = 13;  // layers before it and its View and Dropout
+constexpr std::int32_t kVggConvolutions = 33;      // number of layers before the first fully connected layer
+constexpr std::int32_t kAlexNetConvolutions = 13;  // number of layers before the first fully connected layer
+                                                   // with its View and Dropout
 constexpr double kWorkerGiB = 16;
 
-/// Its figures, none of which the paper prints.
+/// Adds the figures of a run. The paper prints none of them.
 void add_run(Figures& figures, const std::string& what, const ClusterRun& run) {
   figures.push_back(shown(what + ": samples/s", run.samples_per_second));
   figures.push_back(shown(what + ": MB a sample", run.megabytes_a_sample));
@@ -34,7 +35,7 @@ void add_run(Figures& figures, const std::string& what, const ClusterRun& run) {
                           run.fullest_gib() > kWorkerGiB ? "more than the 16 that it has" : ""));
 }
 
-/// The three ways to train one model on 16 workers, before anything is claimed of them.
+/// Three trainings of one model on 16 workers.
 struct ThreeWays {
   Scenario scenario;
   ClusterRun data_parallel;
@@ -42,7 +43,7 @@ struct ThreeWays {
   ClusterRun straight;
 };
 
-/// Shows them all.
+/// Runs the three trainings and adds their figures.
 ThreeWays add_ways(Figures& figures, const Training& training, const ClusterSpec& cluster,
                    const PlanOptions& options) {
   const Scenario scenario = training_scenario(training, cluster);
@@ -64,7 +65,7 @@ ThreeWays add_ways(Figures& figures, const Training& training, const ClusterSpec
   return ways;
 }
 
-/// The pipeline is faster, sends less and needs about as much memory.
+/// Adds the claims that the pipeline is faster, sends fewer bytes and needs about as much memory.
 void add_victory(Figures& figures, const std::string& what, const ClusterRun& pipeline,
                  const ClusterRun& data_parallel) {
   figures.push_back(no_less(what + " over data parallelism: samples/s",
@@ -76,8 +77,9 @@ void add_victory(Figures& figures, const std::string& what, const ClusterRun& pi
                           "no number is printed; the bound, 1.75, is ours"));
 }
 
-/// Why the plan of the recurrence falls short of the released one: replicas reduce their gradients together,
-/// so they send together, and NOAM leaves them to wait. One minibatch more in flight hides a part of that.
+/// Shows why the plan of the recurrence is slower than the released plan. The replicas of a stage reduce
+/// their gradients together, so they send at the same time, and with NOAM minibatches in flight they have to
+/// wait. One more minibatch in flight hides a part of this.
 void add_lock_step(Figures& figures, const Training& training, const ThreeWays& ways) {
   const ClusterRun deeper = deeper_planned_run(ways.scenario, {}, 1);
   const std::string what = fmt::format("{}, planned {} over data parallelism: samples/s", training.title,
@@ -91,7 +93,8 @@ void add_lock_step(Figures& figures, const Training& training, const ThreeWays& 
                           fmt::format("{:.1f} GiB on the fullest worker", deeper.fullest_gib())));
 }
 
-/// Convolutions on 15 workers, fully connected layers on one, as the repository has it for 16 workers.
+/// Adds the configuration of the repository for 16 workers: convolutions on 15 workers, fully connected
+/// layers on one.
 void add_released(Figures& figures, const Training& training, const ClusterSpec& cluster,
                   std::int32_t convolutions) {
   const ThreeWays ways = add_ways(figures, training, cluster, {});
@@ -102,10 +105,11 @@ void add_released(Figures& figures, const Training& training, const ClusterSpec&
   add_lock_step(figures, training, ways);
 }
 
-/// ResNet-50 would not fit by the recurrence's count of what a layer keeps.
+/// Returns options without a memory limit. The recurrence counts so many bytes for each layer that ResNet-50
+/// would not fit.
 PlanOptions without_limit() { return {.memory_limit = std::numeric_limits<Bytes>::max()}; }
 
-/// The paper's finding for it: data parallelism is best, whatever the cluster.
+/// Adds the paper's claim for ResNet-50: data parallelism is best on both clusters.
 ThreeWays add_resnet(Figures& figures, const ClusterSpec& cluster) {
   ThreeWays ways = add_ways(figures, kResNet50, cluster, without_limit());
   figures.push_back(no_less("ResNet-50, data parallelism over the planned pipeline: samples/s",

@@ -1,5 +1,5 @@
-// PipeDream (SOSP'19) on the four workers of one server of its cluster A: figure 14 (one minibatch in flight,
-// as model parallelism and FlexFlow's hybrids have it), figure 16 (memory) and figure 18 (depth).
+// PipeDream (SOSP'19) on the four workers of one server of cluster A. Figure 14 has one minibatch in flight,
+// like model parallelism and FlexFlow's hybrids; figure 16 shows memory, and figure 18 the depth.
 
 #include <cmath>
 #include <cstddef>
@@ -25,7 +25,7 @@ const CutPipeline kVggOnFour{.cuts = {33}, .replicas = {3, 1}};
 const CutPipeline kAlexNetOnFour{.cuts = {13}, .replicas = {3, 1}};
 const CutPipeline kGnmtOnFour{.cuts = {}, .replicas = {1, 1, 1, 1}};
 
-/// A model with the configuration that the repository has for four workers.
+/// A model with the repository's configuration for four workers.
 struct ServerRow {
   Training training;
   CutPipeline pipeline;
@@ -35,8 +35,9 @@ std::vector<ServerRow> released_rows() {
   return {{kVgg16, kVggOnFour}, {kAlexNet, kAlexNetOnFour}, {kGnmt8, kGnmtOnFour}};
 }
 
-/// Forwards in front of the first backward of each stage of a straight pipeline: depth - 1 on the first, none
-/// on the last, evenly between: depth 4 on 4 stages has 3 2 1 0, depth 7 has 6 4 2 0.
+/// Returns the warm-up of each stage of a straight pipeline: the forwards before its first backward. The
+/// first stage has depth - 1, the last has 0, and the others lie evenly between. Depth 4 on 4 stages gives 3
+/// 2 1 0, and depth 7 gives 6 4 2 0.
 std::vector<std::int32_t> warmup_of_depth(std::int32_t depth, std::int32_t stages) {
   std::vector<std::int32_t> warmup;
   warmup.reserve(static_cast<std::size_t>(stages));
@@ -51,7 +52,7 @@ ClusterRun gnmt_at_depth(const ClusterSpec& cluster, std::int32_t depth) {
   return pipeline_run(training_scenario(kGnmt8, cluster), pipeline);
 }
 
-/// Throughput and memory by depth, each not below the depth before it.
+/// Adds throughput and memory for each depth. Neither may be below that of the depth before.
 void add_depths(Figures& figures, const std::string& where, const ClusterSpec& cluster) {
   constexpr std::int32_t kNoam = 4;
   constexpr std::int32_t kDeepest = 8;
@@ -63,7 +64,7 @@ void add_depths(Figures& figures, const std::string& where, const ClusterSpec& c
     figures.push_back(shown(what + ": GiB of the fullest worker", runs.back().fullest_gib()));
     if (depth == 1) continue;
     const ClusterRun& before = runs[runs.size() - 2];
-    // Where links are shared, rates are means over rounds, which tell no less than 1e-4 apart.
+    // If links are shared, rates are means over rounds, which are accurate only to about 1e-4.
     const double gain = runs.back().samples_per_second / before.samples_per_second;
     figures.push_back(no_less(what + " over the depth before: samples/s", std::round(gain * 1e4) / 1e4));
     figures.push_back(
@@ -127,7 +128,7 @@ std::vector<ReproducedFigure> reproduce_pipedream_memory() {
 std::vector<ReproducedFigure> reproduce_pipedream_in_flight() {
   Figures figures;
   add_depths(figures, "PCIe", pipedream_cluster("pipedream-a", 1));
-  // Four servers with one worker each: all messages cross the slow network.
+  // Four servers with one worker each, so that all messages cross the slow network.
   ClusterSpec ethernet = pipedream_cluster("pipedream-a", kServerWorkers);
   std::get<TwoLevelCluster>(ethernet.shape).devices_per_node = 1;
   add_depths(figures, "10 Gb/s", ethernet);
@@ -139,7 +140,7 @@ std::vector<ReproducedFigure> reproduce_flexflow() {
   for (const ServerRow& row : released_rows()) {
     const Scenario scenario = training_scenario(row.training, pipedream_cluster("pipedream-a", 1));
     CutPipeline one_in_flight = row.pipeline;
-    // No forward before the first backward: a minibatch goes through alone.
+    // Without a forward before the first backward, only one minibatch is in flight.
     one_in_flight.warmup.assign(row.pipeline.replicas.size(), 0);
     const ClusterRun pipeline = pipeline_run(scenario, row.pipeline);
     const double gain =

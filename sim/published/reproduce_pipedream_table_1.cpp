@@ -1,15 +1,15 @@
-// PipeDream (SOSP'19), table 1: how many times as fast as data parallelism a pipeline ends an epoch.
-// Pipelines used Gloo, data parallelism NCCL, so that no single part of the links' bandwidth can explain a
-// ratio of both. What is tried, in the open:
+// PipeDream (SOSP'19), table 1: the speed of a pipeline's epoch relative to data parallelism. The pipelines
+// used Gloo and data parallelism used NCCL, so one bandwidth factor cannot explain both. Three assumptions
+// are tried:
 //
-//   1. both reach all of the bandwidth
-//   2. NCCL reaches the part with which VGG-16 on A has its printed ratio, Gloo all
-//   3. Gloo, too, reaches a part: that with which AlexNet on B has its printed ratio
+//   1. both libraries reach the full bandwidth
+//   2. NCCL reaches the part that gives VGG-16 on A its printed ratio, Gloo reaches all
+//   3. Gloo also reaches only a part: the one that gives AlexNet on B its printed ratio
 //
-// A row that a part was fitted on tests nothing. What comes out: NCCL's part of VGG-16 predicts AlexNet on
-// the same cluster, which is tested, and neither cluster B nor a straight pipeline; with a part for Gloo the
-// rows of cluster A that were right are wrong. So a part for each library does not explain the table, and all
-// these rows are shown as missed, also the one that then comes near.
+// A row to which a part was fitted tests nothing. Result: NCCL's part from VGG-16 also predicts AlexNet on
+// the same cluster, which is tested. It predicts neither cluster B nor a straight pipeline. With a part for
+// Gloo, the correct rows of cluster A become wrong. So a part for each library does not explain the table.
+// All these rows are listed as missed, even the one that comes near.
 
 #include <algorithm>
 #include <cmath>
@@ -32,7 +32,7 @@ namespace {
 
 using Figures = std::vector<ReproducedFigure>;
 
-/// Which model on how much of which cluster, cut how, and the printed ratio.
+/// One row: the model, the part of the cluster, the cuts, and the printed ratio.
 struct TableOneRow {
   Training training;
   const char* preset;
@@ -61,7 +61,7 @@ std::vector<TableOneRow> rows() {
           {kGnmt8, "pipedream-a", 3, 4, straight(12), 2.95}};
 }
 
-/// Links of which that part is reached.
+/// Returns the row's cluster with all bandwidths multiplied by `part`.
 ClusterSpec cluster_of(const TableOneRow& row, double part) {
   ClusterSpec cluster = pipedream_cluster(row.preset, row.servers);
   auto& shape = std::get<TwoLevelCluster>(cluster.shape);
@@ -81,8 +81,8 @@ double pipeline_rate(const TableOneRow& row, double gloo) {
       .samples_per_second;
 }
 
-/// Where a rising function is 0, between 0.02 and 1: to a 1000th of the place, by halves of its logarithm,
-/// ln 50 / 2^13 = 0.0005. Each look is a simulation.
+/// Returns the value between 0.02 and 1 at which an increasing function is 0, to a relative precision of
+/// 0.001. It halves an interval of the logarithm: ln 50 / 2^13 = 0.0005. Each evaluation is a simulation.
 double root(const std::function<double(double)>& rising) {
   constexpr int kHalvings = 12;
   double low = std::log(0.02);
@@ -94,14 +94,14 @@ double root(const std::function<double(double)>& rising) {
   return std::exp((low + high) / 2);
 }
 
-/// Parts of the links' bandwidth.
+/// The parts of the links' bandwidth that the two libraries reach.
 struct Parts {
   double nccl = 1;
   double gloo = 1;
 };
 
 Parts nccl_fitted() {
-  // With Gloo at its full bandwidth, the rate of data parallelism that makes the printed ratio true.
+  // With the full bandwidth for Gloo, this rate of data parallelism gives the printed ratio.
   const double wanted = pipeline_rate(kVggOnA, 1) / kVggOnA.printed;
   return {.nccl = root([&](double nccl) { return data_parallel_rate(kVggOnA, nccl) - wanted; })};
 }
@@ -112,7 +112,7 @@ Parts both_fitted(const Parts& nccl) {
           .gloo = root([&](double gloo) { return pipeline_rate(kAlexNetOnB, gloo) - wanted; })};
 }
 
-/// A model may be in the table on two clusters, and on two sizes of one.
+/// Returns whether two rows are the same. The table has some models on two clusters, and on two sizes of one.
 bool is_same(const TableOneRow& a, const TableOneRow& b) {
   return std::string(a.training.model) == b.training.model && std::string(a.preset) == b.preset &&
          a.servers == b.servers;
@@ -127,7 +127,7 @@ std::string what_of(const TableOneRow& row, const std::string& assumed) {
                      assumed);
 }
 
-/// What is assumed of all rows.
+/// One assumption for all rows, and what it tests.
 struct Attempt {
   std::string title;
   Parts parts;

@@ -1,6 +1,7 @@
 // PipeDream's partitioner on its released profiles, and the bytes that its plans send (section 5.2, figure
-// 17). Each row of the released program's output is planned again: configuration, period, one worker, and its
-// form of data parallelism, (T + 4 (m - 1) W / (B m)) / m for m workers on bandwidth B.
+// 17). Each row of the released program's output is planned again: the configuration, the period, and the
+// time of one worker. It also has the time of data parallelism, (T + 4 (m - 1) W / (B m)) / m for m workers
+// on bandwidth B.
 
 #include <cstddef>
 #include <cstdint>
@@ -38,8 +39,8 @@ struct PublishedPlan {
   const char* model;
   double bytes_per_second;
   double period_seconds;
-  double single_seconds;         ///< of one worker with all layers
-  double data_parallel_seconds;  ///< of one stage on all workers
+  double single_seconds;         ///< time of one worker that has all layers
+  double data_parallel_seconds;  ///< time of a single stage that is replicated on all workers
   const char* configuration;     ///< replicas of the stages
   std::int32_t workers;
   PlanForm form;
@@ -86,7 +87,7 @@ double single_seconds(const LayerGraph& graph) {
   return compute;
 }
 
-/// Seconds of the released code's data parallelism: (T + 4(m-1)W/(Bm)) / m.
+/// Returns the seconds of data parallelism in the released code: (T + 4(m-1)W/(Bm)) / m.
 double data_parallel_seconds(const LayerGraph& graph, std::int32_t workers, double bytes_per_second) {
   double weights = 0;
   for (const Layer& layer : graph.layers) weights += static_cast<double>(layer.weights);
@@ -94,8 +95,8 @@ double data_parallel_seconds(const LayerGraph& graph, std::int32_t workers, doub
   return (single_seconds(graph) + 4 * (m - 1) * weights / (bytes_per_second * m)) / m;
 }
 
-/// Period, one worker and data parallelism of a row, to nine digits. The configuration may be another one
-/// that is as fast: the note says so.
+/// Adds a row's period, time of one worker and time of data parallelism, to nine digits. The plan may have
+/// another configuration that is equally fast; then the note says so.
 void add_plan(std::vector<ReproducedFigure>& figures, const PublishedPlan& row) {
   const LayerGraph graph = library_model(row.model).graph;
   const PipelinePlan plan =
@@ -115,7 +116,7 @@ void add_plan(std::vector<ReproducedFigure>& figures, const PublishedPlan& row) 
                             data_parallel_seconds(graph, row.workers, row.bytes_per_second) / period));
 }
 
-/// The configurations that stand in the repository, where its partitioner finds them again.
+/// Adds the configurations of the repository that its own partitioner finds.
 void add_released_configurations(std::vector<ReproducedFigure>& figures) {
   struct Row {
     const char* model;
@@ -145,12 +146,13 @@ void add_released_configurations(std::vector<ReproducedFigure>& figures) {
 
 // --- traffic --------------------------------------------------------------------------------------------
 
-/// MB a sample of a pipeline of two stages on 4 devices, `before` layers in the first; 0: all in one stage.
+/// Returns the megabytes for each sample of a pipeline of two stages on 4 devices. The first stage has
+/// `before` layers; 0 means that one stage has all layers.
 double megabytes(const LibraryModel& model, std::int32_t samples, std::size_t before,
                  std::int32_t first_replicas) {
   PlannedStage first;
   PlannedStage second;
-  // Without a cut all layers are the first stage's.
+  // Without a cut the first stage has all layers.
   for (std::size_t layer = 0; layer < model.graph.layers.size(); ++layer)
     (layer < before || before == 0 ? first : second).weights += model.graph.layers[layer].weights;
   for (std::int32_t device = 0; device < 4; ++device)
@@ -159,7 +161,7 @@ double megabytes(const LibraryModel& model, std::int32_t samples, std::size_t be
   if (before > 0) {
     const auto cut = cut_bytes(model.graph, static_cast<std::int32_t>(before));
     if (!cut) throw std::logic_error(cut.error());
-    // The profile's bytes are those of its own batch.
+    // The profile states the bytes for its own batch.
     plan.stages[0].cut = *cut * samples / model.batch;
     plan.stages.push_back(second);
   }
@@ -185,9 +187,9 @@ std::vector<ReproducedFigure> reproduce_pipedream_traffic() {
   const LibraryModel resnet = library_model("resnet50");
   const LibraryModel alexnet = library_model("alexnet");
   constexpr std::size_t kVggFullyConnected = 33;  // layers before node35
-  std::size_t resnet_cut = 0;                     // behind node95
+  std::size_t resnet_cut = 0;                     // index of node95, the last layer before the cut
   while (!resnet.graph.layers[resnet_cut].name.ends_with("-95")) ++resnet_cut;
-  std::size_t alexnet_cut = 0;  // before the first fully connected layer
+  std::size_t alexnet_cut = 0;  // layers before the first fully connected layer
   while (!alexnet.graph.layers[alexnet_cut].name.starts_with("Linear")) ++alexnet_cut;
   const double alexnet_all = megabytes(alexnet, 256, 0, 4);
   std::vector<ReproducedFigure> figures = {

@@ -1,10 +1,9 @@
-// TF-Replicator (arXiv 1902.00465): in-graph replicas on a torus of TPU cores. The paper's scaling curve
-// prints no numbers, so the reduction is held against its closed forms: in a ring through all n = r x c
-// cores,
+// TF-Replicator (arXiv 1902.00465): in-graph replicas on a torus of TPU cores. The paper's scaling curve has
+// no numbers, so the reduction is compared with closed forms. A ring through all n = r x c cores takes
 //
 //   2(n-1)/n bytes/B + 2(n-1) a
 //
-// and by dimension, with a ring in each column and then in each row, 2(n-1)/n bytes/B + 2(r-1 + c-1) a.
+// A ring in each column and then in each row takes 2(n-1)/n bytes/B + 2(r-1 + c-1) a.
 
 #include <cstdint>
 #include <stdexcept>
@@ -38,20 +37,20 @@ Cluster torus(std::int32_t rows, std::int32_t columns, TorusCollectives collecti
   return *std::move(cluster);
 }
 
-/// Returns samples a second of all cores, which reduce by dimension.
+/// Returns the samples per second of all cores, which reduce by dimension.
 double torus_rate(std::int32_t rows, std::int32_t columns, std::int32_t cores) {
   const ClusterSpec cluster{.shape = torus(rows, columns, TorusCollectives::dimensions), .name = "torus"};
   return data_parallel_run(training_scenario(kTraining, cluster), cores).samples_per_second;
 }
 
-/// Returns the milliseconds of the closed form with so many steps, each of which takes the latency of a link.
+/// Returns the closed form in milliseconds. Each of `steps` steps takes the latency of one link twice.
 double closed_form_ms(std::int32_t cores, Bytes bytes, std::int32_t steps) {
   const double n = cores;
   return (2 * (n - 1) / n * static_cast<double>(bytes) / kLinkBytesPerSecond * 1e3) +
          (2.0 * steps * static_cast<double>(kLinkLatencyNs) / 1e6);
 }
 
-/// Adds the reduction of the gradients of ResNet-50 by both algorithms.
+/// Adds the time to reduce the gradients of ResNet-50 with both algorithms.
 void add_reductions(std::vector<ReproducedFigure>& figures, std::int32_t rows, std::int32_t columns) {
   constexpr Bytes kGradients = 102'400'000;
   const std::int32_t cores = rows * columns;
@@ -73,7 +72,7 @@ std::vector<ReproducedFigure> reproduce_replicator() {
     std::int32_t columns;
   };
   std::vector<ReproducedFigure> figures;
-  // One core sends nothing, so that the torus around it makes no difference.
+  // One core sends nothing, so the size of the torus around it has no effect.
   const double alone = torus_rate(2, 2, 1);
   double before = 1;
   for (const Size& size : {Size{4, 4}, Size{4, 8}, Size{8, 16}, Size{16, 32}}) {

@@ -1,6 +1,6 @@
-// Schedules that papers draw, operation by operation: PipeDream (SOSP'19), figures 2, 3, 4 and 8,
-// PipeDream-2BW (ICML'21), figure 3, and the two schedules of Megatron-LM (SC'21), section 2.2. Microbatches
-// count from 0.
+// Schedules that papers draw, compared operation by operation: PipeDream (SOSP'19), figures 2, 3, 4 and 8,
+// PipeDream-2BW (ICML'21), figure 3, and two schedules of Megatron-LM (SC'21), section 2.2. Microbatches are
+// counted from 0.
 
 #include <algorithm>
 #include <cstddef>
@@ -24,10 +24,10 @@ namespace penstock {
 namespace {
 
 using Figures = std::vector<ReproducedFigure>;
-using Drawing = std::vector<std::string>;  // by worker: "F0@0-1 B0@10-12", in units
+using Drawing = std::vector<std::string>;  // one text for each worker, in units of time: "F0@0-1 B0@10-12"
 
-constexpr std::int32_t kStream = 64;         // minibatches, long enough to show a period
-constexpr std::int32_t kDrawnMinibatch = 4;  // the fifth, whose weights section 3.3 follows
+constexpr std::int32_t kStream = 64;         // number of minibatches, enough to show a period
+constexpr std::int32_t kDrawnMinibatch = 4;  // the fifth minibatch; section 3.3 follows its weights
 
 const Drawing kFigure2 = {
     "F0@0-1 B0@10-12 F1@12-13 B1@22-24",
@@ -62,12 +62,11 @@ const Drawing kFigure3Of2Bw = {
     "F0@1-2 F1@2-3 F2@3-4 F3@4-5 B0@5-7 B1@7-9 B2@9-11 B3@11-13",
 };
 
-/// How many of the drawn operations the run starts and ends at the drawn times, on the drawn worker.
+/// Returns the number of drawn operations that the run executes on the drawn worker and at the drawn times.
 ReproducedFigure operations(const std::string& what, const Drawing& drawn, const Result& result) {
   std::set<std::string> predicted;
   for (const Span& span : result.timeline.spans) {
-    // Written as the drawings are, so that an operation is met only at its worker, its start and its end
-    // at once.
+    // The text has the form of the drawings, so an operation matches only if worker, start and end all agree.
     predicted.insert(fmt::format("{} {}{}@{:g}-{:g}", span.rank, letters(span.action.kind),
                                  span.action.microbatch, static_cast<double>(span.start_ns) / kUnitNs,
                                  static_cast<double>(span.end_ns) / kUnitNs));
@@ -82,7 +81,7 @@ ReproducedFigure operations(const std::string& what, const Drawing& drawn, const
   return formula(what + ": operations that start and end as drawn", all, met);
 }
 
-/// A figure of each worker.
+/// Adds one figure for each worker.
 void add_by_worker(Figures& figures, const std::string& what, const std::vector<double>& published,
                    const std::vector<double>& predicted) {
   for (std::size_t worker = 0; worker < published.size(); ++worker) {
@@ -113,11 +112,11 @@ std::vector<double> weight_versions(const Result& result) {
   return versions;
 }
 
-/// Units between `from` and `to` in which each worker computes nothing.
+/// Returns for each worker the units between `from` and `to` in which it computes nothing.
 std::vector<double> idle_between(const Result& result, double from, double to) {
   std::vector<double> idle(result.ranks.size(), to - from);
   for (const Span& span : result.timeline.spans) {
-    // Messages and updates are no computation, and take no time here.
+    // Messages and updates are not computation, and take no time here.
     if (span.action.kind != ActionKind::forward && span.action.kind != ActionKind::backward) continue;
     const double start = std::max(from, static_cast<double>(span.start_ns) / kUnitNs);
     const double end = std::min(to, static_cast<double>(span.end_ns) / kUnitNs);
@@ -126,7 +125,7 @@ std::vector<double> idle_between(const Result& result, double from, double to) {
   return idle;
 }
 
-/// The weights, in updates, that the fifth minibatch's forward has on each worker.
+/// Returns for each worker the number of updates in the weights that the fifth minibatch's forward uses.
 std::vector<double> versions_of_the_fifth(const Result& result) {
   std::vector<double> versions(result.ranks.size(), 0);
   for (const Span& span : result.timeline.spans) {
@@ -136,8 +135,8 @@ std::vector<double> versions_of_the_fifth(const Result& result) {
   return versions;
 }
 
-// Each of the following shows one figure of a paper: its length, its bubble, every operation that is drawn,
-// and what workers hold.
+// Each function below adds one figure of a paper: its length, its bubble, every drawn operation, and what
+// workers hold.
 
 void add_figure_2(Figures& figures) {
   const Result run = predicted_run("naive", {.stages = 4, .microbatches = 2}, equal_stages(4));
@@ -192,11 +191,11 @@ void add_figure_3_of_2bw(Figures& figures) {
   add_by_worker(figures, "2BW's figure 3: microbatches in flight", {4, 4}, minibatches_in_flight(run));
 }
 
-/// Interleaved chunks divide the bubble: 8 (F + B) + (p - 1) (F + B) / v = 33 units for v = 1 and 28.5 for v
-/// = 2.
+/// Adds a schedule of Megatron. Interleaved chunks divide the bubble by v: 8 (F + B) + (p - 1) (F + B) / v is
+/// 33 units for v = 1 and 28.5 for v = 2.
 void add_megatron(Figures& figures, const std::string& schedule, std::int32_t chunks, double units,
                   const std::vector<double>& in_flight) {
-  constexpr double kBusyUnits = 24;  // of a device: 8 microbatches of F = 1 and B = 2
+  constexpr double kBusyUnits = 24;  // compute time of a device: 8 microbatches with F = 1 and B = 2
   const UnitTimes chunk{.forward = 1.0 / chunks, .backward = 2.0 / chunks};
   const Result run = predicted_run(schedule, {.stages = 4, .microbatches = 8, .virtual_stages = chunks},
                                    equal_stages(4 * static_cast<std::size_t>(chunks), chunk));

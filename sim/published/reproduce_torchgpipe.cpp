@@ -1,6 +1,6 @@
-// torchgpipe's published benchmarks (arXiv 2004.09910): what re-materialisation and microbatches cost and
-// gain. Only ratios of speeds are compared, since the layers' times on its machine are not published; R = F,
-// B = 2 F.
+// torchgpipe's published benchmarks (arXiv 2004.09910): the cost of recomputation and the gain from
+// microbatches. Only ratios of speeds are compared, because the times of the layers on its machine are not
+// published. R = F and B = 2 F are assumed.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@
 namespace penstock {
 namespace {
 
-/// Microbatches a unit of equal stages that share a microbatch's 3 units.
+/// Returns the microbatches per unit of time of equal stages that share the 3 units of a microbatch.
 double rate(std::int32_t stages, std::int32_t microbatches, Checkpoint checkpoint) {
   const double share = 1.0 / stages;
   const Shape shape{.stages = stages,
@@ -30,8 +30,8 @@ double rate(std::int32_t stages, std::int32_t microbatches, Checkpoint checkpoin
          makespan_units(predicted_run("gpipe", shape, equal_stages(static_cast<std::size_t>(stages), times)));
 }
 
-/// Over one device that recomputes nothing. All but the last of 2 microbatches recomputed: 6 / 7 = 0.857 of
-/// it.
+/// Returns the speed relative to one device that recomputes nothing. With one of 2 microbatches recomputed it
+/// is 6 / 7 = 0.857.
 double speed_up(std::int32_t stages, std::int32_t microbatches, Checkpoint checkpoint) {
   return rate(stages, microbatches, checkpoint) / rate(1, 1, Checkpoint::never);
 }
