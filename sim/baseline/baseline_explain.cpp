@@ -1,8 +1,8 @@
-// Explains what got worse, from what the baseline holds. It shows how the program differs, where the present
-// longest path leaves the earlier one, how much each part of the path adds, and what the fullest rank holds.
-// The parts' changes add up to the change of the makespan, and the categories' to the change of the peak. The
-// output is limited to the first differences, so that a program of thousands of ranks stays readable.
-// baseline.cpp decides whether a figure fails. Tests: tests/sim/baseline_explained_test.cpp.
+// Explains what got worse, compared with a baseline. It shows the differences of the program and the first
+// step at which the longest path differs. It also shows the time that each part of the path adds, and the
+// memory of the fullest rank. The changes of all parts add up to the change of the makespan. The changes of
+// all memory categories add up to the change of the peak. Only the first differences are shown, so that a
+// program of thousands of ranks stays readable.
 
 #include <algorithm>
 #include <cstddef>
@@ -51,8 +51,8 @@ void shorten(std::vector<std::string>& texts) {
   texts.push_back(fmt::format("... and {} more", more));
 }
 
-/// Shortens a diff to its first differences. Of each change it shows the beginning of the removed and of the
-/// added actions, because either alone says little.
+/// Shortens a diff to its first differences. A change shows the beginning of both the removed and the added
+/// actions, because one alone explains little.
 ProgramDiff shortened(ProgramDiff diff) {
   if (diff.settings.size() > kMostSettings) {
     const auto more = static_cast<std::int64_t>(diff.settings.size() - kMostSettings);

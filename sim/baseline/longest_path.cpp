@@ -68,7 +68,7 @@ class PathFinder {
     std::optional<Place> on_rank;
     const Span* arrived = nullptr;  // the RECV or collective that ended last
   };
-  // Whether it is a gradient, stage, microbatch.
+  // An output: whether it is a gradient, the stage, and the microbatch.
   using Product = std::tuple<bool, std::int32_t, std::int32_t>;
   /// A collective, identified by its kind, its stage, and the number of such collectives before it on each
   /// member. Its start time is not enough: collectives that take no time may follow each other at one
@@ -79,7 +79,7 @@ class PathFinder {
     const Spans spans = ranks_[index(rank)];
     Arrivals arrivals(recompute_);
     std::optional<Place> previous;
-    std::map<std::pair<ActionKind, std::int32_t>, std::int32_t> joined;  // by kind and stage
+    std::map<std::pair<ActionKind, std::int32_t>, std::int32_t> joined;  // key: kind and stage
     before_[index(rank)].resize(spans.size());
     for (std::size_t i = 0; i < spans.size(); ++i) {
       arrivals.add(spans[i]);
@@ -110,8 +110,8 @@ class PathFinder {
     if (makes_input_gradient(action.kind)) producers_[{true, action.stage, action.microbatch}] = place;
   }
 
-  /// Records the member of a collective whose previous action ended last, because the others waited for it. A
-  /// member without a previous action delayed no other.
+  /// Records the last member of a collective to end its previous action, because the other members waited for
+  /// it. A member without a previous action delayed no other.
   void note_member(const Span& span, const Meeting& meeting, const std::optional<Place>& before) {
     meeting_of_[&span] = meeting;
     if (!before) return;
@@ -156,10 +156,10 @@ class PathFinder {
 
   std::vector<Spans> ranks_;
   RecomputeTiming recompute_;
-  std::vector<std::vector<Causes>> before_;  // by rank and position; filled for compute actions
+  std::vector<std::vector<Causes>> before_;  // index: rank, then position; filled for compute actions
   std::map<Product, Place> producers_;
   std::map<Meeting, Place> last_members_;
-  std::unordered_map<const Span*, Meeting> meeting_of_;  // by each member's own span of a collective
+  std::unordered_map<const Span*, Meeting> meeting_of_;  // key: the span of one member in a collective
 };
 
 /// Returns the kind of an action: "B" for "1B3".

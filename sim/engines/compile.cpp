@@ -390,11 +390,11 @@ class TapeWriter {
   std::vector<std::uint32_t> link_of_;  // link class of each message
   std::vector<std::int32_t> newest_;  // for each rank the compute position with the end that the rank's clock
                                       // holds, or kNone
-  std::unordered_map<std::int32_t, LateSends> late_sends_;  // by position of the producer
+  std::unordered_map<std::int32_t, LateSends> late_sends_;  // key: position of the producer
   std::size_t computed_last_ = 0;  // number of instructions up to the last one that ran a compute action; 0
                                    // if there is none
   std::vector<Register> free_;
-  std::vector<Host> hosts_;  // by rank; empty if no host launches
+  std::vector<Host> hosts_;  // one for each rank; empty if no host launches
   Tape tape_;
   TapeClasses classes_;
   QueueSenders senders_;

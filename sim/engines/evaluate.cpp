@@ -149,8 +149,7 @@ void note_passed(const FlatProgram& flat, std::int32_t rank, bool blocking, Prog
         clock = times.end[p];
         break;
       case FlatOp::leaf:
-        // The first leaf has the instruction's times, and each further leaf copies those of the leaf before
-        // it.
+        // The first leaf has the instruction's times, and each further leaf copies the leaf before it.
         times.start[p] = times.start[p - 1];
         times.end[p] = times.end[p - 1];
         break;

@@ -64,8 +64,8 @@ void for_each_instruction(const Tape& tape, const TapeCosts& costs,
 /// Returns the times of all instructions, one element each.
 std::vector<InstructionTimes> instruction_times(const Tape& tape, const TapeCosts& costs);
 
-/// Returns the start and the end of each action and message, equal to those of walk(). Requires the tape of
-/// `flat` and `channels`.
+/// Returns the start and the end of each action and message. They equal the times of walk(). Requires the
+/// tape of `flat` and `channels`.
 ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgram& flat,
                       const ChannelOptions& channels);
 

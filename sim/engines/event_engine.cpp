@@ -359,8 +359,8 @@ class EventSimulator {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::uint32_t sequence_ = 0;
   Ns now_ = 0;
-  std::vector<std::int32_t> cursor_;     // by rank: the step that is next or is being computed
-  std::vector<std::int32_t> stands_at_;  // by rank: the message that the rank waits for, or kNone
+  std::vector<std::int32_t> cursor_;     // for each rank the step that is next or is being computed
+  std::vector<std::int32_t> stands_at_;  // for each rank the message that it waits for, or kNone
   CollectiveRings rings_;
   std::unordered_map<std::int32_t, std::size_t> phase_of_;  // phase of each collective in progress, by
                                                             // message
@@ -371,7 +371,7 @@ class EventSimulator {
     bool stands = false;        // true if the host waits because it is as far ahead as allowed
     bool is_awaited = false;    // true if the rank waits for the launch of a compute action
   };
-  std::vector<Host> hosts_;  // by rank; empty if no host launches
+  std::vector<Host> hosts_;  // one for each rank; empty if no host launches
   Ns launch_ns_;
 };
 

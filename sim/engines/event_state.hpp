@@ -26,7 +26,7 @@ struct EventStep {
                                  // compute action waits for
   std::int32_t more_waits = kNone;  // compute action: position of the next message that it waits for, as in
                                     // next_wait
-  std::int32_t first_send = kNone;  // compute action: first transfer of the list of those that wait for it
+  std::int32_t first_send = kNone;  // compute action: first transfer that waits for it, the start of a list
   FlatOp op = FlatOp::compute;
 };
 

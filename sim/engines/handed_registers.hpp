@@ -75,7 +75,7 @@ class HandedRegisters {
 
   ActionWays ways_;
   std::size_t units_;
-  std::vector<Register> there_;  // by edge and direction, then by unit
+  std::vector<Register> there_;  // index: edge and direction, then unit
   std::size_t newest_ = 0;
   std::size_t newest_way_ = 0;
 };

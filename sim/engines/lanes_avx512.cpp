@@ -1,5 +1,5 @@
-// The lanes for x86-64 processors with AVX-512, whose vectors hold eight times and have a maximum of their
-// own. CMake gives this source the processor's flags, and no other.
+// The lanes for x86-64 processors with AVX-512. A vector holds eight times, and one instruction computes a
+// maximum. CMake gives the AVX-512 flags only to this source file.
 
 #include "sim/engines/lane_loop.hpp"
 #include "sim/engines/lane_run.hpp"

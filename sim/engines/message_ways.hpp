@@ -20,7 +20,7 @@ struct WayRegisters {
   std::vector<TransferClass> transfers;
   std::vector<LinkClass> links;
   Register queue_count = 0;  ///< number of registers that the queues take
-  bool both_ends = false;    ///< true if some link has c != e
+  bool both_ends = false;    ///< true if c and e differ for some link
 };
 
 /// Numbers routes in the order of their first messages. Messages of different groups have different routes.
@@ -83,8 +83,8 @@ class MessageWays {
   std::vector<TransferClass> transfers_;
   std::vector<Way> ways_;
   std::vector<Queue> queues_;
-  std::vector<Recent> recent_;  // by sending stage, group of microbatches, flow and whether the message is
-                                // eager
+  std::vector<Recent> recent_;  // index: sending stage, group of microbatches, flow, and whether the message
+                                // is eager
   Numbering<4> numbers_;        // route by both ranks, place as in recent_, and peer
   Numbering<2> queue_numbers_;  // queue by rank and its number among the rank's queues
   Numbering<2> edges_;

@@ -124,7 +124,8 @@ class MessagesInFlight {
 
   const EdgeNumbers& edges() const { return ways_.edges(); }
 
-  /// Returns a stage whose output the action needs and that is missing, or nothing (as HandedOver).
+  /// Returns a stage that has not produced an input of the action yet. Returns nothing if no input is missing
+  /// (as HandedOver).
   std::optional<std::int32_t> missing_giver(const Action& action) const {
     for (const ActionWay& way : ways_.taken_by(action)) {
       if (tables_[way.number].find(action.microbatch) == nullptr) return way.stage;
@@ -163,7 +164,7 @@ class MessagesInFlight {
 
  private:
   ActionWays ways_;
-  std::vector<FlightTable> tables_;  // by edge and direction
+  std::vector<FlightTable> tables_;  // one for each edge and direction
   MessageInFlight* latest_ = nullptr;
   std::size_t latest_way_ = 0;
 };

@@ -11,7 +11,7 @@
 namespace penstock {
 
 /// Numbers keys of `kWords` words from 0 on, in the order of their first use. The hash table has open
-/// addressing and is at most half full; the keys lie in a vector beside it.
+/// addressing, is at most half full, and contains only numbers. A vector contains the keys.
 template <std::size_t kWords>
 class Numbering {
  public:
@@ -65,7 +65,7 @@ class Numbering {
       places_[free_or_equal(keys_[number])] = number;
   }
 
-  std::vector<Key> keys_;              // by number
+  std::vector<Key> keys_;              // index: number of the key
   std::vector<std::uint32_t> places_;  // size is a power of two
 };
 

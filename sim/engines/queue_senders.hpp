@@ -24,12 +24,13 @@ class QueueSenders {
   /// Records a message with any other sender.
   void add_other() { only_clocks_ = false; }
 
-  /// Returns the value of Tape::senders for `tape`, whose links must be complete. Takes O(classes).
+  /// Returns the value of Tape::senders for `tape`. Requires that the links of the tape are complete. Takes
+  /// O(classes).
   std::optional<std::vector<std::uint32_t>> of(const Tape& tape) const;
 
  private:
   bool only_clocks_ = true;
-  std::vector<bool> sends_;  // by duration class
+  std::vector<bool> sends_;  // index: duration class
 };
 
 /// Returns the queues that all passes over the tape must follow, whether they start at 0 or continue.

@@ -68,14 +68,14 @@ class RepeatSearch {
   std::int64_t kept_actions() const { return kept_ == 0 ? 0 : moments_[(kept_ - 1) % kMoments].actions; }
 
  private:
-  // Ranks whose clocks and positions are compared before those of all ranks.
+  // The number of ranks that are compared before all others.
   static constexpr std::int32_t kLooks = 8;
   // With six moments, each 5/4 as late as the one before, the oldest is a third as late as the newest.
   static constexpr std::size_t kMoments = 6;
 
   struct Moment {
     KeptState state;
-    std::vector<LoopCursor> cursors;  // by rank, like `clocks`
+    std::vector<LoopCursor> cursors;  // one for each rank, like `clocks`
     std::vector<Ns> clocks;
     std::vector<std::uint64_t> ready;
     std::int64_t actions = 0;

@@ -1,7 +1,7 @@
-// Runs a few repetitions and compares all times of one with those of an earlier one. A deterministic program
-// is a max-plus linear system, x(i + 1) = A (x) x(i). If two repetitions differ by one constant in all times,
-// every later pair does (Baccelli, Cohen, Olsder and Quadrat, Synchronization and Linearity, 1992, chapter
-// 3). The constant, divided by the microbatches between them, is the period.
+// Runs a few repetitions and compares all their times. A deterministic program is a max-plus linear system,
+// x(i + 1) = A (x) x(i). If two repetitions differ by one constant in all times, every later pair does
+// (Baccelli, Cohen, Olsder and Quadrat, Synchronization and Linearity, 1992, chapter 3). The constant,
+// divided by the microbatches between them, is the period.
 //
 // The tape of one pass is A: run from the clocks at the end of one pass, it gives the next. The clocks and
 // queues at the end of each pass are enough for the comparison. If more than clocks and queues lasts from
@@ -35,8 +35,8 @@ namespace {
 /// The times of one repetition in a fixed order.
 using StageTimes = std::vector<Ns>;
 
-/// Returns the common amount by which all times of `later` come after those of `earlier`, or nothing if they
-/// differ.
+/// Returns the amount by which `later` comes after `earlier`, if it is equal for all times. Otherwise returns
+/// nothing.
 std::optional<Ns> shift(const StageTimes& earlier, const StageTimes& later) {
   if (earlier.empty() || earlier.size() != later.size()) return std::nullopt;
   const Ns amount = later.front() - earlier.front();

@@ -101,7 +101,7 @@ class NeighbourDepth {
   void collective(std::int32_t /*rank*/, const Action& /*action*/) {}
 
  private:
-  std::vector<std::int32_t> before_;  // by rank: microbatch of the previous action
+  std::vector<std::int32_t> before_;  // for each rank the microbatch of its previous action
   std::int32_t depth_ = 1;
 };
 
@@ -141,8 +141,8 @@ class MicrobatchRows {
 
   std::size_t size() const { return begin_.size() - 1; }
 
-  /// Returns the time by which all actions of row `later` run after those of row `earlier`. Returns nothing
-  /// if the rows differ in more than time.
+  /// Returns the time from each action of row `earlier` to the action of row `later`, if it is equal for all
+  /// actions. Returns nothing if the times or the actions differ.
   std::optional<Ns> shift(std::size_t earlier, std::size_t later) const {
     const std::span<const Entry> first = row(earlier);
     const std::span<const Entry> second = row(later);
@@ -171,12 +171,12 @@ class MicrobatchRows {
     return std::span(entries_).subspan(begin_[number], begin_[number + 1] - begin_[number]);
   }
 
-  std::vector<std::size_t> begin_;  // by microbatch
+  std::vector<std::size_t> begin_;  // index: microbatch
   std::vector<Entry> entries_;
 };
 
-/// Returns false if no `length` consecutive rows can all repeat `back` rows later. Such a sequence contains a
-/// multiple of `length`, so only those rows are checked.
+/// Returns false if no `length` consecutive rows can all repeat `back` rows later. Each such sequence
+/// contains one of the rows that are checked here.
 bool may_repeat(const MicrobatchRows& rows, std::size_t depth, std::size_t back, std::size_t length) {
   for (std::size_t m = depth + length - 1; m + back + depth < rows.size(); m += length)
     if (rows.shift(m, m + back)) return true;

@@ -89,7 +89,7 @@ class HeldStages {
   }
 
  private:
-  std::vector<std::vector<HeldStage>> stages_;  // by stage and replica
+  std::vector<std::vector<HeldStage>> stages_;  // index: stage, then replica
 };
 
 /// The F of a rank after the actions that run now, as RankLedger needs them. Requires that the weight

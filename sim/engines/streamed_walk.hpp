@@ -26,7 +26,7 @@ struct RankTraffic {
   Bytes bytes = 0;
 };
 
-/// The result of a streamed walk. The figures equal those of a stored run. Figures that need spans are
+/// The result of a streamed walk. Its figures equal the figures of a stored run. Figures that need spans are
 /// missing.
 struct StreamedRun {
   Ns makespan_ns = 0;

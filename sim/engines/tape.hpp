@@ -112,7 +112,7 @@ struct Tape {
   /// waits for.
   Register register_count = 0;
   Register last = 0;
-  bool both_ends = false;  ///< true if some link has c != e
+  bool both_ends = false;  ///< true if c and e differ for some link
   /// Duration classes of the instructions that send, if all messages of each queue are sent by one rank's
   /// clock. Nothing if some queue has messages of several ranks or of another sender.
   std::optional<std::vector<std::uint32_t>> senders;

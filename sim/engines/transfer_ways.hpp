@@ -106,10 +106,10 @@ class TransferWays {
   const Experiment& experiment_;
   const EdgeNumbers& edges_;
   TransferPrices prices_;
-  std::vector<EdgeWays> ways_;  // by edge and flow
+  std::vector<EdgeWays> ways_;  // index: edge and flow
   std::vector<Queue> queues_;
-  std::map<std::pair<std::int32_t, std::size_t>, std::size_t> queue_numbers_;  // by rank and the queue's
-                                                                               // number at the rank
+  std::map<std::pair<std::int32_t, std::size_t>, std::size_t> queue_numbers_;  // key: rank, and number of the
+                                                                               // queue at the rank
 };
 
 }  // namespace penstock

@@ -75,8 +75,8 @@ class CollectiveEnds {
   }
 
   std::vector<Register> last_of_rank_;
-  Numbering<3> places_;           // by rank, stage and kind
-  std::vector<Register> newest_;  // by place
+  Numbering<3> places_;           // numbers for rank, stage and kind
+  std::vector<Register> newest_;  // index: number from places_
   std::vector<std::int32_t> uses_;
 };
 
@@ -287,13 +287,13 @@ class TurnTapeWriter {
   const Program& program_;
   HandedRegisters& handed_;
   Register trash_;                           // register that is written but never read
-  std::vector<std::int32_t> next_position_;  // by rank
+  std::vector<std::int32_t> next_position_;  // for each rank the position of its next action
   bool sends_nothing_ = false;               // true if the last instruction computed and sends nothing yet
   Register gathered_ = kNoRegister;  // register of the open collective, and the members that have joined it
   std::vector<std::int32_t> members_;
   std::vector<Register> free_;
   static constexpr std::uint32_t kSeveralLinks = 0xffff'fffe;  // several links, or none known yet
-  std::vector<std::uint32_t> link_of_edge_;                    // by edge and flow
+  std::vector<std::uint32_t> link_of_edge_;                    // index: edge and flow
   std::vector<std::uint32_t> link_of_way_;
   MessageWays ways_;
   CollectiveEnds ends_;

@@ -93,8 +93,8 @@ class TurnSpans {
   const Program& program_;
   const TurnTape& turns_;
   Timeline timeline_;
-  std::vector<std::size_t> end_;   // by rank: end of the spans written so far
-  std::vector<std::size_t> next_;  // by rank: next action of the compute list
+  std::vector<std::size_t> end_;   // for each rank the end of its spans written so far
+  std::vector<std::size_t> next_;  // for each rank the next action of its compute list
   std::size_t message_ = 0;
 };
 

@@ -43,13 +43,13 @@ constexpr double kMillion = 1e6;
 
 // --- the equations ----------------------------------------------------------------------------------------
 
-/// The position of each cost among the unknowns. The constant, a layer of the step and a million parameters
-/// of the step come first, then the reductions, then the layer and the ends of each kind. With hidden sizes
-/// 1024 and 2048 and one kind of layer for each:
+/// The position of each cost among the unknowns. First come the constant, a layer of the step and a million
+/// parameters of the step. Then come the reductions, and then the layer and the ends of each kind. With
+/// hidden sizes 1024 and 2048 and one kind of layer for each:
 ///
 ///     0 constant  1 layer  2 parameters | 3, 4 reductions | 5 layer, 6 ends | 7 layer, 8 ends
 struct Unknowns {
-  std::map<std::int64_t, std::size_t> reductions;  ///< by hidden size
+  std::map<std::int64_t, std::size_t> reductions;  ///< key: hidden size
   std::map<FittedLayer, std::size_t> layers;       ///< position of the layer; its ends come right after it
   std::size_t count = 3;
 };
@@ -65,8 +65,8 @@ Unknowns unknowns_of(const std::vector<Iteration>& rows) {
   return unknowns;
 }
 
-/// Returns the equation of a row of one stage, which has both the embedding and the head: the sum of its
-/// costs should be the measured time.
+/// Returns the equation of a row of one stage, which has both the embedding and the head. The sum of its
+/// costs should equal the measured time.
 LinearEquation equation_of(const Iteration& row, const Unknowns& unknowns, std::int64_t vocabulary) {
   const auto layers = static_cast<double>(row.layers);
   const auto microbatches = static_cast<double>(row.microbatches);
@@ -111,8 +111,8 @@ std::vector<Iteration> of_one_stage(const Iterations& iterations) {
   return rows;
 }
 
-/// Returns the predicted seconds of a row of one stage by the linear equation, since no message or bubble is
-/// involved.
+/// Returns the predicted seconds of a row of one stage. The linear equation is enough, because there are no
+/// messages and no bubble.
 double seconds_on_one_stage(const IterationCosts& costs, const Iteration& row) {
   const ModelPartSize all{.layers = row.layers, .has_embedding = true, .has_head = true};
   const Ns ns = row.microbatches * microbatch_ns(costs.layers.at(row.kind), all) +
@@ -120,8 +120,8 @@ double seconds_on_one_stage(const IterationCosts& costs, const Iteration& row) {
   return static_cast<double>(ns) * kSecondsPerNanosecond;
 }
 
-/// Returns the errors of rows of one stage that were each predicted without their own fifth. Returns nothing
-/// with fewer than five rows or if no row could be predicted.
+/// Returns the errors of rows of one stage. Each fifth of the rows is predicted from a fit to the other rows.
+/// Returns nothing if there are fewer than five rows or no row could be predicted.
 std::optional<RunGroup> left_out_in_fifths(const std::vector<Iteration>& rows, std::int64_t vocabulary) {
   constexpr std::size_t kParts = 5;
   GroupErrors errors;
@@ -197,8 +197,8 @@ tl::expected<RunsReport, std::string> predict_iterations(const MeasuredRuns& run
                            .predicted_seconds = *seconds[i],
                            .error = error,
                            .fitted = is_fitted[i]});
-    // The group's name says "fitted" if it was, because such errors show how well the formula fits, not how
-    // well it predicts.
+    // Errors of fitted rows show how well the formula fits, not how well it predicts. So the group's name
+    // contains "fitted".
     groups.add(is_fitted[i] ? run.source + ", fitted" : run.source, error);
     all.add(error);
   }

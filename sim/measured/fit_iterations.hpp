@@ -27,7 +27,7 @@ struct FitReport {
   std::size_t determined = 0;
   MeasuredRuns measured;  ///< rows that can be predicted
   RunsReport runs;        ///< predictions of `measured`
-  /// Line numbers of rows with a kind of layer that no row of one stage has.
+  /// Line numbers of the rows that cannot be predicted, because no row of one stage has their kind of layer.
   std::vector<std::size_t> unpriced;
   /// Errors of the rows of several stages. Absent if there are none.
   std::optional<RunGroup> held_out;
@@ -42,13 +42,14 @@ struct FitAssumptions {
   double link_bytes_per_second = 0;  ///< bandwidth of messages between stages; 0: messages take no time
 };
 
-/// Fits costs on the rows of one stage and predicts all rows; those of several stages by simulating 1F1B.
-/// Errors: there is no row of one stage, or a row cannot be simulated; the message names its line.
+/// Fits costs to the rows of one stage, and predicts all rows. Rows of several stages are predicted by a
+/// simulation of 1F1B. Errors: there is no row of one stage, or a row cannot be simulated; the message names
+/// its line.
 tl::expected<FitReport, std::string> fit_iterations(const Iterations& iterations,
                                                     const FitAssumptions& assumed);
 
-/// Predicts runs that carry fitted costs, grouped by source. `is_fitted` says for each run whether its row
-/// was used for the fit. Error: a run cannot be simulated; the message names its id.
+/// Predicts runs with fitted costs, grouped by source. `is_fitted` states for each run whether its row was
+/// used for the fit. Error: a run cannot be simulated; the message names its id.
 tl::expected<RunsReport, std::string> predict_iterations(const MeasuredRuns& runs,
                                                          const std::vector<bool>& is_fitted);
 

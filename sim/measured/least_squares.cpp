@@ -81,8 +81,8 @@ std::optional<Index> steepest(const System& system, const VectorXd& at, const st
   return best;
 }
 
-/// Moves from `at` towards `target` as far as no unknown in `passive` is below 0, and removes those that
-/// reach 0 from `passive`.
+/// Moves from `at` towards `target`, but only until the first unknown of `passive` reaches 0. Removes the
+/// unknowns that reach 0 from `passive`.
 VectorXd within_bounds(const VectorXd& at, const VectorXd& target, std::vector<Index>& passive) {
   double part = 1;
   for (const Index unknown : passive) {
@@ -112,7 +112,8 @@ std::vector<double> non_negative_least_squares(const std::vector<LinearEquation>
     if (!next) break;
     passive.push_back(*next);
     VectorXd target = solved(system, passive);
-    // The gradient says that this unknown rises from 0. If it does not, the gradient was only rounding.
+    // According to the gradient, this unknown rises from 0. If it does not rise, the gradient was only
+    // rounding.
     if (target(*next) <= 0) break;
     while (std::ranges::any_of(passive, [&](Index unknown) { return target(unknown) <= 0; })) {
       at = within_bounds(at, target, passive);

@@ -1,5 +1,5 @@
 #pragma once
-// Linear least squares whose solution has no negative value.
+// Linear least squares under the condition that no value of the solution is negative.
 
 #include <cstddef>
 #include <utility>

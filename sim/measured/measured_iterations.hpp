@@ -1,5 +1,5 @@
 #pragma once
-// Reads measured iterations of GPT models on one machine from a CSV file with one configuration a row.
+// Reads measured iterations of GPT models on one machine from a CSV file. Each row is one configuration.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,17 +31,19 @@ struct Iterations {
   std::vector<Iteration> rows;
 };
 
-/// Reads the file. Its columns may have Penstock's names or vTrain's, and may come in any order:
-/// global_batch_size (global batch), micro_batch_size (micro batch), hidden (hidden size), heads (attention
-/// heads), layers (# layers), sequence (sequence length), tensor, data, stages (tensor, data, pipeline
-/// parallelism), and step_seconds or iteration time (ms). If there is a column devices (GPUs), it must agree
-/// with the degrees. Other columns are retained as they are. Errors: "FILE:LINE: COLUMN: expected .., got
-/// ..".
+/// Reads the file. Columns may come in any order and may have Penstock's names or vTrain's (in parentheses):
+///
+///     global_batch_size (global batch)      micro_batch_size (micro batch)    hidden (hidden size)
+///     heads (attention heads)               layers (# layers)                 sequence (sequence length)
+///     tensor, data, stages (tensor, data, pipeline parallelism)
+///     step_seconds, or iteration time (ms)
+///
+/// If there is a column devices (GPUs), it must agree with the degrees. Other columns are retained unchanged.
+/// Errors: "FILE:LINE: COLUMN: expected .., got ..".
 tl::expected<Iterations, std::string> read_iterations(const std::string& file);
 
-/// Returns the rows as runs of scenarios whose models have these costs. The schedule is 1F1B, and messages
-/// have the link rate of the costs. A run's id is its line in the file, and its source is its number of
-/// stages.
+/// Returns the rows as runs of scenarios with these costs. The schedule is 1F1B, and messages have the link
+/// rate of the costs. A run's id is its line in the file, and its source is its number of stages.
 MeasuredRuns runs_with(const Iterations& iterations, const std::shared_ptr<const IterationCosts>& costs);
 
 }  // namespace penstock

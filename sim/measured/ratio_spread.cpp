@@ -27,7 +27,7 @@ RatioSpread ratio_spread(const MeasuredRuns& runs, const RunsReport& report) {
   RatioSpread spread;
   double squares = 0;
   for (const auto& [name, errors] : groups) {
-    // A group with one row says nothing about ratios.
+    // A ratio needs at least two rows.
     if (errors.size() < 2) continue;
     ++spread.groups;
     spread.rows += errors.size();

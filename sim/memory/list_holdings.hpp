@@ -23,9 +23,9 @@ struct ActionHolding {
   Bytes released = 0;   ///< bytes that this action or an earlier one has charged
 };
 
-/// Returns whether ListHoldings covers all that ranks hold except message buffers. This requires that a
+/// Returns whether ListHoldings covers all bytes of the ranks except message buffers. This requires that a
 /// weight version is released by the STEP that replaces it, and that all microbatches are equal. `program`
-/// must be a compute program, and `costs` those of its stages.
+/// must be a compute program, and `costs` the costs of its stages.
 bool is_held_by_actions(const Program& program, const CostTable& costs);
 /// Returns whether is_held_by_actions() is true and all compute actions take time, so that peaks follow from
 /// the order of the lists alone.
@@ -67,7 +67,7 @@ class ListHoldings {
   static constexpr std::size_t kKinds = static_cast<std::size_t>(ActionKind::step) + 1;
 
   const CostTable& costs_;
-  std::vector<std::array<OfKind, kKinds>> kinds_;  // by stage and action kind
+  std::vector<std::array<OfKind, kKinds>> kinds_;  // index: stage, then action kind
   // Gradient bytes that are held for each stage; requires that one rank runs the stage.
   std::vector<Bytes> gradients_;
 };

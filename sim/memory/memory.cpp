@@ -171,14 +171,14 @@ class RankHoldings {
   struct GradientLife {
     std::int32_t first = kNoPosition;  // first B or W, or the REDUCE_GRAD of a replica without a microbatch
     std::int32_t step = kNoPosition;
-    /// For each reduction, the first B or W whose gradients it adds up and the REDUCE_GRAD, or kNoPosition if
-    /// none follows.
+    /// For each reduction, the first B or W of its gradients, and the REDUCE_GRAD. The REDUCE_GRAD is
+    /// kNoPosition if none follows.
     std::vector<std::pair<std::int32_t, std::int32_t>> sums;
   };
 
   void hold_gradients(std::int32_t stage, Positions positions) {
     GradientLife life;
-    std::int32_t begun = kNoPosition;  // first B or W whose gradients are not reduced yet
+    std::int32_t begun = kNoPosition;  // first B or W with gradients that are not reduced yet
     for (const std::int32_t position : positions) {
       const ActionKind kind = span(position).action.kind;
       const bool reduces = kind == ActionKind::reduce_grad;
@@ -206,8 +206,9 @@ class RankHoldings {
     const Bytes kept = is_reduced ? share(stage, whole, 2) : whole;
     hold_between(MemoryCategory::gradients, kept, life.first, life.step);
     if (kept == whole) return;
-    // A sharded replica retains a part after the first reduction. Two holdings stand for this: the part, and
-    // the rest until the reduction. Each later sum is a whole buffer beside the part.
+    // A sharded replica retains a part of the gradients after the first reduction. There are two holdings:
+    // the part, and the rest until the reduction. Each later sum needs a whole buffer in addition to the
+    // part.
     Bytes beside = whole - kept;
     for (const auto& [begun, reduced] : life.sums) {
       hold_between(MemoryCategory::gradients, beside, begun, reduced == kNoPosition ? life.step : reduced);
@@ -295,7 +296,7 @@ class RankHoldings {
   std::vector<Holding> holdings_;
 };
 
-/// Returns the peaks of the holdings and, if `options` asks for it, the curve. The curve has one sample for
+/// Returns the peaks of the holdings and, if `options` requires it, the curve. The curve has one sample for
 /// each instant, taken after all changes of that instant.
 RankMemory run_through(std::span<const Holding> holdings, std::span<const Span> spans,
                        const MemoryOptions& options) {
@@ -310,7 +311,7 @@ RankMemory run_through(std::span<const Holding> holdings, std::span<const Span> 
     held[category] += delta;
     total += delta;
     memory.peaks[category] = std::max(memory.peaks[category], held[category]);
-    // Of several equal peaks the first one is reported, so that equal runs name the same action.
+    // If several peaks are equal, the first one is reported, so that equal runs name the same action.
     if (total > memory.peak_bytes) {
       memory.peak_bytes = total;
       memory.peak_time_ns = change.time_ns;

@@ -37,8 +37,8 @@ class BufferCount {
   void start(Ns time_ns) {
     is_ordered_ &= time_ns >= latest_ns_;
     latest_ns_ = time_ns;
-    // The ends are popped in order. A buffer that ended behind one that has not stays counted, so the bound
-    // may only be too large.
+    // The ends are popped in order. A buffer that has ended stays counted while an earlier entry has not
+    // ended, so the bound may only be too large.
     while (over_ < ends_.size() && ends_[over_] <= time_ns) ++over_;
     ++started_;
     most_ = std::max(most_, started_ - over_);
@@ -100,10 +100,11 @@ class MessageBuffers {
       const Origin& origin = tape_.origins[i];
       const InstructionTimes& at = times_[i];
       if (origin.position != -1) {
-        // An instruction that ends a compute action raises its rank's clock, whose number is the rank.
+        // An instruction that ends a compute action raises the clock of its rank, and the number of this
+        // register is the rank.
         const auto rank = static_cast<std::size_t>(code[i].a);
-        // The tape has each rank's actions in the order of its list, so that a count says which one this
-        // is.
+        // The tape has each rank's actions in the order of its list, so a counter is enough to find the
+        // action.
         take_in(rank, program_.ranks[rank][next[rank]++], at.end_ns);
       }
       if (origin.message == -1) continue;

@@ -11,8 +11,9 @@
 
 namespace penstock {
 
-/// Returns for each rank a number of bytes that its send and receive buffers together never exceed. `program`
-/// is the compute program of `turns`, and `times` are the times of its instructions. Takes O(actions).
+/// Returns for each rank a number of bytes that its send and receive buffers together never exceed. `turns`
+/// is the tape of the compute program `program`, and `times` are the times of its instructions. Takes
+/// O(actions).
 std::vector<Bytes> most_of_messages(const Program& program, const CostTable& costs, const TurnTape& turns,
                                     const std::vector<InstructionTimes>& times);
 

@@ -1,5 +1,5 @@
 #pragma once
-// The peak memory of ranks whose messages have buffers, computed in one pass over the tape.
+// The peak memory of ranks that have message buffers, computed in one pass over the tape.
 
 #include <optional>
 #include <vector>
@@ -13,9 +13,9 @@
 namespace penstock {
 
 /// Returns the largest number of bytes that each rank holds at once, as MemoryOfRanks computes it. Returns
-/// nothing if ListHoldings does not know some action. `program` is the compute program of `turns` and has no
-/// collectives; `costs` are those of its stages, and `priced` are the tape's costs. Takes O(actions x ranks
-/// with which a rank exchanges messages).
+/// nothing if ListHoldings does not know some action. `turns` is the tape of the compute program `program`,
+/// without collectives. `costs` are the costs of its stages, and `priced` the costs of the tape. Takes
+/// O(actions x ranks with which a rank exchanges messages).
 std::optional<std::vector<Bytes>> tape_peaks(const Program& program, const CostTable& costs,
                                              const TurnTape& turns, const TapeCosts& priced);
 

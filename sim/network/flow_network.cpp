@@ -95,8 +95,8 @@ void FlowNetwork::set_rate(std::int32_t number, double bytes_per_second) {
   // Neither the rate nor the first flow has changed. Computing its end again would round it again.
   if (flow_class.bytes_per_second == bytes_per_second && flow_class.ends_first == ends_first) return;
   advance(flow_class);
-  // A slower flow ends later than its entry in the tree says. next_end() corrects the entry when it reaches
-  // the root.
+  // A slower flow ends later than its entry in the tree. next_end() corrects the entry when it reaches the
+  // root.
   flow_class.ends_later =
       bytes_per_second < flow_class.bytes_per_second && flow_class.ends_first == ends_first;
   flow_class.bytes_per_second = bytes_per_second;

@@ -1,5 +1,5 @@
 #pragma once
-// Max-min fair sharing of link bandwidth among flows, kept up to date while flows start and finish.
+// Max-min fair sharing of link bandwidth among flows. The rates are updated while flows start and finish.
 // FlowNetwork uses it.
 
 #include <cstdint>
@@ -27,8 +27,8 @@ class MaxMinShare {
   void start(std::int32_t flow_class);
   void finish(std::int32_t flow_class);
 
-  /// Computes the rates. Returns each class once whose rate may have changed since the last call, or of which
-  /// a flow has started or finished. The span is valid until the next call of a non-const member.
+  /// Computes the rates. Returns once each class that may have a new rate since the last call, or of which a
+  /// flow has started or finished. The span is valid until the next call of a non-const member.
   std::span<const std::int32_t> solve();
   /// Returns the rate of each flow of the class, in bytes per second. Requires that solve() was called after
   /// the last change.
@@ -45,7 +45,7 @@ class MaxMinShare {
     std::int32_t first_hop = 0;
     std::int32_t end_hop = 0;
     std::int32_t flows = 0;
-    bool noted = false;  // whether the class is already in noted_
+    bool noted = false;  // true if the class is already in noted_
   };
   /// A class with flows in progress, as a user of one link.
   struct User {
@@ -57,7 +57,7 @@ class MaxMinShare {
     double capacity = 0;
     std::vector<User> users{};
     std::int32_t flows = 0;  // number of flows of all users
-    bool waits = false;      // whether the link is in waiting_
+    bool waits = false;      // true if the link is in waiting_
   };
 
   void change(std::int32_t flow_class, std::int32_t flows);
@@ -75,7 +75,7 @@ class MaxMinShare {
   std::vector<double> levels_;  // level of each link: the rate of flows that only this link limits
   std::vector<Hop> hops_;
   std::vector<FlowClass> classes_;
-  std::vector<std::int32_t> waiting_;  // links whose level may no longer solve their equation
+  std::vector<std::int32_t> waiting_;  // links with a level that may no longer solve their equation
   std::vector<std::int32_t> round_;    // links that the present round looks at
   std::vector<std::int32_t> noted_;
   std::vector<std::int32_t> changed_;

@@ -46,7 +46,8 @@ class TransferPrices {
 struct CollectiveRing {
   std::vector<CollectivePhase> phases;  ///< One after the other; empty for fewer than two ranks.
   RingCost cost;
-  /// What each rank sends to each of its neighbours in all phases, ordered by sender, then by receiver.
+  /// The bytes that each rank sends to each of its neighbours in all phases, ordered by sender, then by
+  /// receiver.
   std::vector<RingHop> sent;
 
   std::span<const RingHop> sent_by(std::int32_t rank) const;

@@ -45,10 +45,9 @@ std::int64_t replicas_of(const PlannedStage& stage) { return std::ssize(stage.de
 
 // --- the recurrence's links -----------------------------------------------------------------------------
 
-/// The times of a cut in the recurrence, as a message of the walk. The walk gives each pair of replicas its
-/// own channel, but a link of the recurrence serves the pairs in turn. A message therefore arrives after half
-/// of the time that a minibatch needs in both directions, and its pair sends the next one after all other
-/// pairs.
+/// The times of a cut in the recurrence, as a message of the walk. In the walk each pair of replicas has its
+/// own channel, but a link of the recurrence serves one pair after the other. So a message arrives after half
+/// of the time that a minibatch needs in both directions. Its pair sends the next one after all other pairs.
 struct CutTimes {
   Ns hold_ns = 0;
   Ns arrival_ns = 0;
@@ -136,7 +135,7 @@ std::vector<std::int32_t> deep_warmups(const PipelinePlan& plan) {
 ///
 ///     B0 REDUCE0 STEP0 F1 B1 REDUCE1 STEP1     becomes     B0 REDUCE0 F1 B1 STEP0 REDUCE1 .. STEP1
 ///
-/// Ranks that reduce nothing keep their lists.
+/// The lists of ranks without a reduction stay unchanged.
 Program with_updates_one_minibatch_later(Program program) {
   for (std::vector<Action>& list : program.ranks) {
     std::optional<Action> step;  // the STEP that moves to the next reduction
@@ -151,7 +150,7 @@ Program with_updates_one_minibatch_later(Program program) {
         step = action;
         continue;
       } else if (has_weight_version(action.kind) && reduces) {
-        // The update before this action has moved behind it, so the version is one less. Before the first
+        // The update before this action now comes after it, so the version is one less. Before the first
         // update there is only version 0.
         action.weight_version = std::max(0, action.weight_version - 1);
       }
@@ -244,8 +243,8 @@ StreamPeriod period_of(const std::vector<Ns>& ends, const Stretch& stretch, std:
            static_cast<double>(minibatches);
   };
   const std::size_t all = (stretch.end - 1 - stretch.begin) / multiple * multiple;
-  // The shortest period that the stretch shows at least twice is taken. Replicas take turns, so only whole
-  // rounds of all stages are tried.
+  // Returns the shortest period that the stretch shows at least twice. Minibatches alternate over the
+  // replicas, so only whole rounds of all stages are tried.
   for (std::size_t minibatches = multiple; 2 * minibatches <= all; minibatches += multiple) {
     if (moves_by_one_amount(ends, stretch, minibatches))
       return {.period_ns = mean(minibatches), .is_exact = true};

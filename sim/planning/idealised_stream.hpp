@@ -53,19 +53,20 @@ class FactorSet {
 /// The time between two minibatches of a stream.
 struct StreamPeriod {
   double period_ns = 0;
-  /// True if the stream repeats exactly. Otherwise the period is a mean over a long part of it.
+  /// True if the stream repeats exactly. Otherwise the period is the mean over a long part of the stream.
   bool is_exact = false;
 };
 
 /// Simulates the plan with the factors that are on.
 ///
-/// With none, only what the recurrence prices remains: a device for each stage's compute, one link for each
-/// cut (activations and gradients one after the other), and one link for each stage's reduction. The
-/// reduction runs beside the compute, or after it if the objective is their sum. So many minibatches are in
-/// flight that no stage waits for more. The period is then that of the recurrence.
+/// Without any factor, only the recurrence's resources remain: a device for each stage's compute, one link
+/// for each cut, and one link for each stage's reduction. Activations and gradients use the link of a cut one
+/// after the other. The reduction runs at the same time as the compute, or after it if the objective is their
+/// sum. Enough minibatches are in flight that no stage waits for more. The period is then that of the
+/// recurrence.
 ///
-/// With `ends` it is the makespan of the planned scenario's minibatches, divided by their number. Error: the
-/// program hangs under the scenario's channels.
+/// With `ends`, the period is the makespan of the planned scenario's minibatches, divided by their number.
+/// Error: the program hangs under the scenario's channels.
 tl::expected<StreamPeriod, std::string> simulated_period(const PlannedScenario& planned, FactorSet on);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// Values are numbered 0, 1, 2, .. from the least one on. Two searches of the same kind:
+// Values are numbered 0, 1, 2, .. from the smallest one. There are two searches of the same kind:
 //
-//   1. the first value that has a prediction: fewer layers than stages, say, have none
+//   1. the first value that has a prediction; for example, fewer layers than stages have none
 //   2. the last value that fits
 //
 //   fits       0  1     3        7              15
@@ -21,7 +21,7 @@
 namespace penstock {
 namespace {
 
-/// Tries values by their number and remembers what came out.
+/// Tries values by their number and caches the results.
 class Probes {
  public:
   Probes(const ValueRange& range, const std::function<TriedValue(std::int64_t)>& probe)
@@ -35,9 +35,8 @@ class Probes {
     return entry->second;
   }
 
-  /// Returns the numbers between which `is_beyond` becomes true: the last one for which it is false and the
-  /// first for which it is true. Begins at `from`, for which it is false. Absent where it is false up to the
-  /// end.
+  /// Returns the first number for which `is_beyond` is true. The search begins at `from`, for which it must
+  /// be false. Returns nothing if `is_beyond` is false up to the last number.
   template <typename Beyond>
   std::optional<std::int64_t> first_beyond(std::int64_t from, const Beyond& is_beyond) {
     std::int64_t inside = from;

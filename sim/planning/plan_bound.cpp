@@ -172,7 +172,8 @@ double PlanBound::cross(Devices from, Devices to, double bytes) {
 double PlanBound::period_ns(const PlanChoice& choice) {
   const std::vector<std::int32_t> devices = devices_of(choice, levels_);
   link_ns_.assign(link_ns_.size(), 0);
-  // The loop starts at the last stage, because the round trip of a stage includes those of the later stages.
+  // The loop starts at the last stage, because the round trip of a stage includes the round trips of later
+  // stages.
   double period = 0;
   double round_trip_ns = 0;  // time from the stage's forward to the end of the pipeline and back
   std::size_t end = devices.size();
@@ -209,8 +210,9 @@ double PlanBound::period_ns(const PlanChoice& choice) {
   return period * kRoundings;
 }
 
-// With the weights w of a stage, its kept activations a and its warm-up W: w (1 + state) + a (W + 1). With
-// buckets, one bucket's gradients may be freed before the next one's exist, so the bound counts no gradients.
+// With the weights w of a stage, its activations a and its warm-up W, the bound is w (1 + state) + a (W + 1).
+// With buckets, one bucket's gradients may be freed before the next one's exist, so the bound counts no
+// gradients.
 double PlanBound::peak_bytes(const PlanChoice& choice) const {
   const double state = buckets_ || choice.buckets > 0 ? 0 : state_;
   double peak = 0;

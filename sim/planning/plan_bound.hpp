@@ -1,6 +1,6 @@
 #pragma once
-// A lower bound of the period of a plan, from the work of its devices and links for each minibatch, and a
-// lower bound of its peak memory. Used only in sim/planning.
+// Lower bounds of a plan's period and of its peak memory. The bound of the period comes from the work of
+// devices and links for each minibatch. Used only in sim/planning.
 
 #include <cstdint>
 #include <map>
@@ -21,19 +21,20 @@ std::vector<std::int32_t> devices_of(const PlanChoice& choice, std::span<const B
 
 class PlanBound {
  public:
-  /// `layers` of the choices are cut in the given `order`; `cluster` numbers its devices component by
-  /// component. `buckets` says whether reductions may run beside the backward pass. `state` is the number of
-  /// bytes of optimizer state and gradients for each byte of weights.
+  /// Requires that the choices cut their layers in the given `order`, and that `cluster` numbers its devices
+  /// component by component. If `buckets` is true, reductions may run during the backward pass. `state` is
+  /// the number of bytes of optimizer state and gradients for each byte of weights.
   PlanBound(const LayerGraph& graph, std::span<const std::int32_t> order,
             std::span<const BandwidthLevel> levels, const Cluster& cluster, bool buckets, std::int64_t state);
 
-  /// Returns a number of nanoseconds between two minibatches that is at most the simulated period. It is the
-  /// largest of three bounds: the compute and reduction of the busiest device, the time of the busiest link,
-  /// and the longest round trip of a minibatch divided by the minibatches that may be in flight.
+  /// Returns a lower bound, in nanoseconds, of the simulated time between two minibatches. It is the largest
+  /// of three bounds: the compute and reduction of the busiest device, the time of the busiest link, and the
+  /// longest round trip of a minibatch. The round trip is divided by the minibatches that may be in flight.
   double period_ns(const PlanChoice& choice);
 
-  /// Returns the bytes that the fullest device holds when its first backward begins: its state, and what its
-  /// warm-up and one more forward keep. They are at most the simulated peak, up to rounding.
+  /// Returns a lower bound of the simulated peak, up to rounding. It counts the bytes that the fullest device
+  /// holds when its first backward begins: its state, and the activations of its warm-up and of one more
+  /// forward.
   double peak_bytes(const PlanChoice& choice) const;
 
  private:
@@ -69,9 +70,9 @@ class PlanBound {
   double overhead_ns_ = 0;
   bool buckets_ = false;
   double state_ = 0;
-  std::vector<Sums> sums_;  // by cut
-  // By source and destination device. A route is computed at its first use, and the bounds of many choices
-  // need the same routes.
+  std::vector<Sums> sums_;  // index: cut
+  // The index is the source device, then the destination device. A route is computed at its first use,
+  // because the bounds of many choices need the same routes.
   std::vector<std::vector<RoutePrice>> routes_;
   std::map<std::vector<std::int32_t>, Ring> rings_;
   // Time of each link for the present choice; covers the links that were used so far.

@@ -70,8 +70,8 @@ class Moves {
     }
   }
 
-  /// Adds the choice with one replica moved from `giver` to `taker`. The index after the last stage stands
-  /// for the idle devices.
+  /// Adds the choice with one replica moved from `giver` to `taker`. The index after the last stage
+  /// represents the idle devices.
   void add_with(std::size_t giver, std::size_t taker) {
     found_.push_back(from_);
     if (giver < from_.stages()) --found_.back().replicas[giver];

@@ -11,11 +11,11 @@
 
 namespace penstock {
 
-/// How the replicas of a plan are placed on the devices, which are counted component by component.
+/// The placement of a plan's replicas on the devices. The devices are counted component by component.
 enum class PlanPlacement : std::uint8_t {
   in_order,  // one stage after another
   spread,    // each stage over as many servers as possible
-  stated,    // as PlanChoice::devices says
+  stated,    // on the devices in PlanChoice::devices
 };
 
 struct PlanChoice {
@@ -25,7 +25,7 @@ struct PlanChoice {
   PlanPlacement placement = PlanPlacement::in_order;
   std::vector<std::int32_t> devices{};  ///< devices of a `stated` placement, in the order of the ranks
   std::int32_t deeper = 0;              ///< additional forwards before each stage's first backward
-  std::int32_t buckets = 0;             ///< buckets of gradients for each stage; 0: those of the scenario
+  std::int32_t buckets = 0;  ///< buckets of gradients for each stage; 0: the buckets of the scenario
 
   std::size_t stages() const { return replicas.size(); }
   std::int32_t device_count() const;

@@ -69,7 +69,8 @@ ClusterSpec part_of(ClusterSpec whole, Shape shape) {
   return whole;
 }
 
-/// Returns clusters of 1, 2, 4, ... devices and of all devices, whose number need not be a power of two.
+/// Returns clusters of 1, 2, 4 and so on devices, and of all devices. The number of all devices need not be a
+/// power of two.
 std::vector<ClusterSpec> parts_of(UniformCluster shape, const ClusterSpec& whole) {
   std::vector<ClusterSpec> parts;
   const std::int32_t devices = shape.devices;
@@ -78,7 +79,7 @@ std::vector<ClusterSpec> parts_of(UniformCluster shape, const ClusterSpec& whole
   return parts;
 }
 
-/// Returns clusters of 1, 2, ... devices of one server, then of 1, 2, ... whole servers.
+/// Returns clusters of 1, 2 and so on devices of one server, then of 1, 2 and so on whole servers.
 std::vector<ClusterSpec> parts_of(TwoLevelCluster shape, const ClusterSpec& whole) {
   std::vector<ClusterSpec> parts;
   const std::int32_t nodes = shape.nodes;
@@ -93,7 +94,7 @@ std::vector<ClusterSpec> parts_of(TwoLevelCluster shape, const ClusterSpec& whol
   return parts;
 }
 
-/// The file does not say which links a part would have, so only the whole cluster is used.
+/// Returns only the whole cluster, because the file does not define the links of a part.
 std::vector<ClusterSpec> parts_of(const Cluster& /*cluster*/, const ClusterSpec& whole) { return {whole}; }
 
 /// Returns whether `a` is at least as good in rate, memory and cost. Device-hours replace the cost, because
@@ -143,7 +144,7 @@ double PlanEvaluation::device_hours_per_million_samples() const {
 std::optional<double> PlanEvaluation::cost_per_million_samples() const {
   const std::optional<double> price = planned.scenario.cluster.price_per_device_hour;
   if (!price) return std::nullopt;
-  // The price is that of a rank's devices together, the hours are those of each device.
+  // The price is for all devices of a rank together, but the hours are counted for each device.
   return *price * device_hours_per_million_samples() / devices_per_rank();
 }
 

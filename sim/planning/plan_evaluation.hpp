@@ -37,10 +37,10 @@ struct PlanEvaluation {
   std::string configuration() const;  ///< Returns the replicas of the stages, for example "15-1".
 };
 
-/// Plans and simulates. Errors: those of plan_scenario() and of the simulation.
+/// Plans and simulates. Errors: the errors of plan_scenario() and of the simulation.
 tl::expected<PlanEvaluation, std::string> evaluate_plan(const Scenario& scenario, const PlanOptions& options);
 
-/// Simulates an existing plan. Errors: those of the simulation.
+/// Simulates an existing plan. Errors: the errors of the simulation.
 tl::expected<PlanEvaluation, std::string> evaluate_plan(PlannedScenario planned);
 
 /// Returns the plans that no other plan beats in time, memory and cost, sorted by devices and then by period.

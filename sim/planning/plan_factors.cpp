@@ -46,7 +46,7 @@ std::vector<PlanFactor> factors_of(const PlannedScenario& planned) {
   return factors;
 }
 
-/// Returns the empty set, each factor alone, and the first two, three, ... factors.
+/// Returns the empty set, each factor alone, the first two factors, the first three factors, and so on.
 std::vector<FactorSet> sets_to_simulate(const std::vector<PlanFactor>& factors) {
   std::vector<FactorSet> sets = {FactorSet{}};
   FactorSet all;

@@ -24,11 +24,11 @@ FactorMeaning meaning(PlanFactor factor, PlanObjective objective);
 /// The simulated periods of the plan for one factor.
 struct FactorPeriods {
   PlanFactor factor = PlanFactor::transfers;
-  double alone_ns = 0;              ///< period with only this factor on, and those that it switches on
+  double alone_ns = 0;              ///< period with only this factor on, and the factors that it switches on
   double with_those_before_ns = 0;  ///< period with this factor and all earlier ones of the enum on
 };
 
-/// The planned memory beside the simulated one.
+/// The planned memory and the simulated memory.
 struct PlannedMemory {
   Bytes planned = 0;  ///< bytes of the fullest device as the recurrence counts them
   /// Simulated bytes of the fullest device, with message buffers and older weight versions.
@@ -41,8 +41,8 @@ struct PlanFactors {
   double recurrence_ns = 0;
   /// Simulated period with every factor off; equals recurrence_ns up to rounding to nanoseconds.
   double ideal_ns = 0;
-  /// rows in the order of the enum; `buckets` only if the plan has them. The row before `ends` has the plan's
-  /// steady period in its second column.
+  /// The rows in the order of the enum. `buckets` has a row only if the plan has buckets. The row before
+  /// `ends` has the plan's steady period in its second column.
   std::vector<FactorPeriods> rows;
   PlannedMemory memory;
   std::vector<std::string> notes;

@@ -43,7 +43,7 @@ Ns disturbed(Ns time, double noise, std::uint64_t key, std::uint64_t what) {
 
 /// Returns the scenario with a profile as another measurement might give it.
 Scenario disturbed(Scenario scenario, double noise, std::uint64_t seed, std::uint64_t trial) {
-  // Random numbers depend on the seed and the trial and are numbered in the order of the times, so they are
+  // A random number depends only on the seed, the trial and its position in the order of the times. So it is
   // the same on any thread.
   const std::uint64_t key = mixed(seed ^ mixed(trial));
   std::uint64_t what = 0;

@@ -12,9 +12,9 @@
 
 namespace penstock {
 
-/// The noise of profiles. Each layer's forward and backward time is multiplied by its own factor, drawn
-/// uniformly from [1 - noise, 1 + noise]. A random number is a function of the seed, the trial and the layer,
-/// so that a trial changes each time in the same direction at every level.
+/// The noise of profiles. Each forward and backward time of a layer is multiplied by its own factor, drawn
+/// uniformly from [1 - noise, 1 + noise]. A random number is a function of the seed, the trial and the layer.
+/// So at every level of noise, a trial changes each time in the same direction.
 struct ProfileNoise {
   std::vector<double> levels = {0.05, 0.1, 0.2};  ///< half-widths of the noise, each 0 to 1
   std::int32_t trials = 20;                       ///< trials at each level, >= 1
@@ -33,7 +33,8 @@ struct Regret {
 /// All trials at one level of noise.
 struct RegretRow {
   double noise = 0;
-  std::int32_t other_plans = 0;  ///< trials whose plan differs from that of the true profile
+  std::int32_t other_plans = 0;  ///< number of trials with a plan that differs from the plan for the true
+                                 ///< profile
   Regret recurrence{};           ///< regret of the recurrence's period; never below 0
   /// Regret of the simulated period; below 0 if a noisy profile led to a better plan by chance.
   Regret simulated{};
@@ -42,8 +43,8 @@ struct RegretRow {
 };
 
 /// Makes plans from noisy profiles and computes their periods with the true profile, on all cores. Equal
-/// input gives equal output on any number of cores. Errors: those of evaluate_plan(), and a plan that takes
-/// no time.
+/// input gives equal output on any number of cores. Errors: the errors of evaluate_plan(), and a plan that
+/// takes no time.
 tl::expected<std::vector<RegretRow>, std::string> plan_regret(const Scenario& scenario,
                                                               const PlanOptions& options,
                                                               const ProfileNoise& noise,

@@ -46,10 +46,11 @@ constexpr std::int64_t kFirstShare = 32;  // simulations for each start in the f
 constexpr std::int64_t kShareOfVariants = 10;
 constexpr int kMostLonger = 24;        // number of plans that get a longer stream
 constexpr int kMostConfirmed = 3;      // number of plans that get a stream as long as that of `simulate`
-constexpr std::size_t kImproved = 12;  // number of starts that are improved beside the best of each family
+constexpr std::size_t kImproved = 12;  // number of starts that are improved in addition to the best of each
+                                       // family
 
 /// One search, which runs once. best_ is the best of all trials so far. Every plan that may become the answer
-/// goes through attempt(), so that no trial is lost when its start is dropped.
+/// is tried by attempt(), so that no trial is lost when its start is dropped.
 class PlanSearch {
  public:
   PlanSearch(const Scenario& scenario, const PlanningTask& task, const PlanBudget& budget)
@@ -62,8 +63,7 @@ class PlanSearch {
     if (!trials_.error().empty()) return tl::unexpected(trials_.error());
     const std::vector<PlanStart> starts = plan_starts(task_, trials_);
     const bool tries_all = count_choices(space_, kFewPlans + 1) <= kFewPlans;
-    // The starts come first in any case: they are printed, and a good one lets the bounds rule out most
-    // plans.
+    // The starts always come first. They are printed, and with a good one the bounds rule out most plans.
     try_starts(starts);
     if (tries_all) try_all();
     for (const PlanStart& best : best_of_families(starts)) try_starts(variants_of(best, task_));
@@ -216,8 +216,8 @@ class PlanSearch {
     return chosen;
   }
 
-  /// Improves all starts. All may make a few moves, the better half of them twice as many, and so on. The
-  /// best start shows early this way, and no start is dropped before it has moved. The dropped ones follow
+  /// Improves all starts. All starts may make a few moves, the better half of them twice as many, and so on.
+  /// So the best start shows early, and no start is dropped before it has moved. The dropped ones follow
   /// while simulations are left.
   void improve_all(std::vector<PlanChoice> front) {
     std::vector<PlanChoice> later;
@@ -272,8 +272,8 @@ class PlanSearch {
   }
 
   /// Gives the best plans longer streams. A short stream without a period gives only an approximate time.
-  /// Longer streams decide among the best plans, and streams as long as those of `simulate` decide about the
-  /// final ones.
+  /// Longer streams decide among the best plans. Streams as long as in `simulate` decide among the final
+  /// ones.
   void confirm() {
     confirm(2, has_no_actions_left() ? 0 : kMostLonger);
     confirm(kStreamAttempts, kMostConfirmed);
@@ -290,8 +290,8 @@ class PlanSearch {
     return trial.is_exact || trial.attempts >= attempts;
   }
 
-  /// Gives the best plan a longer stream until the best plan has had one, at most `most` times. A plan that
-  /// becomes slower this way lets another one become the best.
+  /// Gives the best plan a longer stream until the best plan has had one, at most `most` times. If a plan
+  /// becomes slower with the longer stream, another plan becomes the best.
   void confirm(int attempts, int most) {
     for (int confirmed = 0; confirmed < most && best_ && !is_known(*best_, attempts); ++confirmed) {
       trials_.with_longer_stream(*best_, attempts);
@@ -340,8 +340,8 @@ class PlanSearch {
 tl::expected<SearchedPlan, std::string> search_plan(const Scenario& scenario, const PlanOptions& options,
                                                     const PlanBudget& budget) {
   PlanOptions ranked = options;
-  // Only the recurrence's own figures, which are printed beside the simulated ones, depend on the objective.
-  // The ranking does not.
+  // The objective affects only the recurrence's own figures, which are printed together with the simulated
+  // ones. It does not affect the ranking.
   ranked.objective = PlanObjective::maximum;
   const auto task = planning_task(scenario, ranked);
   if (!task) return tl::unexpected(task.error());
@@ -357,7 +357,7 @@ tl::expected<PlannedScenario, std::string> plan_by(PlanRanking ranking, const Sc
                                                    const PlanOptions& options) {
   switch (ranking) {
     case PlanRanking::simulated:
-      // Callers ask for many plans at a time, so each gets a twentieth of the usual budget.
+      // Callers need many plans, so each plan gets a twentieth of the usual budget.
       return search_plan(scenario, options,
                          {.simulations = PlanBudget{}.simulations / 20, .actions = PlanBudget{}.actions / 20})
           .map([](SearchedPlan found) { return std::move(found.planned); });

@@ -26,7 +26,7 @@ struct PlanCandidate {
 
 struct SearchedPlan {
   PlannedScenario planned;
-  std::vector<PlanCandidate> candidates;  ///< in the order in which they were tried
+  std::vector<PlanCandidate> candidates;  ///< in the order of the trials
   std::int64_t simulations = 0;
   std::int64_t pruned = 0;    ///< starts that were not simulated because a bound ruled them out
   std::int64_t actions = 0;   ///< simulated actions of all plans together
@@ -43,11 +43,11 @@ struct PlanBudget {
   std::int64_t actions = std::int64_t{1} << 27;
 };
 
-/// Finds the plan with the least simulated steady period within the memory limit. Of equal ones it takes that
-/// on the fewest devices, then that with the least peak memory. `options` set the form and the limit; their
-/// objective is not used. When the budget is used up, no further move is tried. After half of its actions
-/// only one start of each family is tried. Equal input gives an equal plan. Errors: those of planning_task(),
-/// and that no plan that was tried fits.
+/// Finds the plan with the shortest simulated steady period within the memory limit. Of equal plans it takes
+/// one on the fewest devices, then the one with the lowest peak memory. `options` set the form and the limit;
+/// their objective is not used. When the budget is used up, no further move is tried. After half of its
+/// actions only one start of each family is tried. Equal input gives an equal plan. Errors: the errors of
+/// planning_task(), and that no plan that was tried fits.
 tl::expected<SearchedPlan, std::string> search_plan(const Scenario& scenario, const PlanOptions& options,
                                                     const PlanBudget& budget = {});
 
@@ -55,7 +55,7 @@ tl::expected<SearchedPlan, std::string> search_plan(const Scenario& scenario, co
 enum class PlanRanking : std::uint8_t { simulated, recurrence };
 
 /// Returns only the plan. A search by simulation has a smaller budget here, for callers that need many plans.
-/// Errors: those of search_plan() or plan_scenario().
+/// Errors: the errors of search_plan() or plan_scenario().
 tl::expected<PlannedScenario, std::string> plan_by(PlanRanking ranking, const Scenario& scenario,
                                                    const PlanOptions& options);
 

@@ -29,7 +29,8 @@
 namespace penstock {
 namespace {
 
-constexpr std::int32_t kMostEvenStages = 16;  // limit beside the straight pipeline
+constexpr std::int32_t kMostEvenStages = 16;  // largest number of even stages; the straight pipeline may have
+                                              // more
 constexpr std::int32_t kTriedBuckets = 4;     // upper limit; a stage has no more buckets than layers
 
 /// A variant of the recurrence, with its own optimum.
@@ -66,7 +67,8 @@ std::vector<std::int32_t> even_cuts(const LayerGraph& graph, std::int32_t stages
   return cuts;
 }
 
-/// Collects all starts in the order of the list. If several are the same choice, the first name is kept.
+/// Collects all starts in the order of the list. If several are the same choice, only the first one is
+/// stored.
 class Starts {
  public:
   Starts(const PlanningTask& task, PlanTrials& trials)
@@ -111,8 +113,8 @@ class Starts {
     add_plans(proposer, levels, "");
     if (levels.size() == 1) return;
     const std::vector<BandwidthLevel> one_server = {levels.front()};
-    // This level treats all devices as if they were connected by the links of the highest level, so a plan
-    // need not fill server by server.
+    // In this level, all devices are connected by links of the highest level. So a plan need not fill server
+    // by server.
     const std::vector<BandwidthLevel> flat = {{devices_, levels.back().bytes_per_second}};
     add_plans(proposer, one_server, "");
     add_plans(proposer, flat, ", one level");

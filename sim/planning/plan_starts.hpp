@@ -29,10 +29,13 @@ struct PlanStart {
   std::optional<double> promised_ns{};  ///< period that its recurrence predicts; absent for other starts
 };
 
-/// Returns all starts, each choice once. They are data parallelism on all devices, the straight pipeline,
-/// every two-stage split on all devices, and even splits into 2 to 16 stages with equal replicas. Then follow
-/// the plans of each recurrence for each number of devices, with the cluster's levels and with a single
-/// level. Adds to `trials` the orders of layers that only a recurrence has.
+/// Returns all starts, each choice once, in this order:
+///
+///     data parallelism on all devices; the straight pipeline; every two-stage split on all devices;
+///     even splits into 2 to 16 stages with equal replicas;
+///     the plans of each recurrence for each number of devices, with the cluster's levels and with one level
+///
+/// Adds to `trials` the orders of layers that only a recurrence has.
 std::vector<PlanStart> plan_starts(const PlanningTask& task, PlanTrials& trials);
 
 /// Returns the start with its gradients in buckets, one forward deeper, and on other devices: one change

@@ -1,7 +1,7 @@
-// Simulates plans and caches the results. A trial is the run that `simulate` would make of the same scenario:
-// one stream that fills its pipeline, whose period is read where it repeats. Its length is the shortest one
-// of endless_stream.hpp. An exact rate equals the one that `simulate` prints. plan_bound.cpp gives bounds
-// without a simulation. Tests: tests/sim/plan_search_test.cpp.
+// Simulates plans and caches the results. A trial is the run that `simulate` would make of the same scenario.
+// It is one stream that fills its pipeline, and its period is computed when it repeats. Its length is the
+// shortest one of endless_stream.hpp. An exact rate equals the one that `simulate` prints. plan_bound.cpp
+// gives bounds without a simulation. Tests: tests/sim/plan_search_test.cpp.
 
 #include "sim/planning/plan_trials.hpp"
 
@@ -151,8 +151,8 @@ std::size_t PlanTrials::order_for(std::vector<std::int32_t> layers, const std::v
                                 : add_order(std::move(layers));
 }
 
-// Returns the recurrence's figures for these stages: periods, bytes and memory, which are printed beside the
-// simulated ones.
+// Returns the recurrence's figures for these stages: periods, bytes and memory. They are printed together
+// with the simulated ones.
 PipelinePlan PlanTrials::plan_of(const PlanChoice& choice) const {
   const std::vector<std::int32_t>& order = orders_[choice.order];
   const std::vector<std::int32_t> devices = devices_of(choice, task_.levels);
@@ -293,7 +293,7 @@ Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
 }
 
 // The period comes from the times of a run, but memory takes another pass over them. This pass is made only
-// when memory is asked for.
+// if the caller needs memory.
 Trial& PlanTrials::trial_of(const PlanChoice& choice, Asked asked) {
   const auto [entry, fresh] = trials_.try_emplace(choice);
   Trial& trial = entry->second;

@@ -26,7 +26,7 @@ struct Trial {
   double period_ns = 0;               ///< time between two minibatches; infinite if the plan cannot run
   bool is_exact = true;               ///< the stream repeats exactly; false: period_ns is a mean over rounds
   int attempts = 1;                   ///< attempts of endless_stream() that were made to find a period
-  std::optional<Bytes> peak_bytes{};  ///< peak of the fullest device; absent until it is asked for
+  std::optional<Bytes> peak_bytes{};  ///< peak of the fullest device; absent until a caller needs it
 };
 
 class PlanTrials {
@@ -83,7 +83,8 @@ class PlanTrials {
   struct LayoutKey {
     std::vector<std::int32_t> replicas;
     std::vector<std::int32_t> devices;
-    std::vector<std::int32_t> buckets;  ///< by stage; empty: gradients are reduced in whole stages
+    std::vector<std::int32_t> buckets;  ///< one number for each stage; empty: gradients are reduced in whole
+                                        ///< stages
     std::int32_t deeper = 0;
 
     friend auto operator<=>(const LayoutKey&, const LayoutKey&) = default;
@@ -104,12 +105,12 @@ class PlanTrials {
   Cluster cluster_;
   std::string error_;
   std::vector<std::vector<std::int32_t>> orders_;
-  std::vector<PlanBound> bounds_;  // by order
+  std::vector<PlanBound> bounds_;  // one for each order of layers
   std::map<PlanChoice, Trial> trials_;
   std::map<LayoutKey, std::optional<Layout>> layouts_;  // an empty value means that such a plan cannot run
   std::size_t stored_actions_ = 0;                      // actions of all stored layouts
   std::int64_t actions_ = 0;
-  // Choice whose costs and times its layout holds; absent after a trial that ended early.
+  // The choice to which the costs and times of its layout belong. Absent after a trial that ended early.
   std::optional<PlanChoice> last_;
 };
 

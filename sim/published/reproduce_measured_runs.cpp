@@ -1,8 +1,7 @@
-// Predicts training steps that others have measured. The steps of each model use constants from the other
-// models. For example, a site's GPT-3 steps determine the speed of its GPUs, and the same constants must
-// predict its Llama steps. If a site, device and precision has only one model, the device's own constants are
-// used. These were fitted to the same rows, so such figures test nothing. A100 and B200 are the exceptions,
-// because their factors come from kernels.
+// Training steps that others measured, each model's with constants of the other models': a site's GPT-3 steps
+// say how fast its GPUs are in a step, and the same constants must do for its Llama. A site, device and
+// precision with one model alone has the device's own constants, which came out of these very rows but for
+// A100's and B200's, whose factors are those of kernels; steps so predicted test nothing.
 
 #include <algorithm>
 #include <cstddef>
@@ -20,7 +19,7 @@
 namespace penstock {
 namespace {
 
-/// Returns the runs of one model, or those of all other models.
+/// The runs of a model, or all others.
 MeasuredRuns part_of(const MeasuredRuns& runs, const std::string& model, bool is_of_model) {
   MeasuredRuns part{.header = runs.header, .runs = {}};
   for (const MeasuredRun& run : runs.runs) {
@@ -35,18 +34,17 @@ bool has_site(const MeasuredRuns& runs, const MeasuredRun& of) {
   });
 }
 
-/// Returns the reason why a prediction does not test the step. Empty if it does test it.
+/// Why a prediction tests nothing of the step; empty: it does.
 std::string taken_from_rows(const MeasuredRun& run, bool is_fitted_elsewhere) {
   if (model_name(run.model) == "deepseek-v2")
     return "2.5 ms of a layer of experts that no known kernel explains are out of these rows";
-  // The factors of A100 and B200 come from kernels, not from steps.
+  // Neither factor is out of a step: A100's and B200's are those of kernels.
   const bool is_own_factor = run.device == "a100-sxm" || run.device == "b200-sxm";
   if (is_fitted_elsewhere || is_own_factor) return "";
   return fmt::format("{}'s own factor is out of such rows", run.device);
 }
 
-/// Returns the figure of a step. It is tested unless the step was used to fit a constant of its own
-/// prediction.
+/// Held, unless its own step is in a constant that predicts it.
 ReproducedFigure step_of(const MeasuredRun& run, const PredictedRun& row, bool is_fitted_elsewhere) {
   const std::string what = run.id + ": seconds";
   const std::string why = taken_from_rows(run, is_fitted_elsewhere);
@@ -56,7 +54,7 @@ ReproducedFigure step_of(const MeasuredRun& run, const PredictedRun& row, bool i
                is_mixed_recipe ? "fp8 on GB300 has other recipes for 70B than for 405B" : "");
 }
 
-/// Adds the figures of one model: its steps, predicted with constants of all other models, and its peaks.
+/// Leave one model out: its rows by constants of all others, then its peaks.
 void add_model(std::vector<ReproducedFigure>& figures, const MeasuredRuns& all, const std::string& model) {
   const MeasuredRuns runs = part_of(all, model, true);
   const MeasuredRuns others = part_of(all, model, false);

@@ -96,7 +96,7 @@ double data_parallel_seconds(const LayerGraph& graph, std::int32_t workers, doub
 }
 
 /// Adds a row's period, time of one worker and time of data parallelism, to nine digits. The plan may have
-/// another configuration that is equally fast; then the note says so.
+/// another configuration that is equally fast; the note then states it.
 void add_plan(std::vector<ReproducedFigure>& figures, const PublishedPlan& row) {
   const LayerGraph graph = library_model(row.model).graph;
   const PipelinePlan plan =

@@ -1,6 +1,7 @@
 #pragma once
-// What the reproductions of papers have in common: programs on free links, in units of time. Private to the
-// reproduce_*.cpp files. What cannot be generated or run is a fault of theirs and throws.
+// Shared parts of the reproductions of papers: programs in units of time, on links that take no time. Used
+// only by the reproduce_*.cpp files. A program that cannot be generated or run is an error of the
+// reproduction and throws.
 
 #include <cstddef>
 #include <string>
@@ -13,29 +14,30 @@
 
 namespace penstock {
 
-/// Of one stage, in units; fractions to the millionth.
+/// The times of one stage, in units. They are rounded to a millionth of a unit.
 struct UnitTimes {
   double forward = 1;
   double backward = 2;
   double recompute = 1;
 };
 
-/// What a unit of these papers lasts in a predicted run.
+/// The nanoseconds of one unit of time in a predicted run.
 inline constexpr double kUnitNs = 1e6;
 
 std::vector<UnitTimes> equal_stages(std::size_t count, const UnitTimes& times = {});
 
-/// The program of a shape that its generator takes; each message takes `latency` units.
+/// Predicts the program of a shape that the schedule's generator accepts. Each message takes `latency` units.
 Result predicted_run(const std::string& schedule, const Shape& shape, const std::vector<UnitTimes>& stages,
                      double latency = 0);
 
-/// Returns the milliseconds of a step of data parallelism over all devices of a cluster in which nothing but
-/// the reduction of the gradients takes time.
+/// Returns the milliseconds of a data-parallel step over all devices of a cluster. Only the reduction of the
+/// gradients takes time.
 double reduction_ms(Cluster cluster, Bytes gradients);
 
-/// Units.
+/// Returns the makespan in units.
 double makespan_units(const Result& result);
-/// Units from one minibatch that leaves to the next; 0 where the program has no period.
+/// Returns the units from the end of one minibatch to the end of the next. Returns 0 if the program has no
+/// period.
 double period_units(const Result& result);
 
 }  // namespace penstock

@@ -13,9 +13,10 @@ struct Failures {
 };
 
 /// Returns the part of the time that becomes retained work, with a checkpoint after every `interval` seconds
-/// of work (>= 0). With t = interval, M = the cluster's mean time between failures, C = save and R = restart
-/// it is t / (M e^(R/M) (e^((t+C)/M) - 1)). If saving takes no time, an interval of 0 gives the limit of the
-/// formula. Failures may also happen during saving and restarting (Daly, FGCS 22, 2006, section 3).
+/// of work (>= 0). Let t = interval, M = the cluster's mean time between failures, C = save and R = restart.
+/// Then the part is t / (M e^(R/M) (e^((t+C)/M) - 1)). If saving takes no time, an interval of 0 gives the
+/// limit of the formula. Failures may also happen during saving and restarting (Daly, FGCS 22, 2006, section
+/// 3).
 double goodput(const Failures& failures, double interval);
 
 /// Returns the interval with the highest goodput, to a relative precision of 1e-6. It is about sqrt(2 C M) if

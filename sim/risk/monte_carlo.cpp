@@ -125,7 +125,7 @@ class TapeTrials {
   std::int32_t ranks_;
   TapeCosts costs_;
   std::vector<Ns> undisturbed_;  // for each instruction, its duration without noise
-  // For each instruction, the rank whose compute action it ends, or kNone.
+  // For each instruction, the rank of the compute action that it ends, or kNone.
   std::vector<std::int32_t> rank_of_;
 };
 
@@ -202,7 +202,7 @@ std::optional<std::string> noise_fault(const Experiment& experiment, const Noise
 
 tl::expected<NoisyMakespans, std::string> monte_carlo(const Experiment& experiment, const Noise& noise,
                                                       const Trials& trials) {
-  // Whether a program hangs does not depend on durations, so one check serves all trials.
+  // A program hangs for all durations or for none, so one check is enough for all trials.
   if (const auto hang = find_hang(experiment.program, experiment.channels, experiment.costs))
     return tl::unexpected(hang->message);
   const FlatProgram flat =

@@ -90,7 +90,7 @@ Reason against_stream(PlanFacts& facts) {
   if (experiment.loops.empty())
     return "the program has no loops" + (experiment.why_lists.empty() ? "" : ": " + experiment.why_lists);
   if (auto reason = not_streamed(experiment, experiment.loops)) return reason;
-  // If no list can be made, a stream ignores the sharing of links, and a note says so.
+  // If no list can be made, a stream ignores the sharing of links, and a note states this.
   const bool left_out = is_long(facts) && (wanted.asked != Engine::automatic || !can_be_stored(facts));
   if (!left_out && may_share_links(facts)) return "messages share links";
   return std::nullopt;

@@ -32,8 +32,8 @@ inline constexpr auto kEnumWords<RunEngine> =
                                         {RunEngine::tape, "tape"},
                                         {RunEngine::event, "event"}});
 
-/// The figures that the caller wants: all, or those of the points of a sweep. Points have no digest. Their
-/// exposed communication, live activations, weight versions and traffic are 0.
+/// The figures that the caller wants: all figures, or only the figures of a sweep's points. Points have no
+/// digest. Their exposed communication, live activations, weight versions and traffic are 0.
 enum class WantedFigures : std::uint8_t { all, of_rows };
 
 /// The outputs that a run must give.
@@ -44,7 +44,7 @@ struct Wanted {
   bool memory_over_time = false;  ///< true: each rank's memory over time; false: only the peak
   bool own_period = false;        ///< true: the steady rate must come from the run's own microbatches
   bool stored = false;            ///< true: lowered lists, with which tests compare other engines
-  std::string stalled{};          ///< how the placement rounds have stalled; empty if they have not
+  std::string stalled{};  ///< description of how the placement rounds have stalled; empty if they have not
 };
 
 struct RuledOutEngine {

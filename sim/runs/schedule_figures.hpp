@@ -1,5 +1,5 @@
 #pragma once
-// What every schedule costs on one shape, for tables that compare them.
+// The costs of every schedule on one shape, for tables that compare schedules.
 
 #include <optional>
 #include <string_view>
@@ -10,23 +10,24 @@
 
 namespace penstock {
 
-/// One schedule on equal stages: F, I and W take 1 ms for a K-th of the model, B 2 ms, transfers and
-/// updates nothing.
+/// The figures of one schedule on equal stages. A K-th of the model takes 1 ms for each of F, I and W, and 2
+/// ms for B. Transfers and updates take no time.
 struct ScheduleFigures {
   std::string_view schedule;
   double idle_over_total = 0;
   double longest_span_rate = 0;
-  double peak_activations = 0;      ///< of the fullest rank; 1: a microbatch's over a K-th of the model
-  double weights = 0;               ///< of the fullest rank, all versions; 1: a K-th of the model's
-  double sends_per_microbatch = 0;  ///< activations and gradients between ranks
-  Result result;                    ///< all of it, timeline included
+  double peak_activations = 0;  ///< peak of the fullest rank; 1 is one microbatch's activations of a K-th of
+                                ///< the model
+  double weights = 0;  ///< weights of the fullest rank, all versions; 1 is the weights of a K-th of the model
+  double sends_per_microbatch = 0;  ///< activations and gradients that ranks send to each other
+  Result result;                    ///< the complete result, with its timeline
 };
 
-/// Predicts `schedule` for `shape`. Nothing when its rule refuses the shape.
+/// Predicts `schedule` for `shape`. Returns nothing if the schedule's rule refuses the shape.
 std::optional<ScheduleFigures> figures_of(const ScheduleInfo& schedule, const Shape& shape);
 
-/// `shape` with what the schedule takes of it: one chunk a rank where it takes no others, whole sequences
-/// where it does not slice.
+/// Returns `shape` with only the options that the schedule supports. Other schedules get one chunk for each
+/// rank, or whole sequences instead of slices.
 Shape shape_for(const ScheduleInfo& schedule, Shape shape);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 // Each figure of a rank follows from the rank's own spans, and the traffic of a link follows from the spans
 // of the senders. So the spans of one rank are enough at a time. The caller may delete them before it makes
-// those of the next rank.
+// the spans of the next rank.
 
 #include "sim/runs/span_readings.hpp"
 

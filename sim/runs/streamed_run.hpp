@@ -12,9 +12,9 @@
 
 namespace penstock {
 
-/// Runs an experiment with a plan for the stream engine. All figures of the result equal those of a stored
-/// run, but it has no timeline. A long run has neither a digest nor a rate of repeated passes. `stream_rate`
-/// is the steady rate of an asynchronous schedule's endless stream.
+/// Runs an experiment with a plan for the stream engine. All figures of the result equal the figures of a
+/// stored run, but it has no timeline. A long run has neither a digest nor a rate of repeated passes.
+/// `stream_rate` is the steady rate of an asynchronous schedule's endless stream.
 tl::expected<Result, StalledTurns> streamed_run(const Experiment& experiment, const RunPlan& plan,
                                                 const SimulateOptions& options,
                                                 std::optional<double> stream_rate);

@@ -1,6 +1,6 @@
 #pragma once
-// Sweeps: one scenario over many schedules, K, v and M, in parallel, with equal results on any number of
-// threads.
+// Sweeps: predicts one scenario for many schedules, K, v and M, in parallel. The results are equal on any
+// number of threads.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,43 +18,50 @@
 
 namespace penstock {
 
-/// The grid. An empty list keeps the scenario's own value.
+/// The grid of points. If a list is empty, the scenario's own value is used.
 struct SweepGrid {
   std::vector<std::string> schedules{};
   std::vector<std::int32_t> stages{};
-  std::vector<std::int32_t> virtual_stages{};  ///< only for schedules that take v; others keep to their own
+  std::vector<std::int32_t> virtual_stages{};  ///< only for schedules that accept v; others use their own
+                                               ///< value
   std::vector<std::int32_t> microbatches{};
-  Batch batch{};  ///< sizes that are stated for the sweep; each stays while M changes
+  Batch batch{};  ///< sizes that the user states for the sweep; each stays constant while M changes
   Engine engine = Engine::automatic;
 
-  /// Points that are known already, by their number in the order of the rows; they are not simulated again.
+  /// Points that the caller already has, by their number in the order of the sweep. They are not simulated
+  /// again.
   std::map<std::size_t, SweepPoint> known{};
 
-  SweepShard shard{};  ///< the points that are made; the others are no rows
+  SweepShard shard{};  ///< points that this call simulates; others are not in the result
 
-  // Called from any thread; each may be empty.
+  // These may be called from any thread. Each may be empty.
   std::function<void(std::size_t done, std::size_t total)> progress{};
   std::function<void(std::size_t number, const SweepPoint& point)> finished{};
-  std::function<bool()> stopped{};  ///< true: begin no further point
+  std::function<bool()> stopped{};  ///< returns true to start no further point
 };
 
-/// How many rows the grid has, at most 2^62.
+/// Returns the number of points of the grid, at most 2^62.
 std::uint64_t point_count(const Scenario& scenario, const SweepGrid& grid);
 
-/// Returns what the sweep says beside its points, without a digest.
+/// Returns the parts of the sweep other than its points, without a digest.
 SweepHead sweep_head(const Scenario& scenario, const SweepGrid& grid);
 
-/// Says why `grid.known` is of another sweep: numbers beyond the last, points of other sizes, or other
-/// figures in the few points that are simulated again.
+/// Checks that `grid.known` belongs to this sweep; a few of its points are simulated again. Error: a number
+/// is beyond the last point, or sizes or figures of a point differ.
 tl::expected<void, std::string> check_known(const Scenario& scenario, const SweepGrid& grid);
 
-/// Every point of the grid as a row, ordered by schedule, K, v, M. A point that cannot be made (a batch that
-/// does not divide, more stages than layers, too few devices) is a row with status `skipped` and the reason;
-/// one that does not fit a device's memory has status `out_of_memory` and all its figures. Of the sizes of
-/// the batch those of `grid.batch` stay while M changes; where it has none, the scenario's global batch, or
-/// else its microbatch. Whether an asynchronous schedule fits, and its peak, are those of its endless stream:
-/// a short run would not fill the pipeline. The notes are those of all points, each once. A
-/// sweep that was stopped has the rows that were done, and a note that says so.
+/// Returns the points of the grid, ordered by schedule, K, v and M.
+///
+/// A point that cannot be made has status `skipped` and the reason: a batch that does not divide, more stages
+/// than layers, too few devices. A point that does not fit in a device's memory has status `out_of_memory`
+/// and all its figures.
+///
+/// The sizes in `grid.batch` stay constant while M changes. If it has none, the scenario's global batch stays
+/// constant, or else its microbatch. For an asynchronous schedule, the peak memory is that of its endless
+/// stream, because a short run would not fill the pipeline.
+///
+/// Each note of the points appears once. A sweep that was stopped has the points that were done, and a note
+/// about it.
 Sweep sweep(const Scenario& scenario, const SweepGrid& grid);
 
 }  // namespace penstock

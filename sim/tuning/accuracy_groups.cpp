@@ -1,7 +1,7 @@
 // Groups candidates that predictions cannot distinguish. An error that all configurations of a model on a
-// machine share, such as that of its clocks, changes no order. Only the difference of errors does. A group
-// begins with its best candidate and holds all whose tokens per second are within two standard deviations of
-// it:
+// machine share does not change their order; only the difference of errors does. An example is an error of
+// the clock rate. A group begins with its best candidate. It holds all candidates within two standard
+// deviations of that candidate's rate:
 //
 //     |log(rate / rate of the first)| <= 2 deviation
 

@@ -1,6 +1,6 @@
 #pragma once
-// Groups of configurations whose predicted rates differ by less than predictions err. `penstock tune` prints
-// them.
+// Groups of configurations with predicted rates that differ by less than the error of predictions. `penstock
+// tune` prints them.
 
 #include <cstddef>
 #include <vector>

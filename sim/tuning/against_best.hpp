@@ -40,7 +40,7 @@ struct AgainstBest {
 using AgainstBestProgress = std::function<void(std::size_t done, std::size_t all)>;
 
 /// Compares each run, with the devices' own constants. Runs with the same question share one search. Errors:
-/// those of tune() and of simulate_scenario(), with the run's id in front.
+/// the errors of tune() and of simulate_scenario(), with the run's id in front.
 tl::expected<std::vector<AgainstBest>, std::string> against_best(std::span<const MeasuredRun> runs,
                                                                  const AgainstBestProgress& progress = {});
 

@@ -58,7 +58,7 @@ bool KnownWorth::may_be_best_of_value(const ValueNumbers::Numbers& numbers, cons
 void KnownWorth::note_time(std::size_t number, const ValueNumbers::Numbers& numbers, std::int64_t time) {
   for (const std::uint16_t value : numbers) {
     BestOfValue& best = values_[value];
-    // Of equal ones the first that was timed stays.
+    // Of equal configurations the first that was timed stays.
     if (time >= best.fastest_time) continue;
     best.fastest = number;
     best.fastest_time = time;

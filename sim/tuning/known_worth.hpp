@@ -1,5 +1,6 @@
 #pragma once
-// What a search has found so far, and which configurations may still change the answer.
+// The best configurations that a search has found so far. They decide which other configurations may still
+// change the answer.
 
 #include <compare>
 #include <cstddef>
@@ -40,11 +41,11 @@ class KnownWorth {
   /// Sets how many configurations may fit. If they are fewer than `top`, some of the first ones do not fit.
   void set_possible_fits(std::size_t count) { others_count_ = count < top_; }
 
-  /// Returns whether a configuration with this lower bound may be among the first ones, on the front of time
-  /// and memory, or the best with one of its values.
+  /// Returns true if a configuration with this lower bound may still be in the answer. It may be one of the
+  /// first, on the front of time and memory, or the best with one of its values.
   bool may_matter(const ValueNumbers::Numbers& numbers, const Worth& least) const;
 
-  /// Records the time of a configuration whose peak may not be known.
+  /// Records the time of a configuration. Its peak memory may be unknown.
   void note_time(std::size_t number, const ValueNumbers::Numbers& numbers, std::int64_t time);
   void note(std::size_t number, const ValueNumbers::Numbers& numbers, const Worth& worth);
 

@@ -67,7 +67,7 @@ Ns step_of(const PricedConfiguration& priced, const RankOutline& rank) {
 /// first stage, after the last gradient has returned to it. The second counts weight gradients instead.
 Ns step_bound(const PricedConfiguration& priced, const ScheduleOutline& outline, const RankOutline& rank,
               const TravelTimes& travel, std::int64_t microbatches) {
-  Ns needed = 0;  // time before the last gradient can start its way back
+  Ns needed = 0;  // earliest time at which the last gradient can start back to the first stage
   Ns work = 0;
   for (const std::int32_t stage : rank.stages) {
     const StageCost& cost = priced.costs.stages[index(stage)];

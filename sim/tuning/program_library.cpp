@@ -62,7 +62,8 @@ tl::expected<TunedProgram, std::string> walked(const Scenario& scenario, const P
     return tl::unexpected(fmt::format("{} with {} stages and {} microbatches hangs under these channels",
                                       scenario.schedule, scenario.shape.stages, program.microbatches));
   }
-  // The tape is stored where a turn program stores its own, so that both are timed in the same way.
+  // The tape is stored in the same field as the tape of placement rounds, so that both are timed by the same
+  // code.
   TurnTape turns;
   turns.tape = *std::move(tape);
   return TunedProgram{.program = *std::move(lowered),
@@ -71,8 +72,8 @@ tl::expected<TunedProgram, std::string> walked(const Scenario& scenario, const P
                       .turns = std::move(turns)};
 }
 
-/// Compiles the program. If turns can express it, no list of messages is made, which is most of a program's
-/// memory.
+/// Compiles the program. If placement rounds can express it, no list of messages is made. Such lists would
+/// take most of a program's memory.
 tl::expected<TunedProgram, std::string> made(const TuneRequest& request, const Configuration& configuration) {
   const Scenario scenario = scenario_of(request, configuration);
   auto program = constructed(scenario, configuration.microbatches);
@@ -116,8 +117,8 @@ void ProgramLibrary::store(const Key& key, const std::shared_ptr<const TunedProg
   const std::scoped_lock lock(mutex_);
   cached_.push_front({.key = key, .program = program});
   instructions_ += program->turns.tape.size();
-  // The newest program is stored, however large. A caller that still uses a dropped program owns a share of
-  // it.
+  // The newest program is stored, however large it is. Callers that still use a dropped program own a share
+  // of the program.
   while (instructions_ > kMostInstructions && cached_.size() > 1) {
     instructions_ -= cached_.back().program->turns.tape.size();
     cached_.pop_back();
@@ -126,7 +127,7 @@ void ProgramLibrary::store(const Key& key, const std::shared_ptr<const TunedProg
 
 tl::expected<std::shared_ptr<const TunedProgram>, std::string> ProgramLibrary::program(
     const Configuration& configuration) {
-  // The mutex is not locked while a program is made. Two threads that ask for the same one both make it,
+  // The mutex is not locked while a program is made. If two threads need the same program, both make it,
   // which is rare and harmless.
   const Key key = key_of(configuration);
   if (auto known = found(key)) return known;

@@ -28,7 +28,7 @@ struct TunedProgram {
   Program program;  ///< compute actions only; lowered if a TurnTape cannot express its times
   bool is_lowered = false;
   ChannelOptions channels;
-  TurnTape turns;  ///< of a lowered program only `turns.tape` is filled in
+  TurnTape turns;  ///< if the program is lowered, only `turns.tape` is filled in
 };
 
 /// Caches programs by schedule, stages, virtual stages and microbatches. A schedule that searches its order
@@ -42,8 +42,7 @@ class ProgramLibrary {
   tl::expected<const ScheduleOutline*, std::string> outline(const Configuration& configuration);
 
   /// Returns the configuration's program. May be called from any thread. The least recently used programs are
-  /// dropped, and generated again when they are asked for. Error: a program that hangs under the scenario's
-  /// channels.
+  /// dropped, and generated again when needed. Error: a program that hangs under the scenario's channels.
   tl::expected<std::shared_ptr<const TunedProgram>, std::string> program(const Configuration& configuration);
 
   /// Schedule, stages, virtual stages, microbatches.

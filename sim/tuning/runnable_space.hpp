@@ -19,9 +19,9 @@ struct RunnableSpace {
   std::vector<LeftOut> left_out;              ///< in the order of their first configurations in the space
 };
 
-/// Removes the configurations whose schedule refuses an option of the scenario, and those whose program hangs
-/// under `channels`, which must be the scenario's. Returns nothing if `stopped` is given and becomes true
-/// before the end.
+/// Removes each configuration if its schedule refuses an option of the scenario, or if its program hangs
+/// under `channels`. `channels` must be the scenario's. Returns nothing if `stopped` is given and becomes
+/// true before the end.
 std::optional<RunnableSpace> runnable_space(const std::vector<Configuration>& space,
                                             const ChannelOptions& channels,
                                             const std::shared_ptr<ProgramLibrary>& programs,

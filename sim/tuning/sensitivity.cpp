@@ -67,7 +67,7 @@ std::int64_t device_time(const TunedConfiguration& tuned) {
   return tuned.step_ns * device_count(tuned.configuration);
 }
 
-/// Compares like the order of candidates: those that fit first, then the fastest.
+/// Compares like the order of candidates: configurations that fit come first, then the fastest.
 bool is_better(const TunedConfiguration& one, const TunedConfiguration& other) {
   if (one.fits != other.fits) return one.fits;
   return device_time(one) < device_time(other);

@@ -11,9 +11,9 @@
 
 namespace penstock {
 
-/// Returns an error message if the largest program of the space does not fit into `within_reach` bytes, or
-/// has more actions than an engine can number. The message names its stages and microbatches. Returns nothing
-/// if it may fit.
+/// Returns an error message if the largest program of the space cannot be stored or run. Either it does not
+/// fit into `within_reach` bytes, or it has more actions than an engine can number. The message names its
+/// stages and microbatches. Returns nothing if it may fit.
 std::optional<std::string> space_refusal(std::span<const Configuration> space, Bytes within_reach);
 /// Like the other one, with the memory that is free on this machine.
 std::optional<std::string> space_refusal(std::span<const Configuration> space);

@@ -70,8 +70,8 @@ std::vector<Value> for_all(std::span<const PricedConfiguration> priced, const Of
   return values;
 }
 
-/// Returns the peak by simulate(). Used for programs whose actions overlap, and under channels that turns do
-/// not model.
+/// Returns the peak by simulate(). Used if actions of the program overlap, and under channels that placement
+/// rounds do not model.
 Bytes simulated_peak(const TunedProgram& tuned, const PricedConfiguration& priced) {
   Experiment experiment = without_lists(tuned);
   experiment.program = tuned.is_lowered ? tuned.program : lower(tuned.program).value();

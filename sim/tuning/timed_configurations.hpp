@@ -13,11 +13,11 @@
 
 namespace penstock {
 
-/// Returns the step times of configurations of one program, equal to those of simulate(). Several
+/// Returns the step times of configurations of one program. They equal the times of simulate(). Several
 /// configurations are timed at once.
 std::vector<Ns> step_times(const TunedProgram& tuned, std::span<const PricedConfiguration> priced);
 
-/// Returns the peaks of their fullest ranks, equal to those of simulate().
+/// Returns the peaks of the fullest ranks. They equal the peaks of simulate().
 std::vector<Bytes> peak_bytes(const TunedProgram& tuned, std::span<const PricedConfiguration> priced);
 
 }  // namespace penstock
