@@ -28,18 +28,18 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kMostChanges = 3;  // changes shown of one rank's list
+constexpr std::size_t kMostChanges = 3;  // limit of the changes shown for one rank's list
 constexpr std::size_t kMostRanks = 8;
 constexpr std::size_t kMostShares = 8;
 constexpr std::size_t kMostSettings = 8;
-constexpr std::size_t kWidest = 80;  // bytes shown of the removed actions, and of the added ones
+constexpr std::size_t kWidest = 80;  // limit of the bytes shown for removed actions, and for added ones
 
 std::string signed_duration(Ns ns) {
   return fmt::format("{}{}", ns < 0 ? "-" : "+", format_duration(ns < 0 ? -ns : ns));
 }
 
-/// Shortens the list to the first texts, as many as fit into `kWidest` bytes, and adds how many were left
-/// out.
+/// Shortens the list to the first texts that fit into `kWidest` bytes, and adds the number of texts that were
+/// left out.
 void shorten(std::vector<std::string>& texts) {
   std::size_t bytes = 0;
   std::size_t kept = 0;
@@ -69,8 +69,8 @@ ProgramDiff shortened(ProgramDiff diff) {
   return diff;
 }
 
-/// Returns the program without its messages. A baseline holds lowered programs, but a program that breaks a
-/// rule is compared as it was written, often without messages.
+/// Returns the program without its messages. A baseline holds lowered programs. A program that breaks a rule
+/// is compared as its author wrote it, often without messages.
 Program without_messages(Program program) {
   for (std::vector<Action>& list : program.ranks)
     std::erase_if(list, [](const Action& action) { return is_transfer(action.kind); });
@@ -99,8 +99,8 @@ std::string step_text(const PathStep& step) {
   return fmt::format("rank {} {} at {}", step.rank, step.action, format_duration(step.start_ns));
 }
 
-/// Returns where the paths part, for example "the longest path leaves the old one after rank 0 0F3 at 3.000
-/// ms: rank 1 1F3 at 4.000 ms, where it was rank 0 0B0 at 9.000 ms".
+/// Returns a text about the first difference of the paths. For example: "the longest path leaves the old one
+/// after rank 0 0F3 at 3.000 ms: rank 1 1F3 at 4.000 ms, where it was rank 0 0B0 at 9.000 ms".
 std::string parting_text(const std::vector<PathStep>& then, const std::vector<PathStep>& now,
                          std::size_t step) {
   if (step == now.size() && step == then.size())

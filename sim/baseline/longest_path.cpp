@@ -39,7 +39,7 @@
 namespace penstock {
 namespace {
 
-/// A compute action, as its rank and its position in that rank's spans.
+/// A compute action, identified by its rank and its position in that rank's spans.
 struct Place {
   std::int32_t rank = 0;
   std::size_t position = 0;
@@ -110,8 +110,8 @@ class PathFinder {
     if (makes_input_gradient(action.kind)) producers_[{true, action.stage, action.microbatch}] = place;
   }
 
-  /// Records the last member of a collective to end its previous action, because the other members waited for
-  /// it. A member without a previous action delayed no other.
+  /// Records which member of a collective ended its previous action last, because the other members waited
+  /// for it. A member without a previous action delayed no other.
   void note_member(const Span& span, const Meeting& meeting, const std::optional<Place>& before) {
     meeting_of_[&span] = meeting;
     if (!before) return;
@@ -139,7 +139,7 @@ class PathFinder {
     return sender ? sender : causes.on_rank;
   }
 
-  /// Returns the compute action that ends last; of several, the first one of the lowest rank.
+  /// Returns the compute action that ends last. Of several it returns the first one of the lowest rank.
   std::optional<Place> last() const {
     std::optional<Place> last;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -169,8 +169,8 @@ std::string kind_in(std::string_view action) {
   return std::string(action.substr(begin, action.find_first_of("0123456789", begin) - begin));
 }
 
-/// Splits the time of a path into parts that add up to it: actions by rank and kind, and the time between two
-/// actions by their ranks.
+/// Splits the time of a path into parts that add up to it. A part is the actions of one rank and kind, or the
+/// time between actions of two ranks.
 std::map<std::string, Ns> shares_of(const std::vector<PathStep>& path) {
   std::map<std::string, Ns> shares;
   for (std::size_t i = 0; i < path.size(); ++i) {

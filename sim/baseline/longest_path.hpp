@@ -1,6 +1,7 @@
 #pragma once
-// The longest path of a run: a chain of compute actions. Each began when the one before it had ended, or when
-// the message of that one had arrived. The actions and the waits between them add up to the makespan.
+// The longest path of a run: a chain of compute actions. Each action began when the previous one had ended,
+// or when a message of the previous one had arrived. The actions and the waits between them add up to the
+// makespan.
 
 #include <cstdint>
 #include <string>
@@ -40,8 +41,8 @@ struct PathShare {
   friend bool operator==(const PathShare&, const PathShare&) = default;
 };
 
-/// The difference between two paths. The changes of all parts add up to the change of the makespan; the
-/// largest comes first.
+/// The difference between two paths. The changes of all parts add up to the change of the makespan. The
+/// largest change comes first.
 struct PathChange {
   std::int32_t step = 0;  ///< index of the first step that differs, or the length of both paths if none does
   std::vector<PathShare> shares;

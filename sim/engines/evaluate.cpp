@@ -129,8 +129,7 @@ void note_instructions(const Tape& tape, const TapeCosts& costs, const FlatProgr
     }
     if (origin.message == kNone) return;
     const auto message = index(origin.message);
-    // The duration of a collective is that of the instruction; the duration of a transfer is that of its
-    // link.
+    // A collective takes the duration of its instruction, and a transfer takes the time of its link.
     const bool is_transfer = flat.messages[message].recv != kNone;
     times.message_start[message] = is_transfer ? at.message_start_ns : at.start_ns;
     times.message_end[message] = at.arrival_ns;

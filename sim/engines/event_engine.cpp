@@ -232,7 +232,7 @@ class EventSimulator {
       step.start_ns = now_;
       return true;
     }
-    // When a rank has waited here, it has already settled its end of the message.
+    // A rank that has already waited here has settled its end of the message.
     const bool again = stands_at_[index(rank)] == step.message;
     const bool needs_this_end = step.op != FlatOp::recv || !flat_.messages[index(step.message)].eager;
     if (!again && needs_this_end) settle(step.message);

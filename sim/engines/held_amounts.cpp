@@ -1,9 +1,8 @@
 // Changes wait in a list. When the list is long, it is sorted, and all changes before a known time are
 // applied:
 //
-//   time       1  1  2  4  4  7  9        no new change before 5: the first five are applied, in order of
-//   position   0  3  3  1  5  7  8        (time, phase, position, order); others may still come before 7 and
-//   9
+//   time       1  1  2  4  4  7  9      no new change before 5: the first five are applied, in the order of
+//   position   0  3  3  1  5  7  8      (time, phase, position, order); others may still come before 7
 //
 // The list is sorted only after its length has doubled, so a change costs O(log waiting).
 

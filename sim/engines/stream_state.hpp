@@ -99,7 +99,7 @@ struct LaterForwards {
   const LoopHeads& heads;
   HeldStages& stages;
   std::int32_t rank = 0;
-  std::size_t running = 0;  ///< number of actions that run now
+  std::size_t running = 0;  ///< number of actions that run at present
 
   bool keep_old_versions() const {
     return program.update != UpdateRule::minibatch && !program.mixed_versions;

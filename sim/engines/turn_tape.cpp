@@ -202,7 +202,7 @@ class TurnTapeWriter {
   }
 
   void wait_for_last_collectives() {
-    // Each register once, because the members of a collective share one.
+    // The members of a collective share a register, so each register is used once.
     std::vector<Register> ends;
     for (std::int32_t rank = 0; rank < tape().rank_count; ++rank) {
       if (ends_.last_of(rank) != kNoRegister) ends.push_back(ends_.last_of(rank));

@@ -13,9 +13,9 @@ struct LinearEquation {
   double value = 0;
 };
 
-/// Returns the x >= 0 that minimises the sum of (terms(x) - value)^2, as a vector of `unknowns` elements. If
-/// several do, it returns one with few elements above 0. Requires that all unknowns in the equations are
-/// below `unknowns`.
+/// Returns the x >= 0 that minimises the sum of (terms(x) - value)^2, as a vector of `unknowns` elements. Of
+/// several solutions it returns one with few elements above 0. Requires that all unknowns in the equations
+/// are below `unknowns`.
 std::vector<double> non_negative_least_squares(const std::vector<LinearEquation>& equations,
                                                std::size_t unknowns);
 

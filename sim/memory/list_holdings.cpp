@@ -1,5 +1,5 @@
-// F holds its activations until B, or I and W, release them. The first B or W after a STEP charges the
-// gradients, and the STEP releases them. What I recomputes is held until W:
+// F holds its activations until B releases them, or I and W do. The first B or W after a STEP charges the
+// gradients, and the STEP releases them. I charges what it recomputes, and W releases it:
 //
 //   F   + kept        B   + gradients, - kept        STEP   - gradients
 //                     I   + recomputed               W      + gradients, - kept, - recomputed

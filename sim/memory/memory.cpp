@@ -1,5 +1,5 @@
-// Turns the spans of each rank into holdings and runs through their changes in the order of time. A holding
-// says which category holds how many bytes from when until when. The class comment in memory.hpp lists what
+// Makes holdings from the spans of each rank and computes their changes in the order of time. A holding is a
+// number of bytes in one category, with its start and its end. The class comment in memory.hpp lists what
 // each category charges and releases. The peak is the largest sum, with the first action that reached it.
 // list_peak.cpp and tape_peak.cpp find only peaks, and faster, for programs without sharding or weight
 // versions. Tests: tests/sim/memory_test.cpp.
@@ -150,7 +150,7 @@ class RankHoldings {
       hold_between(MemoryCategory::weights, cost(stage).weights, gathered, position);
       gathered = kNoPosition;
     }
-    // The list ends with gathered weights, so they are held until the end of the run.
+    // The list ends while the weights are gathered, so they are held until the end of the run.
     if (gathered != kNoPosition)
       hold_between(MemoryCategory::weights, cost(stage).weights, gathered, kNoPosition);
   }
@@ -159,7 +159,7 @@ class RankHoldings {
     VersionLives versions;
     for (const std::int32_t position : positions) versions.note(span(position).action, position);
     for (const VersionLife& version : versions.all()) {
-      // The version was last used before the STEP, so the new version takes its place and no copy is needed.
+      // No action uses the version after the STEP, so the new version replaces it and no copy is needed.
       if (!version.is_used_after_its_replacement()) continue;
       hold(MemoryCategory::weight_versions, share(stage, cost(stage).version_bytes(), 3),
            span(version.replaced_by).end_ns, version.replaced_by, span(version.last_used_by).end_ns,
@@ -272,8 +272,8 @@ class RankHoldings {
     if (bytes == 0) return;
     const Passage& passage = passage_of(here.action);
     const bool activation = flow_of(here.action.kind) == Flow::activation;
-    // A SEND's buffer exists from its producer's end, a RECV's until its consumer's end. Both are the same
-    // action of this stage.
+    // The buffer of a SEND exists from the end of its producer, and the buffer of a RECV until the end of its
+    // consumer. Both are the same action of this stage.
     const std::int32_t user = activation ? passage.forward : passage.backward;
     if (is_send(here.action.kind)) {
       const Ns produced = user == kNoPosition ? here.start_ns : span(user).end_ns;
@@ -311,7 +311,7 @@ RankMemory run_through(std::span<const Holding> holdings, std::span<const Span> 
     held[category] += delta;
     total += delta;
     memory.peaks[category] = std::max(memory.peaks[category], held[category]);
-    // If several peaks are equal, the first one is reported, so that equal runs name the same action.
+    // If several peaks are equal, the first one is reported. So equal runs name the same action.
     if (total > memory.peak_bytes) {
       memory.peak_bytes = total;
       memory.peak_time_ns = change.time_ns;
@@ -361,8 +361,8 @@ RankMemory MemoryOfRanks::of(std::int32_t rank, std::span<const Span> spans) con
 std::vector<RankMemory> memory_of(const EngineRun& run, const Experiment& experiment,
                                   const MemoryOptions& options) {
   const MemoryOfRanks memory(experiment, options);
-  // Only one rank's spans are stored at a time, because all spans together are many times as large as the
-  // run.
+  // Only one rank's spans are stored at a time, because the spans of all ranks need many times the memory of
+  // the run.
   RankSpans spans(run.flat, experiment.program.placement, run.times);
   std::vector<RankMemory> memories;
   memories.reserve(index(run.flat.rank_count));

@@ -1,6 +1,6 @@
 // Finds how many message buffers exist at most between each pair of ranks. A send buffer exists from the
-// producer's end to the arrival, a receive buffer from the transfer's start to the consumer's end. Each start
-// counts one more buffer, after the buffers that have ended by then are subtracted:
+// producer's end to the arrival. A receive buffer exists from the transfer's start to the consumer's end. At
+// each start the buffers that have ended are subtracted, and one is added:
 //
 //     starts      0   1   2       3        ->  1  2  2  2  at once, so never more than 2
 //     ends           0  1     2 3
@@ -85,7 +85,8 @@ class MessageBuffers {
     std::visit([this](const auto& code) { follow(code); }, tape_.code);
     std::vector<Bytes> most(program_.ranks.size(), 0);
     for (const PairBuffers& pair : pairs_) {
-      // Each pair at its own worst moment, and each message as large as the largest.
+      // The bound adds the worst moments of all pairs, and takes the largest message for every message of a
+      // pair.
       most[index(pair.from_rank)] += pair.largest * pair.sends.most();
       most[index(pair.to_rank)] += pair.largest * pair.receives.most();
     }
@@ -123,7 +124,7 @@ class MessageBuffers {
     }
   }
 
-  /// A rank hears from few others.
+  /// A linear search is enough, because a rank receives from few others.
   std::size_t pair_of(std::int32_t from, std::int32_t to) {
     if (by_receiver_.empty()) {
       by_receiver_.resize(program_.ranks.size());
@@ -141,7 +142,7 @@ class MessageBuffers {
   std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> places_;
   std::vector<PairBuffers> pairs_;
   std::vector<std::size_t> pair_of_transfer_;
-  std::vector<std::vector<std::size_t>> by_receiver_;  // pairs
+  std::vector<std::vector<std::size_t>> by_receiver_;  // for each receiver the pairs with this receiver
 };
 
 }  // namespace

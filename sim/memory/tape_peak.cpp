@@ -1,17 +1,17 @@
-// Finds the peak memory of ranks whose messages have buffers. These events change what a rank holds:
+// Finds the peak memory of ranks that have message buffers. These events change the bytes that a rank holds:
 //
 //     start of an action    + what it charges    end        - what it releases, - messages it took in
 //     end of a producer     + send buffer        arrival    - that buffer
 //     start of a transfer   + receive buffer
 //
-// Each kind of event is already sorted by time: the first two come from the rank's own list, the others from
+// Each kind of event is already sorted by time. The first two come from the rank's own list, the others from
 // each rank with which it exchanges messages. Merging these streams gives the bytes that the rank holds over
 // time.
 //
 // At one instant, releases of earlier charges come first, then all other changes in the order of the list
-// (report/timeline/holdings.hpp). Two things are charged and released at the same instant: the send buffer of
-// a message that takes no time, and the transient bytes of an action that takes no time (a stage without
-// layers).
+// (report/timeline/holdings.hpp). Two things are charged and released at the same instant. One is the send
+// buffer of a message that takes no time. The other is the transient bytes of an action that takes no time,
+// such as that of a stage without layers.
 //
 // If only the highest peak is wanted, message_bounds.cpp rules out most ranks. memory.cpp handles all other
 // programs. Tests: tests/sim/row_run_test.cpp.
@@ -157,7 +157,7 @@ class TapeChanges {
 
   /// Inserts a change of the rank's last instant, sorted among the other changes of that instant.
   static void add_in_order(ChangeStream& stream, const AmountChange& change) {
-    // All changes in this stream come from one clock, so those that are passed over have the same time.
+    // One clock gives all changes of this stream, so the skipped changes have the same time.
     auto place = stream.end();
     while (place != stream.begin() && change < *std::prev(place)) --place;
     stream.insert(place, change);
@@ -180,8 +180,8 @@ class TapeChanges {
     const std::size_t receiver = index(tape_.transfers[transfer].to_rank);
     RankChanges& from = ranks_[sender];
     RankChanges& to = ranks_[receiver];
-    // A SEND and a RECV take a place in their lists even if they carry nothing, so that places equal those of
-    // the lowered list.
+    // A SEND and a RECV count as list positions even if they carry no bytes, so that positions equal the
+    // positions of the lowered list.
     ++from.places;
     ++to.places;
     if (bytes == 0) return;
@@ -199,11 +199,11 @@ class TapeChanges {
 
   const Program& program_;
   const Tape& tape_;
-  const std::vector<bool>& wanted_;  // by rank
+  const std::vector<bool>& wanted_;  // index: rank
   const std::vector<InstructionTimes>& times_;
   ListHoldings holdings_;
   ActionWays ways_;
-  std::vector<Bytes> bytes_of_transfer_;  // by transfer class
+  std::vector<Bytes> bytes_of_transfer_;  // index: transfer class
   std::vector<TransferStreams> streams_of_transfer_;
   std::vector<Bytes> bytes_of_way_;
   std::vector<RankChanges> ranks_;
@@ -285,7 +285,7 @@ std::optional<std::vector<PeakBounds>> peak_bounds(const Program& program, const
       held += holding->charged;
       const Bytes now = held + holding->transient;
       of_rank.most = std::max(of_rank.most, now);
-      // An action that takes no time releases before it charges, so its sum is not reached.
+      // An action that takes no time releases before it charges, so this sum is not reached.
       if (takes_time(costs.stages[index(action.stage)])) of_rank.least = std::max(of_rank.least, now);
       held -= holding->released;
     }
@@ -305,10 +305,10 @@ bool tells_instants(const Program& program, const CostTable& costs, const TurnTa
   for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
     const StageCost& cost = costs.stages[stage];
     const bool is_last = edges.leaving(static_cast<std::int32_t>(stage)).empty();
-    // On the last stage B may follow its F at once. A STEP of no time may follow the action that made its
-    // gradients at once.
+    // On the last stage, B may run at the same instant as its F. A STEP that takes no time may run at the
+    // same instant as the action that made its gradients.
     if (!takes_time(cost) && (is_last || cost.step_ns == 0)) return false;
-    // A W that follows its I at once would release bytes before the I has charged them.
+    // If W ran at the same instant as its I, it would release bytes before the I has charged them.
     if (!takes_time(cost) && cost.recomputed > 0) return false;
   }
   for (std::size_t link = 0; link < turns.tape.links.size(); ++link) {
@@ -333,7 +333,7 @@ std::optional<Bytes> highest_tape_peak(const Program& program, const CostTable& 
   const std::vector<InstructionTimes> times = instruction_times(turns.tape, priced);
   const auto bounds = peak_bounds(program, costs, most_of_messages(program, costs, turns, times));
   if (!bounds) return std::nullopt;
-  // Some rank holds at least this much, so a rank whose upper bound is lower cannot have the highest peak.
+  // Some rank holds at least this much, so a rank with a lower upper bound cannot have the highest peak.
   const Bytes least = std::ranges::max(*bounds, {}, &PeakBounds::least).least;
   std::vector<bool> wanted;
   for (const PeakBounds& of_rank : *bounds) wanted.push_back(of_rank.most >= least);

@@ -1,18 +1,18 @@
 // Advances flows that share links, from one start or end to the next. All flows of one class have the same
-// rate r, so they end in the order of the bytes that they still need, however r changes. Each class counts
-// the bytes V that a flow has received which was present all the time. V is the virtual time of fair queueing
+// rate r. So they end in the order of the bytes that they still need, however r changes. V is the number of
+// bytes that a flow has received if it was present all the time. It is the virtual time of fair queueing
 // (Demers, Keshav and Shenker, SIGCOMM 1989). A flow of S bytes that starts at V ends at V + S:
 //
 //     V(t) = V(t0) + r (t - t0)
 //     first end = t + (least V + S of its flows - V(t)) / r, rounded up to ns
 //
-// A start, an end or a new rate therefore costs a class one heap operation, whatever the number of its flows.
-// The ends of all classes are the leaves of a tournament tree: each node holds the earlier end of its two
-// children. Replacing an end updates the nodes from its leaf to the root.
+// A start, an end or a new rate therefore costs a class one heap operation, for any number of flows. The ends
+// of all classes are the leaves of a tournament tree: each node holds the earlier end of its two children. A
+// new end updates the nodes from its leaf to the root.
 //
-// Rates are computed when the next end is asked for, so several starts at one instant need only one
-// computation. A class whose rate does not change retains its end. Transfers that share no link therefore
-// stay exact to the nanosecond. Tests: tests/sim/contention_test.cpp.
+// Rates are computed only when the next end is needed, so several starts at one instant need one computation.
+// A class with an unchanged rate retains its end. Transfers that share no link therefore stay exact to the
+// nanosecond. Tests: tests/sim/contention_test.cpp.
 
 #include "sim/network/flow_network.hpp"
 
@@ -48,8 +48,8 @@ void FlowNetwork::start(Ns now, std::int32_t number, Bytes bytes, std::int32_t o
   now_ns_ = now;
   FlowClass& flow_class = classes_[index(number)];
   if (flow_class.flows.empty()) {
-    // Counting starts again at 0 when the class was empty. A flow that stays alone is then priced exactly
-    // like a flow on links that are not shared.
+    // An empty class counts from 0 again. So a flow that is never shared has exactly the same price as on
+    // links that are not shared.
     flow_class.carried_bytes = 0;
     flow_class.since_ns = now;
   } else {

@@ -137,7 +137,7 @@ std::span<const std::int32_t> MaxMinShare::solve() {
 void MaxMinShare::relax(std::int32_t link) {
   links_[index(link)].waits = false;
   const double after = fair_level(link);
-  // No flow on the link gets another rate, so no other link has to be solved again.
+  // The rates of all flows on the link stay the same, so no other link has to be solved again.
   if (is_same_level(levels_[index(link)], after)) return;
   levels_[index(link)] = after;
   for (const User& user : links_[index(link)].users) {

@@ -57,7 +57,8 @@ TransferPrices::TransferPrices(const Experiment& experiment)
 
 TransferPrices::Entry& TransferPrices::entry_of(std::int32_t from_rank, std::int32_t to_rank) {
   std::vector<Entry>& entries = entries_[index(from_rank)];
-  // A rank sends to few others. Searching their list is quick, and no table of ranks x ranks is needed.
+  // A rank sends to few others, so a search of their list is fast. A table of all pairs of ranks would be
+  // large.
   const auto known = std::ranges::find(entries, to_rank, &Entry::to_rank);
   if (known != entries.end()) return *known;
   const Route route = cluster_.route(from_rank, to_rank);

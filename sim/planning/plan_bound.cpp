@@ -1,14 +1,15 @@
-// Bounds the period of a plan from below without simulating it. With C_s the compute of a minibatch on stage
-// s, R_s its ring, r_s its replicas, W_s its warm-up, and x the bytes that a minibatch sends over a link of
+// Bounds the period of a plan from below without a simulation. C_s is the compute of a minibatch on stage s,
+// R_s the time of its ring, r_s its replicas, and W_s its warm-up. A minibatch sends x bytes over a link of
 // bandwidth B:
 //
 //     period >= (C_s + R_s) / r_s                                   a replica's STEP waits for its ring
-//     period >= x / B                                               of every link
+//     period >= x / B                                               for every link
 //     period >= (time from F on s to the end and back + R_s) / (r_s (W_s + 1))
 //
 // The third line holds because forward j + W + 1 of a replica follows the update by its minibatch j. With
-// gradients in buckets the ring may hide behind the backward pass: max(C_s, R_s). plan_trials.cpp simulates
-// the plans that this bound leaves. Tests: tests/sim/plan_search_test.cpp.
+// gradients in buckets, the ring may run during the backward pass, and max(C_s, R_s) replaces the sum.
+// plan_trials.cpp simulates the plans that this bound does not rule out. Tests:
+// tests/sim/plan_search_test.cpp.
 
 #include "sim/planning/plan_bound.hpp"
 
@@ -86,7 +87,8 @@ PlanBound::PlanBound(const LayerGraph& graph, std::span<const std::int32_t> orde
   for (std::size_t place = 0; place < order.size(); ++place) {
     const Layer& layer = graph.layers[static_cast<std::size_t>(order[place])];
     const auto output = static_cast<double>(layer.output);
-    // The output is added before the sum, so that an output that no layer reads ends where it is made.
+    // The output is added before the sum is computed. So an output that no layer reads is not counted at any
+    // cut.
     dies[last[static_cast<std::size_t>(order[place])]] += output;
     sums_[place + 1] = {
         .time_ns = sums_[place].time_ns + static_cast<double>(layer.forward_ns + layer.backward_ns),
@@ -151,8 +153,8 @@ void PlanBound::load_ring(const Ring& ring, double bytes, double minibatches) {
 
 /// Adds a minibatch in both directions to the links, and returns the least time that the two directions take.
 double PlanBound::cross(Devices from, Devices to, double bytes) {
-  // Minibatch g goes from replica g mod r to replica g mod r'. After lcm(r, r') minibatches each pair has
-  // carried one, and the pairs repeat.
+  // Replica g mod r sends minibatch g to replica g mod r'. After lcm(r, r') minibatches each pair has carried
+  // one, and the pairs repeat.
   const std::size_t pairs = std::lcm(from.size(), to.size());
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t pair = 0; pair < pairs; ++pair) {
@@ -197,10 +199,10 @@ double PlanBound::period_ns(const PlanChoice& choice) {
       // A ring reduces one minibatch of each replica at once.
       load_ring(around, weights, r);
     }
-    // If compute and ring run side by side, the longer one bounds the replica's time.
+    // If compute and ring run at the same time, the longer one bounds the replica's time.
     const bool hides = buckets_ || choice.buckets > 0;
     period = std::max(period, (hides ? std::max(compute, reduction) : compute + reduction) / r);
-    // Third line of the formula at the head of this file.
+    // The third line of the formula at the top of this file.
     const std::int32_t warmup = warmup_of(choice, s, later);
     period = std::max(period, (round_trip_ns + (hides ? 0 : reduction)) / (r * (warmup + 1)));
     later += choice.replicas[s];

@@ -31,8 +31,8 @@ class Moves {
  public:
   Moves(const PlanChoice& from, const PlanSpace& space) : from_(from), space_(space) {
     if (from_.placement != PlanPlacement::stated) return;
-    // Stated devices fit only these replicas. Moves start from the plan with its devices in order, which is
-    // itself a move.
+    // Stated devices fit only the old replicas. So moves start from the plan with its devices in order, which
+    // is itself a move.
     from_.placement = PlanPlacement::in_order;
     from_.devices.clear();
     found_.push_back(from_);
@@ -43,15 +43,16 @@ class Moves {
     move_replicas();
     for (std::size_t stage = 0; stage < from_.stages(); ++stage) split(stage);
     for (std::size_t stage = 0; stage + 1 < from_.stages(); ++stage) merge(stage);
-    // Without a reduction buckets change nothing, so they are set to 0: otherwise two choices would mean one
-    // plan.
+    // Without a reduction, buckets have no effect, so they are set to 0. Otherwise two choices would mean the
+    // same plan.
     for (PlanChoice& choice : found_)
       if (!reduces(choice)) choice.buckets = 0;
     return std::move(found_);
   }
 
  private:
-  /// The layers before the stage, and the layers up to its end.
+  /// begin_of() returns the number of layers before the stage, and end_of() the number of layers up to its
+  /// end.
   std::int32_t begin_of(std::size_t stage) const { return stage == 0 ? 0 : from_.cuts[stage - 1]; }
   std::int32_t end_of(std::size_t stage) const {
     return stage == from_.cuts.size() ? space_.layers : from_.cuts[stage];
@@ -91,10 +92,10 @@ class Moves {
     }
   }
 
-  /// Splits the stage at every layer, with every share of its replicas: 4 replicas on three layers become
-  /// 1-3, 2-2 and 3-1 at two places.
+  /// Splits the stage at every layer, with every share of its replicas. For example, 4 replicas on three
+  /// layers become 1-3, 2-2 and 3-1 at two places.
   void split(std::size_t stage) {
-    // A stage with one replica can only split if an idle device gives the second one.
+    // A stage with one replica can split only if an idle device becomes the second replica.
     const bool takes_idle = idle() > 0 && (is_straight() || from_.replicas[stage] == 1);
     const std::int32_t shared = from_.replicas[stage] + (takes_idle ? 1 : 0);
     for (std::int32_t share = 1; share < shared; ++share) {
@@ -135,7 +136,7 @@ class Moves {
 };
 
 /// Adds all choices that begin like `begun`, which has a cut after each of its stages. The next stage takes
-/// any number of the free devices and ends anywhere after the last cut.
+/// any number of the free devices, and any number of the remaining layers.
 void add_choices(PlanChoice begun, const PlanSpace& space, std::vector<PlanChoice>& found) {
   const std::int32_t from = begun.cuts.empty() ? 0 : begun.cuts.back();
   const std::int32_t left = space.devices - begun.device_count();
@@ -180,7 +181,7 @@ std::int64_t count_choices(const PlanSpace& space, std::int64_t most) {
     total += cuts * (space.form == PlanForm::straight ? 1 : replications);
     cuts *= static_cast<double>(space.layers - stages) / stages;
     replications *= static_cast<double>(space.devices - stages) / (stages + 1);
-    // The counts grow beyond any integer, so the loop ends at `most`.
+    // The number would overflow any integer, so the loop ends at `most`.
     if (total > static_cast<double>(most)) return most;
   }
   return std::llround(total);

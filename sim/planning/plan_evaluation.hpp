@@ -23,7 +23,7 @@ struct PlanEvaluation {
   std::vector<Bytes> stage_peaks;  ///< simulated peak of the fullest device of each stage
   bool out_of_memory = false;      ///< the simulation exceeds the memory of some device
   double bytes_per_sample = 0;     ///< bytes that all devices send (bytes_per_minibatch())
-  double data_parallel_bytes_per_sample = 0;  ///< bytes of one stage that is replicated on as many devices
+  double data_parallel_bytes_per_sample = 0;  ///< bytes of data parallelism on as many devices
   std::vector<std::string> notes;
 
   /// Returns the number of ranks of the plan. Each has devices_per_rank() devices.
@@ -44,9 +44,9 @@ tl::expected<PlanEvaluation, std::string> evaluate_plan(const Scenario& scenario
 tl::expected<PlanEvaluation, std::string> evaluate_plan(PlannedScenario planned);
 
 /// Returns the plans that no other plan beats in time, memory and cost, sorted by devices and then by period.
-/// It compares replicated and straight plans for parts of the cluster, and `known`. The parts are 1 to all
-/// devices of a server, then whole servers; of a uniform cluster powers of two. A cluster that is given link
-/// by link is used only as a whole.
+/// It compares `known` with replicated and straight plans for parts of the cluster. The parts are 1 to all
+/// devices of a server, then whole servers. Parts of a uniform cluster have 1, 2, 4 and so on devices. A
+/// cluster that is given link by link is used only as a whole.
 std::vector<PlanEvaluation> plan_front(const Scenario& scenario, const PlanOptions& options,
                                        PlanRanking ranking = PlanRanking::recurrence,
                                        const std::optional<PlanEvaluation>& known = std::nullopt);

@@ -1,6 +1,6 @@
 // Simulates the plan with sets of factors. Each row is two runs of idealised_stream.hpp: with this factor
-// alone, and with all factors up to it. The first shows the effect of the factor alone, the second how the
-// gap between recurrence and simulation builds up. The two differ if one factor hides another:
+// alone, and with all factors up to it. The first run shows the effect of the factor alone. The second shows
+// how the gap between recurrence and simulation grows. The two differ if one factor hides another:
 //
 //     factor      alone        with those before it
 //     transfers   {t}          {t}
@@ -62,7 +62,7 @@ std::vector<FactorSet> sets_to_simulate(const std::vector<PlanFactor>& factors) 
   return sets;
 }
 
-// The map is the only reason why FactorSet has an order.
+// FactorSet has an order only because it is the key of this map.
 using PeriodBySet = std::map<FactorSet, StreamPeriod>;
 
 tl::expected<PeriodBySet, std::string> simulated_periods(const PlannedScenario& planned) {
@@ -160,7 +160,7 @@ tl::expected<PlanFactors, std::string> plan_factors(const PlanEvaluation& evalua
 }
 
 std::vector<FactorDifference> differing_factors(const PlanFactors& factors) {
-  // Relative to the recurrence's period. Smaller differences are rounding or come from means.
+  // A part of the recurrence's period. Smaller differences are rounding or come from means.
   constexpr double kLeast = 1e-3;
   std::vector<FactorDifference> found;
   double before_ns = factors.ideal_ns;

@@ -1,5 +1,5 @@
-// Measures how much a noisy profile costs. All trials plan at the same time. Then each different plan is
-// simulated once, however many trials found it:
+// Measures the loss that a noisy profile causes. All trials plan at the same time. Then each different plan
+// is simulated once, even if several trials found it:
 //
 //     profile --noise of level, trial--> disturbed profile --> plan --with_times_of(true profile)--> periods
 //
@@ -35,13 +35,13 @@
 namespace penstock {
 namespace {
 
-/// Returns the time with noise. `what` numbers the random numbers of `key`; a number is the same at every
+/// Returns the time with noise. `what` is the index of the random number of `key`, which is the same at every
 /// level of noise.
 Ns disturbed(Ns time, double noise, std::uint64_t key, std::uint64_t what) {
   return std::llround(static_cast<double>(time) * (1 + noise * (2 * even_draw(key, what) - 1)));
 }
 
-/// Returns the scenario with a profile as another measurement might give it.
+/// Returns the scenario with a noisy profile, such as another measurement might give.
 Scenario disturbed(Scenario scenario, double noise, std::uint64_t seed, std::uint64_t trial) {
   // A random number depends only on the seed, the trial and its position in the order of the times. So it is
   // the same on any thread.
@@ -54,8 +54,8 @@ Scenario disturbed(Scenario scenario, double noise, std::uint64_t seed, std::uin
   return scenario;
 }
 
-/// Everything in which two plans for one scenario can differ: the layers and devices of each stage, and what
-/// only the search by simulation chooses: buckets of gradients and additional forwards.
+/// All properties in which two plans for one scenario can differ. These are the layers and devices of each
+/// stage, and the choices of the search by simulation: buckets of gradients and additional forwards.
 struct PlanShape {
   // Layers and devices of each stage.
   std::vector<std::pair<std::vector<std::int32_t>, std::vector<std::int32_t>>> stages;

@@ -1,12 +1,12 @@
-// Searches for a plan: recurrences propose, and the simulator ranks. Effects that a recurrence leaves out
-// (shared links, filling, the order of reductions) decide between plans, so its optimum is only one of many
-// starts:
+// Searches for a plan: recurrences propose plans, and the simulator ranks them. Effects that a recurrence
+// leaves out decide between plans: shared links, filling, the order of reductions. So the optimum of a
+// recurrence is only one of many starts:
 //
 //     starts --simulate--> the best dozen, and the best of each family --move while it helps--> the plan
 //
-// Neighbours are tried in the order of a bound that takes a microsecond, up to the present period. No plan
-// with a larger bound can be faster. If there are few plans, all are tried. scenarios/partition has the
-// recurrences alone. Tests: tests/sim/plan_search_test.cpp.
+// Neighbours are tried in the order of a bound that takes a microsecond to compute. The search stops at the
+// present period, because no plan with a larger bound can be faster. If there are few plans, all are tried.
+// scenarios/partition has the recurrences alone. Tests: tests/sim/plan_search_test.cpp.
 
 #include "sim/planning/plan_search.hpp"
 
@@ -38,14 +38,13 @@
 namespace penstock {
 namespace {
 
-// If there are at most 1500 plans, all are tried. This takes fewer simulations than a search by moves may
-// take, and misses nothing.
+// Trying all 1500 plans takes fewer simulations than a search by moves, and misses no plan.
 constexpr std::int64_t kFewPlans = 1500;  // number of plans up to which all are tried
 constexpr std::int64_t kFirstShare = 32;  // simulations for each start in the first round
 // Each variant of the best plan may use a tenth of the simulations.
 constexpr std::int64_t kShareOfVariants = 10;
 constexpr int kMostLonger = 24;        // number of plans that get a longer stream
-constexpr int kMostConfirmed = 3;      // number of plans that get a stream as long as that of `simulate`
+constexpr int kMostConfirmed = 3;      // number of plans that get a stream as long as in `simulate`
 constexpr std::size_t kImproved = 12;  // number of starts that are improved in addition to the best of each
                                        // family
 
@@ -96,9 +95,9 @@ class PlanSearch {
     return std::tuple(trials_.peak_bytes(a), a) < std::tuple(trials_.peak_bytes(b), b);
   }
 
-  /// Returns whether a move from `b` to `a` is worth it; between equal periods none is. Plans that fit come
-  /// first, by their time. Of the others the one that holds least comes first, and plans that cannot run come
-  /// last. Memory is not simulated for a plan that is slower than one that fits.
+  /// Returns whether a move from `b` to `a` improves the plan; equal periods are no improvement. Plans that
+  /// fit come first, by their time. Plans that do not fit follow, by their memory, and plans that cannot run
+  /// come last. Memory is not simulated for a plan that is slower than one that fits.
   bool is_faster(const PlanChoice& a, const PlanChoice& b) {
     const auto time_of = [&](const PlanChoice& choice) {
       return std::pair(trials_.of(choice).period_ns, choice.device_count());
@@ -142,8 +141,8 @@ class PlanSearch {
 
   void try_starts(const std::vector<PlanStart>& starts) {
     by_bound(starts, [&](const PlanStart& start) {
-      // One start of each family is always tried and printed. Most starts are two-stage splits (devices x
-      // layers of them). The others are few and always tried.
+      // One start of each family is always tried and printed. Most starts are two-stage splits, devices x
+      // layers in number. The other starts are few and always tried.
       const bool is_seen = !seen_.insert(start.family).second;
       if (is_seen && start.family == PlanFamily::two_stages && is_ruled_out(start.choice, *best_)) {
         ++pruned_;
@@ -161,9 +160,9 @@ class PlanSearch {
     });
   }
 
-  /// Returns the printed candidates. confirm() must have run, so that the best has the figures that
-  /// `simulate` prints. A start that no recurrence made gets the period that the recurrence's rule gives its
-  /// stages.
+  /// Returns the printed candidates. Requires that confirm() has run, so that the best plan has the figures
+  /// that `simulate` prints. If no recurrence made a start, the candidate has the period that the recurrence
+  /// predicts for its stages.
   std::vector<PlanCandidate> candidates() {
     std::vector<PlanCandidate> found;
     for (const PlanStart& start : tried_) {
@@ -200,8 +199,8 @@ class PlanSearch {
     return found;
   }
 
-  /// Returns the best of all, the best dozen, and the best of each family, each once. A family may be slower
-  /// at the start and faster after its cuts have moved, so none is left out.
+  /// Returns the best of all starts, the best dozen, and the best of each family, each once. A family may be
+  /// slower at the start and faster after its cuts have moved, so no family is left out.
   std::vector<PlanChoice> to_improve() {
     std::vector<PlanChoice> chosen;
     const auto add = [&](const PlanChoice& choice) {
@@ -216,9 +215,9 @@ class PlanSearch {
     return chosen;
   }
 
-  /// Improves all starts. All starts may make a few moves, the better half of them twice as many, and so on.
-  /// So the best start shows early, and no start is dropped before it has moved. The dropped ones follow
-  /// while simulations are left.
+  /// Improves all starts in rounds. In the first round each start may make a few moves. Then the better half
+  /// may make twice as many, and so on. So the best start shows early, and no start is dropped before it has
+  /// moved. Dropped starts follow while simulations are left.
   void improve_all(std::vector<PlanChoice> front) {
     std::vector<PlanChoice> later;
     // Half of the starts that still move stay, with twice the simulations each, so every round costs the
@@ -238,7 +237,7 @@ class PlanSearch {
     for (const PlanChoice& start : later) improved(start, budget_.simulations);
   }
 
-  /// Tries on the best plan the variants that may help a start.
+  /// Tries on the best plan the variants that starts are tried with.
   void vary_best() {
     if (!best_) return;
     // Its name and family are never printed.
@@ -277,7 +276,7 @@ class PlanSearch {
   void confirm() {
     confirm(2, has_no_actions_left() ? 0 : kMostLonger);
     confirm(kStreamAttempts, kMostConfirmed);
-    // The best plan may be a fourth one that is only approximately known. Then the best confirmed plan is
+    // The best plan may still have no confirmed period. Then the best plan with a confirmed period is
     // returned.
     if (best_ && !is_known(*best_, kStreamAttempts))
       take_best([&](const PlanChoice& choice) { return is_known(choice, kStreamAttempts); });
@@ -329,7 +328,7 @@ class PlanSearch {
   PlanTrials trials_;
   PlanSpace space_;
   std::set<PlanFamily> seen_;     // families of which a start was tried
-  std::vector<PlanStart> tried_;  // starts in the order in which they were tried, as they are printed
+  std::vector<PlanStart> tried_;  // starts in the order in which they were tried and are printed
   std::optional<PlanChoice> best_;
   std::int64_t pruned_ = 0;
   std::int64_t left_out_ = 0;

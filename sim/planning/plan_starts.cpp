@@ -60,7 +60,7 @@ std::vector<std::int32_t> even_cuts(const LayerGraph& graph, std::int32_t stages
     if (cut > 0 &&
         share - before[static_cast<std::size_t>(cut - 1)] < before[static_cast<std::size_t>(cut)] - share)
       --cut;
-    // Every stage has a layer: it begins after the one before, and leaves a layer for each stage after it.
+    // Every stage needs a layer, so a cut leaves at least one layer for this stage and for each later stage.
     const std::int32_t least = cuts.empty() ? 1 : cuts.back() + 1;
     cuts.push_back(std::clamp(cut, least, layers - (stages - stage)));
   }
@@ -167,7 +167,7 @@ std::vector<PlanStart> plan_starts(const PlanningTask& task, PlanTrials& trials)
   return Starts(task, trials).all();
 }
 
-/// Each variant changes one thing, and only if it can make a difference.
+/// Each variant changes one property, and only if the change can have an effect.
 std::vector<PlanStart> variants_of(const PlanStart& start, const PlanningTask& task) {
   std::vector<PlanStart> variants;
   if (reduces(start.choice)) {

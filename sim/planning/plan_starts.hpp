@@ -26,7 +26,8 @@ struct PlanStart {
   PlanFamily family = PlanFamily::data_parallel;
   std::string name;
   PlanChoice choice;
-  std::optional<double> promised_ns{};  ///< period that its recurrence predicts; absent for other starts
+  std::optional<double> promised_ns{};  ///< period that the recurrence of this start predicts; absent if no
+                                        ///< recurrence made the start
 };
 
 /// Returns all starts, each choice once, in this order:

@@ -3,8 +3,8 @@
 // Table 2 divides by the speed of K = 2, M = 1, which had a smaller batch. So each line is compared with its
 // own first column, or the bubble gives only a bound:
 //
-//   Transformer, M = 32    1.8   3.4   6.3     equal stages: only the bubble determines 3.4 / 1.8 and 6.3
-//   / 1.8 AmoebaNet, M = 32      1.21  1.84  3.48    uneven stages: the bubble alone allows more
+//   Transformer, M = 32    1.8   3.4   6.3     equal stages: the bubble alone gives 3.4 / 1.8, 6.3 / 1.8
+//   AmoebaNet, M = 32      1.21  1.84  3.48    uneven stages: the bubble alone allows more
 
 #include <algorithm>
 #include <array>

@@ -93,8 +93,7 @@ std::optional<Stream> shortest_stream(const Experiment& experiment, std::int64_t
   }
 }
 
-constexpr std::int64_t kRounds = 8;  // number of rounds of the replicas over which a rate without a period is
-                                     // the mean
+constexpr std::int64_t kRounds = 8;  // rounds of replicas in a mean rate
 
 bool has_its_rounds(const Period& period, const Program& program) {
   return period.microbatches >= kRounds * common_multiple_of_replicas(program);

@@ -20,8 +20,8 @@
 namespace penstock {
 namespace {
 
-/// Returns the spread of errors of the library's measured steps. Using it is no fit, because it changes no
-/// prediction.
+/// Returns the spread of errors of the library's measured steps. It changes no prediction, so it is not a
+/// fit.
 RatioSpread library_spread() {
   const MeasuredRuns runs = library_runs();
   const auto predicted = predict_runs(runs, nullptr, nullptr);

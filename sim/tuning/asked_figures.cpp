@@ -1,5 +1,5 @@
-// The work runs on threads that are abandoned when the search is stopped. It therefore owns all that it uses:
-// the configurations with their prices, and a share of the program library.
+// The work runs on threads that are abandoned when the search is stopped. So it owns all its data: the
+// configurations with their prices, and a share of the program library.
 
 #include "sim/tuning/asked_figures.hpp"
 

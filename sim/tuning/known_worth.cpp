@@ -1,8 +1,10 @@
-// Decides whether a configuration may still matter. Three questions are answered by exact figures of others.
-// A lower bound is never above the truth, so it can only lead to more work, never to another answer:
+// Decides whether a configuration may still matter. Exact figures of other configurations answer three
+// questions. A lower bound is never above the true value, so it can only lead to more work, never to another
+// answer:
 //
-//     among the first n?   fewer than n are faster          on the front?   none is as fast and as small
-//     best of a value?     none with the value is faster
+//     among the first n?   no if n others are faster
+//     on the front?        no if another one is as fast and as small
+//     best of a value?     no if another one with the value is faster
 
 #include "sim/tuning/known_worth.hpp"
 
@@ -28,8 +30,9 @@ bool KnownWorth::may_matter(const ValueNumbers::Numbers& numbers, const Worth& l
   return may_be_first(least) || may_be_on_front(least) || may_be_best_of_value(numbers, least);
 }
 
-// Configurations that do not fit are listed after all that fit, so they count only if too few may fit. One
-// with an equal time may still be first, because memory and the tuple decide ties.
+// Configurations that do not fit are listed after all that fit, so they count only if too few may fit. If
+// times are equal, memory and then the configuration's values decide, so a configuration with an equal time
+// may still be first.
 bool KnownWorth::may_be_first(const Worth& least) const {
   const auto is_among = [&](const std::vector<std::int64_t>& times) {
     return times.size() < top_ || least.time <= times.back();
@@ -37,8 +40,8 @@ bool KnownWorth::may_be_first(const Worth& least) const {
   return fits(least.bytes) ? is_among(fitting_times_) : others_count_ && is_among(other_times_);
 }
 
-// A configuration that equals one on the front in both figures may replace it, because the tuple decides
-// ties.
+// A configuration may replace one on the front that is equal in both figures, because the configurations'
+// values decide ties.
 bool KnownWorth::may_be_on_front(const Worth& least) const {
   return std::ranges::none_of(front_, [&](const Worth& known) {
     return is_beaten_or_equal(least, known) && (known.time < least.time || known.bytes < least.bytes);

@@ -17,8 +17,7 @@ struct LeftOut {
   bool hangs = false;
 };
 
-/// Counts one more configuration in the entry for its schedule and kind of reason, which is added if it is
-/// missing.
+/// Adds one to the count of the entry for this schedule and kind of reason. Adds the entry if it is missing.
 inline void add_left_out(std::vector<LeftOut>& all, std::string_view schedule, const std::string& reason,
                          bool hangs) {
   for (LeftOut& known : all) {

@@ -1,19 +1,20 @@
 // Bounds a configuration's step from below. Let s be the earliest stage of rank r. The rank cannot begin
-// before the first microbatch has passed all stages before s. After its work the last gradient still has to
-// go back through them:
+// before the first microbatch has passed all stages before s. After the work of the rank, the last gradient
+// still has to return through these stages:
 //
 //     step >= sum over i < s of (F_i + transfer_i)  +  M * (work of r)  +  sum over i < s of (B_i
 //             + transfer_i)  +  STEP of the first stage's rank
 //
-// The last action of r is the backward of stage s if backwards are whole. If they are split, weight gradients
-// may run beside the way back of the gradient, so their time counts only in a bound without that way.
+// If backward passes are whole, the last action of r is the backward pass of stage s. If they are split,
+// weight gradients may run while the gradient returns. So their time counts only in a bound without that
+// return.
 //
 //     stage 0   F0                                    B7 STEP
 //     stage 1      F0                              B7
 //     stage 2         |--- M (F + B) of the rank --|             s = 2, M = 8
 //
-// The bound of the memory is what a rank holds at some of its fullest moments, without messages. Tests:
-// tests/sim/tuning_test.cpp.
+// The bound of the memory is the bytes that a rank holds at some of its fullest moments, without messages.
+// Tests: tests/sim/tuning_test.cpp.
 
 #include "sim/tuning/lower_bounds.hpp"
 
@@ -32,7 +33,8 @@
 namespace penstock {
 namespace {
 
-/// The time from the first stage to each stage, and back. Messages between stages of one rank take no time.
+/// The time of a message from the first stage to each stage, and back. Messages between stages of one rank
+/// take no time.
 struct TravelTimes {
   std::vector<Ns> there;
   std::vector<Ns> back;
@@ -63,8 +65,8 @@ Ns step_of(const PricedConfiguration& priced, const RankOutline& rank) {
   return step;
 }
 
-/// Returns the bound of one rank, which is the larger of two. The first ends with the STEP of the
-/// first stage, after the last gradient has returned to it. The second counts weight gradients instead.
+/// Returns the bound of one rank, which is the larger of two. The first ends with the STEP of the first
+/// stage, after the last gradient has returned to it. The second counts weight gradients and not this return.
 Ns step_bound(const PricedConfiguration& priced, const ScheduleOutline& outline, const RankOutline& rank,
               const TravelTimes& travel, std::int64_t microbatches) {
   Ns needed = 0;  // earliest time at which the last gradient can start back to the first stage

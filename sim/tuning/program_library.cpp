@@ -1,5 +1,5 @@
-// Caches programs. Tens of thousands of configurations share hundreds of programs. A search that uses lower
-// bounds times few of them, so each is generated when it is first timed. All together might not fit into
+// Caches programs. Tens of thousands of configurations share hundreds of programs. A search with lower bounds
+// times few of them, so each is generated when it is first timed. All programs together might not fit into
 // memory, so the number of stored instructions is limited. Tests: tests/sim/tuning_test.cpp.
 
 #include "sim/tuning/program_library.hpp"
@@ -34,7 +34,8 @@
 namespace penstock {
 namespace {
 
-/// Limit of the stored instructions of tapes. Each takes about 60 bytes, with its program.
+/// Limit of the stored tape instructions. An instruction takes about 60 bytes, including its part of the
+/// program.
 constexpr std::size_t kMostInstructions = 16'000'000;
 
 /// Generates the program for stages of equal cost, as one copy of the pipeline runs it. It has no sharding,

@@ -1,8 +1,8 @@
-// Removes configurations that cannot run. Whether one runs depends only on its program, so one configuration
-// of each program is checked. The outline shows whether the schedule refuses an option. A hang shows only in
-// the whole program, but never with the default channels:
+// Removes configurations that cannot run. This depends only on the program, so one configuration of each
+// program is checked. The outline shows whether the schedule refuses an option. Only the whole program shows
+// a hang, which is impossible with the default channels:
 //
-//     options that are not taken?   the outline of each program        hangs?   all programs, on all cores
+//     refused options?   the outline of each program        hangs?   all programs, on all cores
 //
 // Tests: tests/sim/runnable_space_test.cpp.
 

@@ -60,9 +60,9 @@ tl::expected<TunedConfiguration, std::string> tuned_there(const TuneRequest& req
   return there;
 }
 
-/// Returns the time of a step times the devices. All configurations train the same batch, so tokens per
-/// second and device are inverse to it. Unlike rates it is exact, so that equal configurations lose exactly
-/// nothing.
+/// Returns the time of a step times the number of devices. All configurations train the same batch, so this
+/// is inverse to tokens per second and device. Unlike rates it is exact, so equal configurations have a loss
+/// of exactly 0.
 std::int64_t device_time(const TunedConfiguration& tuned) {
   return tuned.step_ns * device_count(tuned.configuration);
 }
@@ -79,7 +79,7 @@ tl::expected<SensitivityRow, std::string> row_of(TuneRequest request, const Tune
                                                  const std::pair<std::string_view, Change>& figure,
                                                  double factor) {
   figure.second(std::get<DeviceModel>(request.base.model).work.device, factor);
-  // The search examines as many orders as the one that found `best`.
+  // The search examines as many orders as the search that found `best`.
   const auto report = tune(request, {.top = 1});
   if (!report) return tl::unexpected(report.error().message);
   const auto old = tuned_there(request, best);

@@ -1,7 +1,7 @@
-// Times configurations of one program. They differ only in two small tables, of costs and of links, so up to
-// eight run over the tape side by side. A peak needs the times of all actions, because messages are held
-// while they wait. Configurations with equal costs are computed once, for example if selective recomputation
-// recomputes nothing. Tests: tests/sim/tuning_test.cpp.
+// Times configurations of one program. They differ only in two small tables, costs and links, so up to eight
+// run over the tape at once. A peak needs the times of all actions, because messages are held while they
+// wait. Configurations with equal costs are computed once, for example if selective recomputation recomputes
+// nothing. Tests: tests/sim/tuning_test.cpp.
 
 #include "sim/tuning/timed_configurations.hpp"
 
@@ -30,7 +30,7 @@ namespace penstock {
 namespace {
 
 /// Returns the program's experiment without its lists. Prices do not use the lists, which take nearly all of
-/// its memory.
+/// the program's memory.
 Experiment without_lists(const TunedProgram& tuned) {
   const Program& whole = tuned.program;
   Experiment experiment;
