@@ -149,8 +149,8 @@ class TapeWriter {
 
   struct Host {
     Register clock = kNoRegister;
-    std::vector<Register> ends{};  ///< ends of the rank's last compute actions; empty if the host may be any
-                                   ///< number of actions ahead
+    std::vector<Register> ends{};  ///< ends of the rank's last compute actions; empty if the host has no
+                                   ///< limit
     std::size_t computed = 0;      ///< number of the rank's compute actions so far
   };
 
@@ -236,7 +236,8 @@ class TapeWriter {
 
   // --- causes -------------------------------------------------------------------------------------
 
-  /// Returns false if the cause is program order, or a queue that the message's own instruction reads.
+  /// Returns false if the cause is program order, or a queue that the message's own instruction reads. Both
+  /// need no further register.
   static bool has_source(const Cause& cause) {
     return cause.kind != CauseKind::listed && cause.kind != CauseKind::release;
   }
@@ -313,8 +314,8 @@ class TapeWriter {
   // --- starts -------------------------------------------------------------------------------------
 
   void start_collective(std::int32_t id, Register source) {
-    // A collective needs its own register, even if all members have the same cause. A member's clock moves
-    // on, but its next collective and its actions read this end later.
+    // A collective needs its own register, even if all members have the same cause. The register holds its
+    // end for later actions, while the clocks of the members increase.
     Message& message = messages_[index(id)];
     if (message.gathered == kNoRegister) {
       message.gathered = new_register();
@@ -339,7 +340,7 @@ class TapeWriter {
       tape_.origins.back().message = id;
       return;
     }
-    // With neither, no action produces the message, so it starts as soon as its queues allow.
+    // If both are absent, no action produces the message, so it starts as soon as its queues allow.
     const Register first = gathered != kNoRegister ? gathered
                            : source != kNoRegister ? source
                                                    : link_of(id).c;
@@ -388,11 +389,9 @@ class TapeWriter {
   Register trash_;   // register that is written but never read
   std::vector<Message> messages_;
   std::vector<std::uint32_t> link_of_;  // link class of each message
-  std::vector<std::int32_t> newest_;  // for each rank the compute position with the end that the rank's clock
-                                      // holds, or kNone
+  std::vector<std::int32_t> newest_;    // for each rank the compute position that ends at its clock, or kNone
   std::unordered_map<std::int32_t, LateSends> late_sends_;  // key: position of the producer
-  std::size_t computed_last_ = 0;  // number of instructions up to the last one that ran a compute action; 0
-                                   // if there is none
+  std::size_t computed_last_ = 0;  // instructions up to the last one that ran a compute action, or 0
   std::vector<Register> free_;
   std::vector<Host> hosts_;  // one for each rank; empty if no host launches
   Tape tape_;

@@ -31,8 +31,8 @@
 namespace penstock {
 namespace {
 
-/// Returns the duration of a class that is not a launch: the time of a collective's ring, or the time of a
-/// group of compute actions. An overlapped pair has a time of its own.
+/// Returns the duration of a class that is not a launch. It is the time of a collective's ring, or the time
+/// of a group of compute actions. An overlapped pair has its own cost.
 Ns class_duration_ns(std::span<const Action> actions, const Experiment& experiment, CollectiveRings& rings) {
   if (actions.empty()) return 0;
   if (is_collective(actions.front().kind)) return rings.of(actions.front()).cost.duration_ns;
@@ -242,8 +242,8 @@ RepeatedTape::RepeatedTape(const Tape& tape, const TapeCosts& costs, const Progr
     : tape_(tape), costs_(costs), barrier_(program.barrier), registers_(fresh_registers(tape)) {
   lasting_.reserve(program.ranks.size() + 2 * tape.transfers.size());
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
-    // The clock of a rank without actions stays at 0 while the others increase. With it, no two passes would
-    // ever be alike.
+    // A rank without actions has a clock that stays at 0 while the others increase. With this clock, no two
+    // passes would ever be alike.
     if (!program.ranks[rank].empty()) lasting_.push_back(static_cast<Register>(rank));
   }
   // If queues are not followed, their registers have no meaning.

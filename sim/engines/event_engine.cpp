@@ -212,8 +212,8 @@ class EventSimulator {
     std::int32_t next = step.more_waits;
     for (std::int32_t id = step.message; id != kNone;) {
       stands_at_[index(rank)] = id;
-      // The arrival is known when the flow ends, even if it is in the future (end_transfer). So the start
-      // needs no event.
+      // An arrival is known when its flow ends, even if the arrival is still in the future (end_transfer). So
+      // the start needs no event.
       const Ns arrival = message(id).end_ns;
       if (arrival == kUnknown) return;
       start = std::max(start, arrival);
@@ -232,7 +232,7 @@ class EventSimulator {
       step.start_ns = now_;
       return true;
     }
-    // A rank that has already waited here has settled its end of the message.
+    // If the rank has already waited here, it has called settle() for its end of the message.
     const bool again = stands_at_[index(rank)] == step.message;
     const bool needs_this_end = step.op != FlatOp::recv || !flat_.messages[index(step.message)].eager;
     if (!again && needs_this_end) settle(step.message);
@@ -258,7 +258,8 @@ class EventSimulator {
 
   // --- messages -----------------------------------------------------------------------------------
 
-  /// Records that one of the events that message `id` waits for has happened.
+  /// Records that one event has happened for which message `id` waits. Starts the message after the last
+  /// event.
   void settle(std::int32_t id) {
     EventMessage& settled = message(id);
     if (--settled.missing > 0) return;
@@ -362,7 +363,7 @@ class EventSimulator {
   std::vector<std::int32_t> cursor_;     // for each rank the step that is next or is being computed
   std::vector<std::int32_t> stands_at_;  // for each rank the message that it waits for, or kNone
   CollectiveRings rings_;
-  std::unordered_map<std::int32_t, std::size_t> phase_of_;  // phase of each collective in progress, by
+  std::unordered_map<std::int32_t, std::size_t> phase_of_;  // phase of each collective in progress; key:
                                                             // message
   struct Host {
     std::int32_t at = 0;        // position that the host launches next

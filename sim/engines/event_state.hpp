@@ -22,10 +22,9 @@ struct EventStep {
   Ns duration_ns = 0;  // duration of a compute action
   Ns start_ns = 0;
   std::int32_t position = 0;
-  std::int32_t message = kNone;  // message of a collective, barrier or transfer; or the first message that a
-                                 // compute action waits for
-  std::int32_t more_waits = kNone;  // compute action: position of the next message that it waits for, as in
-                                    // next_wait
+  std::int32_t message = kNone;  // of a collective, barrier or transfer; or the first that a compute action
+                                 // waits for
+  std::int32_t more_waits = kNone;  // compute action: position of the next message that it waits for
   std::int32_t first_send = kNone;  // compute action: first transfer that waits for it, the start of a list
   FlatOp op = FlatOp::compute;
 };

@@ -95,7 +95,8 @@ class AdvanceState {
       : kept_(kept), shift_(shift), times_(times) {}
 
   void same(std::int64_t /*value*/) { ++next_; }
-  /// Returns the recorded value, because fields that were moved before this one would change the result.
+  /// Returns the recorded value. The present value may differ, because AdvanceState has already moved the
+  /// times on which it depends.
   bool flag(bool /*value*/) { return kept_[next_++] != 0; }
   void time(Ns& value) {
     value += times_ * shift_.time_ns;

@@ -23,8 +23,8 @@ struct alignas(kLaneBytes) LaneLine {
 /// A function that writes the durations of the instructions from number `first` on, one line each.
 using FillDurations = std::function<void(std::size_t first, std::span<LaneLine> durations)>;
 
-/// Returns the makespan for each of 1 to kLanes tables, equal to that of makespan_ns(). The tables must come
-/// from tape_costs() for `tape`. Lanes without a table return 0.
+/// Returns the makespan for each of 1 to kLanes tables, as makespan_ns() computes it. Requires that
+/// tape_costs() has made the tables for `tape`. Lanes without a table return 0.
 LaneTimes makespans_ns(const Tape& tape, std::span<const TapeCosts> tables);
 
 /// Returns the makespans if every instruction has its own duration in every lane. All lanes use the links of

@@ -53,8 +53,7 @@ class MessageWays {
     std::uint32_t sender = 0;  // numbers of the two queues
     std::uint32_t receiver = 0;
     bool eager = false;
-    bool is_of_queue = false;  // true if some message of the route counts as a message of the receiver's
-                               // queue
+    bool is_of_queue = false;  // true if some message counts for the receiver's queue
   };
   struct Queue {
     std::uint32_t across = kNoQueue;  // queue at the other end of its messages, or kSeveral
@@ -83,10 +82,9 @@ class MessageWays {
   std::vector<TransferClass> transfers_;
   std::vector<Way> ways_;
   std::vector<Queue> queues_;
-  std::vector<Recent> recent_;  // index: sending stage, group of microbatches, flow, and whether the message
-                                // is eager
-  Numbering<4> numbers_;        // route by both ranks, place as in recent_, and peer
-  Numbering<2> queue_numbers_;  // queue by rank and its number among the rank's queues
+  std::vector<Recent> recent_;  // index: sending stage, group of microbatches, flow, eager or not
+  Numbering<4> numbers_;        // numbers of routes; key: sender, receiver, index in recent_, peer
+  Numbering<2> queue_numbers_;  // numbers of queues; key: rank, and number at the rank
   Numbering<2> edges_;
 };
 

@@ -22,8 +22,7 @@ namespace penstock {
 
 std::optional<std::vector<std::uint32_t>> QueueSenders::of(const Tape& tape) const {
   if (!only_clocks_ || tape.both_ends) return std::nullopt;
-  std::vector<std::int32_t> rank_of(tape.register_count, -1);  // for each queue the only rank that sends
-                                                               // through it, or -1
+  std::vector<std::int32_t> rank_of(tape.register_count, -1);  // for each queue its only sender, or -1
   for (const LinkClass& link : tape.links) {
     if (link.transfer == LinkClass::kNoTransfer) continue;
     std::int32_t& rank = rank_of[link.c];

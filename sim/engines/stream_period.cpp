@@ -1,9 +1,9 @@
-// A stream is one long pass. The actions of its microbatches are compared, rank by rank. A stretch of
-// microbatches must be longer than the number of microbatches that depend on each other. If all of its times
-// have moved by one amount, all later times do so as well.
+// A stream is one long pass. This file compares the actions of one microbatch, rank by rank, with those of
+// later ones. It needs a stretch that is longer than the number of microbatches that depend on each other. If
+// all times of the stretch have moved by one amount, all later times do so as well.
 //
 //   rank 0:  F3 B0 F4 B1 F5 B2       microbatch 3: F3 at 0, B3 at 6 ...
-//   rank 1:     F3 B3 F4 B4          microbatch 4: the same, all of it 3 later
+//   rank 1:     F3 B3 F4 B4          microbatch 4: the same actions, each 3 later
 
 #include "sim/engines/stream_period.hpp"
 
@@ -186,7 +186,7 @@ bool may_repeat(const MicrobatchRows& rows, std::size_t depth, std::size_t back,
 /// Returns the period of the rows, without the first and the last `depth` rows.
 std::optional<Period> period_of_rows(const MicrobatchRows& rows, std::size_t depth) {
   for (std::size_t back = 1; 3 * depth + 2 * back <= rows.size() && back <= 4 * depth; ++back) {
-    // Usually nothing repeats after `back` rows. A check of one row in depth + back is enough to see that.
+    // Usually nothing repeats after `back` rows. It is enough to check one of every depth + back rows.
     if (!may_repeat(rows, depth, back, depth + back)) continue;
     std::optional<Ns> common;
     std::size_t run = 0;
@@ -194,8 +194,8 @@ std::optional<Period> period_of_rows(const MicrobatchRows& rows, std::size_t dep
       const auto amount = rows.shift(m, m + back);
       run = !amount ? 0 : amount == common ? run + 1 : 1;
       common = amount;
-      // All rows that depend on each other, and a whole period more, have moved by one amount. So all later
-      // rows do.
+      // All rows that depend on each other have moved by one amount, and so have the rows of one more period.
+      // So all later rows move as well.
       if (run >= depth + back) return Period{*amount, static_cast<std::int64_t>(back)};
     }
   }

@@ -51,8 +51,7 @@ struct HeldStage {
   Interval reduction;  ///< the latest reduction of the stage's gradients
   std::int64_t reductions = 0;
   LoopCursor next;    ///< position of the next F that has not run, or an earlier position
-  LoopCursor newest;  ///< position of the first F with the newest version that a caller has searched for, or
-                      ///< an earlier position
+  LoopCursor newest;  ///< first F of the newest version that was searched for, or an earlier F
 };
 
 /// A collective that some of its members have joined. The members join one after the other.

@@ -102,8 +102,7 @@ struct Tape {
   std::variant<std::vector<NarrowInstruction>, std::vector<WideInstruction>> code;
   std::vector<Origin> origins;  ///< one for each instruction
   std::vector<DurationClass> durations;
-  std::vector<Action> class_actions;  ///< actions of the duration classes; only the groups of their
-                                      ///< microbatches matter
+  std::vector<Action> class_actions;  ///< actions of the classes; only their groups of microbatches matter
   std::vector<TransferClass> transfers;
   std::vector<LinkClass> links;
   MicrobatchGroups groups;  ///< groups of microbatches that have different classes

@@ -40,8 +40,8 @@ std::uint32_t TapeClasses::new_single(std::uint32_t place, std::span<const Actio
 }
 
 std::uint32_t TapeClasses::longer_group(std::span<const Action> group) {
-  // The key contains the number of leaves, which distinguishes the place of a first leaf from the number of a
-  // pair.
+  // The number of leaves is part of the key. So the place of a first leaf and the number of a longer group
+  // cannot be confused.
   std::uint32_t leaves = place_of(group.front());
   std::uint32_t count = 1;
   for (const Action& leaf : group.subspan(1)) leaves = longer_.of({count++, leaves, place_of(leaf)}).number;

@@ -54,11 +54,10 @@ class TapeClasses {
   Register ranks_;
   Tape& tape_;
   std::vector<std::uint32_t> single_;  // duration class by group of microbatches, stage and kind
-  Numbering<3> longer_;  // longer groups as a tree: the number of the leaves so far, and the next leaf
+  Numbering<3> longer_;  // longer groups; key: number of leaves, number of the leaves before, last leaf
   std::vector<std::uint32_t> of_longer_;
   std::uint32_t launch_ = kNoClass;
-  std::vector<std::uint32_t> unlinked_;  // link class by register, from the first register that is no rank's
-                                         // clock
+  std::vector<std::uint32_t> unlinked_;  // link class of each register after the ranks' clocks
 };
 
 }  // namespace penstock

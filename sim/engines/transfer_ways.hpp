@@ -108,8 +108,8 @@ class TransferWays {
   TransferPrices prices_;
   std::vector<EdgeWays> ways_;  // index: edge and flow
   std::vector<Queue> queues_;
-  std::map<std::pair<std::int32_t, std::size_t>, std::size_t> queue_numbers_;  // key: rank, and number of the
-                                                                               // queue at the rank
+  std::map<std::pair<std::int32_t, std::size_t>, std::size_t> queue_numbers_;  // key: rank, and queue at the
+                                                                               // rank
 };
 
 }  // namespace penstock

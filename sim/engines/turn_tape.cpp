@@ -113,7 +113,7 @@ class TurnTapeWriter {
     // A RESHARD takes no time and nothing depends on its time. Only its position counts.
     if (group.front().kind == ActionKind::reshard) return;
     const auto clock = static_cast<Register>(rank);
-    Register input = clock;  // the first arrival; separate instructions raise the clock to further ones
+    Register input = clock;  // the first arrival; other instructions raise the clock to further arrivals
     for (const Action& action : group) {
       handed_.take_in(action, [&](Register arrival) {
         if (input == clock) {
@@ -289,7 +289,7 @@ class TurnTapeWriter {
   Register trash_;                           // register that is written but never read
   std::vector<std::int32_t> next_position_;  // for each rank the position of its next action
   bool sends_nothing_ = false;               // true if the last instruction computed and sends nothing yet
-  Register gathered_ = kNoRegister;  // register of the open collective, and the members that have joined it
+  Register gathered_ = kNoRegister;          // register of the open collective
   std::vector<std::int32_t> members_;
   std::vector<Register> free_;
   static constexpr std::uint32_t kSeveralLinks = 0xffff'fffe;  // several links, or none known yet

@@ -14,8 +14,7 @@ struct RatioSpread {
   /// at least two rows.
   double deviation = 0;
   std::size_t rows = 0;    ///< number of rows in groups of at least two rows
-  std::size_t groups = 0;  ///< number of groups of at least two rows; a group has one source, device,
-                           ///< precision and model
+  std::size_t groups = 0;  ///< number of those groups; each has one source, device, precision and model
 };
 
 /// Computes the spread. `report` must be the report of `runs`.

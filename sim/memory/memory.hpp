@@ -23,21 +23,21 @@ void set_device(RankMemory& memory, const Experiment& experiment, std::int32_t r
 
 /// Computes the memory of single ranks. Bytes are charged at the start and released at the end of actions:
 ///
-///     weights            from the start to the end; sharding 3: 1/n of a group of n, and the whole beside it
+///     weights            from the start to the end; sharding 3: 1/n of a group of n, and also the whole
 ///                        from UNSHARD to RESHARD
 ///     weight_versions    an older version from the STEP that replaced it to the end of its last use
 ///     gradients          from the first B, W or REDUCE_GRAD after a STEP to the end of the next STEP;
-///                        sharding >= 2: from the REDUCE_GRAD on 1/n, and the whole beside it from
-///                        the next B or W to the next REDUCE_GRAD
+///                        sharding >= 2: from the REDUCE_GRAD on 1/n, and also the whole from the
+///                        next B or W to the next REDUCE_GRAD
 ///     optimizer_state    from the start to the end; sharding >= 1: 1/n
 ///     activations        `kept` from F to B, or `released_by_input` to I and the rest to W; a recomputed
-///                        microbatch keeps its stage's input from F to B (or I), and `kept` from R on;
+///                        microbatch has its stage's input from F to B (or I), and `kept` from R on;
 ///                        `recomputed` from I to W
 ///     send_buffers       from the producer's end to the arrival
 ///     receive_buffers    from the transfer's start to the consumer's end
 ///     transient          while F, B, I, W or R runs
 ///
-/// At one instant releases come before charges, then program order (holdings.hpp).
+/// At one instant, releases come before charges, and then program order counts (holdings.hpp).
 class MemoryOfRanks {
  public:
   /// Keeps a reference to the experiment, which must outlive this object.

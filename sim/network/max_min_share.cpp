@@ -1,7 +1,7 @@
-// Computes max-min fair rates, and after a change looks again only at the links that it reaches.
+// Computes max-min fair rates. After a change, only the links that the change can reach are solved again.
 //
-// Each link l has a level L(l). A flow over l gets L(l), or less if another of its links gives it less. With
-// n(c) flows of class c, the links R(c) that class c crosses, and the capacity C(l):
+// Each link l has a level L(l). A flow over l has the rate L(l), or less if another of its links allows less.
+// There are n(c) flows of class c, which crosses the links R(c). C(l) is the capacity of a link:
 //
 //     rate(c) = min over l in R(c) of L(l)
 //     sum over c crossing l of n(c) min(L(l), e(c, l)) = C(l)
@@ -12,10 +12,10 @@
 // Bertsekas and Gallager, Data Networks, section 6.5.2.
 //
 // When flows start or finish, the links that they cross are solved again, in rounds. The next round takes the
-// links whose e has changed, and so on. A level is never below C(l) / n(l). After one round no level is below
-// the least of these values, and after a second round the links with that value are final. The same argument
-// then holds for the remaining links and flows, so two rounds a link are enough. Nearly always a few links
-// suffice. Tests: tests/sim/max_min_share_test.cpp.
+// links on which e has changed, and so on. A level is never below C(l) / n(l). After one round no level is
+// below the least of these values, and after a second round the links with that value are final. The same
+// argument then holds for the remaining links and flows, so two rounds for each link are enough. Nearly
+// always a few links are solved. Tests: tests/sim/max_min_share_test.cpp.
 
 #include "sim/network/max_min_share.hpp"
 
@@ -157,7 +157,7 @@ void MaxMinShare::relax(std::int32_t link) {
 }
 
 /// Returns the level L(l) that fills the link. It starts from an even share of the capacity. Flows that get
-/// less on another link leave the rest of their share to the others, until no further flow does so.
+/// less on another link leave the rest of their share to the others, until no more flows get less.
 double MaxMinShare::fair_level(std::int32_t link) const {
   const SharedLink& shared = links_[index(link)];
   if (shared.flows == 0) return kInfinite;

@@ -1,6 +1,6 @@
-// Finds what each compute action and message costs. Routes and sizes repeat often in one program, so the
-// price of each pair of ranks and size is computed once. A message holds its channel for bytes / the
-// narrowest bandwidth of its route. It arrives after the sum of the links' latencies, during which the
+// Computes the cost of each compute action and message. Routes and sizes repeat often in one program, so the
+// price of each pair of ranks and size is computed once. A message holds its channel for its bytes divided by
+// the lowest bandwidth of its route. It arrives after the sum of the links' latencies, during which the
 // channel is free. Tests: tests/sim/engines_test.cpp.
 
 #include "sim/network/message_costs.hpp"

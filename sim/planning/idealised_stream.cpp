@@ -1,5 +1,5 @@
-// Simulates a plan with some factors off. A factor that is off is replaced in the input of the engines: the
-// warm-up in the schedule, the place of STEP in the program, or the durations of messages.
+// Simulates a plan with some factors off. If a factor is off, this file changes the input of the engines: the
+// warm-up in the schedule, the position of STEP in the program, or the durations of messages.
 //
 //     planned scenario --scenario_with()--> program --STEPs later--> walk with durations_with(), or an engine
 //         --completions()--> ends of minibatches --period_of()--> period
@@ -63,13 +63,13 @@ CutTimes cut_times(const PipelinePlan& plan, std::int32_t stage) {
           .arrival_ns = std::llround(before.cut_ns / 2)};
 }
 
-/// Returns how long a ring holds its channel. The recurrence charges each minibatch a part of a reduction,
-/// but the ring runs once for one minibatch of every replica.
+/// Returns the time for which a ring holds its channel. The recurrence charges each minibatch a part of a
+/// reduction, but the ring runs once for one minibatch of every replica.
 Ns reduction_hold_ns(const PlannedStage& stage) {
   return std::llround(stage.reduction_ns * static_cast<double>(replicas_of(stage)));
 }
 
-/// Returns for each message how long it holds its channel and how much later it arrives.
+/// Returns for each message the time for which it holds its channel, and the time from then to its arrival.
 WalkDurations durations_with(FactorSet on, const Experiment& experiment, const FlatProgram& flat,
                              const PipelinePlan& plan) {
   WalkDurations durations = walk_durations(experiment, flat);
@@ -98,8 +98,9 @@ WalkDurations durations_with(FactorSet on, const Experiment& experiment, const F
 
 // --- the program ----------------------------------------------------------------------------------------
 
-/// Returns the least warm-up with which a stage does not starve the stage after it. Before its first backward
-/// it must have sent all forwards that the next stage takes before its own first backward: r (w + 1) > r' w'.
+/// Returns the shortest warm-up with which the stage after this one never waits for input. Before its first
+/// backward, a stage must have sent all forwards that the next stage takes before its own first backward: r
+/// (w + 1) > r' w'.
 std::int32_t least_warmup(const PlannedStage& stage, const PlannedStage& behind, std::int32_t its_warmup) {
   return static_cast<std::int32_t>(replicas_of(behind) * its_warmup / replicas_of(stage));
 }
@@ -111,8 +112,8 @@ std::vector<std::int32_t> deep_warmups(const PipelinePlan& plan) {
   std::vector<std::int32_t> warmups(plan.stages.size());
   double round_trip_ns = 0;
   std::int64_t in_flight = 0;
-  // The loop starts at the last stage, because what is in flight after a stage is the sum over all later
-  // stages.
+  // The loop starts at the last stage, because the minibatches in flight after a stage are the sum over all
+  // later stages.
   for (std::size_t s = plan.stages.size(); s-- > 0;) {
     const PlannedStage& stage = plan.stages[s];
     const bool is_last = s + 1 == plan.stages.size();
@@ -164,7 +165,7 @@ Program with_updates_one_minibatch_later(Program program) {
 
 // --- one simulation -------------------------------------------------------------------------------------
 
-/// Returns the planned scenario with the factors that are on, as a stream of `minibatches`.
+/// Returns the planned scenario with the factors that are on, for a stream of `minibatches` minibatches.
 Scenario scenario_with(FactorSet on, const PlannedScenario& planned, std::int64_t minibatches) {
   Scenario scenario = planned.scenario;
   scenario.batch.microbatches = minibatches;
@@ -199,7 +200,7 @@ Simulated simulated(FactorSet on, const PlannedScenario& planned, std::int64_t m
   if (!experiment) return tl::unexpected(std::move(experiment.error().message));
   const bool overlaps = !on.has(PlanFactor::overlap) && planned.objective != PlanObjective::sum;
   if (overlaps) experiment->program = with_updates_one_minibatch_later(std::move(experiment->program));
-  // Without contention every message has its own link, which the walk with given durations models. Shared
+  // Without contention every message has its own link, so the walk with given durations is enough. Shared
   // links need an engine.
   if (!on.has(PlanFactor::contention)) return walked(on, *experiment, planned.plan);
   auto run = run_engine(*experiment, Engine::automatic);
@@ -227,8 +228,8 @@ struct Stretch {
   std::size_t end = 0;
 };
 
-/// Returns whether every minibatch of the stretch ends by the same time later than the one `minibatches`
-/// before it.
+/// Returns whether each minibatch of the stretch ends a constant time after the one that is `minibatches`
+/// earlier.
 bool moves_by_one_amount(const std::vector<Ns>& ends, const Stretch& stretch, std::size_t minibatches) {
   const Ns amount = ends[stretch.begin + minibatches] - ends[stretch.begin];
   for (std::size_t g = stretch.begin; g + minibatches < stretch.end; ++g) {
@@ -252,8 +253,8 @@ StreamPeriod period_of(const std::vector<Ns>& ends, const Stretch& stretch, std:
   return {.period_ns = mean(all), .is_exact = false};
 }
 
-/// Returns the minibatches in flight at the first stage, which has the most. The last ones of a stream drain
-/// it.
+/// Returns the minibatches in flight at the first stage, which has the most. So many minibatches drain the
+/// stream at its end.
 std::int64_t minibatches_in_flight(FactorSet on, const PipelinePlan& plan) {
   const PlannedStage& first = plan.stages.front();
   const std::int32_t each = on.has(PlanFactor::depth) ? first.in_flight : deep_warmups(plan).front() + 1;

@@ -1,6 +1,6 @@
 #pragma once
-// Simulates a plan's stream of minibatches while it leaves out some of what PipeDream's recurrence leaves
-// out. plan_factors.cpp uses it.
+// Simulates a plan's stream of minibatches without some of the effects that PipeDream's recurrence ignores.
+// plan_factors.cpp uses it.
 
 #include <array>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace penstock {
 
-/// The effects that the recurrence leaves out, in the order in which plan_factors() switches them on.
+/// The effects that the recurrence ignores, in the order in which plan_factors() switches them on.
 enum class PlanFactor : std::uint8_t {
   // Both directions of a cut run at once, each pair of replicas has its own route, and the scenario's
   // channels apply.

@@ -42,7 +42,7 @@ class PlanBound {
     double time_ns = 0;  ///< sum over the layers before this cut
     double weights = 0;
     double kept = 0;
-    double alive = 0;  ///< bytes that a cut at this place sends
+    double alive = 0;  ///< bytes of all outputs that cross this cut
   };
   /// A ring over devices: the time for each byte of weights, and the part of a byte that each link carries.
   struct Ring {

@@ -19,7 +19,7 @@ enum class PlanPlacement : std::uint8_t {
 };
 
 struct PlanChoice {
-  std::size_t order = 0;               ///< order of the layers: an index into PlanTrials::orders_
+  std::size_t order = 0;               ///< number of the order of the layers in PlanTrials::orders_
   std::vector<std::int32_t> cuts;      ///< for each cut the number of layers before it, ascending
   std::vector<std::int32_t> replicas;  ///< one a stage
   PlanPlacement placement = PlanPlacement::in_order;
@@ -41,7 +41,7 @@ std::int32_t warmup_of(const PlanChoice& choice, std::size_t stage, std::int32_t
 /// Returns whether any stage has gradients to reduce. If none has, buckets have no effect.
 bool reduces(const PlanChoice& choice);
 
-/// Returns the replicas of the stages, for example "12-3-1".
+/// Returns the number of replicas of each stage as text, for example "12-3-1".
 std::string configuration_of(const PlanChoice& choice);
 
 /// The limits of the choices.
@@ -56,10 +56,14 @@ std::int64_t count_choices(const PlanSpace& space, std::int64_t most);
 /// Returns all choices: every set of cuts, with every replication on up to all devices.
 std::vector<PlanChoice> all_choices(const PlanSpace& space);
 
-/// Returns the choices that are one move away. A move puts a cut anywhere between its neighbours, or moves a
-/// replica to another stage, out of the plan or into it. It may also split a stage with any share of its
-/// replicas, or merge two stages and give up to two replicas to any stage. Stated devices become devices in
-/// order, because they belong to the old stages.
+/// Returns the choices that are one move away. There are four kinds of moves:
+///
+///     put a cut anywhere between its neighbours;
+///     move a replica to another stage, out of the plan or into the plan;
+///     split a stage with any share of its replicas;
+///     merge two stages, and give up to two replicas to any stage.
+///
+/// Stated devices become devices in order, because they belong to the old stages.
 std::vector<PlanChoice> neighbours(const PlanChoice& choice, const PlanSpace& space);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// Simulates a plan. A recurrence leaves out much: filling, memory over time, shared links. This file runs the
-// recurrence's plan, or a plan that a search found. The period is the steady one that `simulate` prints for
-// the same scenario. plan_search.cpp finds plans. Tests: tests/sim/plan_evaluation_test.cpp.
+// Simulates a plan. A recurrence ignores many effects: filling, memory over time, shared links. This file
+// runs the recurrence's plan, or a plan that a search found. The period is the steady period that `simulate`
+// prints for the same scenario. plan_search.cpp finds plans. Tests: tests/sim/plan_evaluation_test.cpp.
 
 #include "sim/planning/plan_evaluation.hpp"
 
@@ -84,7 +84,7 @@ std::vector<ClusterSpec> parts_of(TwoLevelCluster shape, const ClusterSpec& whol
   std::vector<ClusterSpec> parts;
   const std::int32_t nodes = shape.nodes;
   const std::int32_t devices_per_node = shape.devices_per_node;
-  // The order of devices would name devices that the part lacks.
+  // The device order would name devices that are not in this part.
   shape.device_order.clear();
   shape.nodes = 1;
   // Parts of one node first, then whole nodes.
@@ -97,8 +97,8 @@ std::vector<ClusterSpec> parts_of(TwoLevelCluster shape, const ClusterSpec& whol
 /// Returns only the whole cluster, because the file does not define the links of a part.
 std::vector<ClusterSpec> parts_of(const Cluster& /*cluster*/, const ClusterSpec& whole) { return {whole}; }
 
-/// Returns whether `a` is at least as good in rate, memory and cost. Device-hours replace the cost, because
-/// the price is one factor for all.
+/// Returns whether `a` is at least as good in rate, memory and cost. Device-hours are compared instead of
+/// cost, because all plans have the same price per device-hour.
 bool is_no_worse(const PlanEvaluation& a, const PlanEvaluation& b) {
   return a.samples_per_second() >= b.samples_per_second() && a.peak_bytes() <= b.peak_bytes() &&
          a.device_hours_per_million_samples() <= b.device_hours_per_million_samples();
@@ -188,7 +188,7 @@ std::vector<PlanEvaluation> plan_front(const Scenario& scenario, const PlanOptio
   std::vector<PlanEvaluation> plans;
   if (known && !known->out_of_memory) plans.push_back(*known);
   for (const ClusterSpec& part : parts) {
-    // Straight pipelines compete as well, because a slower plan may hold less or cost less.
+    // Straight pipelines compete as well, because a slower plan may need less memory or cost less.
     for (const PlanForm form : {options.form, PlanForm::straight}) {
       Scenario on_part = scenario;
       on_part.cluster = part;

@@ -16,8 +16,8 @@ namespace penstock {
 
 /// A description of a factor.
 struct FactorMeaning {
-  std::string_view simulated;  ///< the behaviour with the factor
-  std::string_view assumed;    ///< the recurrence's assumption in its place
+  std::string_view simulated;  ///< behaviour of the simulation with the factor
+  std::string_view assumed;    ///< assumption of the recurrence instead
 };
 FactorMeaning meaning(PlanFactor factor, PlanObjective objective);
 

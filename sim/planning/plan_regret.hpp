@@ -33,8 +33,7 @@ struct Regret {
 /// All trials at one level of noise.
 struct RegretRow {
   double noise = 0;
-  std::int32_t other_plans = 0;  ///< number of trials with a plan that differs from the plan for the true
-                                 ///< profile
+  std::int32_t other_plans = 0;  ///< trials with another plan than that for the true profile
   Regret recurrence{};           ///< regret of the recurrence's period; never below 0
   /// Regret of the simulated period; below 0 if a noisy profile led to a better plan by chance.
   Regret simulated{};

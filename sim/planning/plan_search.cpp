@@ -45,8 +45,7 @@ constexpr std::int64_t kFirstShare = 32;  // simulations for each start in the f
 constexpr std::int64_t kShareOfVariants = 10;
 constexpr int kMostLonger = 24;        // number of plans that get a longer stream
 constexpr int kMostConfirmed = 3;      // number of plans that get a stream as long as in `simulate`
-constexpr std::size_t kImproved = 12;  // number of starts that are improved in addition to the best of each
-                                       // family
+constexpr std::size_t kImproved = 12;  // starts that are improved, besides the best of each family
 
 /// One search, which runs once. best_ is the best of all trials so far. Every plan that may become the answer
 /// is tried by attempt(), so that no trial is lost when its start is dropped.

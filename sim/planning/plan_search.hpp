@@ -19,7 +19,7 @@ struct PlanCandidate {
   std::string name;         ///< for example "two stages 15-1 at 33"
   double predicted_ns = 0;  ///< period that a recurrence predicts
   double simulated_ns = 0;  ///< steady period; infinite if the plan hangs under the scenario's channels
-  bool is_exact = true;     ///< the stream repeats exactly; false: simulated_ns is a mean over rounds
+  bool is_exact = true;     ///< true: the stream repeats exactly; false: simulated_ns is a mean over rounds
   Bytes peak_bytes = 0;     ///< simulated peak of the fullest device
   bool fits = true;         ///< the peak is within the memory limit
 };
@@ -29,7 +29,7 @@ struct SearchedPlan {
   std::vector<PlanCandidate> candidates;  ///< in the order of the trials
   std::int64_t simulations = 0;
   std::int64_t pruned = 0;    ///< starts that were not simulated because a bound ruled them out
-  std::int64_t actions = 0;   ///< simulated actions of all plans together
+  std::int64_t actions = 0;   ///< simulated actions of all plans
   std::int64_t left_out = 0;  ///< starts that were not tried because the budget of actions was used up
   bool ran_out = false;       ///< the budget of actions ended before all starts and moves were tried
   bool tried_all = false;     ///< every plan with its devices in order was tried or excluded by a bound

@@ -29,8 +29,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::int32_t kMostEvenStages = 16;  // largest number of even stages; the straight pipeline may have
-                                              // more
+constexpr std::int32_t kMostEvenStages = 16;  // largest number of even stages
 constexpr std::int32_t kTriedBuckets = 4;     // upper limit; a stage has no more buckets than layers
 
 /// A variant of the recurrence, with its own optimum.

@@ -26,8 +26,7 @@ struct PlanStart {
   PlanFamily family = PlanFamily::data_parallel;
   std::string name;
   PlanChoice choice;
-  std::optional<double> promised_ns{};  ///< period that the recurrence of this start predicts; absent if no
-                                        ///< recurrence made the start
+  std::optional<double> promised_ns{};  ///< period that a recurrence predicts; absent for other starts
 };
 
 /// Returns all starts, each choice once, in this order:

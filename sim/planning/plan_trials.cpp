@@ -1,7 +1,7 @@
 // Simulates plans and caches the results. A trial is the run that `simulate` would make of the same scenario.
-// It is one stream that fills its pipeline, and its period is computed when it repeats. Its length is the
-// shortest one of endless_stream.hpp. An exact rate equals the one that `simulate` prints. plan_bound.cpp
-// gives bounds without a simulation. Tests: tests/sim/plan_search_test.cpp.
+// It is one stream that fills its pipeline, and the period is the time after which it repeats. The stream has
+// the shortest length of endless_stream.hpp. An exact rate equals the rate that `simulate` prints.
+// plan_bound.cpp gives bounds without a simulation. Tests: tests/sim/plan_search_test.cpp.
 
 #include "sim/planning/plan_trials.hpp"
 
@@ -79,7 +79,7 @@ std::optional<std::int64_t> stream_length(const PlanChoice& choice) {
   for (std::size_t s = 0; s < choice.stages(); ++s) {
     const std::int64_t replicas = choice.replicas[s];
     multiple = std::lcm(multiple, replicas);
-    // The check is made at each stage, because the multiple of many stages fits no integer.
+    // The check is made at each stage, because with many stages the multiple would overflow.
     if (multiple > most) return std::nullopt;
     depth = std::max(depth, (warmup[s] + 1) * replicas + 1);
   }
@@ -89,7 +89,8 @@ std::optional<std::int64_t> stream_length(const PlanChoice& choice) {
   return length <= most ? std::optional(length) : std::nullopt;
 }
 
-/// Returns whether the stream hangs. Durations play no role; the sizes of messages do, if messages are eager.
+/// Returns whether the stream hangs. This does not depend on durations, but with eager messages it depends on
+/// sizes.
 bool stream_hangs(const FlatProgram& flat, const ChannelOptions& channels) {
   return !walk(flat, {}, channels).has_value();
 }
@@ -108,7 +109,8 @@ constexpr double kCannotRun = std::numeric_limits<double>::infinity();
 
 PlanTrials::PlanTrials(const Scenario& scenario, const PlanningTask& task)
     : scenario_(scenario), task_(task), devices_(device_count(task)) {
-  // The cluster is the same for every plan. Data parallelism on all devices leaves their order unchanged.
+  // The cluster is the same for every plan. It is made with one stage on all devices, which leaves their
+  // order unchanged.
   const std::vector<StatedStage> all = {{.layers = identity(task.layers.layers.size()),
                                          .devices = identity(static_cast<std::size_t>(devices_))}};
   const auto in_order = scenario_of_plan(
@@ -185,8 +187,8 @@ tl::expected<PlannedScenario, std::string> PlanTrials::scenario_of(const PlanCho
   return planned;
 }
 
-// Returns everything on which lists and messages depend, without their costs. The scenario's buckets by stage
-// belong to other stages, and scenario_of_plan() leaves them out.
+// Returns all properties on which lists and messages depend, without their costs. The scenario may state
+// buckets for each stage, but they belong to other stages, so scenario_of_plan() ignores them.
 PlanTrials::LayoutKey PlanTrials::key_of(const PlanChoice& choice) const {
   LayoutKey key{.replicas = choice.replicas,
                 .devices = devices_of(choice, task_.levels),
@@ -222,8 +224,8 @@ PlanTrials::Layout* PlanTrials::layout_of(const PlanChoice& choice, const Scenar
   }
   std::optional<Layout>& entry = layouts_[std::move(key)];
   // An entry without a layout means that such a plan cannot run. The entry stays empty if a step below fails.
-  // Rules generate valid programs, so they are not validated here; tests compare every trial's rate with that
-  // of simulate().
+  // Rules generate valid programs, so they are not validated here. Tests compare the rate of every trial with
+  // the rate of simulate().
   auto lowered = lower(experiment->program);
   if (!lowered) return nullptr;
   experiment->program = *std::move(lowered);

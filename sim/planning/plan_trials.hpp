@@ -83,7 +83,7 @@ class PlanTrials {
   struct LayoutKey {
     std::vector<std::int32_t> replicas;
     std::vector<std::int32_t> devices;
-    std::vector<std::int32_t> buckets;  ///< one number for each stage; empty: gradients are reduced in whole
+    std::vector<std::int32_t> buckets;  ///< number for each stage; empty: gradients are reduced in whole
                                         ///< stages
     std::int32_t deeper = 0;
 

@@ -35,8 +35,7 @@ namespace {
 
 constexpr std::int32_t kGradientBuckets =
     8;  // buckets of a stage's gradients, as in PyTorch's DistributedDataParallel
-constexpr std::int64_t kStreamedMinibatches = 120;  // a multiple of 1 to 6, 8, 10, 12 and 15, so that so many
-                                                    // replicas get equal shares
+constexpr std::int64_t kStreamedMinibatches = 120;  // divisible by 1 to 6, 8, 10, 12 and 15 replicas
 
 double gib(Bytes bytes) { return static_cast<double>(bytes) / kBytesPerGibibyte; }
 

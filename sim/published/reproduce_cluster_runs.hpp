@@ -54,8 +54,7 @@ ClusterRun data_parallel_run(const Scenario& training, std::int32_t devices,
 struct CutPipeline {
   std::vector<std::int32_t> cuts;      ///< number of layers before each cut; empty: balanced stages
   std::vector<std::int32_t> replicas;  ///< replicas of each stage
-  std::vector<std::int32_t> warmup{};  ///< forwards of each stage before its first backward; empty: the
-                                       ///< numbers of NOAM
+  std::vector<std::int32_t> warmup{};  ///< forwards of each stage before its first backward; empty: as NOAM
 };
 /// Runs the pipeline with 1F1B-RR.
 ClusterRun pipeline_run(const Scenario& training, const CutPipeline& pipeline);

@@ -129,7 +129,7 @@ std::vector<Fullness> devices_of(std::int64_t layers, std::int32_t stages, doubl
     const std::int64_t own = layers / stages + (stage < layers % stages ? 1 : 0);
     const bool first = stage == 0;
     const bool last = stage == stages - 1;
-    // The first stage has the table of input tokens, and the last stage has that of output tokens.
+    // The first stage has the table of input tokens, and the last stage has the table of output tokens.
     const std::int64_t held = own * kBlock + (first ? kEmbedding / 2 : 0) + (last ? kEmbedding / 2 : 0);
     // Weights, gradients and optimizer state have 4 bytes each, so 12 for a parameter (see the setting in
     // reproduce.cpp).

@@ -23,8 +23,7 @@ using Figures = std::vector<ReproducedFigure>;
 
 constexpr std::int32_t kClusterWorkers = 16;
 constexpr std::int32_t kVggConvolutions = 33;      // number of layers before the first fully connected layer
-constexpr std::int32_t kAlexNetConvolutions = 13;  // number of layers before the first fully connected layer
-                                                   // with its View and Dropout
+constexpr std::int32_t kAlexNetConvolutions = 13;  // the same number for AlexNet, up to its View and Dropout
 constexpr double kWorkerGiB = 16;
 
 /// Adds the figures of a run. The paper prints none of them.

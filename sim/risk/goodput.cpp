@@ -1,11 +1,12 @@
-// The part of the time that is useful work, if a job saves its state every `interval` and devices fail at
-// random. M is the job's mean time between failures, C the time of a save, R that of a restart. With failures
-// that have no memory, the expected time for one interval of work is (Daly, FGCS 22, 2006, section 3)
+// Computes the part of the time that becomes useful work, if a job saves its state every `interval` seconds
+// and devices fail at random. M is the job's mean time between failures, C the time of a save, and R the time
+// of a restart. Failures have no memory. The expected time for one interval of work is then (Daly, FGCS 22,
+// 2006, section 3)
 //
-//   M e^(R / M) (e^((interval + C) / M) - 1)        and goodput = interval / that
+//     M e^(R / M) (e^((interval + C) / M) - 1)        and goodput = interval / that
 //
-// The best interval has no closed form. Brent's method finds it on a logarithmic scale between almost nothing
-// and 2 M, a range in which the loss falls and then rises.
+// The best interval has no closed form. Brent's method finds it on a logarithmic scale between almost 0 and 2
+// M. In this range the loss first falls and then rises.
 
 #include "sim/risk/goodput.hpp"
 

@@ -1,7 +1,7 @@
 // Predicts a program many times with random durations. In each trial every compute action takes its duration
-// times 1 + jitter * u, with u uniform in [-1, 1], and stragglers take `slowdown` times as long. If no link
-// is shared, eight trials are timed at once on the program's tape. Otherwise the event engine times one trial
-// after the other. The answer is the sorted list of makespans. A random number depends only on the seed, the
+// times 1 + jitter * u, with u uniform in [-1, 1]. Stragglers take `slowdown` times as long. If no link is
+// shared, eight trials are timed at once on the program's tape. Otherwise the event engine times one trial
+// after the other. The result is the sorted list of makespans. A random number depends only on the seed, the
 // trial and the position, so it does not depend on the number of threads. Tests:
 // tests/sim/monte_carlo_test.cpp.
 
@@ -133,7 +133,7 @@ NoisyMakespans trials_on_tape(const TapeTrials& trials, std::size_t count) {
   NoisyMakespans makespans{.undisturbed_ns = trials.undisturbed_ns(), .sorted = std::vector<Ns>(count)};
   parallel_loop((count + kLanes - 1) / kLanes, [&](std::size_t batch) {
     const LaneTimes times = trials.makespans_from(batch * kLanes);
-    // The last batch may have more lanes than trials are left.
+    // The last batch may have fewer trials than lanes.
     const std::size_t used = std::min(kLanes, count - batch * kLanes);
     std::copy_n(times.begin(), used, makespans.sorted.begin() + static_cast<std::ptrdiff_t>(batch * kLanes));
   });

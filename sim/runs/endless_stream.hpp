@@ -18,11 +18,9 @@ namespace penstock {
 /// The steady state of a stream.
 struct EndlessStream {
   std::optional<double> samples_per_second;  ///< absent if the stream takes no time
-  bool is_exact = true;  ///< true: the rate is that of an exact period; false: it is a mean over whole rounds
-                         ///< of the replicas
+  bool is_exact = true;  ///< true: the period is exact; false: the rate is a mean over rounds of the replicas
   std::vector<RankMemory> memories;  ///< one element for each rank, with peaks but without curves
-  bool is_of_any_length = true;      ///< true if the result does not depend on the scenario's number of
-                                     ///< microbatches
+  bool is_of_any_length = true;      ///< true if the scenario's number of microbatches has no effect
 };
 
 /// The time that a number of a stream's microbatches takes.
@@ -31,13 +29,12 @@ struct StreamRate {
   bool is_exact = true;
 };
 
-inline constexpr int kStreamAttempts = 4;  ///< each attempt uses a stream four times as long as the one
-                                           ///< before
+inline constexpr int kStreamAttempts = 4;  ///< each attempt uses a stream four times as long as the last one
 
 /// The figures that the caller wants of a stream, and what the caller already knows.
 struct StreamQuestion {
-  int attempts = kStreamAttempts;  ///< maximum number of attempts; without a period, the last attempt gives a
-                                   ///< mean over rounds
+  int attempts = kStreamAttempts;  ///< maximum number of attempts; the last one gives a mean if there is no
+                                   ///< period
   int known_without_period = 0;    ///< number of first attempts that are known to show no period
   bool peaks = true;               ///< true: compute `memories` as well
   /// Number of actions of one pass of the experiment. Absent: the value of lowered_actions().

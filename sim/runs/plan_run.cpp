@@ -34,10 +34,8 @@ namespace penstock {
 namespace {
 
 constexpr double kMostStored = 1 << 24;      // actions up to which a program may be stored without a need
-constexpr double kMostOnTimeline = 1 << 27;  // largest number of actions of a timeline; any machine could
-                                             // hold so many spans
-constexpr double kMostNumbered = 1 << 29;    // largest number of actions that an engine with stored lists can
-                                             // number
+constexpr double kMostOnTimeline = 1 << 27;  // largest number of actions of a timeline
+constexpr double kMostNumbered = 1 << 29;    // largest number of actions that an engine can number
 
 /// The facts on which the reasons depend.
 struct PlanFacts {

@@ -16,9 +16,8 @@ struct ScheduleFigures {
   std::string_view schedule;
   double idle_over_total = 0;
   double longest_span_rate = 0;
-  double peak_activations = 0;  ///< peak of the fullest rank; 1 is one microbatch's activations of a K-th of
-                                ///< the model
-  double weights = 0;  ///< weights of the fullest rank, all versions; 1 is the weights of a K-th of the model
+  double peak_activations = 0;      ///< peak of the fullest rank; 1: a microbatch on a K-th of the model
+  double weights = 0;               ///< peak of the fullest rank, all versions; 1: a K-th of the model
   double sends_per_microbatch = 0;  ///< activations and gradients that ranks send to each other
   Result result;                    ///< the complete result, with its timeline
 };

@@ -22,8 +22,7 @@ namespace penstock {
 struct SweepGrid {
   std::vector<std::string> schedules{};
   std::vector<std::int32_t> stages{};
-  std::vector<std::int32_t> virtual_stages{};  ///< only for schedules that accept v; others use their own
-                                               ///< value
+  std::vector<std::int32_t> virtual_stages{};  ///< ignored by schedules that do not accept v
   std::vector<std::int32_t> microbatches{};
   Batch batch{};  ///< sizes that the user states for the sweep; each stays constant while M changes
   Engine engine = Engine::automatic;

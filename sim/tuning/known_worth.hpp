@@ -60,7 +60,7 @@ class KnownWorth {
   std::size_t top_;
   Bytes usable_;
   bool others_count_ = false;
-  std::vector<std::int64_t> fitting_times_;  // times of the first ones, ascending
+  std::vector<std::int64_t> fitting_times_;  // times of the first configurations, ascending
   std::vector<std::int64_t> other_times_;
   std::vector<Worth> front_;
   std::vector<BestOfValue> values_;

@@ -1,6 +1,6 @@
 #pragma once
-// The programs of a space. Outlines are made at once; a program is generated and compiled when it is first
-// timed.
+// The programs of a space. Outlines are made immediately. A program is generated and compiled when it is
+// first timed.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,8 +31,8 @@ struct TunedProgram {
   TurnTape turns;  ///< if the program is lowered, only `turns.tape` is filled in
 };
 
-/// Caches programs by schedule, stages, virtual stages and microbatches. A schedule that searches its order
-/// is present with the order that it constructs for equal stages.
+/// Caches programs by schedule, stages, virtual stages and microbatches. If a schedule searches its order,
+/// the cache has the order that the schedule constructs for equal stages.
 class ProgramLibrary {
  public:
   explicit ProgramLibrary(TuneRequest request) : request_(std::move(request)) {}

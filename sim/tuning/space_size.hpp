@@ -15,7 +15,7 @@ namespace penstock {
 /// fit into `within_reach` bytes, or it has more actions than an engine can number. The message names its
 /// stages and microbatches. Returns nothing if it may fit.
 std::optional<std::string> space_refusal(std::span<const Configuration> space, Bytes within_reach);
-/// Like the other one, with the memory that is free on this machine.
+/// Like the other space_refusal(), with the memory that is free on this machine.
 std::optional<std::string> space_refusal(std::span<const Configuration> space);
 
 }  // namespace penstock
