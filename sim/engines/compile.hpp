@@ -11,7 +11,7 @@ namespace penstock {
 
 /// Returns a tape with the actions and messages of `flat`, which must be laid out for `channels`. Returns
 /// nothing if the program hangs; find_hang() then gives the reason. Costs matter only because they decide
-/// which messages are eager. Microbatches of different groups get different classes. Takes O(positions).
+/// which messages are eager. Microbatches of different groups have different classes. Takes O(positions).
 std::optional<Tape> compile(const FlatProgram& flat, const ChannelOptions& channels,
                             const MicrobatchGroups& groups = {});
 

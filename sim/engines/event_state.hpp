@@ -16,14 +16,13 @@ namespace penstock {
 /// The end of a message that has not ended.
 inline constexpr Ns kUnknown = -1;
 
-/// A position of a rank's list at which the rank computes, waits or joins. Every position is a step except
-/// leaves, and except transfers if channels do not block.
+/// A position of a rank's list that the event engine processes. Leaves are no steps, and transfers are steps
+/// only if channels block.
 struct EventStep {
   Ns duration_ns = 0;  // duration of a compute action
   Ns start_ns = 0;
   std::int32_t position = 0;
-  std::int32_t message = kNone;  // of a collective, barrier or transfer; or the first that a compute action
-                                 // waits for
+  std::int32_t message = kNone;     // its message; for a compute action the first message that it waits for
   std::int32_t more_waits = kNone;  // compute action: position of the next message that it waits for
   std::int32_t first_send = kNone;  // compute action: first transfer that waits for it, the start of a list
   FlatOp op = FlatOp::compute;

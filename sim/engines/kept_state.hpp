@@ -117,7 +117,7 @@ class AdvanceState {
   std::size_t next_ = 0;
 };
 
-/// Shows a time. A time before `now` does not matter and is shown only as past.
+/// Shows a time, unless it is before `now`. Earlier times have no effect, so they count as equal.
 template <class State>
 void show_unless_past(State& state, Ns& time, Ns now) {
   if (state.flag(time >= now)) state.time(time);

@@ -105,7 +105,7 @@ class FlightTable {
 
   [[gnu::noinline]] MessageInFlight& grown_for(std::int32_t unit) {
     const std::vector<MessageInFlight> messages = take_all();
-    // Two messages need the same place. In a table larger than the distance of all messages no two do.
+    // Two messages need the same place. This cannot happen if the table is larger than their distance.
     size_ *= 2;
     places_.assign(size_, {});
     for (const MessageInFlight& message : messages) put(message);

@@ -70,8 +70,8 @@ class TransferWays {
     }
   }
 
-  /// Shows the state to a visitor. A queue that becomes free before any sender's clock (`clock_of(rank)`) has
-  /// no effect, so its time is not shown.
+  /// Shows the state to a visitor. If a queue is free by the clocks of all its senders (`clock_of(rank)`),
+  /// its time has no effect and is not shown.
   template <class State, class ClockOf>
   void show(State& state, const ClockOf& clock_of) {
     state.same(std::ssize(queues_));

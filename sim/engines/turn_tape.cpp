@@ -50,8 +50,7 @@ class CollectiveEnds {
   template <class LetGo>
   void note(std::int32_t rank, const Action& collective, Register end, const LetGo& let_go) {
     if (end >= uses_.size()) uses_.resize(end + 1, 0);
-    // Two later reads: by the rank's next collective, and by the next action that waits for this stage and
-    // kind.
+    // Two later reads: the rank's next collective, and the next action that waits for this stage and kind.
     uses_[end] += 2;
     release(std::exchange(last_of_rank_[index(rank)], end), let_go);
     release(std::exchange(newest(rank, collective), end), let_go);
@@ -292,7 +291,8 @@ class TurnTapeWriter {
   Register gathered_ = kNoRegister;          // register of the open collective
   std::vector<std::int32_t> members_;
   std::vector<Register> free_;
-  static constexpr std::uint32_t kSeveralLinks = 0xffff'fffe;  // several links, or none known yet
+  static constexpr std::uint32_t kSeveralLinks = 0xffff'fffe;  // the edge has several links, or none is known
+                                                               // yet
   std::vector<std::uint32_t> link_of_edge_;                    // index: edge and flow
   std::vector<std::uint32_t> link_of_way_;
   MessageWays ways_;

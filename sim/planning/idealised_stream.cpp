@@ -69,7 +69,7 @@ Ns reduction_hold_ns(const PlannedStage& stage) {
   return std::llround(stage.reduction_ns * static_cast<double>(replicas_of(stage)));
 }
 
-/// Returns for each message the time for which it holds its channel, and the time from then to its arrival.
+/// Returns for each message the time for which it holds its channel, and the further time until it arrives.
 WalkDurations durations_with(FactorSet on, const Experiment& experiment, const FlatProgram& flat,
                              const PipelinePlan& plan) {
   WalkDurations durations = walk_durations(experiment, flat);

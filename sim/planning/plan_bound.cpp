@@ -36,8 +36,8 @@ namespace {
 
 constexpr double kRoundings = 1 - 1e-7;  // margin for the simulator's rounding to nanoseconds
 
-/// Places the replicas of one stage after the other, each on the server with the most free devices; of equal
-/// servers the first. On two servers of 4 the six ranks of 4-2 get the devices 0 4 1 5 | 2 6.
+/// Places the replicas of one stage after the other, each on the server with the most free devices. Of equal
+/// servers it takes the first. On two servers of 4, the six ranks of 4-2 get the devices 0 4 1 5 | 2 6.
 std::vector<std::int32_t> spread(const PlanChoice& choice, std::int32_t servers, std::int32_t size) {
   std::vector<std::int32_t> used(static_cast<std::size_t>(servers), 0);
   std::vector<std::int32_t> devices;

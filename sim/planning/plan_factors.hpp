@@ -1,6 +1,6 @@
 #pragma once
-// Shows, one factor at a time, the effects on a plan's period that PipeDream's recurrence leaves out.
-// `penstock plan --factors` prints them.
+// Shows, one factor at a time, the effects on a plan's period that PipeDream's recurrence ignores. `penstock
+// plan --factors` prints them.
 
 #include <string>
 #include <string_view>

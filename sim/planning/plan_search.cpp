@@ -219,8 +219,8 @@ class PlanSearch {
   /// moved. Dropped starts follow while simulations are left.
   void improve_all(std::vector<PlanChoice> front) {
     std::vector<PlanChoice> later;
-    // Half of the starts that still move stay, with twice the simulations each, so every round costs the
-    // same.
+    // In each round, half of the starts that still move stay, with twice as many simulations each. So every
+    // round costs the same.
     for (std::int64_t share = kFirstShare; !front.empty(); share *= 2) {
       std::vector<PlanChoice> moving;
       for (const PlanChoice& start : front) {

@@ -64,7 +64,8 @@ std::vector<std::int32_t> warmups(const PlanChoice& choice) {
   return counts;
 }
 
-/// Limit of the actions of a stream, and of all stored layouts together. It means about two gigabytes.
+/// Limit of the actions of a stream, and of all stored layouts together. So many actions need about two
+/// gigabytes.
 constexpr std::int64_t kMostTriedActions = 1 << 23;
 
 /// Returns the number of minibatches of a stream that shows its period: four times as many as depend on each

@@ -37,8 +37,9 @@ class PlanTrials {
   /// Returns why the cluster cannot be built for any plan; empty if it can.
   const std::string& error() const { return error_; }
 
-  /// Returns the number of an order in which the layers can run and that has the same stages between `cuts`
-  /// as `layers`. Prefers the model's own order, then known ones; otherwise adds `layers` as a new order.
+  /// Returns the number of an order of layers that can run and has the same stages between `cuts` as
+  /// `layers`. It prefers the model's own order, then known orders. Otherwise it adds `layers` as a new
+  /// order.
   std::size_t order_for(std::vector<std::int32_t> layers, const std::vector<std::int32_t>& cuts);
 
   const Trial& of(const PlanChoice& choice) { return trial_of(choice, Asked::period); }

@@ -19,8 +19,8 @@ struct StageState {
 /// Returns the peak of a device that holds the whole stage.
 Bytes peak_of_one_stage(const StageState& state);
 
-/// A model that `devices` share, sharded at one stage of ZeRO (0, not at all, to 3). The step processes it
-/// bucket by bucket.
+/// A model that `devices` share. `sharding` is the stage of ZeRO, from 0 (nothing is sharded) to 3. The step
+/// processes the model bucket by bucket.
 struct ShardedModel {
   StageState state;
   std::int32_t devices = 1;

@@ -1,7 +1,7 @@
 // PipeDream's partitioner on its released profiles, and the bytes that its plans send (section 5.2, figure
 // 17). Each row of the released program's output is planned again: the configuration, the period, and the
-// time of one worker. It also has the time of data parallelism, (T + 4 (m - 1) W / (B m)) / m for m workers
-// on bandwidth B.
+// time of one worker. A row also has the time of data parallelism for m workers on bandwidth B, (T + 4 (m -
+// 1) W / (B m)) / m.
 
 #include <cstddef>
 #include <cstdint>

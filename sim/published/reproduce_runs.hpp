@@ -34,7 +34,6 @@ Result predicted_run(const std::string& schedule, const Shape& shape, const std:
 /// gradients takes time.
 double reduction_ms(Cluster cluster, Bytes gradients);
 
-/// Returns the makespan in units.
 double makespan_units(const Result& result);
 /// Returns the units from the end of one minibatch to the end of the next. Returns 0 if the program has no
 /// period.

@@ -33,7 +33,7 @@
 namespace penstock {
 namespace {
 
-constexpr double kMostStored = 1 << 24;      // actions up to which a program may be stored without a need
+constexpr double kMostStored = 1 << 24;      // a program with more actions is stored only if it must be
 constexpr double kMostOnTimeline = 1 << 27;  // largest number of actions of a timeline
 constexpr double kMostNumbered = 1 << 29;    // largest number of actions that an engine can number
 

@@ -1,6 +1,6 @@
 #pragma once
-// The best configurations for machines that differ in one figure from the requested one, and what this
-// machine's best configuration loses there. `penstock tune --sensitivity` prints them.
+// Finds the best configurations for machines that differ in one figure from the requested machine. Also finds
+// the loss of the requested machine's best configuration on them. `penstock tune --sensitivity` prints both.
 
 #include <optional>
 #include <string>
