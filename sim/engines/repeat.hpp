@@ -45,9 +45,11 @@ std::optional<CursorProgress> progress(const LoopCursor& before, const LoopCurso
 /// has passed since the first recorded moment after which everything repeats.
 class RepeatSearch {
  public:
-  /// Compares the present moment with the recorded ones. The caller calls it once at each moment. The code
-  /// below shows the members of a walk; reads_ahead() returns true if it reads lists beyond the next group.
-  /// `ready` is further state that must be equal. The jump is valid until the next call.
+  /// Compares the present moment with the recorded ones. The caller calls it once at each moment. `ready` is
+  /// further state that must be equal. The jump is valid until the next call. A walk has these members:
+  ///
+  ///   rank_count() clock_ns(rank) cursor(rank) actions() routes_repeat(units) settle_all() show(state)
+  ///   reads_ahead()    true if the walk reads its lists beyond the next group
   template <class Walk>
   std::optional<Jump> look(Walk& walk, const std::vector<std::uint64_t>& ready) {
     ++moment_;
