@@ -15,7 +15,7 @@ namespace {
 constexpr std::array<std::string_view, 13> kLetters = {
     "F",      "B",      "I",       "W",       "R",           "SEND_F", "RECV_F",
     "SEND_B", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD", "STEP"};
-// The last entry is at its index only if no letters are missing before it.
+// This index is right only if no earlier entry is missing.
 static_assert(kLetters[static_cast<std::size_t>(ActionKind::step)] == "STEP");
 
 }  // namespace
@@ -54,7 +54,7 @@ std::string to_text(const Action& action) {
   std::string text = std::to_string(action.stage);
   text += letters(action.kind);
   if (has_microbatch(action.kind)) text += std::to_string(action.microbatch);
-  // Only a SEND or RECV shows its peer, and only where the peer is not the neighbour that PyTorch's form
+  // The text shows the peer of a SEND or RECV only if it is not the neighbouring stage, which PyTorch's form
   // implies.
   const auto neighbour = chain_peer(action.kind, action.stage);
   if (neighbour && action.peer != *neighbour) {

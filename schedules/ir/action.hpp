@@ -1,5 +1,6 @@
 #pragma once
-// One instruction of the schedule IR, and its text form. A Program (program.hpp) is lists of these.
+// Defines Action, one instruction of a program, and its text form. A Program (program.hpp) has one list of
+// actions for each rank.
 
 #include <compare>
 #include <cstddef>
@@ -11,13 +12,13 @@
 
 namespace penstock {
 
-/// A time or a duration in integer nanoseconds, as everywhere in schedules/, sim/ and report/.
+/// A time or a duration in integer nanoseconds. All of schedules/, sim/ and report/ use it.
 using Ns = std::int64_t;
 /// A size in bytes.
 using Bytes = std::int64_t;
 
-/// The kinds of actions. Their letters are PyTorch's (torch.distributed.pipelining). Kinds that run with a
-/// weight version come first, because has_weight_version() compares by this order.
+/// The kinds of actions, with the letters of PyTorch (torch.distributed.pipelining). The kinds that use a
+/// weight version come first, because has_weight_version() depends on this order.
 enum class ActionKind : std::uint8_t {
   forward,          // F
   backward,         // B, full backward
@@ -39,8 +40,8 @@ inline constexpr std::int32_t kNoMicrobatch = -1;
 /// The peer number of actions that move nothing between stages.
 inline constexpr std::int32_t kNoPeer = -1;
 
-/// One instruction: a kind, a stage and a microbatch. An overlapped pair `(0F5;3B2)OVERLAP_F_B` is two
-/// neighbouring actions of a list; the first has `overlaps_next`. Both start and end together.
+/// One instruction: a kind, a stage and a microbatch. An overlapped pair `(0F5;3B2)OVERLAP_F_B` is stored as
+/// two neighbouring actions, and the first has `overlaps_next`. Both actions start and end together.
 struct Action {
   ActionKind kind = ActionKind::forward;
   bool overlaps_next = false;
@@ -48,8 +49,8 @@ struct Action {
   std::int32_t microbatch = kNoMicrobatch;
   /// The stage at the other end of a SEND or RECV; kNoPeer for other kinds.
   std::int32_t peer = kNoPeer;
-  /// The weight version that an F, B, I, W or R uses, counted in STEPs of the stage since the program's
-  /// start.
+  /// The weight version that an F, B, I, W or R uses. It is the number of STEPs of the stage since the
+  /// program's start.
   std::int32_t weight_version = 0;
 
   friend auto operator<=>(const Action&, const Action&) = default;
@@ -103,19 +104,19 @@ constexpr bool has_microbatch(ActionKind kind) { return has_weight_version(kind)
 /// RECV_B, stage - 1 for RECV_F and SEND_B. Returns nothing for the other kinds.
 std::optional<std::int32_t> chain_peer(ActionKind kind, std::int32_t stage);
 
-/// Returns true for an action that stands alone and for the first action of an overlapped group.
+/// Returns true if `position` holds a single action or the first action of an overlapped group.
 constexpr bool opens_group(std::span<const Action> list, std::size_t position) {
   return position == 0 || !list[position - 1].overlaps_next;
 }
-/// Returns the position after the overlapped group, or after the single action, that `position` belongs to.
+/// Returns the position after the overlapped group, or after the single action, at `position`.
 constexpr std::size_t group_end(std::span<const Action> list, std::size_t position) {
   while (list[position].overlaps_next && position + 1 < list.size()) ++position;
   return position + 1;
 }
 
-/// Returns the text of an action: stage, letters, microbatch, such as "0F3", "1SEND_F3" or "0STEP". A peer
-/// that is not the neighbour in a chain follows as "2SEND_F3>4" or "4RECV_F3<2". The text shows neither the
-/// weight version nor the overlapped partner.
+/// Returns the text of an action: stage, letters and microbatch, such as "0F3", "1SEND_F3" or "0STEP". The
+/// peer is added only if it is not the neighbouring stage: "2SEND_F3>4", "4RECV_F3<2". The text does not show
+/// the weight version or the overlapped partner.
 std::string to_text(const Action& action);
 
 }  // namespace penstock

@@ -1,13 +1,13 @@
-// A list of actions grows with M, but it mostly repeats short patterns. This file finds these patterns in two
-// passes of one search: first over actions, then over the runs that the first pass has made.
+// A list of actions grows with M, but it mostly repeats short patterns. This file finds these patterns with
+// one search that runs twice: first over actions, then over the runs that the first search has found.
 //
 //   F0 F1 F2 B0 F3 B1 F4 B2 B3 B4      3 x {F0}, 2 x {B0 F3}, 3 x {B2}        1F1B on rank 0 of 3
 //   F0 .. F23 f0 .. f23 F24 ..         n x {24 x {F0}, 24 x {f0}}             two chunks, 24 at a time
 //
-// From each position the search tries every period up to 16. A period goes on for as long as each item equals
-// the item one period earlier, apart from its microbatch and weight version. The period that covers most
-// items wins; a longer period must cover more than a shorter one by two of its lengths. Items that repeat
-// nothing are gathered in one run of count 1. Tested by action_loops_test.cpp.
+// From each position the search tries every period up to 16. A period continues while each item equals the
+// item one period earlier, except for its microbatch and weight version. The search takes the period that
+// covers most items. A longer period must cover more than a shorter one by two of its lengths. Items that do
+// not repeat form one run of count 1. Tested by action_loops_test.cpp.
 
 #include "schedules/ir/action_loops.hpp"
 
@@ -27,21 +27,21 @@
 namespace penstock {
 namespace {
 
-// Published steady states repeat few actions (ZB-V six: F, I and W of two chunks). Each period that is tried
-// costs a pass over the list. The second pass finds longer patterns.
+// The steady states of published schedules repeat few actions. ZB-V repeats six: F, I and W of two chunks.
+// Each period that is tried costs a pass over the list. The second search finds longer patterns.
 constexpr std::size_t kLongestPeriod = 16;
-// Most rules declare this many loops a list: warm-up, steady state, drain, STEP.
+// Most rules write this many loops for a list: warm-up, steady state, drain and STEP.
 constexpr std::size_t kUsualLoops = 4;
 
-/// Returns true if two actions are equal except for their weight versions and the numbers of their
-/// microbatches. Either both have a microbatch or none has.
+/// Returns true if two actions are equal, except for their weight versions and microbatch numbers. Either
+/// both have a microbatch or neither has one.
 bool same_but_for_numbers(const Action& a, const Action& b) {
   return a.kind == b.kind && a.overlaps_next == b.overlaps_next && a.stage == b.stage && a.peer == b.peer &&
          (a.microbatch == kNoMicrobatch) == (b.microbatch == kNoMicrobatch);
 }
 
 /// Returns true if `there` can be `here` one repetition later. The first action with a microbatch sets
-/// `step`, and all others must move by that step.
+/// `step`. All later actions must change by the same step.
 bool follows(const Action& here, const Action& there, std::optional<std::int32_t>& step) {
   if (!same_but_for_numbers(here, there)) return false;
   if (here.microbatch == kNoMicrobatch) return true;
@@ -49,8 +49,8 @@ bool follows(const Action& here, const Action& there, std::optional<std::int32_t
   if (!step) step = moved;
   return *step == moved;
 }
-/// Like follows() for actions, for two runs of equal counts whose patterns follow each other. Weight versions
-/// must move equally inside of both runs; keeps_pace() checks how far they move from run to run.
+/// Like follows() for actions, but compares two runs. Their counts, steps, patterns and version steps must be
+/// equal. keeps_pace() checks how weight versions change from run to run.
 bool follows(const ActionRun& here, const ActionRun& there, std::optional<std::int32_t>& step) {
   if (here.count != there.count || here.step != there.step || here.pattern.size() != there.pattern.size())
     return false;
@@ -61,8 +61,8 @@ bool follows(const ActionRun& here, const ActionRun& there, std::optional<std::i
   return true;
 }
 
-/// Returns true if the weight version moves from the first item to the second as far as from the second to
-/// the third.
+/// Returns true if the weight version changes by the same step from the first item to the second and from the
+/// second to the third.
 bool keeps_pace(const Action& first, const Action& second, const Action& third) {
   return third.weight_version - second.weight_version == second.weight_version - first.weight_version;
 }
@@ -73,14 +73,14 @@ bool keeps_pace(const ActionRun& first, const ActionRun& second, const ActionRun
   return true;
 }
 
-/// The first `period` items of a list and how often they are repeated.
+/// The first `period` items of a list, and how often they are repeated.
 struct Repetition {
   std::size_t period = 1;
   std::size_t count = 1;
   std::int32_t step = 0;  // added to the microbatches in each repetition
 };
 
-/// Returns how often the first `period` items are repeated without a gap.
+/// Returns how often the first `period` items repeat directly one after the other.
 template <class Item>
 Repetition repetition_of(std::span<const Item> items, std::size_t period) {
   std::optional<std::int32_t> step;
@@ -88,24 +88,24 @@ Repetition repetition_of(std::span<const Item> items, std::size_t period) {
   while (covered < items.size()) {
     const Item& here = items[covered - period];
     if (!follows(here, items[covered], step)) break;
-    // Two repetitions may differ in their versions by any step. From the third repetition on the step must be
-    // the same.
+    // Two repetitions can differ in their versions by any step. The third repetition must change by the same
+    // step.
     if (covered >= 2 * period && !keeps_pace(items[covered - 2 * period], here, items[covered])) break;
     ++covered;
   }
-  // An incomplete repetition at the end is not counted, because it begins the next run.
+  // An incomplete repetition at the end does not count. It begins the next run.
   return {.period = period, .count = covered / period, .step = step.value_or(0)};
 }
 
-/// Returns the repetition that the items begin with, or a single item if nothing repeats there.
+/// Returns the repetition at the beginning of the items, or a single item if nothing repeats there.
 template <class Item>
 Repetition longest_repetition(std::span<const Item> items, std::size_t longest_period) {
   Repetition longest;
   std::size_t covered = 1;
   for (std::size_t period = 1; period <= longest_period && 2 * period <= items.size(); ++period) {
     const Repetition found = repetition_of(items, period);
-    // A long pattern must cover clearly more than a short one. What a short pattern leaves over may begin a
-    // better run, and one repetition of a long pattern is often a coincidence.
+    // A long pattern must cover clearly more items than a short one. Items after a short pattern may begin a
+    // better run. One repetition of a long pattern is often a coincidence.
     const std::size_t handicap = period > 1 ? 2 * period : 0;
     if (found.count < 2 || found.count * period <= covered + handicap) continue;
     longest = found;
@@ -115,8 +115,8 @@ Repetition longest_repetition(std::span<const Item> items, std::size_t longest_p
   return longest;
 }
 
-/// Returns the front of the list as a run. The first two repetitions show how far each version moves;
-/// repetition_of() has checked that later repetitions move by the same step.
+/// Returns the first items of the list as a run. The first two repetitions give the step of each weight
+/// version. repetition_of() has checked that later repetitions have the same step.
 ActionRun run_of(std::span<const Action> list, const Repetition& repeated) {
   ActionRun run{.pattern = {}, .count = static_cast<std::int32_t>(repeated.count), .step = repeated.step};
   for (std::size_t i = 0; i < repeated.period; ++i) {
@@ -131,15 +131,15 @@ ActionRun run_of(std::span<const Action> list, const Repetition& repeated) {
 /// Returns true if the run ends inside an overlapped group, whose actions must all stay in one pattern.
 bool is_open(const ActionRun& run) { return run.pattern.back().action.overlaps_next; }
 
-/// Returns the whole list as runs, each of which is what longest_repetition() finds at the front of the rest.
+/// Returns the whole list as runs. Each run is the result of longest_repetition() for the rest of the list.
 std::vector<ActionRun> runs_of(std::span<const Action> list) {
   std::vector<ActionRun> runs;
   while (!list.empty()) {
     Repetition repeated = longest_repetition(list, kLongestPeriod);
     // A pattern must not end inside an overlapped group.
     if (list[repeated.period - 1].overlaps_next) repeated = {};
-    // Items that repeat nothing are appended to the run of such items before them. The rest of an overlapped
-    // group is appended to the pattern that the group began in.
+    // Single items are appended to a previous run of count 1. The rest of an overlapped group is appended to
+    // the pattern in which the group began.
     const bool goes_on =
         !runs.empty() && (is_open(runs.back()) || (repeated.count == 1 && runs.back().count == 1));
     if (goes_on) {
@@ -153,7 +153,7 @@ std::vector<ActionRun> runs_of(std::span<const Action> list) {
   return runs;
 }
 
-/// Returns the front of the runs as a loop, as run_of() does it for actions.
+/// Returns the first runs as a loop. run_of() does the same for actions.
 RunLoop loop_of(std::span<const ActionRun> runs, const Repetition& repeated) {
   RunLoop loop{.runs = {runs.begin(), runs.begin() + static_cast<std::ptrdiff_t>(repeated.period)},
                .count = static_cast<std::int32_t>(repeated.count),
@@ -181,8 +181,7 @@ void move(Action& action, std::int32_t by) {
   if (action.microbatch != kNoMicrobatch) action.microbatch += by;
 }
 
-/// Appends all repetitions of a run. Each action is the one of the repetition before, moved by the run's
-/// step.
+/// Appends all repetitions of a run. Each repetition changes the microbatches by the run's step.
 void append(std::vector<Action>& actions, const ActionRun& run, std::int32_t outer, std::int32_t moved) {
   for (const PatternAction& here : run.pattern) {
     Action& action = actions.emplace_back(here.action);
@@ -242,8 +241,7 @@ std::int64_t LoopCursor::passed() const {
 }
 
 bool operator==(const ActionLoops& a, const ActionLoops& b) {
-  // Equal loops are equal lists. Different loops may stand for the same list, which only a comparison by
-  // action shows.
+  // Equal loops give equal lists. Different loops may also give equal lists, so the actions are compared.
   if (a.loops_ == b.loops_) return true;
   LoopCursor here = a.begin();
   LoopCursor there = b.begin();
@@ -284,8 +282,8 @@ Program unrolled(RolledProgram rolled) {
 
 RolledProgram rolled(Program program) {
   RolledProgram found;
-  // Each list is freed as soon as its loops are found, so that memory never holds both forms of the whole
-  // program.
+  // Each list is freed as soon as its loops are found, so that memory never holds the whole program in both
+  // forms.
   for (std::vector<Action>& list : program.ranks) found.lists.push_back(loops_of(std::exchange(list, {})));
   found.program = std::move(program);
   return found;

@@ -1,7 +1,7 @@
 #pragma once
-// A rank's list of actions, stored as loops over loops of short patterns, so that its size does not grow with
-// M. It can be iterated, compared and counted like the list of actions that it stands for. Rules write such
-// loops directly; loops_of() finds them in a list.
+// Stores a rank's list of actions as nested loops over short patterns, so that its size does not grow with
+// the number of microbatches. It can be iterated, compared and counted like a plain list of actions. Schedule
+// rules write such loops directly. loops_of() finds the loops in a plain list.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,20 +18,20 @@
 
 namespace penstock {
 
-/// An action of a pattern and the step of its weight version. All microbatches of a pattern move by one step,
-/// but each weight version has its own.
+/// An action of a pattern, and the change of its weight version in each repetition. All microbatches of a
+/// pattern change by the same step, but each weight version has its own step.
 struct PatternAction {
   Action action;
-  /// The change of the weight version from one repetition of the run to the next.
+  /// The change of the weight version in each repetition of the run.
   std::int32_t version_step = 0;
-  /// The change of the weight version from one repetition of the loop around the run to the next.
+  /// The change of the weight version in each repetition of the loop that contains the run.
   std::int32_t outer_version_step = 0;
 
   friend bool operator==(const PatternAction&, const PatternAction&) = default;
 };
 
-/// A pattern that is repeated `count` times. Each repetition adds `step` to the microbatches of the actions
-/// that have one.
+/// A pattern that is repeated `count` times. Each repetition adds `step` to the microbatch numbers. Actions
+/// without a microbatch do not change.
 struct ActionRun {
   std::vector<PatternAction> pattern;
   /// The number of repetitions, at least 1.
@@ -41,7 +41,7 @@ struct ActionRun {
   friend bool operator==(const ActionRun&, const ActionRun&) = default;
 };
 
-/// Several runs one after the other, repeated `count` times. Each repetition adds `step` to the microbatches.
+/// A sequence of runs that is repeated `count` times. Each repetition adds `step` to the microbatch numbers.
 struct RunLoop {
   std::vector<ActionRun> runs;
   /// The number of repetitions, at least 1.
@@ -59,8 +59,8 @@ class ActionLoops {
  public:
   ActionLoops() = default;
 
-  /// Appends `count` repetitions of the pattern, each with microbatches that are `step` later. Appends
-  /// nothing if `count` is 0.
+  /// Appends `count` repetitions of the pattern. Each repetition adds `step` to the microbatch numbers.
+  /// Appends nothing if `count` is 0.
   void repeat(std::vector<PatternAction> pattern, std::int32_t count, std::int32_t step = 1);
   /// Appends `count` repetitions of actions whose weight versions do not change.
   void repeat(std::initializer_list<Action> pattern, std::int32_t count, std::int32_t step = 1);
@@ -72,17 +72,18 @@ class ActionLoops {
 
   const std::vector<RunLoop>& loops() const { return loops_; }
   bool empty() const { return loops_.empty(); }
-  /// Returns the number of actions in the list. Takes time in proportion to the stored actions.
+  /// Returns the number of actions in the list, with all repetitions. Takes time in proportion to the stored
+  /// actions.
   std::int64_t size() const;
-  /// Returns the number of stored actions, in which each repetition counts once.
+  /// Returns the number of stored actions. Repetitions do not count.
   std::int64_t stored() const;
 
-  /// Returns the beginning and the end for a range-for over the actions, which are returned by value.
+  /// Returns the beginning for a range-for loop over the actions. Actions are returned by value.
   LoopCursor begin() const;
   static std::default_sentinel_t end() { return {}; }
 
-  /// Returns true if both lists stand for the same actions, even if their loops differ. Takes time in
-  /// proportion to the actions.
+  /// Returns true if both lists yield the same actions, even if their loops differ. Takes time in proportion
+  /// to the number of actions.
   friend bool operator==(const ActionLoops& a, const ActionLoops& b);
 
  private:
@@ -130,7 +131,7 @@ class LoopCursor {
     return before;
   }
 
-  /// Returns true if the other cursor, in the same list, is further on.
+  /// Returns true if this cursor is before the other one. Both must be in the same list.
   bool is_before(const LoopCursor& other) const {
     const auto key = [](const LoopCursor& cursor) {
       return std::tuple(cursor.place_.loop, cursor.outer_, cursor.place_.run, cursor.inner_,
@@ -142,8 +143,8 @@ class LoopCursor {
   std::int64_t passed() const;
 
   const Place& place() const { return place_; }
-  /// Returns how many repetitions of the current run (`inner`) and of the loop around it (`outer`) are
-  /// complete.
+  /// Returns the number of complete repetitions of the current run (`inner`) and of the loop that contains
+  /// the run (`outer`).
   std::int32_t inner() const { return inner_; }
   std::int32_t outer() const { return outer_; }
   /// Returns the current loop and the current run. Requires that the cursor is not at the end.
@@ -161,7 +162,7 @@ class LoopCursor {
   friend bool operator==(const LoopCursor&, const LoopCursor&) = default;
 
  private:
-  /// Caches what stays constant until the run ends, so that reading an action takes two additions.
+  /// Caches the values that stay constant until the run ends, so that reading an action takes two additions.
   void enter() {
     const bool ends = index(place_.loop) == list_->size();
     run_ = ends ? nullptr : &loop().runs[index(place_.run)];
@@ -190,25 +191,25 @@ class LoopCursor {
 
 inline LoopCursor ActionLoops::begin() const { return LoopCursor(*this); }
 
-/// Finds the loops in a list: patterns of at most 16 actions and loops of at most 16 runs. The result stands
-/// for exactly this list. Takes time in proportion to 16 times the number of actions.
+/// Finds the loops in a list: patterns of at most 16 actions and loops of at most 16 runs. The result yields
+/// exactly the actions of `list`. Takes time in proportion to 16 times the number of actions.
 ActionLoops loops_of(std::span<const Action> list);
-/// Returns the actions that a list of loops stands for.
+/// Returns all actions of a list of loops, with all repetitions.
 std::vector<Action> actions_of(const ActionLoops& list);
 
 /// Combines runs into loops of at most `longest_period` runs. Takes time in proportion to `longest_period`
 /// times the number of runs.
 ActionLoops folded(std::span<const ActionRun> runs, std::size_t longest_period);
 
-/// A program whose lists are stored as loops. `program` holds everything else, with an empty list for each
-/// rank.
+/// A program with lists that are stored as loops. `program` holds all other fields, and its own lists are
+/// empty.
 struct RolledProgram {
   Program program;
-  /// The lists by rank.
+  /// The list of each rank.
   std::vector<ActionLoops> lists;
 };
 
-/// Returns the program with its lists written out.
+/// Returns the program with plain lists of actions.
 Program unrolled(RolledProgram rolled);
 /// Returns the program with the loops that loops_of() finds in its lists.
 RolledProgram rolled(Program program);

@@ -1,7 +1,7 @@
 #pragma once
-// Channel models: which transfers of a rank queue behind each other, and what a transport promises.
-// channel_check.hpp proves under a model that a program cannot hang. The engines of sim/ and backend/ follow
-// the model.
+// Defines channel models. A channel model says which transfers of a rank share a FIFO queue.
+// channel_check.hpp proves that a program cannot hang under a model. The engines of sim/ and the transports
+// of backend/ follow the model.
 
 #include <array>
 #include <cstdint>
@@ -12,8 +12,7 @@
 
 namespace penstock {
 
-/// The sets of first-in-first-out queues that a rank can have for its transfers, from the fewest queues to
-/// the most.
+/// The rules that say which transfers of a rank share a FIFO queue, from the fewest queues to the most.
 enum class ChannelModel : std::uint8_t {
   rank,       // one FIFO a rank
   pair,       // one per unordered pair of ranks (ProcessGroupNCCL: one stream per src:dst pair)
@@ -35,16 +34,16 @@ inline constexpr std::array kChannelModels = {ChannelModel::rank, ChannelModel::
 /// The properties of a transport on which order and time depend.
 struct ChannelOptions {
   ChannelModel model = ChannelModel::directed;
-  /// True if a rank's program order waits for each transfer to end.
+  /// True if a rank waits for each transfer to end before it continues in its list.
   bool blocking = false;
-  /// The capacity of a queue. RECV k waits until the F, B or I that reads RECV k-capacity has ended. 0 means
-  /// unlimited.
+  /// The number of messages that a queue can hold; 0 means unlimited. RECV k waits until the F, B or I that
+  /// reads the message of RECV k-capacity has ended.
   std::int64_t capacity = 0;
-  /// The eager size. Messages below it start without the receiver.
+  /// The eager size in bytes. A smaller message starts without its receiver.
   std::int64_t eager_bytes = 0;
-  /// True if a rank's transfers start in the order in which the rank has launched them, over all its queues
-  /// (NCCL_LAUNCH_ORDER_IMPLICIT=1). This affects only which programs can hang, not their times. It changes
-  /// nothing for blocking channels, where a rank has one transfer at a time.
+  /// True if all transfers of a rank start in the order in which the rank launched them, over all its queues
+  /// (NCCL_LAUNCH_ORDER_IMPLICIT=1). This can make a program hang, but it does not change the times. It has
+  /// no effect on blocking channels, because a rank then has one transfer at a time.
   bool launch_order = false;
 
   friend bool operator==(const ChannelOptions&, const ChannelOptions&) = default;

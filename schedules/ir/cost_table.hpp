@@ -1,7 +1,7 @@
 #pragma once
-// The costs of actions: the only thing that an engine knows about the model and the devices. scenarios/ fills
-// the table from stated times, profiles or calibrations. All figures are for one microbatch. Microbatches may
-// all cost the same, or each its own (sequences of different lengths, packing, images).
+// The costs of actions. The engines know nothing else about the model and the devices. scenarios/ fills the
+// table from stated times, profiles or calibrations. All figures are for one microbatch. Microbatches have
+// equal costs, or each has its own (different sequence lengths, packing, images).
 
 #include <array>
 #include <cstddef>
@@ -16,8 +16,8 @@
 
 namespace penstock {
 
-/// The durations and sizes of one stage. Durations are at least 0 ns and sizes at least 0 bytes, unless
-/// stated.
+/// The durations in ns and sizes in bytes of one stage. They are at least 0 unless the comment says
+/// otherwise.
 struct StageCost {
   Ns forward_ns = 0;
   Ns backward_ns = 0;
@@ -25,31 +25,32 @@ struct StageCost {
   Ns backward_weight_ns = 0;
   Ns recompute_ns = 0;
   Ns step_ns = 0;
-  /// The duration of an overlapped pair with an action on this stage; -1 means the sum of both durations.
+  /// The duration of an overlapped pair with an action on this stage. -1 means the sum of both durations.
   Ns overlapped_pair_ns = -1;
-  /// Activations that are held from F to B.
+  /// The activations that the rank stores from F to B, or to I and W.
   Bytes kept = 0;
   /// The part of `kept` that I releases. W releases the rest.
   Bytes released_by_input = 0;
-  /// Activations that the backward pass computes again without an R. I charges them, and W reads and releases
-  /// them. A B holds those of one layer at a time, which are counted in `transient`.
+  /// The activations that the backward pass computes again without an R. I allocates them, and W reads and
+  /// releases them. A B stores only one layer of them at a time, which `transient` includes.
   Bytes recomputed = 0;
-  /// The bytes that F retains under re-materialisation if no stage edge feeds the stage.
+  /// The bytes that F stores for the recomputation if no stage edge leads to the stage.
   Bytes input = 0;
-  /// One version of the weights.
+  /// The size of one version of the weights.
   Bytes weights = 0;
-  /// Clones of the weights that exist from start to end beside them; 0 means that versions are made as
-  /// needed.
+  /// The size of the weight copies that exist from start to end in addition to the weights. 0 means that a
+  /// rank makes a version when it needs it.
   Bytes cloned_weights = 0;
-  /// Gradients, held from the first B or W after a STEP to the next STEP.
+  /// The size of the gradients. The rank stores them from the first B or W after a STEP to the next STEP.
   Bytes gradients = 0;
   Bytes optimizer_state = 0;
-  /// Bytes that are held only while an F, B, I, W or R runs.
+  /// Bytes that the rank stores only while an F, B, I, W or R runs.
   Bytes transient = 0;
-  /// The part of `transient` that I and W count in `recomputed` instead.
+  /// The part of `transient` that belongs to `recomputed` if the backward pass is split into I and W.
   Bytes recomputed_at_once = 0;
 
-  /// Returns the bytes of an older version from the STEP that replaces it to its last use.
+  /// Returns the size of an older weight version, which the rank stores from its replacing STEP to its last
+  /// use.
   Bytes version_bytes() const { return cloned_weights > 0 ? 0 : weights; }
 
   friend bool operator==(const StageCost&, const StageCost&) = default;
@@ -63,25 +64,26 @@ struct EdgeCost {
   friend bool operator==(const EdgeCost&, const EdgeCost&) = default;
 };
 
-/// The costs of one microbatch, for microbatches that differ from each other.
+/// The costs of one microbatch, used if microbatches have different costs.
 struct MicrobatchCost {
-  /// Costs by stage of the program. Costs that do not depend on the microbatch (STEP, weights) are equal to
+  /// The costs of each stage of the program. Costs that do not depend on the microbatch (STEP, weights) equal
   /// those of the mean microbatch.
   std::vector<StageCost> stages;
-  /// Costs by edge of the program, in the order of EdgeNumbers.
+  /// The costs of each edge of the program, in the order of EdgeNumbers.
   std::vector<EdgeCost> edges;
 
   friend bool operator==(const MicrobatchCost&, const MicrobatchCost&) = default;
 };
 
-/// The cost for the host of a rank to launch actions on its device.
+/// The cost for a rank's host to launch actions on its device.
 struct LaunchCost {
-  /// The time to launch each group of compute actions, each SEND, each RECV and each collective; at least 0.
+  /// The time to launch a group of compute actions, a SEND, a RECV or a collective, at least 0.
   Ns overhead_ns = 0;
-  /// The largest number of compute actions that are launched and have not ended; 0 means no bound.
+  /// The largest number of compute actions that the host has launched and that have not ended. 0 means no
+  /// limit.
   std::int32_t most_ahead = 0;
 
-  /// Returns true if launching takes no time and has no bound.
+  /// Returns true if a launch takes no time and there is no limit.
   bool is_free() const { return overhead_ns == 0 && most_ahead == 0; }
 
   friend bool operator==(const LaunchCost&, const LaunchCost&) = default;
@@ -89,21 +91,21 @@ struct LaunchCost {
 
 /// The costs of a program's stages and edges.
 struct CostTable {
-  /// Costs of the mean microbatch, by stage of the program.
+  /// The costs of the mean microbatch, by stage.
   std::vector<StageCost> stages;
-  /// Costs of the mean microbatch, by edge of the program in the order of EdgeNumbers.
+  /// The costs of the mean microbatch, by edge, in the order of EdgeNumbers.
   std::vector<EdgeCost> edges;
-  /// Costs of each microbatch, or empty if all microbatches cost the same. Microbatch m has the costs of
-  /// entry m mod size(). size() divides the program's M, so that iterations are alike.
+  /// The costs of each microbatch. Empty if all microbatches have equal costs. Microbatch m has the costs of
+  /// entry m mod size(). size() divides the program's M, so that all iterations have equal costs.
   std::vector<MicrobatchCost> microbatches{};
-  /// The number of slices of a microbatch. Each slice has the same share of its costs.
+  /// The number of slices of a microbatch. Each slice has an equal share of the microbatch's costs.
   std::int32_t slices = 1;
   /// The launch cost on every rank.
   LaunchCost launch{};
 
   bool microbatches_differ() const { return !microbatches.empty(); }
-  /// Returns the costs of the action's stage for the action's microbatch, or for the mean microbatch if the
-  /// action has none.
+  /// Returns the costs of the action's stage for its microbatch. If the action has no microbatch, returns the
+  /// costs for the mean microbatch.
   const StageCost& stage_of(const Action& action) const;
   /// Returns the entry of `microbatches` for a unit. Requires that microbatches differ and unit >= 0.
   const MicrobatchCost& of_unit(std::int32_t unit) const;
@@ -114,18 +116,18 @@ struct CostTable {
 /// Returns the duration of a compute action that is not part of an overlapped pair. Throws std::logic_error
 /// for other kinds.
 Ns duration_ns(const StageCost& cost, ActionKind kind);
-/// Returns the duration of an overlapped pair: the larger overlapped_pair_ns of the two stages, or the sum of
-/// both durations if neither stage states one.
+/// Returns the duration of an overlapped pair. It is the larger overlapped_pair_ns of the two stages. If
+/// neither stage states one, it is the sum of both durations.
 Ns pair_duration_ns(const CostTable& costs, const Action& first, const Action& second);
-/// Returns the duration of a group of overlapped compute actions: of one action its own duration, of two
-/// actions pair_duration_ns(), of more actions the sum.
+/// Returns the duration of a group of overlapped compute actions. One action has its own duration. Two
+/// actions have pair_duration_ns(). More actions have the sum of their durations.
 Ns group_duration_ns(const CostTable& costs, std::span<const Action> group);
-/// Returns the bytes of a SEND or RECV of the program whose edges are given. Throws std::logic_error if the
-/// table does not have one entry an edge.
+/// Returns the bytes of a SEND or RECV. `edges` are the edges of its program. Throws std::logic_error if the
+/// table does not have one entry for each edge.
 Bytes transfer_bytes(const CostTable& costs, const EdgeNumbers& edges, const Action& transfer);
 
-/// A cache in front of transfer_bytes() for the transfers of one rank. Successive transfers of one kind
-/// mostly have the same size.
+/// A cache for transfer_bytes() for the transfers of one rank. Successive transfers of the same kind usually
+/// have equal sizes.
 class TransferSizes {
  public:
   /// Both arguments must outlive the cache.
@@ -151,21 +153,22 @@ class TransferSizes {
   std::array<Last, 4> last_{};  // by kind: SEND_F, RECV_F, SEND_B, RECV_B
 };
 
-/// Returns the size of the buffer of an UNSHARD (the stage's weights) or a REDUCE_GRAD (its gradients).
+/// Returns the buffer size of an UNSHARD (the stage's weights) or a REDUCE_GRAD (the stage's gradients).
 Bytes collective_bytes(const CostTable& costs, const Action& collective);
-/// Returns the bytes that each member of a collective sends, and receives, in a ring of n ranks. That is
-/// 2(n-1)/n of the buffer for an all-reduce of gradients (sharding 0). It is (n-1)/n for reduced and
-/// scattered gradients and for gathered weights. The result is rounded up.
+/// Returns the bytes that each member of a collective sends in a ring of n ranks. It also receives as many
+/// bytes. An all-reduce of gradients (sharding 0) sends 2(n-1)/n of the buffer. A reduce-scatter of gradients
+/// or a gather of weights sends (n-1)/n of the buffer. The result is rounded up.
 Bytes ring_bytes(const Program& program, const CostTable& costs, const Action& collective);
 
-/// Returns a table in which every stage costs `stage` and every edge `edge`. Messages are empty by default.
+/// Returns a table in which every stage has the costs `stage` and every edge has the costs `edge`. By
+/// default, messages are empty.
 CostTable uniform_costs(const Program& program, const StageCost& stage, const EdgeCost& edge = {});
 
-/// The number of parts of one activation, the unit of memory where no bytes are known. One activation is what
-/// a microbatch leaves on a rank's whole share of the model. 720 720 is divisible by 1 to 16, so that each of
-/// up to 16 chunks has a whole number of parts.
+/// The number of parts in one activation, the unit of memory if a program has no bytes. One activation is the
+/// memory of one microbatch for a rank's whole share of the model. 720 720 is divisible by 1 to 16. With up
+/// to 16 chunks, each chunk has a whole number of parts.
 inline constexpr Bytes kActivationParts = 720'720;
-/// Returns a number of activations in parts, at most the largest number of 64 bits.
+/// Returns the number of parts in so many activations, or the largest 64-bit number if the result is larger.
 constexpr Bytes amount_of_activations(Bytes activations) {
   constexpr Bytes kMost = std::numeric_limits<Bytes>::max();
   return activations > kMost / kActivationParts ? kMost : activations * kActivationParts;

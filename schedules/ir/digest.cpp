@@ -1,6 +1,6 @@
-// A digest names a program, so that results can be compared only if they come from equal programs. The
-// program is written as a sequence of little-endian words of 32 bits, which XXH3-128 hashes. Every field and
-// the placement come first, each list after its length; then each rank's actions, five words each:
+// A digest names a program, so that two results are compared only if their programs are equal. The program is
+// written as a sequence of 32-bit little-endian words, and XXH3-128 hashes them. All fields and the placement
+// come first. A list starts with its length. Then each rank's actions follow, five words each:
 //
 //   digest = XXH3-128( head | stages: ranks, route | edges | rank 0: n, a0 a1 ... | rank 1: ... )
 //   a      = kind and overlaps_next | stage | microbatch | peer | weight version
@@ -32,13 +32,13 @@
 namespace penstock {
 namespace {
 
-/// Returns the word whose bytes in memory are in the order of a little-endian machine.
+/// Returns a word with the bytes in little-endian order in memory.
 constexpr std::uint32_t little_endian(std::uint32_t word) {
   if constexpr (std::endian::native == std::endian::little) return word;
   return (word >> 24) | ((word >> 8) & 0xff00U) | ((word << 8) & 0xff0000U) | (word << 24);
 }
 
-/// A hash that collects words in blocks, because a call of XXH3 costs more than hashing one action.
+/// A hash that collects words in blocks, because a call of XXH3 takes longer than hashing one action.
 class WordHash {
  public:
   WordHash() : state_(XXH3_createState(), &XXH3_freeState) {
@@ -46,8 +46,8 @@ class WordHash {
     XXH3_128bits_reset(state_.get());
   }
 
-  /// Adds the lowest 32 bits. Fields of a program fit in them; lengths may not, but the entries of the list
-  /// follow.
+  /// Adds the lowest 32 bits. All fields of a program fit in 32 bits. A length may not fit, but the entries
+  /// of its list follow and distinguish the programs.
   void add(std::int64_t number) { add(static_cast<std::uint32_t>(number)); }
   void add(std::uint32_t word) {
     if (used_ == block_.size()) flush();
@@ -84,8 +84,8 @@ class WordHash {
   std::size_t used_ = 0;
 };
 
-/// Adds every field of Program except its placement and its lists. If a field were missing here, programs
-/// that differ only in it would have the same digest.
+/// Adds every field of Program except its placement and its lists. If a field were missing here, two programs
+/// that differ only in this field would have the same digest.
 void add_head(WordHash& hash, const Program& program) {
   hash.add(std::string_view(program.schedule));
   for (const std::int32_t number :
@@ -113,7 +113,7 @@ void add_placement(WordHash& hash, const Program& program) {
 
 }  // namespace
 
-/// The words are behind a pointer, so that only this file compiles xxhash.h, which is entirely inline.
+/// The hash is behind a pointer, so that only this file compiles xxhash.h, which is header-only and large.
 struct DigestOfLists::Words {
   WordHash hash;
 };

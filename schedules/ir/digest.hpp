@@ -1,6 +1,6 @@
 #pragma once
-// The digest of a program. Results of sim/ and backend/ carry it, so that `penstock compare` can tell whether
-// they come from the same program.
+// Computes the digest of a program. Results of sim/ and backend/ contain it, so that `penstock compare` can
+// check whether two results belong to the same program.
 
 #include <cstddef>
 #include <memory>
@@ -11,16 +11,16 @@
 
 namespace penstock {
 
-/// Returns a 128-bit hash over the lowered lists, the placement and every other field, as 32 lower-case hex
+/// Returns a 128-bit hash of the lowered lists, the placement and all other fields, as 32 lower-case hex
 /// digits. Equal programs have equal digests on every machine. Takes time in proportion to the number of
 /// actions.
 std::string digest(const Program& lowered);
 
-/// The digest of a program whose lowered lists arrive one action at a time.
+/// A digest that is computed action by action, so that the lowered lists need not be stored.
 class DigestOfLists {
  public:
-  /// Begins the digest of a program that has all fields of `program` and as many ranks. The lists of
-  /// `program` are not read.
+  /// Begins the digest of a program that has all fields of `program` and as many ranks. It does not read the
+  /// lists of `program`.
   explicit DigestOfLists(const Program& program);
   DigestOfLists(const DigestOfLists&) = delete;
   DigestOfLists& operator=(const DigestOfLists&) = delete;
@@ -30,7 +30,7 @@ class DigestOfLists {
   /// must follow, in the order of the list.
   void begin_list(std::size_t actions);
   void add(const Action& action);
-  /// Returns what digest() returns for the whole program.
+  /// Returns the digest, which equals the result of digest() for the whole program.
   std::string text() &&;
 
  private:

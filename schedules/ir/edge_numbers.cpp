@@ -27,8 +27,8 @@ EdgeNumbers::ByStage EdgeNumbers::sorted_by(std::int32_t StageEdge::* end, std::
                  .first = std::vector<std::uint32_t>(stages + 1, 0)};
   for (const StageEdge& edge : edges_) ++sorted.first[static_cast<std::size_t>(edge.*end) + 1];
   std::partial_sum(sorted.first.begin(), sorted.first.end(), sorted.first.begin());
-  // The number of edges before a stage is the index of its first edge. Edges are visited in ascending order
-  // and stay in it.
+  // The index of a stage's first edge is the number of edges of all earlier stages. Edges are visited in
+  // ascending order, so each group is in ascending order.
   std::vector<std::uint32_t> next = sorted.first;
   for (std::uint32_t number = 0; number < edges_.size(); ++number)
     sorted.numbers[next[static_cast<std::size_t>(edges_[number].*end)]++] = number;

@@ -1,6 +1,6 @@
 #pragma once
-// Numbers for a program's stage edges, so that data of edges lies in a vector and is found without a search.
-// Used by cost_table.hpp, the flat program and the walks.
+// Numbers the stage edges of a program, so that data of an edge is stored in a vector and found without a
+// search. cost_table.hpp, the flat program and the walks use these numbers.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,11 +12,12 @@
 
 namespace penstock {
 
-/// Returns the stage edge of a SEND or RECV. Activations follow the edge, gradients go against it.
+/// Returns the stage edge of a SEND or RECV. Activations go along the edge, and gradients go in the opposite
+/// direction.
 StageEdge edge_of(const Action& transfer);
 
-/// The numbers of a program's edges. An edge's number is its index in stage_edges(program). The edges of each
-/// stage are indexed twice, by the stage where they start and by the stage where they end.
+/// The numbers of a program's edges. An edge's number is its index in stage_edges(program). Each edge can be
+/// found by the stage where it starts and by the stage where it ends.
 class EdgeNumbers {
  public:
   explicit EdgeNumbers(const Program& program);
@@ -34,15 +35,16 @@ class EdgeNumbers {
   }
   std::size_t of(const Action& transfer) const { return of(edge_of(transfer)); }
 
-  /// Returns the numbers of the edges that start (`leaving`) or end (`entering`) at a stage, ascending.
+  /// Returns the numbers of the edges that start (`leaving`) or end (`entering`) at a stage, in ascending
+  /// order.
   std::span<const std::uint32_t> leaving(std::int32_t stage) const { return leaving_.of(stage); }
   std::span<const std::uint32_t> entering(std::int32_t stage) const { return entering_.of(stage); }
 
  private:
-  /// The edges in the order of one of their ends.
+  /// The edge numbers, grouped by the stage at one end.
   struct ByStage {
     std::vector<std::uint32_t> numbers;
-    /// The index in `numbers` of each stage's first edge, and the total as the last entry.
+    /// The index in `numbers` of each stage's first edge. The last entry is the total number of edges.
     std::vector<std::uint32_t> first;
 
     std::span<const std::uint32_t> of(std::int32_t stage) const {

@@ -1,5 +1,5 @@
 #pragma once
-// How often the ranks that hold a sharded stage exchange its parts.
+// Defines how often the ranks that hold the same sharded stage exchange its parts.
 
 #include <array>
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace penstock {
 
-/// The frequency of the exchanges under sharding 2 and 3. Under sharding 0 and 1 there is only the exchange
-/// of each step.
+/// The frequency of the exchanges under sharding 2 and 3. Under sharding 0 and 1, the ranks exchange data
+/// only once per step.
 enum class Gather : std::uint8_t {
   microbatch,  // either pass of a microbatch gathers weights (3), and its backward pass scatters gradients
   step,        // a step gathers weights once (3), and gradients are whole until its last microbatch

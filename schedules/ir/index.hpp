@@ -1,6 +1,6 @@
 #pragma once
-// Ranks, stages, microbatches and positions are signed, so that they can be subtracted and -1 can mean
-// "none". Indices of a vector are unsigned. index() converts from the former to the latter.
+// Converts signed numbers to vector indices. Ranks, stages, microbatches and positions are signed, so that
+// they can be subtracted and -1 can mean "none". Vector indices are unsigned.
 
 #include <cstddef>
 #include <cstdint>

@@ -20,11 +20,10 @@ std::vector<std::int32_t> steps_per_pass(const Program& program, std::int32_t ra
 }
 
 std::int32_t microbatches_of_minibatch(const Program& program) {
-  // Each replica has a STEP only for the microbatches that it runs, so the STEPs of one rank do not tell the
-  // answer.
+  // Each replica has STEPs only for its own microbatches, so the STEPs of one rank do not give the answer.
   if (program.update == UpdateRule::microbatch) return 1;
-  // All stages have equally many STEPs, so stage 0 stands for all of them. Without any STEP a pass is one
-  // minibatch.
+  // All stages have equally many STEPs, so the STEPs of stage 0 are enough. Without any STEP, an iteration is
+  // one minibatch.
   const std::int32_t steps = steps_per_pass(program, program.placement.stages.front().ranks.front()).front();
   return program.microbatches / std::max(1, steps);
 }

@@ -1,6 +1,7 @@
 #pragma once
-// A program lists one pass, and iterations repeat it. Microbatch numbers and weight versions run on over
-// iterations, so that no two actions of a run are equal.
+// Converts an action in a program's list to the same action in a later iteration. Iterations repeat the
+// lists. Microbatch numbers and weight versions continue over iterations, so all actions of a run are
+// different.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,18 +12,17 @@
 
 namespace penstock {
 
-/// Returns for each stage the number of STEPs in one pass through the rank's list. Requires a rank of the
-/// program.
+/// Returns the number of STEPs for each stage in the rank's list. Requires a rank of the program.
 std::vector<std::int32_t> steps_per_pass(const Program& program, std::int32_t rank);
 
-/// Returns how many microbatches, over all replicas, one update of the weights covers. That is M if a pass is
-/// one minibatch, and the microbatches between two STEPs for a stream (PipeDream-2BW). It is 1 if each
-/// microbatch has its own update.
+/// Returns the number of microbatches, over all replicas, in one update of the weights. Usually this is M.
+/// With double-buffered updates (PipeDream-2BW), it is the number of microbatches between two STEPs. It is 1
+/// if each microbatch has its own update.
 std::int32_t microbatches_of_minibatch(const Program& program);
 
-/// Returns a listed action as it appears in `iteration` (from 0). Its microbatch is raised by iteration x
-/// `units`. The weight version of a compute action is raised by iteration x `steps` of its stage. `steps` are
-/// steps_per_pass() of its rank, and `units` is the program's unit_count().
+/// Returns a listed action as it appears in iteration number `iteration`, from 0. Its microbatch increases by
+/// iteration x `units`. The weight version of a compute action increases by iteration x `steps` of its stage.
+/// `steps` is steps_per_pass() of the action's rank, and `units` is the program's unit_count().
 inline Action of_iteration(Action action, std::int32_t iteration, std::int32_t units,
                            const std::vector<std::int32_t>& steps) {
   if (iteration == 0 || action.microbatch == kNoMicrobatch) return action;

@@ -1,13 +1,13 @@
 #pragma once
-// A hash for random draws. Each draw depends only on its key and its subject, never on the order of the
-// draws.
+// A hash for random draws. A draw depends only on its key and on the number `what` that it is drawn for, not
+// on earlier draws.
 
 #include <cstdint>
 
 namespace penstock {
 
-/// Returns the finalizer of splitmix64 (Steele, Lea and Flood, OOPSLA 2014), in which every output bit
-/// depends on every input bit.
+/// Returns the splitmix64 hash of `bits` (Steele, Lea and Flood, OOPSLA 2014). Every output bit depends on
+/// every input bit.
 inline std::uint64_t mixed(std::uint64_t bits) {
   bits += 0x9e3779b97f4a7c15ULL;
   bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -15,8 +15,8 @@ inline std::uint64_t mixed(std::uint64_t bits) {
   return bits ^ (bits >> 31);
 }
 
-/// Returns a uniform number in [0, 1) that depends only on `key` and `what`. It uses 53 of the 64 bits, which
-/// a double holds exactly, so that rounding never gives 1.
+/// Returns a uniform random number in [0, 1) that depends only on `key` and `what`. It has 53 bits, which a
+/// double stores exactly, so rounding never gives 1.
 inline double even_draw(std::uint64_t key, std::uint64_t what) {
   return static_cast<double>(mixed(key ^ mixed(what)) >> 11) * 0x1p-53;
 }

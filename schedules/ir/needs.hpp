@@ -1,6 +1,6 @@
 #pragma once
-// What an action needs before it can run and what it provides. Passes, checks, engines, memory and executor
-// all use these rules. With K stages in a chain, stage s:
+// Defines what an action needs before it can run and what it provides. Passes, checks, engines, the memory
+// rule and the executor all use these definitions. With K stages in a chain, stage s:
 //
 //          needs                                    provides
 //   F      the activation of s-1                    the activation for s+1
@@ -31,31 +31,31 @@ namespace penstock {
 
 // --- along stage edges -------------------------------------------------------------------------------------
 
-/// The data that one stage sends another for one microbatch.
+/// The kind of data that one stage sends to another for one microbatch.
 enum class Flow : std::uint8_t {
   activation,  // along a stage edge
   gradient,    // against it
 };
 
-/// Returns what an action needs from neighbouring stages, or nothing if it needs nothing from them.
+/// Returns the kind of data that an action needs from neighbouring stages, or nothing if it needs none.
 constexpr std::optional<Flow> input_of(ActionKind kind, RecomputeTiming recompute) {
   if (kind == ActionKind::forward) return Flow::activation;
   const bool late = kind == ActionKind::recompute && recompute == RecomputeTiming::late;
   return makes_input_gradient(kind) || late ? std::optional(Flow::gradient) : std::nullopt;
 }
-/// Returns what an action sends to neighbouring stages, or nothing if it sends nothing.
+/// Returns the kind of data that an action sends to neighbouring stages, or nothing if it sends none.
 constexpr std::optional<Flow> output_of(ActionKind kind) {
   if (kind == ActionKind::forward) return Flow::activation;
   return makes_input_gradient(kind) ? std::optional(Flow::gradient) : std::nullopt;
 }
 
-/// Returns the stages that `stage` receives this flow from, ascending.
+/// Returns the stages that send data of this flow to `stage`, in ascending order.
 inline const std::vector<std::int32_t>& givers_of(const StageNeighbours& neighbours, std::int32_t stage,
                                                   Flow flow) {
   const auto& givers = flow == Flow::activation ? neighbours.predecessors : neighbours.successors;
   return givers[index(stage)];
 }
-/// Returns the stages that receive this flow from `stage`, ascending.
+/// Returns the stages that receive data of this flow from `stage`, in ascending order.
 inline const std::vector<std::int32_t>& takers_of(const StageNeighbours& neighbours, std::int32_t stage,
                                                   Flow flow) {
   const auto& takers = flow == Flow::activation ? neighbours.successors : neighbours.predecessors;
@@ -64,8 +64,8 @@ inline const std::vector<std::int32_t>& takers_of(const StageNeighbours& neighbo
 
 // --- messages ----------------------------------------------------------------------------------------------
 
-/// The data that one stage sends another for one microbatch. If the stages are on different ranks, it is a
-/// SEND and a RECV.
+/// The data that one stage sends to another for one microbatch. If the stages are on different ranks, a SEND
+/// and a RECV transfer it.
 struct StageMessage {
   Flow flow = Flow::activation;
   /// The sending and the receiving stage.
@@ -76,17 +76,17 @@ struct StageMessage {
   friend auto operator<=>(const StageMessage&, const StageMessage&) = default;
 };
 
-/// Returns the flow that a SEND or RECV belongs to. Requires is_transfer(kind).
+/// Returns the flow of a SEND or RECV. Requires is_transfer(kind).
 constexpr Flow flow_of(ActionKind kind) {
   const bool activation = kind == ActionKind::send_forward || kind == ActionKind::recv_forward;
   return activation ? Flow::activation : Flow::gradient;
 }
-// A transfer's `stage` is the stage at its own end. A gradient flows against its edge a>b:
+// The field `stage` of a transfer is the stage at its own end. A gradient goes against its edge a>b:
 //
 //   aSEND_F ---- activation ---> bRECV_F
 //   aRECV_B <---- gradient ----- bSEND_B
 
-/// Returns the message that a SEND or RECV belongs to. Requires a SEND or RECV.
+/// Returns the message of a SEND or RECV. Requires a SEND or RECV.
 constexpr StageMessage message_of(const Action& transfer) {
   const bool sends = is_send(transfer.kind);
   return {.flow = flow_of(transfer.kind),
@@ -94,7 +94,7 @@ constexpr StageMessage message_of(const Action& transfer) {
           .to = sends ? transfer.peer : transfer.stage,
           .microbatch = transfer.microbatch};
 }
-/// Returns the stage edge of a message. Gradients go against their edge.
+/// Returns the stage edge of a message. A gradient goes against the direction of its edge.
 constexpr StageEdge edge_of(const StageMessage& message) {
   const bool along = message.flow == Flow::activation;
   return {.from = along ? message.from : message.to, .to = along ? message.to : message.from};
@@ -120,12 +120,12 @@ constexpr Action recv_of(const StageMessage& message) {
 
 inline constexpr std::array kBeforeUse = {ActionKind::unshard};
 inline constexpr std::array kBeforeStep = {ActionKind::reduce_grad};
-/// The collectives before a weight gradient under sharding 2 and 3. There a gradient that is still being
-/// reduced occupies the buffer of the next one.
+/// The collectives that must end before a weight gradient starts under sharding 2 and 3. The gradient reuses
+/// the buffer of the previous one, which may still be in its reduction.
 inline constexpr std::array kBeforeWeightGradient = {ActionKind::unshard, ActionKind::reduce_grad};
 
-/// Returns the kinds of collectives for which an action waits under the given sharding. The action waits for
-/// the last collective of each kind before it, of its stage and on its rank.
+/// Returns the kinds of collectives that an action waits for under the given sharding. It waits for the last
+/// earlier collective of each kind, for its own stage and on its own rank.
 constexpr std::span<const ActionKind> collectives_before(ActionKind kind, std::int32_t sharding) {
   if (kind == ActionKind::step) return kBeforeStep;
   if (makes_weight_gradient(kind) && sharding > 1) return kBeforeWeightGradient;
@@ -134,12 +134,12 @@ constexpr std::span<const ActionKind> collectives_before(ActionKind kind, std::i
 
 // --- activations -------------------------------------------------------------------------------------------
 
-/// Returns how many of the `kept` bytes that F has charged an action of this kind releases: all for B, a part
-/// each for I and W, 0 for other kinds.
+/// Returns the number of `kept` bytes that an action of this kind releases. B releases all of them, I and W
+/// release a part each, and other kinds release 0.
 Bytes released_activations(const StageCost& cost, ActionKind kind);
-/// Returns the bytes that I charges when it starts and W releases when it ends; 0 for other kinds.
+/// Returns the bytes that I allocates when it starts and W releases when it ends. Returns 0 for other kinds.
 Bytes recomputed_activations(const StageCost& cost, ActionKind kind);
-/// Returns the bytes beside activations that an F, B, I, W or R holds while it runs.
+/// Returns the bytes that an F, B, I, W or R needs while it runs, in addition to activations.
 Bytes transient_bytes(const StageCost& cost, ActionKind kind);
 
 // --- weight versions ---------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ Bytes transient_bytes(const StageCost& cost, ActionKind kind);
 /// The position that means "none" in a list.
 inline constexpr std::int32_t kNoPosition = -1;
 
-/// The life of one version of a stage's weights on one rank, as positions in the rank's list.
+/// The life of one weight version of a stage on one rank, as positions in the rank's list.
 struct VersionLife {
   /// The STEP that makes the version; kNoPosition for the first version.
   std::int32_t made_by = kNoPosition;
@@ -158,15 +158,15 @@ struct VersionLife {
   bool is_used_after_its_replacement() const {
     return replaced_by != kNoPosition && last_used_by > replaced_by;
   }
-  /// Returns the position of the action after which the version can be dropped; kNoPosition for the newest
-  /// version.
+  /// Returns the position of the action after which the rank can drop the version, or kNoPosition for the
+  /// newest version.
   std::int32_t dropped_by() const { return is_used_after_its_replacement() ? last_used_by : replaced_by; }
 
   friend bool operator==(const VersionLife&, const VersionLife&) = default;
 };
 
-/// The weight versions of one stage on one rank. note() collects them from the rank's actions of that stage,
-/// in list order.
+/// The lives of all weight versions of one stage on one rank. The caller passes the rank's actions of this
+/// stage to note(), in list order.
 class VersionLives {
  public:
   void note(const Action& action, std::int32_t position) {
@@ -177,7 +177,7 @@ class VersionLives {
       lives_[index(action.weight_version)].last_used_by = position;
     }
   }
-  /// Returns the lives by version: the first version, and one more for each noted STEP.
+  /// Returns the lives of all versions: the first version, and one more for each STEP.
   const std::vector<VersionLife>& all() const { return lives_; }
 
  private:

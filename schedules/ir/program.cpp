@@ -46,10 +46,11 @@ StageNeighbours stage_neighbours(const Program& program) {
 
 namespace {
 
-/// Returns true if some microbatch needs a message over the edge.
+/// Returns true if at least one microbatch needs a message over the edge.
 bool crosses_ranks(const Program& program, const StageEdge& edge) {
   for (std::int32_t unit = 0; unit < program.unit_count(); ++unit) {
-    // The ranks of replicas depend on the microbatch, and one microbatch that crosses is enough.
+    // If a stage has replicas, the rank depends on the microbatch. One microbatch that crosses ranks is
+    // enough.
     if (program.placement.rank_of(edge.from, unit) != program.placement.rank_of(edge.to, unit)) return true;
   }
   return false;
@@ -64,7 +65,7 @@ bool has_transfers(const Program& program) {
 }
 
 bool is_lowered(const Program& program) {
-  // One message is enough, because validate() refuses a program in which only some messages are listed.
+  // One message is enough, because validate() rejects a program that lists only some of its messages.
   if (has_transfers(program)) return true;
   return std::ranges::none_of(stage_edges(program),
                               [&](const StageEdge& edge) { return crosses_ranks(program, edge); });

@@ -1,7 +1,7 @@
 #pragma once
-// The schedule IR: one ordered list of actions for each rank plus everything else that is needed to run it.
-// Programs are made by generators.hpp, program_text.hpp or pytorch_csv.hpp, checked by validate.hpp and
-// channel_check.hpp, and completed by lower.hpp. sim/ and backend/ read them.
+// A program: one ordered list of actions for each rank, and all other data that is needed to run it.
+// generators.hpp, program_text.hpp and pytorch_csv.hpp make programs. validate.hpp and channel_check.hpp
+// check them, and lower.hpp adds SEND and RECV. sim/ and backend/ read them.
 
 #include <array>
 #include <compare>
@@ -26,8 +26,8 @@ struct StagePlacement {
   friend bool operator==(const StagePlacement&, const StagePlacement&) = default;
 };
 
-/// The table of which rank holds which stage for which microbatch. It expresses several stages on one rank,
-/// replicas, both directions of a bidirectional schedule, and V shapes.
+/// The table that says which rank holds which stage for which microbatch. It can describe several stages on
+/// one rank, replicas, bidirectional schedules and V shapes.
 struct Placement {
   std::vector<StagePlacement> stages;
 
@@ -37,7 +37,8 @@ struct Placement {
     const std::vector<std::int32_t>& route = stages[index(stage)].route;
     return route.size() == 1 ? route.front() : route[index(microbatch) % route.size()];
   }
-  /// Returns the rank that runs the microbatch on the stage, with the requirements of replica_of().
+  /// Returns the rank that runs the microbatch on the stage. The requirements are the same as for
+  /// replica_of().
   std::int32_t rank_of(std::int32_t stage, std::int32_t microbatch) const {
     return stages[index(stage)].ranks[index(replica_of(stage, microbatch))];
   }
@@ -49,7 +50,8 @@ struct Placement {
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
-/// An edge between two stages. Activations go from stage `from` to stage `to`, gradients back.
+/// An edge between two stages. Activations go from stage `from` to stage `to`. Gradients go in the opposite
+/// direction.
 struct StageEdge {
   std::int32_t from = 0;
   std::int32_t to = 0;
@@ -57,7 +59,7 @@ struct StageEdge {
   friend auto operator<=>(const StageEdge&, const StageEdge&) = default;
 };
 
-/// The frequency with which the optimizer updates a stage.
+/// How often the optimizer updates a stage.
 enum class UpdateRule : std::uint8_t {
   minibatch,        // one STEP an iteration, after all microbatches
   microbatch,       // one STEP a microbatch (naive per minibatch, PipeDream)
@@ -69,7 +71,7 @@ inline constexpr auto kEnumWords<UpdateRule> =
                                          {UpdateRule::microbatch, "microbatch"},
                                          {UpdateRule::double_buffered, "double_buffered"}});
 
-/// The earliest time at which a recomputation may start.
+/// The earliest time at which a recomputation can start.
 enum class RecomputeTiming : std::uint8_t {
   early,  // as soon as the compute queue reaches it
   late,   // not before the gradient of its microbatch has arrived
@@ -78,16 +80,16 @@ template <>
 inline constexpr auto kEnumWords<RecomputeTiming> = std::to_array<EnumWord<RecomputeTiming>>(
     {{RecomputeTiming::early, "early"}, {RecomputeTiming::late, "late"}});
 
-/// A pipeline-parallel training program. It is a plain value that can be compared and copied and has a text
-/// form.
+/// A pipeline-parallel training program. It can be compared, copied and written as text.
 struct Program {
   /// The generator's name, or "custom".
   std::string schedule{};
-  /// M of one pass, over all replicas. A stream of asynchronous updates is one pass (iterations.hpp).
+  /// M, the number of microbatches in the lists, over all replicas. A stream of asynchronous updates is one
+  /// iteration (iterations.hpp).
   std::int32_t microbatches = 0;
-  /// The slices q of a microbatch. Slice i of microbatch m is unit m*q + i.
+  /// The number q of slices of a microbatch. Slice i of microbatch m is unit m*q + i.
   std::int32_t slices = 1;
-  /// The number of times that the lists run. Microbatch numbers and weight versions run on over iterations.
+  /// The number of times that the lists run. Microbatch numbers and weight versions continue over iterations.
   std::int32_t iterations = 1;
   /// True if ranks wait for each other between iterations.
   bool barrier = false;
@@ -99,23 +101,24 @@ struct Program {
   std::int32_t sharding = 0;
   ChannelModel channel = ChannelModel::directed;
   Placement placement{};
-  /// The sorted edges between stages; empty means the chain 0>1, 1>2, ...
+  /// The sorted edges between stages. Empty means the chain 0>1, 1>2, ...
   std::vector<StageEdge> edges{};
   std::vector<std::vector<Action>> ranks{};
 
   std::int32_t stage_count() const { return static_cast<std::int32_t>(placement.stages.size()); }
   std::int32_t rank_count() const { return static_cast<std::int32_t>(ranks.size()); }
-  /// Returns microbatches * slices, the number of units in one pass.
+  /// Returns microbatches * slices, the number of units in one iteration.
   std::int32_t unit_count() const { return microbatches * slices; }
 
   friend bool operator==(const Program&, const Program&) = default;
 };
 
-/// Returns the sorted stage edges of the program. Unlike the field `edges`, the result is complete for a
-/// chain, too.
+/// Returns the sorted stage edges of the program. For a chain it also returns all edges, although the field
+/// `edges` is empty.
 std::vector<StageEdge> stage_edges(const Program& program);
 
-/// The stages that feed each stage (`predecessors`) and the stages that it feeds (`successors`), ascending.
+/// The stages that send activations to each stage (`predecessors`) and the stages that receive them
+/// (`successors`). Both are in ascending order.
 struct StageNeighbours {
   std::vector<std::vector<std::int32_t>> predecessors;
   std::vector<std::vector<std::int32_t>> successors;
@@ -123,7 +126,7 @@ struct StageNeighbours {
 /// Returns the neighbours of each stage.
 StageNeighbours stage_neighbours(const Program& program);
 
-/// Returns true if several replicas hold `stage`.
+/// Returns true if several ranks hold `stage`.
 inline bool is_shared(const Program& program, std::int32_t stage) {
   return program.placement.stages[index(stage)].ranks.size() > 1;
 }
@@ -131,7 +134,8 @@ inline bool is_shared(const Program& program, std::int32_t stage) {
 /// Returns true if any list holds a SEND or RECV.
 bool has_transfers(const Program& program);
 
-/// Returns true if the lists hold SEND and RECV actions, or need none because every edge stays on one rank.
+/// Returns true if the lists hold SEND and RECV actions. Also returns true if no message is necessary,
+/// because every edge stays on one rank.
 bool is_lowered(const Program& program);
 
 }  // namespace penstock

@@ -1,10 +1,10 @@
-// Parts of programs that several rules share. The first part is the placements that schedules have in common,
+// Parts of programs that several rules share. The first group is the placements that several schedules use:
 //
 //   looped         stage s on rank s mod K              0 1 2 3 0 1 2 3        K = 4, v = 2
 //   zigzag         down the ranks and back up           0 1 2 3 3 2 1 0
 //   bidirectional  stage s on ranks s and K - 1 - s     0|3 1|2 2|1 3|0
 //
-// and the second part is the ends of lists: reductions of replicated stages, and STEPs.
+// The second group is the ends of lists: reductions of replicated stages, and STEPs.
 
 #include "schedules/ir/program_parts.hpp"
 
@@ -23,7 +23,7 @@ namespace penstock {
 
 namespace {
 
-/// Returns a program with K empty lists and the fields that every schedule takes from the shape.
+/// Returns a program with K empty lists. Its fields are set from the shape.
 Program program_of(std::string schedule, const Shape& shape) {
   Program program{.schedule = std::move(schedule),
                   .microbatches = shape.microbatches,
@@ -33,7 +33,7 @@ Program program_of(std::string schedule, const Shape& shape) {
   return program;
 }
 
-/// Calls `add(rank, step)` for the STEPs of every rank, in ascending order of stages.
+/// Calls `add(rank, step)` for each STEP of each rank, in ascending order of stages.
 template <class Add>
 void for_each_step(const Program& program, const Add& add) {
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
@@ -67,7 +67,7 @@ Program bidirectional_program(std::string schedule, const Shape& shape,
   Program program = program_of(std::move(schedule), shape);
   for (std::int32_t stage = 0; stage < shape.stages; ++stage) {
     const std::int32_t mirror = shape.stages - 1 - stage;
-    // If K is odd, the middle stage is its own mirror, and both directions run on one replica.
+    // If K is odd, both directions of the middle stage are on the same rank, so the stage has one replica.
     if (stage == mirror) {
       program.placement.stages.push_back({.ranks = {stage}});
     } else {
@@ -114,17 +114,17 @@ Program spelled_out(RolledProgram rolled, const Shape& shape) {
 void insert_recompute(Program& program, const Shape& shape) {
   if (shape.checkpoint == Checkpoint::never) return;
   program.recompute = shape.recompute;
-  // The last microbatch runs backward directly after its forward when backwards run newest first, as in
-  // torchgpipe. Dropping its activations would save nothing. If no microbatch is excepted, kNoMicrobatch
-  // stands for one that no such action has.
+  // If backwards run newest first, as in torchgpipe, the last microbatch runs backward directly after its
+  // forward. Dropping its activations would save nothing. If no microbatch is an exception, kNoMicrobatch
+  // matches no action here.
   const std::int32_t kept =
       shape.checkpoint == Checkpoint::except_last ? program.microbatches - 1 : kNoMicrobatch;
   for (std::vector<Action>& list : program.ranks) {
     std::vector<Action> with_recompute;
-    // Each F and B may get one R.
+    // An R may be added for each pair of F and B.
     with_recompute.reserve(list.size() * 3 / 2);
     for (const Action& action : list) {
-      // A B or I needs the R before it. Activations that an R has restored are retained for the W.
+      // A B or I needs the R before it. W uses the activations that the R has restored, so it needs no R.
       if (makes_input_gradient(action.kind) && action.microbatch / program.slices != kept) {
         with_recompute.push_back(
             compute(ActionKind::recompute, action.stage, action.microbatch, action.weight_version));
@@ -136,7 +136,7 @@ void insert_recompute(Program& program, const Shape& shape) {
 }
 
 void reserve_actions(Program& program, std::int64_t actions_per_rank) {
-  // The number of STEPs is the number of stages of the rank, rounded up.
+  // A rank has STEPs for its stages. Their number is rounded up here.
   const std::int64_t steps = program.stage_count() / program.rank_count() + 1;
   for (std::vector<Action>& list : program.ranks)
     list.reserve(static_cast<std::size_t>(actions_per_rank + steps));

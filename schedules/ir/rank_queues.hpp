@@ -1,6 +1,6 @@
 #pragma once
-// The queue of its rank that each end of a message is in, under each channel model (channel.hpp). Flat
-// programs use it to link the transfers of a queue, and tapes use it to name the queues.
+// Finds the queue on a rank for each end of a message, under each channel model (channel.hpp). Flat programs
+// link the transfers of a queue with it, and tapes name the queues with it.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// One end of a message, as the rank at this end sees it.
+/// One end of a message, seen from the rank at this end.
 struct MessageEnd {
   std::int32_t peer_rank = 0;
   bool sends = false;

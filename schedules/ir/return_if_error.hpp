@@ -1,6 +1,6 @@
 #pragma once
-// Two macros that let a function which takes one step after the other read as a list of its steps. A step
-// returns a tl::expected; its error is returned to the caller at once.
+// Two macros for functions that run several steps in order. A step returns a tl::expected. If it holds an
+// error, the enclosing function returns this error at once.
 //
 //   tl::expected<Experiment, Error> prepare(...) {
 //     PENSTOCK_ASSIGN_OR_RETURN(Program program, generate(...));   // declares `program`, or returns
@@ -13,7 +13,7 @@
 #define PENSTOCK_JOINED_AGAIN(a, b) a##b
 #define PENSTOCK_JOINED(a, b) PENSTOCK_JOINED_AGAIN(a, b)
 
-/// Returns from the enclosing function with the step's error, if it has one.
+/// Returns the error of the step from the enclosing function, if the step failed.
 #define PENSTOCK_RETURN_IF_ERROR(step)                         \
   do {                                                         \
     if (auto penstock_done = (step); !penstock_done)           \
@@ -22,7 +22,8 @@
 
 // A declaration stands in no parentheses: NOLINTBEGIN(bugprone-macro-parentheses)
 
-/// Assigns the step's value to `target`, which may be a declaration, or returns its error.
+/// Assigns the value of the step to `target`, or returns the error of the step. `target` may be a
+/// declaration.
 #define PENSTOCK_ASSIGN_OR_RETURN(target, step) \
   PENSTOCK_ASSIGN_OR_RETURN_AS(PENSTOCK_JOINED(penstock_step_, __LINE__), target, step)
 #define PENSTOCK_ASSIGN_OR_RETURN_AS(made, target, step)     \

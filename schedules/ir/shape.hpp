@@ -1,6 +1,6 @@
 #pragma once
-// The shape of a schedule: K, M and the options that rules take. It is read from a scenario or from flags,
-// and rules (generators.hpp) turn it into a Program.
+// Defines the shape of a schedule: the number of stages K, the number of microbatches M, and the options of
+// the rules. A scenario or flags state the shape. A rule (generators.hpp) makes a Program from it.
 
 #include <array>
 #include <cstdint>
@@ -18,13 +18,13 @@
 
 namespace penstock {
 
-/// The order in which a rank runs the backwards of its waiting microbatches.
+/// The order in which a rank runs the backward passes of its waiting microbatches.
 enum class BackwardOrder : std::uint8_t { fifo, lifo };
 template <>
 inline constexpr auto kEnumWords<BackwardOrder> =
     std::to_array<EnumWord<BackwardOrder>>({{BackwardOrder::fifo, "fifo"}, {BackwardOrder::lifo, "lifo"}});
 
-/// The microbatches that retain only their stage input and recompute the rest (torchgpipe's modes).
+/// The microbatches that are recomputed. They retain only their stage input. These are torchgpipe's modes.
 enum class Checkpoint : std::uint8_t { never, always, except_last };
 template <>
 inline constexpr auto kEnumWords<Checkpoint> = std::to_array<EnumWord<Checkpoint>>(
@@ -51,7 +51,7 @@ inline constexpr auto kEnumWords<WeightPolicy> =
                                            {WeightPolicy::vertical_sync, "vertical_sync"},
                                            {WeightPolicy::latest, "latest"}});
 
-/// The reduction of gradients among the replicas of a stage: present or left out.
+/// The choice between reducing the gradients of the replicas of a stage and leaving the reduction out.
 enum class ReplicaSync : std::uint8_t { on, off };
 /// The time at which replicas of a stage reduce their gradients.
 enum class Reduction : std::uint8_t {
@@ -68,26 +68,27 @@ enum class ChunkPlacement : std::uint8_t {
   interleaved,  // chunk c of rank r is stage c*K + r
   v,            // down the ranks and back up, chunk by chunk
 };
-/// The words that a scenario may state. `by_number` is what it leaves out.
+/// The words that a scenario may state. A scenario that states none gets `by_number`.
 template <>
 inline constexpr auto kEnumWords<ChunkPlacement> = std::to_array<EnumWord<ChunkPlacement>>(
     {{ChunkPlacement::interleaved, "interleaved"}, {ChunkPlacement::v, "v"}});
 
-/// Everything that a generator may depend on. Fields that a schedule does not take must have their default.
+/// All inputs of a generator. Fields that a schedule does not use must have their default values.
 struct Shape {
   /// K, at least 1. The model has stages * virtual_stages stages.
   std::int32_t stages = 1;
-  /// M, at least 1, over all replicas.
+  /// M, the number of microbatches over all replicas, at least 1.
   std::int32_t microbatches = 1;
-  /// The model chunks v of a rank, at least 1.
+  /// The number v of model chunks on a rank, at least 1.
   std::int32_t virtual_stages = 1;
   /// The number of iterations, at least 1.
   std::int32_t iterations = 1;
   /// True if ranks wait for each other between iterations.
   bool barrier = false;
-  /// The replicas of each stage, or one number for all stages; empty means 1 each.
+  /// The number of replicas of each stage, or one number for all stages. Empty means 1 for each stage.
   std::vector<std::int32_t> replicas{};
-  /// The forwards before the first backward, one number a stage or one for all; empty means the rule's own.
+  /// The number of forwards before the first backward, by stage, or one number for all. Empty means the
+  /// rule's default.
   std::vector<std::int32_t> warmup{};
   BackwardOrder backward_order = BackwardOrder::fifo;
   Checkpoint checkpoint = Checkpoint::never;
@@ -97,31 +98,33 @@ struct Shape {
   ReplicaSync replica_sync = ReplicaSync::on;
   Reduction reduction = Reduction::overlapped;
   UpdateRule update = UpdateRule::minibatch;
-  /// The microbatches of a group; 0 means the rule's own: for `interleaved` PyTorch's rounds, for `kfkb` 2.
+  /// The number of microbatches in a group. 0 means the default: PyTorch's rounds for `interleaved`, 2 for
+  /// `kfkb`.
   std::int32_t group_size = 0;
-  /// The slices q of a microbatch's sequence, at least 1.
+  /// The number q of slices of a microbatch's sequence, at least 1.
   std::int32_t slices = 1;
-  /// The copies of the whole pipeline, at least 1, which share the microbatches.
+  /// The number of copies of the whole pipeline, at least 1. The copies share the microbatches.
   std::int32_t data_parallel = 1;
-  /// The buckets of gradients of each stage, or one number for all stages; empty means 1 each (buckets.hpp).
+  /// The number of gradient buckets of each stage, or one number for all stages. Empty means 1 for each
+  /// (buckets.hpp).
   std::vector<std::int32_t> buckets{};
-  /// The ZeRO stage, 0 to 3, over the ranks of each stage (sharding.hpp). If it is absent, a program shards
-  /// nothing, and priced copies follow `parallel.distributed_optimizer`.
+  /// The ZeRO stage, 0 to 3, over the ranks that hold the same stage (sharding.hpp). If it is absent, a
+  /// program shards nothing, and the price of copies follows `parallel.distributed_optimizer`.
   std::optional<std::int32_t> sharding{};
-  /// The frequency with which the ranks of a stage exchange the parts that sharding 2 and 3 distribute.
+  /// How often the ranks of a stage exchange the parts that sharding 2 and 3 distribute.
   Gather gather = Gather::microbatch;
 
-  // These fields are read by the schedules that weigh costs (zb-1p, zb-2p, zb-v, v-half, v-min, 1f1b-v).
-  // Others ignore them.
-  /// The costs of all stages of the model; if absent, F, I and W take equally long.
+  // Only the schedules that compare costs read these fields: zb-1p, zb-2p, zb-v, v-half, v-min, 1f1b-v.
+  /// The costs of all stages of the model. If they are absent, F, I and W take equally long.
   std::optional<CostTable> costs{};
-  /// The time of a transfer between stages s and s+1 in either direction, one entry an edge or one for all;
-  /// empty means 0.
+  /// The time of a transfer between stages s and s+1 in either direction. There is one entry for each edge,
+  /// or one for all edges. Empty means 0.
   std::vector<Ns> transfer_ns{};
-  /// The most `kept` bytes of a rank, one number a rank or one for all; empty means the rule's own limit.
+  /// The largest number of `kept` bytes of a rank, by rank, or one number for all. Empty means the rule's
+  /// default limit.
   std::vector<Bytes> memory_limit{};
-  // These fields are read by those schedules that search their order.
-  /// The effort of the search if costs are given. Without costs the order is the constructed one.
+  // Only the schedules that search their order read these fields.
+  /// The effort of the search if costs are given. Without costs there is no search.
   SearchEffort effort{};
   Objective objective = Objective::span;
   ChunkPlacement placement = ChunkPlacement::by_number;

@@ -1,7 +1,7 @@
 #pragma once
-// The table of transports and what each promises about order and capacity. It is here and not in backend/, so
-// that a program can be checked and predicted for a transport that is not built. backend/ holds the
-// transports themselves.
+// The table of transports, with the order and the capacity that each transport guarantees. The table is not
+// in backend/, so that a program can be checked and predicted for a transport that is not built. The
+// transports themselves are in backend/.
 
 #include <span>
 #include <string_view>
@@ -13,7 +13,7 @@ namespace penstock {
 /// One row of the table.
 struct TransportInfo {
   std::string_view name;
-  /// One line for help texts.
+  /// The description for help texts, in one line.
   std::string_view summary;
   ChannelOptions channels;
 };
