@@ -1,12 +1,13 @@
-// A program can hang although it is valid: two ranks may each wait for a message that the other one sends
-// later. This file walks the program without durations (walk.hpp). If the walk stalls, every remaining
-// position waits for others: a compute action for its messages, a position after the rank's cursor for the
-// cursor, and a transfer that was reached for the one before it in its queue or for its other end. A cycle of
-// these waits is the hang; wait_cycle.cpp finds it.
+// A valid program can still hang: two ranks may each wait for a message that the other one sends later. This
+// file walks the program without durations (walk.hpp). If the walk stalls, every remaining position waits for
+// another one. A compute action waits for its messages. A position after the rank's cursor waits for the
+// cursor. A transfer waits for the one before it in its queue, or for its other end. The hang is a cycle of
+// these waits. wait_cycle.cpp finds it.
 //
-// The walk joins each SEND with the RECV of the same message, so messages that cross stall it unless they are
-// eager. Such a program is walked again as a transport without tags runs it, where each RECV is joined with
-// the SEND that it meets. launch_order.cpp has the additional rule of NCCL. Tested by channel_check_test.cpp.
+// The walk joins each SEND with the RECV of the same message, so crossed messages stall it unless they are
+// eager. Such a program is walked a second time, as a transport without tags runs it: each RECV is joined
+// with the SEND that it meets. launch_order.cpp has the additional rule of NCCL. Tested by
+// channel_check_test.cpp.
 
 #include "schedules/check/channel_check.hpp"
 
@@ -68,7 +69,7 @@ class WaitGraph {
   std::vector<std::int32_t> waits_for(std::int32_t position) const {
     const std::int32_t rank = flat_.rank_of(position);
     const std::int32_t cursor = stalled_.cursor[index(rank)];
-    // The rank's program order has not reached the position, so the position waits for the cursor.
+    // The rank has not reached this position yet, so it waits for the cursor.
     if (position > cursor) return {cursor};
     switch (flat_.ops[index(position)]) {
       case FlatOp::compute:
@@ -79,7 +80,7 @@ class WaitGraph {
       case FlatOp::collective:
       case FlatOp::barrier:
         return collective_waits(rank, position);
-      // The walk passes both kinds as soon as it reaches them, so a cursor never stops at one.
+      // The walk passes these positions as soon as it reaches them, so a cursor never stops at one of them.
       case FlatOp::leaf:
       case FlatOp::reshard:
         return {};
@@ -108,30 +109,30 @@ class WaitGraph {
     return missing;
   }
 
-  /// Returns the SEND or RECV of a message that is on the rank.
+  /// Returns the end of a message on this rank: its SEND or its RECV.
   std::int32_t end_on(std::int32_t rank, std::int32_t id) const {
     const FlatMessage& message = flat_.messages[index(id)];
     return message.from_rank == rank ? message.first : message.recv;
   }
 
-  /// Returns what prevents a transfer that was reached from being first in its queue on this rank.
+  /// Returns the positions that must end before this transfer is first in its queue on this rank.
   std::vector<std::int32_t> own_end_waits(std::int32_t rank, std::int32_t position) const {
     std::vector<std::int32_t> waits;
     const std::int32_t id = flat_.message[index(position)];
-    // There may be several: the message after several eager messages waits for each of them.
+    // There may be several such messages: a message after several eager messages waits for all of them.
     const auto [first, last] = before_.equal_range({rank, id});
     for (auto entry = first; entry != last; ++entry) waits.push_back(end_on(rank, entry->second));
     if (flat_.ops[index(position)] != FlatOp::recv) return waits;
     const auto [holder, last_holder] = holders_.equal_range(id);
     for (auto entry = holder; entry != last_holder; ++entry) {
-      // Positions from the cursor on have not run, so a consumer there still occupies the capacity.
+      // Positions from the cursor on have not run. A consumer among them still occupies the capacity.
       if (entry->second >= stalled_.cursor[index(rank)]) waits.push_back(entry->second);
     }
     return waits;
   }
 
-  /// Returns what the transfer's own end waits for. Only if that is nothing does the transfer wait for its
-  /// other end.
+  /// Returns the positions that the transfer's own end waits for. If there are none, returns the other end of
+  /// the transfer.
   std::vector<std::int32_t> transfer_waits(std::int32_t rank, std::int32_t position) const {
     std::vector<std::int32_t> waits = own_end_waits(rank, position);
     if (!waits.empty()) return waits;
@@ -140,12 +141,12 @@ class WaitGraph {
     return {other};
   }
 
-  /// Returns the collective before this one on its rank if that has not started. Otherwise returns the
-  /// members that have not reached the collective or that wait for an earlier one.
+  /// Returns the previous collective on the rank if it has not started. Otherwise returns the members that
+  /// have not reached this collective or that wait for an earlier one.
   std::vector<std::int32_t> collective_waits(std::int32_t rank, std::int32_t position) const {
     const std::int32_t id = flat_.message[index(position)];
-    // A rank's collectives start one after another, so the previous one may delay this one. The search is
-    // slow in a long list, but it is done only for a few positions of a program that hangs.
+    // The collectives of a rank start one after another, so the previous one may delay this one. The search
+    // is slow in a long list, but it runs only for a few positions of a program that hangs.
     for (std::int32_t p = flat_.rank_begin[index(rank)]; p < position; ++p) {
       if (flat_.next_collective[index(p)] == position && !passed(flat_.message[index(p)])) return {p};
     }
@@ -157,7 +158,7 @@ class WaitGraph {
     return late;
   }
 
-  /// Returns true if a member that has reached its collective still waits for the previous collective on its
+  /// Returns true if a member has reached its collective and still waits for the previous collective on its
   /// rank.
   bool blocked_collective(std::int32_t position) const {
     for (std::int32_t p = flat_.rank_begin[index(flat_.rank_of(position))]; p < position; ++p) {
@@ -168,13 +169,14 @@ class WaitGraph {
 
   const FlatProgram& flat_;
   const WalkState& stalled_;
-  /// Unfinished messages directly before a message in its queue on a rank; the key is rank and message.
+  /// The messages that are directly before a message in a queue of a rank and have not ended. The key is rank
+  /// and message.
   std::multimap<std::pair<std::int32_t, std::int32_t>, std::int32_t> before_;
-  /// Consumers that must free capacity before a message may start; the key is the message.
+  /// The consumers that must free capacity before a message can start. The key is the message.
   std::multimap<std::int32_t, std::int32_t> holders_;
 };
 
-/// A sink that ignores all calls, for a walk that only has to show whether it ends.
+/// A sink that ignores all calls. The caller only needs to know whether the walk ends.
 struct SilentSink {
   void compute(std::int32_t /*rank*/, std::int32_t /*position*/, std::span<const std::int32_t> /*messages*/) {
   }
@@ -185,7 +187,7 @@ struct SilentSink {
   void launch(std::int32_t /*rank*/, std::int32_t /*position*/) {}
 };
 
-/// Lays out as many passes as are needed to show every fault: further passes repeat the second one.
+/// Lays out at most two iterations. Later iterations repeat the second one, so they show no further faults.
 FlatProgram flat_passes(const Program& lowered, const ChannelOptions& channels, const CostTable& costs,
                         std::vector<CrossedMessage> crossed) {
   return flatten(
@@ -193,8 +195,8 @@ FlatProgram flat_passes(const Program& lowered, const ChannelOptions& channels, 
       {.channels = channels, .iterations = std::min(lowered.iterations, 2), .crossed = std::move(crossed)});
 }
 
-/// Returns a line such as "rank 0 sends 0SEND_F0 where rank 1 expects 1RECV_F1 (positions 1 and 0)" for each
-/// of the first crossed messages.
+/// Returns the message for crossed messages. It has a line for each of the first ones, such as "rank 0 sends
+/// 0SEND_F0 where rank 1 expects 1RECV_F1 (positions 1 and 0)".
 std::string crossed_in_words(const std::vector<CrossedMessage>& crossed, ChannelModel model) {
   constexpr std::size_t kMostLines = 10;
   std::string text = fmt::format(
@@ -222,15 +224,14 @@ Hang hang_of(const FlatProgram& flat, const WalkState& stalled, const ChannelOpt
 std::optional<Hang> find_stall(const FlatProgram& flat, const ChannelOptions& channels) {
   SilentSink silent;
   const auto stalled = ListWalk<SilentSink>(flat, channels, silent).run();
-  // A program that ends on the channels may still hang if kernels start in the order of their launches.
+  // A program that ends on its channels can still hang if kernels start in launch order.
   return stalled ? std::optional(hang_of(flat, *stalled, channels)) : find_launch_hang(flat, channels);
 }
 
 std::optional<Hang> find_hang(const Program& lowered, const ChannelOptions& channels,
                               const CostTable& costs) {
   auto stall = find_stall(flat_passes(lowered, channels, costs, {}), channels);
-  // Messages that cross block each other in their queues, so the walk would have stalled unless they are
-  // eager.
+  // Crossed messages block each other in their queues, so the walk stalls unless they are eager.
   if (!stall && channels.eager_bytes == 0) return std::nullopt;
   std::vector<CrossedMessage> crossed = crossed_messages(lowered, channels.model);
   if (crossed.empty()) return stall;

@@ -1,6 +1,6 @@
-// Two ranks may list the messages between them in different orders. A transport without tags (NCCL) knows
-// only which rank sends a message to which, so the k-th SEND of a FIFO meets the k-th RECV, even if their
-// names differ:
+// Two ranks may list their messages in different orders. A transport without tags (NCCL) knows only the
+// sending and the receiving rank. The k-th SEND of a FIFO therefore meets the k-th RECV, even if they belong
+// to different messages:
 //
 //   rank 0   0F0 0SEND_F0 0F1 0SEND_F1                0SEND_F0  0SEND_F1
 //   rank 1   1RECV_F1 1F1 ... 1RECV_F0 1F0            1RECV_F1  1RECV_F0      each meets the wrong one
@@ -27,7 +27,7 @@
 namespace penstock {
 namespace {
 
-/// A FIFO from one rank to another: both ranks, and two numbers that distinguish the FIFOs between them.
+/// A FIFO from one rank to another: the two ranks, and two numbers that distinguish the FIFOs between them.
 using Fifo = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t>;
 
 Fifo fifo_of(const StageMessage& message, std::int32_t from, std::int32_t to, ChannelModel model) {
@@ -44,13 +44,13 @@ Fifo fifo_of(const StageMessage& message, std::int32_t from, std::int32_t to, Ch
   return {};
 }
 
-/// The position of an action: its rank and its position in the rank's list.
+/// The place of an action: its rank and its position in the rank's list.
 struct Place {
   std::int32_t rank = 0;
   std::int32_t position = 0;
 };
 
-/// Both ends of the messages of one FIFO, each in list order.
+/// The two ends of all messages of one FIFO, in list order.
 struct FifoEnds {
   std::vector<Place> sends;
   std::vector<Place> receives;
@@ -82,7 +82,7 @@ std::vector<CrossedMessage> crossed_messages(const Program& lowered, ChannelMode
     return lowered.ranks[index(place.rank)][index(place.position)];
   };
   for (const auto& [fifo, ends] : fifos_of(lowered, model)) {
-    // A valid program has both ends of every message, so both lists have equal lengths.
+    // A valid program has both ends of each message, so both lists have the same length.
     for (std::size_t k = 0; k < ends.sends.size(); ++k) {
       const Place& send = ends.sends[k];
       const Place& receive = ends.receives[k];

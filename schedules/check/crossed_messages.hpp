@@ -1,6 +1,6 @@
 #pragma once
-// Messages that cross: a SEND that meets the RECV of another message, because the two ranks list the messages
-// between them in different orders.
+// Finds messages that cross: a SEND meets the RECV of another message, because the two ranks list their
+// messages in different orders.
 
 #include <cstdint>
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// A SEND and the RECV that it meets, which expects another message.
+/// A SEND and the RECV of another message that it meets.
 struct CrossedMessage {
   /// The rank that sends.
   std::int32_t rank = 0;
@@ -27,9 +27,9 @@ struct CrossedMessage {
   friend bool operator==(const CrossedMessage&, const CrossedMessage&) = default;
 };
 
-/// Finds every SEND that meets the RECV of another message under `model`, ordered by sending rank and list
-/// position. The k-th SEND from one rank to another meets the k-th RECV there, counted for each FIFO that the
-/// model has between them. Requires a validated, lowered program.
+/// Finds every SEND that meets the RECV of another message under `model`. The result is ordered by sending
+/// rank and list position. The k-th SEND in a FIFO of the model meets the k-th RECV in this FIFO. Requires a
+/// validated, lowered program.
 std::vector<CrossedMessage> crossed_messages(const Program& lowered, ChannelModel model);
 
 }  // namespace penstock

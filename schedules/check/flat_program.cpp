@@ -1,14 +1,14 @@
-// Engines and checks step through a program millions of times, so this file resolves all names beforehand.
-// One pass over the lists joins each SEND with its RECV, collectives with each other, every position with
-// what it waits for, and every message with the next one in the queues at its ends. Look-ups use tables by
-// edge, direction and number, or by stage and number:
+// Engines and checks read a program millions of times, so this file resolves all names beforehand. It reads
+// each list once and joins each SEND with its RECV, and the members of each collective. It also links each
+// position with its waits, and each message with the next one in its queues. It finds them in tables with an
+// index of edge, direction and number, or of stage and number:
 //
 //   SEND, RECV  ->  the message of its edge and number, made by whichever end comes first
 //   F, B, I     ->  the earlier RECVs of its stage and number, a list through next_wait
 //   SEND        ->  the position of the action of its stage and number that produces it
 //
-// The placement determines which queue a message is in on each rank, so neither end needs the other. walk.hpp
-// steps through the result. Tested by channel_check_test.cpp and all engine tests of sim/.
+// The placement determines the queue of a message on each rank, so the two ends are independent. walk.hpp
+// executes the result. Tested by channel_check_test.cpp and all engine tests of sim/.
 
 #include "schedules/check/flat_program.hpp"
 
@@ -34,9 +34,10 @@
 namespace penstock {
 namespace {
 
-/// Returns the operation of an action. `before` is the previous action of its list, or null at the beginning.
+/// Returns the operation of an action. `before` is the previous action in its list, or null for the first
+/// action.
 FlatOp op_of(const Action& action, const Action* before) {
-  // A group is represented by its first action.
+  // The first action of a group represents the whole group.
   if (before != nullptr && before->overlaps_next) return FlatOp::leaf;
   if (is_compute(action.kind)) return FlatOp::compute;
   if (is_send(action.kind)) return FlatOp::send;
@@ -44,37 +45,37 @@ FlatOp op_of(const Action& action, const Action* before) {
   return is_collective(action.kind) ? FlatOp::collective : FlatOp::reshard;
 }
 
-/// The state of the scan through one rank's list.
+/// The state while one rank's list is read.
 struct RankScan {
   std::int32_t rank = 0;
   std::size_t barriers_seen = 0;
   std::int32_t last_collective = kNone;
-  std::int32_t head = kNone;    // the group of compute actions scanned last
-  std::int32_t newest = kNone;  // that group, or a barrier after it
+  std::int32_t head = kNone;    // the last group of compute actions
+  std::int32_t newest = kNone;  // this group, or a barrier after it
 };
 
-/// The state of the scan for the UNSHARDs, or the REDUCE_GRADs, of one stage.
+/// The state for the UNSHARDs, or for the REDUCE_GRADs, of one stage while a list is read.
 struct CollectiveScan {
-  std::int32_t newest = kNone;  // the latest such position, if nothing waits for it yet
+  std::int32_t newest = kNone;  // the latest such position, if no action waits for it yet
   std::size_t seen = 0;
 };
 
-/// The positions of one flow (activations or gradients) at one stage and number.
+/// The positions that belong to one flow (activations or gradients), one stage and one number.
 struct StageFlow {
-  std::int32_t recvs = kNone;     // RECVs that no action waits for yet, a list through next_wait
-  std::int32_t producer = kNone;  // the position whose end produces the message
+  std::int32_t recvs = kNone;     // RECVs that no action waits for yet, a list linked by next_wait
+  std::int32_t producer = kNone;  // the position that produces the message
 };
 
-/// The end of a first-in-first-out queue of the rank whose list is scanned. An eager message arrives
-/// independent of the queue and delays no other eager message. The next message that is not eager waits for
-/// all of them:
+/// The end of a FIFO queue of the rank that is read now. An eager message arrives without waiting in the
+/// queue, and it does not delay other eager messages. The next message that is not eager waits for all of
+/// them:
 ///
 ///   m0 (e1 e2) m3       m3 waits for m0, e1 and e2; e1 and e2 wait for nothing here
 ///
 struct FifoTail {
-  std::int32_t last = kNone;       // last message that waits in the queue
-  std::int32_t unordered = kNone;  // eager arrivals after it, a list through `previous_unordered`
-  bool last_sends = false;         // true if `last` leaves this rank
+  std::int32_t last = kNone;       // the last message that waits in the queue
+  std::int32_t unordered = kNone;  // eager messages after it, a list linked by `previous_unordered`
+  bool last_sends = false;         // true if this rank sends `last`
 };
 
 class Flattener {
@@ -98,7 +99,7 @@ class Flattener {
     reserve();
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) lay_out(rank);
     flat_.rank_begin.push_back(flat_.position_count());
-    // Capacities come last, because only now each RECV is joined with the action that reads it.
+    // The capacity is handled last, because each RECV must be joined with the action that reads it.
     if (channels_.capacity > 0) limit_queues();
     return std::move(flat_);
   }
@@ -130,7 +131,7 @@ class Flattener {
   void lay_out(std::int32_t rank) {
     const std::vector<Action>& list = program_.ranks[index(rank)];
     RankScan scan{.rank = rank};
-    // Each iteration raises the weight versions of a stage by the number of its STEPs in the rank's list.
+    // Each iteration increases the weight versions of a stage by the number of its STEPs in the rank's list.
     if (iterations_ > 1) count_steps(list, 1);
     flat_.rank_begin.push_back(flat_.position_count());
     for (std::int32_t iteration = 0; iteration < iterations_; ++iteration) {
@@ -162,8 +163,8 @@ class Flattener {
     }
   }
 
-  /// Resets the tables of stages and queues for the next rank. It clears only the used entries, because some
-  /// tables have as many entries as there are stages or ranks, and they are reset once a rank.
+  /// Resets the tables of stages and queues for the next rank. It resets only the used entries, because a
+  /// table can have as many entries as there are stages or ranks.
   void forget(const std::vector<Action>& list) {
     if (iterations_ > 1) count_steps(list, -1);
     for (const std::size_t queue : used_queues_) tails_[queue] = {};
@@ -174,13 +175,14 @@ class Flattener {
     }
   }
 
-  /// Joins a position with its message, with what it waits for, and with what waits for it.
+  /// Links a position with its message, with the positions that it waits for, and with those that wait for
+  /// it.
   void place(RankScan& scan, std::int32_t position) {
     const Action& action = flat_.actions[index(position)];
     switch (flat_.ops[index(position)]) {
       case FlatOp::compute:
         scan.head = scan.newest = position;
-        [[fallthrough]];  // the first action of a group has waits, like the others
+        [[fallthrough]];  // the first action of a group waits for messages, like the other actions
       case FlatOp::leaf:
         hang_onto(scan.head, action);
         break;
@@ -197,7 +199,8 @@ class Flattener {
     }
   }
 
-  /// Both flows of a stage and number are adjacent, because an F reads one and its B the other soon after.
+  /// The two flows of a stage and number are adjacent in memory, because an F reads one and its B soon reads
+  /// the other.
   StageFlow& of_stage(std::int32_t stage, std::int32_t number, Flow flow) {
     return of_stage_[2 * (index(stage) * numbers_ + index(number)) + static_cast<std::size_t>(flow)];
   }
@@ -210,10 +213,9 @@ class Flattener {
     return static_cast<std::int32_t>(flat_.messages.size()) - 1;
   }
 
-  /// Returns a new message. Either end may come first, so only fields that do not depend on the end are set
-  /// here.
+  /// Returns a new message. Either end may come first, so only fields that both ends know are set here.
   std::int32_t new_transfer(const StageMessage& what, std::size_t edge, const Action& action) {
-    // Numbers run on over iterations, but the placement knows only the numbers of one pass.
+    // Microbatch numbers continue over iterations, but the placement knows only the numbers of one iteration.
     const std::int32_t unit = what.microbatch < units_ ? what.microbatch : what.microbatch % units_;
     const Bytes bytes = bytes_of(action, 2 * edge + static_cast<std::size_t>(what.flow));
     return new_message({.from_rank = program_.placement.rank_of(what.from, unit),
@@ -223,7 +225,8 @@ class Flattener {
   }
 
   Bytes bytes_of(const Action& transfer, std::size_t route) {
-    // If microbatches are alike, an edge carries the same bytes each time, so they are looked up once.
+    // If all microbatches have equal costs, an edge always carries the same bytes, so they are looked up
+    // once.
     if (costs_.microbatches_differ()) return transfer_bytes(costs_, edges_, transfer);
     if (bytes_[route] == kUnknown) bytes_[route] = transfer_bytes(costs_, edges_, transfer);
     return bytes_[route];
@@ -243,21 +246,22 @@ class Flattener {
     if (sends) {
       transfer.first = position;
       transfer.producer = at_stage.producer;
-      // If nothing was computed since, the producer ends at the moment when the SEND is reached.
+      // If no other action ran after the producer, the rank reaches the SEND at the moment when the producer
+      // ends.
       transfer.late = at_stage.producer != kNone && at_stage.producer != scan.newest;
     } else {
       transfer.recv = position;
-      // The RECV joins the list of those that no action waits for yet. The next action that needs them takes
-      // the whole list.
+      // The RECV is added to the list of RECVs that no action waits for yet. The next action that needs them
+      // takes the whole list.
       flat_.next_wait[index(position)] = std::exchange(at_stage.recvs, position);
     }
     const bool waits_its_turn = sends || !transfer.eager;
-    if (waits_its_turn) ++transfer.pending;  // for this end being reached
+    if (waits_its_turn) ++transfer.pending;  // counts the event that the rank reaches this end
     enqueue(queue_on(scan.rank, transfer, edge, what.flow), id, sends, waits_its_turn);
   }
 
-  /// Returns the RECV whose message `receive` really meets. Crossed messages have the numbers of one pass,
-  /// while actions have numbers that run on over iterations.
+  /// Returns the RECV that belongs to the message that `receive` meets. Crossed messages have numbers of one
+  /// iteration, but the numbers of actions continue over iterations.
   Action met_by(const Action& receive) const {
     StageMessage own = message_of(receive);
     const std::int32_t first_of_pass = own.microbatch - own.microbatch % units_;
@@ -269,8 +273,8 @@ class Flattener {
     return met;
   }
 
-  /// Returns the number of the message's edge, usually from the cached edge of the previous SEND or RECV of
-  /// this kind.
+  /// Returns the number of the message's edge. Usually the previous SEND or RECV of this kind had the same
+  /// edge, so this edge is cached.
   std::size_t edge_number(const Action& action, const StageMessage& what) {
     RecentEdge& recent = recent_edges_[static_cast<std::size_t>(action.kind) -
                                        static_cast<std::size_t>(ActionKind::send_forward)];
@@ -279,8 +283,8 @@ class Flattener {
     return recent.edge;
   }
 
-  /// Returns the index of a collective's counter. UNSHARDs and REDUCE_GRADs are counted separately: the k-th
-  /// of a kind matches the k-th on every member.
+  /// Returns the index of a collective's counter. UNSHARDs and REDUCE_GRADs are counted separately. The k-th
+  /// one of a kind belongs together on all members.
   static std::size_t group_of(const Action& collective) {
     return 2 * index(collective.stage) + (collective.kind == ActionKind::unshard ? 1 : 0);
   }
@@ -291,17 +295,17 @@ class Flattener {
     of_kind.newest = position;
     if (scan.last_collective != kNone) {
       flat_.next_collective[index(scan.last_collective)] = position;
-      // A collective starts on a rank after the previous collective there has ended.
+      // A collective on a rank starts after the previous collective on this rank has ended.
       ++flat_.messages[index(flat_.message[index(position)])].pending;
     }
     scan.last_collective = position;
   }
 
-  /// Adds `position` to the members of a group's collective or barrier number `occurrence`. The first member
-  /// that is scanned creates it. Members are a list through next_member.
+  /// Adds `position` to collective or barrier number `occurrence` of a group. If `position` is its first
+  /// member, creates it. Members are a list linked by next_member.
   void join_collective(std::int32_t position, std::vector<std::int32_t>& of_group, std::size_t occurrence) {
     if (!has_collectives()) {
-      // The tables are created with the first collective, because most programs have none.
+      // The tables are created for the first collective, because most programs have none.
       flat_.next_member.assign(flat_.message.size(), kNone);
       flat_.next_collective.assign(flat_.message.size(), kNone);
     }
@@ -318,7 +322,7 @@ class Flattener {
 
   // --- waits ------------------------------------------------------------------------------------
 
-  /// Adds everything that `action` waits for to the waits of the group that starts at `head`.
+  /// Adds everything that `action` waits for to the waits of the group at `head`.
   void hang_onto(std::int32_t head, const Action& action) {
     if (has_collectives()) hang_collective_onto(head, action);
     if (action.microbatch == kNoMicrobatch) return;
@@ -333,16 +337,15 @@ class Flattener {
   void hang_collective_onto(std::int32_t head, const Action& action) {
     for (const ActionKind awaited : collectives_before(action.kind, program_.sharding)) {
       std::int32_t& newest = collectives_[group_of({.kind = awaited, .stage = action.stage})].newest;
-      // Only the first action that needs the collective waits, because later actions follow it in program
-      // order.
+      // Only the first action that needs the collective waits for it. Later actions follow in program order.
       if (newest == kNone) continue;
       flat_.next_wait[index(newest)] = std::exchange(flat_.next_wait[index(head)], newest);
       newest = kNone;
     }
   }
 
-  /// Moves all RECVs of a list into the waits of the group at `head`. Only the first action that needs them
-  /// waits. A late R takes the gradient that its B would wait for, because R comes first.
+  /// Moves all RECVs of the list `recvs` to the waits of the group at `head`. Only the first action that
+  /// needs them waits. A late R comes before its B, so the R takes the gradient.
   void take_recvs(std::int32_t head, std::int32_t& recvs) {
     while (recvs != kNone) {
       const std::int32_t recv = std::exchange(recvs, flat_.next_wait[index(recvs)]);
@@ -362,8 +365,8 @@ class Flattener {
                                       .edge = edge});
   }
 
-  /// Appends a message to a queue of the rank. An eager arrival does not wait in the queue and is stored
-  /// apart.
+  /// Appends a message to a queue of the rank. A receiver's eager message does not wait in the queue, so it
+  /// is stored in a separate list.
   void enqueue(std::size_t queue, std::int32_t id, bool sends, bool waits_its_turn) {
     FifoTail& tail = tails_[queue];
     if (tail.last == kNone && tail.unordered == kNone) used_queues_.push_back(queue);
@@ -377,7 +380,7 @@ class Flattener {
       (tail.last_sends ? before.next_at_sender : before.next_at_receiver) = id;
       ++pending;
     }
-    // Eager messages may arrive in any order, and the next message in the queue waits for all of them.
+    // Eager messages can arrive in any order. The next message in the queue waits for all of them.
     for (; tail.unordered != kNone; tail.unordered = previous_unordered_[index(tail.unordered)]) {
       flat_.messages[index(tail.unordered)].next_at_receiver = id;
       ++pending;
@@ -386,7 +389,7 @@ class Flattener {
     tail.last_sends = sends;
   }
 
-  /// Adds the waits of a limited capacity, going once more through every queue's RECVs in list order.
+  /// Adds the waits that a limited capacity causes. It reads the RECVs of each queue again, in list order.
   void limit_queues() {
     flat_.released_by_consumer.assign(flat_.ops.size(), kNone);
     std::vector<std::vector<std::int32_t>> recvs(tails_.size());
@@ -400,29 +403,30 @@ class Flattener {
         recvs[queue].push_back(p);
         limit(recvs[queue]);
       }
-      // Queue numbers are equal on all ranks and every rank begins with empty queues. Only used queues are
-      // cleared, because there may be many.
+      // All ranks use the same queue numbers, and each rank begins with empty queues. Only used queues are
+      // cleared, because there may be many queues.
       for (const std::size_t queue : used_queues_) recvs[queue].clear();
       used_queues_.clear();
     }
   }
 
-  /// Makes the last RECV of a queue, its k-th, wait for the consumer of RECV k - capacity.
+  /// Makes the last RECV in `recvs` wait for the consumer of the RECV that is `capacity` positions earlier.
   void limit(const std::vector<std::int32_t>& recvs) {
     if (recvs.size() <= index(channels_.capacity)) return;
     const std::int32_t id = flat_.message[index(recvs.back())];
     FlatMessage& limited = flat_.messages[index(id)];
-    // An eager message arrives independent of its receiver.
+    // An eager message arrives without waiting for its receiver.
     if (limited.eager) return;
     const std::int32_t holder = reader_of(recvs[recvs.size() - 1 - index(channels_.capacity)]);
-    // If no action reads the message, its place would never be freed, so it does not count.
+    // If no action reads the message, its place would never become free. Such a message does not use
+    // capacity.
     if (holder == kNone) return;
     limited.next_of_capacity = std::exchange(flat_.released_by_consumer[index(holder)], id);
     ++limited.pending;
   }
 
   /// Returns the compute position that reads the message of a RECV and frees its place, or kNone if there is
-  /// none. A late R only waits for the gradient; its B or I reads it.
+  /// none. A late R waits for the gradient but does not read it. Its B or I reads it.
   std::int32_t reader_of(std::int32_t recv) const {
     const Action& action = flat_.actions[index(recv)];
     if (backward_.empty() || flow_of(action.kind) == Flow::activation) return consumer_[index(recv)];
@@ -443,20 +447,21 @@ class Flattener {
   std::int32_t iterations_;
   EdgeNumbers edges_;
   std::int32_t units_;
-  std::size_t numbers_;                              // units of all iterations
+  std::size_t numbers_;                              // the number of units in all iterations
   std::vector<std::int32_t> transfers_;              // messages by edge, flow and number
-  std::vector<Bytes> bytes_;                         // by edge and flow, filled when needed
+  std::vector<Bytes> bytes_;                         // by edge and flow, filled on first use
   std::vector<StageFlow> of_stage_;                  // by stage, number and flow
-  std::vector<std::vector<std::int32_t>> of_group_;  // messages of a stage's collectives, by kind
-  std::vector<std::int32_t> barriers_;               // messages
-  std::vector<std::int32_t> previous_unordered_;     // by message; used with an eager size
+  std::vector<std::vector<std::int32_t>> of_group_;  // messages of a stage's collectives, by stage and kind
+  std::vector<std::int32_t> barriers_;               // the messages of the barriers
+  std::vector<std::int32_t> previous_unordered_;     // by message; used only with an eager size
   std::vector<std::int32_t>
       consumer_;  // by RECV: the compute position that waits for it; used with a capacity
   std::map<StageMessage, Action> met_;  // for crossed messages: the RECV of the message that a RECV meets
-  std::vector<std::int32_t> backward_;  // B or I by stage and number; used with a capacity and late R
+  std::vector<std::int32_t>
+      backward_;  // the B or I, by stage and number; used only with a capacity and late R
   std::array<RecentEdge, 4> recent_edges_{};  // by kind: SEND_F, RECV_F, SEND_B, RECV_B
-  // The following members belong to the rank whose list is scanned.
-  std::vector<std::int32_t> steps_;          // by stage, in one pass
+  // The following members describe the rank that is read now.
+  std::vector<std::int32_t> steps_;          // the number of STEPs in one iteration, by stage
   std::vector<CollectiveScan> collectives_;  // by stage and kind
   std::vector<FifoTail> tails_;              // by queue
   std::vector<std::size_t> used_queues_;

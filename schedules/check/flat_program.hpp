@@ -1,7 +1,7 @@
 #pragma once
 // A lowered program in flat vectors, for code that executes it step by step (rendezvous_walk.hpp, the event
-// engine of sim/). Iterations are unrolled, each SEND is joined with its RECV, and messages are linked into
-// queues.
+// engine of sim/). Iterations are written out. Each SEND is joined with its RECV, and messages are linked
+// into queues.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace penstock {
 /// The index that means "none" in the fields below.
 inline constexpr std::int32_t kNone = -1;
 
-/// The operation at a position of a rank's list.
+/// The operation at a position in a rank's list.
 enum class FlatOp : std::uint8_t {
   compute,  // F, B, I, W, R, STEP; the first leaf of an overlapped group
   leaf,     // a further action of the group before it: nothing to do
@@ -28,14 +28,14 @@ enum class FlatOp : std::uint8_t {
   barrier,  // between iterations; has no action of its own
 };
 
-/// A message between two ranks, a collective of a group, or a barrier of all ranks. `pending` counts what
-/// must happen before it can start.
+/// A message between two ranks, a collective of a group, or a barrier of all ranks. `pending` is the number
+/// of conditions that must be met before it can start.
 struct FlatMessage {
   /// The position of the SEND, or of the first member's collective action.
   std::int32_t first = kNone;
   /// The position of the RECV; kNone for collectives and barriers.
   std::int32_t recv = kNone;
-  /// The position of the compute action whose end a transfer waits for.
+  /// The position of the compute action that produces the data of a transfer.
   std::int32_t producer = kNone;
   /// The ranks at the ends of a transfer.
   std::int32_t from_rank = 0;
@@ -44,15 +44,15 @@ struct FlatMessage {
   std::int32_t next_at_sender = kNone;
   /// The next message in the receiver's FIFO.
   std::int32_t next_at_receiver = kNone;
-  /// The next message in a list that released_by_consumer begins.
+  /// The next message in the list that starts at released_by_consumer.
   std::int32_t next_of_capacity = kNone;
   std::int32_t pending = 0;
   bool eager = false;
-  /// True if a later compute action or barrier is between the producer and the SEND of a transfer.
+  /// True if another compute action or a barrier is between the producer and the SEND.
   bool late = false;
   /// True if a compute action waits for this transfer.
   bool awaited = false;
-  /// The size of a transfer.
+  /// The size of a transfer in bytes.
   Bytes bytes = 0;
 };
 
@@ -61,23 +61,24 @@ struct FlatMessage {
 struct FlatProgram {
   std::int32_t rank_count = 0;
   std::vector<std::int32_t> rank_begin;
-  /// The actions, whose microbatch numbers and weight versions run on over iterations.
+  /// The actions. Microbatch numbers and weight versions continue over iterations.
   std::vector<Action> actions;
   std::vector<FlatOp> ops;
-  /// The message of each send, recv, collective and barrier position.
+  /// The message at each send, recv, collective and barrier position.
   std::vector<std::int32_t> message;
-  /// The first recv or collective position for which a compute position waits, and for each of these
-  /// positions the next one.
+  /// A linked list. A compute position holds the first recv or collective position that it waits for. Each of
+  /// these positions holds the next one.
   std::vector<std::int32_t> next_wait;
   std::vector<FlatMessage> messages;
   /// The position of the same collective or barrier on the next rank. Empty if the program has none.
   std::vector<std::int32_t> next_member;
   /// The next collective position of the same rank. Empty if the program has none.
   std::vector<std::int32_t> next_collective;
-  /// The first message whose capacity a compute position frees. Empty without a capacity.
+  /// The first message that can start when a compute position frees its capacity. Empty if capacity is not
+  /// limited.
   std::vector<std::int32_t> released_by_consumer;
-  /// True if the hosts' launches of actions take time or are bounded. `most_ahead` is that bound on compute
-  /// actions; 0 means none.
+  /// True if launches of actions by the host take time or are limited. `most_ahead` is the largest number of
+  /// compute actions that a host launches ahead; 0 means no limit.
   bool has_launches = false;
   std::int32_t most_ahead = 0;
 
@@ -88,24 +89,24 @@ struct FlatProgram {
     while (end < position_count() && ops[static_cast<std::size_t>(end)] == FlatOp::leaf) ++end;
     return end;
   }
-  /// Returns the rank that a position belongs to, by binary search.
+  /// Finds the rank of a position by binary search.
   std::int32_t rank_of(std::int32_t position) const;
 };
 
-/// The properties of the transport on which the layout depends, and how many iterations are laid out.
+/// The properties of the transport that change the layout, and the number of iterations to write out.
 struct FlattenOptions {
   ChannelOptions channels;
   std::int32_t iterations = 1;
-  /// Messages that meet the RECV of another message. Each RECV here is joined with the SEND that it meets
-  /// instead of its own. Numbers are those of one pass.
+  /// Messages that meet the RECV of another message. Each of these SENDs is joined with the RECV that it
+  /// meets. Positions are counted in one iteration.
   std::vector<CrossedMessage> crossed{};
 };
 
-/// Returns `lowered` in flat vectors. Requires a validated, lowered program of fewer than 2^31 actions over
+/// Returns `lowered` in flat vectors. Requires a validated, lowered program with fewer than 2^31 actions over
 /// all iterations.
 FlatProgram flatten(const Program& lowered, const CostTable& costs, const FlattenOptions& options);
 
-/// Returns `flat` with the message sizes of other costs. Requires a layout without an eager size.
+/// Returns `flat` with message sizes from other costs. Requires that `flat` was made without an eager size.
 FlatProgram with_bytes_of(FlatProgram flat, const Program& lowered, const CostTable& costs);
 
 }  // namespace penstock

@@ -6,9 +6,9 @@
 //
 // Since SEND_B0 comes after F1, both ranks hang.
 //
-// All launches are known beforehand. LaunchWalk starts and ends whatever can start and end until nothing
-// changes. If positions are left, they wait for each other in a cycle. channel_check.cpp first checks the
-// channels alone. Tested by launch_order_test.cpp.
+// All launches are known beforehand. LaunchWalk starts and ends every launch that can start and end, until
+// nothing changes. If positions remain, they wait for each other in a cycle. channel_check.cpp checks the
+// channels alone before this check. Tested by launch_order_test.cpp.
 
 #include "schedules/check/launch_order.hpp"
 
@@ -30,14 +30,14 @@
 namespace penstock {
 namespace {
 
-/// One rank's part of a message or collective.
+/// The launch of one rank for a message or collective.
 struct Launch {
   std::int32_t message = kNone;
-  std::int32_t position = kNone;          // of its action
-  std::vector<std::int32_t> before = {};  // messages directly before it in its queues on this rank
+  std::int32_t position = kNone;          // the position of its action
+  std::vector<std::int32_t> before = {};  // the messages directly before it in its queues on this rank
 };
 
-/// The launches of all ranks, each rank's in their order.
+/// The launches of all ranks, in the order in which each rank launches them.
 class Launches {
  public:
   explicit Launches(const FlatProgram& flat)
@@ -45,7 +45,7 @@ class Launches {
     for (std::int32_t id = 0; id < static_cast<std::int32_t>(flat.messages.size()); ++id) {
       const FlatMessage& message = flat.messages[index(id)];
       if (message.recv == kNone) continue;
-      // A SEND is launched after its producer, even if it comes later in the list.
+      // A SEND is launched right after its producer ends, even if the SEND comes later in the list.
       sent_by_[index(message.producer)].push_back(id);
       if (message.next_at_sender != kNone) before_[{message.from_rank, message.next_at_sender}].push_back(id);
       if (message.next_at_receiver != kNone)
@@ -62,7 +62,7 @@ class Launches {
   }
 
  private:
-  /// Returns the ranks that take part, ascending. The result is equal for all collectives of one group.
+  /// Returns the members' ranks in ascending order. All collectives of one group have the same result.
   std::vector<std::int32_t> group_of(std::int32_t message) const {
     std::vector<std::int32_t> members;
     for (std::int32_t m = flat_.messages[index(message)].first; m != kNone; m = flat_.next_member[index(m)])
@@ -71,9 +71,9 @@ class Launches {
     return members;
   }
 
-  /// Lists what the rank launches, in order. A RECV or collective is launched at its position. A SEND is
-  /// launched when its message is produced and the messages before it in its queue are launched, because an
-  /// earlier launch would wait forever for a RECV before it.
+  /// Lists the launches of the rank, in order. A RECV or collective is launched at its position. A SEND is
+  /// launched after its message is produced and all earlier messages of its queue are launched. An earlier
+  /// launch would wait forever for a RECV that comes before it in the queue.
   void list(std::int32_t rank) {
     std::vector<bool> made(flat_.messages.size());
     std::vector<bool> launched(flat_.messages.size());
@@ -96,14 +96,14 @@ class Launches {
     return flat.from_rank == rank ? flat.next_at_sender : flat.next_at_receiver;
   }
 
-  /// Launches the message's SEND, and then the following ones in its queue that waited only for it.
+  /// Launches the message's SEND, and then the next SENDs in its queue that only waited for this launch.
   void launch_sends(std::int32_t rank, std::int32_t message, const std::vector<bool>& made,
                     std::vector<bool>& launched) {
     for (std::int32_t id = message; id != kNone; id = next_of(rank, id)) {
       const auto waits = [&](std::int32_t before) { return !launched[index(before)]; };
       // With `rank` and `pair` channels the queue also holds RECVs. A RECV is launched at its position and
-      // delays what follows it. The loop ends at the first SEND that is not produced yet; its producer calls
-      // this function again.
+      // delays the messages after it. The loop stops at the first SEND that is not produced yet. Its producer
+      // calls this function again.
       const bool is_ready = sends(rank, id) && made[index(id)] && !launched[index(id)];
       if (!is_ready || std::ranges::any_of(before(rank, id), waits)) return;
       launched[index(id)] = true;
@@ -127,8 +127,8 @@ class Launches {
   }
 
   void add_collective(std::int32_t rank, std::int32_t message, std::int32_t position) {
-    // A collective waits in the queue of its group on this rank, so the previous collective there must end
-    // first.
+    // A collective waits in the queue of its group on this rank, so the previous collective in this queue
+    // must end first.
     const auto [last, is_first] = last_.try_emplace({rank, group_of(message)}, message);
     Launch launch{.message = message, .position = position};
     if (!is_first) launch.before = {std::exchange(last->second, message)};
@@ -142,7 +142,7 @@ class Launches {
   std::map<std::pair<std::int32_t, std::vector<std::int32_t>>, std::int32_t> last_;    // by rank and group
 };
 
-/// A walk without times that starts launches and computes as long as possible. A message has ended when all
+/// A walk without times that starts launches and compute actions as long as it can. A message ends when all
 /// its ends or members have started.
 class LaunchWalk {
  public:
@@ -155,7 +155,7 @@ class LaunchWalk {
         at_(flat.rank_begin.begin(), flat.rank_begin.end() - 1),
         next_(index(flat.rank_count)),
         number_(flat.ops.size()) {
-    // The counts are needed at every step, so they are computed once.
+    // The walk reads these counts often, so they are computed once.
     for (std::size_t id = 0; id < needed_.size(); ++id)
       needed_[id] = launches_.members(static_cast<std::int32_t>(id));
     for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
@@ -166,8 +166,7 @@ class LaunchWalk {
 
   /// Returns true if the program ends, and false if it hangs.
   bool ends() {
-    // The order of these steps does not change the result, because a step that has become possible stays
-    // possible.
+    // The order of these steps does not change the result: a step that has become possible remains possible.
     for (bool moved = true; moved;) {
       moved = false;
       for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank)
@@ -184,9 +183,9 @@ class LaunchWalk {
     return positions;
   }
 
-  /// Returns what a position waits for, taken from the first of these that is not empty: program order, the
-  /// other ends of a started message, earlier launches, earlier messages in its queues, and the rank's own
-  /// computation.
+  /// Returns the positions that a position waits for. The first non-empty answer counts, in this order:
+  /// program order, other ends of a started message, earlier launches, earlier messages in its queues, the
+  /// rank's own computation.
   std::vector<std::int32_t> waits_for(std::int32_t position) const {
     const FlatOp op = flat_.ops[index(position)];
     const std::int32_t rank = flat_.rank_of(position);
@@ -203,8 +202,8 @@ class LaunchWalk {
     return waits;
   }
 
-  /// Returns the words after "A waits for B" if B is a launch of A's own rank. They tell whether B has
-  /// started and occupies the queue, or has not started and is earlier in the launch order.
+  /// Returns the text after "A waits for B" if B is an earlier launch of A's own rank. It says whether B has
+  /// started and occupies the queue, or has not started and comes first in launch order.
   std::string_view words(std::int32_t position, std::int32_t next) const {
     const std::int32_t rank = flat_.rank_of(position);
     const bool both_launched =
@@ -219,7 +218,7 @@ class LaunchWalk {
     return number_[index(position)] < next_[index(rank)];
   }
 
-  /// Returns the position of a message's SEND, RECV or member on the rank.
+  /// Returns the position on the rank of a message's SEND, RECV or collective action.
   std::int32_t end_on(std::int32_t rank, std::int32_t message) const {
     const FlatMessage& flat = flat_.messages[index(message)];
     if (flat.recv != kNone) return flat.from_rank == rank ? flat.first : flat.recv;
@@ -246,7 +245,7 @@ class LaunchWalk {
     return missing;
   }
 
-  /// Starts the rank's next launch if possible. No later launch can start before it.
+  /// Starts the rank's next launch if possible. Later launches must wait for it.
   bool start_next(std::int32_t rank) {
     const std::vector<Launch>& launches = launches_.of(rank);
     std::size_t& next = next_[index(rank)];
@@ -255,7 +254,7 @@ class LaunchWalk {
     if (!std::ranges::all_of(launch.before, [this](std::int32_t id) { return has_ended(id); })) return false;
     const FlatMessage& message = flat_.messages[index(launch.message)];
     if (message.recv != kNone && message.from_rank == rank && !made_[index(message.producer)]) return false;
-    // A collective's data is ready when the previous compute action has ended.
+    // The data of a collective is ready when the rank has reached the collective's position.
     if (message.recv == kNone && at_[index(rank)] < launch.position) return false;
     ++started_[index(launch.message)];
     ++next;
@@ -267,7 +266,7 @@ class LaunchWalk {
     std::int32_t& at = at_[index(rank)];
     if (at == flat_.rank_begin[index(rank) + 1]) return false;
     const FlatOp op = flat_.ops[index(at)];
-    // Other communication does not delay program order, because it is only launched there.
+    // The rank does not wait at other communication, because it only launches it.
     if (op == FlatOp::barrier && !has_ended(flat_.message[index(at)])) return false;
     if (op == FlatOp::compute) {
       if (!missing_messages(at).empty()) return false;

@@ -1,6 +1,6 @@
 #pragma once
-// Hangs that occur if a rank's communication kernels start in the order in which they were launched, as with
-// NCCL_LAUNCH_ORDER_IMPLICIT=1. A program that is free of hangs on its channels may still have them.
+// Finds hangs that occur if a rank's communication kernels start in the order of their launches, as with
+// NCCL_LAUNCH_ORDER_IMPLICIT=1. Such a hang is possible even if the program cannot hang on its channels.
 
 #include <optional>
 
@@ -10,14 +10,14 @@
 
 namespace penstock {
 
-/// Returns the hang of a program under launch order, or nothing if it ends. Also returns nothing without
-/// channels.launch_order and with blocking channels. A rank launches a RECV or collective at its position. It
-/// launches a SEND after its producer and after everything before it in its queue.
+/// Returns the hang of a program under launch order, or nothing if the program ends. Also returns nothing
+/// without channels.launch_order and with blocking channels. A rank launches a RECV or collective at its
+/// position. It launches a SEND after its producer and after all earlier transfers in its queue.
 ///
-/// A launch starts when three conditions hold. All earlier launches of its rank have started. The ones before
-/// it in its queue there (for collectives: of its group) have ended. The data that it sends is produced. A
-/// message ends when both ends, or all members, have started. Requires a program laid out for `channels` that
-/// does not hang on them. Capacity and eager messages are ignored.
+/// A launch starts when three conditions hold. All earlier launches of its rank have started. All earlier
+/// transfers of its queue, or collectives of its group, have ended. The data that it sends is ready. A
+/// message ends when both ends, or all members, have started. Requires a program that is laid out for
+/// `channels` and does not hang on them. Capacity and eager messages are ignored.
 std::optional<Hang> find_launch_hang(const FlatProgram& flat, const ChannelOptions& channels);
 
 }  // namespace penstock

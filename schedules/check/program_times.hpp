@@ -1,6 +1,6 @@
 #pragma once
-// The start and end times of a flat program's positions and messages: predicted by a walk or an engine, or
-// measured by a run. walk_timeline.hpp of report/ turns them into a Timeline.
+// The start and end times of the positions and messages of a flat program. A walk or an engine predicts them,
+// or a run measures them. walk_timeline.hpp of report/ makes a Timeline from them.
 
 #include <vector>
 
@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-/// Times in separate vectors, because walks write starts and ends one after the other.
+/// Times in separate vectors, because a walk writes starts and ends one after the other.
 struct ProgramTimes {
   /// The start of each compute action and RESHARD, by position.
   std::vector<Ns> start;
@@ -21,10 +21,10 @@ struct ProgramTimes {
   std::vector<Ns> message_end;
 };
 
-/// Returns times for all positions and messages, all 0.
+/// Returns times with an entry for each position and message. All entries are 0.
 ProgramTimes empty_times(const FlatProgram& flat);
 
-/// Returns the latest end; 0 if there is none.
+/// Returns the latest end, or 0 if there is none.
 Ns last_end(const ProgramTimes& times);
 
 }  // namespace penstock

@@ -15,28 +15,29 @@
 
 namespace penstock {
 
-/// Durations for the walk. An empty vector means 0 everywhere.
+/// Durations for the walk. An empty vector means that all its durations are 0.
 struct WalkDurations {
-  /// The duration of each compute position; a group has it at its first action.
+  /// The duration of each compute position. The first action of a group holds the duration of the group.
   std::vector<Ns> compute;
   /// The time for which each message occupies its channel.
   std::vector<Ns> hold;
-  /// The latency that is added to each message after that and occupies nothing.
+  /// The latency of each message after it has left its channel. It occupies no channel.
   std::vector<Ns> latency;
-  /// The time of a rank's host to launch each action, if the program has launches.
+  /// The time that a rank's host takes to launch an action, if the program has launches.
   Ns launch = 0;
 };
 
-/// Walks `flat` to its end and returns the times, or the state in which the walk stalled. Takes time in
-/// proportion to the positions.
+/// Walks `flat` to its end and returns the times. If the walk stalls, returns the state in which it stalled.
+/// Takes time in proportion to the number of positions.
 ///
-/// Rules. A compute action starts when the compute action before it on the rank and all messages that it
-/// waits for have ended. A transfer starts when its producer has ended and it is first in its queue at both
-/// ends. It occupies both queues for `hold` and arrives `latency` later. A collective starts when its last
-/// member has reached it in program order, and it occupies the members' collective queues. With `blocking`,
-/// program order also waits for each transfer, which starts when both ranks have reached it. If the program
-/// has launches, nothing starts before the hosts of its ranks have launched it. A host launches actions in
-/// list order, and a compute action no earlier than the end of the compute action `most_ahead` before it.
+/// A compute action starts when the previous compute action of the rank and all messages that it waits for
+/// have ended. A transfer starts when its producer has ended and it is first in its queue at both ends. It
+/// occupies both queues for `hold` and arrives `latency` later. A collective starts when its last member has
+/// reached it in program order. It occupies the collective queues of its members. With `blocking`, a rank
+/// also waits for each of its transfers, and a transfer starts when both ranks have reached it. If the
+/// program has launches, an action starts only after the hosts of its ranks have launched it. A host launches
+/// actions in list order. It launches a compute action only after the compute action `most_ahead` before it
+/// has ended.
 tl::expected<ProgramTimes, WalkState> walk(const FlatProgram& flat, const WalkDurations& durations,
                                            const ChannelOptions& channels);
 

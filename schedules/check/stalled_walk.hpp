@@ -1,6 +1,6 @@
 #pragma once
-// The reason why a walk of a flat program stalls. For callers that already have the flat program or the
-// stalled walk; channel_check.hpp lays the program out itself and also finds messages that cross.
+// Finds the reason why a walk of a flat program stalls. Callers use this file if they already have the flat
+// program or the stalled walk. channel_check.hpp lays the program out itself and also finds crossed messages.
 
 #include <optional>
 
@@ -11,12 +11,12 @@
 
 namespace penstock {
 
-/// Finds the hang of `flat`, which is laid out for `channels`, launch order included. Returns nothing if the
-/// walk reaches its end.
+/// Finds the hang of `flat`, also under launch order. Requires that `flat` is laid out for `channels`.
+/// Returns nothing if the walk reaches its end.
 std::optional<Hang> find_stall(const FlatProgram& flat, const ChannelOptions& channels);
 
-/// Returns a shortest cycle of the waits that remain where the walk of `flat` under `channels` stalled.
-/// Requires a walk that has not finished.
+/// Returns a shortest cycle among the waits that remain after the walk of `flat` has stalled. Requires a walk
+/// that has not finished.
 Hang hang_of(const FlatProgram& flat, const WalkState& stalled, const ChannelOptions& channels);
 
 }  // namespace penstock

@@ -1,7 +1,6 @@
-// Runs the checks of validate_parts.hpp one after the other and implements the first of them: numbers,
-// placement and stage edges. The checks go from the whole program to the single action, and each relies on
-// the earlier ones. For example, every action's stage is checked before any table is indexed by it. The first
-// fault is returned. Tested by validate_test.cpp and must_fail_test.cpp.
+// Runs the checks of validate_parts.hpp in order and returns the first fault. Later checks rely on earlier
+// ones: for example, every stage number is checked before it is used as an index. This file also has the
+// first checks: numbers, placement and stage edges. Tested by validate_test.cpp and must_fail_test.cpp.
 
 #include "schedules/check/validate.hpp"
 
@@ -27,14 +26,14 @@ namespace {
 
 constexpr std::int64_t kMostStatedUnits = std::numeric_limits<std::int32_t>::max();
 
-/// Returns a fault of the program as a whole, which has no position in a list.
+/// Returns a fault of the whole program, which has no position in a list.
 template <typename... Arguments>
 tl::unexpected<std::string> broken(fmt::format_string<Arguments...> rule, Arguments&&... arguments) {
   return tl::unexpected(fmt::format(rule, std::forward<Arguments>(arguments)...));
 }
 
 Checked check_numbers(const Program& program) {
-  // The text form has the name as one word of a line, where `#` begins a comment.
+  // In the text form the name is one word in a line, and `#` begins a comment.
   if (program.schedule.empty() || program.schedule.find_first_of(" \t\r\n#") != std::string::npos) {
     return broken("the schedule's name `{}` must be one word without `#`", program.schedule);
   }
@@ -42,7 +41,7 @@ Checked check_numbers(const Program& program) {
   if (program.slices < 1) return broken("slices is {}, must be at least 1", program.slices);
   if (program.iterations < 1) return broken("iterations is {}, must be at least 1", program.iterations);
   const std::int64_t units = std::int64_t{program.microbatches} * program.slices;
-  // The first comparison ensures that the second product fits in 64 bits.
+  // The first comparison ensures that the product in the second one fits in 64 bits.
   if (units > kMostStatedUnits || units * program.iterations > kMostStatedUnits) {
     return broken("microbatches x slices x iterations is {} x {} x {}, must be at most {}",
                   program.microbatches, program.slices, program.iterations, kMostStatedUnits);
@@ -54,12 +53,12 @@ Checked check_numbers(const Program& program) {
   return {};
 }
 
-/// Checks the ranks and the route of a stage: present, in range, no rank twice.
+/// Checks the ranks and the route of a stage. It must have ranks, each in range and listed once.
 Checked check_stage(const Program& program, std::size_t stage) {
   const StagePlacement& placement = program.placement.stages[stage];
   std::vector<std::int32_t> ranks = placement.ranks;
   if (ranks.empty()) return broken("stage {} is on no rank, must be on at least one", stage);
-  // In the sorted list the first and last entries show whether any is out of range, and neighbours show
+  // In the sorted list, the first and last entries show whether a rank is out of range. Equal neighbours are
   // duplicates.
   std::ranges::sort(ranks);
   for (const std::int32_t rank : {ranks.front(), ranks.back()}) {
@@ -80,7 +79,7 @@ Checked check_stage(const Program& program, std::size_t stage) {
   return {};
 }
 
-/// Checks the edges of a program that states them; a chain states none.
+/// Checks the edges that the program states. A chain states no edges.
 Checked check_edges(const Program& program) {
   const std::int32_t stages = program.stage_count();
   for (const StageEdge& edge : program.edges) {
@@ -97,7 +96,7 @@ Checked check_edges(const Program& program) {
   return {};
 }
 
-/// Removes stages without entering edges until there are none. The remaining stages lead into a cycle.
+/// Removes stages without entering edges as long as there are any. If stages remain, they contain a cycle.
 Checked check_acyclic(const Program& program) {
   const StageNeighbours neighbours = stage_neighbours(program);
   std::vector<std::size_t> entering;

@@ -1,10 +1,10 @@
-// The checks that examine one action after the other: its own numbers, and the earlier actions of its rank
-// and stage.
+// The checks that look at one action at a time: its numbers, its rank, and the earlier actions of its stage
+// on its rank.
 //
 //   0F3@2     stage and microbatch must be in range and belong to the rank; a weight version must be allowed;
 //             at least two 0STEP must be before it in the rank's list
 //
-// validate_units.cpp has the checks of all actions of a microbatch. Tested by validate_test.cpp.
+// validate_units.cpp checks all actions of a microbatch together. Tested by validate_test.cpp.
 
 #include <fmt/core.h>
 #include <fmt/format.h>
@@ -23,8 +23,8 @@
 namespace penstock {
 namespace {
 
-/// Returns the fault in the action's own numbers, or nothing. The functions below return faults in the same
-/// way.
+/// Returns the fault in the action's own numbers, or nothing. The next functions also return a fault or
+/// nothing.
 std::optional<std::string> broken_number(const Program& program, const Action& action) {
   if (action.stage < 0 || action.stage >= program.stage_count()) {
     return fmt::format("names stage {}, must be 0 to {}", action.stage, program.stage_count() - 1);
@@ -46,8 +46,8 @@ std::optional<std::string> broken_number(const Program& program, const Action& a
   return std::nullopt;
 }
 
-/// Returns a fault if the placement has the action on another rank. Requires a stage and a microbatch of the
-/// program.
+/// Returns a fault if the placement puts the action on another rank. Requires that the stage and the
+/// microbatch are in range.
 std::optional<std::string> wrong_rank(const Program& program, const Action& action, std::int32_t rank) {
   if (has_microbatch(action.kind)) {
     const std::int32_t right = program.placement.rank_of(action.stage, action.microbatch);
@@ -55,15 +55,15 @@ std::optional<std::string> wrong_rank(const Program& program, const Action& acti
     return fmt::format("is on the wrong rank, stage {} runs microbatch {} on rank {}", action.stage,
                        action.microbatch, right);
   }
-  // An action without a microbatch belongs to every replica of its stage.
+  // An action without a microbatch is on the ranks of all replicas of its stage.
   if (program.placement.replica_on(action.stage, rank) >= 0) return std::nullopt;
   return fmt::format("is on the wrong rank, stage {} is on rank {}", action.stage,
                      fmt::join(program.placement.stages[static_cast<std::size_t>(action.stage)].ranks, ", "));
 }
 
-/// Returns a fault if a group holds an action that cannot be in it. All actions of a group start and end
-/// together on the compute queue. Messages, collectives and STEPs order what is around them, so a group must
-/// not hold any.
+/// Returns a fault if a group holds an action that is not allowed there. All actions of a group start and end
+/// together on the compute queue. Messages, collectives and STEPs separate the actions around them, so a
+/// group must not hold them.
 std::optional<std::string> broken_group(const std::vector<Action>& actions, std::size_t position) {
   const bool last = position + 1 == actions.size();
   const bool grouped =
@@ -76,19 +76,18 @@ std::optional<std::string> broken_group(const std::vector<Action>& actions, std:
   return std::nullopt;
 }
 
-/// What a rank's list has done with one stage so far.
+/// The state of one stage while a rank's list is read.
 struct StageState {
-  /// The rank that the state is about. The state is reset for another rank.
+  /// The rank of this state. The state is reset for the next rank.
   std::int32_t rank = -1;
   std::int32_t steps = 0;
 };
 
-/// Returns true for kinds that must come before a stage's one STEP a minibatch. UNSHARDs, RESHARDs and
-/// messages may follow it.
+/// Returns true for kinds that must come before the only STEP of a stage in a minibatch. UNSHARDs, RESHARDs
+/// and messages may come after it.
 bool ends_with_step(ActionKind kind) { return is_compute(kind) || kind == ActionKind::reduce_grad; }
 
-/// Returns a fault if the STEPs before the action on its rank do not allow it, or do not allow its weight
-/// version.
+/// Returns a fault if the earlier STEPs on the rank do not allow the action or its weight version.
 std::optional<std::string> broken_by_history(const Program& program, const Action& action,
                                              const StageState& before) {
   if (program.update == UpdateRule::minibatch && before.steps > 0 && ends_with_step(action.kind)) {
@@ -105,7 +104,7 @@ std::optional<std::string> broken_by_history(const Program& program, const Actio
   return std::nullopt;
 }
 
-/// Checks that all members of a stage's group take part in each of its collectives.
+/// Checks that all members of a stage's group have equally many collectives of this kind.
 Checked check_collectives(const Program& program, ActionKind kind) {
   std::vector<std::vector<std::int64_t>> counts;
   counts.reserve(program.placement.stages.size());
@@ -153,7 +152,7 @@ Checked check_stage_actions(const Program& program) {
     for (std::size_t position = 0; position < actions.size(); ++position) {
       const Action& action = actions[position];
       StageState& state = states[static_cast<std::size_t>(action.stage)];
-      // One table serves all ranks, because a table of ranks x stages would be far larger than the lists.
+      // One table serves all ranks, because a table of ranks x stages can be far larger than the lists.
       if (state.rank != rank) state = {.rank = rank};
       const auto broken = broken_by_history(program, action, state);
       if (broken) return broken_at(program, rank, position, action, *broken);

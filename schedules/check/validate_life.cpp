@@ -1,5 +1,5 @@
-// Checks that each stage gathers its weights and reduces its gradients when it must. Two state machines for
-// each stage and rank follow the rank's list:
+// Checks that each stage gathers its weights and reduces its gradients when it must. For each stage on each
+// rank, two state machines read the rank's list:
 //
 //   weights     sharded --UNSHARD--> gathered --RESHARD--> dropped --UNSHARD--> gathered
 //               (with sharding 1 and 2 they begin whole)     any --STEP--> outdated --UNSHARD--> gathered
@@ -7,9 +7,9 @@
 //               (with sharding 2 and 3 also          reduced --B, W--> accumulating: partial sums add up)
 //
 // F, B, I, W, R and REDUCE_GRAD need whole or gathered weights. STEP needs reduced gradients if the stage
-// reduces at all. A list with STEPs is walked twice, because the next iteration continues in the final state.
-// A program in which no stage reduces, or gathers, is accepted: it may do so in actions that its form does
-// not list (replica_sync off; a CSV without FSDP). Tested by stage_life_test.cpp.
+// reduces at all. A list with STEPs is read twice, because the next iteration begins in the final state. A
+// program in which no stage reduces (or gathers) is also valid. It may do so in actions that are not listed,
+// for example with replica_sync off or in a CSV without FSDP. Tested by stage_life_test.cpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -35,27 +35,27 @@ bool is_sharded(const Program& program, std::int32_t stage) {
   return program.sharding > 0 && is_shared(program, stage);
 }
 
-/// Stages that show that this program's stages reduce, or gather: the lowest one alone on its rank and the
-/// lowest shared one.
+/// Stages that show that the program reduces or gathers. `alone` is the lowest such stage on one rank.
+/// `shared` is the lowest such stage on several ranks.
 struct Example {
   std::int32_t alone = kNoStage;
   std::int32_t shared = kNoStage;
 };
 
 void note(Example& example, const Program& program, std::int32_t stage) {
-  // The lowest stage is taken, so that the message does not depend on the order of ranks.
+  // The lowest stage is taken so that the message does not depend on the order of the ranks.
   std::int32_t& first = is_shared(program, stage) ? example.shared : example.alone;
   if (first == kNoStage || stage < first) first = stage;
 }
 
-/// The collectives that appear anywhere in the lists.
+/// Examples of the collectives that appear in the lists.
 struct Collectives {
   Example reducing;
   Example gathering;
 };
 
-/// Returns what appears in all lists. This precedes the walk, because a later rank's list may show that an
-/// earlier rank lacks something.
+/// Returns the collectives in all lists. They are needed before the walk, because a later rank's list may
+/// show that an earlier rank lacks a collective.
 Collectives collectives_in(const Program& program) {
   Collectives found;
   for (const std::vector<Action>& actions : program.ranks) {
@@ -67,19 +67,20 @@ Collectives collectives_in(const Program& program) {
   return found;
 }
 
-/// Returns why a stage must reduce or gather, or nothing if it need not.
+/// Returns the reason why a stage must reduce or gather, or nothing if it need not.
 std::optional<std::string> obligation(const Program& program, std::int32_t stage, const Example& example) {
   if (is_sharded(program, stage)) {
     return fmt::format("its weights are sharded (`sharding {}`)", program.sharding);
   }
   const bool shared = is_shared(program, stage);
-  // If a stage alone on its rank does it, all stages must. If only shared stages do it, the others need not.
+  // If one unshared stage does it, all stages must. If only shared stages do it, unshared stages need not.
   const std::int32_t like = shared && example.shared != kNoStage ? example.shared : example.alone;
   if (like == kNoStage) return std::nullopt;
   return fmt::format("stage {} has one", like);
 }
 
-/// Returns true if the program has any of these actions. Most programs have none and are not walked.
+/// Returns true if the program has any of these actions. Most programs have none, and then the walk is not
+/// needed.
 bool has_life(const Program& program) {
   return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
     return std::ranges::any_of(actions, [](const Action& action) {
@@ -93,7 +94,7 @@ enum class Gradients : std::uint8_t { none, accumulating, reduced };
 
 /// The state of one stage on one rank.
 struct Life {
-  /// The rank that the state is about. The state is reset for another rank.
+  /// The rank of this state. The state is reset for the next rank.
   std::int32_t rank = -1;
   /// True if the stage's weights must be gathered.
   bool gathers = false;
@@ -101,16 +102,16 @@ struct Life {
   bool reduces = false;
   Weights weights = Weights::whole;
   Gradients gradients = Gradients::none;
-  /// The STEPs in the current pass.
+  /// The number of STEPs in the current iteration.
   std::int32_t steps = 0;
-  /// The position of the action that led to `weights`.
+  /// The position of the action that set `weights`.
   std::size_t weights_since = 0;
   std::size_t gradients_since = 0;
   /// The action at gradients_since.
   Action gradient{};
 };
 
-/// Returns the state after the action, as the arrows of the picture above show it.
+/// Returns the state after the action. The picture at the top of this file shows the transitions.
 Life moved_on(Life life, const Action& action, std::size_t position) {
   const auto weights = [&](Weights state) {
     life.weights = state;
@@ -126,7 +127,8 @@ Life moved_on(Life life, const Action& action, std::size_t position) {
   if (makes_weight_gradient(action.kind)) gradients(Gradients::accumulating);
   if (action.kind == ActionKind::reduce_grad) gradients(Gradients::reduced);
   if (action.kind == ActionKind::step) {
-    // The STEP has updated the rank's own part of the weights; the gathered other parts are older.
+    // The STEP updates only the rank's own part of the weights. The gathered copies of the other parts are
+    // now older.
     if (life.gathers) weights(Weights::outdated);
     gradients(Gradients::none);
     ++life.steps;
@@ -134,7 +136,7 @@ Life moved_on(Life life, const Action& action, std::size_t position) {
   return life;
 }
 
-/// A rule that `action`, or one before it, breaks.
+/// A rule that is broken, with the action that breaks it.
 struct Breach {
   std::size_t position = 0;
   Action action;
@@ -165,8 +167,8 @@ class LifeWalk {
  private:
   const std::vector<Action>& list(std::int32_t rank) const { return program_.ranks[index(rank)]; }
 
-  /// Begins the states of the stages in the rank's list. States are stored by stage only; their field `rank`
-  /// shows whether they belong to this rank.
+  /// Sets the first state of each stage in the rank's list. All ranks share one table by stage. The field
+  /// `rank` shows whether an entry belongs to this rank.
   void begin(std::int32_t rank) {
     for (const Action& action : list(rank)) {
       Life& life = lives_[index(action.stage)];
@@ -176,8 +178,8 @@ class LifeWalk {
     }
   }
 
-  /// Returns the first state of a stage on a rank. ZeRO 1 and 2 store whole weights on every rank. Under ZeRO
-  /// 3, and if a PyTorch list gathers, no rank has whole weights.
+  /// Returns the first state of a stage on a rank. Under ZeRO 1 and 2 each rank has whole weights. Under ZeRO
+  /// 3, or if a PyTorch list gathers, no rank has whole weights.
   Life born(std::int32_t rank, std::int32_t stage) const {
     const bool whole = is_sharded(program_, stage) && program_.sharding < 3;
     return {.rank = rank,
@@ -193,7 +195,7 @@ class LifeWalk {
     return obligation(program_, stage, collectives_.gathering);
   }
 
-  /// Checks that every stage with gradients on the rank has a REDUCE_GRAD there if it must have one.
+  /// Checks that the rank has a REDUCE_GRAD for each stage with gradients that must reduce them.
   Checked check_reductions(std::int32_t rank) const {
     std::vector<bool> makes(lives_.size(), false);
     std::vector<bool> reduces(lives_.size(), false);
@@ -212,7 +214,7 @@ class LifeWalk {
     return {};
   }
 
-  /// Walks once through the rank's list, from the current states of its stages.
+  /// Reads the rank's list once. It begins with the current states of the stages.
   Checked pass(std::int32_t rank) {
     const std::vector<Action>& actions = list(rank);
     for (std::size_t position = 0; position < actions.size(); ++position) {
@@ -262,7 +264,7 @@ class LifeWalk {
             "gradients that it reduces",
             stage, life.weights_since));
       case Weights::outdated:
-        // An older version is a separate copy, which the STEP does not change.
+        // An older version is a separate copy, and the STEP does not change it.
         if (!uses || action.weight_version < life.steps) return std::nullopt;
         return breach(
             fmt::format("runs after {0}STEP (position {1}) updated this rank's part of the weights alone, "
@@ -272,7 +274,7 @@ class LifeWalk {
     return std::nullopt;
   }
 
-  /// Returns why `stage` must not run yet: the position of its UNSHARD, or the reason why it needs one.
+  /// Returns why `stage` must not run yet: its UNSHARD comes later, or there is a reason why it needs one.
   std::string ungathered(std::int32_t rank, std::int32_t stage) const {
     const std::vector<Action>& actions = list(rank);
     for (std::size_t position = 0; position < actions.size(); ++position) {
@@ -285,7 +287,7 @@ class LifeWalk {
                        gathering_obligation(stage).value_or(fmt::format("{}RESHARD drops them", stage)));
   }
 
-  /// Returns true if each rank holds its part of a reduced sum, to which another reduction may add.
+  /// Returns true if each rank holds its part of a reduced sum, so that another reduction can add to it.
   bool adds_reductions(std::int32_t stage) const {
     return program_.sharding > 1 && is_sharded(program_, stage);
   }
@@ -295,7 +297,7 @@ class LifeWalk {
     if (!life.reduces) return std::nullopt;
     const std::int32_t stage = action.stage;
     const bool is_reduced = life.gradients == Gradients::reduced;
-    // This B or W is correct. The reduction before it came too early and is reported.
+    // This B or W is correct. The report names the earlier reduction, because it came too early.
     if (makes_weight_gradient(action.kind) && is_reduced && !adds_reductions(stage)) {
       return Breach{.position = life.gradients_since,
                     .action = life.gradient,

@@ -1,5 +1,5 @@
 #pragma once
-// The checks that validate() runs, in this order. Only validate*.cpp include this header.
+// The checks of validate(), in the order in which it runs them. Only validate*.cpp include this header.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace penstock {
 
-/// The result of a check: success, or the message about the first fault.
+/// The result of a check: success, or the message for the first fault.
 using Checked = tl::expected<void, std::string>;
 
 /// An action and its position in its rank's list.
@@ -24,9 +24,9 @@ struct Placed {
   std::int32_t position = kNoPosition;
 };
 
-/// The positions of the compute actions of each stage and microbatch, in the list of the one rank that runs
-/// them. kAbsent means that there is no such action. All actions of an overlapped group have the position of
-/// its first.
+/// The positions of the compute actions of each stage and unit, in the list of the rank that runs them.
+/// kAbsent means that there is no such action. All actions of an overlapped group have the position of the
+/// first one.
 struct UnitTable {
   static constexpr std::int32_t kAbsent = kNoPosition;
   struct Positions {
@@ -36,7 +36,7 @@ struct UnitTable {
     std::int32_t backward_weight = kAbsent;
     std::int32_t recompute = kAbsent;
 
-    /// Returns the position of the B or I, which computes the gradient for the stages before.
+    /// Returns the position of the B or I, which computes the gradient that the previous stages need.
     std::int32_t gradient() const { return backward == kAbsent ? backward_input : backward; }
   };
 
@@ -47,37 +47,38 @@ struct UnitTable {
   const Positions& at(std::int32_t stage, std::int32_t unit) const {
     return cells[index(stage) * index(units) + index(unit)];
   }
-  /// Returns the action of a unit on a stage that handles a flow: F for activations, B or I for gradients.
+  /// Returns the action of a unit on a stage that produces this flow: F for activations, B or I for
+  /// gradients.
   Placed worker(std::int32_t stage, std::int32_t unit, Flow flow) const;
   Positions& at(std::int32_t stage, std::int32_t unit) {
     return cells[index(stage) * index(units) + index(unit)];
   }
 };
 
-/// Checks numbers, placement and edges.
+/// Checks the program's numbers, its placement and its stage edges.
 Checked check_shape(const Program& program);
-/// Checks each action alone: numbers in range, on the right rank, groups well formed.
+/// Checks each action alone: its numbers are in range, its rank is right, and its overlapped group is legal.
 Checked check_actions(const Program& program);
-/// Checks STEPs and weight versions in each rank's list, and that all ranks of a stage have equally many
-/// collectives.
+/// Checks the STEPs and the weight versions in each rank's list. Also checks that all ranks of a stage have
+/// equally many collectives.
 Checked check_stage_actions(const Program& program);
-/// Checks that everything that a microbatch needs is there once, and returns its positions.
+/// Checks that each unit has all its compute actions, each once. Returns their positions.
 tl::expected<UnitTable, std::string> tabulate_units(const Program& program);
-/// Checks the order F, R, B or I, W, also between stages of one rank.
+/// Checks the order F, R, B or I, W. Also checks the order between stages on the same rank.
 Checked check_order(const Program& program, const UnitTable& table);
-/// Checks that a backward and a recomputation use the weights that their F used, unless the program allows
-/// others.
+/// Checks that a backward and a recomputation use the weight version of their F, unless the program allows
+/// mixed versions.
 Checked check_versions(const Program& program);
-/// Checks that weights are gathered and gradients reduced if a stage needs it. Requires
-/// check_stage_actions().
+/// Checks that each stage gathers its weights and reduces its gradients if it must. Requires that
+/// check_stage_actions() has succeeded.
 Checked check_stage_lives(const Program& program);
-/// Checks SEND and RECV, if the program has any.
+/// Checks all SEND and RECV actions, if the program has any.
 Checked check_transfers(const Program& program, const UnitTable& table);
 
-/// Returns the fault "rank R, position P: ACTION RULE" with the grid around the position.
+/// Returns the message "rank R, position P: ACTION RULE" and the grid around the position.
 tl::unexpected<std::string> broken_at(const Program& program, std::int32_t rank, std::size_t position,
                                       const Action& action, std::string_view rule);
-/// Returns the fault "rank R: RULE" with the grid around the end of the rank's list.
+/// Returns the message "rank R: RULE" and the grid around the end of the rank's list.
 tl::unexpected<std::string> missing_at(const Program& program, std::int32_t rank, std::string_view rule);
 
 }  // namespace penstock

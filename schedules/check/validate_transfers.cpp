@@ -1,6 +1,6 @@
 // Checks the messages of a lowered program. Along an edge a>b each microbatch has an activation (SEND_F of a,
-// RECV_F of b) and a gradient (SEND_B of b, RECV_B of a). check_actions() has already checked that each of
-// them is on its stage's rank. Tested by validate_test.cpp and must_fail_test.cpp.
+// RECV_F of b) and a gradient (SEND_B of b, RECV_B of a). check_actions() has already checked that each
+// transfer is on the rank of its stage. Tested by validate_test.cpp and must_fail_test.cpp.
 
 #include <fmt/core.h>
 
@@ -20,14 +20,14 @@
 namespace penstock {
 namespace {
 
-/// Both ends of a message, as positions in the lists of its two ranks.
+/// The two ends of a message, as positions in the lists of its two ranks.
 struct Ends {
   std::int32_t send = UnitTable::kAbsent;
   std::int32_t recv = UnitTable::kAbsent;
 };
 
-/// A check in two steps. First every SEND and RECV is entered in a table, with a row for each edge and flow
-/// and a column for each unit. Then each required message is looked up.
+/// A check in two steps. The first step enters every SEND and RECV in a table, with a row for each edge and
+/// flow and a column for each unit. The second step looks up each message that the program must have.
 class TransferCheck {
  public:
   TransferCheck(const Program& program, const UnitTable& table)
@@ -70,8 +70,8 @@ Checked TransferCheck::run() {
   return {};
 }
 
-/// Enters the rank's transfers. Refuses a transfer that belongs to no edge, stays on one rank, or comes a
-/// second time.
+/// Enters the rank's transfers in the table. Returns a fault if a transfer belongs to no edge, stays on one
+/// rank, or appears twice.
 Checked TransferCheck::collect(std::int32_t rank) {
   const std::vector<Action>& actions = program_.ranks[static_cast<std::size_t>(rank)];
   for (std::size_t position = 0; position < actions.size(); ++position) {
@@ -105,8 +105,8 @@ Checked TransferCheck::collect(std::int32_t rank) {
   return {};
 }
 
-/// Checks that a message between ranks is there once at both ends, its SEND after its producer and its RECV
-/// before its consumer. Edges inside a rank are checked by check_order().
+/// Checks that a message between ranks has one SEND and one RECV. The SEND must come after its producer, and
+/// the RECV before its consumer. check_order() checks edges inside a rank.
 Checked TransferCheck::check_message(std::size_t edge, Flow flow, std::int32_t unit) {
   auto [from, to] = edges_[edge];
   if (program_.placement.rank_of(from, unit) == program_.placement.rank_of(to, unit)) return {};
@@ -131,7 +131,8 @@ Checked TransferCheck::check_message(std::size_t edge, Flow flow, std::int32_t u
   return {};
 }
 
-/// Reports a missing end at the other end. Reports a message without any end at the action that needs it.
+/// Reports a message without SEND or RECV. If one end exists, the report names it; otherwise it names the
+/// action that needs the message.
 Checked TransferCheck::check_present(const Action& send, const Action& recv, const Placed& consumer,
                                      const Ends& ends) const {
   if (ends.send == UnitTable::kAbsent && ends.recv == UnitTable::kAbsent) {

@@ -1,5 +1,6 @@
-// Checks that each stage runs all actions of each microbatch, in a legal order. The table has a row for each
-// stage and a column for each unit. It is made only after the lists are known to be long enough for it.
+// Checks that each stage runs all actions of each unit, in a legal order. The checks use a table with a row
+// for each stage and a column for each unit. The table is made only if the lists have enough forwards,
+// because a program can state far more units than it lists.
 //
 //             unit 0             unit 1             positions in the list of the rank that runs the unit on
 //   stage 0   F 0  I 3  W 4      F 1  I 5  W 6      the stage; either B, or I and W
@@ -30,7 +31,7 @@ Action compute_action(ActionKind kind, std::int32_t stage, std::int32_t unit) {
   return {.kind = kind, .stage = stage, .microbatch = unit};
 }
 
-/// Returns where the table stores an action of this kind, or null for kinds that it does not store.
+/// Returns the table entry for an action of this kind, or null for kinds that the table does not store.
 std::int32_t* place_of(Positions& positions, ActionKind kind) {
   switch (kind) {
     case ActionKind::forward:
@@ -56,7 +57,7 @@ std::int32_t* place_of(Positions& positions, ActionKind kind) {
   return nullptr;
 }
 
-/// Returns the lowest unit whose forward `stage` does not have, or unit_count() if it has all of them.
+/// Returns the lowest unit without a forward on `stage`, or unit_count() if all units have one.
 std::int32_t missing_forward(const Program& program, std::int32_t stage) {
   std::vector<std::int32_t> units;
   for (const std::vector<Action>& actions : program.ranks) {
@@ -67,7 +68,7 @@ std::int32_t missing_forward(const Program& program, std::int32_t stage) {
   std::ranges::sort(units);
   std::int32_t missing = 0;
   for (const std::int32_t unit : units) {
-    // A unit that appears twice is counted once.
+    // The list is sorted, so a unit that appears twice is counted once.
     if (unit == missing) ++missing;
   }
   return missing;
@@ -82,7 +83,7 @@ tl::unexpected<std::string> report_missing(const Program& program, ActionKind ki
 constexpr std::string_view kForwardRule = "every stage must run each microbatch's F once";
 constexpr std::string_view kBackwardRule = "every F must have a B, or an I and a W";
 
-/// Checks the number of forwards before any table is made. A program may state far more microbatches than its
+/// Checks the number of forwards before the table is made. A program may state far more microbatches than its
 /// lists have, and the table must not be larger than the lists.
 Checked check_forward_counts(const Program& program) {
   std::vector<std::int64_t> forwards(program.placement.stages.size());
@@ -98,7 +99,7 @@ Checked check_forward_counts(const Program& program) {
   return {};
 }
 
-/// Enters the rank's F, B, I, W and R, each of which may appear once.
+/// Enters the rank's F, B, I, W and R in the table. Each of them may appear once.
 Checked fill(UnitTable& table, const Program& program, std::int32_t rank) {
   const std::vector<Action>& actions = program.ranks[static_cast<std::size_t>(rank)];
   std::size_t group = 0;
@@ -118,7 +119,7 @@ Checked fill(UnitTable& table, const Program& program, std::int32_t rank) {
   return {};
 }
 
-/// Checks that a unit has F, and either B or both I and W. R is optional.
+/// Checks that a unit has an F, and either a B or both an I and a W. R is optional.
 Checked check_complete(const Program& program, std::int32_t stage, std::int32_t unit, const Positions& at) {
   if (at.forward == UnitTable::kAbsent)
     return report_missing(program, ActionKind::forward, stage, unit, kForwardRule);
@@ -126,7 +127,8 @@ Checked check_complete(const Program& program, std::int32_t stage, std::int32_t 
   const bool weight = at.backward_weight != UnitTable::kAbsent;
   if (at.backward == UnitTable::kAbsent) {
     if (input && weight) return {};
-    // If one half of the backward is there, the other half is missing; otherwise the whole backward is.
+    // If the list has one half of the backward, the other half is missing. Otherwise the whole backward is
+    // missing.
     ActionKind missing = ActionKind::backward;
     if (input) missing = ActionKind::backward_weight;
     if (weight) missing = ActionKind::backward_input;
@@ -141,8 +143,8 @@ Checked check_complete(const Program& program, std::int32_t stage, std::int32_t 
                                to_text(compute_action(ActionKind::backward, stage, unit)), at.backward));
 }
 
-/// Reports `late` unless it comes after `early` on the same rank. Actions of one overlapped group start
-/// together, so none of them comes after another.
+/// Returns a fault unless `late` comes after `early` on the same rank. Actions of one overlapped group start
+/// together, so no action of a group comes after another.
 Checked check_after(const Program& program, const Placed& early, const Placed& late) {
   if (late.position > early.position) return {};
   const std::int32_t rank = program.placement.rank_of(late.action.stage, late.action.microbatch);
@@ -153,7 +155,7 @@ Checked check_after(const Program& program, const Placed& early, const Placed& l
   return broken_at(program, rank, static_cast<std::size_t>(late.position), late.action, rule);
 }
 
-/// Checks the order F, then B or I, then W, with R between F and B or I.
+/// Checks the order F, then B or I, then W. R must come between F and B or I.
 Checked check_stage_order(const Program& program, const UnitTable& table, std::int32_t stage,
                           std::int32_t unit) {
   const Positions& at = table.at(stage, unit);
@@ -164,7 +166,7 @@ Checked check_stage_order(const Program& program, const UnitTable& table, std::i
   const Placed forward = table.worker(stage, unit, Flow::activation);
   const Placed gradient = table.worker(stage, unit, Flow::gradient);
   if (Checked order = check_after(program, forward, gradient); !order) return order;
-  // I and W of one group are the two halves of a B, so they may start together.
+  // I and W of one group are the two halves of a B, so they can start together.
   if (split && at.backward_weight < at.backward_input) {
     return check_after(program, gradient, placed(ActionKind::backward_weight, at.backward_weight));
   }
@@ -174,8 +176,8 @@ Checked check_stage_order(const Program& program, const UnitTable& table, std::i
   return check_after(program, recompute, gradient);
 }
 
-/// Checks an edge inside a rank. It needs no message, so program order must have the producer before the
-/// consumer.
+/// Checks an edge inside a rank. It has no message, so the producer must come before the consumer in the
+/// list.
 Checked check_local_edge(const Program& program, const UnitTable& table, const StageEdge& edge,
                          std::int32_t unit) {
   if (program.placement.rank_of(edge.from, unit) != program.placement.rank_of(edge.to, unit)) return {};
@@ -221,7 +223,7 @@ Checked check_versions(const Program& program) {
   const auto cell = [&](const Action& action) {
     return static_cast<std::size_t>(action.stage) * units + static_cast<std::size_t>(action.microbatch);
   };
-  // All F are collected first, because another check is responsible for the order.
+  // All F are collected first, because check_order() checks their order, not this function.
   std::vector<std::int32_t> of_forward(program.placement.stages.size() * units, 0);
   for (const std::vector<Action>& actions : program.ranks) {
     for (const Action& action : actions) {

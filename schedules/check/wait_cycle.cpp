@@ -1,7 +1,7 @@
-// Finds a shortest cycle of waits, because the shortest one explains a hang best. A breadth-first search
-// starts from every position that the stalled ranks wait for, directly or indirectly. The first path back to
-// its start is a shortest cycle through it. Two activations that cross between ranks 0 and 1 under `rank`
-// channels (A > B: A waits for B):
+// Finds a shortest cycle of waits, because a short cycle explains a hang best. A breadth-first search starts
+// from each position that the stalled ranks wait for, directly or indirectly. The first path back to the
+// start is a shortest cycle through this position. This is an example under `rank` channels (A > B means that
+// A waits for B):
 //
 //   1F0 > 1RECV_F0 > 0SEND_F0 > 0SEND_F1 > 1RECV_F1 > 1RECV_F0      rank 1 stands at 1F0, which is not part
 //         |--------------------------------------|                 of the cycle
@@ -34,8 +34,8 @@ using WaitPath = std::vector<std::int32_t>;
 constexpr std::size_t kEnoughStarts = 4096;  // the most positions from which cycles are searched
 
 /// Returns a cycle that is found by always following the first wait. Every waiting position waits for another
-/// one, so the path must come back to itself. Returns an empty path if a position waits for none, which is no
-/// hang.
+/// one, so the path must return to an earlier position. Returns an empty path if a position waits for
+/// nothing, because then there is no hang.
 WaitPath any_cycle(std::int32_t start, const WaitsOf& waits_of) {
   WaitPath path;
   std::map<std::int32_t, std::ptrdiff_t> index_on_path;
@@ -50,8 +50,8 @@ WaitPath any_cycle(std::int32_t start, const WaitsOf& waits_of) {
   return path;
 }
 
-/// Returns `found` and what these positions wait for, directly or indirectly, up to kEnoughStarts. A hang has
-/// many cycles, and a short one is usually close to the stalled positions.
+/// Returns `found` and all positions that these wait for, directly or indirectly, up to kEnoughStarts. A hang
+/// has many cycles, and a short cycle is usually close to the stalled positions.
 WaitPath reachable(WaitPath found, const WaitsOf& waits_of) {
   std::set<std::int32_t> seen(found.begin(), found.end());
   for (std::size_t i = 0; i < found.size() && found.size() < kEnoughStarts; ++i) {
@@ -70,8 +70,8 @@ WaitPath path_to(std::int32_t end, std::int32_t start,
   return path;
 }
 
-/// Returns a shortest cycle of at most `longest` positions that begins at `start`, or an empty path if there
-/// is none. The search goes level by level, so that it stops when cycles would become too long.
+/// Returns a shortest cycle of at most `longest` positions through `start`, or an empty path if there is
+/// none. The search goes level by level and stops when cycles would become too long.
 WaitPath cycle_through(std::int32_t start, std::size_t longest, const WaitsOf& waits_of) {
   std::map<std::int32_t, std::int32_t> came_from;
   WaitPath level{start};
@@ -80,7 +80,7 @@ WaitPath cycle_through(std::int32_t start, std::size_t longest, const WaitsOf& w
     for (const std::int32_t here : level) {
       for (const std::int32_t next : waits_of(here)) {
         if (next == start) return path_to(here, start, came_from);
-        // Only the first path to a position is stored, because it is a shortest one.
+        // Only the first path to a position is stored, because no other path is shorter.
         if (came_from.emplace(next, here).second) next_level.push_back(next);
       }
     }
@@ -89,8 +89,8 @@ WaitPath cycle_through(std::int32_t start, std::size_t longest, const WaitsOf& w
   return {};
 }
 
-/// Returns a shortest cycle among all reachable positions, the first one on a tie. The cycle of any_cycle()
-/// bounds the searches, because an unbounded search would visit all waits of a large program.
+/// Returns a shortest cycle among all reachable positions, or the first one if several are equally short. The
+/// cycle of any_cycle() limits the searches. Without a limit they would visit all waits of a large program.
 WaitPath shortest_cycle(const WaitPath& stalled, const WaitsOf& waits_of) {
   const WaitPath some = any_cycle(stalled.front(), waits_of);
   WaitPath best;
@@ -98,7 +98,7 @@ WaitPath shortest_cycle(const WaitPath& stalled, const WaitsOf& waits_of) {
   for (const std::int32_t start : reachable(stalled, waits_of)) {
     WaitPath cycle = cycle_through(start, longest, waits_of);
     if (cycle.empty()) continue;
-    // From now on only a shorter cycle is better.
+    // From now on, only a shorter cycle is better.
     longest = cycle.size() - 1;
     best = std::move(cycle);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// A shortest cycle of waits among the positions of a stalled program, and the message about it.
+// Finds a shortest cycle of waits among the positions of a stalled program, and writes the message about it.
 
 #include <cstdint>
 #include <functional>
@@ -14,11 +14,12 @@ namespace penstock {
 
 /// A function that returns the positions that a position waits for.
 using WaitsOf = std::function<std::vector<std::int32_t>(std::int32_t)>;
-/// A function that returns the words after "A waits for B", such as ", launched before it"; usually none.
+/// A function that returns the text after "A waits for B", such as ", launched before it". It is usually
+/// empty.
 using WordsOf = std::function<std::string_view(std::int32_t waits, std::int32_t for_that)>;
 
 /// Returns the hang of `flat` with a shortest cycle of waits. `stalled` holds the position at which each
-/// stalled rank stands. Requires that there is a cycle.
+/// stalled rank waits. Requires that a cycle exists.
 Hang hang_of_cycle(const FlatProgram& flat, const std::vector<std::int32_t>& stalled, const WaitsOf& waits_of,
                    const ChannelOptions& channels, const WordsOf& words_of = {});
 

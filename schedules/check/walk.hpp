@@ -1,19 +1,19 @@
 #pragma once
-// Steps through a flat program in the order of its lists and reports to a sink what happens. Program order,
-// queues and waiting are decided only here. The sink decides what to make of it: times (rendezvous_walk.cpp)
-// or instructions (sim/engines/compile.cpp). If the walk stalls, channel_check.cpp reads the hang from its
+// Executes a flat program in the order of its lists and reports each event to a sink. Only this file decides
+// on program order, queues and waiting. The sink makes times (rendezvous_walk.cpp) or instructions
+// (sim/engines/compile.cpp) from the events. If the walk stalls, channel_check.cpp finds the hang in its
 // state.
 //
 //   rank 0:  0F0 0SEND_F0 | 0F1 ...      each turn of a rank runs one compute action; a rank that needs a
 //   rank 1:  1RECV_F0 | 1F0 ...          message that has not started waits, and then goes to the end of
 //                                        the ring
 //
-// With such short turns a RECV is usually reached before its SEND, so that a message starts when its producer
-// ends. They also store actions of different ranks that run at the same time next to each other, so that an
-// engine that follows the same order uses the processor well.
+// A rank runs only one compute action in each turn, so a RECV is usually reached before its SEND. Then a
+// message starts when its producer ends. Also, actions of different ranks that run at the same time are
+// stored next to each other. An engine that follows this order uses the processor's cache well.
 //
-// The walk needs no event queue: what an action waits for does not depend on durations. So neither does the
-// order of the walk, and a program hangs either for all durations or for none.
+// The walk needs no event queue, because durations do not change what an action waits for. For the same
+// reason a program hangs either for all durations or for none.
 
 #include <algorithm>
 #include <cstddef>
@@ -29,7 +29,7 @@
 
 namespace penstock {
 
-/// The reason why a message, collective or barrier has come one step closer to its start.
+/// The event that has brought a message, collective or barrier one step closer to its start.
 enum class CauseKind : std::uint8_t {
   listed,      // program order has reached its RECV, or a SEND without a producer; this takes no time
   clock,       // program order of `rank` has reached it, or the consumer that frees its capacity
@@ -46,16 +46,16 @@ struct Cause {
   bool launched = false;  // true if the launch by the host of `rank` is a condition, too
 };
 
-/// The state in which a walk has stalled. channel_check.cpp reads the cycle from it.
+/// The state in which a walk has stalled. channel_check.cpp finds the cycle of waits in it.
 struct WalkState {
-  /// The position that each rank could not pass, or the end of its list.
+  /// For each rank, the position that it could not pass, or the end of its list.
   std::vector<std::int32_t> cursor;
-  /// The number of steps for which each message still waits; 0 if it could start.
+  /// For each message, the number of events that it still waits for. 0 means that it could start.
   std::vector<std::int32_t> pending;
 };
 
-/// One walk. The sink must have the members below. When the walk calls one, everything that the call refers
-/// to has been reported before:
+/// One walk. The sink must have the members below. The walk reports everything that a call depends on before
+/// this call:
 ///
 ///   void compute(std::int32_t rank, std::int32_t position, std::span<const std::int32_t> messages);
 ///       The group of compute actions at `position` runs, after the previous actions of the rank and after
@@ -89,11 +89,11 @@ class ListWalk {
     awake_.resize(state_.cursor.size());
   }
 
-  /// Walks until the end and returns nothing, or returns the state in which nothing can move. Takes time in
+  /// Walks to the end and returns nothing. If no rank can move, it returns the stalled state. Takes time in
   /// proportion to the positions.
   std::optional<WalkState> run() && {
-    // Each rank first runs up to its first compute action, so that the first RECVs are reached before their
-    // SENDs.
+    // Each rank first runs up to its first compute action, so that it reaches its first RECVs before other
+    // ranks reach the SENDs.
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) take_turn(rank, true);
     while (awake_count_ > 0) {
       const std::int32_t rank = awake_[first_awake_];
@@ -108,7 +108,7 @@ class ListWalk {
   }
 
  private:
-  /// A message that waits for nothing more and whose start() has not been called yet.
+  /// A message that can start but has not been reported with start() yet.
   struct Ready {
     std::int32_t message = kNone;
     Cause last{};
@@ -117,7 +117,7 @@ class ListWalk {
   bool started(std::int32_t message) const { return state_.pending[index(message)] == 0; }
 
   /// Advances the rank until it must wait or reaches its second group of compute actions. If `computed` is
-  /// set, it stops at the first group.
+  /// true, it stops at the first group.
   void take_turn(std::int32_t rank, bool computed) {
     std::int32_t position = state_.cursor[index(rank)];
     const std::int32_t end = flat_.rank_begin[index(rank) + 1];
@@ -137,8 +137,8 @@ class ListWalk {
     if (is_large_) fetch(position, end);
   }
 
-  /// Prefetches what the rank's next turn will read; the turns of the other ranks give the memory enough
-  /// time. The function is always inlined, because a compiler may remove a function that only prefetches.
+  /// Prefetches the data for the rank's next turn. The other ranks' turns give the memory enough time. The
+  /// function is always inlined, because a compiler may remove a function that only prefetches.
   [[gnu::always_inline]] void fetch(std::int32_t position, std::int32_t end) const {
     if (position == end) return;
     const std::size_t next_line = index(std::min(position + 16, end - 1));
@@ -156,7 +156,7 @@ class ListWalk {
     }
   }
 
-  /// Passes one position or a whole group, or returns the message that it waits for.
+  /// Passes one position or a whole group. If the rank must wait, returns the message that it waits for.
   std::int32_t step(std::int32_t rank, std::int32_t& position) {
     switch (flat_.ops[index(position)]) {
       case FlatOp::compute:
@@ -194,15 +194,15 @@ class ListWalk {
     return kNone;
   }
 
-  /// Brings the messages that waited for the capacity held by this consumer one step closer to their start.
+  /// Reports that this consumer has freed capacity to each message that waited for it.
   void free_capacity(std::int32_t rank, std::int32_t position) {
     std::int32_t message = flat_.released_by_consumer[index(position)];
     for (; message != kNone; message = flat_.messages[index(message)].next_of_capacity)
       raise(message, {.kind = CauseKind::clock, .rank = rank});
   }
 
-  // A rank that has waited at a position reaches it again when it is woken. stands_at_ prevents that the
-  // position is reported twice.
+  // When a waiting rank is woken, it reaches the same position again. stands_at_ prevents a second report of
+  // this position.
 
   std::int32_t reach_send(std::int32_t rank, std::int32_t position) {
     const std::int32_t message = flat_.message[index(position)];
@@ -252,8 +252,8 @@ class ListWalk {
     return cause;
   }
 
-  /// Brings a message one step closer to its start. Each call is inlined, because it knows the kind of its
-  /// cause.
+  /// Brings a message one step closer to its start. The function is inlined, because each caller knows the
+  /// kind of the cause at compile time.
   [[gnu::always_inline]] void raise(std::int32_t message, const Cause& cause) {
     const bool last = --state_.pending[index(message)] == 0;
     sink_.raise(message, cause, last);
@@ -276,16 +276,16 @@ class ListWalk {
     }
     wake(message.to_rank, id);
     if (blocking_) wake(message.from_rank, id);
-    // The receiver's queue comes first. Until the next message of the sender's queue has started, that queue
-    // still shows when this message left it.
+    // The receiver's queue must come first. The sender's queue still shows when this message left it, until
+    // the next message of that queue starts.
     if (message.next_at_receiver != kNone)
       raise(message.next_at_receiver, {.kind = CauseKind::release, .rank = message.to_rank, .which = id});
     if (message.next_at_sender != kNone)
       raise(message.next_at_sender, {.kind = CauseKind::release, .rank = message.from_rank, .which = id});
   }
 
-  /// Wakes the members of a collective or barrier that has started, and brings their next collectives one
-  /// step closer.
+  /// Wakes the members of a collective or barrier that has started. Brings the next collective of each member
+  /// one step closer to its start.
   void follow_collective(std::int32_t id) {
     std::int32_t member = flat_.messages[index(id)].first;
     for (; member != kNone; member = flat_.next_member[index(member)]) {
@@ -307,8 +307,8 @@ class ListWalk {
 
   const FlatProgram& flat_;
   bool blocking_;
-  bool some_eager_;  // true if there may be eager messages
-  bool is_large_;    // true if the program fits in no processor's cache
+  bool some_eager_;  // true if the channels allow eager messages
+  bool is_large_;    // true if the program is too large for a processor's cache
   Sink& sink_;
   std::vector<std::int32_t> stands_at_;  // by rank: the message it waits for
   std::vector<std::int32_t> awake_;      // a ring: each rank at most once

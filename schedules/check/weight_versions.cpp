@@ -1,7 +1,7 @@
-// Reports which weight versions a program uses and how old they are. One pass over every rank's list is
-// enough: F, B, I and W name their version, and the first STEP after a B or W is the update that applies its
-// gradient. An older version is retained from the STEP that replaces it to its last use. validate_units.cpp
-// checks that F and B agree. Tested by weight_versions_test.cpp.
+// Reports which weight versions a program uses and how old they are. It reads each rank's list once. F, B, I
+// and W name their version, and the first STEP after a B or W applies its gradient. A rank stores an older
+// version from the STEP that replaces it to its last use. validate_units.cpp checks that F and B agree.
+// Tested by weight_versions_test.cpp.
 
 #include "schedules/check/weight_versions.hpp"
 
@@ -19,10 +19,10 @@
 namespace penstock {
 namespace {
 
-/// The facts about one stage that one rank's list contains.
+/// The data about one stage in one rank's list.
 struct StageOnRank {
   std::int32_t updates = 0;
-  /// Units whose gradient waits for a STEP.
+  /// The units with gradients that no STEP has applied yet.
   std::vector<std::int32_t> unapplied;
   VersionLives versions;
 };
@@ -33,14 +33,15 @@ void note_version(UnitVersions& unit, const Action& action) {
   if (makes_weight_gradient(action.kind)) unit.weight = action.weight_version;
 }
 
-/// Returns the most versions that exist at once. The newest version always exists; an older one exists beside
-/// it from the STEP that replaced it to its last use.
+/// Returns the largest number of versions that exist at the same time. The newest version always exists. An
+/// older version also exists from the STEP that replaces it to its last use.
 std::int32_t most_retained(const VersionLives& versions, std::size_t list_size) {
   if (versions.all().size() == 1) return 1;
   std::vector<std::int32_t> change(list_size + 1, 0);
   for (const VersionLife& version : versions.all()) {
     if (!version.is_used_after_its_replacement()) continue;
-    // The count rises by one at the STEP that replaces a version and falls by one after its last use.
+    // The number of versions increases at the STEP that replaces a version. It decreases after the last use
+    // of this version.
     ++change[index(version.replaced_by)];
     --change[index(version.last_used_by) + 1];
   }
@@ -53,8 +54,8 @@ std::int32_t most_retained(const VersionLives& versions, std::size_t list_size) 
   return most;
 }
 
-/// A single pass through each list that collects versions by stage and unit. If several ranks share a stage,
-/// each unit is on one of them.
+/// Collects the versions by stage and unit. It reads each list once. If several ranks share a stage, each
+/// unit is on one of these ranks.
 class Reading {
  public:
   explicit Reading(const Program& program) : program_(program) {
@@ -74,14 +75,15 @@ class Reading {
     return found_.cells[index(stage) * index(found_.units) + index(unit)];
   }
 
-  /// Reads one rank's list. For a shared stage the rank with the most versions or updates counts.
+  /// Reads one rank's list. If several ranks share a stage, the largest number of versions and updates
+  /// counts.
   void read(const std::vector<Action>& actions) {
     std::vector<StageOnRank> stages(found_.stages.size());
     for (std::size_t position = 0; position < actions.size(); ++position) {
       const Action& action = actions[position];
       StageOnRank& stage = stages[index(action.stage)];
       if (action.kind == ActionKind::step) {
-        // All gradients since the previous STEP are part of this update.
+        // This update applies all gradients since the previous STEP.
         for (const std::int32_t unit : stage.unapplied) at(action.stage, unit).update = stage.updates;
         stage.unapplied.clear();
         ++stage.updates;
@@ -93,7 +95,7 @@ class Reading {
     }
     for (std::size_t stage = 0; stage < stages.size(); ++stage) {
       const StageOnRank& here = stages[stage];
-      // Gradients that no STEP follows belong to the next update.
+      // The next iteration's first STEP applies gradients that no STEP follows in the list.
       for (const std::int32_t unit : here.unapplied) {
         at(static_cast<std::int32_t>(stage), unit).update = here.updates;
       }
@@ -103,15 +105,15 @@ class Reading {
     }
   }
 
-  /// Computes the staleness of the stage's weights over all units: update - version is the number of STEPs in
-  /// between.
+  /// Computes the staleness of the stage's weights over all units. `update - version` is the number of STEPs
+  /// between them.
   void measure(std::int32_t stage) {
     std::vector<std::int32_t> forward;
     std::vector<std::int32_t> backward;
     for (std::int32_t unit = 0; unit < found_.units; ++unit) {
       const UnitVersions& versions = at(stage, unit);
       forward.push_back(versions.update - versions.forward);
-      // Both halves of a backward count, because I and W may read different versions.
+      // Both halves of a backward count, because I and W may use different versions.
       backward.push_back(versions.update - versions.backward);
       backward.push_back(versions.update - versions.weight);
     }

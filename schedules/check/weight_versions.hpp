@@ -1,6 +1,6 @@
 #pragma once
-// Which weight version every F, B, I and W of a program uses, and how many updates later its gradient is
-// applied. validate.hpp checks that a backward uses the version of its F.
+// Finds the weight version that each F, B, I and W of a program uses, and how many updates later its gradient
+// is applied. validate.hpp checks that a backward uses the version of its F.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,23 +11,24 @@
 
 namespace penstock {
 
-/// The weight versions that one unit uses on one stage. Versions count the stage's STEPs since the program's
-/// start.
+/// The weight versions that one unit uses on one stage. A version is the number of STEPs of the stage since
+/// the program's start.
 struct UnitVersions {
   std::int32_t forward = 0;
   /// The version that B or I uses.
   std::int32_t backward = 0;
   /// The version that B or W uses.
   std::int32_t weight = 0;
-  /// The number of STEPs before the update that applies the unit's gradient. That update is the next STEP
-  /// after the B or W, in the next pass if the list has none.
+  /// The number of STEPs before the update that applies the unit's gradient. This update is the next STEP
+  /// after the B or W. If the list has no later STEP, it is in the next iteration.
   std::int32_t update = 0;
 
   friend bool operator==(const UnitVersions&, const UnitVersions&) = default;
 };
 
-/// The number of updates between the used weights and the update that applies the gradient, over all units. 0
-/// is gradient descent. PipeDream's stage s of K has K-1-s (SOSP'19, section 3.3), and 2BW has 1.
+/// The smallest and largest staleness over all units. Staleness is the number of updates between the used
+/// weights and the update that applies the gradient. Plain gradient descent has 0. PipeDream's stage s of K
+/// has K-1-s (SOSP'19, section 3.3), and 2BW has 1.
 struct Staleness {
   std::int32_t least = 0;
   std::int32_t most = 0;
@@ -37,9 +38,10 @@ struct Staleness {
 
 /// The weight versions of one stage.
 struct StageVersions {
-  /// The STEPs of one replica in one pass through its list.
+  /// The number of STEPs of one replica in one iteration.
   std::int32_t updates = 0;
-  /// The most versions that a rank must have at once: the newest and those that are still needed.
+  /// The largest number of versions that a rank must hold at once: the newest one and all that are still
+  /// needed.
   std::int32_t kept = 1;
   /// The staleness of the weights that F uses.
   Staleness forward;
@@ -61,8 +63,8 @@ struct WeightVersions {
   }
 };
 
-/// Returns the versions of one pass; later iterations repeat it with numbers that run on. Requires
-/// validate(program).
+/// Returns the versions in one iteration. Later iterations repeat them with higher numbers. Requires that
+/// validate(program) succeeds.
 WeightVersions weight_versions(const Program& program);
 
 }  // namespace penstock
