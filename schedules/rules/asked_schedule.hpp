@@ -1,6 +1,6 @@
 #pragma once
-// The checked form of a schedule's name and shape. A generator may rely on counts of at least 1 and on
-// options that it takes. Used by generators.cpp.
+// Checks a schedule's name and shape before a generator reads them. After these checks, counts are at least
+// 1, and the shape has only options of the schedule. generators.cpp uses this file.
 
 #include <string>
 #include <string_view>
@@ -11,14 +11,14 @@
 
 namespace penstock {
 
-/// A row of the table, and the shape with the number of chunks that the row fixes.
+/// A row of the table of schedules, and the shape with the row's number of chunks.
 struct AskedSchedule {
   const ScheduleInfo* schedule = nullptr;
   Shape shape;
 };
 
-/// Returns the checked row and shape. Errors: a name that the table does not have, with the most similar
-/// name; the errors of check_given() and check_possible_size().
+/// Returns the row of `name` and the checked shape. Fails if the table does not have the name; the message
+/// suggests a similar name. Also fails like check_given() and check_possible_size().
 tl::expected<AskedSchedule, std::string> asked_schedule(std::string_view name, const Shape& shape);
 
 }  // namespace penstock

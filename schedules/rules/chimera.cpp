@@ -1,27 +1,27 @@
 // Chimera (Li and Hoefler, SC'21): two 1F1B pipelines in opposite directions share the ranks, and the
-// forwards of one fill the bubbles of the other. With 4 ranks and 4 microbatches (0 and 1 go down, 2 and 3
-// up):
+// forwards of one pipeline fill the bubbles of the other. With 4 ranks and 4 microbatches (0 and 1 go down, 2
+// and 3 go up):
 //
 //   rank 0   F0 F1    F2 B2 F3 B3 B0    B1
 //   rank 1      F0 F2 F1 F3 B2 B0 B3 B1
 //   rank 2      F2 F0 F3 F1 B0 B2 B1 B3
 //   rank 3   F2 F3    F0 B0 F1 B1 B2    B3
 //
-// The rule is derived from the paper's figure for D = 4 and its numbers. It uses slots that one F or one B
-// fills. In a unit of D microbatches half go down and half up. The j-th of a direction runs stage s forward
-// in slot s + 2j and backward in slot 2D-1-s + 2j.
+// The rule is derived from the paper's figure and numbers for D = 4. Time is divided into slots, and each
+// slot holds one F or one B. In a unit of D microbatches, half go down and half go up. In each direction,
+// microbatch j runs stage s forward in slot s + 2j and backward in slot 2D-1-s + 2j.
 //
-// No two actions of a rank share a slot, for even D only. Forwards of the two directions have different
-// parity, and so have backwards. A forward and a backward of equal parity cannot collide, because the forward
+// If D is even, no two actions of a rank share a slot. Forwards of the two directions use slots of different
+// parity, and so do backwards. A forward and a backward of equal parity cannot collide, because the forward
 // is before slot D + r and the backward is not.
 //
-// The next unit begins 2D slots later, which is the work of one unit, and does not collide for the same
-// reason. Together these are 2M + D - 2 slots for M a multiple of D, as published. A smaller last unit splits
+// The next unit begins 2D slots later, which is the work of one unit. It does not collide for the same
+// reason. If M is a multiple of D, all units take 2M + D - 2 slots, as published. A smaller last unit splits
 // its microbatches evenly. Forward doubling is not implemented.
 //
-// The weights are held twice: stage s is on ranks s and D-1-s. Both ranks reduce the stage's gradient
-// directly after the stage's last backward on either of them (the paper's eager synchronisation), or at the
-// end with `reduction: at_end`.
+// The weights exist twice: stage s is on ranks s and D-1-s. Both ranks reduce the stage's gradient directly
+// after the last backward of the stage on either rank (the paper's eager synchronisation). With `reduction:
+// at_end` they reduce it at the end.
 
 #include <algorithm>
 #include <cstddef>
@@ -50,8 +50,8 @@ struct Passage {
   SlotWalk walk;
 };
 
-/// Returns the passage of a microbatch. The first half of each unit goes down, the rest up. If the last unit
-/// has an odd number of microbatches, one more goes down.
+/// Returns the direction and the slots of a microbatch. The first half of each unit goes down, and the rest
+/// goes up. If the last unit has an odd number of microbatches, one more goes down.
 Passage passage_of(const Shape& shape, std::int32_t microbatch) {
   const std::int32_t ranks = shape.stages;
   const std::int32_t unit = microbatch / ranks;
@@ -65,7 +65,7 @@ Passage passage_of(const Shape& shape, std::int32_t microbatch) {
 }
 
 /// Returns the slot of the stage's last backward on either of its two ranks, because both lists must have the
-/// reduction at the same time.
+/// reduction in the same slot.
 std::int64_t last_backward_slot(const Shape& shape, std::int32_t stage) {
   std::int64_t last = 0;
   for (std::int32_t m = std::max(0, shape.microbatches - shape.stages); m < shape.microbatches; ++m) {
@@ -92,8 +92,8 @@ std::vector<Action> chimera_actions(const Shape& shape, std::int32_t rank) {
   return in_slot_order(slotted);
 }
 
-/// Returns the route of microbatches. It repeats with every unit. If the last unit is not whole, the route
-/// lists all microbatches, so that the next iteration begins with the first microbatch of a unit.
+/// Returns the route of microbatches, which repeats with every unit. If the last unit is not complete, the
+/// route lists all microbatches, so that the next iteration begins with a new unit.
 std::vector<std::int32_t> route_of(const Shape& shape) {
   const bool whole_units = shape.microbatches % shape.stages == 0;
   const std::int32_t period = whole_units ? shape.stages : shape.microbatches;

@@ -1,4 +1,4 @@
-// The formulas of the literature for the bubble of each schedule. Sources:
+// The published formulas for the bubble of each schedule. Sources:
 //
 //   GPipe         section 2.3; the bubble is (K-1)/(M+K-1)
 //   1F1B          PipeDream-2BW, section 2
@@ -6,11 +6,11 @@
 //   Zero Bubble   ICLR'24, table 1: (K-1)(F+I-W); its automatic schedules, ZB-V and PyTorch's forms reach it
 //                 on equal stages
 //   DualPipe      DeepSeek-V3, table 2: (K/2-1)(F&B + B - 3W) with F&B = F + B; DualPipeV: on 2K half stages
-//   Seq1F1B       that of 1F1B divided by q
-//   kFkB          that of 1F1B
+//   Seq1F1B       the formula of 1F1B divided by q
+//   kFkB          the formula of 1F1B
 //
-// The formulas of Chimera, GEMS and Hanayo were fitted to their rules here. closed_forms_test.cpp compares
-// all of them with the simulator.
+// The formulas of Chimera, GEMS and Hanayo were fitted to the rules in this folder. closed_forms_test.cpp
+// compares all formulas with the simulator.
 
 #include "schedules/rules/closed_forms.hpp"
 
@@ -28,13 +28,13 @@ namespace {
 
 using Idle = std::optional<double>;
 
-// The other ranks; whether every rank has work at the same time; whether microbatches form whole rounds.
+// Short names for conditions: the number of other ranks; enough microbatches for all ranks; complete rounds.
 double others(const Shape& shape) { return shape.stages - 1; }
 bool fills(const Shape& shape) { return shape.microbatches >= shape.stages; }
 bool divides(const Shape& shape) { return shape.microbatches % shape.stages == 0; }
 
-/// Returns true if the shape has only what the formulas cover. They do not cover recomputation, warm-ups,
-/// costs and similar options.
+/// Returns true if the shape has only options that the formulas cover. They do not cover recomputation,
+/// stated warm-ups, costs and similar options.
 bool is_plain(const Shape& shape) {
   return shape.checkpoint == Checkpoint::never && shape.warmup.empty() && shape.replicas.empty() &&
          shape.iterations == 1 && !shape.costs && shape.memory_limit.empty() && shape.transfer_ns.empty() &&
@@ -106,12 +106,12 @@ const ClosedForm* find_closed_form(std::string_view schedule) {
 std::optional<double> closed_form_bubble(const ScheduleInfo& schedule, const Shape& shape) {
   const ClosedForm* form = find_closed_form(schedule.name);
   if (form == nullptr || !is_plain(shape)) return std::nullopt;
-  Shape pipeline = shape;  // one of the copies, which are alike
+  Shape pipeline = shape;  // one copy; all copies are equal
   pipeline.microbatches /= shape.data_parallel;
   pipeline.virtual_stages = chunks_of(schedule, shape);
   const Idle idle = form->idle_of(pipeline);
   if (!idle) return std::nullopt;
-  // F and B, or F, I and W, together take 3 units a microbatch and chunk.
+  // For each microbatch and chunk, F and B together, or F, I and W together, take 3 units of time.
   return *idle / (*idle + 3.0 * pipeline.microbatches * pipeline.virtual_stages);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// The literature's formulas for a schedule's idle time. Tests compare them with the simulator, and charts
-// draw them beside its curves.
+// Published formulas for the idle time of schedules. Tests compare them with the simulator, and charts draw
+// them next to its curves.
 
 #include <cstdint>
 #include <optional>
@@ -11,26 +11,26 @@
 
 namespace penstock {
 
-/// The formula for the idle time of each rank in one run of a schedule on equal stages. F, I and W take 1, B
-/// takes 2, transfers and updates take nothing. A rank computes for 3 M v, where v is its number of model
-/// chunks.
+/// The formula for the idle time of each rank during one run of a schedule. All stages are equal. F, I and W
+/// take 1, B takes 2, and transfers and updates take no time. A rank with v model chunks computes for 3 M v.
 struct ClosedForm {
   /// The name in the table of schedules.
   std::string_view schedule;
   /// The formula as text in K, M, v and q, such as "3(K-1)".
   std::string_view idle;
-  /// The shapes for which the formula holds, in words.
+  /// A description of the shapes for which the formula holds.
   std::string_view holds;
-  /// True if idle over total is the same for any F and B.
+  /// True if the share of idle time is the same for any durations of F and B.
   bool for_any_times = false;
-  /// Returns the formula's value for a shape, or nothing if it does not hold for the shape.
+  /// Returns the formula's value for a shape, or nothing if the formula does not hold for this shape.
   std::optional<double> (*idle_of)(const Shape&) = nullptr;
 };
 
-/// Returns the formula of a schedule, given its name in the table, or null if none is known.
+/// Returns the formula of the schedule with this name, or null if no formula is known.
 const ClosedForm* find_closed_form(std::string_view schedule);
 
-/// Returns idle_over_total by the schedule's formula, or nothing if no formula holds for the shape.
+/// Returns the share of idle time (idle_over_total) by the schedule's formula. Returns nothing if no formula
+/// holds for the shape.
 std::optional<double> closed_form_bubble(const ScheduleInfo& schedule, const Shape& shape);
 
 }  // namespace penstock

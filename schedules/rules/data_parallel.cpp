@@ -4,9 +4,9 @@
 //   rank 0   0F0 1F0 1B0 1a 0B0 0a 1s 0s
 //   rank 1   0F1 1F1 1B1 1a 0B1 0a 1s 0s
 //
-// A bucket is reduced directly after its stage's last backward, so that the reduction overlaps the rest of
-// the backward pass, as in Horovod and DDP. With `reduction: at_end` it is reduced after the whole backward
-// pass. The STEPs wait for the reductions.
+// A bucket is reduced directly after the last backward of its stage, so that the reduction overlaps the rest
+// of the backward pass, as in Horovod and DDP. With `reduction: at_end` it is reduced after the whole
+// backward pass. The STEPs wait for the reductions.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,8 +21,8 @@
 namespace penstock {
 namespace {
 
-/// Returns a rank's list: each microbatch forward through all stages and back. STEPs go from the last stage
-/// to the first, because the last stage's gradient is ready first.
+/// Returns a rank's list: each microbatch runs forward through all stages and then back. STEPs go from the
+/// last stage to the first, because the last stage's gradient is ready first.
 std::vector<Action> replica_actions(const Shape& shape, std::int32_t rank, std::int32_t ranks) {
   std::vector<Action> list;
   const bool overlapped = shape.reduction == Reduction::overlapped && shape.replica_sync == ReplicaSync::on;
@@ -37,7 +37,7 @@ std::vector<Action> replica_actions(const Shape& shape, std::int32_t rank, std::
   }
   const bool reduces_at_end =
       shape.replica_sync == ReplicaSync::on &&
-      (!overlapped || rank >= shape.microbatches);  // a rank without work also takes part
+      (!overlapped || rank >= shape.microbatches);  // a rank without microbatches also takes part
   for (std::int32_t stage = deepest; reduces_at_end && stage >= 0; --stage) {
     list.push_back(whole_stage(ActionKind::reduce_grad, stage));
   }

@@ -1,13 +1,13 @@
 // DualPipe (DeepSeek-V3 technical report, section 3.2.1; deepseek-ai/DualPipe, commit 3da1bbea). Two streams
-// of M/2 microbatches enter the pipeline at its two ends and pass each other. So every rank has a stage of
-// either stream and overlaps a forward of one stream with a backward of the other. With 2 ranks and 4
-// microbatches (0 and 1 enter at rank 0, 2 and 3 at rank 1; F3&B0 overlap each other):
+// of M/2 microbatches enter the pipeline at its two ends. Each rank therefore has one stage of each stream,
+// and overlaps a forward of one stream with a backward of the other. With 2 ranks and 4 microbatches (0 and 1
+// enter at rank 0, 2 and 3 at rank 1; F3&B0 overlap):
 //
 //   rank 0   F0 F2 F1 B2 F3&B0 B3 I1 W1
 //   rank 1   F2 F0 F3 B0 F1&B2 B1 I3 W3
 //
-// The weights are held twice: stage s is on ranks s and K-1-s, which reduce its gradient after their last W.
-// A rank holds at most K + 1 activations. K must be even, M even and at least 2 K.
+// The weights exist twice: stage s is on ranks s and K-1-s. These ranks reduce its gradient after their last
+// W. A rank stores at most K + 1 activations. K and M must be even, and M must be at least 2 K.
 
 #include <algorithm>
 #include <cstddef>
@@ -61,8 +61,8 @@ Generated dual_pipe(const Shape& shape) {
     const std::int32_t mirror = shape.stages - 1 - rank;
     const DualPipeStream down{.stage = rank, .first_microbatch = 0};
     const DualPipeStream up{.stage = mirror, .first_microbatch = half};
-    // The stream that enters at the nearer end comes first: `down` for the first half of the ranks, `up` for
-    // the second.
+    // The stream that enters at the nearer end comes first. This is `down` for the first half of the ranks
+    // and `up` for the second half.
     const bool near_top = rank < mirror;
     program.ranks[static_cast<std::size_t>(rank)] =
         dual_pipe_steps({.streams = {near_top ? down : up, near_top ? up : down},

@@ -1,10 +1,10 @@
-// The steps of a DualPipe rank. With h = position, H = depth, and X0, X1 as actions of the nearer and the
-// farther stream (deepseek-ai/DualPipe, commit 3da1bbea; F0&B1 overlap each other):
+// The steps of a rank in DualPipe, with h = position and H = depth. X0 is an action of the nearer stream, and
+// X1 is one of the farther stream (deepseek-ai/DualPipe, commit 3da1bbea; F0&B1 overlap):
 //   1   2(H-h-1)      F0                    5   H-h-1   B1  F1&B0
 //   2   h+1           F0 F1                 6   h+1     B1 B0, from the middle on I1 I0
 //   3   H-h-1         I1 W F1               7   H-h-1   W I0
 //   4   M-2H+h+1      F0&B1  F1&B0          8   h+1     W
-// M is the number of microbatches of one stream. W is always the one that has waited longest.
+// M is the number of microbatches of one stream. W always belongs to the I that has waited longest.
 
 #include "schedules/rules/dual_pipe_steps.hpp"
 
@@ -19,8 +19,8 @@
 namespace penstock {
 namespace {
 
-/// A list to which the next action of a stream can be appended. Each stream's microbatches run in order, so
-/// counters give their numbers.
+/// A list to which the caller appends the next action of a stream. The microbatches of each stream run in
+/// order, so counters give their numbers.
 class StepList {
  public:
   explicit StepList(const DualPipeRank& rank) : rank_(rank) {}
@@ -57,12 +57,12 @@ class StepList {
   std::array<std::int32_t, 2> forwards_{};
   std::array<std::int32_t, 2> backwards_{};
   std::size_t weights_ = 0;
-  /// The microbatches whose I has run, in order; the first weights_ of them have had their W.
+  /// The actions whose I has run, in order. The first `weights_` of them also have their W in the list.
   std::vector<Action> waiting_;
   std::vector<Action> actions_;
 };
 
-/// Appends steps 1 to 3. `beyond` is the number of ranks between this one and the middle.
+/// Appends steps 1 to 3. `beyond` is the number of ranks between this rank and the middle.
 void fill(StepList& list, std::int32_t beyond, std::int32_t h) {
   for (std::int32_t i = 0; i < 2 * beyond; ++i) list.add_forward(0);
   for (std::int32_t i = 0; i < h + 1; ++i) {
@@ -76,12 +76,12 @@ void fill(StepList& list, std::int32_t beyond, std::int32_t h) {
   }
 }
 
-/// Appends steps 4 and 5: each F of one stream beside a B of the other. The nearer stream has no F left in
-/// the last of them.
+/// Appends steps 4 and 5. Each F of one stream overlaps a B of the other stream. At the end of step 5, the
+/// nearer stream has no F left.
 void overlap(StepList& list, std::int32_t count, std::int32_t beyond) {
   for (std::int32_t i = 0; i < count; ++i) {
-    // On the middle rank the first backward waits for a message that the neighbour sends after receiving this
-    // forward, so these two cannot overlap.
+    // On the middle rank, the first backward waits for a message from the neighbour. The neighbour sends it
+    // only after it has received this forward, so the two cannot overlap.
     if (i == 0 && beyond == 0) {
       list.add_forward(0);
       list.add_backward(1);
@@ -96,7 +96,8 @@ void overlap(StepList& list, std::int32_t count, std::int32_t beyond) {
   }
 }
 
-/// Appends steps 6 to 8. From the middle of step 6 on, backwards are split, so that Ws fill the pauses.
+/// Appends steps 6 to 8. From the middle of step 6 on, backwards are split into I and W, so that W actions
+/// fill the pauses.
 void drain(StepList& list, std::int32_t beyond, std::int32_t h) {
   for (std::int32_t i = 0; i < 2 * (h + 1); ++i) {
     const auto stream = static_cast<std::size_t>(1 - i % 2);

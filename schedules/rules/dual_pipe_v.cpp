@@ -1,11 +1,11 @@
 // DualPipeV (deepseek-ai/DualPipe, commit 3da1bbea; PyTorch's ScheduleDualPipeV) is DualPipe cut in half. The
 // model goes down the ranks and back up, so rank r has stages r and 2K-1-r. The two streams of DualPipe
-// become the two chunks of one stream. With 2 ranks and 4 microbatches (0F3&3B1 overlap each other):
+// become the two chunks of one stream. With 2 ranks and 4 microbatches (0F3&3B1 overlap):
 //
 //   rank 0   0F0 0F1 0F2 3F0 3I0 3W0 3F1 0F3&3B1 3F2&0B0 3B2     3F3&0B1 3B3 0I2 0W2 0I3 0W3
 //   rank 1       1F0 2F0 1F1 2F1 1F2 2B0 2F2&1B0 1F3&2B1 2F3&1B1 2B2     1B2 2I3 1I3 2W3 1W3
 //
-// Weights are held once. A rank holds at most 2K + 1 activations. M must be at least 2K, the number of
+// The weights exist once. A rank stores at most 2K + 1 activations. M must be at least 2K, the number of
 // stages.
 
 #include <cstddef>

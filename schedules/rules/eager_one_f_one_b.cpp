@@ -1,11 +1,12 @@
-// Eager 1F1B (DAPPLE's policy PB; Alpa) is 1F1B with two warm-up forwards for every stage after its own. So
-// an activation arrives before it is needed even if links are slow. With 3 stages and 5 microbatches:
+// Eager 1F1B (DAPPLE's policy PB; Alpa) is 1F1B with more warm-up: two forwards for every later stage. An
+// activation then arrives before it is needed, even if links are slow. With 3 stages and 5 microbatches:
 //
 //   rank 0   F0 F1 F2 F3 F4 B0    B1    B2    B3    B4
 //   rank 1      F0 F1 F2 B0 F3 B1 F4 B2    B3    B4
 //   rank 2         F0 B0 F1 B1 F2 B2 F3 B3 F4 B4
 //
-// The work and, over free links, the time equal those of 1F1B. Stage s holds up to 2 (K - s) - 1 activations.
+// The work equals that of 1F1B. If transfers take no time, the total time is also equal. Stage s stores up to
+// 2 (K - s) - 1 activations.
 
 #include <algorithm>
 #include <cstdint>

@@ -1,17 +1,18 @@
-// GEMS (Jain et al., SC'20): two copies of the model are on the ranks in opposite directions. Microbatches
-// alternate: even ones go down, odd ones up. On each rank a microbatch's forward comes after the backward of
-// the previous microbatch, so a rank never holds more than one activation. With 3 ranks and 3 microbatches:
+// GEMS (Jain et al., SC'20): two copies of the model are on the ranks in opposite directions. Even
+// microbatches go down the ranks, and odd ones go up. On each rank, a microbatch's forward comes after the
+// backward of the previous microbatch, so a rank never stores more than one activation. With 3 ranks and 3
+// microbatches:
 //
 //   rank 0   F0             B0 F1 B1 F2             B2
 //   rank 1      F0       B0 F1       B1 F2       B2
 //   rank 2         F0 B0 F1             B1 F2 B2
 //
-// The rule is derived from the published idea (two microbatches at a time, at most one activation a rank).
-// Its bubble equals the one that Chimera (SC'21, Table 2) states for it, (K-1)/(K+1/2) with B = 2F: a pair of
-// microbatches takes the time of 4K+2 forwards in steady state, of which 6 are work. Its only advantage is
-// memory.
+// The rule is derived from the published idea: two microbatches at a time, and at most one activation on a
+// rank. Chimera's paper (SC'21, Table 2) states the same bubble for it: (K-1)/(K+1/2) with B = 2F. In steady
+// state, two microbatches take the time of 4K+2 forwards, and a rank works for 6 of them. The only advantage
+// of GEMS is its low memory.
 //
-// The weights are held twice: stage s is on ranks s and K-1-s, which reduce its gradient at the end.
+// The weights exist twice: stage s is on ranks s and K-1-s. These ranks reduce its gradient at the end.
 
 #include <cstddef>
 #include <cstdint>

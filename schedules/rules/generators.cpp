@@ -1,4 +1,4 @@
-// Turns a name and a shape into a program, in two steps that are the same for all schedules:
+// Makes a program from a name and a shape, in two steps that are the same for all schedules:
 //
 //   name, shape -> checked       -> the schedule's rule for one copy, and passes over its result
 //                  asked_schedule   pipeline_copies
@@ -26,7 +26,7 @@
 namespace penstock {
 namespace {
 
-/// Returns true if the shape asks for passes, which work on plain lists and not on loops.
+/// Returns true if the shape requires passes over plain lists, which cannot work on loops.
 bool has_passes_over_it(const Shape& shape) {
   return shape.data_parallel > 1 || !shape.buckets.empty() || shape.sharding.value_or(0) > 0 ||
          shape.checkpoint != Checkpoint::never;
@@ -39,7 +39,7 @@ std::int32_t chunks_of(const ScheduleInfo& schedule, const Shape& shape) {
 }
 
 std::int64_t claimed_peak(const ScheduleInfo& schedule, const Shape& shape, std::int32_t rank) {
-  // The copies of a rank are adjacent (pipeline_replicas.hpp).
+  // The copies of a rank have consecutive numbers (pipeline_replicas.hpp).
   return schedule.peak_activations(of_one_copy(schedule, shape), rank / shape.data_parallel);
 }
 

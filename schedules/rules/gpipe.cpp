@@ -1,12 +1,12 @@
-// GPipe fill-drain (Huang et al., NeurIPS'19, section 2.3): all forwards, then all backwards, then the
-// update. With 3 stages and 4 microbatches, backward first-in-first-out:
+// GPipe fill-drain (Huang et al., NeurIPS'19, section 2.3): all forwards run first, then all backwards, then
+// the update. With 3 stages and 4 microbatches, and backwards first-in-first-out:
 //
 //   rank 0   F0 F1 F2 F3             B0 B1 B2 B3
 //   rank 1      F0 F1 F2 F3       B0 B1 B2 B3
 //   rank 2         F0 F1 F2 F3 B0 B1 B2 B3
 //
-// Last-in-first-out runs B3 B2 B1 B0 in the same time, as torchgpipe does. With re-materialisation an R comes
-// before each B. An early R runs while the gradient is still in transfer.
+// With last-in-first-out, the backwards are B3 B2 B1 B0 and take the same time, as in torchgpipe. With
+// re-materialisation an R comes before each B. An early R runs while the gradient is still in transfer.
 
 #include <cstdint>
 #include <utility>

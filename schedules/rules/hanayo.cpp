@@ -1,21 +1,21 @@
-// Hanayo (Liu et al., SC'23): the model goes down the ranks and back up W times, with v = 2W chunks a rank,
-// and microbatches follow each other through these waves. With 2 ranks, one wave (stages 0 and 3 on rank 0)
-// and 2 microbatches:
+// Hanayo (Liu et al., SC'23): the model goes down the ranks and back up W times, in W waves, so each rank has
+// v = 2W chunks. Microbatches follow each other through these waves. With 2 ranks, one wave (stages 0 and 3
+// on rank 0) and 2 microbatches:
 //
 //   rank 0   0F0 0F1     3F0 3B0 3F1 3B1 0B0     0B1
 //   rank 1       1F0 2F0 1F1 2F1 2B0 1B0 2B1 1B1
 //
-// The rule is derived from the paper's idea, which folds Chimera so that no weights are held twice. It uses
-// slots that one F or one B of a chunk fills. With S = 2WK stages the j-th microbatch of a unit of K runs
-// stage s forward in slot s + 2j and backward in slot 2S-1-s + 2j.
+// The rule is derived from the paper's idea, which folds Chimera so that all weights exist only once. Time is
+// divided into slots, and each slot holds one F or one B of a chunk. There are S = 2WK stages. In a unit of K
+// microbatches, microbatch j runs stage s forward in slot s + 2j and backward in slot 2S-1-s + 2j.
 //
-// No two actions share a slot. The backward continues the zigzag, so a rank meets a microbatch in slots of
-// one parity in even passes and of the other in odd passes. Passes of equal parity are 2K slots apart, while
-// the microbatches of a unit are spread over 2K - 2 slots.
+// No two actions share a slot. The backward continues the zigzag, so a rank runs a microbatch in slots of one
+// parity in even passes and of the other parity in odd passes. Passes of equal parity are 2K slots apart, and
+// the microbatches of a unit are spread over only 2K - 2 slots.
 //
-// The next unit begins 2S slots later, which is the work of one unit. Together these are 2SM/K + 2K - 2 slots
-// for M a multiple of K: the bubble of 1F1B in slots that are 2W times shorter. For W = 1 and M = K it is
-// Chimera's (D-2)/(2N+D-2) with D = N = 2K.
+// The next unit begins 2S slots later, which is the work of one unit. If M is a multiple of K, all units take
+// 2SM/K + 2K - 2 slots. This is the bubble of 1F1B with slots that are 2W times shorter. For W = 1 and M = K
+// it equals Chimera's (D-2)/(2N+D-2) with D = N = 2K.
 
 #include <cstddef>
 #include <cstdint>
@@ -53,8 +53,8 @@ Generated hanayo(const Shape& shape) {
   for (std::vector<SlottedAction>& rank : slotted) {
     rank.reserve(2 * index(shape.microbatches) * index(shape.virtual_stages));
   }
-  // Each microbatch puts its actions into the slots of the ranks that it visits; in_slot_order() makes lists
-  // of them.
+  // Each microbatch puts its actions into slots of the ranks that it visits. in_slot_order() then makes the
+  // lists.
   for (std::int32_t m = 0; m < shape.microbatches; ++m) {
     const std::int64_t unit = m / shape.stages;
     const std::int64_t place = m % shape.stages;

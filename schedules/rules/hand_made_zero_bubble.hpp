@@ -1,5 +1,6 @@
 #pragma once
-// The rule that ZB-H1 and ZB-H2 share (implemented in zb_h1.cpp). Only schedules/ includes this header.
+// Declares the rule that ZB-H1 and ZB-H2 share (implemented in zb_h1.cpp). Only schedules/ includes this
+// header.
 
 #include <cstdint>
 #include <string>
@@ -9,7 +10,7 @@
 
 namespace penstock {
 
-/// Returns a hand-made zero-bubble schedule without recomputations: ZB-H1 for a depth of 1 and ZB-H2 for 2.
+/// Returns a hand-made zero-bubble schedule without recomputations: ZB-H1 if `depth` is 1, ZB-H2 if it is 2.
 RolledProgram hand_made_zero_bubble(std::string schedule, const Shape& shape, std::int32_t depth);
 
 }  // namespace penstock

@@ -1,14 +1,15 @@
-// Interleaved 1F1B has v model chunks a rank, so that the bubble is v times smaller (Narayanan et al., SC'21,
-// section 2.2). Microbatches pass in groups of g. All microbatches of a group go through chunk 0, then all
-// through chunk 1, and so on. With 2 ranks, v = 2 (stages 0 and 2 on rank 0), 2 microbatches:
+// Interleaved 1F1B has v model chunks on each rank, so that the bubble is v times smaller (Narayanan et al.,
+// SC'21, section 2.2). Microbatches run in groups of g. All microbatches of a group go through chunk 0, then
+// all go through chunk 1, and so on. With 2 ranks, v = 2 (stages 0 and 2 on rank 0) and 2 microbatches:
 //
 //   rank 0   0F0 0F1 2F0 2F1     2B0     2B1 0B0 0B1
 //   rank 1       1F0 1F1 3F0 3B0 3F1 3B1 1B0 1B1
 //
-// Without `group_size` the groups are PyTorch's rounds: R = max(1, M / K) rounds of g = M / R, where M must
-// be a multiple of R. `group_size` is Megatron's microbatch_group_size_per_vp_stage: g >= K, and a smaller
-// last group of at least K microbatches (Megatron-LM, commit d98e8a64). With it one group of M < K works,
-// too. For g = K and M a multiple of K both are the same.
+// Without `group_size`, the groups are PyTorch's rounds: R = max(1, M / K) rounds of g = M / R microbatches,
+// and M must be a multiple of R. `group_size` is Megatron's microbatch_group_size_per_vp_stage (Megatron-LM,
+// commit d98e8a64). It requires g >= K, and a smaller last group must have at least K microbatches. With
+// `group_size`, one group of M < K microbatches is also possible. If g = K and M is a multiple of K, both
+// rules are the same.
 
 #include <algorithm>
 #include <cstddef>
@@ -32,8 +33,8 @@
 namespace penstock {
 namespace {
 
-/// Returns true if groups of `group` microbatches work. One group of all microbatches always works, because a
-/// rank that has finished a chunk then just waits for the inputs of the next one.
+/// Returns true if groups of `group` microbatches are possible. One group of all microbatches is always
+/// possible: a rank that has finished a chunk waits for the inputs of the next one.
 bool megatron_takes(const Shape& shape, std::int32_t group) {
   if (group >= shape.microbatches) return true;
   const std::int32_t rest = shape.microbatches % group;
@@ -41,8 +42,8 @@ bool megatron_takes(const Shape& shape, std::int32_t group) {
 }
 
 std::string too_small_a_group(const Shape& shape) {
-  // K is the smallest group that may work, but its last group may be too small. The search ends at one group
-  // of M microbatches, which always works.
+  // The search begins at K, the smallest possible group. Its last group may be too small. The search ends at
+  // one group of M microbatches, which is always possible.
   std::int32_t nearest = std::min(shape.stages, shape.microbatches);
   while (!megatron_takes(shape, nearest)) ++nearest;
   return fmt::format(
@@ -69,10 +70,10 @@ tl::expected<std::int32_t, std::string> group_of(const Shape& shape) {
   return tl::unexpected(small ? too_small_a_group(shape) : too_small_a_remainder(shape));
 }
 
-/// Returns a rank's runs from visit `from` to visit `to`. Each visit runs the k-th forward and the (k -
-/// warmup)-th backward, as far as they exist. Both are sequences of consecutive microbatches in a group and
-/// chunk; a run ends where either sequence ends. Requires that `to` is such an end, the end of the warm-up or
-/// the end of the list.
+/// Returns a rank's runs from visit `from` to visit `to`. Visit k runs the k-th forward and the (k -
+/// warmup)-th backward, if they exist. Within a group and chunk, both have consecutive microbatches. A run
+/// ends where a group or chunk ends for the forward or the backward. Requires that `to` is such an end, the
+/// end of the warm-up or the end of the list.
 std::vector<ActionRun> runs_between(const VirtualOrder& order, std::int32_t rank, std::int64_t warmup,
                                     std::int64_t from, std::int64_t to) {
   std::vector<ActionRun> runs;
@@ -93,11 +94,11 @@ std::vector<ActionRun> runs_between(const VirtualOrder& order, std::int32_t rank
   return runs;
 }
 
-/// Returns a rank's list in three parts, of which only the repetition count of the second grows with M:
+/// Returns a rank's list in three parts. Only the repetition count of the second part grows with M:
 ///
-///   0 .. warmup            forwards alone, about v groups of them
-///   warmup .. + n periods  a group's forwards through all chunks beside a group's backwards, n times
-///   .. size + warmup       forwards of a last, smaller group, and the remaining backwards
+///   0 .. warmup            only forwards, about v groups
+///   warmup .. + n periods  n times: a group's forwards through all chunks, and a group's backwards
+///   .. size + warmup       forwards of a smaller last group, and the remaining backwards
 ActionLoops list_of_rank(const VirtualOrder& order, std::int32_t rank, std::int64_t warmup) {
   const std::int64_t steady = std::max<std::int64_t>(0, order.all_whole_groups() - warmup);
   const std::int64_t repetitions = steady / order.period();

@@ -1,12 +1,13 @@
-// Interleaved zero bubble (PyTorch's ScheduleInterleavedZeroBubble; ZB-1P of Qi et al., ICLR'24, over v
-// chunks a rank) is interleaved 1F1B with split backwards and half of its additional warm-up. Rank r delays
-// each W by r of its visits. With 2 ranks, v = 2 (stages 0 and 2 on rank 0), 2 microbatches:
+// Interleaved zero bubble (PyTorch's ScheduleInterleavedZeroBubble; ZB-1P of Qi et al., ICLR'24, with v
+// chunks on each rank) is interleaved 1F1B with two changes. Backwards are split into I and W, and the
+// additional warm-up is half as long. Rank r delays each W by r visits. With 2 ranks, v = 2 (stages 0 and 2
+// on rank 0) and 2 microbatches:
 //
 //   rank 0   0F0 0F1 2F0 2F1     2I0 2W0 2I1 2W1 0I0 0W0 0I1 0W1
 //   rank 1       1F0 1F1 3F0 3I0 3F1 3I1 3W0 1I0 3W1 1I1 1W0 1W1
 //
-// Every rank holds at most (v-1) g + K activations, which is K * v if M is a multiple of K. M must be a
-// multiple of the rounds R = max(1, M / K), as in interleaved.cpp.
+// Each rank stores at most (v-1) g + K activations. If M is a multiple of K, this is K * v. M must be a
+// multiple of the number of rounds R = max(1, M / K), as in interleaved.cpp.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,5 @@
 #pragma once
-// Orders from which other rules start. Only schedules/rules includes this header.
+// Orders that other rules use as a starting point. Only schedules/rules includes this header.
 
 #include <cstdint>
 #include <vector>
@@ -11,12 +11,12 @@
 
 namespace penstock {
 
-/// Returns the orders among which ZB-V chooses under a memory limit (zb_v.cpp). The last of them always works
-/// if the memory holds one microbatch.
+/// Returns the orders among which ZB-V chooses under a memory limit (zb_v.cpp). The last order always fits if
+/// the memory can store one microbatch.
 std::vector<OrderChoice> orders_on_a_v(const Shape& shape);
 
-/// Returns lists by rank in which each microbatch runs completely after the previous one, each W directly
-/// after its I. They work if the memory holds one microbatch.
+/// Returns a list for each rank in which each microbatch runs completely after the previous one. Each W comes
+/// directly after its I. The lists fit if the memory can store one microbatch.
 std::vector<std::vector<Action>> one_by_one(const Program& placed);
 
 }  // namespace penstock

@@ -1,12 +1,12 @@
 // Looped breadth-first (Lamy-Poirier, "Breadth-First Pipeline Parallelism", arXiv 2211.05953; PyTorch's
 // ScheduleLoopedBFS): all microbatches go forward through a chunk before the next chunk begins. Then all
-// microbatches go backward, the newest first. With 2 ranks, v = 2 (stages 0 and 2 on rank 0), 2 microbatches:
+// microbatches go backward, newest first. With 2 ranks, v = 2 (stages 0 and 2 on rank 0) and 2 microbatches:
 //
 //   rank 0   0F0 0F1 2F0 2F1         2B1 2B0 0B1 0B0
 //   rank 1       1F0 1F1 3F0 3F1 3B1 3B0 1B1 1B0
 //
-// Each stage is gathered and reduced once a pass. This is the schedule's purpose, because sharded weights
-// then cause the least traffic. A rank holds all M * v activations.
+// The weights of each stage are gathered and its gradients reduced once in a pass. This is the purpose of the
+// schedule, because sharded weights then cause the least traffic. A rank stores all M * v activations.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,12 +1,12 @@
 // Naive model parallelism: one microbatch at a time goes down the stages and back, so one rank works while
-// all others wait. With 3 stages and 2 microbatches:
+// all other ranks wait. With 3 stages and 2 microbatches:
 //
 //   rank 0   F0             B0 F1             B1
 //   rank 1      F0       B0       F1       B1
 //   rank 2         F0 B0             F1 B1
 //
-// The optimizer steps once at the end (gradients are accumulated). With `update: microbatch` it steps after
-// every microbatch, which is sequential SGD (PipeDream, SOSP'19, Figure 2).
+// The optimizer updates the weights once at the end, with accumulated gradients. With `update: microbatch` it
+// updates them after every microbatch, which is sequential SGD (PipeDream, SOSP'19, Figure 2).
 
 #include <cstdint>
 #include <utility>

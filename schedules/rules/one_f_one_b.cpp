@@ -1,13 +1,13 @@
-// 1F1B with a flush (PipeDream-Flush, DAPPLE, Megatron's non-interleaved schedule). Each rank runs one
-// forward for every stage after its own, then alternates one forward with one backward, and finally runs the
-// remaining backwards. With 3 stages and 4 microbatches:
+// 1F1B with a flush (PipeDream-Flush, DAPPLE, Megatron's non-interleaved schedule). Each rank first runs one
+// warm-up forward for every later stage. Then it alternates one forward with one backward. Finally it runs
+// the remaining backwards. With 3 stages and 4 microbatches:
 //
 //   rank 0   F0 F1 F2       B0 F3 B1    B2    B3
 //   rank 1      F0 F1    B0 F2 B1 F3 B2    B3
 //   rank 2         F0 B0 F1 B1 F2 B2 F3 B3
 //
-// `warmup` replaces "one for every stage after its own" by a stated number of forwards a stage. More forwards
-// hide the latency of links but need more memory.
+// The option `warmup` states another number of warm-up forwards for each stage. More forwards hide the
+// latency of links but need more memory.
 
 #include <algorithm>
 #include <cstdint>
@@ -30,8 +30,8 @@ GeneratedLoops one_f_one_b_loops(const Shape& shape) {
   for (std::int32_t stage = 0; stage < shape.stages; ++stage) {
     const std::int32_t stated = warmup_of(shape, stage, shape.stages - 1 - stage);
     const std::int32_t warmup = std::min(stated, shape.microbatches);
-    // If a stage had more warm-up forwards than the previous stage, it would wait for forwards that the
-    // previous stage runs only after a backward, which in turn waits for this stage.
+    // If a stage had more warm-up forwards than the previous stage, both would wait for each other. The
+    // previous stage runs its next forward only after a backward, and this backward waits for this stage.
     if (warmup > previous) {
       return tl::unexpected(fmt::format(
           "warmup: stage {} has {} warm-up forwards and stage {} only {}; each stage needs at least as many "

@@ -1,14 +1,14 @@
 // 1F1B-RR (PipeDream, SOSP'19, sections 3.2 and 3.3): asynchronous 1F1B over replicated stages with weight
-// stashing. Every microbatch is a minibatch with its own update, and there is no flush. With 3 stages, one
-// replica each and 5 minibatches (the STEP after each B takes no time):
+// stashing. Every microbatch is a minibatch with its own update, and the pipeline is never flushed. With 3
+// stages, one replica each and 5 minibatches (the STEP after each B takes no time):
 //
 //   rank 0   F0 F1 F2       B0 F3 B1 F4 B2    B3    B4
 //   rank 1      F0 F1    B0 F2 B1 F3 B2 F4 B3    B4
 //   rank 2         F0 B0 F1 B1 F2 B2 F3 B3 F4 B4
 //
-// Stage s has r_s replicas, and N workers run all stages. Each replica runs
-// W_s = floor((N - 1 - sum_{j<s} r_j) / r_s) forwards before its first backward. W_0 + 1 is the paper's NOAM.
-// The j-th forward of a replica uses weights with max(0, j - W_s) of the stage's updates. With stashing its
+// Stage s has r_s replicas, and N is the number of all replicas. Each replica of stage s runs W_s = floor((N
+// - 1 - sum_{j<s} r_j) / r_s) forwards before its first backward. W_0 + 1 is the paper's NOAM. The j-th
+// forward of a replica uses the weights after max(0, j - W_s) updates of the stage. With stashing, its
 // backward uses the same weights. Tested by one_f_one_b_rr_test.cpp.
 
 #include <algorithm>
@@ -37,13 +37,14 @@
 namespace penstock {
 namespace {
 
-/// Returns the replicas of each stage. The shape states them for each stage, for all stages, or not at all.
+/// Returns the number of replicas of each stage. The shape states one number for each stage, one for all
+/// stages, or none.
 std::vector<std::int32_t> replica_counts(const Shape& shape) {
   if (shape.replicas.size() == index(shape.stages)) return shape.replicas;
   return std::vector<std::int32_t>(index(shape.stages), shape.replicas.empty() ? 1 : shape.replicas.front());
 }
 
-/// Returns W_s (see the top of this file) for each stage, unless the shape states warm-ups.
+/// Returns W_s (see the top of this file) for each stage, or the warm-ups that the shape states.
 std::vector<std::int32_t> warmups(const Shape& shape, const std::vector<std::int32_t>& replicas) {
   const std::int32_t workers = std::accumulate(replicas.begin(), replicas.end(), 0);
   std::vector<std::int32_t> counts;
@@ -56,7 +57,8 @@ std::vector<std::int32_t> warmups(const Shape& shape, const std::vector<std::int
   return counts;
 }
 
-/// Returns true if all replicas of each stage run equally many minibatches, which a reduction needs.
+/// Returns true if all replicas of each stage run equally many minibatches. A gradient reduction requires
+/// this.
 bool replicas_work_equally(const std::vector<ReplicaMinibatches>& stages) {
   return std::ranges::all_of(stages, [](const ReplicaMinibatches& replicas) {
     return std::ranges::all_of(
@@ -76,24 +78,25 @@ Routed route_evenly(const Shape& shape, const std::vector<std::int32_t>& replica
   return stages;
 }
 
-constexpr std::int64_t kFarthest = 1 << 22;  // the search goes this far from the requested minibatches
-constexpr std::int64_t kMostRouted =
-    1 << 24;  // the most minibatches and queues to route, some tenths of a second
+/// The largest distance between the requested number of minibatches and a suggested one.
+constexpr std::int64_t kFarthest = 1 << 22;
+/// The largest sum of minibatches and queues to route. Routing so many takes some tenths of a second.
+constexpr std::int64_t kMostRouted = 1 << 24;
 
-/// Returns a number whose multiples are the only possible numbers of minibatches. Replicas that reduce
-/// together run equally many, so the number must be a multiple of the replicas of every stage.
+/// Returns a number g such that only multiples of g are possible numbers of minibatches. Replicas that reduce
+/// together run equally many minibatches, so g must be a multiple of each stage's number of replicas.
 std::int64_t grain_of(const Shape& shape, const std::vector<std::int32_t>& replicas) {
   std::int64_t grain = 1;
   if (shape.replica_sync == ReplicaSync::off) return grain;
-  // Larger values are never used, and the limit keeps the product within 64 bits.
+  // The search never uses larger values. The limit prevents an overflow of 64 bits.
   for (const std::int32_t count : replicas)
     grain = std::min<std::int64_t>(kFarthest + 1, std::lcm(grain, std::int64_t{count}));
   return grain;
 }
 
-/// Returns the first of from, from + step, ... that all replicas can share evenly, or nothing if there is
-/// none within bounds. Routing needs a queue for each two replicas of neighbouring stages, even for few
-/// minibatches.
+/// Returns the first of from, from + step, ... that all replicas can share evenly. Returns nothing if the
+/// limits are reached before. Routing needs a queue for each pair of replicas of neighbouring stages, even
+/// for few minibatches.
 std::optional<std::int64_t> first_even(const Shape& shape, const std::vector<std::int32_t>& replicas,
                                        std::int64_t from, std::int64_t step) {
   std::int64_t queues = 0;
@@ -109,8 +112,8 @@ std::optional<std::int64_t> first_even(const Shape& shape, const std::vector<std
   return std::nullopt;
 }
 
-/// Returns, for the error message, the numbers of minibatches near `asked` that all replicas can share
-/// evenly.
+/// Returns the numbers of minibatches near `asked` that all replicas can share evenly, as text for the error
+/// message.
 std::string nearest(const Shape& shape, const std::vector<std::int32_t>& replicas, std::int64_t asked) {
   const std::int64_t grain = grain_of(shape, replicas);
   const std::int64_t here = asked / grain * grain;
@@ -121,14 +124,14 @@ std::string nearest(const Shape& shape, const std::vector<std::int32_t>& replica
   return below ? fmt::format("{} and {}", *below, upper) : upper;
 }
 
-/// The weight versions that F and B of each minibatch use on one stage, indexed by minibatch.
+/// The weight versions that F and B of each minibatch use on one stage. The index is the minibatch.
 struct Versions {
   std::vector<std::int32_t> of_forward;
   std::vector<std::int32_t> of_backward;
 };
 
-/// Returns the versions that follow from the updates that each replica has seen at its j-th minibatch.
-/// Without stashing a backward uses the newest version, with the updates of all minibatches before it.
+/// Returns the weight versions of one stage. They follow from the updates that each replica has seen before
+/// its j-th minibatch. Without stashing, a backward uses the newest version.
 Versions stage_versions(WeightPolicy policy, const ReplicaMinibatches& stage, std::int32_t warmup,
                         std::int32_t minibatches) {
   Versions versions{std::vector<std::int32_t>(index(minibatches)),
@@ -144,7 +147,8 @@ Versions stage_versions(WeightPolicy policy, const ReplicaMinibatches& stage, st
   return versions;
 }
 
-/// Applies vertical sync: stage s uses the updates that the input stage had seen, counted in its own STEPs.
+/// Applies vertical sync: stage s uses the version that the input stage used, converted into STEPs of stage
+/// s.
 void follow_input_stage(Versions& versions, const Versions& input, std::int32_t input_replicas,
                         std::int32_t replicas) {
   for (std::size_t g = 0; g < versions.of_forward.size(); ++g) {
@@ -154,7 +158,7 @@ void follow_input_stage(Versions& versions, const Versions& input, std::int32_t 
   }
 }
 
-/// Returns a replica's list: the warm-up, then one forward and one update in turn, then the remaining
+/// Returns a replica's list: the warm-up, then forwards and updates in alternation, then the remaining
 /// updates. An update is a B, its reduction and its STEP.
 std::vector<Action> replica_actions(std::int32_t stage, const std::vector<std::int32_t>& minibatches,
                                     std::int32_t stated_warmup, const Versions& versions, bool reduces) {
@@ -177,15 +181,16 @@ std::vector<Action> replica_actions(std::int32_t stage, const std::vector<std::i
   return list;
 }
 
-/// An action on each minibatch from `minibatch` on. It uses weights with max(0, minibatch - lag) updates.
+/// An action that runs on each minibatch from `minibatch` on. It uses the weights after max(0, minibatch -
+/// lag) updates.
 struct Versioned {
   ActionKind kind = ActionKind::forward;
   std::int32_t minibatch = 0;
   std::int32_t lag = 0;
 };
 
-/// Appends `count` repetitions of a stage's actions, followed by a STEP if `steps` is set. Constant versions
-/// and increasing versions are separate runs.
+/// Appends `count` repetitions of a stage's actions. If `steps` is true, a STEP follows each repetition.
+/// Constant and increasing weight versions form separate runs.
 void repeat_versioned(ActionLoops& list, std::int32_t stage, std::vector<Versioned> actions, bool steps,
                       std::int32_t count) {
   while (count > 0) {
@@ -205,7 +210,7 @@ void repeat_versioned(ActionLoops& list, std::int32_t stage, std::vector<Version
   }
 }
 
-/// Returns the list of a stage without replicas, whose j-th minibatch is j.
+/// Returns the list of a stage without replicas. Its j-th minibatch is minibatch j.
 ActionLoops straight_list(const Shape& shape, std::int32_t stage, std::int32_t rule, std::int32_t input_rule,
                           std::int32_t minibatches) {
   const bool synced = shape.weights == WeightPolicy::vertical_sync;

@@ -1,19 +1,19 @@
-// 1F1B-V (Qi et al., "Pipeline Parallelism with Controllable Memory", NeurIPS'24): whole backwards on a V. It
-// holds 2 (floor(2K/3) + 1) of the 2K chunks, about two thirds of the activations of 1F1B. The model goes
-// down the ranks and back up, so rank r has stages r and 2K-1-r. With 2 ranks and 3 microbatches, every
-// action one slot long:
-//
+// 1F1B-V (Qi et al., "Pipeline Parallelism with Controllable Memory", NeurIPS'24): 1F1B with whole backwards
+// on a V. A rank stores 2 (floor(2K/3) + 1) of the 2K chunks, about two thirds of the activations of 1F1B.
+// The model goes down the ranks and back up, so rank r has stages r and 2K-1-r. With 2 ranks and 3
+// microbatches, where every action takes one slot:
 //   rank 0   0F0 0F1     3F0 3B0 3F1 0F2 3B1 0B0 3F2 3B2 0B1     0B2
 //   rank 1       1F0 2F0 1F1 2F1 2B0 1B0 1F2 2F2 2B1 1B1 2B2 1B2
 //
-// The paper gives the idea but not the offsets, which are derived here. A block of six slots a microbatch
-// holds two Fs of one slot and two Bs of two slots, so no slot is free. On every rank the four must fill the
-// six slots, counted modulo 6. Fs go down in slots r and back up in slots 2K-1-r. These are an odd distance
-// apart, which leaves gaps of even length. Bs go down the ranks, each in the first free pair of slots that
-// leaves another free pair. Then each of them except the first moves as late as possible without delaying the
-// next one. Finally Bs go back up, each in the first free pair.
+// The paper gives the idea but not the offsets, which are derived here. A block of six slots for each
+// microbatch holds two Fs of one slot and two Bs of two slots, so no slot is free. On every rank these four
+// actions must fill the six slots, counted modulo 6. Fs go down the ranks in slots r and back up in slots
+// 2K-1-r. Their distance is odd, so the gaps between them have even length. Bs go down the ranks. Each B
+// takes the first free pair of slots that leaves another free pair. Then each B except the first moves as
+// late as possible without delaying the next one. Finally the second Bs go back up, and each takes the first
+// free pair.
 //
-// The block is followed with the times of shape.costs, with a look-ahead in the warm-up (follow_order.hpp).
+// The block runs with the times of shape.costs, with a look-ahead in the warm-up (follow_order.hpp).
 
 #include <algorithm>
 #include <array>
@@ -33,7 +33,8 @@
 namespace penstock {
 namespace {
 
-/// The six slots of one rank, counted modulo 6. A slot of the block is that slot of every microbatch.
+/// The six slots of one rank, counted modulo 6. Each microbatch uses the same slots, six slots later than the
+/// previous one.
 class SlotRing {
  public:
   void occupy(std::int64_t slot) { taken_[place(slot)] = true; }
@@ -63,8 +64,8 @@ std::vector<BlockSlots> one_f_one_b_v_block(std::int64_t ranks) {
   std::vector<BlockSlots> slots;
   std::vector<SlotRing> rings(static_cast<std::size_t>(ranks));
   std::int64_t slot = 2 * ranks;
-  // Each F is in the slot that the V gives it. Then Bs go down the ranks, each after the previous one and in
-  // the first pair that fits.
+  // Each F takes the slot that the V determines. Then the Bs go down the ranks. Each B comes after the
+  // previous one, in the first pair that fits.
   for (std::int64_t r = 0; r < ranks; ++r) {
     SlotRing& ring = rings[static_cast<std::size_t>(r)];
     slots.push_back({.forward_down = r, .forward_up = 2 * ranks - 1 - r});
@@ -74,13 +75,13 @@ std::vector<BlockSlots> one_f_one_b_v_block(std::int64_t ranks) {
     slots.back().backward_up = slot;
     slot += 2;
   }
-  // From the last rank back to the second, each B moves as late as the next one allows.
+  // From the last rank to the second, each B moves as late as the next B allows.
   for (std::size_t r = slots.size(); r-- > 2;) {
     std::int64_t latest = slots[r].backward_up - 2;
     while (!rings[r - 1].takes_first_pair(latest)) --latest;
     slots[r - 1].backward_up = latest;
   }
-  // Only now are the first pairs final, so the second pairs are what remains.
+  // The first pairs are final only now, so the second pairs take the remaining slots.
   for (std::size_t r = slots.size(); r-- > 0;) {
     rings[r].occupy_pair(slots[r].backward_up);
     while (!rings[r].pair_is_free(slot)) ++slot;
@@ -90,7 +91,7 @@ std::vector<BlockSlots> one_f_one_b_v_block(std::int64_t ranks) {
   return slots;
 }
 
-/// Returns options that differ only in the warm-up, because whole backwards leave no W to place.
+/// Returns options that differ only in the warm-up. Whole backwards have no separate W that could be placed.
 std::vector<FollowOptions> options_of(std::int32_t ranks) {
   std::vector<FollowOptions> options;
   for (std::int32_t look_ahead = 0; look_ahead <= std::max(ranks, 4); ++look_ahead) {

@@ -1,13 +1,13 @@
 // PipeDream-2BW (Narayanan et al., ICML'21, section 3): 1F1B with two versions of the weights and without a
 // flush between minibatches of M microbatches. Minibatch t > 0 runs forward and backward with the weights
-// after t-1 updates: W(t+1) = W(t) - lr grad(W(t-1)). With 2 stages and two minibatches of 2:
+// after t-1 updates: W(t+1) = W(t) - lr grad(W(t-1)). With 2 stages and two minibatches of 2 microbatches:
 //
 //   rank 0   F0 F1    B0 F2 B1 F3 B2    B3
 //   rank 1      F0 B0 F1 B1 F2 B2 F3 B3
 //
-// One list holds all `iterations` minibatches, as for 1f1b-rr. A STEP follows every M-th backward. The paper
-// requires M >= K. Here fewer microbatches shorten the warm-up to M, so that a forward is never more than one
-// minibatch ahead of its stage's backwards, and two versions are still sufficient.
+// One list holds the minibatches of all `iterations`, as for 1f1b-rr. A STEP follows every M-th backward. The
+// paper requires M >= K. In this rule, fewer microbatches shorten the warm-up to M. A forward is then at most
+// one minibatch ahead of the backwards of its stage, so two versions are sufficient.
 
 #include <algorithm>
 #include <cstddef>

@@ -47,8 +47,8 @@ Generated with_passes(Program program, const Shape& shape) {
 }  // namespace
 
 Shape of_one_copy(const ScheduleInfo& schedule, Shape shape) {
-  // The two options also apply to copies of the pipeline. A rule that has them as its own options reads them,
-  // too.
+  // These two options also apply to copies of the pipeline. The rule must not see them unless it has them as
+  // its own options.
   shape.microbatches /= shape.data_parallel;
   if (!takes_option(schedule, "replica_sync")) shape.replica_sync = ReplicaSync::on;
   if (!takes_option(schedule, "reduction")) shape.reduction = Reduction::overlapped;

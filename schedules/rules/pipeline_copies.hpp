@@ -1,10 +1,10 @@
 #pragma once
-// A schedule's rule generates one copy of a pipeline. Copies, gradient buckets and sharding are passes over
-// its result, which are the same for all schedules:
+// Applies the passes that are the same for all schedules. A schedule's rule generates one copy of a pipeline.
+// Then copies, gradient buckets and sharding change the result:
 //
 //   shape of one copy -> the schedule's rule -> copies -> buckets -> sharding
 //
-// Used by generators.cpp.
+// generators.cpp uses this file.
 
 #include <tl/expected.hpp>
 
@@ -14,11 +14,11 @@
 
 namespace penstock {
 
-/// Returns the shape for which one copy of the pipeline is generated.
+/// Returns the shape of one copy of the pipeline.
 Shape of_one_copy(const ScheduleInfo& schedule, Shape shape);
 
-/// Returns the program of all copies, with its stages in buckets and sharded if the shape asks for it.
-/// Errors: those of the rule and of the passes.
+/// Returns the program with all copies, gradient buckets and sharding that the shape states. The errors are
+/// the same as for the rule and the passes.
 GeneratedWithNotes all_copies(const AskedSchedule& asked);
 
 }  // namespace penstock

@@ -1,8 +1,8 @@
-// Distributes minibatches among the replicas of stages in turn. With Routing::runtime, replica q' of a stage
-// with r' replicas receives from r replicas of the previous stage as follows. Row R_i holds the upstream
-// replicas i, i+r', i+2r', ... below r. The replica starts at row q' (at the last row if there are fewer),
-// takes one minibatch from each replica of the row from left to right, goes to the previous row (from the
-// first row to the last), and continues there.
+// Distributes minibatches over the replicas of stages. With Routing::runtime, a replica q' of a stage with r'
+// replicas receives from r replicas of the previous stage as follows. Row R_i holds the upstream replicas i,
+// i+r', i+2r', ... below r. The replica starts at row q', or at the last row if there are fewer rows. It
+// takes one minibatch from each replica of the row, from left to right. Then it continues with the previous
+// row; before the first row comes the last one.
 //
 //   r = 5, r' = 2:   R_0 = 0 2 4    R_1 = 1 3        q' = 0 takes from 0 2 4 1 3 0 2 4 ...
 //                                                    q' = 1 takes from 1 3 0 2 4 1 3 ...
@@ -29,7 +29,8 @@
 namespace penstock {
 namespace {
 
-/// Returns how minibatches enter the first stage, and every stage under Routing::global.
+/// Returns the minibatches of each replica in turn. This is the rule for the first stage, and for every stage
+/// under Routing::global.
 ReplicaMinibatches round_robin(std::int32_t replicas, std::int32_t minibatches) {
   ReplicaMinibatches stage(index(replicas));
   for (std::int32_t g = 0; g < minibatches; ++g) stage[index(g % replicas)].push_back(g);
@@ -46,7 +47,7 @@ std::vector<std::vector<std::size_t>> receive_rows(std::size_t upstream, std::si
   return rows;
 }
 
-/// Returns the minibatches that replica `self` runs, given one queue of minibatches from each upstream
+/// Returns the minibatches that replica `self` runs. `queues` has one queue of minibatches from each upstream
 /// replica.
 tl::expected<std::vector<std::int32_t>, std::string> receive(
     std::vector<std::deque<std::int32_t>> queues, const std::vector<std::vector<std::size_t>>& rows,
@@ -72,7 +73,7 @@ tl::expected<std::vector<std::int32_t>, std::string> receive(
 }
 
 /// Returns the minibatches of the next stage. Upstream replica q sends its j-th minibatch to replica (j + q)
-/// mod r', which receives them along its rows.
+/// mod r'. This replica receives along its rows.
 tl::expected<ReplicaMinibatches, std::string> next_stage(const ReplicaMinibatches& from,
                                                          std::int32_t replicas) {
   std::vector<std::vector<std::deque<std::int32_t>>> queues(
@@ -116,7 +117,7 @@ std::vector<std::int32_t> route_table(const ReplicaMinibatches& stage) {
   for (std::size_t replica = 0; replica < stage.size(); ++replica) {
     for (const std::int32_t g : stage[replica]) route[index(g)] = static_cast<std::int32_t>(replica);
   }
-  // The failure function of Knuth, Morris and Pratt gives the shortest period.
+  // Computes the failure function of Knuth, Morris and Pratt, which gives the shortest period.
   std::vector<std::size_t> border(count, 0);
   for (std::size_t i = 1, matched = 0; i < count; ++i) {
     while (matched > 0 && route[i] != route[matched]) matched = border[matched - 1];

@@ -1,13 +1,13 @@
 // Sequence-sliced 1F1B (Sun et al., "Seq1F1B", arXiv 2406.03488): each microbatch is cut into q slices along
-// the sequence, and 1F1B runs over slices. With causal attention a slice's forward needs the slices before
-// it, and its backward needs those after it. So inside a microbatch forwards are ascending and backwards
-// descending. With 2 stages, 2 microbatches and q = 2 (units 0 and 1 are the slices of microbatch 0):
+// the sequence, and 1F1B runs over slices. With causal attention, a slice's forward needs all earlier slices,
+// and its backward needs all later ones. Within a microbatch, forwards therefore run in ascending order and
+// backwards in descending order. With 2 stages, 2 microbatches and q = 2 (units 0 and 1 are the slices of
+// microbatch 0):
 //
 //   rank 0   F0 F1 F2    B1 F3 B0    B3 B2
 //   rank 1      F0 F1 B1 F2 B0 F3 B3 B2
 //
-// Stage s runs K - 1 - s + q - 1 forwards before its first pair of F and B and holds one slice more than
-// that. q = 1 is 1F1B.
+// Stage s runs K - 1 - s + q - 1 warm-up forwards. It stores at most one slice more than that. q = 1 is 1F1B.
 
 #include <algorithm>
 #include <cstddef>

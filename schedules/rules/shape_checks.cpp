@@ -1,6 +1,7 @@
-// Checks a shape before a rule sees it. An option that a schedule does not take is refused if it differs from
-// its default, rather than ignored. Counts are multiplied in floating point, because their product may be too
-// large for an integer. Each rule checks its own conditions on K, v and M. Tested by conformance_test.cpp.
+// Checks a shape before a rule reads it. If the user sets an option that the schedule does not have, the
+// check fails; the option is not ignored. Counts are multiplied in floating point, because the product may be
+// too large for an integer. Each rule checks its own conditions on K, v and M. Tested by
+// conformance_test.cpp.
 
 #include "schedules/rules/shape_checks.hpp"
 
@@ -25,13 +26,14 @@
 namespace penstock {
 namespace {
 
-/// Returns an upper bound on the stages, because buckets may differ from stage to stage.
+/// Returns an upper bound on the number of stages. It is not exact, because the number of buckets may differ
+/// between stages.
 double stages_of(const Shape& shape) {
   const double most_buckets = shape.buckets.empty() ? 1 : std::max(1, std::ranges::max(shape.buckets));
   return static_cast<double>(shape.stages) * shape.virtual_stages * most_buckets;
 }
-/// Returns the number of ranks. Each replica of a stage is a separate rank, and so is each copy of the
-/// pipeline.
+/// Returns the number of ranks. Each replica of a stage is a rank, and so is each copy of the pipeline's
+/// ranks.
 double ranks_of(const Shape& shape) {
   const double stages = shape.stages;
   if (shape.replicas.empty()) return stages * shape.data_parallel;
@@ -45,18 +47,18 @@ double units_of(const Shape& shape) {
 /// The scenario keys of the option "effort".
 constexpr std::array<std::string_view, 3> kEffortKeys = {"passes", "seed", "budget"};
 
-/// Returns the schedule's option to which a key belongs.
+/// Returns the option of the schedule that this key belongs to.
 std::string_view option_of(std::string_view key) {
   return std::ranges::find(kEffortKeys, key) == kEffortKeys.end() ? key : "effort";
 }
 
-/// Returns the keys that a schedule takes, in words.
+/// Returns text that lists the keys of the schedule.
 std::string keys_of(const ScheduleInfo& schedule) {
   if (schedule.options.empty()) return "no such option";
   return fmt::format("{}", fmt::join(option_keys(schedule), ", "));
 }
 
-/// Returns the keys of options that differ from their default.
+/// Returns the keys of options that differ from their default value.
 std::vector<std::string_view> given_options(const Shape& shape) {
   const Shape defaults;
   std::vector<std::string_view> given;
@@ -77,7 +79,7 @@ std::vector<std::string_view> given_options(const Shape& shape) {
   note("group_size", shape.group_size != defaults.group_size);
   note("slices", shape.slices != defaults.slices);
   note("memory_limit", shape.memory_limit != defaults.memory_limit);
-  // A budget of time also sets the number of passes, which the user has not stated.
+  // A time budget also sets the number of passes, although the user has not stated it.
   const bool budget = shape.effort.budget_seconds != defaults.effort.budget_seconds;
   note("budget", budget);
   note("passes", !budget && shape.effort.passes != defaults.effort.passes);
@@ -87,7 +89,7 @@ std::vector<std::string_view> given_options(const Shape& shape) {
   return given;
 }
 
-/// Refuses numbers that are too small and lists of a wrong length.
+/// Rejects numbers that are too small and lists of a wrong length.
 tl::expected<void, std::string> check_counts(const ScheduleInfo& schedule, const Shape& shape) {
   const auto at_least_one = [](std::string_view key, std::int64_t count) -> tl::expected<void, std::string> {
     if (count >= 1) return {};
@@ -136,7 +138,7 @@ tl::expected<void, std::string> check_counts(const ScheduleInfo& schedule, const
   return {};
 }
 
-/// Refuses options that the schedule does not take. `replica_sync` and `reduction` are always allowed with
+/// Rejects options that the schedule does not have. `replica_sync` and `reduction` are always allowed with
 /// copies of the pipeline.
 tl::expected<void, std::string> check_options(const ScheduleInfo& schedule, const Shape& shape) {
   for (const std::string_view key : given_options(shape)) {
@@ -148,8 +150,8 @@ tl::expected<void, std::string> check_options(const ScheduleInfo& schedule, cons
   return {};
 }
 
-/// Refuses copies of the pipeline that cannot share the microbatches evenly, and copies of a schedule that
-/// has its own replicas.
+/// Rejects copies of the pipeline that cannot share the microbatches evenly. Also rejects copies of a
+/// schedule that has its own replicas.
 tl::expected<void, std::string> check_copies(const ScheduleInfo& schedule, const Shape& shape) {
   if (shape.data_parallel == 1) return {};
   if (shape.data_parallel < 1) {
@@ -211,7 +213,7 @@ tl::expected<void, std::string> check_possible_size(const Shape& shape) {
 }
 
 tl::expected<void, std::string> check_stored_size(const Shape& shape) {
-  constexpr double kMostNumberedActions = 1LL << 29;  // each has up to four list entries, numbered in 32 bits
+  constexpr double kMostNumberedActions = 1LL << 29;  // each has up to four list entries with 32-bit numbers
   const double actions = compute_actions_of(shape);
   if (actions <= kMostNumberedActions) return {};
   return tl::unexpected(fmt::format(

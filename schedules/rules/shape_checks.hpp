@@ -1,5 +1,5 @@
 #pragma once
-// Checks of a shape that precede every schedule's rule. Only schedules/ includes this header.
+// Checks a shape before a schedule's rule reads it. Only schedules/ includes this header.
 
 #include <string>
 #include <tl/expected.hpp>
@@ -9,17 +9,18 @@
 
 namespace penstock {
 
-/// Checks what the shape states. Errors: options that the schedule does not take, copies of the pipeline that
-/// cannot share the microbatches, counts below 1, lists of a wrong length.
+/// Checks the values that the shape states. Fails if the schedule does not have an option, if copies of the
+/// pipeline cannot share the microbatches, if a count is below 1, or if a list has a wrong length.
 tl::expected<void, std::string> check_given(const ScheduleInfo& schedule, const Shape& shape);
 
-/// Returns the number of Fs and Bs in all iterations. Requires the schedule's own number of chunks.
+/// Returns the number of F and B actions in all iterations. Requires the number of chunks that the schedule
+/// uses.
 double compute_actions_of(const Shape& shape);
-/// Refuses a shape that no machine could hold, before memory is allocated. Requires the schedule's own number
-/// of chunks.
+/// Rejects a shape that no machine could store, before memory is allocated. Requires the number of chunks
+/// that the schedule uses.
 tl::expected<void, std::string> check_possible_size(const Shape& shape);
-/// Refuses a shape that is too large for the engines that store a program. Requires the schedule's own number
-/// of chunks.
+/// Rejects a shape that is too large for the engines that store a program. Requires the number of chunks that
+/// the schedule uses.
 tl::expected<void, std::string> check_stored_size(const Shape& shape);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 #pragma once
-// Lists for the schedules that are defined on a grid of equal slots, each with one F or B: Chimera and
-// Hanayo. Only schedules/ includes this header.
+// Makes lists for Chimera and Hanayo. These schedules are defined on a grid of equal slots, and each slot
+// holds one F or B. Only schedules/ includes this header.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,8 +18,8 @@ struct SlottedAction {
   Action action;
 };
 
-/// The slots of a microbatch that goes through `stages` stages and back without a pause. Its forwards fill
-/// consecutive slots from `first_slot` on, and its backwards the slots after them.
+/// The slots of a microbatch that goes forward through all stages and back without a pause. Its forwards use
+/// consecutive slots from `first_slot`, and its backwards use the slots after them.
 struct SlotWalk {
   std::int64_t first_slot = 0;
   std::int32_t stages = 0;
@@ -30,10 +30,10 @@ struct SlotWalk {
   }
 };
 
-/// Returns the actions by ascending slot; actions that share a slot stay in the given order. This is a
-/// counting sort, because there are hardly more slots than actions.
+/// Returns the actions in ascending order of slots. Actions in the same slot keep their order. The function
+/// uses a counting sort, because there are not many more slots than actions.
 inline std::vector<Action> in_slot_order(const std::vector<SlottedAction>& slotted) {
-  std::vector<std::size_t> places;  // by slot + 1: the index of its next action
+  std::vector<std::size_t> places;  // by slot + 1: the index of the slot's next action
   for (const SlottedAction& each : slotted) {
     const std::size_t slot = index(each.slot);
     if (places.size() < slot + 2) places.resize(slot + 2, 0);
@@ -41,7 +41,7 @@ inline std::vector<Action> in_slot_order(const std::vector<SlottedAction>& slott
   }
   std::partial_sum(places.begin(), places.end(), places.begin());
   std::vector<Action> actions;
-  actions.reserve(slotted.size() + 2);  // room for STEPs, which rules append
+  actions.reserve(slotted.size() + 2);  // memory for STEPs, which rules append
   actions.resize(slotted.size());
   for (const SlottedAction& each : slotted) actions[places[index(each.slot)]++] = each.action;
   return actions;

@@ -1,14 +1,13 @@
-// Finds a schedule by search: a short order for the given costs under a limit on memory, with one chunk a
-// rank, two chunks on a V, or v interleaved chunks. With 3 ranks, 4 microbatches and memory for 3 of them:
-//
+// Searches for a short order for the given costs under a memory limit. A rank has one chunk, two chunks on a
+// V, or v interleaved chunks. With 3 ranks, 4 microbatches and memory for 3 microbatches:
 //   rank 0   F0 F1 F2       I0 W0 F3 I1 W1 I2 W2 I3 W3
 //   rank 1      F0 F1    I0 F2 I1 W0 F3 I2 W1 I3 W2 W3
 //   rank 2         F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3
 //
-// The search starts from known orders: the automatic zero-bubble schedule for one chunk, ZB-V's choices for a
-// V, the interleaved zero-bubble schedule if it fits, and one microbatch after the other.
-// Without costs the best of these is the result. A bound that no order can beat (search/order_bound.cpp)
-// shows how good the result is. Tested by synthesis_test.cpp.
+// The search starts from known orders: the automatic zero-bubble schedule for one chunk, the orders of ZB-V
+// for a V, the interleaved zero-bubble schedule if it fits, and one microbatch after the other. Without
+// costs, the best of these is the result. A lower bound on every order (search/order_bound.cpp) shows how
+// good the result is. Tested by synthesis_test.cpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -38,8 +37,8 @@ namespace {
 
 using Lists = std::vector<std::vector<Action>>;
 
-/// Returns true if the chunks form a V, which is the default for two chunks. The turn of a V is on one rank,
-/// which saves a transfer in each direction.
+/// Returns true if the chunks form a V, which is the default for two chunks. In a V, the last rank has two
+/// consecutive stages, which saves a transfer in each direction.
 bool lies_as_a_v(const Shape& shape) {
   if (shape.placement != ChunkPlacement::by_number) return shape.placement == ChunkPlacement::v;
   return shape.virtual_stages == 2;
@@ -57,8 +56,8 @@ bool fits(const Lists& lists, const OrderCosts& costs) {
   return true;
 }
 
-/// Adds the interleaved zero-bubble schedule with v chunks a rank if it takes the shape and fits into the
-/// memory.
+/// Adds the interleaved zero-bubble schedule with v chunks on each rank, if it accepts the shape and fits
+/// into memory.
 void add_interleaved(std::vector<Lists>& known, const Shape& shape, const OrderCosts& costs) {
   auto program = interleaved_zero_bubble(
       {.stages = shape.stages, .microbatches = shape.microbatches, .virtual_stages = shape.virtual_stages});
@@ -68,8 +67,8 @@ void add_interleaved(std::vector<Lists>& known, const Shape& shape, const OrderC
   if (fits(program->ranks, costs)) known.push_back(std::move(program->ranks));
 }
 
-/// Returns the orders from which the search starts. It may omit orders longer than `longest`. The last one
-/// always fits, so that there is a result for any memory limit, but it is long.
+/// Returns the orders from which the search starts. It may leave out orders that are longer than `longest`.
+/// The last order is long, but it fits into any memory that can store one microbatch.
 std::vector<Lists> known_orders(const Program& program, const Shape& shape, const OrderCosts& costs,
                                 Ns longest) {
   std::vector<Lists> known;
@@ -86,7 +85,7 @@ std::vector<Lists> known_orders(const Program& program, const Shape& shape, cons
 
 std::string milliseconds(Ns ns) { return fmt::format("{:.6g} ms", static_cast<double>(ns) * 1e-6); }
 
-/// Returns the remark on how good the order is and how many passes the search made.
+/// Returns a remark about the quality of the order and the number of passes in the search.
 std::string note_of(const Synthesis& found, const Shape& shape) {
   const char* measure = shape.objective == Objective::span ? "longest span" : "makespan";
   if (found.is_optimal()) {

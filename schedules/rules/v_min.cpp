@@ -1,16 +1,16 @@
-// V-Min (Qi et al., "Pipeline Parallelism with Controllable Memory", NeurIPS'24) holds 2 (floor((K+1)/3) + 1)
-// of the 2K chunks, about a third of the activations of 1F1B. The model goes down the ranks and back up, so
-// rank r has stages r and 2K-1-r. With 2 ranks and 3 microbatches of equal times:
+// V-Min (Qi et al., "Pipeline Parallelism with Controllable Memory", NeurIPS'24): a rank stores 2
+// (floor((K+1)/3) + 1) of the 2K chunks, about a third of the activations of 1F1B. The model goes down the
+// ranks and back up, so rank r has stages r and 2K-1-r. With 2 ranks and 3 microbatches of equal times:
 //
 //   rank 0   0F0 0F1     3F0 3I0 3W0 3F1 0I0 3I1 0W0 0F2 0I1 3W1 3F2 3I2 0W1 3W2 0I2 0W2
 //   rank 1       1F0 2F0 1F1 2F1 2I0 1I0 2W0 1W0 2I1 1I1 1F2 2F2 2W1 1W1 2I2 1I2 2W2 1W2
 //
-// The building block starts microbatch 0 on rank r in the following slots, and each later one six slots
-// later. Ws fill the slots between (section 3 of the paper; offsets as in the authors' scheduler):
+// The building block starts microbatch 0 on rank r in the slots below, and each later microbatch six slots
+// later. Ws fill the slots between them (section 3 of the paper; offsets as in the authors' scheduler):
 //   F down r, F up 2K-1-r, I up 2K+d+r, I down 4K+d-1-r, with d = 2 where 3 divides K and 0 elsewhere.
-// If K mod 3 = 2, rank 0 needs two activations less than the fullest rank and gets one less. The block is
-// followed with the times of shape.costs (follow_order.hpp). A search may find a shorter order in the same
-// memory (synthesis.hpp).
+// If K mod 3 = 2, rank 0 needs two activations less than the fullest rank, and it gets one less. The block
+// runs with the times of shape.costs (follow_order.hpp). A search may find a shorter order in the same memory
+// (synthesis.hpp).
 
 #include <cstddef>
 #include <cstdint>

@@ -19,7 +19,8 @@ VirtualOrder::VirtualOrder(const Shape& shape, std::int32_t group)
     : ranks_(shape.stages), chunks_(shape.virtual_stages), group_(group), microbatches_(shape.microbatches) {}
 
 VirtualOrder::Visit VirtualOrder::visit(std::int64_t k) const {
-  // All earlier groups are whole, so the first microbatch of a group determines how many visits they took.
+  // All earlier groups are complete, so the first microbatch of a group gives the number of visits in earlier
+  // groups.
   const auto first = static_cast<std::int32_t>(k / period() * group_);
   const std::int32_t size = std::min(group_, microbatches_ - first);
   const std::int64_t within = k - std::int64_t{first} * chunks_;
@@ -39,7 +40,7 @@ Action VirtualOrder::kth_backward(ActionKind kind, std::int32_t rank, std::int64
 
 namespace {
 
-/// Returns PyTorch's number of rounds; M < K is one round.
+/// Returns PyTorch's number of rounds. With M < K there is one round.
 std::int32_t rounds_of(std::int32_t stages, std::int32_t microbatches) {
   return std::max(1, microbatches / stages);
 }

@@ -1,6 +1,6 @@
-// ZB-1p (Qi et al., ICLR'24): the automatic zero-bubble schedule with the memory of 1F1B, K activations a
-// rank, unless shape.memory_limit states another limit. The heuristic is in zb_auto.cpp. With 3 stages and 4
-// microbatches of equal times:
+// ZB-1p (Qi et al., ICLR'24): the automatic zero-bubble schedule with the memory of 1F1B. A rank stores at
+// most K activations, unless shape.memory_limit states another limit. The heuristic is in zb_auto.cpp. With 3
+// stages and 4 microbatches of equal times:
 //
 //   rank 0   F0 F1 F2       I0 W0 F3 I1 W1 I2 W2 I3 W3
 //   rank 1      F0 F1    I0 F2 I1 W0 F3 I2 W1 I3 W2 W3

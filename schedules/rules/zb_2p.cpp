@@ -1,6 +1,6 @@
-// ZB-2p (Qi et al., ICLR'24): the automatic zero-bubble schedule with twice the memory of 1F1B, at most 2K
-// activations a rank, unless shape.memory_limit states another limit. The heuristic is in zb_auto.cpp. With 3
-// stages and 6 microbatches of equal times:
+// ZB-2p (Qi et al., ICLR'24): the automatic zero-bubble schedule with twice the memory of 1F1B. A rank stores
+// at most 2K activations, unless shape.memory_limit states another limit. The heuristic is in zb_auto.cpp.
+// With 3 stages and 6 microbatches of equal times:
 //
 //   rank 0   F0 F1 F2 F3 F4 I0 W0 F5 I1 W1 I2 W2 I3 W3 I4 W4 I5 W5
 //   rank 1      F0 F1 F2 I0 F3 I1 F4 I2 W0 F5 I3 I4 W1 W2 I5 W3 W4 W5

@@ -1,12 +1,13 @@
-// ZB-H1 (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR'24, section 2): 1F1B with the backward split
-// into I and W. Rank r delays its Ws by r microbatches and fills the drain with them, so that every rank
-// holds at most K activations, like rank 0 of 1F1B. With 3 stages and 4 microbatches:
+// ZB-H1 (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR'24, section 2): 1F1B with each backward split
+// into I and W. Rank r delays its Ws by r microbatches and fills the drain with them. Every rank then stores
+// at most K activations, like rank 0 of 1F1B. With 3 stages and 4 microbatches:
 //
 //   rank 0   F0 F1 F2       I0 W0 F3 I1 W1 I2 W2 I3 W3
 //   rank 1      F0 F1    I0 F2 I1 W0 F3 I2 W1 I3 W2 W3
 //   rank 2         F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3
 //
-// The authors' code requires M >= 2K. With fewer microbatches the same rule has fewer forwards to place.
+// The authors' code requires M >= 2K. This rule also accepts fewer microbatches and then places fewer
+// forwards.
 
 #include <algorithm>
 #include <array>
@@ -27,7 +28,7 @@
 namespace penstock {
 
 /// Returns the loops of ZB-H1 or ZB-H2. Rank r runs depth * (K-1-r) warm-up forwards and delays each W by
-/// depth * r microbatches. Between these ends each repetition is I alone, F I, I W or F I W.
+/// depth * r microbatches. After the warm-up, each repetition is I alone, F I, I W or F I W.
 RolledProgram hand_made_zero_bubble(std::string schedule, const Shape& shape, std::int32_t depth) {
   RolledProgram rolled = with_empty_loops(looped_program(std::move(schedule), shape));
   const std::int32_t last = shape.microbatches;

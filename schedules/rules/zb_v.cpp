@@ -1,15 +1,15 @@
-// ZB-V for measured costs (Qi et al., ICLR'24 and the authors' later V placement): zero bubble on a V of two
-// chunks a rank, in the memory of 1F1B, which is 2K of these chunks. Rank r has stages r and 2K-1-r, so the
-// loss is on rank 0. With 2 ranks and 3 microbatches of equal times:
+// ZB-V for measured costs (Qi et al., ICLR'24 and the authors' later V placement): zero bubble on a V with
+// two chunks on each rank. It needs the memory of 1F1B, which is 2K of these chunks. Rank r has stages r and
+// 2K-1-r, so rank 0 computes the loss. With 2 ranks and 3 microbatches of equal times:
 //
 //   rank 0   0F0 0F1 0F2 3F0 3I0 3W0 3F1 3I1 3W1 0I0 0W0 3F2 3I2 0I1 3W2 0I2 0W1 0W2
 //   rank 1       1F0 2F0 1F1 2F1 2I0 2W0 1F2 1I0 1W0 2F2 2I1 1I1 2I2 1I2 2W1 1W1 2W2 1W2
 //
-// F and I follow the fixed pattern of zbv_zero_bubble.cpp, which never pauses if all times are equal. Ws fill
-// the gaps that the times of shape.costs leave. Actions change places if that shortens the longest span
-// (follow_order.hpp, squeeze.hpp). If shape.memory_limit is too small for that pattern, the blocks of V-Half
-// and V-Min and one microbatch after the other are tried, too, and the shortest order that fits is taken. A
-// search may find a shorter one in the same memory (synthesis.hpp). Tested by weighed_costs_test.cpp.
+// F and I follow the fixed pattern of zbv_zero_bubble.cpp, which has no pauses if all times are equal. Ws
+// fill the gaps that the times of shape.costs leave. Actions change places if that shortens the longest span
+// (follow_order.hpp, squeeze.hpp). If shape.memory_limit is too small for this pattern, other orders are
+// tried: the blocks of V-Half and V-Min, and one microbatch after the other. The shortest order that fits is
+// used. A search may find a shorter one in the same memory (synthesis.hpp). Tested by weighed_costs_test.cpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +30,7 @@
 namespace penstock {
 namespace {
 
-/// Returns the pattern of F and I; Ws are placed later by their times. The pattern takes every K and M.
+/// Returns the pattern of F and I, which exists for every K and M. Ws are placed later, by their times.
 PreferredOrder fixed_pattern(const Shape& shape) {
   PreferredOrder order;
   const Generated pattern = zbv_zero_bubble(shape);
@@ -75,7 +75,7 @@ Generated zb_v(const Shape& shape) {
     costs =
         counting_activations(*costs, std::vector<Bytes>(static_cast<std::size_t>(shape.stages), activations));
     choices.resize(1);
-    // Without a limit the pattern determines the memory.
+    // Without a limit, the pattern determines how much memory a rank needs.
     return searched(best_followed(std::move(program), *costs, choices), *costs, shape);
   }
   const auto known = [&](const OrderCosts& within, Ns longest) {

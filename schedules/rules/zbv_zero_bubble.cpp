@@ -1,13 +1,13 @@
-// ZB-V as a fixed pattern (PyTorch's ScheduleZBVZeroBubble; the V placement is Qi et al.'s): the model goes
-// down the ranks and comes back up, so rank r has stages c0 = r and c1 = 2K-1-r and the loss is on rank 0.
-// With 2 ranks and 3 microbatches:
+// ZB-V as a fixed pattern (PyTorch's ScheduleZBVZeroBubble; Qi et al. proposed the V placement). The model
+// goes down the ranks and comes back up, so rank r has stages c0 = r and c1 = 2K-1-r, and rank 0 computes the
+// loss. With 2 ranks and 3 microbatches:
 //
 //   rank 0   0F0 0F1 0F2 3F0 3I0 3W0 3F1 3I1 3W1 0I0 0W0 3F2 3I2 3W2 0I1 0W1 0I2 0W2
 //   rank 1       1F0 2F0 1F1 2F1 2I0 2W0 1F2 1I0 1W0 2F2 2I1 2W1 1I1 2I2 1I2 1W1 2W2 1W2
 //
-// The pattern is made for n = max(M, 2K - 1) microbatches, and actions of microbatches beyond M are omitted.
+// The pattern is made for n = max(M, 2K - 1) microbatches, and actions of microbatches beyond M are left out.
 // If F, I and W take equally long and M >= 2K - 1, no rank pauses between its first and last action. A rank
-// holds at most 2K activations. That is the memory of 1F1B, whose one chunk is twice as large.
+// stores at most 2K activations. This is the memory of 1F1B, whose single chunk is twice as large.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,8 +23,8 @@
 namespace penstock {
 namespace {
 
-/// A list to which the next microbatch's action of either chunk can be appended. It omits microbatches beyond
-/// M.
+/// A list to which the caller appends the next microbatch's action of a chunk. It leaves out microbatches
+/// beyond M.
 class PatternList {
  public:
   PatternList(std::int32_t first_stage, std::int32_t second_stage, std::int32_t microbatches)
@@ -60,7 +60,8 @@ class PatternList {
   std::vector<Action> actions_;
 };
 
-/// Returns a rank's list. Chunk 0 is on the way down, chunk 1 on the way up. Rank 0 of 2, n = 3:
+/// Returns a rank's list. Chunk 0 is on the way down the ranks, and chunk 1 is on the way up. Rank 0 of 2,
+/// with n = 3:
 ///
 ///   0F0 0F1 0F2 | 3F0 3I0 3W0 3F1 3I1 3W1 | 0I0 0W0 3F2 3I2 3W2 | 0I1 0W1 0I2 0W2
 ///   forwards      first backwards           both chunks           the rest
@@ -68,7 +69,7 @@ std::vector<Action> zbv_actions(const Shape& shape, std::int32_t rank) {
   const std::int32_t pattern = std::max(shape.microbatches, 2 * shape.stages - 1);
   const std::int32_t after = shape.stages - rank;
   PatternList list(rank, 2 * shape.stages - 1 - rank, shape.microbatches);
-  // These microbatches pass this rank before the first one returns to it from the turn of the V.
+  // These microbatches pass this rank before the first one returns to it from the end of the V.
   for (std::int32_t i = 0; i < 2 * after - 1; ++i) list.add_forward(0);
   for (std::int32_t i = 0; i < rank; ++i) {
     list.add_forward(1);
