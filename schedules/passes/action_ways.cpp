@@ -1,5 +1,6 @@
-// Walks look up the routes of every action, so the few different answers are prepared once a stage: one for F
-// and one for B and I. The routes of a stage are stored in the order in which these two need them:
+// Walks look up the routes of every action. The actions of a stage have only a few different sets of routes,
+// so these are prepared once for each stage. The routes of a stage are stored in an order in which each set
+// is a range:
 //
 //   activations received | activations sent | gradients received | gradients sent
 //   F -------------------------------------   B, I ------------------------------
@@ -24,11 +25,12 @@ ActionWays::ActionWays(const Program& program) : edges_(program) {
   for (std::size_t kind = 0; kind < like_.size(); ++kind)
     like_[kind] = like_of(static_cast<ActionKind>(kind), program.recompute);
   needs_.reserve(program.placement.stages.size() * kLikes);
-  ways_.reserve(2 * count());  // both stages of an edge store each route; pointers to entries stay valid
+  ways_.reserve(2 *
+                count());  // both stages of an edge store each route, and pointers to entries must stay valid
   const Placement& placement = program.placement;
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
-    // Three pointers into one list mark the routes that are received (first to second) and sent (second to
-    // third).
+    // Three pointers into one list mark the routes. Routes between the first two pointers receive, and routes
+    // between the last two send.
     const ActionWay* const activations_in =
         add_ways(placement, edges_.entering(stage), stage, Flow::activation);
     const ActionWay* const activations_out =
@@ -43,8 +45,8 @@ ActionWays::ActionWays(const Program& program) : edges_(program) {
   }
 }
 
-/// Returns the group of a kind, which follows from what it receives. W, an early R and kinds that compute
-/// nothing receive nothing.
+/// Returns the group of a kind, which depends on the data that it receives. W, an early R and kinds that are
+/// not compute actions receive nothing.
 ActionWays::Like ActionWays::like_of(ActionKind kind, RecomputeTiming recompute) {
   const std::optional<Flow> input = input_of(kind, recompute);
   if (!input) return Like::none;

@@ -1,10 +1,11 @@
-// Cuts lists and edges into buckets. Stage 0 has three buckets and stage 1 two (a = REDUCE_GRAD):
+// Cuts lists and edges into buckets. In this example, stage 0 has three buckets and stage 1 has two (a =
+// REDUCE_GRAD):
 //
 //   stages      0     1        0F 0B 0a   ->   0F 1F 2F  2B 2a 1B 1a 0B 0a
 //   new stages  0 1 2 3 4
 //
-// Backward passes and what follows them go from the last bucket to the first. buckets.cpp checks whether a
-// program can be cut. Tested by buckets_test.cpp.
+// Backwards, reductions and STEPs go from the last bucket to the first. buckets.cpp checks whether a program
+// can be cut. Tested by buckets_test.cpp.
 
 #include "schedules/passes/bucket_places.hpp"
 
@@ -21,19 +22,19 @@
 namespace penstock {
 namespace {
 
-/// Returns true for kinds that go from the last bucket to the first, because gradients arrive at the end of
-/// the model first.
+/// Returns true for kinds that go from the last bucket to the first. The backward pass begins at the end of
+/// the model, so the last bucket has its gradients first.
 bool runs_back(ActionKind kind) {
   return is_backward(kind) || kind == ActionKind::reduce_grad || kind == ActionKind::step;
 }
 
-/// Appends the action for each bucket in turn, followed by `behind` if it is given.
+/// Appends the action for each bucket. If `behind` is given, appends it after each of these actions.
 void add(std::vector<Action>& list, Action action, const BucketPlaces& buckets,
          const std::optional<Action>& behind = {}) {
   const std::int32_t first = buckets.first(action.stage);
   const std::int32_t last = buckets.last(action.stage);
   for (std::int32_t i = 0; i <= last - first; ++i) {
-    // The last bucket comes first in the backward pass, so that its gradients are reduced while other buckets
+    // In the backward pass the last bucket comes first, so that its gradients are reduced while other buckets
     // compute.
     action.stage = runs_back(action.kind) ? last - i : first + i;
     list.push_back(action);
@@ -49,8 +50,8 @@ std::vector<Action> split_list(const std::vector<Action>& list, const BucketPlac
   std::vector<Action> result;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const Action reduction{.kind = ActionKind::reduce_grad, .stage = list[i].stage};
-    // Overlapped reductions start directly after their bucket's backward, while the next bucket computes. A
-    // REDUCE_GRAD elsewhere in the list (at the end, or after other work) stays there; see add() below.
+    // An overlapped reduction starts directly after the backward of its bucket, while the next bucket
+    // computes. A REDUCE_GRAD at another position is repeated for each bucket there.
     const bool reduces_at_once = when == Reduction::overlapped && makes_weight_gradient(list[i].kind) &&
                                  i + 1 < list.size() && list[i + 1] == reduction;
     if (reduces_at_once) {
@@ -63,11 +64,11 @@ std::vector<Action> split_list(const std::vector<Action>& list, const BucketPlac
 }
 
 std::vector<StageEdge> split_edges(const Program& program, const BucketPlaces& buckets) {
-  // A chain stays a chain.
+  // The buckets of a chain also form a chain.
   if (program.edges.empty()) return {};
   std::vector<StageEdge> edges;
   edges.reserve(program.edges.size() + static_cast<std::size_t>(buckets.total()));
-  // A stage's output comes from its last bucket and goes into the first bucket of the next stage.
+  // A stage sends from its last bucket to the first bucket of the next stage.
   for (const StageEdge& edge : program.edges)
     edges.push_back({.from = buckets.last(edge.from), .to = buckets.first(edge.to)});
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {

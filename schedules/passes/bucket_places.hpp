@@ -1,5 +1,5 @@
 #pragma once
-// The numbers that the buckets of each stage have among the new stages. Used by buckets.cpp.
+// Numbers the buckets of each stage as new stages. buckets.cpp uses this file.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// The first and last bucket of each stage, numbered as new stages.
+/// The new stage numbers of the first and last bucket of each stage.
 class BucketPlaces {
  public:
   explicit BucketPlaces(const std::vector<std::int32_t>& counts) {
@@ -26,11 +26,11 @@ class BucketPlaces {
   std::vector<std::int32_t> begin_{0};
 };
 
-/// Returns a rank's list in which each action is replaced by actions of all buckets of its stage.
+/// Returns a rank's list in which each action is replaced by the actions of all buckets of its stage.
 std::vector<Action> split_list(const std::vector<Action>& list, const BucketPlaces& buckets, Reduction when);
 
-/// Returns the edges between buckets of a program that states its edges. Returns none for a chain, which
-/// stays a chain.
+/// Returns the edges between buckets if the program states its edges. Returns none for a chain, because the
+/// result is also a chain.
 std::vector<StageEdge> split_edges(const Program& program, const BucketPlaces& buckets);
 
 }  // namespace penstock

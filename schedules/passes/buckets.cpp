@@ -17,9 +17,9 @@
 namespace penstock {
 namespace {
 
-/// Returns an error for programs that cannot be cut. An overlapped group of one bucket would not overlap the
-/// others. With R each bucket would need its own input. Gathers are inserted for whole stages. Messages
-/// between buckets of one rank do not exist.
+/// Returns an error if the program cannot be cut. Overlapped groups: the buckets of a group would not
+/// overlap. R: each bucket would need its own input. Gathers: they are inserted for whole stages. Messages:
+/// buckets of one rank exchange none.
 tl::expected<void, std::string> check_can_be_cut(const Program& program) {
   for (const std::vector<Action>& list : program.ranks) {
     for (const Action& action : list) {

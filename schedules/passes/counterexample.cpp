@@ -1,7 +1,7 @@
 // A fault in a large program is hard to understand, so this file makes the program smaller while the fault
-// stays. It uses delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input",
-// TSE 2002) over the parts of excerpt.hpp: it tries to remove runs of ranks, then of microbatches, of stages,
-// and so on, until no part can be removed. Tested by counterexample_test.cpp.
+// remains. It uses delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing
+// input", TSE 2002) with the functions of excerpt.hpp. It tries to remove sequences of ranks, then of
+// microbatches, of stages, and so on, until no part can be removed. Tested by counterexample_test.cpp.
 
 #include "schedules/passes/counterexample.hpp"
 
@@ -34,9 +34,10 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// Returns the rule in a message: its first line, in which each number or list of numbers is `#`. For
-/// example, "rank 1, position 3: 1F0 is on ranks 0, 2" gives "rank #, position #: #F# is on ranks #". Equal
-/// rules are the same fault even at different positions. The lines below show the position and are ignored.
+/// Returns the rule in a message: its first line, in which each number or list of numbers is replaced by `#`.
+/// For example, "rank 1, position 3: 1F0 is on ranks 0, 2" gives "rank #, position #: #F# is on ranks #". Two
+/// messages with equal rules report the same fault, even at different positions. Later lines only show the
+/// position, so they are ignored.
 std::string rule_of(std::string_view message) {
   std::string rule;
   const std::string_view line = message.substr(0, message.find('\n'));
@@ -55,18 +56,18 @@ std::string rule_of(std::string_view message) {
   return rule;
 }
 
-/// Returns true if find_hang() would find a fault. It does not search for the cycle, which would take most of
-/// the time.
+/// Returns true if find_hang() would find a fault. This function is faster, because it does not search for
+/// the cycle.
 bool fails(const Program& lowered, const ChannelOptions& channels, const CostTable& costs) {
   const FlatProgram flat =
       flatten(lowered, costs, {.channels = channels, .iterations = std::min(lowered.iterations, 2)});
-  // Messages that cross stall the walk, unless they are eager.
+  // Crossed messages stall the walk, unless they are eager.
   return !walk(flat, {}, channels) || find_launch_hang(flat, channels) ||
          (channels.eager_bytes > 0 && !crossed_messages(lowered, channels.model).empty());
 }
 
-/// Returns the milder kinds of transport under which `lowered` passes, such as "direction channels; unlimited
-/// capacity". They distinguish hangs with different causes.
+/// Returns text for the milder transports under which `lowered` passes, such as "direction channels;
+/// unlimited capacity". They distinguish hangs with different causes.
 std::string relief_of(const Program& lowered, const ChannelOptions& channels, const CostTable& costs) {
   std::vector<std::string> relief;
   const auto helps = [&](ChannelOptions milder) { return !fails(lowered, milder, costs); };
@@ -90,14 +91,14 @@ std::string relief_of(const Program& lowered, const ChannelOptions& channels, co
   return fmt::format("{}", fmt::join(relief, "; "));
 }
 
-/// Returns true for kinds that no F, B, I or W needs.
+/// Returns true for kinds that no F, B, I or W needs as input.
 bool is_extra(ActionKind kind) { return kind == ActionKind::recompute || !has_microbatch(kind); }
 
 bool is_reduction(ActionKind kind) { return kind == ActionKind::reduce_grad; }
 bool is_of_sharing(ActionKind kind) { return gathers_or_drops(kind) || is_reduction(kind); }
 
-/// Returns the excerpt without any action for which `goes` is true. Such actions cannot be removed one at a
-/// time, because all stages must gather and reduce alike (validate.hpp).
+/// Returns the excerpt without all actions for which `goes` is true. They are removed together, because
+/// validate.hpp requires that all stages gather and reduce in the same way.
 Excerpt without_all(Excerpt whole, bool (*goes)(ActionKind)) {
   for (std::vector<Action>& actions : whole.program.ranks) {
     std::erase_if(actions, [&](const Action& action) { return goes(action.kind); });
@@ -105,7 +106,7 @@ Excerpt without_all(Excerpt whole, bool (*goes)(ActionKind)) {
   return whole;
 }
 
-/// A program with a fault, which run() makes smaller while the fault stays.
+/// A program with a fault. run() makes it smaller while the fault remains.
 class Shrinking {
  public:
   Shrinking(Excerpt whole, const ChannelOptions& channels, ProgramFault fault)
@@ -114,7 +115,7 @@ class Shrinking {
   Excerpt run() {
     bool smaller = true;
     while (smaller) {
-      // The largest parts come first, because each removed rank makes all later trials cheaper.
+      // The largest parts come first. Each removed rank makes all later trials faster.
       smaller = shrink_ranks();
       smaller |= shrink_microbatches();
       smaller |= shrink_stages();
@@ -123,14 +124,13 @@ class Shrinking {
       smaller |= shrink_collectives();
       smaller |= shrink_actions();
     }
-    // The remaining program is no longer the schedule of that name.
+    // The smaller program no longer follows the original schedule.
     best_.program.schedule = "custom";
     return std::move(best_);
   }
 
  private:
-  /// Accepts the smaller program if it has the same fault. A different fault does not count, even if it is
-  /// real.
+  /// Accepts the smaller program if it has the same fault. A program with another fault is rejected.
   bool take(Excerpt excerpt) {
     if (fault_of(excerpt.program, channels_, excerpt.costs) != fault_) return false;
     best_ = std::move(excerpt);
@@ -152,8 +152,8 @@ class Shrinking {
   ProgramFault fault_;
 };
 
-/// Tries to remove `count` of `size()` parts from `first` on: first halves, then quarters, and finally single
-/// parts.
+/// Tries to remove `count` of `size()` parts from `first` on. It begins with halves, continues with quarters,
+/// and ends with single parts.
 template <class Size, class Drop>
 bool drop_halves(Size size, Drop drop) {
   bool smaller = false;
@@ -162,7 +162,7 @@ bool drop_halves(Size size, Drop drop) {
       const std::int32_t some = std::min(count, size() - first);
       const bool dropped = some < size() && drop(first, some);
       smaller |= dropped;
-      // If parts were removed, the following ones have moved up to `first`.
+      // If parts were removed, the next parts have moved to `first`.
       if (!dropped) first += some;
     }
   }
@@ -171,8 +171,8 @@ bool drop_halves(Size size, Drop drop) {
 
 using WithoutRank = Excerpt (*)(const Excerpt&, std::int32_t);
 
-/// Returns the excerpt without some ranks. It removes the last one first, so that the numbers of the others
-/// stay. Removing a stage may also remove other ranks.
+/// Returns the excerpt without some ranks. It removes the last rank first, so that the numbers of the other
+/// ranks do not change. The removal of a stage may also remove other ranks.
 Excerpt without_ranks(Excerpt rest, std::int32_t first, std::int32_t count, WithoutRank without_rank) {
   for (std::int32_t rank = first + count; rank-- > first;) {
     if (rank < rest.program.rank_count()) rest = without_rank(rest, rank);
@@ -183,9 +183,10 @@ Excerpt without_ranks(Excerpt rest, std::int32_t first, std::int32_t count, With
 bool Shrinking::shrink_ranks() {
   const auto drop = [&](std::int32_t first, std::int32_t count) {
     const std::int32_t before = ranks();
-    // The trials go from the cheapest result to the most expensive one. The first removes the rank's stages
-    // from all ranks, the second only the rank's replicas. The third also removes gathers and reductions,
-    // because those of one rank cannot be removed alone. A trial that removes no rank is no progress.
+    // The trials go from the smallest result to the largest one. The first removes the stages of these ranks
+    // from all ranks. The second removes only the replicas on these ranks. The third also removes all gathers
+    // and reductions, because they cannot be removed on one rank alone. A trial that removes no rank does not
+    // count.
     return (take(without_ranks(best_, first, count, without_stages_of)) ||
             take(without_ranks(best_, first, count, without_replicas_of)) ||
             take(without_all(without_ranks(best_, first, count, without_replicas_of), is_of_sharing))) &&
@@ -212,8 +213,7 @@ bool Shrinking::shrink_stages() {
                      });
 }
 
-/// Tries to remove one slice after the other, because there are few. validate() refuses a program without
-/// slices.
+/// Tries to remove slices one by one, because there are few. A valid program has at least one slice.
 bool Shrinking::shrink_slices() {
   bool smaller = false;
   for (std::int32_t slice = best_.program.slices; slice-- > 0;) {
@@ -222,7 +222,7 @@ bool Shrinking::shrink_slices() {
   return smaller;
 }
 
-/// Tries to run only one pass, without barrier.
+/// Tries to run only one iteration, without a barrier.
 bool Shrinking::shrink_repetition() {
   bool smaller = false;
   if (best_.program.iterations > 1) {
@@ -238,7 +238,7 @@ bool Shrinking::shrink_repetition() {
   return smaller;
 }
 
-/// Tries to remove all gathers, and all reductions (without_all()).
+/// Tries to remove all gathers, and then all reductions.
 bool Shrinking::shrink_collectives() {
   bool smaller = false;
   for (bool (*goes)(ActionKind) : {gathers_or_drops, is_reduction}) {
@@ -255,7 +255,7 @@ bool Shrinking::shrink_actions() {
       return best_.program.ranks[static_cast<std::size_t>(rank)];
     };
     for (std::size_t position = list().size(); position-- > 0;) {
-      // The last position comes first, so that the other positions stay valid.
+      // The last position comes first, so that earlier positions do not change.
       if (is_extra(list()[position].kind)) smaller |= take(without_action(best_, rank, position));
     }
   }

@@ -1,5 +1,6 @@
 #pragma once
-// The smallest program that fails in the same way as a given one. Used by `penstock check --shrink`.
+// Finds the smallest program that has the same fault as a given one. `penstock check --shrink` uses this
+// file.
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +12,7 @@
 
 namespace penstock {
 
-/// The kind of a program's fault.
+/// The kind of fault that a program has.
 enum class FaultKind : std::uint8_t {
   invalid,       // breaks a rule of validate.hpp
   unexecutable,  // lower.hpp cannot order it: ranks wait for each other's results
@@ -19,33 +20,34 @@ enum class FaultKind : std::uint8_t {
   crossed,       // a SEND meets the RECV of another message
 };
 
-/// The first fault of a program. Its three checks run in the order of FaultKind.
+/// The first fault that the checks find. They run in the order of FaultKind.
 struct ProgramFault {
   FaultKind kind = FaultKind::invalid;
-  /// The broken rule: the first line of the check's message, with `#` for numbers. For a hang or crossed
-  /// messages, it lists the milder transports under which the program passes, or is empty if there are none.
-  /// Two programs fail in the same way if kind and rule are equal.
+  /// The broken rule: the first line of the check's message, with `#` instead of numbers. For a hang or
+  /// crossed messages, it lists milder transports under which the program passes, or is empty if there are
+  /// none. Two programs have the same fault if both kind and rule are equal.
   std::string rule;
 
   friend bool operator==(const ProgramFault&, const ProgramFault&) = default;
 };
 
-/// Returns the first fault of the program. Returns nothing if it is valid and, once lowered, passes
-/// find_hang() under `channels`. Only the edges of `costs` matter, and only with an eager size.
+/// Returns the first fault of the program. Returns nothing if the program is valid and, after lowering,
+/// passes find_hang() under `channels`. Of `costs`, only the message sizes matter, and only with an eager
+/// size.
 std::optional<ProgramFault> fault_of(const Program& program, const ChannelOptions& channels,
                                      const CostTable& costs);
 
-/// A smaller program that fails as the given one does, and the costs of its edges.
+/// A smaller program with the same fault as the given one, and the costs of its edges.
 struct Counterexample {
   Program program;
   CostTable costs;
   ProgramFault fault;
 };
 
-/// Returns the smallest program with the same fault, or nothing if `program` has no fault. Removes ranks,
-/// then microbatches, stages, slices, iterations, collectives, and actions that no F, B, I or W needs, while
-/// the fault stays. No further rank, stage, microbatch or slice can be removed from the result. Its name is
-/// "custom".
+/// Returns the smallest program with the same fault, or nothing if `program` has no fault. It removes ranks,
+/// then microbatches, stages, slices, iterations, collectives, and actions that no F, B, I or W needs, as
+/// long as the fault remains. From the result, no further rank, stage, microbatch or slice can be removed.
+/// Its name is "custom".
 std::optional<Counterexample> smallest_counterexample(const Program& program, const ChannelOptions& channels,
                                                       const CostTable& costs);
 

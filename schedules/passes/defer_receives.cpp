@@ -1,10 +1,10 @@
-// A RECV that is posted early may delay later transfers in its queue. This pass moves each RECV to the action
+// A RECV that is posted early can delay later transfers in its queue. This pass moves each RECV to the action
 // that reads its message:
 //
 //   0F0 0SEND_F0 0RECV_B0 0F1 0SEND_F1 0B0   ->   0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0
 //
-// First it moves all RECVs. While the result hangs or its messages cross, the RECVs that are part of the hang
-// go back to their old positions. Tested by defer_receives_test.cpp.
+// First, all RECVs are moved. If the result hangs or its messages cross, the RECVs in the cycle return to
+// their old positions, and the check is repeated. Tested by defer_receives_test.cpp.
 
 #include "schedules/passes/defer_receives.hpp"
 
@@ -28,20 +28,20 @@
 namespace penstock {
 namespace {
 
-/// True for each RECV that may move, by rank and position in the lowered list.
+/// A flag for each RECV that may move, by rank and position in the lowered list.
 using Deferred = std::vector<std::vector<bool>>;
 
-/// Returns true if `consumer` reads the message of `recv`. The first such action in the list takes it.
+/// Returns true if `consumer` reads the message of `recv`. The first such action in the list uses it.
 bool takes(const Action& consumer, const Action& recv, RecomputeTiming recompute) {
   if (consumer.stage != recv.stage || consumer.microbatch != recv.microbatch) return false;
   return input_of(consumer.kind, recompute) == flow_of(recv.kind);
 }
 
-/// Returns one rank's list with its deferred RECVs before the groups that read their messages.
+/// Returns one rank's list in which each deferred RECV is before the group that reads its message.
 std::vector<Action> with_deferred(const std::vector<Action>& list, const std::vector<bool>& deferred,
                                   RecomputeTiming recompute) {
   std::vector<Action> result;
-  // Deferred RECVs that have not reached their group yet, in the order of the list.
+  // The deferred RECVs that are not in `result` yet, in list order.
   std::vector<Action> held;
   result.reserve(list.size());
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -57,7 +57,7 @@ std::vector<Action> with_deferred(const std::vector<Action>& list, const std::ve
     }
     result.push_back(list[i]);
   }
-  // RECVs whose message no action of the rank reads come last.
+  // RECVs with messages that no action of the rank reads are appended at the end.
   result.insert(result.end(), held.begin(), held.end());
   return result;
 }
@@ -70,15 +70,15 @@ Program with_deferred(const Program& lowered, const Deferred& deferred) {
   return program;
 }
 
-/// Returns true if both are the same listed action. Actions of later iterations have higher microbatch
-/// numbers.
+/// Returns true if both are the same action of the list. In later iterations, an action has a higher
+/// microbatch number.
 bool same_in_list(const Action& listed, const Action& met, std::int32_t units) {
   return listed.kind == met.kind && listed.stage == met.stage && listed.peer == met.peer &&
          listed.microbatch == met.microbatch % units;
 }
 
-/// Puts back the deferred RECVs among `in_the_way`. If none of them was deferred, puts back all RECVs of one
-/// of their ranks. Returns false if there was nothing to put back.
+/// Returns the deferred RECVs among `in_the_way` to their old positions. If none of them was deferred,
+/// returns all RECVs of one of their ranks. The result is false if no RECV could be returned.
 bool put_back(Deferred& deferred, const Program& lowered, const std::vector<WaitFor>& in_the_way) {
   bool changed = false;
   const auto keep = [&](const WaitFor& wait, bool whole_rank) {
@@ -92,15 +92,15 @@ bool put_back(Deferred& deferred, const Program& lowered, const std::vector<Wait
     }
   };
   for (const WaitFor& wait : in_the_way) keep(wait, false);
-  // The cycle may consist of RECVs that were not moved. Then all RECVs of one of its ranks go back. Each
-  // round puts something back, so the loop ends, at the latest with the original lists.
+  // The cycle may consist of RECVs that were not moved. Then all RECVs of one rank return to their old
+  // positions. Each round returns at least one RECV, so the loop ends, at the latest with the original lists.
   for (std::size_t i = 0; i < in_the_way.size() && !changed; ++i) keep(in_the_way[i], true);
   return changed;
 }
 
-/// Returns the actions that prevent `candidate` from ending on the channels with each SEND at its own RECV.
-/// In a hang they are the cycle, which shows the RECVs that are too late. For eager messages that cross they
-/// are the RECVs, because there is no cycle.
+/// Returns the actions that cause a hang or crossed messages in `candidate`. For a hang they are the cycle,
+/// which contains the RECVs that are too late. Eager messages that cross form no cycle, so their RECVs are
+/// returned.
 std::vector<WaitFor> obstacles(const Program& candidate, const ChannelOptions& channels,
                                const CostTable& costs) {
   const FlatProgram flat =

@@ -7,10 +7,11 @@
 
 namespace penstock {
 
-/// Returns the program with its RECVs directly before the compute actions that need them. A RECV whose
-/// deferral contributes to a hang under `channels` stays at its position, so that the result hangs only if
+/// Returns the program with each RECV directly before the compute action that needs it. A RECV stays at its
+/// position if moving it would contribute to a hang under `channels`. The result therefore hangs only if
 /// `lowered` does. If SENDs and RECVs share a queue (`rank`, `pair`, `direction`), a late RECV does not delay
-/// SENDs that are ready. Requires a validated, lowered program. Makes at most one channel check a RECV.
+/// SENDs that are ready. Requires a validated, lowered program. Makes at most one channel check for each
+/// RECV.
 Program defer_receives(const Program& lowered, const ChannelOptions& channels, const CostTable& costs);
 
 }  // namespace penstock

@@ -1,11 +1,11 @@
-// Removes a stage or a unit in one pass over all lists: its actions are dropped, and higher numbers are
-// reduced. A chain 0>1>2 without stage 1, lowered:
+// Removes a stage or a unit while it reads all lists once. Its actions are removed, and higher numbers
+// decrease. This is a lowered chain 0>1>2 without stage 1:
 //
 //   rank 0   0F0 0SEND_F0                    0F0 0SEND_F0
 //   rank 1   1RECV_F0 1F0 1SEND_F0      ->
 //   rank 2   2RECV_F0 2F0                    1RECV_F0 1F0
 //
-// counterexample.cpp decides what to remove. Tested by excerpt_test.cpp.
+// counterexample.cpp decides which parts to remove. Tested by excerpt_test.cpp.
 
 #include "schedules/passes/excerpt.hpp"
 
@@ -28,8 +28,8 @@ namespace {
 
 constexpr std::int32_t kNoRank = -1;
 
-/// A function that returns what replaces an action, or nothing if the action is removed. A group keeps its
-/// other actions.
+/// A function that returns the new form of an action, or nothing if the action is removed. The other actions
+/// of its group remain.
 using Rewrite = std::function<std::optional<Action>(const Action&)>;
 
 std::vector<Action> rewritten(const std::vector<Action>& actions, const Rewrite& rewrite) {
@@ -49,20 +49,20 @@ std::vector<Action> rewritten(const std::vector<Action>& actions, const Rewrite&
   return kept;
 }
 
-/// Returns true if the program has the stage. Programs here need not be valid, so look-ups must check this
-/// first.
+/// Returns true if the program has the stage. The program may be invalid, so a look-up must check this first.
 bool has_stage(const Program& program, std::int32_t stage) {
   return stage >= 0 && stage < program.stage_count();
 }
 
-/// Returns true if every edge names stages that exist. Programs here need not be valid.
+/// Returns true if every edge names existing stages. The program may be invalid.
 bool edges_in_range(const Program& program) {
   return std::ranges::all_of(program.edges, [&](const StageEdge& edge) {
     return has_stage(program, edge.from) && has_stage(program, edge.to);
   });
 }
 
-/// Returns the rank that has `stage` for `microbatch`, or kNoRank if the placement does not contain it.
+/// Returns the rank that runs `stage` for `microbatch`, or kNoRank if the placement does not contain the
+/// stage.
 std::int32_t placed_rank(const Program& program, std::int32_t stage, std::int32_t microbatch) {
   if (!has_stage(program, stage) || microbatch < 0) return kNoRank;
   const StagePlacement& placement = program.placement.stages[index(stage)];
@@ -74,8 +74,8 @@ std::int32_t placed_rank(const Program& program, std::int32_t stage, std::int32_
 
 // --- stages ----------------------------------------------------------------------------------------------
 
-/// A stage that is removed. If it has one predecessor and one successor, these two are tied by an edge
-/// instead.
+/// A stage that is removed. If it has exactly one predecessor and one successor, a new edge connects (ties)
+/// these two stages.
 struct Gap {
   std::int32_t stage = 0;
   bool tied = false;
@@ -85,8 +85,8 @@ struct Gap {
   std::int32_t renumbered(std::int32_t other) const { return other > stage ? other - 1 : other; }
 };
 
-/// Returns the gap that a stage leaves. A stage with several predecessors or successors is not tied, because
-/// its messages do not correspond one to one.
+/// Returns the gap for a stage. If the stage has several predecessors or successors, they are not tied,
+/// because their messages do not correspond one to one.
 Gap gap_at(const Program& program, std::int32_t stage) {
   Gap gap{.stage = stage};
   if (!edges_in_range(program)) return gap;
@@ -96,21 +96,21 @@ Gap gap_at(const Program& program, std::int32_t stage) {
   if (before.size() != 1 || behind.size() != 1) return gap;
   gap.before = before.front();
   gap.behind = behind.front();
-  // If the two stages already have an edge, a second one would be invalid.
+  // If the two stages already have an edge, a second edge would be invalid.
   gap.tied = std::ranges::find(program.edges, StageEdge{.from = gap.before, .to = gap.behind}) ==
              program.edges.end();
   return gap;
 }
 
-/// Returns the sorted edges without those of the removed stage, with one between the tied stages, with new
-/// stage numbers.
+/// Returns the sorted edges with new stage numbers. The edges of the removed stage are left out. If two
+/// stages are tied, their new edge is added.
 std::vector<StageEdge> edges_around(const Program& program, const Gap& gap) {
   std::vector<StageEdge> edges;
   for (const StageEdge& edge : program.edges) {
     if (edge.from == gap.stage || edge.to == gap.stage) continue;
     edges.push_back({.from = gap.renumbered(edge.from), .to = gap.renumbered(edge.to)});
   }
-  // A program without stated edges is a chain, and stays one without the stage.
+  // A program without stated edges is a chain. Without the stage it is still a chain.
   if (gap.tied && !program.edges.empty()) {
     edges.push_back({.from = gap.renumbered(gap.before), .to = gap.renumbered(gap.behind)});
   }
@@ -118,9 +118,9 @@ std::vector<StageEdge> edges_around(const Program& program, const Gap& gap) {
   return edges;
 }
 
-/// Returns the costs of `rest`, which is the program without the removed stage. The edge between tied stages
-/// carries the larger message of the two edges that it replaces. All microbatches get the costs of the mean
-/// one.
+/// Returns the costs for `rest`, the program without the removed stage. The edge between tied stages carries
+/// the larger message of the two edges that it replaces. All microbatches get the costs of the mean
+/// microbatch.
 CostTable costs_around(const Excerpt& whole, const Gap& gap, const Program& rest) {
   const std::vector<StageEdge> edges = stage_edges(whole.program);
   EdgeCost tied;
@@ -144,8 +144,8 @@ CostTable costs_around(const Excerpt& whole, const Gap& gap, const Program& rest
   return costs;
 }
 
-/// Returns the message between the tied stages that replaces a message of the removed stage, or nothing if it
-/// is dropped.
+/// Returns the message between the tied stages that replaces a message of the removed stage. Returns nothing
+/// if the message is removed.
 std::optional<Action> tied_message(const Program& program, const Gap& gap, Action message) {
   const auto rank_of = [&](std::int32_t stage) { return placed_rank(program, stage, message.microbatch); };
   const bool same_rank = rank_of(gap.before) == rank_of(gap.behind);
@@ -156,16 +156,16 @@ std::optional<Action> tied_message(const Program& program, const Gap& gap, Actio
     message.peer = message.stage == gap.before ? gap.behind : gap.before;
     return message;
   }
-  // The removed stage sends or receives this message. It is moved to the neighbour stage only if that is on
-  // the same rank, which had no message between the two. Otherwise the neighbour has its own SEND or RECV,
-  // which is tied above.
+  // The removed stage sends or receives this message. If the neighbour stage is on the same rank, it takes
+  // over the message, because there was no message between the two. Otherwise the neighbour already has its
+  // own SEND or RECV, which the code above changes.
   const std::int32_t instead = message.peer == gap.behind ? gap.before : gap.behind;
   if (rank_of(instead) != rank_of(gap.stage)) return std::nullopt;
   message.stage = instead;
   return message;
 }
 
-/// Returns true if some stage has a replica on the rank.
+/// Returns true if any stage has a replica on the rank.
 bool is_held(const Program& program, std::int32_t rank) {
   return std::ranges::any_of(program.placement.stages, [&](const StagePlacement& stage) {
     return std::ranges::find(stage.ranks, rank) != stage.ranks.end();
@@ -173,7 +173,7 @@ bool is_held(const Program& program, std::int32_t rank) {
 }
 
 Program without_idle_ranks(Program program) {
-  // The last rank comes first, so that the numbers of the other ranks stay valid.
+  // The last rank comes first, so that the numbers of earlier ranks do not change.
   for (std::int32_t rank = program.rank_count(); rank-- > 0;) {
     if (!program.ranks[index(rank)].empty() || is_held(program, rank)) continue;
     program.ranks.erase(program.ranks.begin() + rank);
@@ -188,10 +188,10 @@ Program without_idle_ranks(Program program) {
 
 // --- microbatches ----------------------------------------------------------------------------------------
 
-/// The units that are removed.
+/// The set of removed units.
 struct GoneUnits {
   std::vector<bool> gone;
-  /// The number of removed units before each unit, with one more entry than units.
+  /// For each unit, the number of removed units before it. There is one more entry than units.
   std::vector<std::int32_t> gone_before;
 
   explicit GoneUnits(std::vector<bool> units) : gone(std::move(units)), gone_before(gone.size() + 1, 0) {
@@ -200,15 +200,15 @@ struct GoneUnits {
     }
   }
   bool has(std::int32_t unit) const { return unit >= 0 && index(unit) < gone.size() && gone[index(unit)]; }
-  /// Returns the new number of `unit`. Numbers above the last unit are reduced, too.
+  /// Returns the new number of `unit`. Numbers after the last unit also decrease.
   std::int32_t renumbered(std::int32_t unit) const {
     if (unit < 0) return unit;
     return unit - gone_before[std::min(index(unit), gone.size())];
   }
 };
 
-/// The REDUCE_GRADs and STEPs of a rank that depend only on removed backwards, and the weight versions that
-/// disappear with them.
+/// The REDUCE_GRADs and STEPs of a rank that depend only on removed backwards. They are removed, and their
+/// weight versions, too.
 class LostUpdates {
  public:
   LostUpdates(const std::vector<Action>& actions, std::int32_t stages, const GoneUnits& units)
@@ -221,20 +221,20 @@ class LostUpdates {
   }
 
   bool lost(std::size_t position) const { return lost_[position]; }
-  /// Returns the new number of a weight version, counted in the STEPs that remain.
+  /// Returns the new number of a weight version. It counts only the remaining STEPs.
   std::int32_t renumbered(std::int32_t stage, std::int32_t version) const {
     if (stage < 0 || index(stage) >= windows_.size()) return version;
     const auto& steps = windows_[index(stage)].steps_lost;
     const auto last = steps.begin() + std::clamp<std::ptrdiff_t>(version, 0, std::ssize(steps));
-    // The version is reduced by the number of removed STEPs before it.
+    // The version decreases by the number of removed STEPs before it.
     return version - static_cast<std::int32_t>(std::count(steps.begin(), last, true));
   }
 
  private:
-  /// What a stage's list contains since its last STEP.
+  /// The state of a stage's list since its last STEP.
   struct Window {
-    bool some = false;  // there is a backward
-    bool left = false;  // there is a backward that remains
+    bool some = false;  // true if there is a backward
+    bool left = false;  // true if there is a backward that remains
     std::vector<std::size_t> reductions;
     std::vector<bool> steps_lost;
   };
@@ -247,7 +247,7 @@ class LostUpdates {
     } else if (action.kind == ActionKind::reduce_grad) {
       window.reductions.push_back(position);
     } else if (action.kind == ActionKind::step) {
-      // A STEP without any backward before it does not depend on removed backwards, so it stays.
+      // A STEP without any backward before it does not depend on removed backwards, so it remains.
       const bool goes = window.some && !window.left;
       for (const std::size_t reduction : window.reductions) lost_[reduction] = goes;
       lost_[position] = goes;
@@ -261,7 +261,7 @@ class LostUpdates {
   std::vector<Window> windows_;
 };
 
-/// Returns the route of the remaining units with its shortest period.
+/// Returns the route of the remaining units, cut to its shortest period.
 std::vector<std::int32_t> route_of_rest(const std::vector<std::int32_t>& route, const GoneUnits& units) {
   if (route.size() < 2) return route;
   std::vector<std::int32_t> rest;
@@ -272,14 +272,14 @@ std::vector<std::int32_t> route_of_rest(const std::vector<std::int32_t>& route, 
     return std::equal(rest.begin() + static_cast<std::ptrdiff_t>(period), rest.end(), rest.begin());
   };
   std::size_t period = 1;
-  // A route repeats forever, so its shortest period is sufficient.
+  // A route is repeated forever, so its shortest period is enough.
   while (period < rest.size() && !repeats_after(period)) ++period;
   if (period < rest.size()) rest.resize(period);
   return rest;
 }
 
-/// Returns the program without the actions of these units. If each microbatch has its own update, their
-/// updates are removed, too.
+/// Returns the program without the actions of these units. If each microbatch has its own update, its updates
+/// are also removed.
 Program without_units(const Program& program, const GoneUnits& units) {
   Program rest = program;
   for (StagePlacement& stage : rest.placement.stages) stage.route = route_of_rest(stage.route, units);
@@ -300,14 +300,14 @@ Program without_units(const Program& program, const GoneUnits& units) {
   return rest;
 }
 
-/// Returns a mark for each unit, or none if the program's numbers are invalid.
+/// Returns a mark for each unit, all false. Returns no marks if the program's numbers are invalid.
 std::vector<bool> no_units(const Program& program) {
-  constexpr std::int64_t kMostUnits = 1 << 26;  // 8 MiB of marks; programs to be shrunk have fewer units
+  constexpr std::int64_t kMostUnits = 1 << 26;  // 8 MiB of marks; programs to shrink have fewer units
   const std::int64_t units = std::int64_t{program.microbatches} * program.slices;
   return std::vector<bool>(units > 0 && units <= kMostUnits ? static_cast<std::size_t>(units) : 0, false);
 }
 
-/// Removes the replica of a stage on `rank`. Requires that no remaining microbatch is routed to it.
+/// Removes the replica of a stage on `rank`. Requires that no remaining microbatch runs on this replica.
 Program without_replica(Program program, std::int32_t stage, std::int32_t rank) {
   StagePlacement& placement = program.placement.stages[index(stage)];
   const std::int32_t replica = program.placement.replica_on(stage, rank);
@@ -359,7 +359,7 @@ Excerpt without_replicas_of(const Excerpt& whole, std::int32_t rank) {
   std::vector<std::int32_t> alone;
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
     if (program.placement.replica_on(stage, rank) < 0) continue;
-    // Another replica can do the work of a shared stage. A stage that only this rank holds is removed.
+    // For a shared stage, other replicas remain. A stage on this rank alone is removed.
     (program.placement.stages[index(stage)].ranks.size() > 1 ? shared : alone).push_back(stage);
   }
   for (const std::int32_t stage : shared) {
@@ -373,7 +373,7 @@ Excerpt without_replicas_of(const Excerpt& whole, std::int32_t rank) {
   for (const std::int32_t stage : shared) {
     rest.program = without_replica(std::move(rest.program), stage, rank);
   }
-  // The last stage comes first, so that the numbers of the other stages stay valid.
+  // The last stage comes first, so that the numbers of earlier stages do not change.
   for (std::size_t i = alone.size(); i-- > 0;) rest = without_stage(rest, alone[i]);
   rest.program = without_idle_ranks(std::move(rest.program));
   return rest;

@@ -1,6 +1,6 @@
 #pragma once
-// Programs from which ranks, stages, microbatches or actions are removed; the rest is numbered anew. A valid
-// program stays valid as far as possible, but programs here need not be valid. Used by counterexample.hpp.
+// Removes ranks, stages, microbatches or actions from a program and numbers the others anew. The result of a
+// valid program is usually valid, too. The programs need not be valid. counterexample.hpp uses this file.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,27 +17,27 @@ struct Excerpt {
   CostTable costs;
 };
 
-/// Returns the excerpt without `stage` and its actions. If the stage has one predecessor and one successor,
-/// the predecessor sends directly to the successor, with the larger of the two messages. A rank without
-/// stages and actions is removed, too.
+/// Returns the excerpt without `stage` and its actions. If the stage has exactly one predecessor and one
+/// successor, the predecessor then sends directly to the successor, with the larger of the two message sizes.
+/// A rank without stages and actions is also removed.
 Excerpt without_stage(const Excerpt& whole, std::int32_t stage);
 
 /// Returns the excerpt without the stages that `rank` holds, on all ranks.
 Excerpt without_stages_of(const Excerpt& whole, std::int32_t rank);
 
-/// Returns the excerpt without `rank`. Stages that only this rank holds are removed. For replicated stages
-/// the microbatches that are routed to the rank are removed.
+/// Returns the excerpt without `rank`. Stages on this rank alone are removed. For replicated stages, the
+/// microbatches that this rank runs are removed.
 Excerpt without_replicas_of(const Excerpt& whole, std::int32_t rank);
 
-/// Returns the excerpt without `count` microbatches from `first` on, with all their slices. Unless the
-/// program updates once a minibatch, a REDUCE_GRAD or STEP that depends only on their backwards is removed,
-/// too, and weight versions are counted anew.
+/// Returns the excerpt without `count` microbatches from `first` on, with all their slices. If the program
+/// updates once for each minibatch, nothing else is removed. Otherwise a REDUCE_GRAD or STEP that depends
+/// only on the removed backwards is also removed, and weight versions are counted anew.
 Excerpt without_microbatches(const Excerpt& whole, std::int32_t first, std::int32_t count = 1);
 
 /// Returns the excerpt without slice `slice` of every microbatch.
 Excerpt without_slice(const Excerpt& whole, std::int32_t slice);
 
-/// Returns the excerpt without one action. The other actions of its overlapped group stay together.
+/// Returns the excerpt without one action. The other actions of its overlapped group remain a group.
 Excerpt without_action(const Excerpt& whole, std::int32_t rank, std::size_t position);
 
 }  // namespace penstock

@@ -1,10 +1,11 @@
-// A fully sharded stage must gather its weights before it runs, but a rank cannot hold all stages gathered.
-// Interleaved 1F1B, one rank with stages 0 and 2, at most 3 gathered (both passes):
+// A fully sharded stage must gather its weights before it runs, but a rank has no memory to gather all
+// stages. This is interleaved 1F1B on a rank with stages 0 and 2 and at most 3 gathered stages, after both
+// passes:
 //   0UNSHARD 2UNSHARD 0F0 0F1 2F0 2F1 2B0 2B1 2REDUCE_GRAD 2RESHARD 0B0 0B1 0REDUCE_GRAD 0RESHARD
 //
-// Before each group of compute actions a window covers the next few different stages, the group's own first.
-// A stage that has left the window is dropped. A stage that has entered it is gathered, so that its weights
-// arrive while earlier stages compute.
+// Before each group of compute actions, a window contains the next few different stages, beginning with the
+// stages of this group. Stages outside the window are dropped. A stage that enters the window is gathered, so
+// that its weights arrive while earlier stages compute.
 //
 //   actions   0F0 0F1 | 2F0 2F1 2B0 2B1 0B0 0B1      at | with room for one: window {2}, so 0RESHARD 2UNSHARD
 //
@@ -29,8 +30,8 @@ namespace {
 
 bool uses_weights(const Action& action) { return has_weight_version(action.kind); }
 
-/// Inserts UNSHARD and RESHARD into one rank's list. `upcoming_` holds the next use of each stage that still
-/// runs, so the window is its beginning.
+/// Inserts UNSHARD and RESHARD into one rank's list. `upcoming_` contains the next use of each stage that
+/// runs again. The window is the beginning of `upcoming_`.
 class UnshardPass {
  public:
   UnshardPass(const std::vector<Action>& actions, std::size_t max_active);
@@ -45,13 +46,13 @@ class UnshardPass {
 
   const std::vector<Action>& actions_;
   std::size_t max_active_;
-  /// The position of the next use of the same stage, by position.
+  /// By position: the position of the next use of the same stage.
   std::vector<std::size_t> next_use_;
-  /// The position at which the group of each action begins.
+  /// By position: the position at which the action's group begins.
   std::vector<std::size_t> group_;
-  /// The next use and the number of each stage that still runs.
+  /// The next use and the number of each stage that runs again.
   std::set<std::pair<std::size_t, std::int32_t>> upcoming_;
-  /// Stages whose REDUCE_GRAD is still to come.
+  /// The stages with a REDUCE_GRAD later in the list.
   std::multiset<std::int32_t> to_reduce_;
   std::set<std::int32_t> active_;
   std::vector<Action> result_;
@@ -67,7 +68,7 @@ UnshardPass::UnshardPass(const std::vector<Action>& actions, std::size_t max_act
     if (actions[position].kind == ActionKind::reduce_grad) to_reduce_.insert(actions[position].stage);
     if (!uses_weights(actions[position])) continue;
     const auto [use, is_new] = first_use.try_emplace(actions[position].stage, position);
-    // The loop goes from the last action to the first, so the use that is known so far is the next one.
+    // The loop goes from the last action to the first, so the stored use is the next one.
     if (!is_new) next_use_[position] = std::exchange(use->second, position);
   }
   for (const auto& [stage, position] : first_use) upcoming_.emplace(position, stage);
@@ -76,16 +77,16 @@ UnshardPass::UnshardPass(const std::vector<Action>& actions, std::size_t max_act
 std::vector<Action> UnshardPass::run() {
   for (std::size_t begin = 0; begin < actions_.size();) {
     const std::size_t end = group_end(actions_, begin);
-    // Dropping comes before gathering, because it frees the memory for it.
+    // Stages are dropped before others are gathered, because dropping frees memory.
     if (is_compute(actions_[begin].kind)) drop_all_but(needed(actions_[begin]));
-    // The whole window is gathered, not only what this group needs, so that gathers run while earlier stages
-    // compute.
+    // The whole window is gathered, not only the stages of this group, so that gathers run while earlier
+    // stages compute.
     if (uses_weights(actions_[begin])) gather(window());
     for (; begin < end; ++begin) {
       result_.push_back(actions_[begin]);
       const std::int32_t stage = actions_[begin].stage;
       if (actions_[begin].kind == ActionKind::reduce_grad) to_reduce_.extract(stage);
-      // The stage's entry moves to its next use, or is removed after the last one.
+      // The entry of the stage moves to its next use. After the last use it is removed.
       if (upcoming_.erase({begin, stage}) > 0 && next_use_[begin] < actions_.size()) {
         upcoming_.emplace(next_use_[begin], stage);
       }
@@ -95,16 +96,16 @@ std::vector<Action> UnshardPass::run() {
   return std::move(result_);
 }
 
-/// Returns the stages to hold before the action. STEP updates the shards, so the weights gathered from them
-/// are outdated.
+/// Returns the stages that must be gathered before the action. STEP updates the shards, so weights that were
+/// gathered before are outdated.
 std::vector<std::int32_t> UnshardPass::needed(const Action& next) const {
   std::vector<std::int32_t> stages = window();
   if (next.kind == ActionKind::step) std::erase(stages, next.stage);
   return stages;
 }
 
-/// Returns the stages of the window. A group counts as a whole, so the window may exceed max_active_ by what
-/// its last group holds.
+/// Returns the stages of the window. A group is never divided, so its last group can make the window larger
+/// than max_active_.
 std::vector<std::int32_t> UnshardPass::window() const {
   std::vector<std::int32_t> stages;
   std::size_t last_group = 0;
@@ -123,7 +124,7 @@ bool UnshardPass::waits_for_reduction(std::int32_t stage) const {
   return !is_used && to_reduce_.contains(stage);
 }
 
-/// Drops all gathered stages except these, in ascending order like PyTorch's pass.
+/// Drops all gathered stages except `stages`, in ascending order, like PyTorch's pass.
 void UnshardPass::drop_all_but(const std::vector<std::int32_t>& stages) {
   std::vector<std::int32_t> dropped;
   std::ranges::copy_if(active_, std::back_inserter(dropped), [&](std::int32_t stage) {
@@ -135,30 +136,32 @@ void UnshardPass::drop_all_but(const std::vector<std::int32_t>& stages) {
   }
 }
 
-/// Gathers those stages that are not gathered yet, in the order in which they are needed.
+/// Gathers the stages that are not gathered yet, in the order in which the rank needs them.
 void UnshardPass::gather(const std::vector<std::int32_t>& stages) {
   for (const std::int32_t stage : stages) {
     if (active_.insert(stage).second) result_.push_back({.kind = ActionKind::unshard, .stage = stage});
   }
 }
 
-/// Returns the position after the SENDs that begin at `begin`. Gradients for other ranks are sent first.
+/// Returns the position after the SENDs that begin at `begin`. Gradients are sent to other ranks before the
+/// reduction.
 std::size_t end_of_sends(const std::vector<Action>& actions, std::size_t begin) {
   while (begin < actions.size() && is_send(actions[begin].kind)) ++begin;
   return begin;
 }
 
-/// Returns for each position whether it is a stage's last B or W before a STEP of the stage or the end of the
-/// list. Stages that already have a REDUCE_GRAD are skipped.
+/// Returns a mark for each position: true if it is the last B or W of its stage before a STEP of the stage or
+/// the end of the list. Stages that already have a REDUCE_GRAD get no mark.
 std::vector<bool> last_backwards(const std::vector<Action>& actions) {
-  std::set<std::int32_t> finished;  // stages whose last B or W before the next STEP is found, or that reduce
+  std::set<std::int32_t>
+      finished;  // stages that reduce, or with their last B or W before the next STEP already found
   for (const Action& action : actions) {
     if (action.kind == ActionKind::reduce_grad) finished.insert(action.stage);
   }
   const std::set<std::int32_t> reducing = finished;
   std::vector<bool> last(actions.size(), false);
-  // The loop goes from the end, so the first B or W of a stage that it meets is the last one. A STEP begins
-  // the search anew.
+  // The loop goes from the end to the beginning, so the first B or W of a stage that it finds is the last one
+  // in the list. A STEP starts a new search.
   for (std::size_t position = actions.size(); position-- > 0;) {
     const Action& action = actions[position];
     if (action.kind == ActionKind::step && !reducing.contains(action.stage)) finished.erase(action.stage);

@@ -1,5 +1,5 @@
-// Passes that write a program's lists anew copy all other fields with this function. A field that is
-// forgotten here is lost in lowering.
+// Passes that write new lists copy all other fields of the program with this function. If a field is missing
+// here, lowering loses it.
 
 #include "schedules/passes/list_writer.hpp"
 

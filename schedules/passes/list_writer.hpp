@@ -1,5 +1,5 @@
 #pragma once
-// A sink of placement rounds (take_turns.hpp) that stores what is placed as lists.
+// A sink of placement rounds (take_turns.hpp) that stores the placed actions as lists.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,10 +14,10 @@
 
 namespace penstock {
 
-/// Returns the program with all fields except its lists.
+/// Returns a program with all fields of `program` except its lists.
 Program without_lists(const Program& program);
 
-/// A sink that collects the lists of a program with its messages.
+/// A sink that collects a program's lists with their messages.
 class ListWriter {
  public:
   explicit ListWriter(const Program& program) : lists_(program.ranks.size()) {
@@ -30,7 +30,7 @@ class ListWriter {
     std::vector<Action>& list = lists_[index(rank)];
     for (const Action& action : group) list.push_back(action);
   }
-  /// Appends both ends at the same moment, which is why lowered lists cannot hang (lower.hpp).
+  /// Appends both ends of a message at the same moment. Therefore lowered lists cannot hang (lower.hpp).
   void message(const StageMessage& message, std::int32_t from_rank, std::int32_t to_rank) {
     lists_[index(from_rank)].push_back(send_of(message));
     lists_[index(to_rank)].push_back(recv_of(message));

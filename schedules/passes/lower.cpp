@@ -20,8 +20,9 @@ tl::expected<Program, std::string> lower(const Program& program) {
   TurnsTaken taken = take_turns(program, writer);
   if (!taken.finished) return tl::unexpected(std::move(taken.stuck));
   lowered.ranks = std::move(writer).lists();
-  // Ranks that joined a collective early break the argument that lowered programs cannot hang, so a check
-  // must show it. The check uses the default channels, because such a program may hang under one FIFO a rank.
+  // If ranks joined a collective early, the rounds do not prove that the program cannot hang, so this check
+  // must show it. The check uses the default channels, because such a program may hang with one FIFO for each
+  // rank.
   if (!taken.stuck.empty() && find_hang(lowered, {}, unit_costs(lowered)))
     return tl::unexpected(std::move(taken.stuck));
   return lowered;

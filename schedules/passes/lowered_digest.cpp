@@ -1,7 +1,7 @@
-// Computes the digest of a lowered program without storing its lists. The digest reads one rank's list after
-// the other, but placement rounds place a little on every rank each time. So the placed actions are stored in
-// a short form until all are placed: one word for the next action of the rank's own list, which its loops can
-// produce again, and two words for an end of a message.
+// Computes the digest of a lowered program without storing its lists. The digest reads the whole list of one
+// rank after the other, but placement rounds place a few actions on every rank in each round. Therefore all
+// placed actions are stored in a short form. The next action of the rank's own list takes one word, because
+// its loops can produce it again. An end of a message takes two words.
 //
 //   rank 1, lowered:  1RECV_F0 1F0 1SEND_F0   1RECV_F1 ...
 //   placed:           route    own   route    route        own: the next action of the list
@@ -37,8 +37,8 @@ class PlacedWords {
  public:
   PlacedWords(const Program& program, std::span<const ActionLoops> lists)
       : edges_(program), ranks_(lists.size()) {
-    // In a chain each action has at most one RECV and one SEND. Reserved memory that is not used is never
-    // touched.
+    // In a chain each action has at most one RECV and one SEND. Unused reserved memory costs nothing, because
+    // it is never touched.
     for (std::size_t rank = 0; rank < lists.size(); ++rank) {
       const auto own = static_cast<std::size_t>(lists[rank].size());
       ranks_[rank].placed.reserve(3 * own);
@@ -74,11 +74,12 @@ class PlacedWords {
   }
 
  private:
-  static constexpr std::uint32_t kOwn = 0xffff'ffff;  // not a route, because edges are far fewer than 2^30
+  static constexpr std::uint32_t kOwn =
+      0xffff'ffff;  // not a route number, because there are far fewer than 2^30 edges
 
   struct OfRank {
     std::vector<std::uint32_t> placed;
-    std::vector<std::int32_t> units;  // the units of messages
+    std::vector<std::int32_t> units;  // the unit of each message
 
     void add(std::uint32_t word, std::int32_t unit) {
       placed.push_back(word);

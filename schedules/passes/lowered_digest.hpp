@@ -1,5 +1,5 @@
 #pragma once
-// The digest of a lowered program, computed without its lowered lists.
+// Computes the digest of a lowered program without its lowered lists.
 
 #include <optional>
 #include <span>
@@ -10,10 +10,10 @@
 
 namespace penstock {
 
-/// Returns digest(lower(...)) of the program with `lists`, which hold compute actions and collectives by
-/// rank. The program's own lists are not read. Takes time in proportion to the actions and a fourth of the
-/// memory of the lowered lists. Returns nothing if lower() would refuse the program or would have to check
-/// that it cannot hang.
+/// Returns digest(lower(...)) of a program with the lists `lists`, which hold compute actions and collectives
+/// by rank. It does not read the lists of `program`. It takes time in proportion to the actions, and a
+/// quarter of the memory of the lowered lists. Returns nothing if lower() would fail, or if lower() would
+/// need a check that the program cannot hang.
 std::optional<std::string> lowered_digest(const Program& program, std::span<const ActionLoops> lists);
 
 }  // namespace penstock

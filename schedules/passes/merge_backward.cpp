@@ -15,16 +15,16 @@ bool are_halves(const Action& input, const Action& weight) {
          input.weight_version == weight.weight_version && !input.overlaps_next && !weight.overlaps_next;
 }
 
-/// Merges one rank's list. A merged action is a B and merges with nothing else, so one pass is enough.
+/// Merges one rank's list. A new B cannot merge with another action, so one pass is enough.
 std::vector<Action> merged(const std::vector<Action>& actions) {
   std::vector<Action> result;
-  bool last_overlapped = false;  // the last action of `result` ends a group
+  bool last_overlapped = false;  // true if the last action of `result` ends a group
   for (const Action& action : actions) {
     if (!result.empty() && !last_overlapped && are_halves(result.back(), action)) {
       result.back().kind = ActionKind::backward;
       continue;
     }
-    // An I at the end of a group belongs to the group, although it does not overlap the next action.
+    // An I at the end of a group belongs to the group, although its flag overlaps_next is not set.
     last_overlapped = !result.empty() && result.back().overlaps_next;
     result.push_back(action);
   }

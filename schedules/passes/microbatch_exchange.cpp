@@ -1,13 +1,13 @@
-// Under ZeRO 2 and 3 without a window, a stage exchanges its parts around each microbatch. One rank, which
-// shares stages 0 and 1 with another one, under sharding 3 (u = UNSHARD, a = REDUCE_GRAD, r = RESHARD); under
-// sharding 2 the same without u and r:
+// Under ZeRO 2 and 3 without a window, the ranks of a stage exchange its parts around each microbatch. This
+// is one of two ranks that share stages 0 and 1 under sharding 3 (u = UNSHARD, a = REDUCE_GRAD, r = RESHARD).
+// Sharding 2 has the same list without u and r:
 //
 //   0u 1u 0F0 0r 1F0 1r 1u 0u 1B0 1a 1r 0B0 0a 0r
 //
-// A pass here is a run of actions of one microbatch, in one direction, on one stage (on several stages in an
-// overlapped pair): F alone, or B or I and W with the R before it. Its weights are gathered before it and
-// dropped after it, even if the next pass needs them again, as FSDP does. fsdp.cpp has PyTorch's window
-// instead. Tested by sharding_test.cpp.
+// In this file, a pass is a sequence of actions with the same microbatch, direction and stage; an overlapped
+// pair has several stages. It is F alone, or B, or I and W, with the R before them. Weights are gathered
+// before each pass and dropped after it, even if the next pass needs them again, as in FSDP. fsdp.cpp has
+// PyTorch's window. Tested by sharding_test.cpp.
 
 #include "schedules/passes/microbatch_exchange.hpp"
 
@@ -39,14 +39,14 @@ struct PassKey {
   friend auto operator<=>(const PassKey&, const PassKey&) = default;
 };
 
-/// Positions [begin, end) of a list that form one pass.
+/// The positions [begin, end) in a list that form one pass.
 struct Pass {
   std::size_t begin = 0;
   std::size_t end = 0;
   std::set<PassKey> keys{};
-  /// The shared stages whose weights the pass uses.
+  /// The shared stages that run in the pass with their weights.
   std::set<std::int32_t> stages{};
-  /// The shared stages whose weight gradients the pass computes.
+  /// The shared stages for which the pass computes weight gradients.
   std::set<std::int32_t> reduced{};
 };
 
@@ -80,7 +80,7 @@ std::vector<Pass> passes_of(const Program& program, const std::vector<Action>& a
   return passes;
 }
 
-/// A writer of one rank's new list.
+/// Writes the new list of one rank.
 class ExchangeWriter {
  public:
   ExchangeWriter(const Program& program, std::vector<Action> actions, std::int32_t sharding)
@@ -110,8 +110,8 @@ class ExchangeWriter {
     for (const std::int32_t stage : stages) result_.push_back({.kind = kind, .stage = stage});
   }
 
-  /// Gathers for pass `number` and the next passes, up to one that needs a stage which an earlier pass must
-  /// still drop.
+  /// Gathers the stages of pass `number` and of the next passes. It stops at a pass with a stage that is
+  /// gathered for an earlier pass and must be dropped first.
   void gather(std::size_t number) {
     const std::size_t last = std::min(number + kGatheredAhead, passes_.size());
     for (std::size_t next = number; next < last; ++next) {
@@ -131,12 +131,11 @@ class ExchangeWriter {
   std::vector<Action> actions_;
   std::vector<Pass> passes_;
   bool gathers_;
-  std::map<std::int32_t, std::size_t>
-      held_for_;  // gathered stages and the number of the pass that needs them
+  std::map<std::int32_t, std::size_t> held_for_;  // by gathered stage: the number of the pass that needs it
   std::vector<Action> result_;
 };
 
-/// Checks that all ranks of a stage reduce equally often, because a reduction needs all of them.
+/// Checks that all ranks of a stage reduce it equally often, because a reduction needs all of them.
 tl::expected<void, std::string> check_reductions(const Program& program) {
   const auto reductions = [&](std::int32_t rank, std::int32_t stage) {
     return std::ranges::count(program.ranks[index(rank)],

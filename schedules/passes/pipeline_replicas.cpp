@@ -1,12 +1,12 @@
-// Combines a pipeline with data parallelism: every rank becomes several copies. Two copies of GPipe on two
-// ranks, four microbatches (a = REDUCE_GRAD, s = STEP):
+// Combines a pipeline with data parallelism: every rank becomes several ranks, one for each copy. This is
+// GPipe on two ranks with two copies and four microbatches (a = REDUCE_GRAD, s = STEP):
 //
 //   pipeline           rank 0  0F0 0F1 0B0 0B1 0s        rank 1  1F0 1F1 1B0 1B1 1s
 //
 //   copy 0             rank 0  0F0 0F2 0B0 0B2 0a 0s     rank 2  1F0 1F2 1B0 1B2 1a 1s
 //   copy 1             rank 1  0F1 0F3 0B1 0B3 0a 0s     rank 3  1F1 1F3 1B1 1B3 1a 1s
 //
-// rules/pipeline_copies.cpp applies it to every schedule. Tested by pipeline_replicas_test.cpp.
+// rules/pipeline_copies.cpp applies this pass to every schedule. Tested by pipeline_replicas_test.cpp.
 
 #include "schedules/passes/pipeline_replicas.hpp"
 
@@ -28,7 +28,7 @@
 namespace penstock {
 namespace {
 
-/// Returns the stages that some list reduces.
+/// Returns the stages that have a REDUCE_GRAD in any list.
 std::set<std::int32_t> reduced_stages(const Program& program) {
   std::set<std::int32_t> stages;
   for (const std::vector<Action>& actions : program.ranks) {
@@ -39,8 +39,8 @@ std::set<std::int32_t> reduced_stages(const Program& program) {
   return stages;
 }
 
-/// Returns the positions in one rank's list before which a REDUCE_GRAD is needed, for each stage that is not
-/// reduced yet.
+/// Returns the positions in one rank's list before which a REDUCE_GRAD must be inserted. Stages that already
+/// have a REDUCE_GRAD are left out.
 std::multimap<std::size_t, std::int32_t> reductions(const std::vector<Action>& actions,
                                                     const std::set<std::int32_t>& reduced,
                                                     Reduction reduction) {
@@ -54,8 +54,9 @@ std::multimap<std::size_t, std::int32_t> reductions(const std::vector<Action>& a
     if (position == 0 || actions[position - 1].kind != ActionKind::step) steps = position;
     const auto last = last_backward.find(action.stage);
     if (last == last_backward.end() || reduced.contains(action.stage)) continue;
-    // An overlapped reduction comes directly after the stage's last backward. Otherwise it comes before all
-    // consecutive STEPs, so that every reduction of the rank has started before the first STEP waits.
+    // An overlapped reduction comes directly after the last backward of the stage. Other reductions come
+    // before all consecutive STEPs, so that every reduction of the rank has started before the first STEP
+    // waits.
     before.emplace(reduction == Reduction::overlapped ? group_end(actions, last->second) : steps,
                    action.stage);
     last_backward.erase(last);
@@ -63,8 +64,7 @@ std::multimap<std::size_t, std::int32_t> reductions(const std::vector<Action>& a
   return before;
 }
 
-/// Returns one rank's list with these REDUCE_GRADs. Several before one position are in the order of their
-/// STEPs.
+/// Returns one rank's list with these REDUCE_GRADs. Several at one position are in the order of their STEPs.
 std::vector<Action> with_reductions(const std::vector<Action>& actions,
                                     const std::multimap<std::size_t, std::int32_t>& before) {
   std::vector<Action> list;
@@ -79,7 +79,7 @@ std::vector<Action> with_reductions(const std::vector<Action>& actions,
   return list;
 }
 
-/// Returns the number among the units of all copies of unit `unit` of copy `copy`. Slices of a microbatch
+/// Returns the number of unit `unit` of copy `copy` among the units of all copies. The slices of a microbatch
 /// stay together.
 std::int32_t shared_unit(std::int32_t unit, std::int32_t copy, std::int32_t copies, std::int32_t slices) {
   return (unit / slices * copies + copy) * slices + unit % slices;
@@ -88,11 +88,11 @@ std::int32_t shared_unit(std::int32_t unit, std::int32_t copy, std::int32_t copi
 StagePlacement replicated(const StagePlacement& stage, std::int32_t copies, std::int32_t slices) {
   StagePlacement all{.ranks = {}, .route = {}};
   for (const std::int32_t rank : stage.ranks) {
-    // The copies of a rank are adjacent: rank r becomes rank r x copies and the following ones.
+    // The copies of a rank are adjacent: rank r becomes the ranks from r x copies on.
     for (std::int32_t copy = 0; copy < copies; ++copy) all.ranks.push_back(rank * copies + copy);
   }
-  // The route repeats after a number of units that is a multiple of the slices and of the pipeline's own
-  // route.
+  // The route of all copies repeats after a number of units. It is a multiple of the number of slices and of
+  // the length of the pipeline's own route.
   const auto own = static_cast<std::int32_t>(stage.route.size());
   const std::int32_t period = std::lcm(own, slices);
   all.route.resize(index(std::int64_t{period} * copies));

@@ -1,13 +1,13 @@
-// Applies ZeRO to a program. Two ranks share stage 0 and stage 1 (a = REDUCE_GRAD, s = STEP, u = UNSHARD,
-// r = RESHARD) and have the same actions:
+// Applies ZeRO to a program. In this example two ranks share stages 0 and 1 and have the same actions (a =
+// REDUCE_GRAD, s = STEP, u = UNSHARD, r = RESHARD):
 //
 //   sharded 1, 2          0F 1F 1B 1a 0B 0a 1s 0s 0u 1u
 //   sharded 3             0u 1u 0F 0r 1F 1r 1u 0u 1B 1a 1r 0B 0a 0r 1s 0s
 //   sharded 3, by step    0u 1u 0F 1F 1B 1a 1r 0B 0a 0r 1s 0s
 //
-// With several microbatches sharding 1 has one REDUCE_GRAD a stage, after the last B; so do sharding 2 and 3
-// by step. Otherwise sharding 2 and 3 have one after every B, and sharding 3 gathers around every F and B
-// (microbatch_exchange.cpp). Tested by sharding_test.cpp.
+// With several microbatches, sharding 1 has one REDUCE_GRAD for each stage, after the last B. Sharding 2 and
+// 3 by step also have one. Otherwise, sharding 2 and 3 have one after every B, and sharding 3 gathers weights
+// around every F and B (microbatch_exchange.cpp). Tested by sharding_test.cpp.
 
 #include "schedules/passes/sharding.hpp"
 
@@ -33,15 +33,14 @@ namespace {
 
 tl::expected<void, std::string> check_updates(const Program& program) {
   if (program.update == UpdateRule::minibatch) return {};
-  // If several versions exist, a gather would need to name one of them.
+  // If several versions exist, a gather must name one of them, but it cannot.
   return tl::unexpected(fmt::format(
       "sharding: {} updates its weights more than once a minibatch or keeps several versions of them, which "
       "parts of weights cannot; take a schedule with one update a minibatch, such as 1f1b",
       program.schedule));
 }
 
-/// Checks that the gradients of shared stages are reduced, because only a reduced sum can be divided into
-/// parts.
+/// Checks that the gradients of shared stages are reduced. Only a reduced sum can be divided into parts.
 tl::expected<void, std::string> check_reduction(const Program& program) {
   for (const std::vector<Action>& actions : program.ranks) {
     for (const Action& step : actions) {
@@ -57,19 +56,20 @@ tl::expected<void, std::string> check_reduction(const Program& program) {
   return {};
 }
 
-/// Inserts, for ZeRO 1 and 2, one UNSHARD for each shared stage that the list updates, all after its last
-/// STEP.
+/// Inserts an UNSHARD for each shared stage that the list updates, for ZeRO 1 and 2. All of them come after
+/// the last STEP.
 void gather_behind_steps(const Program& program, std::vector<Action>& actions) {
   std::vector<Action> gathers;
   std::size_t behind = 0;
   for (std::size_t position = 0; position < actions.size(); ++position) {
     if (actions[position].kind != ActionKind::step) continue;
     behind = position + 1;
-    // The STEP has updated only each rank's own part, so all ranks gather before the next F.
+    // The STEP has updated only the rank's own part of the weights, so all ranks must gather before the next
+    // F.
     if (is_shared(program, actions[position].stage))
       gathers.push_back({.kind = ActionKind::unshard, .stage = actions[position].stage});
   }
-  // Every rank gathers by ascending stage, because collectives of several groups in different orders would
+  // Every rank gathers in ascending order of stages. Different orders of collectives on different ranks would
   // hang.
   std::ranges::sort(gathers, {}, &Action::stage);
   actions.insert(actions.begin() + static_cast<std::ptrdiff_t>(behind), gathers.begin(), gathers.end());
@@ -87,7 +87,7 @@ tl::expected<Program, std::string> shard_stages(const Program& program, const Sh
   if (each_microbatch) {
     result = exchange_each_microbatch(program, sharding);
   } else if (sharding == 3) {
-    // With a window of all stages, gathered weights stay until their last use.
+    // If the window covers all stages, gathered weights remain until their last use.
     result = insert_unshard_reshard(program, program.stage_count());
   }
   if (!result) return result;

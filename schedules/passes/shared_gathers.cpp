@@ -1,10 +1,10 @@
-// A gather needs all ranks of its stage at once, so ranks must gather shared stages in one order (u =
-// UNSHARD):
+// A gather needs all ranks of its stage at the same time, so all ranks must gather shared stages in the same
+// order (u = UNSHARD):
 //
 //   rank 0   0u 1u           rank 0   0u 1u
 //   rank 1   1u 0u  hangs    rank 1   0u 1u  does not hang
 //
-// sharding.cpp calls this file last. Tested by sharding_test.cpp.
+// sharding.cpp runs this pass last. Tested by sharding_test.cpp.
 
 #include "schedules/passes/shared_gathers.hpp"
 
@@ -27,7 +27,7 @@
 namespace penstock {
 namespace {
 
-/// Returns how often a rank gathers each stage.
+/// Returns the number of gathers of each stage on a rank.
 std::map<std::int32_t, std::int64_t> gathers(const std::vector<Action>& actions) {
   std::map<std::int32_t, std::int64_t> counts;
   for (const Action& action : actions) {
@@ -44,7 +44,8 @@ tl::expected<void, std::string> check_gathers(const Program& program) {
     const std::vector<std::int32_t>& ranks = program.placement.stages[index(stage)].ranks;
     const std::int32_t first = ranks.front();
     for (const std::int32_t rank : ranks) {
-      // A gather needs all ranks of the stage; a rank with fewer gathers would leave the others waiting.
+      // A gather needs all ranks of the stage. If a rank had fewer gathers, the other ranks would wait
+      // forever.
       if (of_rank[index(rank)][stage] == of_rank[index(first)][stage]) continue;
       return tl::unexpected(fmt::format(
           "sharding: 3 gathers stage {} {} times on rank {} but {} times on rank {}; take a number of "
@@ -55,7 +56,7 @@ tl::expected<void, std::string> check_gathers(const Program& program) {
   return {};
 }
 
-/// Returns the gathers and reductions, in the rank's order, of the stages that `other` also holds.
+/// Returns the gathers and reductions of the stages that `other` also holds, in the order of the rank's list.
 std::vector<Action> exchanged_together(const Program& program, std::int32_t rank, std::int32_t other) {
   std::vector<Action> exchanges;
   for (const Action& action : program.ranks[index(rank)]) {
@@ -71,19 +72,20 @@ std::string_view verb_of(const Action& exchange, bool of_one) {
   return of_one ? "reduces" : "reduce";
 }
 
-/// Checks that ranks exchange shared stages in one order, because they would wait for each other otherwise.
+/// Checks that all ranks exchange shared stages in the same order. With different orders they would wait for
+/// each other forever.
 tl::expected<void, std::string> check_order(const Program& program) {
   std::set<std::pair<std::int32_t, std::int32_t>> seen;
   for (const StagePlacement& stage : program.placement.stages) {
     for (const std::int32_t rank : stage.ranks) {
       const std::int32_t first = stage.ranks.front();
-      // Each pair of ranks is checked once, however many stages they share.
+      // Each pair of ranks is checked once, even if it shares several stages.
       if (rank == first || !seen.emplace(first, rank).second) continue;
       const std::vector<Action> here = exchanged_together(program, first, rank);
       const std::vector<Action> there = exchanged_together(program, rank, first);
       const auto [ours, theirs] = std::ranges::mismatch(here, there);
-      // Both lists have equal lengths: check_gathers() has counted gathers, and reductions were counted when
-      // they were inserted.
+      // Both lists have equal lengths. check_gathers() has counted the gathers, and the reductions were
+      // counted when they were inserted.
       if (ours == here.end() || theirs == there.end()) continue;
       return tl::unexpected(fmt::format(
           "sharding: {} has rank {} {} stage {} where rank {} {} stage {}, so that they wait for "
@@ -96,7 +98,7 @@ tl::expected<void, std::string> check_order(const Program& program) {
   return {};
 }
 
-/// Sorts consecutive UNSHARDs by ascending stage, so that ranks that share several stages gather them in one
+/// Sorts consecutive UNSHARDs by stage, so that ranks with several shared stages gather them in the same
 /// order.
 void sort_gathers(std::vector<Action>& actions) {
   const auto is_gather = [](const Action& action) { return action.kind == ActionKind::unshard; };
@@ -112,13 +114,13 @@ void sort_gathers(std::vector<Action>& actions) {
 
 tl::expected<Program, std::string> with_exchanges_of_shared_stages(Program sharded) {
   for (std::vector<Action>& actions : sharded.ranks) {
-    // PyTorch's pass also gathers a stage that only one rank holds.
+    // PyTorch's pass also gathers stages that only one rank holds.
     std::erase_if(actions, [&](const Action& action) {
       return gathers_or_drops(action.kind) && !is_shared(sharded, action.stage);
     });
   }
   if (auto checked = check_gathers(sharded); !checked) return tl::unexpected(checked.error());
-  // If the order of use is the same on all ranks of each stage, it is left as it is.
+  // If all ranks use shared stages in the same order, this order remains.
   if (check_order(sharded)) return sharded;
   for (std::vector<Action>& actions : sharded.ranks) sort_gathers(actions);
   if (auto checked = check_order(sharded); !checked) return tl::unexpected(checked.error());

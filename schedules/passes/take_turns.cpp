@@ -1,20 +1,20 @@
-// Places the actions of all ranks in rounds. In each round the ranks have one turn each, in ascending order,
-// and a turn places one action (or overlapped group). An action is ready when everything that it reads is on
-// its rank: computed there, or sent to it. A collective is placed on all its members when each of them has
-// reached it.
+// Places the actions of all ranks in rounds. In each round every rank has one turn, in ascending order, and
+// places one action or overlapped group. An action is ready when its rank has all its inputs: the rank has
+// computed or received them. A collective is placed on all its members when each of them has reached it.
 //
-// This may stall, because a member must compute something for another member before that one can reach the
-// collective (buckets of uneven replica groups). Then one rank after another joins its collective early and
-// continues up to the action that waits for it.
+// The rounds can stall with buckets of replica groups of different sizes: a member must compute something for
+// another member before that one can reach the collective. Then one rank after another joins its collective
+// early, and continues up to the action that waits for the collective.
 //
-// To ask every rank in every round would be slow when only one rank can continue. So only ranks to which
-// something has happened are asked, in the round in which asking all of them would have found it:
+// If every rank were checked in every round, this would be slow when only one rank can continue. Therefore
+// only ranks that may have become ready are checked. Each of them is checked in the same round as if all
+// ranks were checked:
 //
 //   rank          0    1    2    3              turn of rank 2: it sends to ranks 1 and 3
 //   now                     ^    x              3 has its turn later in this round,
 //   later              x                        1 has already had its turn, so it follows in the next round
 //
-// Asking a rank that is not ready changes nothing, so asking too many is harmless. Tested by
+// A check of a rank that is not ready changes nothing, so too many checks are harmless. Tested by
 // take_turns_test.cpp.
 
 #include "schedules/passes/take_turns.hpp"
@@ -53,8 +53,8 @@ LoopHeads::LoopHeads(std::span<const ActionLoops> lists) {
   }
 }
 
-/// Copies the actions of a group into a vector, because the cursor returns actions by value and a span needs
-/// them in memory.
+/// Copies the actions of a group into a vector, because a span needs them in memory and the cursor returns
+/// values.
 void LoopHeads::spell_out_group(Head& head) {
   head.group.assign(1, head.first);
   for (LoopCursor next = head.cursor; head.group.back().overlaps_next;) head.group.push_back(*++next);
@@ -68,8 +68,8 @@ CollectiveCounts::Group& CollectiveCounts::group_of(const Action& collective) {
   Group& group = groups_[2 * index(collective.stage) + (unshards ? 1 : 0)];
   if (group.members.empty()) {
     group.members = placement_.stages[index(collective.stage)].ranks;
-    // The group is created at the stage's first collective. It is sorted, so that a member is found by its
-    // rank.
+    // The group is created for the stage's first collective. Its members are sorted, so that a binary search
+    // finds a rank.
     std::ranges::sort(group.members);
     group.passed.assign(group.members.size(), 0);
   }
@@ -81,8 +81,8 @@ std::size_t& CollectiveCounts::passed_by(Group& group, std::int32_t rank) {
   return group.passed[static_cast<std::size_t>(member - group.members.begin())];
 }
 
-// Each member stores the number of collectives that it has passed. Each collective stores how many members
-// have reached and joined it; met[k] is the k-th collective of all members.
+// Each member stores the number of collectives that it has passed. Each collective stores the number of
+// members that have reached it and joined it. met[k] is the k-th collective.
 std::size_t CollectiveCounts::next_of(const Action& collective, std::int32_t rank) {
   return passed_by(group_of(collective), rank);
 }
@@ -90,7 +90,7 @@ std::size_t CollectiveCounts::next_of(const Action& collective, std::int32_t ran
 bool CollectiveCounts::reach(const Action& collective, std::int32_t rank) {
   Group& group = group_of(collective);
   const std::size_t number = passed_by(group, rank);
-  // The first member that reaches its k-th collective creates the entry for all.
+  // The first member that reaches its k-th collective creates the entry for all members.
   if (number == group.met.size()) group.met.emplace_back();
   return ++group.met[number].reached == group.members.size();
 }
@@ -109,7 +109,7 @@ bool CollectiveCounts::join(const Action& collective, std::int32_t rank) {
 bool CollectiveCounts::all_joined(const Action& collective, std::int32_t rank) {
   Group& group = group_of(collective);
   const std::size_t passed = passed_by(group, rank);
-  // A rank that has passed no collective waits for none.
+  // A rank that has passed no collective waits for no collective.
   return passed == 0 || group.met[passed - 1].joined == group.members.size();
 }
 

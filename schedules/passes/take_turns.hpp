@@ -1,6 +1,7 @@
 #pragma once
-// Placement rounds: the ranks take turns through the lists of a compute program, so that every action finds
-// its inputs. The class calls a sink for everything that is placed; for example, lower.cpp writes lists.
+// Placement rounds: the ranks take turns and place the actions of a compute program, so that each action
+// comes after its inputs. The class calls a sink for everything that it places. For example, lower.cpp writes
+// lists.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,21 +24,21 @@ namespace penstock {
 struct TurnsTaken {
   /// True if all lists have been placed completely.
   bool finished = false;
-  /// A message about where the common order of all ranks ended before the lists did, and what each rank
-  /// waited for there. Empty if the order did not end early. If `finished` is true nevertheless, ranks have
-  /// continued after collectives that others had not joined. Then the program may hang.
+  /// A message about the position where the common order of all ranks ended and what each rank waited for.
+  /// Empty if the common order reached the ends of the lists. If `finished` is true and the message is not
+  /// empty, some ranks have passed collectives before the other members. Then the program may hang.
   std::string stuck{};
 };
 
-/// Returns a line of TurnsTaken::stuck: the position of a rank, and what its next group waits for.
+/// Returns a line of TurnsTaken::stuck: the position of a rank, and the input that its next group waits for.
 std::string stuck_line(std::int32_t rank, std::int64_t position, const Action& group_front,
                        const std::string& awaited);
-/// Returns the name of the input that an action waits for, which stage `giver` produces.
+/// Returns the name of the input that an action waits for. Stage `giver` produces this input.
 std::string input_name(const Action& action, std::int32_t giver);
 
-/// Placement rounds through a compute program's lists. `Lists` returns the next action of each rank
-/// (ListHeads, LoopHeads). `Inputs` stores what has been sent (HandedOver, or a class with the same members).
-/// A sink has these members:
+/// Placement rounds over the lists of a compute program. `Lists` returns the next action of each rank
+/// (ListHeads, LoopHeads). `Inputs` records which data has been sent (HandedOver, or a class with the same
+/// members). A sink has these members:
 ///
 ///   void compute(std::int32_t rank, std::span<const Action> group);
 ///       Places the next action or overlapped group of the rank's list. A RESHARD is placed in this way, too.
@@ -55,7 +56,7 @@ std::string input_name(const Action& action, std::int32_t giver);
 template <class Sink, class Lists, class Inputs>
 class TurnTaking {
  public:
-  /// All arguments must outlive the object. The program's own lists are not read.
+  /// All arguments must outlive the object. It does not read the lists of `program`.
   TurnTaking(const Program& program, Lists& lists, Inputs& inputs, Sink& sink)
       : program_(program),
         lists_(lists),
@@ -67,15 +68,15 @@ class TurnTaking {
         later_(program.ranks.size()),
         at_collective_(program.ranks.size()) {}
 
-  /// Runs all rounds. Takes time in proportion to the actions, and O(log members) more for each member of a
-  /// collective.
+  /// Runs all rounds. Takes time in proportion to the actions. Each member of a collective adds O(log
+  /// members).
   TurnsTaken run() && {
     for (std::int32_t rank = 0; rank < program_.rank_count(); ++rank) arrive(rank);
     TurnsTaken taken;
     do {
       go_round();
       taken.finished = unfinished_ == 0;
-      // The message is made before ranks join early, when it shows where the common order ended.
+      // The message is made before ranks join early, because it must show where the common order ended.
       if (!taken.finished && !some_joined_early_) taken.stuck = stuck_message();
     } while (!taken.finished && !sink_gives_up() && join_early());
     return taken;
@@ -103,8 +104,8 @@ class TurnTaking {
     }
   }
 
-  /// Gives the rank a turn because it may be ready: in this round if its turn is still to come, otherwise in
-  /// the next.
+  /// Adds the rank to this round, because it may be ready. If its turn in this round is over, adds it to the
+  /// next round.
   void wake(std::int32_t rank) {
     if (rank >= still_to_come_) {
       now_.add(rank);
@@ -134,22 +135,22 @@ class TurnTaking {
     take_turn_with(rank, group);
   }
 
-  /// Nearly all groups are one action, so there is a version of the function for exactly one.
+  /// Nearly all groups are a single action, so one version of this function has a fixed size of 1.
   template <std::size_t kActions>
   void take_turn_with(std::int32_t rank, std::span<const Action, kActions> group) {
     for (const Action& action : group) {
       if (!is_ready(rank, action)) return;
     }
     sink_.compute(rank, group);
-    // Messages leave after the whole group, because all its actions end together.
+    // All actions of a group end together, so their messages leave after the whole group.
     for (const Action& action : group) {
       inputs_.hand_on(action, [&](const ActionWay& way) { send(rank, action, way); });
     }
     go_on(rank, group.size());
   }
 
-  /// Returns true if the action's inputs are there. Collectives are checked only after ranks have joined some
-  /// early. Otherwise a rank passes a collective only together with all members.
+  /// Returns true if the rank has all inputs of the action. Collectives are checked only after some rank has
+  /// joined one early. Without that, a rank passes a collective only together with all members.
   bool is_ready(std::int32_t rank, const Action& action) {
     if (inputs_.missing_giver(action)) return false;
     if (!some_joined_early_) return true;
@@ -166,7 +167,7 @@ class TurnTaking {
     wake(to_rank);
   }
 
-  /// Moves the rank past the actions that were placed.
+  /// Moves the rank past the actions that it has placed.
   void go_on(std::int32_t rank, std::size_t actions) {
     lists_.pass(rank, actions);
     arrive(rank);
@@ -188,7 +189,7 @@ class TurnTaking {
     if (collectives_.reach(collective, rank)) wake_members(collective.stage);
   }
 
-  /// Lets all members that wait at the collective join it if every member has reached it.
+  /// If all members have reached the collective, lets the waiting members join it.
   [[gnu::noinline]] void meet(std::int32_t rank, Action collective) {
     const std::size_t number = collectives_.next_of(collective, rank);
     if (!collectives_.all_reached(collective, number)) return;
@@ -205,7 +206,7 @@ class TurnTaking {
     go_on(rank, 1);
   }
 
-  /// Lets the lowest rank that waits at a collective join it before the other members are there.
+  /// Lets the lowest rank that waits at a collective join it before the other members have reached it.
   bool join_early() {
     if (at_collective_.empty()) return false;
     some_joined_early_ = true;
@@ -223,7 +224,7 @@ class TurnTaking {
     }
     return message;
   }
-  /// Returns the first thing that the group waits for, in words.
+  /// Returns text for the first input that the group waits for.
   std::string awaited_by(std::span<const Action> group) const {
     for (const Action& action : group) {
       if (is_collective(action.kind)) return "the other ranks that hold the stage";
@@ -236,17 +237,17 @@ class TurnTaking {
   Lists& lists_;
   Inputs& inputs_;
   Sink& sink_;
-  std::size_t unfinished_;  // ranks with actions that are not placed
+  std::size_t unfinished_;  // the number of ranks with actions that are not placed yet
   CollectiveCounts collectives_;
-  RankSet now_;                     // ranks that may be ready and whose turn in this round is still to come
+  RankSet now_;                     // ranks that may be ready and still have their turn in this round
   RankSet later_;                   // ranks that may be ready in the next round
   std::int32_t still_to_come_ = 0;  // the first rank that has not had its turn in this round
   RankSet at_collective_;
   bool some_joined_early_ = false;
 };
 
-/// Runs placement rounds through the plain lists of a compute program and calls `sink` (see TurnTaking).
-/// Requires validate(program).
+/// Runs placement rounds over the plain lists of a compute program and calls `sink` (see TurnTaking).
+/// Requires that validate(program) succeeds.
 template <class Sink>
 TurnsTaken take_turns(const Program& program, Sink& sink) {
   ListHeads lists(program);

@@ -1,6 +1,6 @@
 #pragma once
-// The state of placement rounds (take_turns.hpp): the ranks that may be ready, the inputs that each has
-// received, and the progress of collectives.
+// The state of placement rounds (take_turns.hpp): the ranks that may be ready, the inputs that each rank has,
+// and the progress of collectives.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,17 +19,16 @@
 
 namespace penstock {
 
-/// A set of ranks, from which the lowest is taken first.
+/// A set of ranks. The lowest rank is found fast.
 class RankSet {
  public:
-  /// Makes an empty set of ranks 0 to `ranks` - 1.
+  /// Makes an empty set for ranks below `ranks`.
   explicit RankSet(std::size_t ranks) : words_((ranks + 63) / 64, 0), lowest_word_(words_.size()) {}
 
   bool empty() const { return lowest_word_ == words_.size(); }
   void add(std::int32_t rank) {
     const std::size_t word = index(rank) / 64;
-    if ((words_[word] & bit_of(rank)) != 0)
-      return;  // the usual case; it avoids a store that the next read awaits
+    if ((words_[word] & bit_of(rank)) != 0) return;  // the usual case; an early return avoids a store
     words_[word] |= bit_of(rank);
     lowest_word_ = std::min(lowest_word_, word);
   }
@@ -42,7 +41,7 @@ class RankSet {
   std::int32_t lowest() const {
     return static_cast<std::int32_t>(lowest_word_ * 64) + __builtin_ctzll(words_[lowest_word_]);  // never 0
   }
-  /// Returns the set as one bit a rank.
+  /// Returns the set with one bit for each rank.
   const std::vector<std::uint64_t>& words() const { return words_; }
 
  private:
@@ -54,13 +53,14 @@ class RankSet {
   std::size_t lowest_word_;
 };
 
-/// The actions that the ranks of a program with plain lists have not placed yet.
+/// The actions that the ranks have not placed yet, for a program with plain lists.
 class ListHeads {
  public:
   explicit ListHeads(const Program& program)
       : program_(program), rest_(program.ranks.begin(), program.ranks.end()) {}
 
-  /// Returns the next action or overlapped group of the rank's list, or an empty span at its end.
+  /// Returns the next action or overlapped group of the rank's list. Returns an empty span at the end of the
+  /// list.
   std::span<const Action> group(std::int32_t rank) const {
     const std::span<const Action> list = rest_[index(rank)];
     if (list.empty() || !list.front().overlaps_next) [[likely]]
@@ -75,7 +75,7 @@ class ListHeads {
   void pass(std::int32_t rank, std::size_t actions) {
     rest_[index(rank)] = rest_[index(rank)].subspan(actions);
   }
-  /// Returns how many actions of its list the rank has passed.
+  /// Returns the number of actions that the rank has placed.
   std::int64_t position(std::int32_t rank) const {
     return std::ssize(program_.ranks[index(rank)]) - std::ssize(rest_[index(rank)]);
   }
@@ -85,7 +85,7 @@ class ListHeads {
   std::vector<std::span<const Action>> rest_;  // by rank
 };
 
-/// Like ListHeads for lists that are stored as loops. It copies the actions of one group at a time.
+/// Like ListHeads, but for lists that are stored as loops. It copies one group of actions at a time.
 class LoopHeads {
  public:
   /// The lists must outlive this object.
@@ -108,7 +108,7 @@ class LoopHeads {
   }
   std::int64_t position(std::int32_t rank) const { return heads_[index(rank)].cursor.passed(); }
 
-  /// Returns the cursor at the first action of the group.
+  /// Returns the cursor at the first action of the current group.
   const LoopCursor& cursor(std::int32_t rank) const { return heads_[index(rank)].cursor; }
   /// Skips whole repetitions, like LoopCursor::skip().
   void skip(std::int32_t rank, std::int32_t inner, std::int32_t outer) {
@@ -120,7 +120,7 @@ class LoopHeads {
   struct Head {
     LoopCursor cursor;
     Action first;
-    std::vector<Action> group;  // filled if the group has more than one action
+    std::vector<Action> group;  // used only if the group has more than one action
   };
   static void spell_out(Head& head) {
     if (head.cursor.at_end()) return;
@@ -132,13 +132,15 @@ class LoopHeads {
   std::vector<Head> heads_;  // by rank
 };
 
-/// The activations and gradients that are on the rank that needs them: computed there, or sent to it.
+/// The activations and gradients that have reached the rank that needs them. The rank has computed or
+/// received them.
 class HandedOver {
  public:
   explicit HandedOver(const Program& program)
       : ways_(program), units_(index(program.unit_count())), there_(ways_.count() * units_, false) {}
 
-  /// Returns the first stage whose output the action waits for, or nothing if all its inputs are there.
+  /// Returns the first stage with an output that the action still waits for. Returns nothing if all inputs
+  /// are there.
   std::optional<std::int32_t> missing_giver(const Action& action) const {
     for (const ActionWay& way : ways_.taken_by(action)) {
       if (!there_[place_of(way, action)]) return way.stage;
@@ -146,7 +148,8 @@ class HandedOver {
     return std::nullopt;
   }
 
-  /// Marks the action's outputs as sent to all stages that read them, and calls `see` with the route to each.
+  /// Marks the action's outputs as sent to all stages that read them. Calls `see` with the route to each of
+  /// these stages.
   template <class See>
   void hand_on(const Action& action, const See& see) {
     for (const ActionWay& way : ways_.given_by(action)) {
@@ -166,22 +169,22 @@ class HandedOver {
 };
 
 /// The progress of the members of each collective. A rank has reached a collective if it is the next action
-/// of its list, and has passed it after joining. The k-th collective of a stage and kind is the k-th on every
-/// member.
+/// in its list. A rank has passed it after joining it. All members have the same k-th collective of a stage
+/// and kind.
 class CollectiveCounts {
  public:
   explicit CollectiveCounts(const Placement& placement);
 
-  /// Returns the number of the rank's next collective, which is how many it has passed.
+  /// Returns the number of the rank's next collective, which equals the number that it has passed.
   std::size_t next_of(const Action& collective, std::int32_t rank);
-  /// Notes that `rank` has reached its next collective. Returns true if all members have reached or passed
-  /// it.
+  /// Records that `rank` has reached its next collective. Returns true if all members have now reached or
+  /// passed it.
   bool reach(const Action& collective, std::int32_t rank);
-  /// Returns true if all members have reached or passed that collective. Requires that at least one has.
+  /// Returns true if all members have reached or passed collective `number`. Requires that at least one has.
   bool all_reached(const Action& collective, std::size_t number);
-  /// Notes that `rank` passes its next collective. Returns true if it is the last member to do so.
+  /// Records that `rank` passes its next collective. Returns true if it is the last member to do so.
   bool join(const Action& collective, std::int32_t rank);
-  /// Returns true if all members have passed what `rank` has passed.
+  /// Returns true if all members have passed as many collectives as `rank`.
   bool all_joined(const Action& collective, std::int32_t rank);
 
  private:
@@ -192,8 +195,8 @@ class CollectiveCounts {
   /// All UNSHARDs, or all REDUCE_GRADs, of one stage.
   struct Group {
     std::vector<std::int32_t> members;  // ascending
-    std::vector<std::size_t> passed;    // by member: how many collectives it has passed
-    std::vector<Met> met;               // one entry a collective
+    std::vector<std::size_t> passed;    // by member: the number of collectives that it has passed
+    std::vector<Met> met;               // one entry for each collective
   };
   Group& group_of(const Action& collective);
   static std::size_t& passed_by(Group& group, std::int32_t rank);
