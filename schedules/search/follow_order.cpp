@@ -1,5 +1,5 @@
-// An order can be followed in several variants (FollowOptions). This file runs them and takes the one whose
-// longest span is shortest, and the first one on a tie.
+// An order can be followed in several variants (FollowOptions). This file runs the variants and takes the one
+// with the shortest longest span of a rank. If several are equal, it takes the first.
 //
 //   slots of a block   ->  PreferredOrder  ->  OrderFollower, each variant  ->  the best lists  ->  squeeze()
 //   F down 0, F up 3       0F0 0F1 3F0 ..      looks ahead, places W
@@ -27,7 +27,7 @@
 namespace penstock {
 namespace {
 
-/// The actions of one kind and stage, the next of which starts in `slot`.
+/// The actions of one kind and stage. The next of them starts in `slot`.
 struct Stream {
   std::int64_t slot = 0;
   Action action;
@@ -35,18 +35,18 @@ struct Stream {
 
 }  // namespace
 
-/// Returns each rank's four streams, merged by slot. The slots of microbatch m are those of microbatch 0 plus
-/// 6 m, so each stream advances by the period, and a finished stream moves beyond all others. The first
-/// stream goes first on a tie.
+/// Returns an order for each rank that merges its four streams by slot. Microbatch m has the slots of
+/// microbatch 0 plus 6 m, so each stream advances by the period. A finished stream moves beyond all others.
+/// If slots are equal, the first stream comes first.
 PreferredOrder repeated_block(const std::vector<BlockSlots>& slots, std::int32_t microbatches,
                               ActionKind backward) {
-  constexpr std::int64_t kPeriod = 6;  // F, I and W of two chunks, a slot each
+  constexpr std::int64_t kPeriod = 6;  // F, I and W of two chunks take one slot each
   const auto ranks = static_cast<std::int32_t>(slots.size());
   PreferredOrder order(slots.size());
   for (std::int32_t rank = 0; rank < ranks; ++rank) {
     const BlockSlots& block = slots[index(rank)];
     const std::int32_t down = rank;
-    // In a V rank r holds stages r and 2 K - 1 - r.
+    // On a V, rank r has the stages r and 2 K - 1 - r.
     const std::int32_t up = 2 * ranks - 1 - rank;
     std::array<Stream, 4> streams{{{block.forward_down, forward(down, 0)},
                                    {block.forward_up, forward(up, 0)},
@@ -70,9 +70,9 @@ std::optional<std::vector<std::vector<Action>>> best_followed(const OrderCosts& 
   Ns best = longest + 1;
   for (const OrderChoice& choice : choices) {
     OrderFollower follower(costs, choice.order);
-    // A run also gives the result of all variants that would have decided as it did. Only the others are run,
-    // one of them next, until none is left. A variant must be shorter than the best so far, so that the first
-    // one wins a tie.
+    // A run also gives the result of all variants that would have made the same decisions. Only the other
+    // variants are run, one after another. A variant must be shorter than the best one so far, so that the
+    // first of several equal ones is taken.
     for (std::vector<FollowOptions> variants = choice.options; !variants.empty();
          variants = follower.other_variants()) {
       const auto span = follower.run(variants, best);
@@ -91,8 +91,8 @@ Program best_followed(Program program, const OrderCosts& costs, const std::vecto
 }
 
 std::vector<FollowOptions> options_with_weights() {
-  // These are 32 variants; other_variants() finds most of them equal to one that was run. A W goes into any
-  // gap (0), or into a gap of at least half, three quarters or all of its duration.
+  // There are 32 variants, but other_variants() leaves out most of them. A W runs in any gap (0), or in a gap
+  // of at least half, three quarters or all of its duration.
   std::vector<FollowOptions> options;
   for (std::int32_t look_ahead = 0; look_ahead <= 3; ++look_ahead) {
     for (const std::int32_t quarters : {0, 2, 3, 4}) {

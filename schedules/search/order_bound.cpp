@@ -1,26 +1,27 @@
-// Computes how short an order can be at best. A rank cannot avoid some idle time, whatever the order. The
-// rank has stages a .. z of the model (a = z with one chunk), M microbatches, and memory for `limit` bytes.
+// Computes a lower bound on the length of an order. In every order, a rank has some idle time that it cannot
+// avoid. The rank has the stages a .. z of the model (a = z with one chunk), M microbatches, and `limit`
+// bytes of memory.
 //
-//   head   Some microbatch must go from the end of the first F(a), through all later stages, to the first
-//          I(z). No memory is released until then, so only as many F run as memory holds.
+//   head   A microbatch must go from the end of the first F(a), through all later stages, to the first I(z).
+//          No memory is released before that, so the rank can only run as many F as fit into memory.
 //
 //            idle >= path(a -> z and back) - (units - 1) F,  units = floor(limit / kept)
 //
 //   tail   The microbatch of the last F, which is an F of z, must go from z to the end and back to I(a).
-//          Until then only I and W run, of microbatches that memory holds at that moment.
+//          Before that the rank can only run I and W of microbatches that are in memory at that moment.
 //
 //            idle >= path(z and back -> a) - own I and W on that path
 //                    - max{ x (I + W) + y W :  x kept + y (kept - released) <= limit - kept }
 //
-//   If M exceeds what fits, the last F comes after the first I and both times are lost; otherwise only the
-//   larger one is.
+//   If M microbatches do not fit into memory, the last F comes after the first I, and the rank loses both
+//   times. Otherwise it loses only the larger one.
 //
-//   room   A microbatch holds `kept` bytes from F to the end of I, which is the path from the stage and back,
-//          and the rest until the end of W. The sum of bytes x time is at most limit x span.
+//   room   A microbatch stores `kept` bytes from F to the end of I: the path from the stage to the last stage
+//          and back. It stores the rest until the end of W. The sum of bytes x time is at most limit x span.
 //
-// A rank's span is at least its work plus head plus tail, and at least room. The makespan also counts the
-// time until the first microbatch reaches the rank. If chunks differ, each term uses the chunk that makes the
-// bound lowest. Tested by synthesis_test.cpp, against all orders of small cases.
+// The span of a rank is at least its work plus head plus tail, and at least room. The makespan also contains
+// the time until the first microbatch reaches the rank. If chunks differ, each term uses the chunk with the
+// lowest bound. Tested by synthesis_test.cpp, against all orders of small cases.
 
 #include "schedules/search/order_bound.hpp"
 
@@ -41,13 +42,13 @@ namespace {
 
 constexpr std::int64_t kAnyCount = std::numeric_limits<std::int32_t>::max();
 
-/// Returns how many items of `size` bytes fit into `room`, or 0 if `room` is negative.
+/// Returns the number of items of `size` bytes that fit into `room`. Returns 0 if `room` is negative.
 std::int64_t fitting(Bytes room, Bytes size) {
   if (room < 0) return 0;
   return size <= 0 ? kAnyCount : std::min(kAnyCount, room / size);
 }
 
-/// The times of a microbatch that never waits for another one.
+/// The times of a microbatch that never waits for other microbatches.
 class FreePath {
  public:
   explicit FreePath(const OrderCosts& costs) : costs_(costs) {}
@@ -56,7 +57,7 @@ class FreePath {
   Ns to(std::size_t stage) const { return forward(0, stage); }
   /// Returns the time from the end of F on `from`, through the last stage, to the start of I on `to`.
   Ns around(std::size_t from, std::size_t to) const {
-    // forward() counts from start to start, so the first F is subtracted and the last one added.
+    // forward() counts from start to start, so the first F is subtracted and the last F is added.
     Ns path = forward(from, last()) - costs_.stages[from].forward_ns + costs_.stages[last()].forward_ns;
     for (std::size_t stage = last(); stage > to; --stage)
       path += costs_.stages[stage].backward_input_ns + delay(stage - 1);
@@ -68,7 +69,7 @@ class FreePath {
   Ns delay(std::size_t stage) const {
     return costs_.rank_of[stage] == costs_.rank_of[stage + 1] ? 0 : costs_.transfer_ns[stage];
   }
-  /// Returns the time between the starts of F on two stages.
+  /// Returns the time from the start of F on `from` to the start of F on `to`.
   Ns forward(std::size_t from, std::size_t to) const {
     Ns path = 0;
     for (std::size_t stage = from; stage < to; ++stage)
@@ -79,7 +80,7 @@ class FreePath {
   const OrderCosts& costs_;
 };
 
-/// A rank's chunks. Each figure is that of the chunk that makes the bound lowest, because a bound may be too
+/// The chunks of a rank. Each value belongs to the chunk with the lowest bound, because a bound may be too
 /// low but never too high.
 struct RankWork {
   std::vector<std::size_t> stages;
@@ -90,10 +91,10 @@ struct RankWork {
   Ns longest_backward = 0;  // I and W
   Ns longest_weight = 0;
   Bytes least_kept = std::numeric_limits<Bytes>::max();
-  Bytes least_owed = std::numeric_limits<Bytes>::max();  // held between I and W
+  Bytes least_owed = std::numeric_limits<Bytes>::max();  // stored between I and W
 
   std::int64_t units() const { return microbatches * std::ssize(stages); }
-  /// Returns how many F fit into memory.
+  /// Returns the number of F actions that fit into memory.
   std::int64_t fitting_forwards() const { return std::min(units(), fitting(limit, least_kept)); }
 };
 
@@ -119,15 +120,16 @@ std::vector<RankWork> work_of_ranks(const OrderCosts& costs) {
 /// Returns the idle time before the rank's first I (see the top of this file).
 Ns head(const OrderCosts& costs, const RankWork& rank) {
   const Ns path = FreePath(costs).around(rank.stages.front(), rank.stages.back());
-  // One F fewer, because the path begins at the end of the first one.
+  // The path begins at the end of the first F, so this F does not count.
   return std::max<Ns>(0, path - (rank.fitting_forwards() - 1) * rank.longest_forward);
 }
 
-/// Returns the most work of I and W on at most `units` microbatches a stage that fit into `room` bytes.
+/// Returns the most work of I and W that fits into `room` bytes, with at most `units` microbatches of a
+/// stage.
 Ns most_backward_work(const RankWork& rank, Bytes room, std::int64_t units) {
   Ns most = 0;
-  // Two kinds of microbatches fill the room: those with I and W to do, and those with only W to do. All
-  // numbers of the first kind are tried, because either kind may be better.
+  // Some microbatches in `room` still need I and W, and the others need only W. The loop tries all numbers of
+  // the first kind, because either kind may give more work.
   for (std::int64_t whole = std::min(units, fitting(room, rank.least_kept)); whole >= 0; --whole) {
     const std::int64_t owed =
         std::min(units - whole, fitting(room - whole * rank.least_kept, rank.least_owed));
@@ -138,7 +140,7 @@ Ns most_backward_work(const RankWork& rank, Bytes room, std::int64_t units) {
 
 /// Returns the idle time after the rank's last F.
 Ns tail(const OrderCosts& costs, const RankWork& rank) {
-  // All chunks of the rank hold the microbatch itself until its I comes, so the other microbatches have the
+  // All chunks of the rank store the last microbatch until its I, so the other microbatches have the
   // remaining memory.
   Ns own = 0;
   Bytes room = rank.limit;
@@ -152,7 +154,7 @@ Ns tail(const OrderCosts& costs, const RankWork& rank) {
   return std::max<Ns>(0, path - own - filling);
 }
 
-/// Returns the shortest span in which memory has room for all microbatches, one after the other.
+/// Returns the shortest span in which `limit` bytes are enough for all microbatches.
 Ns room_for_all(const OrderCosts& costs, const RankWork& rank) {
   if (rank.limit <= 0) return 0;
   double byte_ns = 0;
@@ -163,13 +165,13 @@ Ns room_for_all(const OrderCosts& costs, const RankWork& rank) {
     byte_ns += static_cast<double>(cost.kept - cost.released_by_input) *
                static_cast<double>(cost.backward_weight_ns);
   }
-  // If the sum were rounded up, the result would not be a bound.
+  // A sum that is rounded up would not be a lower bound.
   constexpr double kRounding = 1 - 1e-12;
   return static_cast<Ns>(kRounding * byte_ns * static_cast<double>(rank.microbatches) /
                          static_cast<double>(rank.limit));
 }
 
-/// Returns a bound on the time from the rank's first start to its last end.
+/// Returns a lower bound on the time from the rank's first start to its last end.
 Ns shortest_span(const OrderCosts& costs, const RankWork& rank) {
   const bool first_input_may_be_late = rank.units() <= rank.fitting_forwards();
   const Ns before = head(costs, rank);

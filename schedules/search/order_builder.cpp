@@ -1,5 +1,6 @@
-// Builds a whole order by rules. Ranks are visited in the order of time, each when it is free or something
-// arrives. Arrivals are known as soon as the sender starts, so that a rank can wait for one. A free rank runs
+// Builds a complete order by rules. Ranks decide in the order of time: when a rank becomes free, or when a
+// message arrives. The arrival time is known when the sender starts, so that a rank can wait for a message. A
+// free rank chooses in this order:
 //
 //   I, or F that fits into memory and within its caps, whichever the rules prefer;
 //   the one that has arrived, unless the more urgent other one comes soon (then the rank waits,
@@ -7,9 +8,9 @@
 //   if neither has arrived, the oldest W that it owes, if the gap is long enough;
 //   otherwise nothing until the next arrival.
 //
-// Two caps depend on the rank, with p - 1 - rank later ranks: on microbatches in flight, and on the lead of a
-// chunk over the next one. An F of a chunk must leave room for F of later chunks, because chunks would
-// otherwise take the memory from each other so that none can continue.
+// Two caps depend on the rank, which has p - 1 - rank later ranks. One limits the microbatches in flight, the
+// other the lead of a chunk over the next one. An F must leave memory for the F of later chunks. Otherwise
+// early chunks could take all memory, and no chunk could continue.
 //
 //   in flight <= ceil(in_flight + in_flight_per_rank (p - 1 - rank) + more_in_flight[rank])     lead likewise
 //
@@ -40,7 +41,7 @@ constexpr std::array<ActionKind, 3> kPassKinds = {ActionKind::forward, ActionKin
                                                   ActionKind::backward_weight};
 
 /// Returns a cap of a rank: `base`, plus `slope` for each of `steps`, plus the rank's own number in `more`.
-/// The result is limited to 0 to 2^30, because draws may be arbitrary and it must fit into 32 bits.
+/// The result is limited to 0 to 2^30, because drawn values can be large and it must fit into 32 bits.
 std::int32_t cap(double base, double slope, std::int32_t steps, const std::vector<std::int8_t>& more,
                  std::int32_t rank) {
   const double own = more.empty() ? 0 : more[index(rank)];
@@ -48,7 +49,7 @@ std::int32_t cap(double base, double slope, std::int32_t steps, const std::vecto
   return static_cast<std::int32_t>(std::ceil(bounded));
 }
 
-/// Returns a part of a number of bytes or nanoseconds, rounded down.
+/// Returns the share `part` of a number of bytes or nanoseconds, rounded down.
 std::int64_t part_of(std::int64_t whole, double part) {
   return static_cast<std::int64_t>(part * static_cast<double>(whole));
 }
@@ -84,8 +85,8 @@ void OrderBuilder::add_chunks(const OrderCosts& costs) {
       chunk.durations[kind] = duration_ns(cost, kPassKinds[kind]);
       ranks_[index(rank)].busy += microbatches_ * chunk.durations[kind];
     }
-    // F takes all memory of a microbatch, I releases the part that only the path to the input needs, and W
-    // the rest.
+    // F allocates all memory of a microbatch. I releases the part that only the input gradient needs, and W
+    // releases the rest.
     chunk.released = {-cost.kept, cost.released_by_input, cost.kept - cost.released_by_input};
   }
   connect(costs, chunk_of_stage);
@@ -97,7 +98,7 @@ void OrderBuilder::connect(const OrderCosts& costs, const std::vector<std::int32
     Chunk& behind = chunks_[index(chunk_of_stage[stage + 1])];
     before.behind = chunk_of_stage[stage + 1];
     behind.before = chunk_of_stage[stage];
-    // Nothing is transferred between stages of one rank, so the turn of a V costs no transfer.
+    // Stages on the same rank exchange no transfers, so the last rank of a V has none between its two stages.
     const Ns delay = before.rank == behind.rank ? 0 : costs.transfer_ns[stage];
     before.forward_delay = delay;
     behind.input_delay = delay;
@@ -117,9 +118,9 @@ void OrderBuilder::prepare_run(const OrderRules& rules, Ns limit) {
   for (std::int32_t number = 0; number < ranks; ++number) {
     const Rank& before = ranks_[index(number)];
     const double budget = rules.idle_budget + rules.idle_budget_per_rank * number;
-    // All other members of a rank start at 0; this is the only reset between runs.
+    // All other members of a rank start at 0. Nothing else is reset between runs.
     ranks_[index(number)] = {
-        .most_idle = limit - before.busy,  // a rank with more pauses than this ends behind the limit
+        .most_idle = limit - before.busy,  // a rank with more pauses ends after the limit
         .budget = static_cast<Ns>(std::clamp(budget, 0.0, 0x1p60)),
         .free_bytes = rules.memory_share < 1 ? part_of(before.limit, rules.memory_share) : before.limit,
         .most_in_flight =
@@ -129,8 +130,7 @@ void OrderBuilder::prepare_run(const OrderRules& rules, Ns limit) {
         .order_at = kPassKinds.size() * at(number * chunks_per_rank_, 0),
         .busy = before.busy,
         .limit = before.limit};
-    // No rank wakes up before something arrives, except for the first stage's rank, whose inputs are there
-    // from the start.
+    // A rank wakes up only when a message arrives. The rank of the first stage has its inputs from the start.
     wakings_.set(number, kNever);
     for (std::int32_t chunk = 0; chunk < chunks_per_rank_; ++chunk)
       prepare_chunk(chunks_[index(number * chunks_per_rank_ + chunk)], chunk, rules);
@@ -147,8 +147,8 @@ void OrderBuilder::prepare_chunk(Chunk& chunk, std::int32_t number, const OrderR
   chunk.inputs = 0;
   // Earlier ranks must send more microbatches before their first I arrives, so their caps are larger.
   chunk.most_lead = cap(rules.lead, rules.lead_per_rank, ranks - 1 - chunk.rank, rules.more_lead, chunk.rank);
-  // If early chunks filled a rank's memory, its later chunks could not run, and only their I would free the
-  // memory.
+  // If early chunks filled a rank's memory, its later chunks could not run. But only the I of later chunks
+  // would free memory.
   chunk.needed = -chunk.released[kForward];
   for (std::int32_t later = number + 1; later < chunks_per_rank_; ++later) {
     chunk.needed -= rules.reserve * chunks_[index(chunk.rank * chunks_per_rank_ + later)].released[kForward];
@@ -160,7 +160,7 @@ void OrderBuilder::prepare_chunk(Chunk& chunk, std::int32_t number, const OrderR
 
 std::optional<Ns> OrderBuilder::run(const OrderRules& rules, Ns limit) {
   prepare_run(rules, limit);
-  // One and two chunks are the usual cases, so the loops over a rank's chunks are unrolled for them.
+  // One and two chunks are the usual cases, so the compiler unrolls the loops over a rank's chunks for them.
   const bool within_limit = chunks_per_rank_ == 1   ? place_all<1>()
                             : chunks_per_rank_ == 2 ? place_all<2>()
                                                     : place_all<0>();
@@ -173,11 +173,12 @@ template <std::int32_t Chunks>
 bool OrderBuilder::place_all() {
   while (true) {
     const Waking waking = wakings_.earliest();
-    // Either all actions are placed, or ranks wait for memory forever; is_complete() distinguishes the two.
+    // Either all actions are placed, or ranks wait for memory forever. is_complete() distinguishes the two
+    // cases.
     if (waking.time_ns == WakeTimes::kNever) return true;
     const Choice choice = choose<Chunks>(waking.rank, waking.time_ns);
     if (choice.kind == kNone) {
-      // If another message arrives earlier than expected, wake() sets an earlier time.
+      // If another message arrives earlier, wake() sets an earlier time.
       wakings_.set(waking.rank, choice.until);
     } else if (!place(waking.rank, choice, waking.time_ns)) {
       return false;
@@ -188,15 +189,15 @@ bool OrderBuilder::place_all() {
 template <std::int32_t Chunks>
 void OrderBuilder::see_inputs(const Chunk* chunks, Ns now, Sight& sight) const {
   const auto is_there = [&](std::int32_t number) { return chunks[number].next_input <= now; };
-  // The loop begins at the last chunk. For `last_first` it takes the first chunk that it finds, and for
-  // `first_first` each later find replaces the earlier one.
+  // The loop begins at the last chunk. For `last_first`, it takes the first chunk that it finds. For
+  // `first_first`, each later chunk that it finds replaces the earlier one.
   for (std::int32_t number = last_chunk<Chunks>(); number >= 0; --number) {
     sight.next_input = std::min(sight.next_input, chunks[number].next_input);
     if (is_there(number) && (sight.input == kNone || input_choice_ == ChunkChoice::first_first))
       sight.input = number;
   }
   if (Chunks == 1 || input_choice_ != ChunkChoice::by_turns) return;
-  // Later chunks come first unless earlier ones are behind by more than the allowed lag.
+  // Later chunks come first, unless an earlier chunk is behind by more than the allowed lag.
   while (sight.input > 0 && is_there(sight.input - 1) &&
          chunks[sight.input].inputs - chunks[sight.input - 1].inputs > lag_) {
     --sight.input;
@@ -216,9 +217,9 @@ void OrderBuilder::see_forwards(const Rank& rank, const Chunk* chunks, Ns now, S
   std::int32_t number = first_in_sight<Chunks>(rank);
   for (std::int32_t seen = 0; seen <= last; ++seen) {
     const Chunk& chunk = chunks[number];
-    // The chunk is so far ahead of the next one that its output would only wait there.
+    // If the chunk is too far ahead of the next one, its output would only wait there.
     const bool leads = number < last && chunk.forwards - chunks[number + 1].forwards >= chunk.most_lead;
-    // The last chunk is not capped, because its F enables the I that frees the rank's memory.
+    // The last chunk has no cap, because its F makes the I possible that frees the rank's memory.
     const bool is_capped = (number < last || last == 0) && rank.in_flight >= rank.most_in_flight;
     if (chunk.next_forward != kNever && !leads && !is_capped) {
       const bool has_room = chunk.needed <= rank.free_bytes;
@@ -239,8 +240,8 @@ void OrderBuilder::see_forwards(const Rank& rank, const Chunk* chunks, Ns now, S
 }
 
 void OrderBuilder::take_turns(const Rank& rank, const Chunk* chunks, Ns now, Sight& sight) const {
-  // After an F the rank waits for an I even if another F has arrived. This does not apply before its first I
-  // and after its last one.
+  // After an F, the rank waits for an I even if another F has arrived. This rule does not apply before its
+  // first I and after its last I.
   if (one_forward_a_turn_ && rank.last == kForward && rank.inputs > 0 && sight.next_input != kNever) {
     sight.forward = kNone;
     sight.next_forward = kNever;
@@ -249,8 +250,8 @@ void OrderBuilder::take_turns(const Rank& rank, const Chunk* chunks, Ns now, Sig
       rank.forwards_left == 0) {
     return;
   }
-  // After an I the rank waits for an F if one arrives soon. It also waits if only memory prevents an F and a
-  // W could free it.
+  // After an I, the rank waits for an F that arrives soon. It also waits if an F only lacks memory that a W
+  // can free.
   const bool is_due = sight.next_forward != kNever && sight.next_forward - now < chunks[0].turn_window;
   if (!is_due && !(sight.memory_holds_back && rank.owes_weight())) return;
   sight.input = kNone;
@@ -274,7 +275,7 @@ OrderBuilder::Choice OrderBuilder::choose(std::int32_t number, Ns now) const {
                                     (preference_ == Preference::turn_about && rank.last != kForward);
   if (sight.forward != kNone && forward_is_preferred)
     return {.kind = kForward, .chunk = first + sight.forward};
-  // A W frees the memory that the next F waits for. However, up to most_owed_ Ws are postponed.
+  // A W frees memory for the next F. However, the rank first postpones up to most_owed_ Ws.
   if (sight.memory_holds_back && rank.owed_to - rank.owed_from > most_owed_) return owed_weight(rank);
   return {.kind = kInput, .chunk = first + sight.input};
 }
@@ -283,8 +284,8 @@ OrderBuilder::Choice OrderBuilder::forward_or_wait(const Rank& rank, const Chunk
                                                    Ns now) const {
   if (sight.next_input != kNever && rank.has_started()) {
     const Ns pause = sight.next_input - now;
-    // An I is useful to the previous stage, while an F only takes memory. So the rank waits for an I that
-    // arrives soon, as long as its pauses stay within the budget.
+    // An I helps the previous stage, but an F only takes memory. So the rank waits for an I that arrives
+    // soon, as long as its pauses stay within the budget.
     if (pause < chunk.forward_window && rank.idle + pause <= rank.budget) return {.until = sight.next_input};
   }
   return {.kind = kForward, .chunk = static_cast<std::int32_t>(&chunk - chunks_.data())};
@@ -294,7 +295,7 @@ OrderBuilder::Choice OrderBuilder::weight_or_wait(const Rank& rank, const Sight&
   const Ns next = std::min(sight.next_input, sight.next_forward);
   if (!rank.owes_weight()) return {.until = next};
   const Choice weight = owed_weight(rank);
-  // Either nothing will arrive, or what has arrived needs the memory that a W frees.
+  // Either no message will arrive, or an F that has arrived needs the memory that a W frees.
   if (next == kNever || sight.memory_holds_back) return weight;
   const Ns pause = next - now;
   const bool waits = pause < chunks_[index(weight.chunk)].weight_window && rank.idle + pause <= rank.budget;
@@ -312,18 +313,18 @@ bool OrderBuilder::place(std::int32_t number, const Choice& choice, Ns now) {
     rank.idle += now - rank.free_at;
   } else {
     rank.first_start = now;
-    // The makespan counts from 0, so a late first start is lost time like a pause.
+    // The makespan starts at 0, so a late first start costs time like a pause.
     if (objective_ == Objective::makespan) rank.most_idle -= now;
   }
-  // The rank's end is at least its work plus its pauses, so with more pauses the order exceeds the limit.
+  // The rank's span is at least its work plus its pauses. With more pauses the order exceeds the limit.
   if (rank.idle > rank.most_idle) return false;
   rank.free_at = now + chunk.durations[index(choice.kind)];
   rank.free_bytes += chunk.released[index(choice.kind)];
-  // Microbatches are not stored, because those of one kind and chunk run in order and lists() can count them.
+  // The microbatch is not stored. Microbatches of a kind and chunk run in order, so lists() can count them.
   order_[rank.order_at++] = 3 * choice.chunk + choice.kind;
   ++placed_;
   wakings_.set(number, rank.free_at);
-  // A W produces no message, while F and I wake the ranks that wait for their output.
+  // A W sends no message. F and I wake the ranks that wait for their output.
   if (choice.kind == kWeight) {
     ++rank.owed_from;
     return true;
@@ -350,8 +351,8 @@ void OrderBuilder::give_forward(std::int32_t number, Ns end) {
   if (following == microbatches_) {
     chunk.next_forward = kNever;
   } else if (chunk.before != kNone) {
-    // The previous stage may be several microbatches ahead. If it has not run this microbatch, its arrival is
-    // unknown.
+    // The previous stage may be several microbatches ahead. If it has not run this microbatch yet, the
+    // arrival is unknown.
     const bool is_known = chunks_[index(chunk.before)].forwards > following;
     chunk.next_forward = is_known ? forward_arrivals_[at(number, following)] : kNever;
   }
@@ -366,7 +367,7 @@ void OrderBuilder::give_input(std::int32_t number, Ns end) {
   Chunk& chunk = chunks_[index(number)];
   const std::int32_t microbatch = chunk.inputs++;
   const std::int32_t following = microbatch + 1;
-  // The last stage's I becomes possible by its own F.
+  // On the last stage, its own F makes the I possible.
   const std::int32_t made = chunk.behind == kNone ? chunk.forwards : chunks_[index(chunk.behind)].inputs;
   chunk.next_input = made > following ? input_arrivals_[at(number, following)] : kNever;
   if (chunk.before != kNone) deliver_input(chunk.before, microbatch, end + chunk.input_delay);
@@ -375,7 +376,7 @@ void OrderBuilder::give_input(std::int32_t number, Ns end) {
 void OrderBuilder::deliver_forward(std::int32_t to, std::int32_t microbatch, Ns arrival) {
   forward_arrivals_[at(to, microbatch)] = arrival;
   Chunk& chunk = chunks_[index(to)];
-  // Earlier microbatches must run first; give_forward() finds this one when they have run.
+  // Earlier microbatches must run first. give_forward() finds this microbatch after them.
   if (chunk.forwards != microbatch) return;
   chunk.next_forward = arrival;
   wake(chunk.rank, arrival);
@@ -390,7 +391,7 @@ void OrderBuilder::deliver_input(std::int32_t to, std::int32_t microbatch, Ns ar
 }
 
 void OrderBuilder::wake(std::int32_t rank, Ns time) {
-  // A busy rank looks for work when it is done, and then finds everything that has arrived.
+  // A busy rank looks for work when it becomes free, and then it finds all messages that have arrived.
   const Ns from = std::max(time, ranks_[index(rank)].free_at);
   if (from < wakings_.of(rank)) wakings_.set(rank, from);
 }

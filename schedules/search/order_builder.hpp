@@ -1,6 +1,6 @@
 #pragma once
-// Builds a whole order by given rules, in one pass in the order of time. Only schedules/ includes this
-// header.
+// Builds a complete order by rules. It places the actions in the order of their times. Only schedules/
+// includes this header.
 
 #include <array>
 #include <cstddef>
@@ -18,21 +18,21 @@
 
 namespace penstock {
 
-/// A builder for one set of costs that runs many sets of rules. A search runs it hundreds of times, so it
-/// allocates all memory at the beginning, and a run writes only numbers. Each stage's F, and each stage's I,
-/// run in ascending microbatches, so a counter gives the next microbatch.
+/// A builder for one set of costs. A search runs it hundreds of times with different rules. Therefore it
+/// allocates all memory at the beginning, and a run only writes numbers. The F actions of a stage run in
+/// ascending order of microbatches, and so do its I actions. A counter therefore gives the next microbatch.
 class OrderBuilder {
  public:
-  /// Builds orders of the first `microbatches` of the costs, at least 1.
+  /// Builds orders of the first `microbatches` microbatches, at least 1.
   OrderBuilder(const OrderCosts& costs, Objective objective, std::int32_t microbatches);
 
-  /// Returns the length of the order that `rules` give. Returns nothing if it is longer than `limit`, or if
-  /// ranks wait forever for memory.
+  /// Returns the length of the order that `rules` give. Returns nothing if the order is longer than `limit`,
+  /// or if ranks wait forever for memory.
   std::optional<Ns> run(const OrderRules& rules, Ns limit);
-  /// Returns the order of the last run, which must have returned a length.
+  /// Returns the order of the last run. Requires that this run returned a length.
   std::vector<std::vector<Action>> lists() const;
-  /// Returns the actions that all runs so far have placed (`placed_actions`), and the actions of one complete
-  /// run (`actions`).
+  /// Returns the number of actions that all runs so far have placed. actions() is the number in one complete
+  /// run.
   std::int64_t placed_actions() const { return placed_; }
   std::int64_t actions() const { return 3 * std::int64_t{microbatches_} * std::ssize(chunks_); }
 
@@ -43,109 +43,111 @@ class OrderBuilder {
   static constexpr std::int32_t kInput = 1;
   static constexpr std::int32_t kWeight = 2;
 
-  /// A stage. The chunks of a rank are adjacent, in the order in which a microbatch passes them.
+  /// A stage. The chunks of a rank are adjacent in memory, in the order in which a microbatch passes through
+  /// them.
   struct alignas(64) Chunk {
-    // The following members belong to a run.
-    Ns next_forward = kNever;  // when the input of the next F arrives
+    // These members change during a run.
+    Ns next_forward = kNever;  // the time at which the input of the next F arrives
     Ns next_input = kNever;
     std::int32_t forwards = 0;
     std::int32_t inputs = 0;
-    std::int32_t most_lead = 0;  // the most microbatches ahead of the next chunk
+    std::int32_t most_lead = 0;  // the largest allowed lead over the next chunk, in microbatches
     std::int32_t rank = 0;
-    Bytes needed = 0;  // by F, including the room that it must leave for later chunks
+    Bytes needed = 0;  // memory that an F needs, plus the memory that it must leave for later chunks
     Ns forward_window = 0;
     Ns weight_window = 0;
     Ns turn_window = 0;
-    // The following members belong to the stage.
+    // These members belong to the stage and stay constant.
     std::array<Ns, 3> durations{};    // F, I, W
-    std::array<Bytes, 3> released{};  // by F, I, W; negative for F, which takes memory
+    std::array<Bytes, 3> released{};  // by F, I and W; negative for F, which allocates memory
     std::int32_t before = kNone;      // the chunk of the previous stage
     std::int32_t behind = kNone;      // the chunk of the next stage
-    Ns forward_delay = 0;             // of the message from F to the next stage
-    Ns input_delay = 0;               // of the message from I to the previous stage
+    Ns forward_delay = 0;             // of the message from this F to the next stage
+    Ns input_delay = 0;               // of the message from this I to the previous stage
     std::int32_t stage = 0;
   };
   struct alignas(64) Rank {
     Ns free_at = 0;
     Ns idle = 0;
     Ns first_start = kNever;
-    Ns most_idle = 0;  // with more idle time the order is too long
+    Ns most_idle = 0;  // the limit of `idle`; with more idle time the order is too long
     Ns budget = 0;
     Bytes free_bytes = 0;
     std::int32_t in_flight = 0;
     std::int32_t most_in_flight = 0;
-    std::int32_t owed_from = 0;  // the oldest W that is owed
+    std::int32_t owed_from = 0;  // the microbatch of the oldest W that has not run yet
     std::int32_t owed_to = 0;
     std::int32_t inputs = 0;
     std::int32_t forwards_left = 0;
-    std::int32_t last_forward = 0;  // the chunk of the last F
-    std::int32_t last = kWeight;    // the kind of the last F or I
-    std::size_t owed_at = 0;        // the beginning of its part of owed_
-    std::size_t order_at = 0;       // its next index in order_
+    std::int32_t last_forward = 0;  // the chunk of the last F that ran
+    std::int32_t last = kWeight;    // the kind of the last F or I that ran
+    std::size_t owed_at = 0;        // where the rank's part of owed_ begins
+    std::size_t order_at = 0;       // the rank's next index in order_
     Ns busy = 0;
     Bytes limit = 0;
     bool has_started() const { return first_start != kNever; }
     bool owes_weight() const { return owed_from < owed_to; }
   };
-  /// The actions that a rank could run.
+  /// The actions that a rank can run now, and the next arrivals.
   struct Sight {
-    std::int32_t input = kNone;      // the chunk of the first I in the preferred order
-    std::int32_t forward = kNone;    // the chunk of the first F in the preferred order
-    Ns next_input = kNever;          // when the first I arrives
-    Ns next_forward = kNever;        // when the first F that fits but has not arrived will arrive
-    bool memory_holds_back = false;  // true if an F has arrived but does not fit
+    std::int32_t input = kNone;      // the chunk of the preferred I
+    std::int32_t forward = kNone;    // the chunk of the preferred F
+    Ns next_input = kNever;          // the time at which the first I arrives
+    Ns next_forward = kNever;        // the first arrival of an F that fits into memory
+    bool memory_holds_back = false;  // true if an F has arrived but does not fit into memory
   };
-  /// A rank's decision: an action, or to wait until `until`.
+  /// A rank's decision: to run an action, or to wait until `until`.
   struct Choice {
     std::int32_t kind = kNone;
     std::int32_t chunk = 0;
     Ns until = kNever;
   };
 
-  /// Stores the costs of stages by chunk and connects chunks that send to each other.
+  /// Stores the costs of stages by chunk, and connects chunks that exchange messages.
   void add_chunks(const OrderCosts& costs);
   void connect(const OrderCosts& costs, const std::vector<std::int32_t>& chunk_of_stage);
   void prepare_run(const OrderRules& rules, Ns limit);
   void prepare_chunk(Chunk& chunk, std::int32_t number, const OrderRules& rules) const;
 
-  /// Runs until the end or the limit. `Chunks` is the number of chunks a rank if the compiler knows it,
-  /// otherwise 0.
+  /// Runs to the end or to the limit. `Chunks` is the number of chunks on a rank if it is known at compile
+  /// time, or 0.
   template <std::int32_t Chunks>
   bool place_all();
   template <std::int32_t Chunks>
   std::int32_t last_chunk() const {
     return Chunks > 0 ? Chunks - 1 : chunks_per_rank_ - 1;
   }
-  /// Find the I, or the F, that the rank would run among those that have arrived, and the time of the next
-  /// arrival. An F counts only within its caps. An F that does not fit is noted separately, because a W may
+  /// Finds the I, or the F, that the rank would run among those that have arrived, and the next arrival. An F
+  /// counts only if it respects the caps. An F that does not fit into memory sets a flag, because a W may
   /// free the memory.
   template <std::int32_t Chunks>
   void see_inputs(const Chunk* chunks, Ns now, Sight& sight) const;
   template <std::int32_t Chunks>
   void see_forwards(const Rank& rank, const Chunk* chunks, Ns now, Sight& sight) const;
-  /// Returns the chunk whose F is preferred.
+  /// Returns the chunk with the preferred F.
   template <std::int32_t Chunks>
   std::int32_t first_in_sight(const Rank& rank) const;
-  /// Removes the choices that must wait because the rules make F and I alternate.
+  /// Removes choices that must wait because the rules alternate F and I.
   void take_turns(const Rank& rank, const Chunk* chunks, Ns now, Sight& sight) const;
   template <std::int32_t Chunks>
   Choice choose(std::int32_t number, Ns now) const;
-  /// Return the F, unless a more urgent I arrives soon; or a W, unless an F or I arrives soon.
+  /// Chooses the F or W, unless a more urgent action arrives soon. For an F, this is an I. For a W, this is
+  /// an F or I.
   Choice forward_or_wait(const Rank& rank, const Chunk& chunk, const Sight& sight, Ns now) const;
   Choice weight_or_wait(const Rank& rank, const Sight& sight, Ns now) const;
   Choice owed_weight(const Rank& rank) const;
 
-  /// Runs the choice on the rank from `now` on. Returns false if the pauses of the rank so far make the order
+  /// Runs the choice on the rank from `now` on. Returns false if the rank's pauses already make the order
   /// longer than the limit.
   bool place(std::int32_t number, const Choice& choice, Ns now);
-  /// Records what an F or I that ends at `end` makes possible: the chunk's next one, and that of the stage to
-  /// which it sends.
+  /// Records the effects of an F or I that ends at `end`: the next action of the chunk may become possible,
+  /// and the next stage receives its output.
   void give_forward(std::int32_t number, Ns end);
   void give_input(std::int32_t number, Ns end);
   void deliver_forward(std::int32_t to, std::int32_t microbatch, Ns arrival);
   void deliver_input(std::int32_t to, std::int32_t microbatch, Ns arrival);
   void wake(std::int32_t rank, Ns time);
-  /// Returns true if all actions are placed. Otherwise ranks wait forever for memory.
+  /// Returns true if all actions are placed. Otherwise, ranks wait forever for memory.
   bool is_complete() const { return placed_ - placed_before_ == actions(); }
   Ns length() const;
 
@@ -167,11 +169,11 @@ class OrderBuilder {
   std::vector<Rank> ranks_;
   std::vector<Ns> forward_arrivals_;  // by chunk and microbatch
   std::vector<Ns> input_arrivals_;
-  std::vector<std::int32_t> owed_;   // by rank: the chunks of its I, in order
-  std::vector<std::int32_t> order_;  // by rank: its actions, each 3 x chunk + kind
+  std::vector<std::int32_t> owed_;   // by rank: the chunks of its I actions, in order
+  std::vector<std::int32_t> order_;  // by rank: its actions as 3 x chunk + kind
   WakeTimes wakings_;
   std::int64_t placed_ = 0;
-  std::int64_t placed_before_ = 0;  // actions placed before this run
+  std::int64_t placed_before_ = 0;  // the number of actions placed before this run
 };
 
 }  // namespace penstock

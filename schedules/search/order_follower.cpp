@@ -1,9 +1,9 @@
-// Runs an order as an event simulation: ranks look for work when they become free and when a message arrives,
-// in the order of time, the lower rank first on a tie. The result depends only on a rank's decisions, so
-// variants that would have made the same decisions need no separate run.
+// Runs an order as an event simulation. Ranks look for work when they become free and when a message arrives.
+// They do this in the order of time; if times are equal, the lower rank is first. The result depends only on
+// the decisions of the ranks, so variants with the same decisions need no separate run.
 //
-// If only the warm-up looks ahead and no W is owed, the order cannot change any more after the warm-up. Then
-// the longest span follows from the ends so far (order_tails.hpp) and the run stops early. follow_order.cpp
+// If only the warm-up has a look-ahead and there is no W, the order cannot change after the warm-up. Then the
+// longest span follows from the ends so far (order_tails.hpp), and the run stops early. follow_order.cpp
 // chooses between variants. Tested by search_test.cpp.
 
 #include "schedules/search/order_follower.hpp"
@@ -27,14 +27,14 @@
 namespace penstock {
 namespace {
 
-/// Returns true if no stage splits its backward, so that no rank ever owes a W.
+/// Returns true if all backwards are whole, so that no rank ever owes a W.
 bool has_whole_backwards(const OrderSteps& order) {
   return std::ranges::none_of(order.tracks,
                               [](const Track& track) { return track.kind == ActionKind::backward_input; });
 }
 
-/// Returns true if each rank stays within its memory limit when it runs its order unchanged. Requires whole
-/// backwards, because memory that a W would release is ignored.
+/// Returns true if each rank stays within its memory limit when it runs its order without changes. Requires
+/// whole backwards, because the function ignores the memory that a W releases.
 bool fits_into_memory(const OrderSteps& order) {
   for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
     Bytes kept = 0;
@@ -55,11 +55,11 @@ OrderFollower::OrderFollower(const OrderCosts& costs, const PreferredOrder& orde
       ranks_(order.size()),
       arrivals_(order_.place_count(), WakeTimes::kNever),
       wakings_(static_cast<std::int32_t>(order.size())) {
-  // The inputs of the first stage's F are the model's own, which are there from the start.
+  // The first stage reads the model's input, which is available from the start.
   std::fill_n(arrivals_.begin(), order_.microbatches, 0);
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     ranks_[rank].order = order_.ranks[rank];
-    // Each I may be followed by its W.
+    // A W may follow each I.
     ranks_[rank].list.reserve(2 * order_.ranks[rank].size());
   }
 }
@@ -67,8 +67,8 @@ OrderFollower::OrderFollower(const OrderCosts& costs, const PreferredOrder& orde
 void OrderFollower::reset(const std::vector<FollowOptions>& variants) {
   variants_ = variants;
   variant_ = variants.front();
-  // Variants count as equal until look_farther() finds an action that one of them would have taken, or
-  // weight_suits() a W that it would have placed.
+  // Variants count as equal until look_farther() finds an action that one of them would have run, or
+  // weight_suits() finds a W.
   same_ahead_ = variant_.warm_up_look_ahead;
   for (const FollowOptions& variant : variants)
     same_ahead_ = std::max(same_ahead_, variant.warm_up_look_ahead);
@@ -86,7 +86,7 @@ void OrderFollower::reset(const std::vector<FollowOptions>& variants) {
   for (std::int32_t rank = 0; rank < unfixed_ranks_; ++rank) reset(rank);
 }
 
-/// Resets the arrivals. A run that was stopped early has set only a few of them.
+/// Resets the arrival times. A run that stopped early has set only a few of them.
 void OrderFollower::forget_arrivals() {
   if (has_finished_) {
     std::fill(arrivals_.begin() + order_.microbatches, arrivals_.end(), WakeTimes::kNever);
@@ -103,12 +103,12 @@ void OrderFollower::forget_arrivals() {
 void OrderFollower::reset(std::int32_t number) {
   Rank& rank = ranks_[index(number)];
   const std::vector<Step>& preferred = order_.ranks[index(number)];
-  // From `bent` on, the last run has left the order unchanged.
+  // The last run did not change the order from index `bent` on.
   std::copy_n(preferred.begin(), rank.bent, rank.order.begin());
   rank.list.clear();
   rank.inputs.clear();
   rank.arrivals.clear();
-  // All other members start anew, but the vectors retain their memory for the next run.
+  // All other members are reset. The vectors keep their memory for the next run.
   rank = Rank{.order = std::move(rank.order),
               .list = std::move(rank.list),
               .inputs = std::move(rank.inputs),
@@ -118,14 +118,14 @@ void OrderFollower::reset(std::int32_t number) {
 
 std::optional<Ns> OrderFollower::run(const std::vector<FollowOptions>& variants, Ns limit) {
   reset(variants);
-  // Tails need a pass over the order. For a single variant that is worthwhile only if another run has
-  // computed them.
+  // The computation of tails must read the whole order. For a single variant this is useful only if an
+  // earlier run has already computed them.
   const bool may_stop = order_gets_fixed_ && variant_.look_ahead == 0 && (tails_ || variants.size() > 1);
   while (wakings_.earliest().time_ns != WakeTimes::kNever) {
     const Waking waking = wakings_.earliest();
     act(waking.rank, waking.time_ns);
-    // The span is at least the work plus the pauses of one rank so far. Variants that have decided equally so
-    // far are given up, too, because theirs is as long.
+    // The span is at least the work plus the pauses so far on one rank. Variants with the same decisions have
+    // the same pauses, so they are given up, too.
     if (least_span_ >= limit) return std::nullopt;
     if (may_stop && unfixed_ranks_ == 0) break;
   }
@@ -143,9 +143,9 @@ std::optional<Ns> OrderFollower::finish() {
   for (std::int32_t number = 0; number < static_cast<std::int32_t>(ranks_.size()); ++number) {
     Rank& rank = ranks_[index(number)];
     if (rank.next < rank.order.size()) return std::nullopt;
-    // No action waits for a W, so the remaining Ws fill the end of the rank without gaps.
+    // No action waits for a W, so the remaining Ws run at the end of the rank without gaps.
     while (rank.owes_weight()) place_weight(number, rank.free_at);
-    // Placing the W has scheduled another wake-up, but no work is left.
+    // place_weight() has scheduled another wake-up, but the rank has no work left.
     wakings_.set(number, WakeTimes::kNever);
     longest = std::max(longest, rank.free_at - rank.first_start);
   }
@@ -153,8 +153,8 @@ std::optional<Ns> OrderFollower::finish() {
   return longest;
 }
 
-/// Returns the longest span, or nothing if the tails were computed for other first starts or ranks would wait
-/// for each other forever.
+/// Returns the longest span. Returns nothing if the tails were computed for other first starts, or if ranks
+/// would wait for each other forever.
 std::optional<Ns> OrderFollower::span_in_sight() {
   std::vector<Ns> first_starts(ranks_.size());
   std::ranges::transform(ranks_, first_starts.begin(), &Rank::first_start);
@@ -172,11 +172,11 @@ std::optional<Ns> OrderFollower::span_in_sight() {
     if (!is_done) start(rank.order[rank.next].place, rank.free_at);
     if (is_done) longest = std::max(longest, rank.free_at - rank.first_start);
   }
-  // A message in transfer starts the action that waits for it, wherever that action is in its list.
+  // A message in transfer starts the action that waits for it, at any position in the list.
   for (std::int32_t giver = 0; giver < static_cast<std::int32_t>(done_.size()); ++giver) {
     const std::int32_t taker = order_.tracks[index(giver)].next;
     if (taker == Track::kNone) continue;
-    // Microbatches of a track run in order, so these have been sent and not yet been used.
+    // Microbatches of a track run in order, so these outputs have been sent but not used.
     for (std::int32_t m = done_[index(taker)]; m < done_[index(giver)]; ++m) {
       const std::int32_t place = taker * order_.microbatches + m;
       start(place, arrivals_[index(place)]);
@@ -188,7 +188,7 @@ std::optional<Ns> OrderFollower::span_in_sight() {
 void OrderFollower::act(std::int32_t number, Ns now) {
   const Rank& rank = ranks_[index(number)];
   const Sight sight = look(number, now);
-  // F and B or I come before any W, because others wait for what they send, and no action waits for a W.
+  // F, B and I come before any W, because other ranks wait for their output. No action waits for a W.
   if (sight.ready != kNothing) {
     take(number, sight.ready, now);
   } else if (rank.owes_weight() && (sight.needs_memory || sight.next_arrival == WakeTimes::kNever ||
@@ -200,7 +200,7 @@ void OrderFollower::act(std::int32_t number, Ns now) {
   }
 }
 
-/// Finds the nearest action that a variant which looks further ahead would have taken.
+/// Finds the nearest action that a variant with a larger look-ahead would have run.
 void OrderFollower::look_farther(const Rank& rank, Bytes limit, Ns now) {
   for (std::int32_t ahead = variant_.warm_up_look_ahead + 1; ahead <= same_ahead_; ++ahead) {
     if (rank.next + index(ahead) >= rank.order.size()) return;
@@ -224,8 +224,7 @@ OrderFollower::Sight OrderFollower::look(std::int32_t number, Ns now) const {
     if (arrival == WakeTimes::kNever) continue;
     const Track& track = order_.track_of(rank.order[at]);
     if (track.kind == ActionKind::forward && rank.kept + track.charged > limit) {
-      // Memory is freed by a W only for an F that could run at this moment, and only if all owed Ws together
-      // free enough.
+      // A W is used to free memory only if an F could run now, and only if all owed Ws together free enough.
       const bool waits = arrival > now || sight.next_arrival != WakeTimes::kNever;
       if (waits || rank.kept - rank.owed + track.charged > limit) continue;
       sight.needs_memory = true;
@@ -242,14 +241,14 @@ OrderFollower::Sight OrderFollower::look(std::int32_t number, Ns now) const {
 
 bool OrderFollower::suits(const FollowOptions& variant, const Rank& rank, Ns gap) const {
   const Ns duration = order_.track_of(rank.inputs[rank.weights]).weight_ns;
-  // The product might exceed 64 bits, so it is computed in two parts.
+  // The product could exceed 64 bits, so it is computed in two parts.
   const Ns quarters = duration / 4 * variant.weight_quarters + duration % 4 * variant.weight_quarters / 4;
   return gap >= quarters || (variant.overrun && rank.idle + gap > most_idle_);
 }
 
 bool OrderFollower::weight_suits(const Rank& rank, Ns gap) {
   const bool decision = suits(variant_, rank, gap);
-  // Variants that have decided equally so far share one run. Those that decide differently here need a
+  // Variants with the same decisions so far share one run. A variant that decides differently here needs a
   // separate run.
   std::erase_if(alike_, [&](std::size_t other) {
     if (suits(variants_[other], rank, gap) == decision) return false;
@@ -261,12 +260,12 @@ bool OrderFollower::weight_suits(const Rank& rank, Ns gap) {
 
 void OrderFollower::take(std::int32_t number, std::size_t at, Ns now) {
   Rank& rank = ranks_[index(number)];
-  // A rank is fixed when it follows its own order from here on. When all ranks are fixed, the tails give the
+  // A rank is fixed when the rest of its order cannot change. When all ranks are fixed, the tails give the
   // result.
   const bool was_fixed = rank.is_fixed();
   if (at > rank.next) {
     const auto place = [&](std::size_t of) { return rank.order.begin() + static_cast<std::ptrdiff_t>(of); };
-    // The order changes: the actions that were passed over come next.
+    // The order changes: the actions that were skipped come next.
     std::rotate(place(rank.next), place(at), place(at + 1));
     rank.bent = std::max(rank.bent, at + 1);
   }
@@ -293,7 +292,7 @@ void OrderFollower::place_weight(std::int32_t number, Ns now) {
   Rank& rank = ranks_[index(number)];
   const Step input = rank.inputs[rank.weights++];
   const Track& track = order_.track_of(input);
-  // The negative track marks a W. Track 0 is an F, which has no W, so that no track equals its negative.
+  // A negative track marks a W. Track 0 is an F, which has no W, so the negative number is never ambiguous.
   rank.list.push_back({.track = -input.track, .place = input.place});
   rank.kept -= track.owed;
   rank.owed -= track.owed;
@@ -305,7 +304,7 @@ void OrderFollower::start(std::int32_t number, Ns now, Ns duration) {
   if (rank.has_started) {
     rank.idle += now - rank.free_at;
     most_idle_ = std::max(most_idle_, rank.idle);
-    // The rank's span contains all its work and these pauses in any case.
+    // The rank's span contains at least its work and these pauses.
     least_span_ = std::max(least_span_, order_.busy_ns[index(number)] + rank.idle);
   } else {
     rank.has_started = true;
@@ -315,8 +314,8 @@ void OrderFollower::start(std::int32_t number, Ns now, Ns duration) {
   wakings_.set(number, rank.free_at);
 }
 
-/// Records a message for the rank. If it arrives while the rank is busy, the rank is not woken, because it
-/// looks for work anyway when it becomes free.
+/// Records a message for the rank. If it arrives while the rank is busy, no wake-up is needed, because the
+/// rank looks for work when it becomes free.
 void OrderFollower::announce(std::int32_t number, Ns arrival) {
   Rank& rank = ranks_[index(number)];
   const Ns wakes = wakings_.of(number);
@@ -329,8 +328,8 @@ void OrderFollower::announce(std::int32_t number, Ns arrival) {
 
 void OrderFollower::sleep(std::int32_t number, Ns now) {
   std::vector<Ns>& arrivals = ranks_[index(number)].arrivals;
-  // Messages that have arrived were considered, but none of them could run. They are considered again at the
-  // next wake-up.
+  // The rank has considered all messages that have arrived, but none of their actions could run. It considers
+  // them again at the next wake-up.
   while (!arrivals.empty() && arrivals.front() <= now) {
     std::ranges::pop_heap(arrivals, std::greater<>{});
     arrivals.pop_back();
@@ -340,8 +339,8 @@ void OrderFollower::sleep(std::int32_t number, Ns now) {
 
 bool OrderFollower::sees_as_much(const FollowOptions& variant) const {
   if (variant.look_ahead != variant_.look_ahead) return false;
-  // From here on the variants differ only in the warm-up. A larger look-ahead gives the same result if no
-  // action further away was ready.
+  // The variants can now differ only in the warm-up. A larger look-ahead gives the same result if it would
+  // have found no other action.
   if (variant.warm_up_look_ahead == variant_.warm_up_look_ahead) return true;
   return order_gets_fixed_ && variant.look_ahead == 0 &&
          variant.warm_up_look_ahead > variant_.warm_up_look_ahead &&
@@ -365,7 +364,7 @@ std::vector<std::vector<Action>> OrderFollower::lists() const {
       list.push_back(step.track < 0 ? order_.action({-step.track, step.place}, ActionKind::backward_weight)
                                     : order_.action(step, order_.track_of(step).kind));
     }
-    // If the run has stopped early, the rest follows the preferred order.
+    // If the run stopped early, the rest of the list follows the preferred order.
     for (std::size_t at = rank.next; at < rank.order.size(); ++at) {
       list.push_back(order_.action(rank.order[at], order_.track_of(rank.order[at]).kind));
     }

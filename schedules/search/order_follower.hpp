@@ -1,5 +1,5 @@
 #pragma once
-// Follows a given order in one variant after the other (follow_order.cpp). Only schedules/ includes this
+// Follows a given order, one variant after the other (follow_order.cpp). Only schedules/ includes this
 // header.
 
 #include <cstddef>
@@ -17,37 +17,38 @@
 
 namespace penstock {
 
-/// A run along a given order. A free rank takes the first action in sight whose input has arrived and which
-/// fits into its memory; otherwise it takes a W. In sight are the next action of its order and `look_ahead`
-/// actions after it:
+/// A run that follows a given order. A free rank considers the next action of its order and `look_ahead`
+/// actions after it. It runs the first of these actions that fits into memory and has received its input. If
+/// there is none, it runs a W:
 ///
 ///   order   F0 F1 F2 B0 F3 B1 F4        B0 is next, but its input has not arrived. With a look-ahead
 ///   taken   F0 F1 F2 F3 B0 ...          of one the rank takes F3, and B0 stays next. The order is changed
 ///                                       up to F3, where it is "bent".
 class OrderFollower {
  public:
-  /// Requires one kind of backward a stage.
+  /// Requires that each stage has only B or only I.
   OrderFollower(const OrderCosts& costs, const PreferredOrder& order);
 
-  /// Returns the longest span of a rank if the order is followed in the first of `variants`. Returns nothing
-  /// if it is not below `limit`, or if ranks wait for each other forever. The latter cannot happen without
-  /// look-ahead if the order itself fits into memory.
+  /// Returns the longest span of a rank for the first variant. Returns nothing if the span is not below
+  /// `limit`, or if ranks wait for each other forever. The latter is impossible without look-ahead if the
+  /// order fits into memory.
   std::optional<Ns> run(const std::vector<FollowOptions>& variants, Ns limit);
-  /// Returns those of the last run's `variants` that give other lists.
+  /// Returns the variants of the last run for which the result is still unknown, because they give other
+  /// lists.
   std::vector<FollowOptions> other_variants() const;
-  /// Returns the lists of the last run, which must have returned a span.
+  /// Returns the lists of the last run. Requires that this run returned a span.
   std::vector<std::vector<Action>> lists() const;
-  /// Returns true if the last run continued to its end, instead of stopping when its span was known.
+  /// Returns true if the last run continued to its end. It may stop earlier, when its span is known.
   bool has_finished() const { return has_finished_; }
 
  private:
   struct Rank {
-    std::vector<Step> order;   // the preferred order, as changed so far
+    std::vector<Step> order;   // the preferred order with all changes so far
     std::vector<Step> list;    // the actions that have run; a W is the step of its I with a negative track
-    std::vector<Step> inputs;  // the I of the list, whose Ws are owed from `weights` on
-    std::vector<Ns> arrivals;  // a heap: arrivals of messages that come while the rank is not busy
-    std::size_t next = 0;      // in order
-    std::size_t bent = 0;      // the order is unchanged from here on
+    std::vector<Step> inputs;  // the I actions in `list`; from index `weights` on, their Ws have not run
+    std::vector<Ns> arrivals;  // a heap: arrivals of messages that come while the rank is idle
+    std::size_t next = 0;      // the index of the next action in `order`
+    std::size_t bent = 0;      // the index from which `order` is unchanged
     std::size_t weights = 0;
     bool warm = true;
     bool has_started = false;
@@ -60,57 +61,59 @@ class OrderFollower {
     bool owes_weight() const { return weights < inputs.size(); }
     bool is_fixed() const { return !warm && next >= bent; }
   };
-  /// The work that a rank finds when it looks for some.
+  /// The actions that a rank finds when it looks for work.
   struct Sight {
-    std::size_t ready = kNothing;  // index in its order
+    std::size_t ready = kNothing;  // the index of the action in the rank's order
     Ns next_arrival = WakeTimes::kNever;
-    bool needs_memory = false;  // an F could run if the owed Ws had run
+    bool needs_memory = false;  // true if an F could run after the owed Ws
   };
   static constexpr std::size_t kNothing = static_cast<std::size_t>(-1);
 
   void reset(const std::vector<FollowOptions>& variants);
   void forget_arrivals();
   void reset(std::int32_t rank);
-  /// Lets the rank look for work: it runs an action, or sleeps until the next message.
+  /// Lets the rank look for work. It runs an action, or sleeps until the next message.
   void act(std::int32_t rank, Ns now);
   Sight look(std::int32_t rank, Ns now) const;
   void look_farther(const Rank& rank, Bytes limit, Ns now);
-  /// Returns true if a variant that has decided equally so far would have had the same actions in sight.
+  /// Returns true if this variant would have found the same actions so far. Requires that it has made the
+  /// same decisions about Ws.
   bool sees_as_much(const FollowOptions& variant) const;
-  /// Returns true if the oldest owed W goes into the gap. Notes which other variants would decide
+  /// Returns true if the oldest owed W runs in the gap. Also records the variants that would decide
   /// differently.
   bool weight_suits(const Rank& rank, Ns gap);
   bool suits(const FollowOptions& variant, const Rank& rank, Ns gap) const;
-  /// Runs the action at that index of the rank's order.
+  /// Runs the action at index `at` of the rank's order.
   void take(std::int32_t rank, std::size_t at, Ns now);
   void place_weight(std::int32_t rank, Ns now);
-  /// Makes the rank busy from `now` on for `duration`.
+  /// Makes the rank busy for `duration`, from `now` on.
   void start(std::int32_t rank, Ns now, Ns duration);
-  /// Records that a message will arrive at the rank.
+  /// Records a message that will arrive at the rank.
   void announce(std::int32_t rank, Ns arrival);
   void sleep(std::int32_t rank, Ns now);
   /// Runs to the end. Returns the longest span, or nothing if ranks wait for each other forever.
   std::optional<Ns> finish();
-  /// Returns the longest span, computed from the running actions and the tails of the others.
+  /// Returns the longest span from the ends of running actions and from the tails of the next actions.
   std::optional<Ns> span_in_sight();
 
   OrderSteps order_;
-  bool order_gets_fixed_ = false;  // only the look-ahead before the first backward can change the order
+  bool order_gets_fixed_ =
+      false;  // true if only the look-ahead before the first backward can change the order
   std::optional<OrderTails> tails_;
   std::vector<Rank> ranks_;
-  std::vector<std::int32_t> done_;  // by track: the microbatches that have run
-  std::vector<Ns> arrivals_;        // by place: when the input arrives
+  std::vector<std::int32_t> done_;  // by track: the number of microbatches that have run
+  std::vector<Ns> arrivals_;        // by place: the arrival time of the input
   WakeTimes wakings_;
   Ns most_idle_ = 0;
-  Ns least_span_ = 0;  // the longest span is at least this
+  Ns least_span_ = 0;  // a lower bound on the longest span so far
   std::int32_t unfixed_ranks_ = 0;
   bool has_finished_ = false;
-  // If the order gets fixed, every look-ahead in the warm-up up to this one gives the same result.
+  // If order_gets_fixed_ is true, every warm-up look-ahead up to this value gives the same result.
   std::int32_t same_ahead_ = 0;
-  FollowOptions variant_;  // the first of variants_
+  FollowOptions variant_;  // the first entry of variants_
   std::vector<FollowOptions> variants_;
-  std::vector<bool> differs_;       // by variant: true if it would have placed a W differently
-  std::vector<std::size_t> alike_;  // variants other than the first one that have decided equally so far
+  std::vector<bool> differs_;       // by variant: true if it would have decided differently about a W
+  std::vector<std::size_t> alike_;  // the other variants that have made the same decisions so far
 };
 
 }  // namespace penstock

@@ -1,55 +1,55 @@
 #pragma once
-// The rules by which order_builder.cpp builds an order. Their constants are variables, which synthesis.cpp
-// searches. Only schedules/ includes this header.
+// The rules by which order_builder.cpp builds an order. synthesis.cpp searches for good values of their
+// constants. Only schedules/ includes this header.
 
 #include <cstdint>
 #include <vector>
 
 namespace penstock {
 
-/// The preference of a rank when an F and an I have both arrived.
+/// The preferred action of a rank when an F and an I have both arrived.
 enum class Preference : std::uint8_t { input_first, turn_about, forward_first };
 
-/// The preference among a rank's chunks when several could run.
+/// The preferred chunk of a rank when several chunks can run.
 enum class ChunkChoice : std::uint8_t { last_first, first_first, by_turns };
 
-/// The variables of the rules. Chunk c of a rank is the c-th of its stages that a microbatch passes.
+/// The constants of the rules. Chunk c of a rank is the c-th of its stages, in the order of the model.
 struct OrderRules {
-  /// The time in ns that a rank may pause for something more urgent.
+  /// The total time in ns that a rank may pause to wait for a more urgent action.
   double idle_budget = 0;
-  /// The additional idle budget for each earlier rank.
+  /// The additional idle budget in ns for each earlier rank.
   double idle_budget_per_rank = 0;
-  /// The share of an F's duration that a rank waits at most for an I.
+  /// The longest time that a rank waits for an I instead of running an F, as a share of the F's duration.
   double forward_patience = 1;
-  /// The share of a W's duration that a rank waits at most for an F or I.
+  /// The longest time that a rank waits for an F or I instead of running a W, as a share of the W's duration.
   double weight_patience = 1;
-  /// The most microbatches between F and I on a rank, all chunks together.
+  /// The largest number of microbatches between F and I on a rank, for all chunks together.
   double in_flight = kUnlimited;
-  /// The additional microbatches for each later rank.
+  /// The additional number of microbatches for each later rank.
   double in_flight_per_rank = 0;
-  /// The most microbatches that a chunk is ahead of the next one.
+  /// The largest number of microbatches by which a chunk may be ahead of the next chunk.
   double lead = kUnlimited;
   /// The additional lead for each later rank.
   double lead_per_rank = 0;
-  /// Additional microbatches in flight of each rank; empty means 0.
+  /// The additional number of microbatches in flight, by rank. Empty means 0.
   std::vector<std::int8_t> more_in_flight{};
-  /// Additional lead of each rank; empty means 0.
+  /// The additional lead, by rank. Empty means 0.
   std::vector<std::int8_t> more_lead{};
   Preference preference = Preference::input_first;
   ChunkChoice forward_choice = ChunkChoice::last_first;
   ChunkChoice input_choice = ChunkChoice::last_first;
-  /// The microbatches by which the later chunk may be ahead with ChunkChoice::by_turns of I.
+  /// The number of microbatches by which a later chunk may be ahead in I with ChunkChoice::by_turns.
   std::int32_t lag = 0;
-  /// The microbatches of later chunks for which an F must leave room.
+  /// The number of microbatches of later chunks for which an F must leave memory.
   std::int32_t reserve = 1;
-  /// True if an I must come between two F.
+  /// True if an I must run between two F actions.
   bool one_forward_a_turn = false;
-  /// True if an F must come between two I while one arrives within `turn_window` F durations.
+  /// True if an F must run between two I actions, as long as an F arrives within `turn_window` F durations.
   bool one_input_a_turn = false;
   double turn_window = 1;
-  /// The number of Ws that a rank may owe while memory holds an F back.
+  /// The number of Ws that a rank may postpone while an F waits for memory.
   std::int32_t most_owed = kAnyNumber;
-  /// The share of its memory limit that a rank uses.
+  /// The share of its memory limit that a rank may use.
   double memory_share = 1;
 
   static constexpr double kUnlimited = 1e9;

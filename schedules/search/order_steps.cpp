@@ -1,5 +1,5 @@
-// Connects the actions of an order. F go from stage to stage, from the last F to its own backward, and
-// backwards go from stage to stage back:
+// Connects the actions of an order with their inputs. F goes from each stage to the next. The last F leads to
+// its own backward, and backwards go from each stage to the previous one:
 //
 //   0F > 1F > 2F
 //              v        the last stage's B or I needs only its own F
@@ -23,7 +23,7 @@
 namespace penstock {
 namespace {
 
-/// Returns the track of a stage's F, which takes all memory that a microbatch needs on the stage.
+/// Returns the track of a stage's F actions. F allocates all memory that a microbatch needs on the stage.
 Track forward_track(const OrderCosts& costs, std::int32_t stage) {
   const StageCost& cost = costs.stages[index(stage)];
   return {.stage = stage,
@@ -32,8 +32,8 @@ Track forward_track(const OrderCosts& costs, std::int32_t stage) {
           .charged = cost.kept};
 }
 
-/// Returns the track of a stage's backwards. B releases everything that F took. I releases a part at once and
-/// leaves the rest to its W.
+/// Returns the track of a stage's backwards. B releases all memory that F allocated. I releases a part, and
+/// its W releases the rest.
 Track backward_track(const OrderCosts& costs, std::int32_t stage, ActionKind kind) {
   const StageCost& cost = costs.stages[index(stage)];
   const bool splits = kind == ActionKind::backward_input;
@@ -46,8 +46,8 @@ Track backward_track(const OrderCosts& costs, std::int32_t stage, ActionKind kin
           .owed = splits ? released_activations(cost, ActionKind::backward_weight) : 0};
 }
 
-/// Returns for each stage whether its backwards are B or I. A stage has only one kind, so any of its
-/// backwards shows it.
+/// Returns the kind of backward, B or I, of each stage. A stage has only one kind, so any of its backwards
+/// gives the answer.
 std::vector<ActionKind> backward_kinds(const PreferredOrder& order, std::size_t stages) {
   std::vector<ActionKind> kinds(stages, ActionKind::backward);
   for (const std::vector<Action>& list : order) {
@@ -68,7 +68,7 @@ OrderSteps::OrderSteps(const OrderCosts& costs, const PreferredOrder& order)
   for (std::int32_t stage = 0; stage < stages; ++stage) {
     tracks.push_back(backward_track(costs, stage, kinds[index(stage)]));
   }
-  // Edge e joins stages e and e + 1 and takes equally long in both directions.
+  // Edge e connects the stages e and e + 1. It takes equally long in both directions.
   const auto give = [&](std::int32_t giver, std::int32_t taker, std::int32_t edge) {
     Track& from = tracks[index(giver)];
     from.next = taker;
@@ -79,8 +79,8 @@ OrderSteps::OrderSteps(const OrderCosts& costs, const PreferredOrder& order)
     give(stage, stage + 1, stage);
     give(stages + stage + 1, stages + stage, stage);
   }
-  // The last stage's F leads to its own backward on the same rank, so that the edge number, which does not
-  // exist, is never used.
+  // The last F and its backward are on the same rank. The edge number of the last stage does not exist, but
+  // it is never used.
   give(stages - 1, 2 * stages - 1, stages - 1);
   for (std::size_t rank = 0; rank < order.size(); ++rank) {
     std::vector<Step>& steps = ranks.emplace_back();
@@ -88,7 +88,7 @@ OrderSteps::OrderSteps(const OrderCosts& costs, const PreferredOrder& order)
     for (const Action& action : order[rank]) {
       const std::int32_t number = action.stage + (action.kind == ActionKind::forward ? 0 : stages);
       steps.push_back({.track = number, .place = number * microbatches + action.microbatch});
-      // Ws are not part of the order, because they fill gaps, but they are part of a rank's work.
+      // Ws fill gaps, so they are not part of the order, but they are part of a rank's work.
       busy_ns[rank] += tracks[index(number)].duration + tracks[index(number)].weight_ns;
     }
   }

@@ -1,6 +1,6 @@
 #pragma once
-// An order in the form that runs along it read (order_follower.hpp, order_tails.hpp): two numbers for each
-// action, and what the actions of one kind and stage have in common. Only schedules/ includes this header.
+// Stores an order in a compact form for order_follower.hpp and order_tails.hpp: two numbers for each action,
+// and the common data of all actions with the same kind and stage. Only schedules/ includes this header.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,23 +13,23 @@
 
 namespace penstock {
 
-/// All F, or all B or I, of a stage.
+/// The common data of all F, or of all B or I, of a stage.
 struct Track {
   static constexpr std::int32_t kNone = -1;
 
   ActionKind kind = ActionKind::forward;
   std::int32_t stage = 0;
   std::int32_t rank = 0;
-  /// The track that uses the output.
+  /// The track that uses this track's output, or kNone.
   std::int32_t next = kNone;
-  /// The rank of that track.
+  /// The rank of the track `next`.
   std::int32_t next_rank = 0;
   Ns duration = 0;
-  /// The time that the output takes to reach the next track.
+  /// The time from the end of the action to the arrival of its output at the next track.
   Ns delay = 0;
-  /// The duration of the W of an I.
+  /// The duration of the W that belongs to an I.
   Ns weight_ns = 0;
-  /// The memory that an F takes.
+  /// The memory that an F allocates.
   Bytes charged = 0;
   /// The memory that a B or I releases.
   Bytes released = 0;
@@ -37,35 +37,35 @@ struct Track {
   Bytes owed = 0;
 };
 
-/// An action: its track and its place, which is track * microbatches + microbatch.
+/// An action of an order: its track, and its place, which is track * microbatches + microbatch.
 struct Step {
   std::int32_t track = 0;
   std::int32_t place = 0;
 };
 
-/// An order as steps, with its tracks.
+/// An order as steps, and its tracks.
 struct OrderSteps {
-  /// Requires one kind of backward a stage.
+  /// Requires that each stage has only B or only I.
   OrderSteps(const OrderCosts& costs, const PreferredOrder& order);
 
   const Track& track_of(const Step& step) const { return tracks[index(step.track)]; }
-  /// Returns the place of the action that uses the step's output. Requires a next track.
+  /// Returns the place of the action that uses the step's output. Requires that the track has a next track.
   std::int32_t taker(const Step& step) const {
     return step.place + (track_of(step).next - step.track) * microbatches;
   }
   std::size_t place_count() const { return tracks.size() * index(microbatches); }
-  /// Returns the action of a step, or the W of an I.
+  /// Returns the action of a step with this kind. If the step is an I, `kind` can also be W.
   Action action(const Step& step, ActionKind kind) const {
     return {
         .kind = kind, .stage = track_of(step).stage, .microbatch = step.place - step.track * microbatches};
   }
 
   std::int32_t microbatches = 0;
-  /// The tracks of F by stage, then those of the backwards.
+  /// The tracks of all F by stage, then the tracks of all backwards by stage.
   std::vector<Track> tracks;
-  /// The order, by rank.
+  /// The order of each rank.
   std::vector<std::vector<Step>> ranks;
-  /// The duration of everything that each rank computes.
+  /// The total compute time of each rank.
   std::vector<Ns> busy_ns;
   /// The memory limit of each rank.
   std::vector<Bytes> limits;

@@ -14,14 +14,14 @@ namespace penstock {
 
 OrderTails::OrderTails(const OrderSteps& order, std::vector<Ns> first_starts)
     : first_starts_(std::move(first_starts)), tails_(order.place_count(), kEndless) {
-  std::vector<std::size_t> left;  // by rank: the number of its steps without a tail
-  std::vector<Ns> behind;         // by rank: the tail of the first step that has one
+  std::vector<std::size_t> left;  // by rank: the number of steps without a tail
+  std::vector<Ns> behind;         // by rank: the tail of the step that was computed last
   for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
     left.push_back(order.ranks[rank].size());
     behind.push_back(-first_starts_[rank]);
   }
-  // Each rank goes back as far as the tails of its outputs' users are known. If no rank can go back further,
-  // the remaining steps wait for each other and stay kEndless.
+  // Each rank goes back as long as the tails of the actions that use its outputs are known. When no rank can
+  // continue, the remaining steps wait for each other, and their tails stay kEndless.
   for (bool moved = true; moved;) {
     moved = false;
     for (std::size_t rank = 0; rank < left.size(); ++rank) {

@@ -1,11 +1,12 @@
 #pragma once
-// How long an order continues after each of its actions when nothing changes its order any more. With it the
-// longest span is known before the order has been run to its end. Tails are computed from the ends of the
-// lists back:
+// Computes the time from the start of each action to the end of the order, for an order that no longer
+// changes. Then the longest span is known before the run ends. Tails are computed backwards from the ends of
+// the lists:
 //
-//   tail = duration + max(tail of the next one on the rank, delay + tail of what uses the output)
+//   tail = duration + max(tail of the rank's next action, delay + tail of the action that uses the output)
 //
-// After the last action of a rank comes minus the rank's first start. Only schedules/ includes this header.
+// After the last action of a rank, the term is minus the rank's first start. Only schedules/ includes this
+// header.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,15 +22,15 @@ namespace penstock {
 /// The tails of all actions of an order.
 class OrderTails {
  public:
-  /// The tail of an action after which ranks would wait for each other forever.
+  /// The tail of an action if ranks wait for each other forever after it.
   static constexpr Ns kEndless = std::numeric_limits<Ns>::max();
 
-  /// Computes the tails for these first starts of the ranks. Requires whole backwards.
+  /// Computes the tails if the ranks start at `first_starts`. Requires whole backwards.
   OrderTails(const OrderSteps& order, std::vector<Ns> first_starts);
 
   const std::vector<Ns>& first_starts() const { return first_starts_; }
-  /// Returns the tail of the action at a place (order_steps.hpp). If the action starts at t, the longest span
-  /// among ranks whose last end depends on it is t plus this.
+  /// Returns the tail of the action at a place (order_steps.hpp). If this action starts at t, t plus the tail
+  /// is the longest span of the ranks that depend on it.
   Ns after(std::int32_t place) const { return tails_[index(place)]; }
 
  private:

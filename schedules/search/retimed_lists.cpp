@@ -1,17 +1,17 @@
-// Local search tries millions of moves, and most of them change few times. An action ends at
+// A local search tries millions of moves, and most moves change only a few times. The end of an action is
 //
 //   end = max(end of the action before it on its rank, end of its giver + delay) + duration
 //
-// and a move changes only the ends that depend on it. Changed actions wait in a queue, earliest first. Each
-// passes its change on to the next action of its rank and to the action that uses its output, until nothing
+// and a move changes only the ends that depend on it. Changed actions wait in a queue, with the earliest end
+// first. Each of them changes the next action of its rank and the action that uses its output, until nothing
 // changes.
 //
-// When no change in the queue makes an action end earlier, no further action will end earlier, because ends
-// are sums and maxima. If the sum of ends is no smaller than before at that moment, the move is given up.
-// This holds for nearly all moves.
+// If no action in the queue would end earlier, no other action will end earlier, because ends are sums and
+// maxima. If the sum of ends is not smaller than before the move at that moment, the move is given up. This
+// is the case for nearly all moves.
 //
-// If ranks wait for each other after a move, the moved action is part of the cycle, because there was none
-// before. Then the change of its end comes back to it. squeeze.cpp proposes the moves. Tested by
+// There was no cycle of waits before the move. If ranks wait for each other after it, the moved action is
+// part of the cycle, so its changed end comes back to it. squeeze.cpp proposes the moves. Tested by
 // search_test.cpp.
 
 #include "schedules/search/retimed_lists.hpp"
@@ -32,7 +32,7 @@
 namespace penstock {
 namespace {
 
-/// The end of an action that has no time yet; real ends are never negative.
+/// The end of an action without a time yet. Real ends are never negative.
 constexpr Ns kNotYet = -1;
 
 }  // namespace
@@ -58,8 +58,8 @@ void RetimedLists::append_list(const std::vector<Action>& list, std::int32_t ran
     if (action.kind == ActionKind::forward) kept += cost.kept;
     kept -= released_activations(cost, action.kind);
     const auto number = static_cast<Number>(nodes_.size());
-    // Numbers run on from rank to rank. The list is a chain through them, so that a move changes only a few
-    // links and numbers stay valid.
+    // Numbers continue from rank to rank. Each list is a linked list of numbers, so a move changes only a few
+    // links, and all numbers stay valid.
     nodes_.push_back({.end = kNotYet,
                       .duration = duration_ns(cost, action.kind),
                       .kept = kept,
@@ -77,7 +77,7 @@ void RetimedLists::append_list(const std::vector<Action>& list, std::int32_t ran
   ranks_.push_back(placed);
 }
 
-/// Connects actions that send to each other, and each backward with its F.
+/// Connects the actions that exchange messages, and each backward with its F.
 void RetimedLists::connect(const OrderCosts& costs) {
   const std::size_t stages = costs.stages.size();
   const auto microbatches = index(costs.microbatches);
@@ -90,7 +90,7 @@ void RetimedLists::connect(const OrderCosts& costs) {
     if (action.kind == ActionKind::forward) forwards[place] = static_cast<Number>(number);
     if (makes_input_gradient(action.kind)) gradients[place] = static_cast<Number>(number);
   }
-  // A transfer's delay is the same in both directions, so the lower stage gives the edge.
+  // A transfer takes equally long in both directions, so the lower stage's number is enough to find the edge.
   const auto give = [&](Number giver, Number taker, std::int32_t lower_stage) {
     const std::size_t lower = index(lower_stage);
     node(giver).taker = taker;
@@ -99,8 +99,8 @@ void RetimedLists::connect(const OrderCosts& costs) {
   };
   for (std::int32_t stage = 0; stage < static_cast<std::int32_t>(stages); ++stage) {
     for (std::int32_t m = 0; m < costs.microbatches; ++m) {
-      // The last stage's backward has no giver. Its own F is before it in the same list, and no move changes
-      // that.
+      // The backward of the last stage has no giver. Its own F comes before it in the same list, and no move
+      // changes that.
       node(gradients[at(stage, m)]).own = forwards[at(stage, m)];
       if (stage == 0) continue;
       give(forwards[at(stage - 1, m)], forwards[at(stage, m)], stage - 1);
@@ -109,14 +109,14 @@ void RetimedLists::connect(const OrderCosts& costs) {
   }
 }
 
-/// Computes the first times of all actions.
+/// Computes the times of all actions in the original lists.
 void RetimedLists::run_all() {
   std::vector<Number> cursors(ranks_.size());
   std::ranges::transform(ranks_, cursors.begin(), &Rank::first);
   const auto ready = [&](Number number) {
     return number != kNone && (node(number).giver == kNone || node(node(number).giver).end != kNotYet);
   };
-  // Each rank advances as far as possible, round by round. Valid lists are complete when no rank can advance.
+  // In each round, each rank advances as far as possible. Valid lists are complete when no rank can advance.
   for (bool moved = true; moved;) {
     moved = false;
     for (Number& cursor : cursors) {
@@ -159,8 +159,8 @@ std::vector<std::vector<Action>> RetimedLists::lists() const {
 }
 
 bool RetimedLists::fits(Number action, Number target) const {
-  // The memory that the action adds now counts earlier: at its new position and after everything that it
-  // passes. A backward adds nothing and always fits.
+  // The memory that the action allocates counts from its new position on, also for the actions that it
+  // passes. A backward allocates nothing, so it always fits.
   const Node& moved = node(action);
   const Bytes limit = ranks_[index(moved.rank)].limit;
   const auto kept_after = [&](Number number) { return number == kNone ? 0 : node(number).kept; };
@@ -174,13 +174,13 @@ bool RetimedLists::fits(Number action, Number target) const {
 
 bool RetimedLists::move_if_shorter(Number action, Number target) {
   Node& moved = node(action);
-  // A cycle of waits is found by ends that change (see the top of this file). If its actions had no duration,
-  // no end would change, and the cycle would be missed.
+  // Changed ends reveal a cycle of waits (see the top of this file). If all actions of the cycle had no
+  // duration, no end would change, and the cycle would remain hidden.
   if (moved.duration == 0 && input_at(moved) >= node(target).end) return false;
   const Number next_before = moved.next;
-  // The target is before the action, so there is a previous action.
+  // The target comes before the action, so the action has a previous action.
   const Bytes added = moved.kept - node(moved.previous).kept;
-  // The first or last action of a rank changes.
+  // True if the first or last action of the rank changes.
   spans_may_change_ = next_before == kNone || node(target).previous == kNone;
   spans_may_shrink_ = spans_may_change_;
   put_before(target, action);
@@ -194,7 +194,8 @@ bool RetimedLists::move_if_shorter(Number action, Number target) {
     for (Number passed = target; passed != next_before; passed = next(passed)) node(passed).kept += added;
     length_ = *length;
   } else {
-    // Undo from the last change to the first, so that an action that changed twice gets its first end.
+    // Changes are undone from the last to the first, so that an action with two changes gets its original
+    // end.
     put_before(next_before, action);
     for (std::size_t at = changes_.size(); at-- > 0;) node(changes_[at].action).end = changes_[at].end;
   }
@@ -205,7 +206,7 @@ bool RetimedLists::move_if_shorter(Number action, Number target) {
 void RetimedLists::put_before(Number target, Number action) {
   Node& moved = node(action);
   Rank& rank = ranks_[index(moved.rank)];
-  // Remove the action from the chain at its old position and insert it at the new one.
+  // Removes the action from the chain at its old position and inserts it at the new position.
   (moved.previous == kNone ? rank.first : node(moved.previous).next) = moved.next;
   (moved.next == kNone ? rank.last : node(moved.next).previous) = moved.previous;
   moved.next = target;
@@ -217,7 +218,7 @@ void RetimedLists::put_before(Number target, Number action) {
 std::optional<Length> RetimedLists::follow_changes(Number moved) {
   while (!queue_.empty()) {
     if (earlier_in_queue_ == 0 && sum_change_ >= 0 && !spans_may_shrink_) return std::nullopt;
-    // The action with the earliest end before the move comes first. An action whose giver changes again is
+    // The action with the earliest end before the move comes first. If its giver changes again, the action is
     // touched again.
     const Number changed = dequeue();
     if (changed == moved) return std::nullopt;
@@ -242,7 +243,7 @@ void RetimedLists::set_end(Number action, Ns end) {
 void RetimedLists::touch(Number action) {
   Node& touched = node(action);
   const Ns end = end_now(touched);
-  // A waiting action stays in the queue even if its end is again the old one; set_end() then does nothing.
+  // An action stays in the queue even if its end is again the old one. Then set_end() does nothing.
   if (end == touched.end && !touched.waits_in_queue) return;
   const bool earlier = end < touched.end;
   earlier_in_queue_ += (earlier ? 1 : 0) - (touched.would_be_earlier ? 1 : 0);
@@ -250,7 +251,7 @@ void RetimedLists::touch(Number action) {
   if (touched.waits_in_queue) return;
   touched.waits_in_queue = true;
   queue_.push_back(action);
-  // The heap is ordered by the ends before the change, which stay constant while an action waits.
+  // The heap is ordered by the ends before the change. These stay constant while an action waits.
   std::ranges::push_heap(queue_, std::greater<>{}, [this](Number number) { return node(number).end; });
 }
 

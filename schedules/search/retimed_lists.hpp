@@ -1,5 +1,5 @@
 #pragma once
-// Finished lists whose times are updated when an action moves. squeeze.cpp tries its moves on them. Only
+// Complete lists that update their times when an action moves. squeeze.cpp tries moves on them. Only
 // schedules/ includes this header.
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace penstock {
 
-/// The length of lists; a smaller one is better.
+/// The length of complete lists. A smaller length is better.
 struct Length {
   /// The longest time of a rank from its first start to its last end.
   Ns longest_span_ns = 0;
@@ -25,8 +25,8 @@ struct Length {
   friend auto operator<=>(const Length&, const Length&) = default;
 };
 
-/// Lists of F, I, W and B, with the times of their actions. An action is named by a number that stays the
-/// same while it moves. Requires lists that can run.
+/// Lists of F, I, W and B, with the times of all actions. An action has a number that does not change when it
+/// moves. Requires lists that can run.
 class RetimedLists {
  public:
   using Number = std::int32_t;
@@ -43,36 +43,36 @@ class RetimedLists {
   const Action& action(Number action) const { return actions_[index(action)]; }
   Ns end_ns(Number action) const { return nodes_[index(action)].end; }
   std::vector<std::vector<Action>> lists() const;
-  /// Returns when all ranks are finished.
+  /// Returns the time at which all ranks are finished.
   Ns last_end_ns() const;
 
-  /// Returns true if an F, B or I waits for its rank and not for its input.
+  /// Returns true if the start of an F, B or I depends on its rank and not on its input.
   bool waits_for_rank(Number number) const {
     const Node& waiting = node(number);
     const Ns start = waiting.end - waiting.duration;
     if (start <= input_at(waiting) || action(number).kind == ActionKind::backward_weight) return false;
     return waiting.own == kNone || node(waiting.own).end < start;
   }
-  /// Returns true if the rank stays within its memory limit when `action` goes before `target`. Requires that
-  /// `target` is one or two positions before `action` on the same rank.
+  /// Returns true if the rank stays within its memory limit when `action` moves before `target`. Requires
+  /// that `target` is one or two positions before `action` on the same rank.
   bool fits(Number action, Number target) const;
-  /// Moves `action` before `target` if that makes the lists shorter, and returns whether it did. Otherwise,
-  /// and if ranks would wait for each other, nothing changes. Requires fits() and waits_for_rank(action), and
-  /// a target of another stage or microbatch. An action without duration is not moved before one that ends
-  /// after its input arrives.
+  /// Moves `action` before `target` if this makes the lists shorter. Returns true if it moved. Otherwise
+  /// nothing changes, also if ranks would wait for each other. Requires fits() and waits_for_rank(action).
+  /// `target` must have another stage or microbatch. An action without duration is not moved before a target
+  /// that ends before the action's input arrives.
   bool move_if_shorter(Number action, Number target);
 
  private:
   struct alignas(64) Node {
     Ns end = 0;
     Ns duration = 0;
-    Ns delay = 0;    // of the message from the giver
-    Bytes kept = 0;  // memory of the rank after the action
+    Ns delay = 0;    // the delay of the message from the giver
+    Bytes kept = 0;  // the memory of the rank after the action
     Number previous = kNone;
     Number next = kNone;
-    Number giver = kNone;  // the action whose output it needs, on the previous or next stage
-    Number taker = kNone;  // the action that needs its output
-    Number own = kNone;    // the F of a B or I
+    Number giver = kNone;  // the action on another stage that produces its input
+    Number taker = kNone;  // the action on another stage that uses its output
+    Number own = kNone;    // the F that belongs to a B or I
     std::int32_t rank = 0;
     bool waits_in_queue = false;
     bool would_be_earlier = false;
@@ -84,7 +84,7 @@ class RetimedLists {
   };
   struct Change {
     Number action = kNone;
-    Ns end = 0;  // the end before the change
+    Ns end = 0;  // its end before the change
   };
 
   Node& node(Number action) { return nodes_[index(action)]; }
@@ -101,30 +101,30 @@ class RetimedLists {
   Ns end_now(const Node& node) const { return std::max(rank_free_at(node), input_at(node)) + node.duration; }
   Ns longest_span() const;
 
-  /// Moves the action before `target`, or to the end of its rank if `target` is kNone.
+  /// Moves the action before `target`. If `target` is kNone, moves it to the end of its rank.
   void put_before(Number target, Number action);
-  /// Sets the new end of an action and touches the actions that depend on it.
+  /// Sets the new end of an action and touches all actions that depend on it.
   void set_end(Number action, Ns end);
-  /// Puts the action into the queue if a change of what it waits for changes its end.
+  /// Adds the action to the queue if its end must change.
   void touch(Number action);
-  /// Removes from the queue the action that ended first before the move.
+  /// Removes the action with the earliest end before the move from the queue.
   Number dequeue();
-  /// Returns the new length of the lists. Returns nothing if it is certainly not shorter, or if ranks wait
-  /// for each other.
+  /// Computes the new length of the lists. Returns nothing if it cannot be shorter, or if ranks wait for each
+  /// other.
   std::optional<Length> follow_changes(Number moved);
-  /// Ends a move after it was accepted or undone.
+  /// Ends a move that was accepted or undone.
   void forget_changes();
 
   std::vector<Action> actions_;
   std::vector<Node> nodes_;
   std::vector<Rank> ranks_;
   Length length_;
-  // The following members belong to the move that is being tried.
+  // These members belong to the current move.
   std::vector<Change> changes_;
-  std::vector<Number> queue_;          // a heap of actions whose end may change, the earliest end first
-  std::int32_t earlier_in_queue_ = 0;  // the number of these whose end would become earlier
-  Ns sum_change_ = 0;                  // the change of the sum of ends so far
-  bool spans_may_change_ = false;      // a first or last action of a rank has changed its time or position
+  std::vector<Number> queue_;          // a heap of the actions that may change; the earliest end is first
+  std::int32_t earlier_in_queue_ = 0;  // how many actions in the queue would end earlier
+  Ns sum_change_ = 0;                  // the change so far in the sum of all ends
+  bool spans_may_change_ = false;      // true if a rank's first or last action has changed
   bool spans_may_shrink_ = false;
 };
 

@@ -1,6 +1,6 @@
-// Draws rules for a search. A draw is either fresh, with each variable from its own range, or the best rules
-// with one or two changes. Fresh draws find new regions, and changes improve within a region. Equal seeds and
-// numbers give equal draws. Tested by synthesis_test.cpp.
+// Draws rules for a search. Fresh rules have a random value for each constant. Changed rules are the best
+// rules with one or two changes. Fresh rules explore new regions, and changed rules improve within a region.
+// Equal seeds and draw numbers give equal rules. Tested by synthesis_test.cpp.
 
 #include "schedules/search/rule_draws.hpp"
 
@@ -14,17 +14,17 @@
 namespace penstock {
 namespace {
 
-/// Returns true if the cap is limited. An unlimited cap stays far above this value through all small changes.
+/// Returns true if the cap is limited. Small changes never bring an unlimited cap below this value.
 bool is_capped(double cap) { return cap < OrderRules::kUnlimited / 2; }
 
-/// Draws whether F and I alternate, and how near the next F must be for that.
+/// Draws whether F and I alternate, and how soon the next F must arrive for that.
 void draw_turns(OrderRules& rules, Draws& draws) {
   rules.one_forward_a_turn = draws.happens(0.5);
   rules.one_input_a_turn = draws.happens(0.5);
   rules.turn_window = draws.between(0, 2);
 }
 
-/// Draws which chunk goes first. This has no effect with one chunk a rank.
+/// Draws which chunk comes first. This has no effect with one chunk on each rank.
 void draw_choices(OrderRules& rules, Draws& draws) {
   rules.forward_choice = static_cast<ChunkChoice>(draws.from_to(0, 2));
   rules.input_choice = static_cast<ChunkChoice>(draws.from_to(0, 2));
@@ -39,8 +39,9 @@ void draw_most_owed(OrderRules& rules, Draws& draws, double unlimited) {
   rules.most_owed = draws.happens(unlimited) ? OrderRules::kAnyNumber : draws.from_to(0, 6);
 }
 
-/// Draws the cap on microbatches in flight. One in three is a few microbatches plus a number for each later
-/// rank. One in four is what memory holds, decreasing towards the end of the pipeline. The rest has no cap.
+/// Draws the cap on microbatches in flight. About a third of the caps are a few microbatches plus a number
+/// for each later rank. About a quarter are the number that fits into memory, decreasing towards the end of
+/// the pipeline. The others have no limit.
 void draw_in_flight(OrderRules& rules, Draws& draws, const RuleScale& scale) {
   const double choice = draws.between(0, 1);
   if (choice < 0.35) {
@@ -52,7 +53,7 @@ void draw_in_flight(OrderRules& rules, Draws& draws, const RuleScale& scale) {
   }
 }
 
-/// Adds or subtracts one on a rank, or on a range of ranks.
+/// Adds or subtracts 1 on one rank, or on a range of ranks.
 void change_own(std::vector<std::int8_t>& own, Draws& draws, std::int32_t ranks) {
   own.resize(index(ranks), 0);
   const std::int32_t from = draws.from_to(0, ranks - 1);
@@ -62,11 +63,12 @@ void change_own(std::vector<std::int8_t>& own, Draws& draws, std::int32_t ranks)
     own[index(rank)] = static_cast<std::int8_t>(std::clamp(own[index(rank)] + step, -100, 100));
 }
 
-/// Changes the caps of single ranks: on microbatches in flight, or on a chunk's lead over the next one.
+/// Changes a cap on single ranks: the microbatches in flight, or the lead of a chunk over the next one.
 void change_caps(OrderRules& rules, Draws& draws, const RuleScale& scale) {
   const bool of_lead = scale.chunks > 1 && draws.happens(0.5);
   double& cap = of_lead ? rules.lead : rules.in_flight;
-  // Without a cap a change by one has no effect, so the cap is first set to what memory holds.
+  // Without a limit, a change by one has no effect, so the cap is first set to the number that fits into
+  // memory.
   if (!is_capped(cap)) {
     cap = scale.units;
     (of_lead ? rules.lead_per_rank : rules.in_flight_per_rank) = 0;
@@ -75,7 +77,7 @@ void change_caps(OrderRules& rules, Draws& draws, const RuleScale& scale) {
 }
 
 void change_once(OrderRules& rules, Draws& draws, const RuleScale& scale) {
-  // Caps of single ranks are drawn twice as often, because there is one variable for each rank.
+  // Caps of single ranks are drawn twice as often, because each rank has its own value.
   switch (draws.from_to(0, 14)) {
     case 0:
       rules.idle_budget = scale.idle_ns * draws.between(0.3, 1.1);

@@ -1,5 +1,5 @@
 #pragma once
-// Random rules and random changes of rules. Only schedules/ includes this header.
+// Draws random rules and random changes of rules. Only schedules/ includes this header.
 
 #include <cstdint>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-/// A sequence of draws that depends only on the seed.
+/// A sequence of random draws that depends only on the seed.
 class Draws {
  public:
   explicit Draws(std::uint64_t seed) : key_(mixed(seed)) {}
@@ -25,19 +25,19 @@ class Draws {
   std::uint64_t count_ = 0;
 };
 
-/// The scale on which rules are drawn.
+/// The quantities that set the ranges of the draws.
 struct RuleScale {
   std::int32_t ranks = 1;
   std::int32_t chunks = 1;
-  /// The activations of a stage that fit into a rank.
+  /// The number of activations of a stage that fit into a rank's memory.
   double units = 1;
-  /// The idle time of the best order, or a guess of it.
+  /// The idle time of the best order in ns, or an estimate.
   double idle_ns = 1;
 };
 
-/// Draws all variables anew; those about several chunks only if there are several.
+/// Draws all constants anew. Those for several chunks are drawn only if a rank has several chunks.
 OrderRules fresh_rules(Draws& draws, const RuleScale& scale);
-/// Returns `rules` with one or two changes.
+/// Returns `rules` with one or two random changes.
 OrderRules changed_rules(OrderRules rules, Draws& draws, const RuleScale& scale);
 
 }  // namespace penstock

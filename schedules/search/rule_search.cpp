@@ -1,10 +1,10 @@
-// A search builds the whole order many times, by rules whose constants it draws (rule_draws.hpp):
+// A search builds the complete order many times, with random constants in the rules (rule_draws.hpp):
 //
 //   draw -> the order of a few microbatches -> promising? -> the order of all of them -> the best so far
 //
-// Two or three times as many microbatches as ranks already show the warm-up, the steady state and the drain,
-// so most draws are judged on these alone. synthesis.cpp lets several searches compete. Tested by
-// synthesis_test.cpp.
+// Two or three times as many microbatches as ranks already show the warm-up, the steady state and the drain.
+// Therefore most rules are judged by these microbatches alone. synthesis.cpp runs several competing searches.
+// Tested by synthesis_test.cpp.
 
 #include "schedules/search/rule_search.hpp"
 
@@ -23,14 +23,14 @@
 namespace penstock {
 namespace {
 
-/// Returns two and a half times as many microbatches as ranks, but no more than there are.
+/// Returns two and a half times the number of ranks, but at most the number of microbatches.
 std::int32_t part_of(const OrderCosts& costs) {
   const auto enough = static_cast<std::int32_t>(5 * costs.memory_limit.size() / 2);
   return std::min(costs.microbatches, enough);
 }
 
-/// Returns the activations of a stage that fit into the rank with least room, or a very large number if a
-/// microbatch holds no memory.
+/// Returns the number of activations of a stage that fit into the rank with least memory. Returns a very
+/// large number if a microbatch needs no memory.
 double units_of(const OrderCosts& costs) {
   const std::vector<MicrobatchShare> shares = microbatch_shares(costs);
   const double chunks = static_cast<double>(costs.stages.size()) / static_cast<double>(shares.size());
@@ -61,26 +61,26 @@ void RuleSearch::go_on(std::int64_t actions) {
   while (!is_optimal() && placed_actions() < end) try_rules(next_rules());
 }
 
-/// Returns the next rules: fresh ones in two draws of five and as long as no order is known, changed ones
-/// otherwise.
+/// Returns the next rules. Two of five draws are fresh rules, and the others are changed rules. Without a
+/// known order, all rules are fresh.
 OrderRules RuleSearch::next_rules() {
-  // Budgets are drawn on the scale of the idle time of the best order, which shrinks during the search. As
-  // long as there is no order, a quarter of the work is a guess.
+  // Budgets are drawn in proportion to the idle time of the best order, which decreases during the search.
+  // Without a known order, a quarter of the work is an estimate.
   const bool known = best_.length < RatedRules::kUnknownLength;
   scale_.idle_ns = static_cast<double>(known ? best_.length - busiest_ : busiest_ / 4);
   if (!known || draws_.happens(0.4)) return fresh_rules(draws_, scale_);
-  // The rules that are best on the part alone are another starting point.
+  // The rules that are best for the first microbatches alone are another starting point.
   const bool from_part =
       has_part_ && best_of_part_.length < RatedRules::kUnknownLength && draws_.happens(0.7);
   return changed_rules(from_part ? best_of_part_.rules : best_.rules, draws_, scale_);
 }
 
-/// Returns true if the rules are good enough on the part to be tried on the whole.
+/// Returns true if the rules are good enough for the first microbatches to be tried for all.
 bool RuleSearch::is_promising(const OrderRules& rules) {
   if (!has_part_) return true;
   const Ns best = best_of_part_.length;
-  // The rules that are best on the whole need not be best on a part, so 2 % of the idle time is sometimes
-  // allowed.
+  // The best rules for all microbatches need not be the best for the first ones. So sometimes the order may
+  // be longer by 2 % of the idle time.
   const Ns slack = best < RatedRules::kUnknownLength && draws_.happens(0.3) ? (best - busiest_) / 50 : 0;
   const std::optional<Ns> length = part_.run(rules, best + slack);
   if (!length) return false;
@@ -91,12 +91,12 @@ bool RuleSearch::is_promising(const OrderRules& rules) {
 void RuleSearch::try_rules(const OrderRules& rules) {
   if (!is_promising(rules)) return;
   const std::optional<Ns> length = whole_.run(rules, best_.length);
-  // Equally long orders replace the best one, so that the search moves on among them.
+  // An equally long order replaces the best one, so that the search moves on among equal orders.
   if (length) best_ = {.rules = rules, .length = *length};
 }
 
 std::vector<std::vector<Action>> RuleSearch::lists() {
-  // Only the last order is stored, which is seldom the best. Building the best one again costs one pass.
+  // The builder stores only its last order, which is seldom the best. One pass builds the best one again.
   whole_.run(best_.rules, best_.length);
   return whole_.lists();
 }

@@ -1,5 +1,5 @@
 #pragma once
-// A search over the rules of order_builder.hpp from one seed. Only schedules/ includes this header.
+// Searches for good rules of order_builder.hpp, from one seed. Only schedules/ includes this header.
 
 #include <cstdint>
 #include <limits>
@@ -14,7 +14,7 @@
 
 namespace penstock {
 
-/// Rules and the length of the order that they give.
+/// A set of rules, and the length of the order that they give.
 struct RatedRules {
   OrderRules rules{};
   Ns length = kUnknownLength;
@@ -22,10 +22,11 @@ struct RatedRules {
   static constexpr Ns kUnknownLength = std::numeric_limits<Ns>::max() / 4;
 };
 
-/// A search from one seed.
+/// A search that starts from one seed.
 class RuleSearch {
  public:
-  /// Stores no reference. `bound` is a length that no order beats; an order of that length ends the search.
+  /// Stores no reference. `bound` is a lower bound on the length of every order. An order of this length ends
+  /// the search.
   RuleSearch(const OrderCosts& costs, Objective objective, std::uint64_t seed, Ns bound);
 
   /// Continues the search until it has placed `actions` more actions.
@@ -35,7 +36,7 @@ class RuleSearch {
   bool is_optimal() const { return best_.length <= bound_; }
   std::int64_t placed_actions() const { return whole_.placed_actions() + part_.placed_actions(); }
   std::int64_t actions_of_a_pass() const { return whole_.actions(); }
-  /// Returns the order of the best rules, which must have a length.
+  /// Returns the order of the best rules. Requires that the search has found an order.
   std::vector<std::vector<Action>> lists();
 
  private:
@@ -47,7 +48,7 @@ class RuleSearch {
   Ns bound_ = 0;
   Draws draws_;
   OrderBuilder whole_;
-  OrderBuilder part_;  // for fewer microbatches, which already show warm-up, steady state and drain
+  OrderBuilder part_;  // builds fewer microbatches, which already show warm-up, steady state and drain
   bool has_part_ = false;
   RatedRules best_;
   RatedRules best_of_part_;

@@ -1,8 +1,8 @@
-// Rules from long searches, as starting points for short ones. Each search took some minutes and started from
-// the rules of the next lower limit. It used p = 16, 24 or 32 ranks, 4 p microbatches, and transformers
-// of 9.6, 21 or 38.5 G parameters, in which I takes as long as F, W three quarters of it, and I releases half
-// of what F holds. Two chunks are on a V. The variables of single ranks are one letter each: G is 0, H is 1,
-// F is -1. starting_rules.cpp fits the rows to other costs.
+// Rules from long searches, used as starting points for short ones. Each search took some minutes and began
+// with the rules of the next lower limit. It had p = 16, 24 or 32 ranks, 4 p microbatches, and transformers
+// of 9.6, 21 or 38.5 G parameters. In these models I takes as long as F, W takes three quarters of it, and I
+// releases half of the memory of F. Two chunks are on a V. The values of single ranks are one letter each: G
+// is 0, H is 1, F is -1. starting_rules.cpp adapts the rows to other costs.
 
 #include "schedules/search/starting_rule_table.hpp"
 
@@ -26,7 +26,7 @@ constexpr ChunkChoice kLast = ChunkChoice::last_first;
 constexpr ChunkChoice kFirst = ChunkChoice::first_first;
 constexpr ChunkChoice kCount = ChunkChoice::by_turns;
 
-// Each row is one line, in the order of StartingRow's members.
+// Each row is one line. Its values are in the order of StartingRow's members.
 // clang-format off
 constexpr std::array<StartingRow, 54> kRows = {{
     {1, 1.125, 0.32, 0, 0.107, 0.88, 3.884, 0.961, kNone, 0, "FLMQJPJGEFFDEIEG", "", kTurns, kLast, kLast, 0, 1, true, true, 1.39, 3},

@@ -1,5 +1,5 @@
 #pragma once
-// The table of rules from which searches start. Only schedules/ includes this header.
+// The table of the rules from which searches start. Only schedules/ includes this header.
 
 #include <cstdint>
 #include <span>
@@ -9,14 +9,15 @@
 
 namespace penstock {
 
-/// Rules for a number of chunks a rank and a memory limit. The other members are those of OrderRules.
+/// Rules that were found for a number of chunks on each rank and a memory limit. Members without a comment
+/// are those of OrderRules.
 struct StartingRow {
   std::int32_t chunks = 1;
-  /// The memory limit, in units of what 1F1B holds on its first rank.
+  /// The memory limit, divided by the memory that 1F1B needs on its first rank.
   double limit = 1;
-  /// The idle budget, in units of a rank's work on p microbatches.
+  /// The idle budget, divided by a rank's work on p microbatches, where p is the number of ranks.
   double idle_budget = 0;
-  /// The additional budget for each earlier rank, in units of a rank's work on one microbatch.
+  /// The additional idle budget for each earlier rank, divided by a rank's work on one microbatch.
   double idle_budget_per_rank = 0;
   double forward_patience = 1;
   double weight_patience = 1;
@@ -24,7 +25,7 @@ struct StartingRow {
   double in_flight_per_rank = 0;
   double lead = 0;
   double lead_per_rank = 0;
-  /// One letter for each rank.
+  /// One letter for each rank (starting_rule_table.cpp).
   std::string_view more_in_flight;
   std::string_view more_lead;
   Preference preference = Preference::input_first;
@@ -38,10 +39,10 @@ struct StartingRow {
   std::int32_t most_owed = 0;
 };
 
-/// Returns the rows by ascending chunks and limit.
+/// Returns all rows in ascending order of chunks and limit.
 std::span<const StartingRow> starting_rule_table();
 
-/// Returns the row's rules without converting its idle budgets to ns.
+/// Returns the rules of the row. Its idle budgets are not converted to ns.
 OrderRules rules_of(const StartingRow& row);
 
 }  // namespace penstock

@@ -1,11 +1,11 @@
-// Chooses rules from which a search starts. If an order meets the bound, the rank that determines the bound
-// pauses for exactly the unavoidable time, and does so at the beginning: before its first I comes back its
-// memory allows nothing else. A rank whose idle budget is that long waits for the urgent action then, and
-// fills later gaps with W. A slightly smaller budget leaves room for the pauses of several ranks.
+// Chooses rules from which a search starts. In an order that reaches the bound, the rank that determines the
+// bound pauses only as long as it must. It pauses at the beginning, because its memory allows no more F
+// before its first I arrives. With an idle budget of this length, the rank waits for the more urgent action
+// and fills later gaps with W. A slightly smaller budget suits orders in which several ranks pause.
 //
-// Rows of the table are fitted to the costs. A cap grows with the number of later ranks and needs no fitting.
-// A variable of a single rank is taken from the rank at the same part of the pipeline. Tested by
-// synthesis_test.cpp.
+// Rows of the table are adapted to the costs. A cap increases with the number of later ranks, so it needs no
+// change. The value of a single rank comes from the rank at the same relative position in the pipeline.
+// Tested by synthesis_test.cpp.
 
 #include "schedules/search/starting_rules.hpp"
 
@@ -24,20 +24,20 @@
 namespace penstock {
 namespace {
 
-/// How far a row's memory limit may be above, or below, the given one. Rows are an eighth of 1F1B's memory
-/// apart, so the next one above and two below are used.
+/// How far a row's memory limit may be above or below the given limit. Rows are an eighth of 1F1B's memory
+/// apart, so the next row above and the next two below are used.
 constexpr double kAbove = 0.13;
 constexpr double kBelow = 0.3;
 
-/// The quantities to which rows are fitted.
+/// The quantities to which the rows are adapted.
 struct Fitting {
   std::size_t ranks = 1;
   std::int32_t chunks = 1;
-  double limit = 0;       // in units of what 1F1B holds, on the rank with least memory
-  double microbatch = 0;  // work on one microbatch on the busiest rank, in ns
+  double limit = 0;       // divided by the memory of 1F1B, on the rank with least memory
+  double microbatch = 0;  // work of the busiest rank on one microbatch, in ns
 };
 
-/// Returns the quantities of the costs. Ranks that hold nothing do not count for the limit.
+/// Returns the quantities for these costs. Ranks without activations do not count for the limit.
 Fitting fitting_of(const OrderCosts& costs) {
   Fitting fitting{.ranks = costs.memory_limit.size()};
   fitting.chunks = static_cast<std::int32_t>(costs.stages.size() / fitting.ranks);
@@ -53,8 +53,8 @@ Fitting fitting_of(const OrderCosts& costs) {
   return fitting;
 }
 
-/// Returns the variables of single ranks for another number of ranks: rank r takes that of rank r x size /
-/// ranks. Empty stays empty.
+/// Returns the values of single ranks for another number of ranks. Rank r gets the value of rank r x size /
+/// ranks. An empty vector stays empty.
 std::vector<std::int8_t> stretched(const std::vector<std::int8_t>& own, std::size_t ranks) {
   std::vector<std::int8_t> fitted;
   for (std::size_t rank = 0; rank < ranks && !own.empty(); ++rank)
@@ -76,7 +76,7 @@ std::vector<OrderRules> rules_aimed_at(Ns bound, const OrderCosts& costs) {
   const auto pause = static_cast<double>(bound - busiest_work_ns(costs));
   std::vector<OrderRules> starts;
   if (pause <= 0) return starts;
-  // The most promising rules come first, because a small effort ends before the list does.
+  // The most promising rules come first, because a search with little effort does not try all of them.
   for (const double part : {0.8, 1.0, 0.9, 0.7, 0.5, 1.1}) {
     for (const bool one_input_a_turn : {false, true}) {
       OrderRules rules;
@@ -93,8 +93,8 @@ std::vector<OrderRules> starting_rules(const OrderCosts& costs) {
   const Fitting fitting = fitting_of(costs);
   std::vector<StartingRow> rows;
   for (const StartingRow& row : starting_rule_table()) {
-    // More than two chunks start from the rows for two. Rows for a little more memory are tried, too, because
-    // the builder never exceeds the limit.
+    // More than two chunks start from the rows for two chunks. Rows for slightly more memory are also tried,
+    // because the builder never exceeds the limit.
     const bool suits = std::min(2, fitting.chunks) == row.chunks && row.limit <= fitting.limit + kAbove;
     if (suits) rows.push_back(row);
   }
@@ -104,15 +104,15 @@ std::vector<OrderRules> starting_rules(const OrderCosts& costs) {
   for (const StartingRow& row : rows) {
     OrderRules rules = fitted(rules_of(row), fitting);
     const double budget = rules.idle_budget;
-    // A row far below the limit is used only in the memory for which it was found (see below).
+    // A row far below the limit is used only with the memory for which it was found (see below).
     for (const double part : {1.0, 0.8, 1.2}) {
       if (row.limit < fitting.limit - kBelow) break;
       rules.idle_budget = part * budget;
       starts.push_back(rules);
     }
     rules.idle_budget = budget;
-    // The rules also run with only the memory for which the row was found. So a larger limit never starts
-    // from worse rules than a smaller one.
+    // The rules are also tried with the memory for which the row was found. Therefore a larger limit never
+    // starts from worse rules than a smaller one.
     rules.memory_share = std::min(1.0, row.limit / fitting.limit);
     if (rules.memory_share < 1) starts.push_back(rules);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// The rules from which a search starts. Only schedules/ includes this header.
+// Chooses the rules from which a search starts. Only schedules/ includes this header.
 
 #include <vector>
 
@@ -9,14 +9,14 @@
 
 namespace penstock {
 
-/// Returns rules of long searches (starting_rule_table.hpp), fitted to `costs`, the nearest limits first.
-/// Rules of similar limits come in several variants. All rules of smaller limits also come with only the
-/// memory of that limit, so that a larger limit starts from everything that a smaller one starts from.
+/// Returns rules from long searches (starting_rule_table.hpp), adapted to `costs`. Rules for the nearest
+/// memory limits come first, and they have several variants. Rules for smaller limits are also tried with the
+/// memory of that limit only. A larger limit therefore starts from all rules of a smaller limit.
 std::vector<OrderRules> starting_rules(const OrderCosts& costs);
 
-/// Returns rules without caps that aim at `bound`, which no order beats. A rank may pause for nearly as long
-/// as the busiest rank must at that length. Returns none if the bound leaves no pause. With one and a half to
-/// two times 1F1B's memory, their orders often meet the bound.
+/// Returns rules without caps that try to reach the length `bound`, a lower bound on every order. A rank may
+/// pause nearly as long as the busiest rank must pause in an order of this length. Returns no rules if such
+/// an order has no pause. With 1.5 to 2 times the memory of 1F1B, these rules often reach the bound.
 std::vector<OrderRules> rules_aimed_at(Ns bound, const OrderCosts& costs);
 
 }  // namespace penstock

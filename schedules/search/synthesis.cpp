@@ -1,13 +1,14 @@
-// Finds the best order by several searches. Searches from different seeds get stuck at different lengths, and
-// nobody can tell which before. So they compete in brackets. Eight fresh searches make a few passes each, the
-// better half continues with twice as many, and so on until one is left, which competes with the best of the
-// brackets before. Each bracket makes twice the passes of the previous one, independent of the effort. So a
-// larger effort runs the same searches as a smaller one and then continues.
+// Finds the best order with several searches. Searches from different seeds get stuck at different lengths,
+// which cannot be predicted, so they compete in brackets. Eight new searches make a few passes each. The
+// better half continues with twice as many passes, and so on, until one search remains. It competes with the
+// best search of earlier brackets. Each bracket makes twice as many passes as the previous one, for any
+// effort. A larger effort therefore runs the same searches as a smaller one and then continues.
 //
 //   bracket   8 x n   4 x 2n   2 x 4n   1 x 8n   champion and challenger: n = 4, 8, 16, ... passes
 //
-// A search fills the memory that it is given. So the same length is finally tried with less memory, by
-// bisection between the memory of one microbatch and that of the best order. Tested by synthesis_test.cpp.
+// A search uses all memory within its limit. Therefore the same length is finally tried with less memory. A
+// bisection looks for the limit between the memory of one microbatch and the memory of the best order. Tested
+// by synthesis_test.cpp.
 
 #include "schedules/search/synthesis.hpp"
 
@@ -43,19 +44,19 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kSearches = 8;
 constexpr std::int64_t kFirstPasses = 4;
-constexpr std::int64_t kSlice = 8;  // passes between two checks of the clock
+constexpr std::int64_t kSlice = 8;  // passes between two readings of the clock
 // A named schedule stops its search after so many placed actions, unless the user states the passes. Of 40
 // larger searches with v-half and v-min, up to 32 ranks and 256 microbatches, one was 0.5 % longer for it.
 constexpr std::int64_t kMostPlaced = std::int64_t{1} << 21;
 
-/// The competing searches, the best of earlier brackets (the champion) first. `spent_` counts actions placed
-/// by all searches, including removed ones.
+/// The competing searches. The first is the best of earlier brackets, the champion. `spent_` counts the
+/// actions that all searches have placed, including removed searches.
 class Tournament {
  public:
   Tournament(const OrderCosts& costs, Objective objective, const SearchEffort& effort, Ns bound)
       : costs_(costs), objective_(objective), effort_(effort), bound_(bound), end_(Clock::now()) {
     end_ += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(effort.budget_seconds));
-    // Rules that aim at the bound and those of the table come first. If they meet the bound, nothing else
+    // Rules that aim at the bound and rules of the table are tried first. If they reach the bound, no search
     // runs.
     add_search();
     actions_of_a_pass_ = searches_.front().actions_of_a_pass();
@@ -66,7 +67,7 @@ class Tournament {
   void run() {
     for (std::int64_t passes = kFirstPasses; !is_over(); passes *= 2) run_bracket(passes);
   }
-  /// Returns the passes of all searches; an incomplete pass counts.
+  /// Returns the number of passes in all searches. An incomplete pass counts as one.
   std::int64_t passes() const { return (spent_ + actions_of_a_pass_ - 1) / actions_of_a_pass_; }
   RuleSearch& best() { return *std::ranges::min_element(searches_, {}, length_of_search); }
 
@@ -82,19 +83,20 @@ class Tournament {
   }
 
   bool is_over() {
-    // The clock is read only if time is limited, because otherwise the result must not depend on it.
+    // The clock is read only with a time budget. Without one, the result must not depend on time.
     if (spent_ >= effort_.passes * actions_of_a_pass_ || best().is_optimal()) return true;
     return effort_.budget_seconds > 0 && Clock::now() >= end_;
   }
 
   void add_search() {
-    // The seed is hashed, so that the searches of seed 2 are not those of seed 1 without the first.
+    // The seed is hashed, so that the searches of seed 2 differ from those of seed 1.
     searches_.emplace_back(costs_, objective_, mixed(effort_.seed) + next_seed_++, bound_);
   }
 
-  /// Runs a bracket against the first search, which is the best of the brackets before.
+  /// Runs a bracket of new searches. The remaining one competes with the first search, the best of earlier
+  /// brackets.
   void run_bracket(std::int64_t passes) {
-    // Every bracket's searches have new seeds. The champion stays first and is not sorted with them.
+    // Each bracket's searches have new seeds. The champion remains first and is not sorted with them.
     while (searches_.size() <= kSearches) add_search();
     for (std::size_t left = kSearches; left > 0 && !is_over(); left /= 2, passes *= 2) {
       for (std::size_t number = 1; number <= left && !is_over(); ++number) go_on(searches_[number], passes);
@@ -104,17 +106,17 @@ class Tournament {
       searches_.erase(searches_.begin() + 1 + static_cast<std::ptrdiff_t>(std::max<std::size_t>(1, left / 2)),
                       searches_.end());
     }
-    // The champion gets as many passes as the last search of the bracket has made; the loop has doubled
-    // `passes` once more.
+    // The champion gets as many passes as the last search of the bracket. The loop has doubled `passes` once
+    // more.
     if (!is_over()) go_on(searches_.front(), passes / 2);
     std::ranges::stable_sort(searches_, {}, length_of_search);
     searches_.erase(searches_.begin() + 1, searches_.end());
   }
 
-  /// Continues a search in slices, between which the clock is read.
+  /// Continues a search in small parts. Between two parts, the clock is read.
   void go_on(RuleSearch& search, std::int64_t passes) {
     const std::int64_t before = search.placed_actions();
-    // The search counts only its own actions, while `spent_` counts those of all searches.
+    // The search counts only its own actions, but `spent_` counts the actions of all searches.
     const std::int64_t spent_before = spent_;
     const std::int64_t end = before + passes * actions_of_a_pass_;
     while (search.placed_actions() < end && !search.is_optimal() && !is_over()) {
@@ -139,10 +141,10 @@ class Tournament {
 
 namespace {
 
-/// The figures that decide between orders, the most important first.
+/// The values that decide between orders, the most important first.
 struct Merit {
   Ns length = RatedRules::kUnknownLength;
-  /// The peak of the fullest rank.
+  /// The highest peak memory of a rank.
   Bytes peak = 0;
   Ns makespan = 0;
 
@@ -163,7 +165,7 @@ Merit merit_of(const Lists& lists, const OrderCosts& costs, Objective objective)
   return merit;
 }
 
-/// The best of all orders that were offered.
+/// The best of all orders that offer() has received.
 class BestOrder {
  public:
   BestOrder(const OrderCosts& costs, Objective objective) : costs_(costs), objective_(objective) {}
@@ -174,7 +176,7 @@ class BestOrder {
     merit_ = merit;
     lists_ = std::move(lists);
   }
-  /// Offers lists that are only better if their peak is lower; other lists are not timed.
+  /// Offers lists that can be better only with a lower peak. Other lists are not timed.
   void offer_smaller(Lists lists) {
     if (highest_peak(lists, costs_) < merit_.peak) offer(std::move(lists));
   }
@@ -196,7 +198,7 @@ OrderCosts within(OrderCosts costs, Bytes most) {
   return costs;
 }
 
-/// Offers the orders that the rules `starts` give in the memory of `costs`.
+/// Offers the orders that the rules `starts` give within the memory of `costs`.
 void offer_built(BestOrder& best, const OrderCosts& costs, Objective objective,
                  const std::vector<OrderRules>& starts) {
   OrderBuilder builder(costs, objective, costs.microbatches);
@@ -205,17 +207,17 @@ void offer_built(BestOrder& best, const OrderCosts& costs, Objective objective,
   }
 }
 
-/// Searches orders as short as the best one with less and less memory. `champion` holds the rules of the best
-/// search.
+/// Searches for orders as short as the best one with less and less memory. `champion` holds the rules of the
+/// best search.
 void lower_memory(BestOrder& best, const OrderCosts& costs, Objective objective, const KnownOrders& known,
                   const std::vector<OrderRules>& champion) {
-  constexpr Bytes kMostParts = 1024;  // bounds the steps if one stage holds very little
+  constexpr Bytes kMostParts = 1024;  // limits the number of steps if one stage stores very little
   Bytes least_kept = std::numeric_limits<Bytes>::max();
   for (const StageCost& stage : costs.stages) least_kept = std::min(least_kept, stage.kept);
   const Bytes step = std::max({Bytes{1}, least_kept, best.merit().peak / kMostParts});
   Bytes too_little = most_kept_by_one_microbatch(costs) - 1;
   while (best.merit().peak - too_little > 1) {
-    // The step is a whole activation, because a limit between two numbers of activations allows only the
+    // The step is a whole activation. A limit between two numbers of activations has the same effect as the
     // lower number.
     const Bytes parts = (best.merit().peak - too_little - 1 + step - 1) / step;
     const Bytes most = std::min(too_little + (parts + 1) / 2 * step, best.merit().peak - 1);
@@ -254,8 +256,8 @@ Synthesis synthesize(const OrderCosts& costs, Objective objective, const SearchE
     found.passes = tournament.passes();
     champion.push_back(tournament.best().best().rules);
     if (tournament.best().best().length <= best.merit().length) best.offer(tournament.best().lists());
-    // squeeze() shortens spans. If the objective is the makespan, its lists count only if the makespan is
-    // shorter, too.
+    // squeeze() shortens spans. If the objective is the makespan, its lists count only if their makespan is
+    // also shorter.
     best.offer(squeeze(best.lists(), costs));
   }
   if (use == MemoryUse::least) lower_memory(best, costs, objective, known, champion);

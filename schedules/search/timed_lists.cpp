@@ -1,11 +1,11 @@
-// Lists that compute the times of their actions while they are written. Times follow from the order alone: an
-// action starts when its rank is free and its input has arrived.
+// Lists that compute the times of their actions while a generator appends them. The times depend only on the
+// order: an action starts when its rank is free and its input has arrived.
 //
 //   start = max(rank free, arrival of the input, earliest)      pause = start - rank free (not for the first)
 //   kept    grows at F by all that it holds; B releases all, or I a part and W the rest
 //   owed    what the Ws of all I that have run would release
 //
-// retimed_lists.cpp changes finished lists instead. Tested by search_test.cpp and weighed_costs_test.cpp.
+// retimed_lists.cpp changes complete lists. Tested by search_test.cpp and weighed_costs_test.cpp.
 
 #include "schedules/search/timed_lists.hpp"
 
@@ -31,8 +31,8 @@
 namespace penstock {
 namespace {
 
-/// Returns `given` as `wanted` numbers, where a single number stands for all. A model of one stage has no
-/// edges, and numbers for them are ignored. Errors: another number of values, a negative value.
+/// Returns `given` as `wanted` numbers. A single number is used for all. A model with one stage has no edges,
+/// so numbers for edges are ignored. Fails if the number of values is wrong, or if a value is negative.
 template <class Value>
 tl::expected<std::vector<Value>, std::string> one_each(std::string_view key, std::vector<Value> given,
                                                        std::size_t wanted, std::string_view each) {
@@ -49,8 +49,8 @@ tl::expected<std::vector<Value>, std::string> one_each(std::string_view key, std
   return given;
 }
 
-/// Returns the bytes of one microbatch on all of the rank's chunks together. With less memory no microbatch
-/// can run to its end.
+/// Returns the memory of one microbatch on all chunks of the rank. With less memory, no microbatch can
+/// finish.
 Bytes kept_by_one_microbatch(const OrderCosts& costs, std::int32_t rank) {
   Bytes kept = 0;
   for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
@@ -59,7 +59,7 @@ Bytes kept_by_one_microbatch(const OrderCosts& costs, std::int32_t rank) {
   return kept;
 }
 
-/// Sets unknown bytes of activations to one unit each.
+/// Sets unknown sizes of activations to one unit each.
 void count_unknown_bytes(OrderCosts& costs) {
   for (StageCost& cost : costs.stages) {
     if (cost.kept > 0) continue;
@@ -68,15 +68,15 @@ void count_unknown_bytes(OrderCosts& costs) {
   }
 }
 
-/// Returns limits of as many bytes as `activations` of the rank's stages take, using their mean if stages
-/// differ.
+/// Returns a memory limit for each rank: the memory of `activations` activations of its stages. If stages
+/// differ, it uses their mean.
 std::vector<Bytes> limits_of_activations(const OrderCosts& costs, std::int32_t ranks,
                                          std::int64_t activations) {
   const auto chunks = static_cast<std::int64_t>(costs.stages.size()) / ranks;
   std::vector<Bytes> limits;
   limits.reserve(static_cast<std::size_t>(ranks));
   for (std::int32_t rank = 0; rank < ranks; ++rank) {
-    // An activation belongs to one stage, and a microbatch leaves one on each of the rank's stages.
+    // An activation belongs to one stage. A microbatch needs one activation for each stage of the rank.
     limits.push_back(kept_by_one_microbatch(costs, rank) * activations / chunks);
   }
   return limits;
@@ -174,7 +174,7 @@ TimedLists::TimedLists(const OrderCosts& costs)
   constexpr std::size_t kKinds = 3;  // F, I, W
   for (const std::int32_t rank : costs.rank_of) {
     std::vector<Action>& list = ranks_[index(rank)].list;
-    // Each stage of the rank reserves its own share.
+    // Each stage of the rank reserves memory for its own actions.
     list.reserve(list.capacity() + kKinds * index(costs.microbatches));
   }
 }
@@ -204,7 +204,7 @@ void TimedLists::place(const Action& action, Ns earliest_ns) {
   Rank& rank = rank_of(action.stage);
   const Ns arrival = action.kind == ActionKind::backward_weight ? 0 : *arrival_ns(action);
   const Ns start = std::max({rank.free_at_ns, arrival, earliest_ns});
-  // Time before a rank's first action is no pause, because spans begin with that action.
+  // A rank's span begins with its first action, so the time before it is no pause.
   if (rank.first_start_ns) {
     rank.idle_ns += start - rank.free_at_ns;
     most_idle_ns_ = std::max(most_idle_ns_, rank.idle_ns);
@@ -229,7 +229,7 @@ void TimedLists::account(Rank& rank, const Action& action, Ns end_ns) {
   } else {
     gradient_end_ns_[at(action.stage, action.microbatch)] = end_ns;
     ++backwards_[index(action.stage)];
-    // A B has already done its W.
+    // A B includes its W.
     if (action.kind != ActionKind::backward_input) return;
     rank.owed_bytes += held_for_weight;
     rank.weights.push_back(
@@ -239,7 +239,7 @@ void TimedLists::account(Rank& rank, const Action& action, Ns end_ns) {
 
 void TimedLists::place_owed_weight(std::int32_t rank, Ns earliest_ns) {
   Rank& owing = ranks_[index(rank)];
-  // Placing a W adds no W, so the reference into `weights` stays valid.
+  // place() adds no W here, so the reference into `weights` stays valid.
   place(owing.weights[owing.placed_weights++], earliest_ns);
 }
 

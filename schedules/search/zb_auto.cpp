@@ -1,5 +1,5 @@
 // The automatic zero-bubble schedule (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR'24, section 3.1). B
-// is split into I and W. Only F and I send something, so Ws fill the gaps:
+// is split into I and W. Other stages wait only for F and I, so Ws can fill the gaps:
 //
 //   warm-up  every stage runs F0; then, from the last stage to the first, as many further F as fit into
 //            its memory before the first I can start, each stage at least one F ahead of the next
@@ -9,9 +9,10 @@
 //            otherwise have paused longer than any other
 //   end      all remaining Ws
 //
-// The paper leaves four questions open (see Variant). All combinations are tried, and the one whose longest
-// span (first start to last end of a rank) is shortest is taken, the first one on a tie. A search may find a
-// shorter order in the same memory (synthesis.hpp). Tested by search_test.cpp and weighed_costs_test.cpp.
+// The paper leaves four questions open (see Variant). All combinations are tried. The one with the shortest
+// longest span (first start to last end of a rank) is taken, or the first one if several are equal. A search
+// may find a shorter order in the same memory (synthesis.hpp). Tested by search_test.cpp and
+// weighed_costs_test.cpp.
 
 #include "schedules/search/zb_auto.hpp"
 
@@ -38,24 +39,24 @@ namespace {
 
 /// The decisions that the paper leaves open.
 struct Variant {
-  /// True if the last warm-up F may end after the first I could start.
+  /// True if the last warm-up F may end after the time at which the first I could start.
   bool overshoot = false;
-  /// True if an F that would delay the next I by more than a W is postponed.
+  /// True if an F waits when it would delay the next I by more than the duration of a W.
   bool delay_forward = false;
-  /// True if a W may run in a gap that is too short, to even out the pauses.
+  /// True if a W may run in a gap that is too short, so that pauses are spread evenly over the ranks.
   bool overrun = false;
-  /// The forwards, 0 or 1, that a stage stays ahead of the next one.
+  /// The number of forwards, 0 or 1, by which a stage stays ahead of the next one.
   std::int32_t lead = 1;
 };
 
-/// The decisions of a run. A variant that decides equally wherever its options mattered gives the same lists.
+/// The decisions of a run. A variant that makes the same decisions gives the same lists.
 struct Decisions {
   Variant variant;
-  /// The warm-up F of each stage.
+  /// The number of warm-up F actions of each stage.
   std::vector<std::int32_t> warm_up{};
   bool by_delay_forward = false;
   bool by_overrun = false;
-  /// True if `lead` mattered after the warm-up.
+  /// True if `lead` changed a decision after the warm-up.
   bool by_lead = false;
 
   bool would_be(const Variant& other, const std::vector<std::int32_t>& other_warm_up) const {
@@ -78,7 +79,7 @@ std::vector<Variant> all_variants() {
   return variants;
 }
 
-/// Returns the ends of microbatch m's F on all stages while only F run, given those of m - 1.
+/// Returns the end of microbatch m's F on each stage if only F actions run. `before` has the ends for m - 1.
 std::vector<Ns> forward_ends(const OrderCosts& costs, const std::vector<Ns>& before) {
   std::vector<Ns> ends(costs.stages.size());
   for (std::int32_t stage = 0; stage < static_cast<std::int32_t>(costs.stages.size()); ++stage) {
@@ -88,7 +89,7 @@ std::vector<Ns> forward_ends(const OrderCosts& costs, const std::vector<Ns>& bef
   return ends;
 }
 
-/// Returns when the first I can start on each stage, given the ends of the first F.
+/// Returns the earliest start of the first I on each stage. `forward_ends` has the ends of the first F.
 std::vector<Ns> first_input_starts(const OrderCosts& costs, const std::vector<Ns>& forward_ends) {
   std::vector<Ns> starts(forward_ends);
   for (std::int32_t stage = static_cast<std::int32_t>(costs.stages.size()) - 2; stage >= 0; --stage) {
@@ -98,11 +99,12 @@ std::vector<Ns> first_input_starts(const OrderCosts& costs, const std::vector<Ns
   return starts;
 }
 
-/// Returns true if `stage` has memory for n forwards, and each earlier stage for `lead` more than the next
-/// one. A stage that runs further ahead needs more forwards of earlier stages, which may have less memory.
+/// Returns true if `stage` has memory for n forwards, and each earlier stage has memory for `lead` more than
+/// the next one. A stage that runs further ahead needs more forwards on earlier stages, which may have less
+/// memory.
 bool fit(const OrderCosts& costs, const Variant& variant, std::int32_t stage, std::int32_t n) {
   for (std::int32_t before = 0; before <= stage; ++before) {
-    // If a stage holds no memory, everything fits, and the division is by 1 instead of 0.
+    // If a stage stores nothing, everything fits. The divisor is then 1 instead of 0.
     const std::int64_t count = std::min(costs.microbatches, n + (stage - before) * variant.lead);
     if (count > costs.memory_limit[index(before)] / std::max<Bytes>(1, costs.stages[index(before)].kept) &&
         costs.stages[index(before)].kept > 0) {
@@ -112,24 +114,24 @@ bool fit(const OrderCosts& costs, const Variant& variant, std::int32_t stage, st
   return true;
 }
 
-/// Returns how many F each stage runs before its first I.
+/// Returns the number of F actions that each stage runs before its first I.
 std::vector<std::int32_t> warm_up_counts(const OrderCosts& costs, const Variant& variant) {
   std::vector<std::vector<Ns>> ends{forward_ends(costs, std::vector<Ns>(costs.stages.size(), 0))};
   const std::vector<Ns> input_starts = first_input_starts(costs, ends.front());
   std::vector<std::int32_t> counts(costs.stages.size(), 1);
   for (std::int32_t stage = static_cast<std::int32_t>(costs.stages.size()) - 2; stage >= 0; --stage) {
     std::int32_t& count = counts[index(stage)];
-    // Further F are added if they end before the first I can start. With `overshoot` one more is added that
-    // begins before that.
+    // Another F is added if it ends before the first I can start. With `overshoot`, an F is also added if it
+    // begins before that time.
     while (count < costs.microbatches && fit(costs, variant, stage, count + 1)) {
-      // Rows are computed when a stage needs them, because only few stages run many F ahead.
+      // Rows are computed when a stage needs them, because only a few stages run many F in advance.
       while (ends.size() <= index(count)) ends.push_back(forward_ends(costs, ends.back()));
       const Ns busy_until = ends[index(count - 1)][index(stage)];
       const bool in_time = ends[index(count)][index(stage)] <= input_starts[index(stage)];
       if (!in_time && !(variant.overshoot && busy_until < input_starts[index(stage)])) break;
       ++count;
     }
-    // The F of this stage need those of the previous stage, which stays `lead` ahead.
+    // Each F of this stage needs its F on the previous stage, which stays `lead` ahead.
     if (stage > 0 && count > 1) {
       counts[index(stage - 1)] =
           std::max(counts[index(stage - 1)], std::min(costs.microbatches, count + variant.lead));
@@ -138,8 +140,8 @@ std::vector<std::int32_t> warm_up_counts(const OrderCosts& costs, const Variant&
   return counts;
 }
 
-/// A run of one variant, round by round. `decisions_` notes where another variant would have decided
-/// differently.
+/// A run of one variant, round by round. `decisions_` records the decisions that another variant would have
+/// changed.
 class Heuristic {
  public:
   Heuristic(const OrderCosts& costs, const Variant& variant, std::vector<std::int32_t> warm_up)
@@ -151,7 +153,7 @@ class Heuristic {
   /// Returns the longest span, or nothing if it is not below `limit`.
   std::optional<Ns> run(Ns limit) {
     warm_up();
-    // Round 0 is the warm-up, which ends with the I of microbatch 0 on every stage.
+    // Round 0 is the warm-up. It ends with the I of microbatch 0 on every stage.
     for (std::int32_t m = 1; m < microbatches_; ++m) {
       if (least_span() >= limit) return std::nullopt;
       run_round(m);
@@ -171,8 +173,8 @@ class Heuristic {
     return compute(ActionKind::backward_input, stage, lists_.backwards(stage));
   }
 
-  /// Runs the warm-up F of all stages, from the first stage on because each needs the previous ones, and then
-  /// the first I.
+  /// Runs the warm-up F actions, from the first stage on, because each stage needs the outputs of the
+  /// previous ones. Then it runs the first I of each stage.
   void warm_up() {
     for (std::int32_t stage = 0; stage < stages(); ++stage) {
       while (lists_.forwards(stage) < decisions_.warm_up[index(stage)]) lists_.place(next_forward(stage));
@@ -191,19 +193,19 @@ class Heuristic {
     return least;
   }
 
-  /// Returns which stages run an F in round m, in ascending order. Every stage must run its F of microbatch m
-  /// itself.
+  /// Returns the stages that run an F in round m, in ascending order. Every stage must itself have run its F
+  /// of microbatch m.
   std::vector<bool> due_forwards(std::int32_t m) {
     std::vector<bool> due(index(stages()), false);
-    // `ahead` is the number of F of the previous stage after this round. M stands for an unlimited number:
-    // before the first stage, and after a stage that has run all its F.
+    // `ahead` is the number of F actions of the previous stage after this round. It is M if there is no
+    // limit: before the first stage, and after a stage that has run all its F.
     std::int32_t ahead = microbatches_;
     for (std::int32_t stage = 0; stage < stages(); ++stage) {
       const std::int32_t count = lists_.forwards(stage);
       const bool behind = count <= m;
       const bool may_follow = count < microbatches_ && count < ahead && !behind && has_room(stage);
       const bool apart = ahead == microbatches_ || count + 1 + variant_.lead <= ahead;
-      // The two values of `lead` differ only here: with 1 the stage waits, with 0 it runs.
+      // The two values of `lead` differ only here: with 1 the stage waits, and with 0 it runs.
       decisions_.by_lead |= may_follow && ahead != microbatches_ && count + 1 == ahead;
       due[index(stage)] = (count < microbatches_ && behind) || (may_follow && apart);
       ahead = count + (due[index(stage)] ? 1 : 0);
@@ -217,21 +219,22 @@ class Heuristic {
     const std::vector<bool> due = due_forwards(m);
     std::vector<std::int32_t> goals(index(stages()));
     for (std::int32_t stage = 0; stage < stages(); ++stage) {
-      // The goals are set before the round, because the round also runs F that later stages need.
+      // The goals are set before the round, because the round also runs F actions that later stages need.
       goals[index(stage)] = lists_.forwards(stage) + (due[index(stage)] ? 1 : 0);
     }
     for (std::int32_t stage = stages() - 1; stage >= 0; --stage) {
-      // An I needs the F of its microbatch, which may still have to run here and on the previous stages.
+      // An I needs the F of its microbatch. This F may still have to run here and on the previous stages.
       run_forwards_through(stage, m);
       if (lists_.forwards(stage) < goals[index(stage)]) take_forward(stage);
       fill_gap(stage, *lists_.arrival_ns(next_input(stage)));
       lists_.place(next_input(stage));
-      // No action waits for the I of the first stage. When its F are done, Ws before them cost nothing.
+      // No action waits for the I of the first stage. After its last F, Ws before the I cost nothing.
       if (stage == 0 && lists_.forwards(0) == microbatches_) place_all_owed(0);
     }
   }
 
-  /// Runs the missing F up to microbatch m on `stage`, and on previous stages before it.
+  /// Runs the missing F actions up to microbatch m on `stage`. Before them, runs the ones of previous stages
+  /// that they need.
   void run_forwards_through(std::int32_t stage, std::int32_t m) {
     std::int32_t first = stage;
     while (first > 0 && lists_.forwards(first - 1) <= m) --first;
@@ -240,7 +243,7 @@ class Heuristic {
     }
   }
 
-  /// Runs the F that the stage is due, unless memory or the variant prevents it.
+  /// Runs the next F of the stage, unless memory or the variant prevents it.
   void take_forward(std::int32_t stage) {
     if (stage > 0) run_forwards_through(stage - 1, lists_.forwards(stage));
     if (!has_room(stage)) return;
@@ -251,10 +254,10 @@ class Heuristic {
     place_forward(stage);
   }
 
-  /// Returns true if the F would delay the start of the I after its input by more than a W takes.
+  /// Returns true if the F would delay the next I by more than the duration of a W.
   bool holds_up_input(std::int32_t stage) const {
     Ns start = std::max(lists_.free_at_ns(stage), *lists_.arrival_ns(next_forward(stage)));
-    // Memory must first be freed by an owed W.
+    // An owed W must first free memory.
     if (!lists_.fits(next_forward(stage))) {
       start = std::max(start, lists_.free_at_ns(stage) + cost(stage).backward_weight_ns);
     }
@@ -263,19 +266,20 @@ class Heuristic {
   }
 
   void place_forward(std::int32_t stage) {
-    // The F fits when all owed Ws have run, so the loop ends.
+    // The F fits after all owed Ws have run, so the loop ends.
     while (!lists_.fits(next_forward(stage))) lists_.place_owed_weight(stage);
     fill_gap(stage, *lists_.arrival_ns(next_forward(stage)));
     lists_.place(next_forward(stage));
   }
 
-  /// Runs owed Ws before `until_ns`, when the stage's next F or I can start.
+  /// Runs owed Ws until `until_ns`, the time at which the stage's next F or I can start.
   void fill_gap(std::int32_t stage, Ns until_ns) {
     while (lists_.owes_weight(stage)) {
       const Ns gap = until_ns - lists_.free_at_ns(stage);
       if (gap <= 0) return;
       if (gap < cost(stage).backward_weight_ns) {
-        // The W is longer than the gap. If another stage has paused longer, this pause costs nothing.
+        // The W is longer than the gap. If another stage has paused longer, this pause does not make the span
+        // longer.
         if (lists_.idle_ns(stage) + gap <= lists_.most_idle_ns()) return;
         decisions_.by_overrun = true;
         if (!variant_.overrun) return;
@@ -304,7 +308,7 @@ std::optional<std::vector<std::vector<Action>>> zero_bubble_order(const OrderCos
   for (const Variant& variant : all_variants()) {
     const std::vector<std::int32_t> warm_up = warm_up_counts(costs, variant);
     const auto is_the_same = [&](const Decisions& run) { return run.would_be(variant, warm_up); };
-    // A run that was given up also stands for the other variants, which are equally long up to that point.
+    // If a run was given up, variants with the same decisions would also be too long.
     if (std::ranges::any_of(tried, is_the_same)) continue;
     Heuristic heuristic(costs, variant, warm_up);
     const auto span_ns = heuristic.run(best_ns);

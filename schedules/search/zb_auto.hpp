@@ -1,6 +1,6 @@
 #pragma once
-// The automatic zero-bubble schedule under a memory limit. ZB-1p and ZB-2p are two limits of it. Only
-// schedules/ includes this header.
+// The automatic zero-bubble schedule under a memory limit. ZB-1p and ZB-2p use it with two different limits.
+// Only schedules/ includes this header.
 
 #include <cstdint>
 #include <optional>
@@ -13,13 +13,13 @@
 
 namespace penstock {
 
-/// Returns the lists of the heuristic's variant whose longest span is shortest, or nothing if each is longer
-/// than `longest`. Requires one stage a rank and memory for one microbatch.
+/// Returns the lists of the best variant of the heuristic: its longest span is shortest. Returns nothing if
+/// all variants are longer than `longest`. Requires one stage on each rank, and memory for one microbatch.
 std::optional<std::vector<std::vector<Action>>> zero_bubble_order(const OrderCosts& costs, Ns longest);
 
-/// Returns the best of the heuristic's variants, or of a search, for shape.costs, shape.transfer_ns and
-/// shape.memory_limit. If no limit is given, a rank may hold `activations` activations of its stage. Errors:
-/// those of order_costs().
+/// Returns the best variant of the heuristic, or the result of a search, for shape.costs, shape.transfer_ns
+/// and shape.memory_limit. Without a limit, a rank may store `activations` activations of its stage. The
+/// errors are the same as for order_costs().
 Generated automatic_zero_bubble(std::string schedule, const Shape& shape, std::int64_t activations);
 
 }  // namespace penstock
