@@ -1,9 +1,8 @@
-// Builds clusters and answers for routes. To build one, ClusterBuilder checks the input, numbers devices
-// before switches, names the links and computes the forwarding table (next_links.cpp). A route follows that
-// table.
+// Builds clusters and finds routes. ClusterBuilder checks the input, numbers devices before switches, names
+// the links and computes the forwarding table (next_links.cpp). A route follows this table.
 //
-// If n devices are all joined directly, no links are stored. The link from a to b has the number that it
-// would have in a list by sender, then receiver, without the pairs of a device with itself:
+// If all n devices are joined directly, no links are stored. The link from a to b gets its number from a list
+// that is sorted by sender and then by receiver. The list has no pairs of a device with itself:
 //
 //   n = 3    0>1  0>2  1>0  1>2  2>0  2>1        a (n - 1) + b, less 1 if b > a
 //             0    1    2    3    4    5
@@ -32,11 +31,11 @@
 namespace penstock {
 namespace {
 
-/// Returns true for a rate of at least 0, where 0 means unknown. NaN and infinity are refused.
+/// Returns true for a finite rate of at least 0. 0 means unknown.
 bool is_rate(double value) { return value >= 0 && std::isfinite(value); }
 
-/// Returns the links with "#2", "#3", ... appended to the names of the second and later links between the
-/// same two nodes.
+/// Returns the links with distinct names. If several links have the same two ends, "#2", "#3", ... is
+/// appended to all names but the first.
 std::vector<Link> with_distinct_names(std::vector<Link> links) {
   std::vector<std::tuple<std::int32_t, std::int32_t, std::size_t>> order;
   order.reserve(links.size());
@@ -66,7 +65,7 @@ Route Cluster::route(std::int32_t from, std::int32_t to) const {
             .bytes_per_second = data_->direct->bytes_per_second,
             .latency_ns = data_->direct->latency_ns};
   }
-  // A row of the table is one tree towards `to`. So no search is needed, and routes never go in circles.
+  // A row of the table is one tree of links towards `to`. So a route needs no search and has no cycle.
   const auto row = static_cast<std::size_t>(to) * static_cast<std::size_t>(data_->node_count);
   Route route;
   for (auto node = from; node != to;) {
@@ -80,7 +79,7 @@ Route Cluster::route(std::int32_t from, std::int32_t to) const {
   return route;
 }
 
-// This is the inverse of the number that route() computes.
+// The inverse of the link number that route() computes.
 Link Cluster::link(LinkNumber number) const {
   if (!data_->direct) return data_->links[static_cast<std::size_t>(number)];
   Link link = *data_->direct;
@@ -135,11 +134,12 @@ Cluster Cluster::fully_joined(std::string name, std::vector<Device> devices, dou
 }
 
 bool operator==(const Cluster& a, const Cluster& b) {
-  // Copies share their data, so they are equal without a comparison. Routes follow from the links and are not
-  // compared.
+  // Copies share their data, so they are equal without a comparison. Equal links give equal routes, so routes
+  // are not compared.
   if (a.data_ == b.data_) return true;
   if (a.name() != b.name() || a.devices() != b.devices() || a.torus() != b.torus()) return false;
-  // A cluster that was built link by link may have the same links as a fully joined one, which stores none.
+  // A cluster that was built link by link may have the same links as a fully joined one, which does not store
+  // its links.
   const bool alike = a.data_->direct.has_value() == b.data_->direct.has_value();
   if (!alike) return a.links() == b.links();
   return a.data_->direct == b.data_->direct && a.data_->links == b.data_->links;
@@ -160,7 +160,7 @@ std::int32_t ClusterBuilder::add_switch(std::string name) {
 
 void ClusterBuilder::add_link(std::int32_t from, std::int32_t to, double bytes_per_second,
                               std::int64_t latency_ns) {
-  // build() names the link, when all nodes have their names.
+  // build() names the links, because only then all nodes have names.
   links_.push_back({"", from, to, bytes_per_second, latency_ns});
 }
 
@@ -170,18 +170,18 @@ void ClusterBuilder::add_duplex_link(std::int32_t a, std::int32_t b, double byte
   add_link(b, a, bytes_per_second, latency_ns);
 }
 
-/// Returns each node's number in the finished cluster: first the devices, then the switches.
+/// Returns the number of each node in the finished cluster: devices first, then switches.
 std::vector<std::int32_t> ClusterBuilder::cluster_nodes() const {
   std::vector<std::int32_t> numbers;
   numbers.reserve(nodes_.size());
-  // Devices come first, so that rank r is node r even if switches were added earlier.
+  // Devices come first, so that device d is node d even if switches were added earlier.
   auto next_switch = static_cast<std::int32_t>(devices_.size());
   for (const auto& node : nodes_) numbers.push_back(node.device >= 0 ? node.device : next_switch++);
   return numbers;
 }
 
-/// Returns the links in the order in which they were added, between the nodes of the finished cluster.
-/// Requires that link_error() has accepted all ends.
+/// Returns the links in the order in which they were added, with the node numbers of the finished cluster.
+/// Requires that link_error() has accepted both ends of each link.
 std::vector<Link> ClusterBuilder::cluster_links() const {
   const auto numbers = cluster_nodes();
   auto links = links_;
@@ -193,7 +193,7 @@ std::vector<Link> ClusterBuilder::cluster_links() const {
   return with_distinct_names(std::move(links));
 }
 
-/// Returns the name of a node, or "node N" for a number that is no node, for error messages.
+/// Returns the name of a node for error messages. Returns "node N" if N is no node number.
 std::string ClusterBuilder::node_name(std::int32_t node) const {
   const bool known = node >= 0 && node < std::ssize(nodes_);
   return known ? nodes_[node].name : fmt::format("node {}", node);
@@ -205,7 +205,7 @@ std::optional<std::string> ClusterBuilder::size_error() const {
     return fmt::format("cluster '{}' has {} links; at most {} are supported", name_, links_.size(),
                        kMostLinks);
   }
-  // This divides, because the product may not fit in 64 bits.
+  // The code divides, because the product may not fit in 64 bits.
   if (std::ssize(devices_) > kMostRouteEntries / std::ssize(nodes_)) {
     return fmt::format(
         "cluster '{}' has {} devices and {} nodes in all; at most {} devices x nodes are supported", name_,
@@ -248,7 +248,7 @@ std::optional<std::string> ClusterBuilder::link_error() const {
       return error(fmt::format("both ends must be among the {} nodes of the cluster", nodes_.size()));
     }
     if (link.from == link.to) return error("its two ends must be different nodes");
-    // The comparison is also false for NaN.
+    // This comparison also rejects NaN.
     if (!(link.bytes_per_second > 0)) {
       return error(
           fmt::format("its bandwidth must be greater than 0 bytes/s, found {}", link.bytes_per_second));
@@ -261,7 +261,7 @@ std::optional<std::string> ClusterBuilder::link_error() const {
 }
 
 tl::expected<Cluster, std::string> ClusterBuilder::build() const {
-  // Sizes are checked first, because they determine the memory of the table of routes.
+  // Sizes are checked first, because they determine the memory for the table of routes.
   if (const auto error = size_error()) return tl::unexpected(*error);
   if (const auto error = device_error()) return tl::unexpected(*error);
   if (const auto error = link_error()) return tl::unexpected(*error);
@@ -269,7 +269,7 @@ tl::expected<Cluster, std::string> ClusterBuilder::build() const {
   const auto device_count = static_cast<std::int32_t>(devices_.size());
   auto links = cluster_links();
   auto table = next_links(links, device_count, node_count);
-  // Only devices send messages, so a switch need not be reachable.
+  // Only devices send messages, so a switch may be unreachable.
   for (std::int32_t to = 0; to < device_count; ++to) {
     const auto* const row = table.data() + static_cast<std::ptrdiff_t>(to) * node_count;
     for (std::int32_t from = 0; from < device_count; ++from) {
@@ -294,10 +294,10 @@ std::int64_t serialization_ns(std::int64_t bytes, double bytes_per_second) {
   const auto most = std::numeric_limits<std::int64_t>::max();
   const long double division_error_ns = 1e-6L;
   if (bytes == 0 || std::isinf(bytes_per_second)) return 0;
-  // A double has too few digits for a millionth of a microsecond beside hours.
+  // A long double is necessary. A double has too few digits to show 1e-6 ns in a time of hours.
   const long double exact_ns =
       static_cast<long double>(bytes) * 1e9L / static_cast<long double>(bytes_per_second);
-  // The division may give slightly more than a result that should be whole.
+  // The division may give slightly more than the exact whole result.
   const long double whole_ns = std::ceil(exact_ns - division_error_ns);
   return whole_ns < static_cast<long double>(most) ? static_cast<std::int64_t>(whole_ns) : most;
 }

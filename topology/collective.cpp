@@ -1,14 +1,14 @@
-// Prices collectives by the ring algorithm. A ring of n ranks cuts the buffer into n parts. Reduce-scatter
-// takes n-1 steps, in each of which every rank sends one part to its neighbour and adds the part that it
-// receives. All-gather takes n-1 steps that send the finished parts round. All-reduce is both, one after the
-// other. n = 3, parts a b c, rank 0 > 1 > 2 > 0:
+// Computes the costs of collectives by the ring algorithm. A ring of n ranks divides the buffer into n parts.
+// A reduce-scatter takes n-1 steps. In each step, every rank sends a part to its neighbour and adds the part
+// that it receives. An all-gather takes n-1 steps that send the finished parts around the ring. An all-reduce
+// is both, one after the other. With n = 3, parts a b c, and the ring 0 > 1 > 2 > 0:
 //
 //   step 1    0 >a> 1    1 >b> 2    2 >c> 0
 //   step 2    0 >c> 1    1 >a> 2    2 >b> 0      now a is complete on rank 2, b on 0, c on 1
 //   step 3    0 >b> 1    1 >c> 2    2 >a> 0
 //   step 4    0 >a> 1    1 >b> 2    2 >c> 0      now all parts are on all ranks
 //
-// On a torus of 2 x 3 devices the rings of a dimension work at the same time:
+// On a torus of 2 x 3 devices, all rings of a dimension work at the same time:
 //
 //   phase 1   reduce-scatter down the 3 columns, all bytes      2 parts, one stays with each row
 //   phase 2   reduce-scatter along the 2 rows, a half           3 parts of it, one stays with each device
@@ -37,7 +37,7 @@
 namespace penstock {
 namespace {
 
-/// Returns how many steps a collective takes, in each of which an n-th of the buffer goes over each hop.
+/// Returns the number of steps of a collective. Each step sends an n-th of the buffer over each hop.
 std::int64_t steps(Collective collective, std::int64_t ranks) {
   switch (collective) {
     case Collective::all_reduce:
@@ -49,18 +49,18 @@ std::int64_t steps(Collective collective, std::int64_t ranks) {
   return 0;
 }
 
-/// Returns the distance to `to`; a smaller one is nearer.
+/// Returns the distance from `from` to `to`. A smaller value means a nearer device.
 auto distance(const Cluster& cluster, std::int32_t from, std::int32_t to) {
   const Route route = cluster.route(from, to);
   return std::tuple(-route.bytes_per_second, route.latency_ns, route.links.size());
 }
 
-/// Returns a ring that begins with the first given device and goes to the nearest remaining device each time,
-/// the first given one on a tie.
+/// Returns a ring that begins with the first device of `devices`. It always continues with the nearest
+/// remaining device. If several are equally near, it takes the first of them in the given order.
 std::vector<std::int32_t> from_nearest_to_nearest(const Cluster& cluster,
                                                   std::span<const std::int32_t> devices) {
   std::vector<std::int32_t> ring(devices.begin(), devices.end());
-  // Devices before `next` are the ring so far. The others are the remaining devices in the given order.
+  // The devices before `next` are the ring so far. The others are the remaining devices in the given order.
   for (auto next = ring.begin() + 1; next != ring.end(); ++next) {
     const std::int32_t here = *(next - 1);
     const auto nearest = std::ranges::min_element(
@@ -70,7 +70,7 @@ std::vector<std::int32_t> from_nearest_to_nearest(const Cluster& cluster,
   return ring;
 }
 
-/// Returns the seconds that the busiest link needs if every hop of the ring sends one byte at the same time.
+/// Returns the seconds that the busiest link needs if each hop of the ring sends one byte at the same time.
 double busiest_link(const Cluster& cluster, std::span<const std::int32_t> ring) {
   std::map<LinkNumber, double> load;
   double most = 0;
@@ -84,18 +84,18 @@ double busiest_link(const Cluster& cluster, std::span<const std::int32_t> ring) 
   return most;
 }
 
-/// The rings of one dimension, which hold all devices of a group, each in one of them.
+/// The rings of one dimension. Each device of the group is in one of them.
 using DimensionRings = std::vector<std::vector<std::int32_t>>;
 
-/// Returns the place of a device on the grid.
+/// Returns the coordinates of a device on the grid.
 std::vector<std::int32_t> place_of(std::int32_t device, const std::vector<std::int32_t>& dimensions) {
   std::vector<std::int32_t> place(dimensions.size());
   for (std::size_t i = dimensions.size(); i-- > 0; device /= dimensions[i]) place[i] = device % dimensions[i];
   return place;
 }
 
-/// Returns the rings of every dimension along which a group has more than one device. Empty where the group
-/// does not have every combination of its coordinates.
+/// Returns the rings of each dimension in which the group has more than one device. Returns nothing if the
+/// group is not a complete grid.
 std::vector<DimensionRings> grid_rings(std::span<const std::int32_t> devices,
                                        const std::vector<std::int32_t>& dimensions) {
   std::vector<std::set<std::int32_t>> sides(dimensions.size());
@@ -111,7 +111,7 @@ std::vector<DimensionRings> grid_rings(std::span<const std::int32_t> devices,
   std::vector<DimensionRings> rings;
   for (std::size_t i = 0; i < sides.size(); ++i) {
     if (sides[i].size() < 2) continue;
-    // A ring has the devices that differ in this coordinate alone, in its order.
+    // The devices of a ring differ only in this coordinate. They are in ascending order of it.
     std::map<std::vector<std::int32_t>, std::vector<std::int32_t>> lines;
     for (auto [place, device] : places) {
       place[i] = 0;
@@ -123,8 +123,9 @@ std::vector<DimensionRings> grid_rings(std::span<const std::int32_t> devices,
   return rings;
 }
 
-/// Orders a group that is a grid of a torus to and fro along its dimensions, so that neighbours of the ring
-/// are neighbours of the torus, and so are its ends where the first dimension is even:
+/// Orders a group that is a grid on a torus to and fro along its dimensions. Neighbours in the ring are then
+/// neighbours on the torus. If the first dimension is even, this is also true for the first and the last
+/// device:
 ///
 ///   0 > 1 > 2 > 3
 ///               v
@@ -136,7 +137,7 @@ std::vector<std::int32_t> to_and_fro(std::span<const std::int32_t> devices, cons
     std::int64_t number = 0;
     for (std::size_t i = 0; i < place.size(); ++i) {
       const std::int32_t size = torus.dimensions[i];
-      // Each line runs against the one before.
+      // Each line runs in the direction opposite to the previous line.
       number = number * size + (number % 2 == 0 ? place[i] : size - 1 - place[i]);
     }
     order.emplace_back(number, device);
@@ -148,7 +149,8 @@ std::vector<std::int32_t> to_and_fro(std::span<const std::int32_t> devices, cons
   return ring;
 }
 
-/// Appends a phase in which rings of equal length work at the same time; the slowest sets the pace.
+/// Appends a phase in which rings of equal length work at the same time. The slowest ring determines its
+/// duration.
 void add_phase(CollectiveRoute& route, const Cluster& cluster, const DimensionRings& rings,
                Collective collective, std::int64_t bytes) {
   RingCost slowest;
@@ -184,7 +186,7 @@ CollectiveRoute collective_route(const Cluster& cluster, std::span<const std::in
     add_phase(route, cluster, {{ring.begin(), ring.end()}}, collective, bytes);
     return route;
   }
-  // By dimension: the bytes that its rings have between them, a part of those of the dimension before.
+  // For each dimension, the bytes that its rings process: a part of the bytes in the previous dimension.
   std::vector<std::int64_t> held = {bytes};
   for (const DimensionRings& rings : dimensions) {
     const auto devices = std::ssize(rings.front());
@@ -208,7 +210,7 @@ RingCost ring_cost(const Cluster& cluster, std::span<const std::int32_t> devices
   RingCost cost;
   if (ranks < 2) return cost;
   const auto count = steps(collective, ranks);
-  // All hops send at the same time, so the slowest one determines the time of each step.
+  // All hops send at the same time, so the slowest hop determines the time of each step.
   std::int64_t latency_ns = 0;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const auto route = cluster.route(devices[i], devices[(i + 1) % devices.size()]);
@@ -224,11 +226,11 @@ RingCost ring_cost(const Cluster& cluster, std::span<const std::int32_t> devices
 
 std::vector<std::int32_t> ring_order(const Cluster& cluster, std::span<const std::int32_t> devices) {
   std::vector<std::int32_t> given(devices.begin(), devices.end());
-  // Two devices have only one ring.
+  // Two devices can form only one ring.
   if (devices.size() < 3) return given;
   const double busiest = busiest_link(cluster, given);
   if (cluster.torus()) {
-    // A given order may be as free and yet take two links where a row ends.
+    // The given order may be equally good for the busiest link, but use two links at the end of a row.
     std::vector<std::int32_t> other = to_and_fro(devices, *cluster.torus());
     return busiest_link(cluster, other) <= busiest ? other : given;
   }

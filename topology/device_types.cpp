@@ -1,15 +1,16 @@
 // Constants of accelerators, with their sources. Peak rates, memory, NVLink and sizes come from the vendor's
-// data sheets and the system files of ai-dynamo/aiconfigurator (095f58a5, Apache-2.0), which also has the 0.8
-// for elementwise kernels. Three values are assumptions: a network card of 400 Gb/s for B200 and GB200, the
-// efficiencies of links (0.75 and 0.8), and their latency of 5 us.
+// data sheets and from the system files of ai-dynamo/aiconfigurator (095f58a5, Apache-2.0). The value 0.8 for
+// elementwise kernels also comes from these files. Three values are assumptions: a network card of 400 Gb/s
+// for B200 and GB200, the efficiencies of links (0.75 and 0.8), and the latency of links (5 us).
 //
-// The sustained factors depend on the power headroom. A100's is 1. B200's is the ratio of SimuMax's kernels
-// (4dcaae51), as sustained on one machine, to the tables of scenarios/library/kernels. The others were
-// estimated from published training steps (MLPerf training 3.1 to 5.1, Megatron Bridge 26.02 and 26.04), so a
-// prediction of those runs is not independent of them.
+// The sustained factors depend on how much power is available. A100's factor is 1. B200's factor compares two
+// sources: SimuMax's kernels (4dcaae51), sustained on one machine, and the tables of
+// scenarios/library/kernels. The other factors were estimated from published training steps (MLPerf training
+// 3.1 to 5.1, Megatron Bridge 26.02 and 26.04). Predictions of those runs are therefore not independent of
+// them.
 //
 // The memory that the driver gives to programs is the total that nvidia-smi prints on such a device, in MiB.
-// Drivers reserve the rest:
+// The driver reserves the rest:
 //
 //           memory      nvidia-smi   reserved by the driver
 //   A100     80 GiB      81920        0
@@ -41,7 +42,8 @@ std::int64_t gibibytes(double amount) {
   return static_cast<std::int64_t>(std::llround(amount * static_cast<double>(std::int64_t{1} << 30)));
 }
 
-/// Returns the memory of a device that a plan may not use, given the MiB that its driver gives to programs.
+/// Returns the bytes of memory that plans must leave free. `driver_mebibytes` is the memory, in MiB, that the
+/// driver gives to programs.
 std::int64_t reserve(std::int64_t memory_bytes, std::int64_t driver_mebibytes) {
   const std::int64_t kept_by_driver = memory_bytes - (driver_mebibytes << 20);
   return std::max<std::int64_t>(0, kept_by_driver) + kReservedBesideAllocator;
@@ -73,7 +75,7 @@ DeviceType h100() {
           .sustained = 1.35};
 }
 
-/// Returns an H100 with more and faster memory.
+/// Returns the H200, which is an H100 with more and faster memory.
 DeviceType h200() {
   DeviceType device = h100();
   device.name = "h200-sxm";
@@ -101,7 +103,7 @@ DeviceType b200() {
           .sustained_fp4 = 1.38};
 }
 
-/// Returns a device of which 72 are on one NVLink domain and four in a node.
+/// Returns the GB200. One NVLink domain has 72 of them, and a node has four.
 DeviceType gb200() {
   DeviceType device = b200();
   device.name = "gb200";
@@ -133,7 +135,7 @@ DeviceType gb300() {
   return device;
 }
 
-/// Returns a device with GB300's chip, of which eight are in a node, as with B200.
+/// Returns the B300, which has the chip of the GB300. A node has eight of them, like B200.
 DeviceType b300() {
   DeviceType device = gb300();
   device.name = "b300";
@@ -144,7 +146,7 @@ DeviceType b300() {
   return device;
 }
 
-/// Returns the name in lower case without '-' and '_', and without "sxm" at the end.
+/// Returns the name in lower case, without '-' and '_', and without "sxm" at its end.
 std::string plain(std::string_view name) {
   std::string text;
   for (const char c : name) {
@@ -171,7 +173,7 @@ std::string device_type_names() {
 }
 
 const DeviceType* find_device_type(std::string_view name) {
-  // "H100", "h100_sxm" and "H100-SXM" all name one device.
+  // "H100", "h100_sxm" and "H100-SXM" are the same device.
   const std::span<const DeviceType> types = device_types();
   const auto found =
       std::ranges::find(types, plain(name), [](const DeviceType& type) { return plain(type.name); });

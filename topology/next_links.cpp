@@ -1,14 +1,13 @@
-// Computes the shortest paths to each destination with Dijkstra's algorithm (Boost.Graph) on the reversed
-// links.
+// Computes the best paths to each destination with Dijkstra's algorithm (Boost.Graph) on the reversed links.
 //
-// A path's distance is the triple (latency, number of links, smallest bandwidth), compared in this order. A
-// further link increases the number of links and never improves the other two, so the rest of a best path is
-// a best path, too, as Dijkstra's algorithm requires. A further link may leave the bandwidth unchanged, so
-// ties remain. A second pass breaks them: each node takes its lowest-numbered link whose distance plus the
-// rest's is the node's own.
+// A path's distance is the triple (latency, number of links, smallest bandwidth), compared in this order.
+// Another link increases the number of links and never improves the other two. The rest of a best path is
+// therefore a best path, too, as Dijkstra's algorithm requires. Several paths can still have equal distances.
+// A second pass decides between them: each node takes its lowest-numbered link that gives the node's
+// distance.
 //
-// If all devices have a direct link to a destination that no detour can beat, as in uniform clusters, only
-// the destination's own links are examined. A search would take time n^3 for n(n-1) links.
+// In uniform clusters, all devices have a direct link to each destination, and no detour is better. Then only
+// the links to the destination are examined. With n(n-1) links, a search would take time n^3.
 //
 // Tested by route_test.cpp and, against all paths, by route_reference_test.cpp.
 
@@ -44,8 +43,8 @@ struct Distance {
 
   friend bool operator==(const Distance&, const Distance&) = default;
 };
-/// The distance of a node without a path. No path has so many links, so this differs from a path with
-/// saturated latency.
+/// The distance of a node without a path. No path has so many links, so it differs from a path with the
+/// largest latency.
 constexpr Distance kUnreachable{kFarthest, kFarthest, 0};
 
 struct IsCloser {
@@ -55,20 +54,20 @@ struct IsCloser {
   }
 };
 
-/// Returns the distance of a path that begins with `link` and continues over `rest`.
+/// Returns the distance of a path that begins with `link` and continues with a path of distance `rest`.
 Distance before(const Link& link, const Distance& rest) {
   return {saturating_sum_ns(rest.latency_ns, link.latency_ns), rest.links + 1,
           std::min(rest.bytes_per_second, link.bytes_per_second)};
 }
 
-/// An edge of the search: a link that is followed against its direction.
+/// An edge of the search: a link in its reverse direction.
 struct BackwardLink {
   std::int32_t link = 0;
 };
 using BackwardGraph = boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, BackwardLink>;
 
-/// Returns a graph in which the out-edges of a node are the links that lead into it. So one search from a
-/// destination reaches all nodes.
+/// Returns a graph in which the out-edges of a node are the links that end at it. One search from a
+/// destination then reaches all nodes.
 BackwardGraph backward_graph(std::span<const Link> links, std::int32_t node_count) {
   const auto ends = [links](std::int32_t link) { return std::pair(links[link].to, links[link].from); };
   const auto numbered = [](std::int32_t link) { return BackwardLink{link}; };
@@ -102,7 +101,7 @@ Network network(std::span<const Link> links, std::int32_t device_count, std::int
   return result;
 }
 
-/// Returns each node's distance to `destination`.
+/// Returns the distance of each node to `destination`.
 std::vector<Distance> distances_to(const Network& network, std::int32_t destination) {
   std::vector<Distance> distances(network.node_count);
   boost::dijkstra_shortest_paths(network.backward, static_cast<std::size_t>(destination),
@@ -119,11 +118,11 @@ std::vector<Distance> distances_to(const Network& network, std::int32_t destinat
   return distances;
 }
 
-/// Returns the link of each node to `destination`, found by a search.
+/// Finds the link of each node on its best path to `destination`, by a search.
 std::vector<std::int32_t> searched_row(const Network& network, std::int32_t destination) {
   const auto distances = distances_to(network, destination);
   std::vector<std::int32_t> row(network.node_count, kNoLink);
-  // Links are visited in ascending order, so the first one that fits is the lowest-numbered one.
+  // Links are visited in ascending order, so the first link that fits has the lowest number.
   for (std::int32_t number = 0; number < std::ssize(network.links); ++number) {
     const auto& link = network.links[number];
     const auto& rest = distances[link.to];
@@ -133,12 +132,12 @@ std::vector<std::int32_t> searched_row(const Network& network, std::int32_t dest
   return row;
 }
 
-/// Returns the best direct link of each node to `destination`, or nothing if some device may have a better
-/// path. A detour takes at least one link out of the device, another one into the destination, and more links
-/// in total.
+/// Returns the best direct link of each node to `destination`, or nothing if a device may have a better path.
+/// A detour has more links. It uses at least one link out of the device and another link into the
+/// destination.
 std::optional<std::vector<std::int32_t>> direct_row(const Network& network, std::int32_t destination) {
   std::vector<std::int32_t> row(network.node_count, kNoLink);
-  // Several links between two nodes are compared by the rule of Cluster::route().
+  // Several links between the same two nodes are compared by the rule of Cluster::route().
   const auto order = [&](std::int32_t number) {
     const auto& link = network.links[number];
     return std::tuple(link.latency_ns, -link.bytes_per_second, number);
@@ -153,7 +152,7 @@ std::optional<std::vector<std::int32_t>> direct_row(const Network& network, std:
     if (device == destination) continue;
     const auto detour_ns =
         saturating_sum_ns(network.least_latency_out[device], network.least_latency_in[destination]);
-    // A direct link wins a tie, because it is a single link.
+    // If the latencies are equal, the direct link is better, because it is a single link.
     if (row[device] == kNoLink || network.links[row[device]].latency_ns > detour_ns) return std::nullopt;
   }
   return row;

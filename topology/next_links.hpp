@@ -1,5 +1,6 @@
 #pragma once
-// The forwarding table behind Cluster::route: for each destination device, the link that every node takes.
+// Computes the forwarding table for Cluster::route. For each destination device, it has the next link of
+// every node.
 
 #include <cstdint>
 #include <limits>
@@ -10,18 +11,19 @@
 
 namespace penstock {
 
-/// The entry of a node that cannot reach the destination, or that is on no device's route to it.
+/// The entry of a node without a link to the destination: it cannot reach it, or no device's route uses the
+/// node.
 inline constexpr std::int32_t kNoLink = -1;
 
-/// Returns a + b for non-negative times, or the largest std::int64_t if the sum does not fit.
+/// Returns a + b for non-negative times, or the largest std::int64_t if the sum is larger.
 constexpr std::int64_t saturating_sum_ns(std::int64_t a, std::int64_t b) {
   const auto most = std::numeric_limits<std::int64_t>::max();
   return a > most - b ? most : a + b;
 }
 
-/// Returns the table: entry [destination * node_count + node] is the index of the link on which `node`
-/// forwards to `destination`, by the rule of Cluster::route(). Nodes 0..device_count-1 are the devices.
-/// Requires valid node numbers, bandwidths > 0 and latencies >= 0.
+/// Returns the forwarding table. Entry [destination * node_count + node] is the index of the link on which
+/// `node` forwards messages to `destination`, by the rule of Cluster::route(). Nodes 0..device_count-1 are
+/// the devices. Requires valid node numbers, bandwidths > 0 and latencies >= 0.
 std::vector<std::int32_t> next_links(std::span<const Link> links, std::int32_t device_count,
                                      std::int32_t node_count);
 

@@ -1,4 +1,4 @@
-// The tables of presets, and the three shapes that clusters are made of:
+// The tables of presets, and the three shapes of clusters:
 //
 //   uniform                two-level                  central                   torus, [2, 3]
 //     gpu0 <-> gpu1                             uplink /     \ uplink            |0-0|0-1|0-2|
@@ -38,29 +38,29 @@ constexpr double kGB = 1e9;
 constexpr double kGbit = 1e9 / 8;
 constexpr std::int64_t kMicrosecond = 1000;
 
-// Source: PipeDream (SOSP'19). Servers, cards and networks are those of section 5.1. Section 2 states 10 to
-// 15 GB/s for PCIe and 30 GB/s for NVLink from card to card. 12 GB/s is near the middle of the former, and
-// large copies over PCIe 3.0 x16 (15.75 GB/s without protocol) reach it. A card's "16 GB" or "12 GB" counts
-// 2^30 bytes each, as memory chips do.
+// Source: PipeDream (SOSP'19). Section 5.1 describes the servers, cards and networks. Section 2 states 10 to
+// 15 GB/s between cards over PCIe, and 30 GB/s over NVLink. For PCIe we use 12 GB/s, which is near the
+// middle. Large copies over PCIe 3.0 x16 (15.75 GB/s without protocol) reach it. The memory "16 GB" or "12
+// GB" of a card is in units of 2^30 bytes, as usual for memory chips.
 constexpr double kPcieBytesPerSecond = 12 * kGB;
 constexpr double kNvlink2BytesPerSecond = 30 * kGB;
 
-// Peak rates: NVIDIA's V100 data sheet, fp32, 14 TFLOP/s for the PCIe card and 15.7 for SXM2 (NVLink). "Titan
-// X" of cluster C may be either of two cards with equal names and memories, so its rate is unknown.
+// Peak rates in fp32, from NVIDIA's V100 data sheet: 14 TFLOP/s for the PCIe card and 15.7 for SXM2 (NVLink).
+// Two cards with equal memory have the name "Titan X" (cluster C), so its rate is unknown.
 constexpr double kV100PcieFlops = 14e12;
 constexpr double kV100Sxm2Flops = 15.7e12;
 
-// Source: NVIDIA's H100 SXM and DGX H100 data sheets: 989 TFLOP/s dense bf16, 80 GB, NVLink 900 GB/s a card
-// for both directions together, eight 400 Gb/s network ports for compute. A server here has one uplink, which
-// represents all eight ports. So a single flow between servers may use more than the 50 GB/s of its own
-// card's port.
+// Source: NVIDIA's H100 SXM and DGX H100 data sheets: 989 TFLOP/s dense bf16, 80 GB, NVLink with 900 GB/s for
+// each card in both directions together, and eight 400 Gb/s network ports. In this model a server has one
+// uplink for all eight ports. A single transfer between servers can therefore use more than the 50 GB/s of
+// one port.
 constexpr double kH100Bf16Flops = 989e12;
 constexpr double kNvlink4BytesPerSecond = 450 * kGB;
 constexpr double kEightPortsBytesPerSecond = 8 * 400 * kGbit;
 
-// None of these sources states latencies, so they are assumptions. They are the usual order of magnitude of a
-// small message from card to card: over the host's PCIe tree, directly over NVLink, through NVSwitch, over
-// TCP on Ethernet, and by RDMA on InfiniBand.
+// None of these sources states latencies, so these values are assumptions. They have the usual order of
+// magnitude for a small message between two cards: over the host's PCIe tree, over NVLink, through NVSwitch,
+// over TCP on Ethernet, and with RDMA on InfiniBand.
 constexpr std::int64_t kPcieLatencyNs = 5 * kMicrosecond;
 constexpr std::int64_t kNvlinkLatencyNs = 3 * kMicrosecond;
 constexpr std::int64_t kNvswitchLatencyNs = 3 * kMicrosecond;
@@ -118,10 +118,11 @@ const std::array kPresets = {
 };
 
 // TPU v2 and v3: Jouppi et al., "A Domain-Specific Supercomputer for Training Deep Neural Networks", CACM
-// 63(7), 2020: four links a chip of 496 and 656 Gb/s in each direction on a 2-D torus; pods of 256 and 1024
-// chips; 16 and 32 GiB; 46 and 123 TFLOP/s bf16. TPU v4: Jouppi et al., "TPU v4", ISCA 2023: six links a chip
-// of 50 GB/s on a 3-D torus of 4096 chips, 32 GiB, 275 TFLOP/s bf16.
-constexpr std::int64_t kIciLatencyNs = kMicrosecond;  // an assumption, since neither paper states it
+// 63(7), 2020: 2-D torus; four links on each chip with 496 and 656 Gb/s in each direction; pods of 256 and
+// 1024 chips; 16 and 32 GiB; 46 and 123 TFLOP/s bf16. TPU v4: Jouppi et al., "TPU v4", ISCA 2023: 3-D torus
+// of 4096 chips; six links on each chip with 50 GB/s; 32 GiB; 275 TFLOP/s bf16.
+constexpr std::int64_t kIciLatencyNs =
+    kMicrosecond;  // an assumption, because neither paper states the latency
 
 const std::array kTorusPresets = {
     TorusPreset{"tpu-v2",
@@ -151,7 +152,7 @@ const std::array kTorusPresets = {
                  .name = "tpu-v4"}},
 };
 
-/// The fault of a field, or nothing.
+/// The error in a field, or nothing if the field is valid.
 using FieldError = std::optional<std::string>;
 
 FieldError count_error(std::string_view field, std::int32_t value) {
@@ -189,14 +190,15 @@ FieldError first_of(std::initializer_list<FieldError> errors) {
   return found == errors.end() ? std::nullopt : *found;
 }
 
-/// Returns an error for too many uniform devices. They store no links, so their names determine the memory.
+/// Returns an error for too many uniform devices. Their links are not stored, so their names determine the
+/// memory.
 FieldError uniform_size_error(std::int32_t devices) {
   if (devices <= kMostJoinedDevices) return std::nullopt;
   return fmt::format("devices must be at most {} in a uniform cluster, found {}", kMostJoinedDevices,
                      devices);
 }
 
-/// Returns an error if the table of routes is too large. The nodes of the cluster are the devices, one switch
+/// Returns an error if the table of routes would be too large. The cluster's nodes are the devices, a switch
 /// for each server, and the central switch.
 FieldError two_level_size_error(std::int64_t nodes, std::int64_t devices_per_node) {
   const auto devices = nodes * devices_per_node;
@@ -207,7 +209,7 @@ FieldError two_level_size_error(std::int64_t nodes, std::int64_t devices_per_nod
       kMostRouteEntries, nodes, devices_per_node);
 }
 
-/// Returns an error for an order that is not empty and does not name each device once.
+/// Returns an error if the order is not empty and does not name each device exactly once.
 FieldError order_error(const TwoLevelCluster& shape) {
   if (shape.device_order.empty()) return std::nullopt;
   std::vector<std::int32_t> order = shape.device_order;
@@ -238,18 +240,18 @@ FieldError error_of(const TwoLevelCluster& shape) {
                 latency_error("inter_latency_ns", shape.inter_latency_ns), memory_error(shape.memory_bytes),
                 reserve_error(shape.reserved_bytes), flops_error(shape.flops_per_second)});
   if (fields) return fields;
-  // The order is checked last, because this check multiplies sizes that must be bounded first.
+  // The order is checked last, because this check multiplies sizes, which must be small enough for that.
   auto size = two_level_size_error(shape.nodes, shape.devices_per_node);
   return size ? size : order_error(shape);
 }
 
-/// The table of routes has an entry for each pair of devices.
+/// Returns an error if the table of routes would be too large. It has an entry for each pair of devices.
 FieldError torus_size_error(const std::vector<std::int32_t>& dimensions) {
   if (dimensions.empty()) return "dimensions must name at least one size, found none";
   std::int64_t devices = 1;
   for (const std::int32_t size : dimensions) {
     if (auto error = count_error("each of the dimensions", size)) return error;
-    // The product is bounded before each factor, so that it cannot overflow.
+    // The product is checked before each multiplication, so that it cannot overflow.
     devices = devices > kMostRouteEntries ? devices : devices * size;
   }
   if (devices <= kMostRouteEntries / devices) return std::nullopt;
@@ -264,15 +266,16 @@ FieldError error_of(const TorusCluster& shape) {
                    reserve_error(shape.reserved_bytes), flops_error(shape.flops_per_second)});
 }
 
-/// Adds the links of each device to its next neighbours: +1 in each dimension, round the edge.
+/// Adds a link from each device to the next one (+1) in each dimension. After the last device comes the
+/// first.
 void add_torus_links(ClusterBuilder& builder, const TorusCluster& shape, std::int32_t devices) {
   std::int32_t stride = devices;
   for (const std::int32_t size : shape.dimensions) {
-    // Along this dimension a step is `stride / size` devices.
+    // In this dimension, neighbours are `stride / size` device numbers apart.
     const std::int32_t step = stride / size;
     for (std::int32_t device = 0; device < devices; ++device) {
       const std::int32_t place = device % stride / step;
-      // Two devices have one link, and one has none.
+      // Two devices in a dimension have one link, and a single device has none.
       if (size == 1 || (size == 2 && place == 1)) continue;
       const std::int32_t next = device + ((place + 1) % size - place) * step;
       builder.add_duplex_link(device, next, shape.bytes_per_second, shape.latency_ns);
@@ -281,7 +284,7 @@ void add_torus_links(ClusterBuilder& builder, const TorusCluster& shape, std::in
   }
 }
 
-/// Returns `name` in the form in which names are compared.
+/// Returns `name` in the form that is used for comparisons.
 std::string key(std::string_view name) {
   std::string result;
   for (const unsigned char c : name) {
@@ -305,7 +308,7 @@ tl::expected<Cluster, std::string> uniform_cluster(const UniformCluster& shape) 
 
 tl::expected<Cluster, std::string> two_level_cluster(const TwoLevelCluster& shape) {
   if (const auto error = error_of(shape)) return tl::unexpected("two-level cluster: " + *error);
-  // The odd nanosecond goes to the half that leads down, so that every route has the exact sum.
+  // An odd nanosecond is added to the downward half, so that every route has the exact sum.
   const auto intra_up_ns = shape.intra_latency_ns / 2;
   const auto intra_down_ns = shape.intra_latency_ns - intra_up_ns;
   const auto inter_up_ns = shape.inter_latency_ns / 2;
@@ -325,7 +328,7 @@ tl::expected<Cluster, std::string> two_level_cluster(const TwoLevelCluster& shap
     builder.add_link(device, server, shape.intra_bytes_per_second, intra_up_ns);
     builder.add_link(server, device, shape.intra_bytes_per_second, intra_down_ns);
   }
-  // A single server needs no network.
+  // A single server needs no central switch.
   if (shape.nodes == 1) return builder.build();
   const auto central = builder.add_switch("central");
   for (const auto server : servers) {

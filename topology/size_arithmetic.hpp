@@ -6,16 +6,17 @@
 
 namespace penstock {
 
-/// An integer of 128 bits, for products of two 64-bit sizes and for sums of such products before they are
-/// rounded or compared. GCC and Clang have it; `__extension__` silences -Wpedantic.
+/// A 128-bit integer, for products of two 64-bit sizes and for sums of such products. Callers round or
+/// compare the result afterwards. GCC and Clang have this type, and `__extension__` prevents a -Wpedantic
+/// warning.
 __extension__ typedef __int128 Wide;
 
-/// Returns `count`, or the largest 64-bit number if `count` exceeds it.
+/// Returns `count`, or the largest 64-bit number if `count` is larger.
 [[nodiscard]] constexpr std::int64_t saturated(Wide count) {
   return static_cast<std::int64_t>(std::min<Wide>(count, std::numeric_limits<std::int64_t>::max()));
 }
 
-/// Returns a count as a factor for formulas whose other factors are not whole numbers.
+/// Returns `count` as a double, for formulas with factors that are not whole numbers.
 [[nodiscard]] constexpr double as_double(std::int64_t count) { return static_cast<double>(count); }
 
 }  // namespace penstock

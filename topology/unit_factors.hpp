@@ -2,7 +2,7 @@
 
 namespace penstock {
 
-/// Factors between units. Times are whole nanoseconds (Ns), but formulas of prices use seconds.
+/// Factors between units. Times are whole nanoseconds (Ns), but formulas for costs use seconds.
 inline constexpr double kSecondsPerNanosecond = 1e-9;
 inline constexpr double kSecondsPerMicrosecond = 1e-6;
 inline constexpr double kNanosecondsPerSecond = 1e9;
