@@ -1,5 +1,5 @@
 #pragma once
-// The words for the values of an enum, stated once, below the enum:
+// Defines the words for the values of an enum. They are written once, below the enum:
 //
 //   enum class Routing : std::uint8_t { global, runtime };
 //   template <>
@@ -23,14 +23,15 @@
 
 namespace penstock {
 
-/// A value of an enum and the word that files, flags and results write for it.
+/// A value of an enum, and its word in files, flags and results.
 template <typename Enum>
 struct EnumWord {
   Enum value;
   std::string_view word;
 };
 
-/// The table of an enum's words, in the order in which messages list them. Enums without words keep `false`.
+/// The table of words of an enum, in the order in which messages list them. For an enum without words it is
+/// `false`.
 template <typename Enum>
 inline constexpr auto kEnumWords = false;
 
@@ -39,14 +40,15 @@ template <typename Enum>
 concept EnumWithWords =
     std::is_enum_v<Enum> && !std::is_same_v<std::remove_cv_t<decltype(kEnumWords<Enum>)>, bool>;
 
-/// Returns true if `value` is one of the enumerators that its enum declares. The compiler names an enumerator
-/// as "Routing::global" and any other value as "(Routing)7".
+/// Returns true if `value` is a declared enumerator of its enum. The compiler writes an enumerator as
+/// "Routing::global" and any other value as "(Routing)7".
 template <auto value>
 consteval bool is_enumerator() {
   return std::string_view(__PRETTY_FUNCTION__).find("= (") == std::string_view::npos;
 }
 
-/// Returns true if the table has a row for each enumerator. Requires enumerators that count from 0 on.
+/// Returns true if the table has a row for each enumerator. Requires that the enumerators are numbered 0, 1,
+/// 2, ...
 template <EnumWithWords Enum>
 consteval bool names_all_values() {
   constexpr std::size_t kCount = kEnumWords<Enum>.size();
@@ -57,7 +59,7 @@ consteval bool names_all_values() {
   return std::ranges::all_of(is_named, std::identity{}) && !is_enumerator<static_cast<Enum>(kCount)>();
 }
 
-/// Returns the word of a value.
+/// Returns the word for a value.
 template <EnumWithWords Enum>
 constexpr std::string_view to_text(Enum value) {
   static_assert(names_all_values<Enum>(), "a value of the enum has no word");
@@ -67,7 +69,7 @@ constexpr std::string_view to_text(Enum value) {
   return "";
 }
 
-/// Returns the value that `word` stands for, or nothing if the table does not have the word.
+/// Returns the value with this word, or nothing if the table does not have the word.
 template <EnumWithWords Enum>
 constexpr std::optional<Enum> enum_of_text(std::string_view word) {
   for (const EnumWord<Enum>& row : kEnumWords<Enum>) {
@@ -76,7 +78,7 @@ constexpr std::optional<Enum> enum_of_text(std::string_view word) {
   return std::nullopt;
 }
 
-/// The words of an enum's table without their values.
+/// The words of an enum's table, without the values.
 template <EnumWithWords Enum>
 inline constexpr auto kWordList = [] {
   std::array<std::string_view, kEnumWords<Enum>.size()> words;

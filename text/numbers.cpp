@@ -1,5 +1,5 @@
-// The only file that calls std::from_chars, which reads a prefix and leaves it to the caller to ask whether
-// that was all.
+// Only this file calls std::from_chars. That function reads the beginning of a text, and its caller must
+// check whether any text remains.
 
 #include "text/numbers.hpp"
 

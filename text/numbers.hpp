@@ -1,6 +1,6 @@
 #pragma once
-// Numbers that a text spells in decimal, alone or in front of other text. No blanks, no plus, no "0x": "010"
-// is ten. Numbers with units are read by scenarios/read/quantities.hpp.
+// Reads decimal numbers from text. A number may be the whole text or its beginning. Blanks, a plus sign and
+// "0x" are not accepted, and "010" is ten. scenarios/read/quantities.hpp reads numbers with units.
 
 #include <cstdint>
 #include <optional>
@@ -11,32 +11,35 @@
 
 namespace penstock {
 
-/// The smallest and the largest whole number that is accepted.
+/// The smallest and the largest whole number that a reader accepts.
 struct Range {
   std::int64_t least = 0;
   std::int64_t most = 2147483647;
 };
 
-/// A number at the front of a text.
+/// A number at the beginning of a text.
 template <typename Number>
 struct LeadingNumber {
-  std::optional<Number> value;  ///< absent if there is no number, or if `Number` cannot hold it
-  std::string_view spelling;    ///< the characters of the number; empty if the text begins with none
+  std::optional<Number>
+      value;  ///< absent if the text does not begin with a number, or `Number` cannot hold it
+  std::string_view
+      spelling;  ///< the characters of the number; empty if the text does not begin with a number
 };
 
-/// Reads as many characters as make a number. `Number` is std::int32_t, std::int64_t, std::uint64_t or
-/// double.
+/// Reads the longest number at the beginning of the text. `Number` is std::int32_t, std::int64_t,
+/// std::uint64_t or double.
 template <typename Number>
 LeadingNumber<Number> leading_number(std::string_view text);
 
-/// Returns the number that all of `text` spells, or nothing. Takes the same types as `leading_number`.
+/// Returns the number if the whole text is a number, or nothing. `Number` has the same types as for
+/// leading_number().
 template <typename Number>
 std::optional<Number> number_of_text(std::string_view text);
 
-/// Returns the number that all of `text` spells if it is finite, or nothing.
+/// Returns the number if the whole text is a finite number, or nothing.
 std::optional<double> finite_number(std::string_view text);
 
-/// Returns the whole number that all of `text` spells: "1.0", "1e3" and "+1" are none. Error:
+/// Returns the whole number if all of `text` is one. "1.0", "1e3" and "+1" are not accepted. The error is
 /// `expected a whole number from 1 to 8, got "9x"`, or `got nothing` for an empty text.
 tl::expected<std::int64_t, std::string> whole_number(std::string_view text, Range range);
 

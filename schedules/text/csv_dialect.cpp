@@ -1,12 +1,11 @@
-// Older releases of torch.distributed.pipelining write other cells than today's:
+// Older releases of torch.distributed.pipelining write cells in another form than newer ones:
 //
 //   torch 2.4   cell := kind microbatch "_s" stage                                    F0_s1
 //   torch 2.5   cell := action ("_" action)?      action := stage kind microbatch?    1F0   0SEND_F1_0RECV_B0
 //
-// Both write B also for the first half of a split backward, which is now I. A backward is split if the file
-// has a W of its stage and microbatch, before or after it. Therefore each B is first read as I, and
-// halved_backwards() turns those without a W into B when the whole file has been read. Tested by
-// csv_dialect_test.cpp.
+// Both releases also write B for I, the first half of a split backward. A backward is split if the file has a
+// W of the same stage and microbatch, before or after it. Therefore each B is first read as I. When the whole
+// file has been read, halved_backwards() changes each I without a W into a B. Tested by csv_dialect_test.cpp.
 
 #include "schedules/text/csv_dialect.hpp"
 
@@ -31,13 +30,13 @@
 namespace penstock {
 namespace {
 
-/// A word of the older dialects and the kind that it means.
+/// A word of the older dialects, and the kind of action that it means.
 struct OldWord {
   std::string_view word;
   ActionKind kind;
 };
 
-// B is first read as I; see halved_backwards().
+// B is first read as I. halved_backwards() corrects this later.
 constexpr std::array kOldWords = {OldWord{"F", ActionKind::forward},
                                   OldWord{"B", ActionKind::backward_input},
                                   OldWord{"W", ActionKind::backward_weight},
@@ -49,7 +48,7 @@ constexpr std::array kOldWords = {OldWord{"F", ActionKind::forward},
                                   OldWord{"UNSHARD", ActionKind::unshard},
                                   OldWord{"RESHARD", ActionKind::reshard}};
 
-/// Returns true if the dialect has the word. torch 2.4 wrote compute actions only, and split backwards as B
+/// Returns true if the dialect has the word. torch 2.4 wrote only compute actions, and split backwards as B
 /// and W.
 bool has_word(std::string_view word, CsvDialect dialect) {
   return dialect == CsvDialect::torch_2_5 || word == "F" || word == "B" || word == "W";
@@ -70,7 +69,7 @@ tl::expected<ActionKind, TextFault> read_word(TextCursor& cursor, CsvDialect dia
                                                  to_text(dialect), known_words(dialect)));
 }
 
-/// Reads an action such as "F0_s1". This dialect has no transfers, so that no action needs a peer.
+/// Reads an action such as "F0_s1". This dialect has no transfers, so an action needs no peer.
 tl::expected<Action, TextFault> read_2_4(TextCursor& cursor) {
   const auto kind = read_word(cursor, CsvDialect::torch_2_4);
   if (!kind) return tl::unexpected(kind.error());
@@ -105,7 +104,7 @@ tl::expected<std::vector<Action>, TextFault> read_old(std::string_view cell, Csv
     auto action = dialect == CsvDialect::torch_2_4 ? read_2_4(cursor) : read_2_5(cursor);
     if (!action) return tl::unexpected(std::move(action.error()));
     actions.push_back(*action);
-    // A cell of torch 2.5 may hold two messages at once, a SEND and a RECV.
+    // A cell of torch 2.5 may contain two messages, first a SEND and then a RECV.
   } while (is_send(actions.front().kind) && actions.size() == 1 && cursor.take('_'));
   if (!cursor.done()) return cursor.fault("the end of the cell after its action");
   if (actions.size() == 2 && !is_recv(actions.back().kind)) {
@@ -114,10 +113,10 @@ tl::expected<std::vector<Action>, TextFault> read_old(std::string_view cell, Csv
   return actions;
 }
 
-/// Returns the word of the older releases for a kind, or nothing if they have none. `halves` says that the
+/// Returns the word of the older releases for a kind, or nothing if there is none. `halves` is true if the
 /// program has split backwards.
 std::optional<std::string_view> old_word(ActionKind kind, bool halves) {
-  // In a program with split backwards B is the word for I, and BW is the word for the full backward.
+  // In a program with split backwards, B is the word for I, and BW is the word for a full backward.
   if (kind == ActionKind::backward) return halves ? "BW" : "B";
   for (const OldWord& known : kOldWords) {
     if (known.kind == kind) return known.word;
@@ -128,7 +127,7 @@ std::optional<std::string_view> old_word(ActionKind kind, bool halves) {
 }  // namespace
 
 std::optional<CsvDialect> csv_dialect_of_text(std::string_view text) {
-  // The name is also accepted without `torch-`.
+  // The name is also accepted without "torch-".
   const auto dialect = enum_of_text<CsvDialect>(text);
   return dialect ? dialect : enum_of_text<CsvDialect>(fmt::format("torch-{}", text));
 }
@@ -150,7 +149,7 @@ std::vector<std::vector<Action>> halved_backwards(std::vector<std::vector<Action
   }
   for (std::vector<Action>& row : rows) {
     for (Action& action : row) {
-      // I stays I only if the file has a W of its stage and microbatch.
+      // An I remains only if the file has a W of the same stage and microbatch.
       if (action.kind == ActionKind::backward_input && !weights.contains({action.stage, action.microbatch})) {
         action.kind = ActionKind::backward;
       }

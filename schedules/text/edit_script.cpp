@@ -1,7 +1,7 @@
-// Finds the shortest list of removals and additions that turns one list into another (Myers 1986, section 4).
-// A position (x, y) means that x words of `before` and y words of `after` are done; it lies on the diagonal
-// k = x - y. furthest[k] is the largest x that d edits reach on diagonal k. Each d extends the positions of d
-// - 1 by one edit and by all equal words that follow:
+// Finds the shortest list of removals and additions that changes one list into another (Myers 1986, section
+// 4). A position (x, y) means that x words of `before` and y words of `after` have been read. It is on the
+// diagonal k = x - y. furthest[k] is the largest x on diagonal k that d edits can reach. For each d, the
+// positions of d - 1 are extended by one edit and by all equal words after it:
 //
 //   before   F0 B0 F1        0 edits: F0 is in both           x = 1 on diagonal 0
 //   after    F0    F1        1 edit:  without B0; F1 in both  x = 3 on diagonal 1, the end of both lists
@@ -26,32 +26,32 @@ using Furthest = std::vector<std::int32_t>;
 
 std::int32_t length(Words words) { return static_cast<std::int32_t>(words.size()); }
 
-/// Returns the index of a diagonal, which is from -most - 1 to most + 1, in a Furthest.
+/// Returns the index of a diagonal in a Furthest. Diagonals go from -most - 1 to most + 1.
 std::size_t slot(std::int32_t diagonal, std::int32_t most) {
   return static_cast<std::size_t>(std::int64_t{diagonal} + most + 1);
 }
 
-/// Returns true if the last of `edits` edits before this diagonal adds a word, and false if it removes
-/// one. The edit that gets further is taken. On a tie it is the removal, because a removal advances in
-/// `before`. The outermost diagonals are reached from one side only.
+/// Returns true if the last of `edits` edits on this diagonal adds a word, and false if it removes one. The
+/// edit that reaches a larger x is chosen. If both are equal, it is the removal, because it increases x. An
+/// outermost diagonal can be reached from one side only.
 bool adds(const Furthest& furthest, std::int32_t diagonal, std::int32_t edits, std::int32_t most) {
   if (diagonal == -edits) return true;
   return diagonal != edits && furthest[slot(diagonal - 1, most)] < furthest[slot(diagonal + 1, most)];
 }
 
-/// Returns the furthest positions before each number of edits, up to the number that reaches the end of both
-/// lists. Returns nothing if more than kMostEdits edits are needed. backwards() reads the edits from the
+/// Returns a list with the furthest positions before each edit, up to the edit that reaches the end of both
+/// lists. Returns nothing if more than kMostEdits edits are necessary. backwards() finds the edits in the
 /// result.
 std::optional<std::vector<Furthest>> trace_of(Words before, Words after) {
   const std::int32_t most = std::min(length(before) + length(after), kMostEdits);
-  // The vector has one more diagonal at either end, which is read but never reached. All entries begin at 0,
-  // so that the search starts at the beginning of both lists.
+  // The vector has one additional diagonal at each end, which is read but never reached. All entries begin at
+  // 0, so that the search starts at the beginning of both lists.
   Furthest furthest(static_cast<std::size_t>(2 * most + 3), 0);
   std::vector<Furthest> trace;
   for (std::int32_t edits = 0; edits <= most; ++edits) {
     trace.push_back(furthest);
-    // Each edit changes the diagonal by one. Diagonals of the other parity still hold what the previous
-    // number of edits has reached.
+    // Each edit changes the diagonal by one. The diagonals of the other parity still have the results of the
+    // previous number of edits.
     for (std::int32_t diagonal = -edits; diagonal <= edits; diagonal += 2) {
       std::int32_t x = adds(furthest, diagonal, edits, most) ? furthest[slot(diagonal + 1, most)]
                                                              : furthest[slot(diagonal - 1, most)] + 1;
@@ -66,7 +66,7 @@ std::optional<std::vector<Furthest>> trace_of(Words before, Words after) {
   return std::nullopt;
 }
 
-/// Returns the edits of two lists that have no common beginning or end, from the last edit to the first.
+/// Returns the edits from the last to the first. The lists have no common beginning or end.
 std::vector<Edit> backwards(const std::vector<Furthest>& trace, Words before, Words after) {
   const std::int32_t most = std::min(length(before) + length(after), kMostEdits);
   std::vector<Edit> script;
@@ -77,7 +77,7 @@ std::vector<Edit> backwards(const std::vector<Furthest>& trace, Words before, Wo
     const std::int32_t diagonal = x - y;
     const bool added = adds(furthest, diagonal, edits, most);
     const std::int32_t from_diagonal = added ? diagonal + 1 : diagonal - 1;
-    // Before the first edit only the common beginning of both lists remains.
+    // Before the first edit, only words that both lists have at the beginning remain.
     const std::int32_t from_x = edits == 0 ? 0 : furthest[slot(from_diagonal, most)];
     const std::int32_t from_y = edits == 0 ? 0 : from_x - from_diagonal;
     for (; x > from_x && y > from_y; --x, --y) script.push_back(Edit::same);
@@ -107,7 +107,8 @@ std::vector<Edit> edit_script(Words before, Words after) {
     const std::vector<Edit> middle = backwards(*trace, before, after);
     script.insert(script.end(), middle.rbegin(), middle.rend());
   } else {
-    // The lists differ too much for a search, so the script removes one list and adds the other.
+    // The lists differ too much for a search, so the script removes all words of one list and adds those of
+    // the other.
     script.insert(script.end(), before.size(), Edit::removed);
     script.insert(script.end(), after.size(), Edit::added);
   }

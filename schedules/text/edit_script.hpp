@@ -1,5 +1,5 @@
 #pragma once
-// The edits that turn one list of words into another.
+// Computes the edits that change one list of words into another.
 
 #include <cstdint>
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace penstock {
 
-/// One edit in a script that goes through two lists.
+/// One edit of a script. A script reads both lists from the beginning to the end.
 enum class Edit : std::uint8_t {
   same,     // a word of both
   removed,  // a word of the first list only
@@ -16,8 +16,8 @@ enum class Edit : std::uint8_t {
 };
 
 /// Returns a shortest edit script (Myers, "An O(ND) Difference Algorithm", Algorithmica 1986). If more than
-/// kMostEdits words differ, the script removes and adds everything between the common beginning and end of
-/// the lists. Takes time O(words * edits) and memory O(edits * min(words, kMostEdits)).
+/// kMostEdits words differ, only the common beginning and end remain, and the script removes and adds all
+/// other words. Takes time O(words * edits) and memory O(edits * min(words, kMostEdits)).
 std::vector<Edit> edit_script(std::span<const std::string> before, std::span<const std::string> after);
 inline constexpr std::int32_t kMostEdits = 4096;
 

@@ -1,6 +1,6 @@
-// Compares two programs rank by rank. The lists are compared as texts of actions by the shortest edit script
-// (edit_script.cpp), because the user sees the texts. An action that has moved is shown as one removed and
-// one added action. Tested by program_diff_test.cpp.
+// Compares two programs rank by rank. It converts the lists into texts of actions and finds the shortest edit
+// script (edit_script.cpp), because the user reads these texts. An action that has moved appears as one
+// removed and one added action. Tested by program_diff_test.cpp.
 
 #include "schedules/text/program_diff.hpp"
 
@@ -23,15 +23,15 @@
 namespace penstock {
 namespace {
 
-/// Returns the text of an action with its weight version and its overlap, which to_text() omits.
+/// Returns the text of an action, with its weight version and its overlap, which to_text() leaves out.
 std::string full_text(const Action& action, const Action* before) {
   std::string text = to_text(action);
   if (action.weight_version != 0) text += fmt::format("@{}", action.weight_version);
-  // The mark at the second action of an overlapped pair makes a pair differ from two actions.
+  // The second action of an overlapped pair gets a mark, so that the pair differs from two separate actions.
   return before != nullptr && before->overlaps_next ? "&" + text : text;
 }
 
-/// Returns one word for each action, as edit_script() needs them.
+/// Returns one word for each action, as edit_script() requires.
 std::vector<std::string> texts_of(const std::vector<Action>& list) {
   std::vector<std::string> texts;
   texts.reserve(list.size());
@@ -43,7 +43,7 @@ std::vector<std::string> texts_of(const std::vector<Action>& list) {
   return texts;
 }
 
-/// Returns the changes between two lists of words. Edits without an equal word between them are one change.
+/// Returns the changes between two lists of words. Edits without an equal word between them form one change.
 std::vector<ListChange> changes_of(const std::vector<std::string>& before,
                                    const std::vector<std::string>& after) {
   std::vector<ListChange> changes;
@@ -57,7 +57,7 @@ std::vector<ListChange> changes_of(const std::vector<std::string>& before,
       ++y;
       continue;
     }
-    // The change has the position in the first list at which its first edit is.
+    // The position of a change is the position of its first edit in the first list.
     if (!std::exchange(open, true)) {
       changes.push_back({.position = static_cast<std::int32_t>(x), .removed = {}, .added = {}});
     }
@@ -70,11 +70,11 @@ std::vector<ListChange> changes_of(const std::vector<std::string>& before,
   return changes;
 }
 
-/// Returns the lines of the text form before the lists. They hold every field of Program, so that the
-/// comparison cannot forget one.
+/// Returns the lines of the text form before the lists. They contain all other fields of Program, so the
+/// comparison misses none.
 std::vector<std::string> settings_of(const Program& program) {
   Program without_lists = program;
-  // Programs that differ only in the schedule's name count as equal.
+  // Programs that differ only in the schedule's name are equal here.
   without_lists.schedule = "";
   for (auto& list : without_lists.ranks) list.clear();
   std::vector<std::string> lines;
@@ -91,7 +91,7 @@ std::vector<std::string> settings_of(const Program& program) {
 std::vector<SettingChange> setting_changes(const Program& before, const Program& after) {
   std::vector<SettingChange> changes;
   for (const ListChange& change : changes_of(settings_of(before), settings_of(after))) {
-    // Removed and added lines of one change are paired as long as both sides have lines.
+    // The removed and the added lines of a change are paired, as long as both sides have lines.
     const auto both = std::min(change.removed.size(), change.added.size());
     for (std::size_t i = 0; i < std::max(change.removed.size(), change.added.size()); ++i) {
       if (i < both) {
@@ -124,8 +124,8 @@ ProgramDiff diff_programs(const Program& before, const Program& after) {
     const auto& second = rank < after.ranks.size() ? after.ranks[rank] : nothing;
     if (first == second) continue;
     auto changes = changes_of(texts_of(first), texts_of(second));
-    // A last action may be marked as overlapping although nothing follows. No text shows that, so it is no
-    // difference.
+    // The last action of a list may have the overlap flag although no action follows. The texts do not show
+    // this, so it is no difference.
     if (changes.empty()) continue;
     diff.ranks.push_back({.rank = static_cast<std::int32_t>(rank),
                           .actions = static_cast<std::int32_t>(first.size()),

@@ -1,6 +1,6 @@
-// Writes the text form that program_parser.cpp reads: one line for each setting and stage, then a line of
-// actions for each rank. Settings with their default value are omitted and the order of lines is fixed.
-// Therefore equal programs have equal bytes, and reading the text gives an equal program. Numbers are written
+// Writes the text form that program_parser.cpp reads: a line for each setting and stage, then a line of
+// actions for each rank. Settings with default values are left out, and the order of lines is fixed.
+// Therefore equal programs give equal texts, and reading a text gives an equal program. Numbers are written
 // directly into one string, because a program may have millions of them. Tested by program_text_test.cpp.
 
 #include "schedules/text/program_text.hpp"
@@ -22,8 +22,8 @@
 namespace penstock {
 namespace {
 
-/// A writer in which each line break is written by the line after it, so that an omitted line leaves no
-/// trace.
+/// Writes the text. Each line writes the line break before it, so that a setting that is left out leaves no
+/// empty line.
 class ProgramWriter {
  public:
   std::string write(const Program& program);
@@ -60,7 +60,7 @@ std::string ProgramWriter::write(const Program& program) {
 }
 
 void ProgramWriter::add(std::int32_t number) {
-  // A number has at most ten digits and a sign, so that to_chars() never fails.
+  // A number has at most ten digits and a sign, so to_chars() never fails.
   std::array<char, 12> digits{};
   const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), number);
   text_.append(digits.data(), end);
@@ -117,7 +117,7 @@ void ProgramWriter::add_stage(const StagePlacement& stage) {
     add(" ");
     add(rank);
   }
-  // The route of replicas is always written, because the reader has no default for it.
+  // The route of replicas is always written, because the reader has no default value for it.
   if (stage.ranks.size() == 1 && stage.route == StagePlacement{}.route) return;
   add(" route");
   for (const std::int32_t replica : stage.route) {
@@ -138,7 +138,7 @@ void ProgramWriter::add_actions(const std::vector<Action>& actions) {
     if (in_group && !action.overlaps_next) add(")OVERLAP_F_B");
     in_group = action.overlaps_next;
   }
-  if (in_group) add(")OVERLAP_F_B");  // a group without its last action is invalid, but must be visible
+  if (in_group) add(")OVERLAP_F_B");  // a group without its last action is invalid, but the text must show it
 }
 
 void ProgramWriter::add_action(const Action& action) {

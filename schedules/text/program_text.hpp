@@ -1,6 +1,6 @@
 #pragma once
-// Penstock's own text form of a Program (.psched files). Each option, stage and rank is a line, so that the
-// diff command can compare two programs.
+// Penstock's own text form of a Program (.psched files). Each option, stage and rank has its own line, so
+// that the diff command can compare two programs.
 //
 //   penstock program 1
 //   schedule 1f1b
@@ -19,8 +19,8 @@
 //   rank 0: 0F0 0F1 (0B0;0W1@1)OVERLAP_F_B 0SEND_F0 0SEND_F1>2 0STEP
 //   rank 1: ...
 //
-// `@1` is a weight version other than 0. `>2` (`<0` after a RECV) is a peer that is not the neighbour in the
-// chain. Blank lines and `# comments` may be anywhere in a file.
+// `@1` is a weight version other than 0. `>2` (`<0` after a RECV) is a peer that is not the neighbouring
+// stage. Blank lines and `# comments` are allowed anywhere in a file.
 
 #include <string>
 #include <string_view>
@@ -30,12 +30,12 @@
 
 namespace penstock {
 
-/// Returns the text of `program` with all its fields. Equal programs have equal bytes. parse_program()
-/// returns the same program if `program` has the form that validate() requires.
+/// Returns the text of `program` with all its fields. Equal programs give equal texts. parse_program()
+/// returns an equal program if `program` is valid.
 std::string to_text(const Program& program);
 
-/// Reads a program; `file` is the name in error messages. Checks only the text, not the program's meaning:
-/// see validate.hpp. Errors: "FILE:LINE:COLUMN: expected ..., got ...".
+/// Reads a program. `file` is the name in error messages. It checks only the text; validate.hpp checks the
+/// program. The error has the form "FILE:LINE:COLUMN: expected ..., got ...".
 tl::expected<Program, std::string> parse_program(std::string_view text, std::string_view file);
 
 }  // namespace penstock

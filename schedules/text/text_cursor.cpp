@@ -16,7 +16,7 @@
 namespace penstock {
 namespace {
 
-// A file may be one very long line, but a message must stay readable.
+// A file may be a single very long line, but an error message must be short.
 constexpr std::size_t kLongestShown = 40;
 
 bool is_blank(char letter) { return letter == ' ' || letter == '\t'; }
@@ -65,7 +65,7 @@ tl::expected<std::int32_t, TextFault> TextCursor::take_number(std::string_view w
 }
 
 tl::unexpected<TextFault> TextCursor::fault(std::string_view expected) const {
-  // A copy reads the word, so that fault() does not move the cursor.
+  // A copy of the cursor reads the word, so that this cursor does not move.
   TextCursor rest = *this;
   return fault_at(at_, fmt::format("expected {}, got {}", expected, shown(rest.take_word())));
 }
