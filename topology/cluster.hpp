@@ -184,8 +184,8 @@ class ClusterBuilder {
 
   /// Returns the cluster. Fails if there is no device, if the memory or rate of a device is out of range, or
   /// if a pair of devices has no route. Also fails if a link has an unknown node, two equal ends, a bandwidth
-  /// that is not positive, or a negative latency, or if there are more than kMostLinks or kMostRouteEntries.
-  /// The message names the device or link.
+  /// that is not positive, or a negative latency. Also fails above the limits kMostLinks and
+  /// kMostRouteEntries. The message names the device or link.
   tl::expected<Cluster, std::string> build() const;
 
  private:

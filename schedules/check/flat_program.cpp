@@ -284,7 +284,7 @@ class Flattener {
   }
 
   /// Returns the index of a collective's counter. UNSHARDs and REDUCE_GRADs are counted separately. The k-th
-  /// one of a kind belongs together on all members.
+  /// collective of a kind is the same collective on all members.
   static std::size_t group_of(const Action& collective) {
     return 2 * index(collective.stage) + (collective.kind == ActionKind::unshard ? 1 : 0);
   }
@@ -447,15 +447,15 @@ class Flattener {
   std::int32_t iterations_;
   EdgeNumbers edges_;
   std::int32_t units_;
-  std::size_t numbers_;                              // the number of units in all iterations
-  std::vector<std::int32_t> transfers_;              // messages by edge, flow and number
-  std::vector<Bytes> bytes_;                         // by edge and flow, filled on first use
-  std::vector<StageFlow> of_stage_;                  // by stage, number and flow
+  std::size_t numbers_;                  // the number of units in all iterations
+  std::vector<std::int32_t> transfers_;  // the message of each edge, flow and number
+  std::vector<Bytes> bytes_;             // the message size of each edge and flow, computed on first use
+  std::vector<StageFlow> of_stage_;      // the entry of each stage, number and flow
   std::vector<std::vector<std::int32_t>> of_group_;  // messages of a stage's collectives, by stage and kind
   std::vector<std::int32_t> barriers_;               // the messages of the barriers
-  std::vector<std::int32_t> previous_unordered_;     // by message; used only with an eager size
+  std::vector<std::int32_t> previous_unordered_;     // links eager messages; used only with an eager size
   std::vector<std::int32_t>
-      consumer_;  // by RECV: the compute position that waits for it; used with a capacity
+      consumer_;  // the compute position that waits for each RECV; used only with a capacity
   std::map<StageMessage, Action> met_;  // for crossed messages: the RECV of the message that a RECV meets
   std::vector<std::int32_t>
       backward_;  // the B or I, by stage and number; used only with a capacity and late R

@@ -19,13 +19,13 @@ inline constexpr std::int32_t kNone = -1;
 
 /// The operation at a position in a rank's list.
 enum class FlatOp : std::uint8_t {
-  compute,  // F, B, I, W, R, STEP; the first leaf of an overlapped group
-  leaf,     // a further action of the group before it: nothing to do
+  compute,  // F, B, I, W, R or STEP; for an overlapped group, its first action
+  leaf,     // a later action of an overlapped group, which needs no operation
   send,
   recv,
   collective,  // UNSHARD, REDUCE_GRAD
   reshard,
-  barrier,  // between iterations; has no action of its own
+  barrier,  // a wait of all ranks between iterations, without an action
 };
 
 /// A message between two ranks, a collective of a group, or a barrier of all ranks. `pending` is the number
@@ -98,7 +98,7 @@ struct FlattenOptions {
   ChannelOptions channels;
   std::int32_t iterations = 1;
   /// Messages that meet the RECV of another message. Each of these SENDs is joined with the RECV that it
-  /// meets. Positions are counted in one iteration.
+  /// meets. Their microbatch numbers are those of one iteration.
   std::vector<CrossedMessage> crossed{};
 };
 

@@ -30,7 +30,7 @@
 namespace penstock {
 namespace {
 
-/// The launch of one rank for a message or collective.
+/// A rank's launch of its part of a message or collective.
 struct Launch {
   std::int32_t message = kNone;
   std::int32_t position = kNone;          // the position of its action
@@ -45,7 +45,7 @@ class Launches {
     for (std::int32_t id = 0; id < static_cast<std::int32_t>(flat.messages.size()); ++id) {
       const FlatMessage& message = flat.messages[index(id)];
       if (message.recv == kNone) continue;
-      // A SEND is launched right after its producer ends, even if the SEND comes later in the list.
+      // A SEND is launched after its producer, even if the SEND comes later in the list.
       sent_by_[index(message.producer)].push_back(id);
       if (message.next_at_sender != kNone) before_[{message.from_rank, message.next_at_sender}].push_back(id);
       if (message.next_at_receiver != kNone)
@@ -137,7 +137,7 @@ class Launches {
 
   const FlatProgram& flat_;
   std::vector<std::vector<Launch>> of_rank_;
-  std::vector<std::vector<std::int32_t>> sent_by_;  // by position of the producer
+  std::vector<std::vector<std::int32_t>> sent_by_;  // the messages of each producer, by its position
   std::map<std::pair<std::int32_t, std::int32_t>, std::vector<std::int32_t>> before_;  // by rank and message
   std::map<std::pair<std::int32_t, std::vector<std::int32_t>>, std::int32_t> last_;    // by rank and group
 };
@@ -198,7 +198,8 @@ class LaunchWalk {
     for (const std::int32_t before : head.before) {
       if (!has_ended(before)) waits.push_back(end_on(rank, before));
     }
-    if (waits.empty()) waits.push_back(at_[index(rank)]);  // its producer, or the position before it
+    if (waits.empty())
+      waits.push_back(at_[index(rank)]);  // the producer of its data, or the position before it
     return waits;
   }
 

@@ -11,13 +11,13 @@ namespace penstock {
 
 /// Times in separate vectors, because a walk writes starts and ends one after the other.
 struct ProgramTimes {
-  /// The start of each compute action and RESHARD, by position.
+  /// The start of each compute action and RESHARD, with the index of its position.
   std::vector<Ns> start;
-  /// The end of each compute action and RESHARD, by position.
+  /// The end of each compute action and RESHARD, with the index of its position.
   std::vector<Ns> end;
-  /// The start of each message, by message.
+  /// The start of each message, with the index of the message.
   std::vector<Ns> message_start;
-  /// The arrival of each message, by message.
+  /// The arrival of each message, with the index of the message.
   std::vector<Ns> message_end;
 };
 

@@ -24,9 +24,9 @@ struct Placed {
   std::int32_t position = kNoPosition;
 };
 
-/// The positions of the compute actions of each stage and unit, in the list of the rank that runs them.
-/// kAbsent means that there is no such action. All actions of an overlapped group have the position of the
-/// first one.
+/// The positions of the compute actions of each stage and unit (microbatch or slice), in the list of the rank
+/// that runs them. kAbsent means that there is no such action. All actions of an overlapped group have the
+/// position of the first one.
 struct UnitTable {
   static constexpr std::int32_t kAbsent = kNoPosition;
   struct Positions {

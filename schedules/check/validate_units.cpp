@@ -1,6 +1,6 @@
-// Checks that each stage runs all actions of each unit, in a legal order. The checks use a table with a row
-// for each stage and a column for each unit. The table is made only if the lists have enough forwards,
-// because a program can state far more units than it lists.
+// Checks that each stage runs all actions of each unit (a microbatch or slice), in a legal order. The checks
+// use a table with a row for each stage and a column for each unit. The table is made only if the lists have
+// enough forwards, because a program can state far more units than it lists.
 //
 //             unit 0             unit 1             positions in the list of the rank that runs the unit on
 //   stage 0   F 0  I 3  W 4      F 1  I 5  W 6      the stage; either B, or I and W
@@ -223,7 +223,7 @@ Checked check_versions(const Program& program) {
   const auto cell = [&](const Action& action) {
     return static_cast<std::size_t>(action.stage) * units + static_cast<std::size_t>(action.microbatch);
   };
-  // All F are collected first, because check_order() checks their order, not this function.
+  // All F are collected first, so that this check does not depend on the order of the actions.
   std::vector<std::int32_t> of_forward(program.placement.stages.size() * units, 0);
   for (const std::vector<Action>& actions : program.ranks) {
     for (const Action& action : actions) {

@@ -3,7 +3,7 @@
 // start is a shortest cycle through this position. This is an example under `rank` channels (A > B means that
 // A waits for B):
 //
-//   1F0 > 1RECV_F0 > 0SEND_F0 > 0SEND_F1 > 1RECV_F1 > 1RECV_F0      rank 1 stands at 1F0, which is not part
+//   1F0 > 1RECV_F0 > 0SEND_F0 > 0SEND_F1 > 1RECV_F1 > 1RECV_F0      rank 1 waits at 1F0, which is not part
 //         |--------------------------------------|                 of the cycle
 //
 // channel_check.cpp and launch_order.cpp supply the waits. Tested by channel_check_test.cpp.
@@ -31,7 +31,7 @@ namespace {
 
 using WaitPath = std::vector<std::int32_t>;
 
-constexpr std::size_t kEnoughStarts = 4096;  // the most positions from which cycles are searched
+constexpr std::size_t kEnoughStarts = 4096;  // the largest number of positions from which the search starts
 
 /// Returns a cycle that is found by always following the first wait. Every waiting position waits for another
 /// one, so the path must return to an earlier position. Returns an empty path if a position waits for

@@ -31,8 +31,8 @@ namespace penstock {
 
 /// The event that has brought a message, collective or barrier one step closer to its start.
 enum class CauseKind : std::uint8_t {
-  listed,      // program order has reached its RECV, or a SEND without a producer; this takes no time
-  clock,       // program order of `rank` has reached it, or the consumer that frees its capacity
+  listed,      // a rank has reached its RECV, or a SEND without a producer; this takes no time
+  clock,       // `rank` has reached it, or has reached the consumer that frees its capacity
   producer,    // the compute action at position `which` of `rank` has produced it
   release,     // message `which`, which was before it in a queue of `rank`, has left that queue
   collective,  // collective `which`, the previous collective of `rank`, has ended
@@ -61,14 +61,14 @@ struct WalkState {
 ///       The group of compute actions at `position` runs, after the previous actions of the rank and after
 ///       `messages`.
 ///   void pass(std::int32_t rank, std::int32_t position);
-///       The rank passes a position that takes no time: a further action of a group, or a RESHARD.
+///       The rank passes a position that takes no time: a later action of a group, or a RESHARD.
 ///   void raise(std::int32_t message, const Cause& cause, bool last);
-///       The message starts no earlier than `cause`. The call for the last cause is followed by start().
+///       The message starts no earlier than `cause`. After the last cause of a message, start() is called.
 ///   void start(std::int32_t message, const Cause& last);
 ///       The message waits for nothing more. Calls come in the order of the last causes, before any call that
 ///       depends on the message and before any further compute().
 ///   void wait(std::int32_t rank, std::int32_t message);
-///       Program order of the rank continues when the message has ended.
+///       The rank continues in its list when the message has ended.
 ///   void launch(std::int32_t rank, std::int32_t position);
 ///       The rank's host launches a group of compute actions, a SEND, a RECV or a collective, in list order.
 ///       Only called if the program has launches, directly before the position's compute() or raise().
@@ -310,12 +310,12 @@ class ListWalk {
   bool some_eager_;  // true if the channels allow eager messages
   bool is_large_;    // true if the program is too large for a processor's cache
   Sink& sink_;
-  std::vector<std::int32_t> stands_at_;  // by rank: the message it waits for
-  std::vector<std::int32_t> awake_;      // a ring: each rank at most once
+  std::vector<std::int32_t> stands_at_;  // by rank: the message that the rank waits for
+  std::vector<std::int32_t> awake_;      // a ring buffer that contains each rank at most once
   std::size_t first_awake_ = 0;
   std::size_t awake_count_ = 0;
-  std::vector<Ready> ready_;          // in the order of their last causes
-  std::vector<std::int32_t> inputs_;  // messages that the current compute action waits for
+  std::vector<Ready> ready_;          // the messages that can start, in the order of their last causes
+  std::vector<std::int32_t> inputs_;  // the messages that the current compute action waits for
   WalkState state_;
 };
 

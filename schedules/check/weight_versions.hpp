@@ -11,8 +11,8 @@
 
 namespace penstock {
 
-/// The weight versions that one unit uses on one stage. A version is the number of STEPs of the stage since
-/// the program's start.
+/// The weight versions that one unit (a microbatch or slice) uses on one stage. A version is the number of
+/// STEPs of the stage since the program's start.
 struct UnitVersions {
   std::int32_t forward = 0;
   /// The version that B or I uses.

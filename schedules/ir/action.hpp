@@ -24,7 +24,7 @@ enum class ActionKind : std::uint8_t {
   backward,         // B, full backward
   backward_input,   // I, gradient for the stage's input only
   backward_weight,  // W, gradient for the stage's weights only
-  recompute,        // R, forward again from the retained stage input
+  recompute,        // R, computes the forward again from the stored stage input
   send_forward,     // SEND_F, named by the sending stage
   recv_forward,     // RECV_F, named by the receiving stage
   send_backward,    // SEND_B, named by the sending stage
@@ -88,8 +88,8 @@ constexpr bool is_backward(ActionKind kind) {
 constexpr bool makes_input_gradient(ActionKind kind) {
   return kind == ActionKind::backward || kind == ActionKind::backward_input;
 }
-/// Returns true for B and W, which compute the gradient of the stage's weights. They are the last action of
-/// their microbatch on the stage.
+/// Returns true for B and W, which compute the gradient of the stage's weights. Each is the last action of
+/// its microbatch on the stage.
 constexpr bool makes_weight_gradient(ActionKind kind) {
   return kind == ActionKind::backward || kind == ActionKind::backward_weight;
 }

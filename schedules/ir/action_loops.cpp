@@ -77,7 +77,7 @@ bool keeps_pace(const ActionRun& first, const ActionRun& second, const ActionRun
 struct Repetition {
   std::size_t period = 1;
   std::size_t count = 1;
-  std::int32_t step = 0;  // added to the microbatches in each repetition
+  std::int32_t step = 0;  // the increase of the microbatch numbers in each repetition
 };
 
 /// Returns how often the first `period` items repeat directly one after the other.

@@ -182,8 +182,8 @@ class LoopCursor {
   }
 
   const std::vector<RunLoop>* list_ = nullptr;
-  const ActionRun* run_ = nullptr;  // the current run; null at the end
-  std::int32_t moved_ = 0;          // added to microbatches by the repetitions of the loop around the run
+  const ActionRun* run_ = nullptr;  // the current run, or null at the end of the list
+  std::int32_t moved_ = 0;          // the increase of microbatch numbers by the outer loop so far
   Place place_;
   std::int32_t inner_ = 0;
   std::int32_t outer_ = 0;

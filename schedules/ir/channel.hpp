@@ -14,11 +14,11 @@ namespace penstock {
 
 /// The rules that say which transfers of a rank share a FIFO queue, from the fewest queues to the most.
 enum class ChannelModel : std::uint8_t {
-  rank,       // one FIFO a rank
-  pair,       // one per unordered pair of ranks (ProcessGroupNCCL: one stream per src:dst pair)
-  direction,  // one activation and one gradient FIFO a rank
-  directed,   // one per ordered pair of ranks (a communicator per directed edge)
-  boundary,   // one per stage edge and direction
+  rank,       // one FIFO for each rank
+  pair,       // one FIFO for each pair of ranks, for both directions, as in ProcessGroupNCCL
+  direction,  // two FIFOs for each rank: one for activations, one for gradients
+  directed,   // one FIFO for each ordered pair of ranks
+  boundary,   // one FIFO for each stage edge and direction
 };
 template <>
 inline constexpr auto kEnumWords<ChannelModel> =

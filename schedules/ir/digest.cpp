@@ -23,7 +23,7 @@
 #include <vector>
 
 #include <fmt/core.h>
-#define XXH_INLINE_ALL  // the header alone suffices, so that no library is linked
+#define XXH_INLINE_ALL  // makes the header sufficient, so no library is linked
 #include <xxhash.h>
 
 #include "schedules/ir/action.hpp"

@@ -12,8 +12,8 @@ namespace penstock {
 /// The frequency of the exchanges under sharding 2 and 3. Under sharding 0 and 1, the ranks exchange data
 /// only once per step.
 enum class Gather : std::uint8_t {
-  microbatch,  // either pass of a microbatch gathers weights (3), and its backward pass scatters gradients
-  step,        // a step gathers weights once (3), and gradients are whole until its last microbatch
+  microbatch,  // each pass of a microbatch gathers weights (sharding 3); each backward reduces gradients
+  step,        // a step gathers weights once (sharding 3), and its last microbatch reduces gradients
 };
 template <>
 inline constexpr auto kEnumWords<Gather> =

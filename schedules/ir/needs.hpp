@@ -33,8 +33,8 @@ namespace penstock {
 
 /// The kind of data that one stage sends to another for one microbatch.
 enum class Flow : std::uint8_t {
-  activation,  // along a stage edge
-  gradient,    // against it
+  activation,  // goes along a stage edge
+  gradient,    // goes against the direction of a stage edge
 };
 
 /// Returns the kind of data that an action needs from neighbouring stages, or nothing if it needs none.

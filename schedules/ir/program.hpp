@@ -61,9 +61,9 @@ struct StageEdge {
 
 /// How often the optimizer updates a stage.
 enum class UpdateRule : std::uint8_t {
-  minibatch,        // one STEP an iteration, after all microbatches
-  microbatch,       // one STEP a microbatch (naive per minibatch, PipeDream)
-  double_buffered,  // one STEP an iteration beside a second version (PipeDream-2BW)
+  minibatch,        // one STEP in each iteration, after all microbatches
+  microbatch,       // one STEP for each microbatch, as in PipeDream
+  double_buffered,  // one STEP for each minibatch, with two weight versions (PipeDream-2BW)
 };
 template <>
 inline constexpr auto kEnumWords<UpdateRule> =
@@ -73,8 +73,8 @@ inline constexpr auto kEnumWords<UpdateRule> =
 
 /// The earliest time at which a recomputation can start.
 enum class RecomputeTiming : std::uint8_t {
-  early,  // as soon as the compute queue reaches it
-  late,   // not before the gradient of its microbatch has arrived
+  early,  // it starts when the compute queue reaches it
+  late,   // it also waits for the gradient of its microbatch
 };
 template <>
 inline constexpr auto kEnumWords<RecomputeTiming> = std::to_array<EnumWord<RecomputeTiming>>(

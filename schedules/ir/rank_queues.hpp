@@ -47,7 +47,7 @@ constexpr std::size_t queue_of(ChannelModel model, const MessageEnd& end) {
     case ChannelModel::direction:
       return static_cast<std::size_t>(end.flow);
     case ChannelModel::directed:
-      return 2 * index(end.peer_rank) + (end.sends ? 0 : 1);  // one queue a direction, for either flow
+      return 2 * index(end.peer_rank) + (end.sends ? 0 : 1);  // one queue for each direction, for both flows
     case ChannelModel::boundary:
       return 2 * end.edge + static_cast<std::size_t>(end.flow);
   }

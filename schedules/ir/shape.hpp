@@ -43,7 +43,7 @@ inline constexpr auto kEnumWords<Routing> =
 enum class WeightPolicy : std::uint8_t {
   stash,          // B uses the version that its F used
   vertical_sync,  // every stage uses the version that the input stage used
-  latest,         // F and B use the newest: no stashing
+  latest,         // F and B use the newest version, without stashing
 };
 template <>
 inline constexpr auto kEnumWords<WeightPolicy> =
@@ -55,8 +55,8 @@ inline constexpr auto kEnumWords<WeightPolicy> =
 enum class ReplicaSync : std::uint8_t { on, off };
 /// The time at which replicas of a stage reduce their gradients.
 enum class Reduction : std::uint8_t {
-  overlapped,  // each stage right after its last backward
-  at_end,      // all stages after the whole backward pass
+  overlapped,  // each stage reduces directly after its last backward
+  at_end,      // all stages reduce after the whole backward pass
 };
 template <>
 inline constexpr auto kEnumWords<Reduction> = std::to_array<EnumWord<Reduction>>(
@@ -64,9 +64,9 @@ inline constexpr auto kEnumWords<Reduction> = std::to_array<EnumWord<Reduction>>
 
 /// The placement of the chunks of the schedule `synthesized` on the ranks (program_parts.hpp).
 enum class ChunkPlacement : std::uint8_t {
-  by_number,    // two chunks as a V, others interleaved
+  by_number,    // a V for two chunks, interleaved for other numbers
   interleaved,  // chunk c of rank r is stage c*K + r
-  v,            // down the ranks and back up, chunk by chunk
+  v,            // the chunks go down the ranks and back up
 };
 /// The words that a scenario may state. A scenario that states none gets `by_number`.
 template <>

@@ -20,7 +20,7 @@ struct TransportInfo {
 /// Returns all rows of the table.
 std::span<const TransportInfo> transport_table();
 
-/// Returns the row of that name, ignoring case, '-' and '_', or null if there is none.
+/// Returns the row with this name, or null if there is none. Ignores case, '-' and '_'.
 const TransportInfo* find_transport(std::string_view name);
 
 }  // namespace penstock

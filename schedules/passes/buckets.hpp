@@ -29,8 +29,9 @@ struct BucketOptions {
 /// REDUCE_GRAD directly after a backward is overlapped: it becomes one REDUCE_GRAD after the backward of each
 /// bucket. Every other action is repeated for each bucket.
 ///
-/// Fails if the number of counts is wrong, or if the program has overlapped pairs, recomputation (each bucket
-/// would need its own input) or gathered stages (sharding must come after this pass).
+/// Fails if the number of counts is wrong. Also fails if the program has overlapped pairs or recomputation,
+/// for which each bucket would need its own input. Stages must not be gathered: sharding comes after this
+/// pass.
 tl::expected<Program, std::string> split_into_buckets(const Program& program, const BucketOptions& options);
 
 }  // namespace penstock

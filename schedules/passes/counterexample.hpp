@@ -14,9 +14,9 @@ namespace penstock {
 
 /// The kind of fault that a program has.
 enum class FaultKind : std::uint8_t {
-  invalid,       // breaks a rule of validate.hpp
-  unexecutable,  // lower.hpp cannot order it: ranks wait for each other's results
-  hang,          // stalls under the channels
+  invalid,       // the program breaks a rule of validate.hpp
+  unexecutable,  // lower() fails, because ranks wait for each other
+  hang,          // the program hangs on its channels
   crossed,       // a SEND meets the RECV of another message
 };
 

@@ -1,5 +1,5 @@
-// Removes a stage or a unit while it reads all lists once. Its actions are removed, and higher numbers
-// decrease. This is a lowered chain 0>1>2 without stage 1:
+// Removes a stage or a unit (a microbatch or slice) from a program. Its actions are removed, and higher
+// numbers decrease. This is a lowered chain 0>1>2 without stage 1:
 //
 //   rank 0   0F0 0SEND_F0                    0F0 0SEND_F0
 //   rank 1   1RECV_F0 1F0 1SEND_F0      ->
@@ -85,8 +85,8 @@ struct Gap {
   std::int32_t renumbered(std::int32_t other) const { return other > stage ? other - 1 : other; }
 };
 
-/// Returns the gap for a stage. If the stage has several predecessors or successors, they are not tied,
-/// because their messages do not correspond one to one.
+/// Describes the gap that remains after a stage is removed. If the stage has several predecessors or
+/// successors, they are not tied, because their messages do not correspond one to one.
 Gap gap_at(const Program& program, std::int32_t stage) {
   Gap gap{.stage = stage};
   if (!edges_in_range(program)) return gap;

@@ -153,8 +153,7 @@ std::size_t end_of_sends(const std::vector<Action>& actions, std::size_t begin) 
 /// Returns a mark for each position: true if it is the last B or W of its stage before a STEP of the stage or
 /// the end of the list. Stages that already have a REDUCE_GRAD get no mark.
 std::vector<bool> last_backwards(const std::vector<Action>& actions) {
-  std::set<std::int32_t>
-      finished;  // stages that reduce, or with their last B or W before the next STEP already found
+  std::set<std::int32_t> finished;  // stages that need no further search
   for (const Action& action : actions) {
     if (action.kind == ActionKind::reduce_grad) finished.insert(action.stage);
   }

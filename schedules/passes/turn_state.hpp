@@ -39,7 +39,8 @@ class RankSet {
   }
   /// Returns the lowest rank. Requires that the set is not empty.
   std::int32_t lowest() const {
-    return static_cast<std::int32_t>(lowest_word_ * 64) + __builtin_ctzll(words_[lowest_word_]);  // never 0
+    return static_cast<std::int32_t>(lowest_word_ * 64) +
+           __builtin_ctzll(words_[lowest_word_]);  // the word is never 0
   }
   /// Returns the set with one bit for each rank.
   const std::vector<std::uint64_t>& words() const { return words_; }
@@ -165,7 +166,7 @@ class HandedOver {
 
   ActionWays ways_;
   std::size_t units_;
-  std::vector<bool> there_;  // by route and unit
+  std::vector<bool> there_;  // true if the data has arrived; by route and unit
 };
 
 /// The progress of the members of each collective. A rank has reached a collective if it is the next action
@@ -189,8 +190,8 @@ class CollectiveCounts {
 
  private:
   struct Met {
-    std::size_t reached = 0;  // members that have reached or passed it
-    std::size_t joined = 0;   // members that have passed it
+    std::size_t reached = 0;  // the number of members that have reached or passed it
+    std::size_t joined = 0;   // the number of members that have passed it
   };
   /// All UNSHARDs, or all REDUCE_GRADs, of one stage.
   struct Group {
@@ -202,7 +203,7 @@ class CollectiveCounts {
   static std::size_t& passed_by(Group& group, std::int32_t rank);
 
   const Placement& placement_;
-  std::vector<Group> groups_;  // by stage and kind; filled at the first collective
+  std::vector<Group> groups_;  // by stage and kind; filled for the first collective
 };
 
 }  // namespace penstock

@@ -28,7 +28,7 @@ namespace penstock {
 Generated gems(const Shape& shape) {
   std::vector<std::int32_t> route{0, 1};
   if (shape.microbatches % 2 !=
-      0) {  // the next iteration begins downwards again, so the route is one iteration
+      0) {  // the next iteration begins with direction 0, so the route lists a whole iteration
     route.clear();
     for (std::int32_t m = 0; m < shape.microbatches; ++m) route.push_back(m % 2);
   }

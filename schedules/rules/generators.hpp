@@ -84,9 +84,10 @@ std::int64_t claimed_peak(const ScheduleInfo& schedule, const Shape& shape, std:
 /// Generates the schedule `name` for `shape`. Then it copies the pipeline data_parallel times
 /// (pipeline_replicas.hpp), cuts its stages into buckets (buckets.hpp) and shards them (sharding.hpp).
 ///
-/// The errors are: an unknown name (the message suggests a similar one), an option that the schedule does not
-/// have, a shape that its rule rejects, a shape with more than 2^40 compute actions, microbatches that the
-/// copies cannot share evenly, and a program that cannot be cut into buckets or sharded.
+/// Fails if the name is unknown; the message suggests a similar one. Fails if the schedule does not have one
+/// of the options, if its rule rejects the shape, or if there are more than 2^40 compute actions. Also fails
+/// if the copies cannot share the microbatches evenly, or if the program cannot be cut into buckets or
+/// sharded.
 Generated generate(std::string_view name, const Shape& shape);
 
 /// Like generate(), but also returns the rule's remarks about the program.

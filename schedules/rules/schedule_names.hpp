@@ -1,5 +1,5 @@
 #pragma once
-// Suggestions for mistyped names of schedules, compared with all names and aliases of the table.
+// Suggests schedules for mistyped names. It compares them with all names and aliases in the table.
 
 #include <optional>
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace penstock {
 
-/// Returns the name of the schedule that a mistyped name or alias likely meant; see likely_name().
+/// Returns the schedule that is most similar to a mistyped name, or nothing (likely_name()).
 std::optional<std::string_view> likely_schedule(std::string_view name);
 
-/// Returns the message about a schedule that does not exist, with likely_schedule() and how to list all.
+/// Returns the error message for an unknown name. It suggests a name and says how to list all schedules.
 std::string unknown_schedule(std::string_view name);
 
 }  // namespace penstock

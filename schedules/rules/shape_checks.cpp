@@ -32,8 +32,7 @@ double stages_of(const Shape& shape) {
   const double most_buckets = shape.buckets.empty() ? 1 : std::max(1, std::ranges::max(shape.buckets));
   return static_cast<double>(shape.stages) * shape.virtual_stages * most_buckets;
 }
-/// Returns the number of ranks. Each replica of a stage is a rank, and so is each copy of the pipeline's
-/// ranks.
+/// Returns the number of ranks, including all replicas of stages and all copies of the pipeline.
 double ranks_of(const Shape& shape) {
   const double stages = shape.stages;
   if (shape.replicas.empty()) return stages * shape.data_parallel;

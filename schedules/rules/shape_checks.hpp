@@ -9,8 +9,9 @@
 
 namespace penstock {
 
-/// Checks the values that the shape states. Fails if the schedule does not have an option, if copies of the
-/// pipeline cannot share the microbatches, if a count is below 1, or if a list has a wrong length.
+/// Checks the values that the shape states. Fails if the schedule does not have one of the options, or if
+/// copies of the pipeline cannot share the microbatches. Also fails if a count is below 1 or a list has a
+/// wrong length.
 tl::expected<void, std::string> check_given(const ScheduleInfo& schedule, const Shape& shape);
 
 /// Returns the number of F and B actions in all iterations. Requires the number of chunks that the schedule

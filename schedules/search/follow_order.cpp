@@ -1,5 +1,5 @@
 // An order can be followed in several variants (FollowOptions). This file runs the variants and takes the one
-// with the shortest longest span of a rank. If several are equal, it takes the first.
+// in which the longest span of a rank is smallest. If several are equal, it takes the first.
 //
 //   slots of a block   ->  PreferredOrder  ->  OrderFollower, each variant  ->  the best lists  ->  squeeze()
 //   F down 0, F up 3       0F0 0F1 3F0 ..      looks ahead, places W

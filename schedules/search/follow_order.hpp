@@ -55,9 +55,9 @@ struct OrderChoice {
   std::vector<FollowOptions> options;
 };
 
-/// Returns `program` with the lists of the best variant, without STEPs. The best variant has the shortest
-/// longest span of a rank. squeeze() then improves its lists. Requires a program with empty lists. Requires a
-/// choice in which ranks do not wait for each other forever.
+/// Returns `program` with the lists of the best variant, without STEPs. In the best variant, the
+/// longest span of a rank is smallest. squeeze() then improves its lists. Requires a program with empty
+/// lists. Requires a choice in which ranks do not wait for each other forever.
 Program best_followed(Program program, const OrderCosts& costs, const std::vector<OrderChoice>& choices);
 
 /// Returns the lists of best_followed(). Returns nothing if ranks wait for each other forever in every

@@ -88,7 +88,7 @@ struct RankWork {
   std::int64_t microbatches = 0;
   Ns busy = 0;
   Ns longest_forward = 0;
-  Ns longest_backward = 0;  // I and W
+  Ns longest_backward = 0;  // the longest I and W together
   Ns longest_weight = 0;
   Bytes least_kept = std::numeric_limits<Bytes>::max();
   Bytes least_owed = std::numeric_limits<Bytes>::max();  // stored between I and W

@@ -2,11 +2,13 @@
 // message arrives. The arrival time is known when the sender starts, so that a rank can wait for a message. A
 // free rank chooses in this order:
 //
-//   I, or F that fits into memory and within its caps, whichever the rules prefer;
-//   the one that has arrived, unless the more urgent other one comes soon (then the rank waits,
-//     as long as its pauses stay within the idle budget);
-//   if neither has arrived, the oldest W that it owes, if the gap is long enough;
-//   otherwise nothing until the next arrival.
+//   1. If an I and an F have arrived, it runs the one that the rules prefer. An F must respect memory and
+//   caps.
+//   2. If only one of them has arrived, it runs this one. It waits if the other is more urgent and arrives
+//   soon,
+//      as long as its pauses stay within the idle budget.
+//   3. If neither has arrived, it runs the oldest W that it owes, if the gap is long enough.
+//   4. Otherwise it waits for the next arrival.
 //
 // Two caps depend on the rank, which has p - 1 - rank later ranks. One limits the microbatches in flight, the
 // other the lead of a chunk over the next one. An F must leave memory for the F of later chunks. Otherwise

@@ -62,8 +62,8 @@ class OrderBuilder {
     std::array<Bytes, 3> released{};  // by F, I and W; negative for F, which allocates memory
     std::int32_t before = kNone;      // the chunk of the previous stage
     std::int32_t behind = kNone;      // the chunk of the next stage
-    Ns forward_delay = 0;             // of the message from this F to the next stage
-    Ns input_delay = 0;               // of the message from this I to the previous stage
+    Ns forward_delay = 0;             // the delay of the message to the next stage
+    Ns input_delay = 0;               // the delay of the message to the previous stage
     std::int32_t stage = 0;
   };
   struct alignas(64) Rank {

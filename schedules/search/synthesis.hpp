@@ -38,8 +38,8 @@ using KnownOrders =
 
 /// How much of its memory limits a search uses.
 enum class MemoryUse : std::uint8_t {
-  least,        // as little as the shortest length needs
-  up_to_limit,  // whatever the first order of that length needs
+  least,        // the least memory that the shortest length needs
+  up_to_limit,  // the memory of the first order that the search finds with this length
 };
 
 /// Returns the best order that the search finds with `effort`. It is never longer than any order of `known`.

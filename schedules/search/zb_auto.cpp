@@ -1,16 +1,19 @@
 // The automatic zero-bubble schedule (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR'24, section 3.1). B
 // is split into I and W. Other stages wait only for F and I, so Ws can fill the gaps:
 //
-//   warm-up  every stage runs F0; then, from the last stage to the first, as many further F as fit into
-//            its memory before the first I can start, each stage at least one F ahead of the next
-//   rounds   one for each microbatch, from the last stage to the first: an F if it is the stage's turn and
-//            memory allows it, after as many W as that needs, and then the I
-//   gaps     while the input of an F or I is missing, a W runs if it fits into the gap, or if the stage would
-//            otherwise have paused longer than any other
-//   end      all remaining Ws
+//   warm-up  Every stage runs F0. Then it runs more F, as long as they fit into memory and end before the
+//   first
+//            I can start. Each stage runs at least one F more than the next stage.
+//   rounds   There is one round for each microbatch, from the last stage to the first. A stage runs an F if
+//   it is
+//            its turn. If memory is full, it first runs as many W as necessary. Then it runs the I.
+//   gaps     While a stage waits for the input of an F or I, it runs a W that fits into the gap. It also runs
+//   a
+//            longer W if it would otherwise pause longer than any other stage.
+//   end      Every stage runs its remaining Ws.
 //
-// The paper leaves four questions open (see Variant). All combinations are tried. The one with the shortest
-// longest span (first start to last end of a rank) is taken, or the first one if several are equal. A search
+// The paper leaves four questions open (see Variant). All combinations are tried. A span is the time from the
+// first start to the last end of a rank. The combination with the smallest longest span is taken. A search
 // may find a shorter order in the same memory (synthesis.hpp). Tested by search_test.cpp and
 // weighed_costs_test.cpp.
 

@@ -13,8 +13,9 @@
 
 namespace penstock {
 
-/// Returns the lists of the best variant of the heuristic: its longest span is shortest. Returns nothing if
-/// all variants are longer than `longest`. Requires one stage on each rank, and memory for one microbatch.
+/// Returns the lists of the best variant of the heuristic, in which the longest span of a rank is smallest.
+/// Returns nothing if all variants are longer than `longest`. Requires one stage on each rank, and memory for
+/// one microbatch.
 std::optional<std::vector<std::vector<Action>>> zero_bubble_order(const OrderCosts& costs, Ns longest);
 
 /// Returns the best variant of the heuristic, or the result of a search, for shape.costs, shape.transfer_ns

@@ -10,7 +10,7 @@ namespace penstock {
 
 /// One edit of a script. A script reads both lists from the beginning to the end.
 enum class Edit : std::uint8_t {
-  same,     // a word of both
+  same,     // a word of both lists
   removed,  // a word of the first list only
   added,    // a word of the second list only
 };

@@ -22,8 +22,8 @@
 namespace penstock {
 namespace {
 
-/// Writes the text. Each line writes the line break before it, so that a setting that is left out leaves no
-/// empty line.
+/// Writes the text form of a program. Each line writes the line break before it, so that a setting that is
+/// left out leaves no empty line.
 class ProgramWriter {
  public:
   std::string write(const Program& program);
