@@ -59,8 +59,8 @@ struct TwoLevelCluster {
   double flops_per_second = 0;
   /// The cluster's name.
   std::string name = "two-level";
-  /// The order of the devices. Device d of the cluster is device number device_order[d] in the count server
-  /// by server. Empty means that both numbers are equal.
+  /// The order of the devices. They are first numbered server by server. Device d of the cluster is then the
+  /// one with number device_order[d]. Empty means that the numbers do not change.
   std::vector<std::int32_t> device_order{};
 
   friend bool operator==(const TwoLevelCluster&, const TwoLevelCluster&) = default;

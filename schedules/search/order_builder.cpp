@@ -2,11 +2,10 @@
 // message arrives. The arrival time is known when the sender starts, so that a rank can wait for a message. A
 // free rank chooses in this order:
 //
-//   1. If an I and an F have arrived, it runs the one that the rules prefer. An F must respect memory and
-//   caps.
-//   2. If only one of them has arrived, it runs this one. It waits if the other is more urgent and arrives
-//   soon,
-//      as long as its pauses stay within the idle budget.
+//   1. If an I and an F have arrived, it runs the one that the rules prefer. An F must fit into memory and
+//      respect the caps.
+//   2. If only one of them has arrived, it runs this one. But it waits if the other is more urgent and
+//      arrives soon, as long as its pauses stay within the idle budget.
 //   3. If neither has arrived, it runs the oldest W that it owes, if the gap is long enough.
 //   4. Otherwise it waits for the next arrival.
 //

@@ -2,14 +2,11 @@
 // is split into I and W. Other stages wait only for F and I, so Ws can fill the gaps:
 //
 //   warm-up  Every stage runs F0. Then it runs more F, as long as they fit into memory and end before the
-//   first
-//            I can start. Each stage runs at least one F more than the next stage.
-//   rounds   There is one round for each microbatch, from the last stage to the first. A stage runs an F if
-//   it is
-//            its turn. If memory is full, it first runs as many W as necessary. Then it runs the I.
-//   gaps     While a stage waits for the input of an F or I, it runs a W that fits into the gap. It also runs
-//   a
-//            longer W if it would otherwise pause longer than any other stage.
+//            first I can start. Each stage runs at least one F more than the next stage.
+//   rounds   There is one round for each microbatch, from the last stage to the first. A stage runs an F
+//            if it is its turn. If memory is full, it first runs as many W as necessary. Then it runs the I.
+//   gaps     While a stage waits for the input of an F or I, it runs a W that fits into the gap. It also
+//            runs a longer W if it would otherwise pause longer than any other stage.
 //   end      Every stage runs its remaining Ws.
 //
 // The paper leaves four questions open (see Variant). All combinations are tried. A span is the time from the
