@@ -1,7 +1,7 @@
-// The clock reads the host's monotonic clock and divides it by the scale. A hold sleeps instead of spinning,
-// because K workers may share fewer cores. It sleeps in short naps, so that it notices a stop. The end is
-// computed from the begin, so that late wake-ups do not add up. Linux delays timers by 50 us to save
-// wake-ups, so workers ask for a slack of 1 ns.
+// The clock reads the host's monotonic clock and divides the elapsed time by the scale. hold_for() sleeps and
+// does not spin, because there may be more workers than cores. It sleeps for at most 50 ms at once, so that
+// it notices a stop. It computes the end from the start, so that late wake-ups do not add up. Linux delays
+// timers by 50 us to save wake-ups, so workers set this delay to 1 ns.
 
 #include "backend/executor/clock.hpp"
 
@@ -26,8 +26,8 @@ using std::chrono::steady_clock;
 
 constexpr nanoseconds kLongestNap = std::chrono::milliseconds(50);
 
-/// Returns a time of the run in host time, limited to a century. 115 days, held 1 000 times as long, would
-/// overflow 64 bits of nanoseconds. A century can still be added to the time of day.
+/// Converts a time of the run to host time, at most a century. Without the limit, 115 days at scale 1 000
+/// would overflow 64 bits of nanoseconds. The sum of a century and the present time does not overflow.
 nanoseconds held_at(double scale, Ns time_ns) {
   constexpr nanoseconds kCentury = std::chrono::hours(24 * 365 * 100);
   const double held = static_cast<double>(time_ns) * scale;
@@ -46,7 +46,6 @@ Ns SteadyClock::now_ns() const {
 void SteadyClock::hold_for(Ns duration_ns, const std::stop_token& stop) const {
   const auto begin = steady_clock::now();
   const nanoseconds whole = held_at(scale_, duration_ns);
-  // The remaining time is computed from the begin each time.
   for (nanoseconds left = whole; left.count() > 0 && !stop.stop_requested();
        left = whole - (steady_clock::now() - begin)) {
     std::this_thread::sleep_for(std::min(left, kLongestNap));

@@ -1,5 +1,6 @@
 #pragma once
-// The clock of a run: the recorder reads it, and modules and emulated links hold workers by it.
+// The clock of a run. All times of the recorded timeline are read from it. Modules and emulated links use it
+// to block workers for a given time.
 
 #include <chrono>
 #include <stop_token>
@@ -16,22 +17,24 @@ class Clock {
   Clock& operator=(const Clock&) = delete;
   virtual ~Clock() = default;
 
-  /// Returns the time since a fixed moment before the run.
+  /// Returns the nanoseconds since a fixed moment before the run.
   virtual Ns now_ns() const = 0;
-  /// Blocks the calling thread for `duration_ns` from the call on, without using the processor. Returns
-  /// early, within 50 ms, when a stop is requested.
+  /// Blocks the calling thread for `duration_ns` without using the processor. If a stop is requested, returns
+  /// within 50 ms.
   virtual void hold_for(Ns duration_ns, const std::stop_token& stop) const = 0;
-  /// Returns the moment of `time_ns` for timed waits on condition variables.
+  /// Converts a time of this clock to a time of the host's steady clock, for timed waits on condition
+  /// variables.
   virtual std::chrono::steady_clock::time_point moment_of(Ns time_ns) const = 0;
 };
 
-/// The host's clock. With `scale` 10 every hold takes ten times as long, and times are read as a tenth. A
-/// program of microseconds can then be measured although the operating system schedules in milliseconds.
+/// The host's steady clock, slowed down by `scale`. With `scale` 10, hold_for() takes ten times as long, and
+/// now_ns() returns a tenth of the elapsed time. A program of microseconds can then run although the
+/// operating system schedules in milliseconds.
 class SteadyClock : public Clock {
  public:
   /// Starts the clock now. Requires scale > 0.
   explicit SteadyClock(double scale = 1);
-  /// Starts the clock at a given moment, which other processes of this host may share.
+  /// Starts the clock at a given moment. Processes of one host that pass the same moment share the clock.
   SteadyClock(double scale, std::chrono::steady_clock::time_point start) : start_(start), scale_(scale) {}
 
   Ns now_ns() const override;
@@ -43,8 +46,8 @@ class SteadyClock : public Clock {
   double scale_;
 };
 
-/// Lets the kernel wake the calling thread without its usual slack of 50 us. Does nothing on systems without
-/// such a setting.
+/// Asks the kernel to wake the calling thread without the usual delay of up to 50 us. Does nothing on systems
+/// without this setting.
 void wake_this_thread_promptly();
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 #pragma once
-// The interface between the executor and hardware that runs a rank's compute actions asynchronously, such as
-// a CUDA stream.
+// The interface between the executor and a device queue that runs a rank's compute actions asynchronously,
+// such as a CUDA stream.
 
 #include <cstdint>
 
@@ -8,9 +8,9 @@
 
 namespace penstock {
 
-/// A queue in which the compute actions of one rank run one after the other, while the rank's thread goes on.
-/// Actions are numbered from 0 in the order in which they are submitted. All calls except time_of() come from
-/// the rank's thread. Failures are exceptions.
+/// A queue that runs the compute actions of one rank one after the other, while the rank's thread continues.
+/// Actions are numbered from 0 in the order of their submission. Only the rank's thread calls it, except for
+/// time_of(). A function that fails throws an exception.
 class ComputeQueue {
  public:
   ComputeQueue() = default;
@@ -18,16 +18,17 @@ class ComputeQueue {
   ComputeQueue& operator=(const ComputeQueue&) = delete;
   virtual ~ComputeQueue() = default;
 
-  /// Returns how many submitted actions may be unfinished at most.
+  /// Returns the largest number of submitted actions that may be unfinished at one time.
   virtual std::int32_t most_ahead() const = 0;
-  /// Mark the calls that belong to the action: everything that the thread calls between begin() and end().
-  /// They never wait.
+  /// begin() and end() surround the device calls that belong to action `number`. They never wait.
   virtual void begin(std::int32_t number) = 0;
   virtual void end(std::int32_t number) = 0;
-  /// Return the state of an action that is among the last most_ahead(). They never wait.
+  /// has_begun() and has_ended() return the state of an action. The action must be one of the last
+  /// most_ahead() submitted. They never wait.
   virtual bool has_begun(std::int32_t number) const = 0;
   virtual bool has_ended(std::int32_t number) const = 0;
-  /// Returns the times on the clock of the run. Requires that has_ended() has returned true.
+  /// Returns the start and end of the action on the run's clock. Requires that has_ended() has returned true
+  /// for the action.
   virtual MessageTime time_of(std::int32_t number) const = 0;
 };
 

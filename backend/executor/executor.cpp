@@ -1,7 +1,7 @@
-// Starts one thread for each rank and supervises them; rank_worker.cpp has what a thread does. A latch lets
-// all threads start when the last one is ready. The calling thread sleeps until all are done, one has failed,
-// or the watchdog finds one that makes no progress. The first failure is the result of the run and stops the
-// others. Tests: tests/backend/faults_test.cpp.
+// Starts one thread for each rank and supervises them. The work of a thread is in rank_worker.cpp. A latch
+// makes all threads start together. The calling thread then sleeps until all ranks are done, one has failed,
+// or the watchdog finds one without progress. The first failure stops the other ranks and is the result of
+// the run. Tests: tests/backend/faults_test.cpp.
 
 #include "backend/executor/executor.hpp"
 
@@ -65,10 +65,10 @@ class Run {
             .message = fmt::format("rank {}: no thread for its worker: {}; take fewer ranks, or allow more "
                                    "threads (ulimit -u, pids.max)",
                                    threads.size(), error.what())});
-      // Only the threads that were started will report their end.
+      // Only the threads that exist will decrement this count.
       working_ = static_cast<std::int32_t>(threads.size());
     }
-    // This also happens after a failure, because threads that wait at the latch could not end.
+    // The latch opens even after a failure. Otherwise the threads that wait at it would never end.
     start_line_.count_down();
     supervise();
     // Joins the threads, because their times and errors are read below.
@@ -78,8 +78,8 @@ class Run {
   }
 
  private:
-  /// The body of a rank's thread. It catches every exception, because one that leaves a thread ends the
-  /// process.
+  /// Runs one rank's list; the body of its thread. Catches every exception, because an exception that leaves
+  /// a thread ends the process.
   void work(std::int32_t rank) {
     wake_this_thread_promptly();
     start_line_.wait();
@@ -104,14 +104,14 @@ class Run {
       const std::scoped_lock lock(mutex_);
       if (!error_) error_ = std::move(error);
     }
-    // The stop comes after the record, so that a worker that is stopped by it is not taken for the first to
-    // fail.
+    // The stop comes after the failure is recorded. Otherwise a worker that fails because of the stop could
+    // be recorded first.
     stop_.request_stop();
     execution_.transport.stop();
   }
 
-  /// Looks for late ranks. `pause` is the time that the supervisor has slept. After a long pause the process
-  /// may have been suspended, and then every rank looks late.
+  /// Looks for late ranks. `pause` is the time since the supervisor's last look. A long pause means that the
+  /// whole process may have been suspended, and then no rank is at fault.
   void judge(nanoseconds pause) {
     switch (pause_of(pause, execution_.deadline)) {
       case Pause::as_usual:
@@ -125,10 +125,10 @@ class Run {
     }
   }
 
-  /// Returns when all workers have ended, also after a failure.
+  /// Looks for late ranks until all workers have ended, also after a failure.
   void supervise() {
-    // The supervisor looks every tenth of the deadline, and at least every 100 ms. A fault is found at most
-    // so much after its deadline.
+    // The supervisor looks ten times per deadline, and at least every 100 ms. It finds a late rank at most
+    // one such interval after the deadline.
     const nanoseconds pause = std::clamp<nanoseconds>(execution_.deadline / 10, std::chrono::milliseconds(1),
                                                       std::chrono::milliseconds(100));
     std::unique_lock lock(mutex_);
@@ -136,7 +136,7 @@ class Run {
     while (!changed_.wait_for(lock, pause, [this] { return working_ == 0; })) {
       const nanoseconds took =
           std::chrono::steady_clock::now() - std::exchange(since, std::chrono::steady_clock::now());
-      // The failure is already recorded; only the ends of the workers are still to come.
+      // A failure is already recorded, so the loop only waits for the workers to end.
       if (error_) continue;
       lock.unlock();
       judge(took);

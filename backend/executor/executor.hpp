@@ -1,7 +1,7 @@
 #pragma once
-// Executes a lowered program. One worker thread for each rank runs the rank's list, action by action,
-// whatever its schedule. The rules are those of schedules/check/rendezvous_walk.hpp. The result is a Timeline
-// like the simulator's.
+// Executes a lowered program of any schedule. One worker thread for each rank runs the actions of the rank's
+// list in order. Messages follow the rules of schedules/check/rendezvous_walk.hpp. The result is a Timeline,
+// as the simulator returns it.
 
 #include <chrono>
 #include <cstdint>
@@ -21,34 +21,38 @@
 
 namespace penstock {
 
-/// The modules, indexed by rank and stage; null if the rank does not hold the stage.
+/// The stage modules, indexed by rank and then by stage. A module is null if the rank does not hold the
+/// stage.
 using StageModules = std::vector<std::vector<std::unique_ptr<StageModule>>>;
 
-/// A program with everything that is needed to execute it. All references must outlive the call of execute().
+/// A program and all other arguments of execute(). All referenced objects must live until execute() returns.
 struct Execution {
   const Program& program;   ///< must be valid, lowered, and free of hangs under transport.channels()
   const FlatProgram& flat;  ///< must be flattened with transport.channels()
   StageModules& modules;
   Transport& transport;
   const Clock& clock;
-  /// Host time after which the run fails if a compute action has not ended or no worker makes progress.
+  /// Longest host time that a compute action may take, and that may pass without progress of any worker.
+  /// After this time the run fails.
   std::chrono::nanoseconds deadline = std::chrono::minutes(1);
-  /// Each rank's queue, which runs its compute actions. If empty, the ranks' threads run them.
+  /// The compute queues, one for each rank. If there are none, the ranks' threads run the compute actions.
   std::span<ComputeQueue* const> queues{};
 };
 
 /// The failure of a run.
 struct ExecutionError {
   std::int32_t rank = 0;  ///< rank that failed
-  std::string action;     ///< action of that rank: "1F2"
+  std::string action;     ///< action that the rank was at, such as "1F2"
   std::int32_t peer =
-      -1;  ///< rank that it waited for, otherwise the first rank that waits for it or needs it next; -1: none
-  std::string message;  ///< the whole message
+      /// The rank for which the failed rank waited. Otherwise a rank that waits for the failed one or needs
+      /// it next. -1 if there is none.
+      -1;
+  std::string message;  ///< whole error message for the user
 };
 
-/// Runs the program once. When a worker fails or the deadline passes, all other workers are stopped, and the
-/// first failure is returned. The call returns when all threads have ended. A module that ignores its stop
-/// token delays this.
+/// Runs the program once. If a worker fails or the deadline passes, stops all other workers and returns the
+/// first failure. Returns when all threads have ended, so a module that ignores its stop token delays the
+/// return.
 tl::expected<Timeline, ExecutionError> execute(const Execution& execution);
 
 }  // namespace penstock

@@ -1,11 +1,11 @@
-// Lets a rank's thread run ahead of its queue. The thread submits one action after the other and waits for
-// none, unless the queue already holds its maximum:
+// Lets a rank's thread run ahead of its queue. The thread submits actions without waiting for their end. It
+// waits only while the queue holds its maximum:
 //
 //     thread   F0 F1 F2 F3 B0 ...                 drain
 //     queue       |F0   |F1   |  RECV  |B0   |          events show what has begun and ended
 //
-// While the thread waits, it follows the queue, so that the watchdog sees the action that the hardware runs
-// and not the last one that was submitted. Tests: tests/backend/standin.
+// While the thread waits, it publishes the action that the hardware runs. The watchdog then does not take the
+// last submitted action for the running one. Tests: tests/backend/standin.
 
 #include "backend/executor/launch_ahead.hpp"
 
@@ -28,17 +28,17 @@
 namespace penstock {
 namespace {
 
-/// Interval between two looks at the queue. It is short compared with an action of a GPU, so that the queue
-/// does not run dry. It is long compared with a look, so that the threads of K ranks leave the processor to
-/// threads that launch.
+/// The interval between two looks at the queue. It is shorter than a GPU's actions, so that the queue does
+/// not become empty. It is much longer than a look, so that waiting threads leave the processor to threads
+/// that submit work.
 constexpr std::chrono::microseconds kBetweenLooks(50);
 
-/// Assumed error between two timers of a device. PTX does not specify the resolution of %globaltimer, nor how
-/// well a device's processors agree.
+/// The assumed difference between two timers of a device, in ns. PTX specifies neither the resolution of
+/// %globaltimer nor how well a device's processors agree.
 constexpr Ns kTick = 2'000;
 
-/// Returns `moment`, but not before `earlier` if it is at most a tick before it. A stream runs one action
-/// after the other, so such a difference comes from two timers and is no overlap.
+/// Returns `earlier` if `moment` is at most a tick before it, and otherwise `moment`. A stream runs one
+/// action after the other, so such a small overlap comes from two timers that differ.
 Ns not_before(Ns earlier, Ns moment) {
   return earlier - moment <= kTick ? std::max(earlier, moment) : moment;
 }
@@ -52,7 +52,7 @@ LaunchAhead::LaunchAhead(const FlatProgram& flat, std::int32_t rank, ComputeQueu
 }
 
 void LaunchAhead::begin(std::int32_t position, const std::stop_token& stop) {
-  // The queue has events for this many actions.
+  // The queue has CUDA events for only this many unfinished actions.
   wait_while([this] { return given() - ended_ >= queue_.most_ahead(); }, stop);
   queue_.begin(given());
   positions_.push_back(position);
@@ -77,7 +77,8 @@ void LaunchAhead::wait_while(const std::function<bool()>& condition, const std::
 void LaunchAhead::follow() {
   while (ended_ < given()) {
     const std::int32_t position = positions_[index(ended_)];
-    // Until the action begins, the rank is shown as waiting for the first message that the action needs.
+    // Until the action begins, the watchdog sees the rank as waiting for the first message that the action
+    // needs.
     if (!has_begun_) {
       const std::int32_t wait = flat_.next_wait[index(position)];
       show(position, wait == kNone ? kNone : flat_.message[index(wait)]);
@@ -98,8 +99,7 @@ void LaunchAhead::show(std::int32_t position, std::int32_t message) {
   progress_.waits_for = message;
 }
 
-/// Writes the queue's times. A RESHARD runs on the host, which is ahead, so it gets the end of the action
-/// before it.
+/// A RESHARD runs on the host, ahead of the queue, so its time is the end of the compute action before it.
 void LaunchAhead::write_times(std::int32_t rank, ProgramTimes& times) const {
   Ns before = 0;
   std::int32_t number = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// A rank's thread that runs ahead of its queue, and the progress that the watchdog sees. Used only by
-// executors.
+// Lets a rank's thread submit compute actions to its queue ahead of time, and publishes the queue's progress
+// for the watchdog. Only executors use it.
 
 #include <cstdint>
 #include <functional>
@@ -14,30 +14,33 @@
 
 namespace penstock {
 
-/// A RankWorker has one if its compute actions run on a queue. The worker calls begin() and end() around the
-/// calls that it would otherwise time itself. write_times() then replaces those times by the queue's.
+/// The helper of a RankWorker whose compute actions run on a queue. The worker calls begin() and end() around
+/// the calls of each compute group. After the run, write_times() replaces the worker's times by the times
+/// that the queue measured.
 class LaunchAhead {
  public:
-  /// `check` is called while the thread waits, and throws if a failure has happened elsewhere.
+  /// Makes the helper of `rank`. While the thread waits, it calls `check`, which throws if the run has failed
+  /// in another place.
   LaunchAhead(const FlatProgram& flat, std::int32_t rank, ComputeQueue& queue, Progress& progress,
               std::function<void()> check);
 
-  /// Enclose the calls of the compute group at `position`. begin() waits while the queue is full. Throws
-  /// Stopped.
+  /// begin() and end() surround the device calls of the compute group at `position`. begin() waits while the
+  /// queue is full, and throws Stopped if the run has failed.
   void begin(std::int32_t position, const std::stop_token& stop);
   void end();
-  /// Follows the queue until all submitted actions have ended. Throws Stopped.
+  /// Waits until the queue has finished all submitted actions, and publishes its progress. Throws Stopped.
   void drain(const std::stop_token& stop);
-  /// Writes the times of the rank's compute actions and RESHARDs. Requires a call of drain() before.
+  /// Writes the times of the rank's compute actions and RESHARDs into `times`. Requires that drain() has
+  /// returned.
   void write_times(std::int32_t rank, ProgramTimes& times) const;
 
  private:
-  /// Asks the queue for its progress and publishes it. Never waits.
+  /// Reads the queue's progress and publishes it. Never waits.
   void follow();
-  /// Follows the queue while the condition holds.
+  /// Waits while the condition holds, and publishes the queue's progress.
   void wait_while(const std::function<bool()>& condition, const std::stop_token& stop);
-  /// Publishes the position like RankWorker::stand_at(). If it has not changed, the time of the last change
-  /// stays, because a look is no progress.
+  /// Publishes the position and the awaited message, like RankWorker::stand_at(). If neither has changed,
+  /// does not update the time of the last progress.
   void show(std::int32_t position, std::int32_t message);
   std::int32_t given() const { return static_cast<std::int32_t>(positions_.size()); }
 
@@ -47,7 +50,7 @@ class LaunchAhead {
   std::function<void()> check_;
   std::vector<std::int32_t> positions_;  // positions of the submitted groups, by number
   std::int32_t ended_ = 0;               // number of groups that have ended
-  bool has_begun_ = false;               // whether the next group has begun
+  bool has_begun_ = false;               // true if the first group that has not ended has begun
 };
 
 }  // namespace penstock

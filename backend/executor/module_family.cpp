@@ -1,5 +1,5 @@
-// The family of occupy modules, which need no library. backend/torch and backend/cuda have the families that
-// compute.
+// The family of occupy modules, which need no library. The families that compute are in backend/torch and
+// backend/cuda.
 
 #include "backend/executor/module_family.hpp"
 

@@ -1,6 +1,7 @@
 #pragma once
-// The interface through which a run gets its modules: occupy modules, or mathematics on CPUs and GPUs. It
-// also returns what they report after the run (measured_run.hpp).
+// The interface through which a run gets its stage modules. Some modules only take time ("occupy" modules),
+// others compute on CPUs or GPUs. The interface also returns the data that modules report after the run
+// (measured_run.hpp).
 
 #include <cstddef>
 #include <cstdint>
@@ -22,19 +23,21 @@ namespace penstock {
 
 /// The data that one rank's modules report after a run.
 struct RankAccount {
-  std::optional<RankMemory> memory{};     ///< absent if the modules store nothing
-  std::map<std::int32_t, double> losses;  ///< loss of each microbatch, of stages that compute the loss
+  std::optional<RankMemory> memory{};  ///< absent if the modules store nothing
+  /// Loss of each microbatch; empty unless the rank holds a stage that computes the loss.
+  std::map<std::int32_t, double> losses;
 };
 
 /// One run of a program by all ranks.
 struct ExecutedRun {
   Timeline timeline;
-  std::vector<RankAccount> accounts;  ///< by rank; empty if they were not collected
-  /// The largest possible difference between two clocks of the ranks' hosts. Absent on a single host.
+  std::vector<RankAccount> accounts;  ///< one account for each rank; empty if none were collected
+  /// The largest possible difference between the clocks of two hosts. Absent if all ranks run on one host.
   std::optional<Ns> clock_error_ns{};
 };
 
-/// Makes modules. With several processes, each rank's process calls the functions. Failures are exceptions.
+/// A factory of stage modules. If ranks are processes, each process calls these functions for its own rank. A
+/// function that fails throws an exception.
 class ModuleFamily {
  public:
   ModuleFamily() = default;
@@ -42,24 +45,27 @@ class ModuleFamily {
   ModuleFamily& operator=(const ModuleFamily&) = delete;
   virtual ~ModuleFamily() = default;
 
-  /// Returns what the modules do, for the notes of a result: "occupy modules: each action holds its thread
-  /// ...".
+  /// Returns a sentence for the result's notes that says what the modules do, such as "occupy modules: each
+  /// action holds its thread ...".
   virtual std::string description() const = 0;
-  /// Returns new modules in their first state. With a rank, only that rank's modules need to be present.
+  /// Returns new modules with their initial weights. If `rank` is given, the modules of other ranks may be
+  /// missing.
   virtual StageModules modules(std::optional<std::int32_t> rank, const Clock& clock) const = 0;
-  /// Returns the codec of the payloads, or null if all payloads are null. It lives as long as the family.
+  /// Returns the codec of the payloads, or null if all payloads are null. The codec lives as long as the
+  /// family.
   virtual const PayloadCodec* codec() const { return nullptr; }
-  /// Returns the largest size of an encoded payload; 0 without a codec. Computes one microbatch to find it.
+  /// Returns the largest number of bytes of an encoded payload, or 0 if there is no codec. Runs one
+  /// microbatch to measure it.
   virtual std::size_t most_payload_bytes() const { return 0; }
-  /// Returns the bytes of each stage of the experiment's program; empty if the modules store nothing.
-  /// Computes one microbatch to find them.
+  /// Returns the bytes that each stage stores and sends, by stage. Returns an empty list if the modules store
+  /// nothing. Runs one microbatch to measure them.
   virtual std::vector<StageBytes> bytes_of_stages() const { return {}; }
-  /// Returns the account of the rank's modules after a run.
+  /// Returns the data that the modules of a rank report after a run.
   virtual RankAccount account(std::int32_t, const StageModules&) const { return {}; }
 };
 
-/// Modules that hold each action's worker for the time that the experiment's costs say. All payloads are
-/// null.
+/// A family of modules that compute nothing. Each action blocks its worker for the time in the experiment's
+/// cost table. All payloads are null.
 class OccupyFamily : public ModuleFamily {
  public:
   /// Keeps a reference to `experiment`, which must outlive this object.

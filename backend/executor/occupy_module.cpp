@@ -1,7 +1,7 @@
-// Modules that hold their worker for the time in the cost table and send null payloads. The actions of an
-// overlapped pair form a group, which its first action holds once. Jitter is a hash of the seed and the
-// action and uses no generator with a state. The same action therefore takes the same time on every rank, in
-// every order and in every repeat. Tests: tests/backend/occupy_module_test.cpp.
+// Modules that block their worker for the time in the cost table and send null payloads. The actions of an
+// overlapped pair form one group, and its first action blocks for the whole group. The jitter is a hash of
+// the seed and the action. An action therefore takes the same time on every rank, in every order and in every
+// repeat. Tests: tests/backend/occupy_module_test.cpp.
 
 #include "backend/executor/occupy_module.hpp"
 
@@ -45,7 +45,7 @@ Ns held_ns(const CostTable& costs, std::span<const Action> group, const Jitter& 
 }
 
 void OccupyModule::occupy(const ComputeCall& call) const {
-  // The first action holds the time of the whole group.
+  // The first action has already blocked for the time of the whole group.
   if (!call.first_of_group) return;
   const Ns held = held_ns(costs_, call.group, jitter_);
   if (held > 0) clock_.hold_for(held, call.stop);

@@ -1,5 +1,5 @@
 #pragma once
-// Stage modules without mathematics: each action holds its worker for the time in the cost table.
+// Stage modules that compute nothing. Each action blocks its worker for the time in the cost table.
 
 #include <cstdint>
 #include <optional>
@@ -15,18 +15,19 @@
 
 namespace penstock {
 
-/// Variation of durations. Each duration is multiplied by a factor drawn uniformly from [1 - fraction, 1 +
-/// fraction]. The factor depends only on the seed and the action, so it is the same in every schedule and
-/// repeat.
+/// A random variation of durations. Each duration is multiplied by a factor drawn uniformly from [1 -
+/// fraction, 1 + fraction]. The factor depends only on the seed and the action, so an action has the same
+/// duration in every schedule and repeat.
 struct Jitter {
-  double fraction = 0;  ///< half-width of the variation, 0 to 1
+  double fraction = 0;  ///< largest relative deviation of a duration from the cost table, 0 to 1
   std::uint64_t seed = 1;
 };
 
-/// Returns how long an overlapped group is held. A single action is a group of one.
+/// Returns the time for which an overlapped group blocks its worker. A single action is a group of one.
 Ns held_ns(const CostTable& costs, std::span<const Action> group, const Jitter& jitter);
 
-/// A module that sends null payloads. It keeps references to the costs and the clock, which must outlive it.
+/// A module that returns null payloads. It stores references to the costs and the clock, which must outlive
+/// it.
 class OccupyModule : public StageModule {
  public:
   OccupyModule(const CostTable& costs, const Clock& clock, const Jitter& jitter)
@@ -51,7 +52,8 @@ class OccupyModule : public StageModule {
   Jitter jitter_;
 };
 
-/// Returns a module on each rank for each stage that it holds. With `only`, returns only that rank's modules.
+/// Returns one module for each stage that a rank holds, indexed by rank and stage. If `only` is given,
+/// returns the modules of that rank alone.
 StageModules occupy_modules(const Program& program, const CostTable& costs, const Clock& clock,
                             const Jitter& jitter, std::optional<std::int32_t> only = std::nullopt);
 

@@ -1,6 +1,6 @@
 #pragma once
-// The content of messages: tensors of a kind that only the stage modules know (stage_module.hpp). The
-// executor and the transports do not look inside.
+// The content of messages between stages, such as tensors. Only the stage modules (stage_module.hpp) know its
+// type. The executor and the transports pass it on unread.
 
 #include <cstdint>
 #include <memory>
@@ -18,14 +18,14 @@ class PayloadContent {
   virtual ~PayloadContent() = default;
 };
 
-/// The content of one message, with a single owner. It is null if the message carries no data.
+/// The content of one message. It has a single owner. It is null if the message carries no data.
 using Payload = std::unique_ptr<PayloadContent>;
-/// The content that one member gives to a collective. All members read it.
+/// The content that one rank contributes to a collective. All members of the collective read it.
 using SharedPayload = std::shared_ptr<const PayloadContent>;
 
-/// Converts payloads to bytes and back, so that they can go to another process. Each family of stage modules
-/// has its own. Null payloads are not passed to it. Calls come from the rank's one worker thread. A failure
-/// is an exception.
+/// Converts payloads to bytes and back, so that a transport can send them to another process. Each family of
+/// stage modules has its own codec. The transport passes it no null payloads and calls it only from the
+/// rank's worker thread. A codec that fails throws an exception.
 class PayloadCodec {
  public:
   PayloadCodec() = default;

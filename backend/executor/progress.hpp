@@ -1,5 +1,5 @@
 #pragma once
-// The progress of a worker, for the watchdog and for error messages. Used only by executors.
+// The progress of a worker, which the watchdog and error messages use.
 
 #include <atomic>
 #include <cstdint>
@@ -8,13 +8,14 @@
 
 namespace penstock {
 
-/// The progress of one worker. One worker writes it, and all threads read it. The worker writes since_ns
-/// first and a reader reads it last, so that a reader never combines a new action with an old time.
+/// The progress of one worker. That worker writes it, and all threads may read it. The worker writes since_ns
+/// first and a reader reads it last. A reader therefore never combines a new action with an old time.
 struct Progress {
-  /// Position of the action that runs or waits; the end of the list if the rank is done.
+  /// The position of the action that runs or waits, or the end of the list if the rank is done.
   std::atomic<std::int32_t> position = kNone;
-  std::atomic<std::int32_t> waits_for = kNone;  ///< message that the rank waits for, or kNone
-  std::atomic<std::int64_t> since_ns = 0;       ///< host time of the last change of the other two
+  /// Message for which the rank waits; kNone if it does not wait.
+  std::atomic<std::int32_t> waits_for = kNone;
+  std::atomic<std::int64_t> since_ns = 0;  ///< host time of the last change of `position` or `waits_for`
 };
 
 }  // namespace penstock

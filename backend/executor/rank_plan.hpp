@@ -1,6 +1,6 @@
 #pragma once
-// Tables that one rank's worker uses while it runs its list. They are derived from the flat program before
-// the clock starts. Used only by the executor.
+// Tables that a RankWorker uses while it runs its rank's list. plan_of() builds them from the flat program
+// before the clock starts.
 
 #include <cstdint>
 #include <map>
@@ -20,11 +20,12 @@ struct StageVersion {
 };
 
 struct RankPlan {
-  /// Messages that leave the rank; all other outputs stay on it.
+  /// The number of each message that this rank sends to another rank. An output without an entry is for a
+  /// stage on this rank.
   std::map<StageMessage, std::int32_t> messages;
-  std::set<std::pair<std::int32_t, std::int32_t>> recomputed;  ///< stage and microbatch of each R
-  /// The versions to be dropped after the action at a position. It was their last use, and a STEP has
-  /// replaced them.
+  std::set<std::pair<std::int32_t, std::int32_t>> recomputed;  ///< (stage, microbatch) of each R action
+  /// The weight versions that the worker drops after the action at a position. No later action uses them, and
+  /// a STEP has replaced them.
   std::map<std::int32_t, std::vector<StageVersion>> dropped_after;
 };
 RankPlan plan_of(const FlatProgram& flat, std::int32_t rank);

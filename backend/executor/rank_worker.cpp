@@ -1,16 +1,15 @@
-// Interprets the list of one rank in program order. A compute action waits for its own RECVs and collectives.
-// A transfer goes to the transport when its producer has ended, so the list never waits for transfers unless
-// channels are blocking.
+// Runs the actions of one rank in the order of its list. A compute action waits for its own RECVs and
+// collectives. The worker gives an output to the transport as soon as the action that made it has ended.
+// Unless channels are blocking, a SEND or RECV itself never waits.
 //
 //     1RECV_F0    1F0                    1SEND_F0        1RECV_F1    1F1
 //     expect()    wait(), take(),        nothing: was    expect()    wait() ...
 //                 forward(), send(),     sent after
 //                 release()              its F
 //
-// In the meantime payloads are in two places. The inbox holds inputs of this rank's actions, from a message
-// or from a neighbouring stage on the same rank (such as the two chunks at the turn of a V). The outbox holds
-// outputs that wait for their SEND. executor.cpp starts and supervises the workers. Tests:
-// tests/backend/numbers_test.cpp.
+// Payloads are stored in two places. The inbox holds inputs of this rank's later actions. They come from
+// messages, or from a neighbouring stage on the same rank. The outbox holds outputs that are not sent yet.
+// executor.cpp starts and supervises the workers. Tests: tests/backend/numbers_test.cpp.
 
 #include "backend/executor/rank_worker.hpp"
 
@@ -76,7 +75,8 @@ void RankWorker::run(const std::stop_token& stop) {
   stand_at(end, kNone);
 }
 
-/// Waits for weights that are gathered after the last STEP, which no action of the program waits for.
+/// Waits for UNSHARDs after the last STEP. No later action of the list needs these weights, so no action
+/// waits for them.
 void RankWorker::finish_gathers() {
   while (!gathering_.empty()) {
     const std::int32_t position = gathering_.begin()->second;
@@ -92,8 +92,7 @@ void RankWorker::pass(std::int32_t position) {
     case FlatOp::leaf:
       break;
     case FlatOp::send:
-      // Without blocking channels the message was sent directly after its producer, and the SEND in the list
-      // has nothing to do.
+      // If channels do not block, the worker sent the message directly after the action that made it.
       if (blocking_) pass_send(position);
       break;
     case FlatOp::recv:
@@ -106,7 +105,7 @@ void RankWorker::pass(std::int32_t position) {
     case FlatOp::reshard: {
       const Ns now = execution_.clock.now_ns();
       const std::int32_t stage = flat_.actions[index(position)].stage;
-      // The gathered weights are dropped before an action used them, so no action waits for them any more.
+      // If an UNSHARD is still pending, no action needs its weights any more.
       gathering_.erase(stage);
       module_of(stage).reshard();
       stamp(position, now, now);
@@ -128,8 +127,8 @@ void RankWorker::pass_send(std::int32_t position) {
 
 void RankWorker::pass_collective(std::int32_t position) {
   const Action& action = flat_.actions[index(position)];
-  // The result is accepted at the first action that needs it, a STEP or an F. A gather may have no such
-  // action.
+  // The first action that needs the result, a STEP or an F, accepts it. If an UNSHARD has no such action,
+  // finish_gathers() does.
   if (action.kind == ActionKind::unshard) gathering_[action.stage] = position;
   execution_.transport.join(flat_.message[index(position)], rank_,
                             module_of(action.stage).contribution(action.kind));
@@ -142,7 +141,7 @@ void RankWorker::run_group(std::int32_t position, const std::stop_token& stop) {
   stand_at(position, kNone);
   const std::int32_t end = flat_.group_end(position);
   const std::span<const Action> group(&flat_.actions[index(position)], index(end - position));
-  // This comes before the clock is read, because begin() waits if the queue is full.
+  // begin() may wait because the queue is full, so it is called before the clock is read.
   if (ahead_) ahead_->begin(position, stop);
   const Ns start_ns = execution_.clock.now_ns();
   for (std::int32_t leaf = position; leaf < end; ++leaf) {
@@ -152,9 +151,9 @@ void RankWorker::run_group(std::int32_t position, const std::stop_token& stop) {
   const Ns end_ns = execution_.clock.now_ns();
   if (ahead_) ahead_->end();
   for (std::int32_t leaf = position; leaf < end; ++leaf) stamp(leaf, start_ns, end_ns);
-  // This comes after the end is recorded, so that the time for sending is not part of the action.
+  // The outputs are sent after the end is recorded, so that the action's time does not include the sending.
   if (!blocking_) send_outputs();
-  // The inputs have been used, so senders that waited for their buffers may send.
+  // The inputs have been used, so senders that waited for the inputs' buffers may send.
   execution_.transport.release(position);
   for (std::int32_t leaf = position; leaf < end; ++leaf) drop_versions(leaf);
 }
@@ -162,12 +161,12 @@ void RankWorker::run_group(std::int32_t position, const std::stop_token& stop) {
 void RankWorker::run_leaf(std::int32_t position, const ComputeCall& call) {
   const Action& action = flat_.actions[index(position)];
   StageModule& module = module_of(action.stage);
-  // Only F, B and I have outputs for other stages; W, R and STEP have none.
+  // Only F, B and I have outputs for other stages.
   ComputeCall with_outputs = call;
   switch (action.kind) {
     case ActionKind::forward:
       with_outputs.outputs = takers_of(neighbours_, action.stage, Flow::activation).size();
-      // An R will compute the activations again, so the module only has to retain what the R reads.
+      // If an R recomputes the activations later, the module must retain only the input.
       if (plan_.recomputed.contains({action.stage, action.microbatch})) with_outputs.kept = Kept::input;
       hand_on(action, Flow::activation, module.forward(with_outputs, inputs_of(action, Flow::activation)));
       break;
@@ -229,7 +228,7 @@ void RankWorker::wait_for(std::int32_t message) {
 std::vector<Payload> RankWorker::inputs_of(const Action& action, Flow flow) {
   std::vector<Payload> inputs;
   for (const std::int32_t from : givers_of(neighbours_, action.stage, flow)) {
-    // In a valid program the payload is present: the RECV comes first, or the other stage has run on this
+    // In a valid program the payload is present: it was received, or the other stage ran earlier on this
     // rank.
     auto found = inbox_.extract({flow, from, action.stage, action.microbatch});
     if (found.empty()) {
@@ -249,7 +248,7 @@ void RankWorker::hand_on(const Action& action, Flow flow, std::vector<Payload> o
   for (std::size_t i = 0; i < takers.size(); ++i) {
     const StageMessage output{flow, action.stage, takers[i], action.microbatch};
     const auto message = plan_.messages.find(output);
-    // An output without a message is for a stage on this rank, and goes directly to the inbox.
+    // An output without a message is for a stage on this rank, so it goes into the inbox.
     (message == plan_.messages.end() ? inbox_[output] : outbox_[message->second]) = std::move(outputs[i]);
   }
 }

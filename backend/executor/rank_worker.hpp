@@ -1,5 +1,5 @@
 #pragma once
-// The interpreter of one rank's list. Used only by the executor.
+// Runs one rank's list of actions. Only executors use it.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,26 +24,28 @@ namespace penstock {
 
 class RankWorker {
  public:
-  /// Writes only the times of this rank's positions into `times`.
+  /// Makes the worker of `rank`. It writes into `times` only at the positions of this rank's list.
   RankWorker(const Execution& execution, std::int32_t rank, ProgramTimes& times, Progress& progress);
 
-  /// Runs the whole list on the calling thread, and returns when the rank's queue has also ended it. Throws
-  /// what a module or the transport throws.
+  /// Runs the whole list on the calling thread. Returns when the rank's ComputeQueue, if there is one, has
+  /// also finished all actions. Throws what a module or the transport throws.
   void run(const std::stop_token& stop);
 
  private:
-  /// Handles a position that is not computed: SEND, RECV, a collective, RESHARD or a barrier.
+  /// Handles an action that computes nothing: SEND, RECV, a collective, RESHARD or a barrier.
   void pass(std::int32_t position);
-  /// Runs the compute group at `position`: waits, computes, sends, and releases the inputs.
+  /// Runs the compute actions that form one group at `position`: waits for inputs, computes, sends, and
+  /// releases the inputs.
   void run_group(std::int32_t position, const std::stop_token& stop);
   void run_leaf(std::int32_t position, const ComputeCall& call);
-  /// Receives all inputs that the group at `position` is the first to need.
+  /// Waits for the messages that the group at `position` needs and no earlier action has waited for.
   void wait_for_inputs(std::int32_t position);
   void wait_for(std::int32_t message);
-  /// Passes the result of an UNSHARD or REDUCE_GRAD that has ended to its module.
+  /// Passes the result of the UNSHARD or REDUCE_GRAD at `position` to the module of its stage. Requires that
+  /// the collective has ended.
   void accept_collective(std::int32_t position);
-  /// Takes the inputs of `action` out of the inbox, one for each stage that sends it this flow. Requires that
-  /// they are present.
+  /// Takes the inputs of `action` out of the inbox: activations or gradients, as `flow` says, one from each
+  /// stage that sends them to the action's stage. Requires that all are in the inbox.
   std::vector<Payload> inputs_of(const Action& action, Flow flow);
   /// Puts each output into the outbox, or into the inbox if the receiving stage is on this rank.
   void hand_on(const Action& action, Flow flow, std::vector<Payload> outputs);
@@ -54,7 +56,7 @@ class RankWorker {
   void drop_versions(std::int32_t position);
   void stamp(std::int32_t position, Ns start_ns, Ns end_ns);
   StageModule& module_of(std::int32_t stage);
-  /// Publishes the rank's position and the message that it waits for (kNone: none), for the watchdog.
+  /// Publishes for the watchdog the rank's position and the message for which it waits, or kNone.
   void stand_at(std::int32_t position, std::int32_t message);
 
   const Execution& execution_;
@@ -65,10 +67,11 @@ class RankWorker {
   StageNeighbours neighbours_;
   RankPlan plan_;
   bool blocking_;
-  std::optional<LaunchAhead> ahead_;                // absent if this thread computes
-  std::map<StageMessage, Payload> inbox_;           // inputs of this rank's later compute actions
-  std::map<std::int32_t, Payload> outbox_;          // by message: outputs that are not sent yet
-  std::map<std::int32_t, std::int32_t> gathering_;  // by stage: an UNSHARD whose result has not been accepted
+  std::optional<LaunchAhead> ahead_;        // absent if this thread runs the compute actions itself
+  std::map<StageMessage, Payload> inbox_;   // inputs of this rank's later compute actions
+  std::map<std::int32_t, Payload> outbox_;  // outputs that are not sent yet, by message number
+  // For each stage, the position of an UNSHARD that no module has received yet.
+  std::map<std::int32_t, std::int32_t> gathering_;
 };
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
-// Makes the timeline of a run. While the clock runs, each worker writes start and end into its own elements
-// of one table, so recording takes no lock and no memory. Afterwards the earliest start becomes 0.
+// Makes the timeline of a run. During the run, each worker writes starts and ends into its own elements of
+// one table. Recording therefore needs no lock and allocates no memory. Afterwards the earliest start is
+// subtracted from all times.
 
 #include "backend/executor/recorder.hpp"
 
@@ -23,7 +24,7 @@ Timeline recorded_timeline(const FlatProgram& flat, const Placement& placement, 
     span.start_ns -= first;
     span.end_ns -= first;
   }
-  // Without a span there is no start to subtract.
+  // Without spans, `first` is not a time.
   timeline.makespan_ns -= timeline.spans.empty() ? 0 : first;
   return timeline;
 }

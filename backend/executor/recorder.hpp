@@ -1,5 +1,5 @@
 #pragma once
-// Makes the Timeline of a run from the times of workers and transports. Used only by executors.
+// Makes the Timeline of a run from the times that workers and transports recorded.
 
 #include "report/timeline/timeline.hpp"
 #include "schedules/check/flat_program.hpp"
@@ -8,8 +8,8 @@
 
 namespace penstock {
 
-/// Returns the timeline, with the first start at 0. Requires that all of `times` are present and of one
-/// clock.
+/// Returns the timeline of a run. Its earliest start is 0. Requires that `times` is complete and was measured
+/// by one clock.
 Timeline recorded_timeline(const FlatProgram& flat, const Placement& placement, const ProgramTimes& times);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// Replaces the bytes of the cost table by those that the modules report. Edges are built from the stages at
-// their ends. An activation has the size that its sender makes. A gradient has the size of the input of the
-// stage that sends it back. Modules make the same of every microbatch.
+// Replaces the bytes of the cost table by the bytes that the modules report. The bytes of an edge come from
+// the two stages that it connects: the sender of the activation and the sender of the gradient report the
+// sizes. All microbatches have equal sizes.
 
 #include "backend/executor/stage_bytes.hpp"
 
@@ -23,7 +23,7 @@ CostTable with_stage_bytes(CostTable costs, const Program& program, const std::v
     cost.gradients = found.gradients;
     cost.optimizer_state = found.optimizer_state;
   }
-  // Costs of single microbatches would override those of the stages.
+  // Costs of single microbatches would override the costs of the stages, so they are removed.
   costs.microbatches.clear();
   costs.edges.clear();
   for (const StageEdge& edge : stage_edges(program)) {

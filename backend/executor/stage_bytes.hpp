@@ -1,5 +1,5 @@
 #pragma once
-// The bytes that stages really hold and send, as their modules report them (ModuleFamily::bytes_of_stages).
+// The measured bytes that stages store and send (ModuleFamily::bytes_of_stages).
 
 #include <vector>
 
@@ -9,13 +9,13 @@
 
 namespace penstock {
 
-/// The bytes that one stage holds and sends for one microbatch.
+/// The bytes of one stage. The first five are bytes of one microbatch.
 struct StageBytes {
-  Bytes input = 0;              ///< input of the model, if the stage reads it
+  Bytes input = 0;              ///< bytes of the model's input that the stage reads; 0 if it reads none
   Bytes activation = 0;         ///< bytes of the activation that it sends forward
   Bytes gradient = 0;           ///< bytes of the gradient that it sends back
-  Bytes kept = 0;               ///< held from F to B
-  Bytes released_by_input = 0;  ///< part of `kept` that I releases
+  Bytes kept = 0;               ///< bytes that the stage stores from F to B
+  Bytes released_by_input = 0;  ///< bytes of `kept` that the stage frees after I
   Bytes weights = 0;
   Bytes gradients = 0;
   Bytes optimizer_state = 0;
@@ -23,7 +23,8 @@ struct StageBytes {
   friend bool operator==(const StageBytes&, const StageBytes&) = default;
 };
 
-/// Returns `costs` with these bytes. Requires one element for each stage of the program.
+/// Returns `costs` with its bytes replaced by `bytes`. Requires one element of `bytes` for each stage of the
+/// program.
 CostTable with_stage_bytes(CostTable costs, const Program& program, const std::vector<StageBytes>& bytes);
 
 }  // namespace penstock

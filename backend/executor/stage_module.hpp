@@ -1,5 +1,5 @@
 #pragma once
-// The interface between the executor and the mathematics: one stage of the model on one rank.
+// The interface between the executor and the computation of one stage of the model on one rank.
 
 #include <cstdint>
 #include <span>
@@ -11,24 +11,27 @@
 
 namespace penstock {
 
-/// The tensors that an F stores for its backward.
+/// The tensors that a stage retains from F until the backward pass of the same microbatch.
 enum class Kept : std::uint8_t {
-  activations,  // everything that B, I and W need
-  input,        // only the stage's input; an R of the same microbatch comes before the backward
+  activations,  // all tensors that B, I and W need
+  input,        // only the stage's input, because an R recomputes the rest before the backward pass
 };
 
-/// The arguments of one compute action. Microbatch numbers and weight versions continue over iterations.
+/// The arguments of one compute action. Microbatch numbers and weight versions count on from one iteration to
+/// the next.
 struct ComputeCall {
   const Action& action;
-  /// The overlapped group that runs as one, including `action`. Without overlap it is only `action`.
+  /// All actions that run as one overlapped group, including `action`. Without overlap, the group is only
+  /// `action`.
   std::span<const Action> group;
   bool first_of_group = true;
-  Kept kept = Kept::activations;  ///< valid only for F
-  std::size_t outputs = 0;        ///< number of payloads to return; valid for F, B and I
-  const std::stop_token& stop;    ///< a requested stop means that the run has failed: return or throw soon
+  Kept kept = Kept::activations;  ///< tensors to retain; used only by F
+  std::size_t outputs = 0;        ///< number of payloads that the module must return; used only by F, B and I
+  /// Requests a stop if the run has failed; the module must then return or throw soon.
+  const std::stop_token& stop;
 };
 
-/// One stage on one rank. All calls come from the rank's one worker thread. A failure is an exception.
+/// One stage on one rank. Only the rank's worker thread calls it. A function that fails throws an exception.
 class StageModule {
  public:
   StageModule() = default;
@@ -36,31 +39,32 @@ class StageModule {
   StageModule& operator=(const StageModule&) = delete;
   virtual ~StageModule() = default;
 
-  /// Runs F with the weights of call.action.weight_version. `inputs` has one payload for each stage that
-  /// feeds this one, by ascending stage. Returns one output for each stage that this one feeds, by ascending
-  /// stage.
+  /// Runs F with the weight version call.action.weight_version. `inputs` has one payload from each stage that
+  /// sends activations to this one. Returns one payload for each stage that receives activations from this
+  /// one. Both lists are in ascending order of stages.
   virtual std::vector<Payload> forward(const ComputeCall& call, std::vector<Payload> inputs) = 0;
-  /// Runs B and adds to the stage's gradient. `gradients` has one payload for each stage that this one feeds.
-  /// Returns one for each stage that feeds it.
+  /// Runs B and adds the result to the stage's weight gradient. `gradients` has one payload from each stage
+  /// that received activations from this one. Returns one payload for each stage that sent activations to
+  /// this one.
   virtual std::vector<Payload> backward(const ComputeCall& call, std::vector<Payload> gradients) = 0;
-  /// Runs I: like backward(), but leaves the stage's own gradient to W.
+  /// Runs I. Like backward(), but does not compute the weight gradient, which W does.
   virtual std::vector<Payload> backward_input(const ComputeCall& call, std::vector<Payload> gradients) = 0;
   virtual void backward_weight(const ComputeCall& call) = 0;
-  /// Runs R: computes again what the F computed, from its retained input.
+  /// Runs R: repeats the computation of F from the retained input.
   virtual void recompute(const ComputeCall& call) = 0;
-  /// Runs STEP: makes the next weight version from the sum that accept() received since the last STEP.
-  /// Without a reduction it uses the gradient that this rank has accumulated.
+  /// Runs STEP: computes the next weight version. The gradient is the sum that accept() received since the
+  /// last STEP. If there was no REDUCE_GRAD, it is the gradient that this rank has accumulated.
   virtual void step(const ComputeCall& call) = 0;
-  /// Drops a weight version that no later action uses.
+  /// Frees a weight version that no later action uses.
   virtual void drop_version(std::int32_t version) = 0;
 
-  /// Returns this rank's contribution to a collective. For a REDUCE_GRAD this is the accumulated gradient,
-  /// which is then reset to zero. For an UNSHARD it is this rank's part of the weights.
+  /// Returns this rank's contribution to a collective. For REDUCE_GRAD this is the accumulated gradient,
+  /// which the module then sets to zero. For UNSHARD it is this rank's part of the weights.
   virtual Payload contribution(ActionKind collective) = 0;
-  /// Receives the members' contributions by ascending rank, to be summed (REDUCE_GRAD) or concatenated
-  /// (UNSHARD). A transport that does this itself passes one payload, the result. The result of a sharded
-  /// stage's REDUCE_GRAD is only this rank's part: all weights, laid end to end, are cut into as many equal
-  /// parts as there are members.
+  /// Receives the contributions of all members in ascending order of ranks. The module adds them up
+  /// (REDUCE_GRAD) or concatenates them (UNSHARD). A transport that does this itself passes one payload, the
+  /// result. If the stage is sharded, the result of REDUCE_GRAD is only this rank's part. The parts are equal
+  /// pieces of all weights laid end to end, one for each member.
   virtual void accept(ActionKind collective, std::span<const SharedPayload> contributions) = 0;
   /// Runs RESHARD: drops the gathered weights.
   virtual void reshard() = 0;

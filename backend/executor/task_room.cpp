@@ -1,4 +1,5 @@
-// Finds how many tasks may still be started. There are four bounds; each is compared with its own count:
+// Finds how many tasks may still be started. Each of four limits is compared with the number of tasks that it
+// counts:
 //
 //     setrlimit(RLIMIT_NPROC)       tasks of the real user     /proc/N, the links of its folder of tasks
 //     pids.max of a control group   pids.current beside it     this process's group and all above it
@@ -30,15 +31,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Stores the smaller of two bounds. A bound that is already exceeded leaves 0 tasks.
+/// Updates `room` if this limit leaves fewer tasks. A limit that is already exceeded leaves 0 tasks.
 void narrow(std::optional<TaskRoom>& room, std::int64_t left, std::string_view bound) {
   left = std::max<std::int64_t>(0, left);
   if (!room || left < room->left) room = TaskRoom{.left = left, .bound = bound};
 }
 
-/// Returns the number of threads of a process. A folder has a link for itself, one in its parent, and one
-/// from each folder in it, so one call of stat replaces a listing. Returns 0 if the process has ended or is
-/// hidden (hidepid).
+/// Returns the number of threads of a process, or 0 if the process has ended or is hidden (hidepid). The
+/// folder /proc/N/task has one subfolder for each thread. Its link count is that number plus 2, so one stat
+/// replaces a listing.
 std::int64_t threads_of_process(const fs::path& process) {
   struct stat folder{};
   if (::stat((process / "task").c_str(), &folder) != 0) return 0;
@@ -72,8 +73,8 @@ void narrow_by_groups(std::optional<TaskRoom>& room) {
   }
 }
 
-/// Applies the system's bound. The file reads "0.20 0.18 0.12 1/423 11206": three averages, running tasks, a
-/// slash, all tasks.
+/// Applies the limits of the system. /proc/loadavg reads "0.20 0.18 0.12 1/423 11206": three averages,
+/// running tasks, a slash, all tasks.
 void narrow_by_system(std::optional<TaskRoom>& room) {
   std::ifstream load("/proc/loadavg");
   std::array<double, 3> averages{};

@@ -1,6 +1,6 @@
 #pragma once
-// The number of threads and processes that this user may still start here, checked before the first one is
-// started.
+// Finds how many threads and processes this user may still start on this machine. Runs check this before they
+// start the first one.
 
 #include <cstdint>
 #include <optional>
@@ -8,15 +8,15 @@
 
 namespace penstock {
 
-/// The remaining tasks. Linux counts threads and processes alike, as tasks.
+/// The number of tasks that may still be started. Linux counts both threads and processes as tasks.
 struct TaskRoom {
   std::int64_t left = 0;   ///< tasks that may still be started
-  std::string_view bound;  ///< name of the bound: "ulimit -u"
+  std::string_view bound;  ///< name of the limit that gives `left`, such as "ulimit -u"
 };
 
-/// Returns the smallest of three bounds: that of the user (root has none), those of this process's control
-/// groups, and the system's. Returns nothing if none can be read. Other users and jobs share the bounds, so a
-/// start may still fail.
+/// Returns the smallest of three limits: of the user (root has none), of this process's control groups, and
+/// of the system. Returns nothing if none can be read. Other jobs share the limits, so a start may still
+/// fail.
 std::optional<TaskRoom> task_room();
 
 }  // namespace penstock

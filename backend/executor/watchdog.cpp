@@ -1,8 +1,7 @@
-// Finds ranks that make no progress, and the rank that is at fault. A rank that computes is late by its own
-// clock. A rank that waits may do so for long without fault, so waits count only if no rank has made progress
-// for the whole deadline. Then the blame is on a rank whose message should have arrived, because its sender
-// is past it. If there is none, it is on the rank that has waited longest. The message names the rank, the
-// action and the peer. Tests: tests/backend/watchdog_test.cpp.
+// Finds ranks that make no progress, and which rank is at fault. A rank that computes is late if its action
+// takes longer than the deadline. A rank that waits is late only if no rank has made progress for the whole
+// deadline. Then the error names a waiting rank to which the sender has already sent the message. If there is
+// none, the error names the rank that has waited longest. Tests: tests/backend/watchdog_test.cpp.
 
 #include "backend/executor/watchdog.hpp"
 
@@ -53,12 +52,12 @@ std::optional<ExecutionError> Watchdog::overdue(Ns now_ns) const {
   bool all_are_late = true;
   std::vector<std::int32_t> waiting;
   for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
-    // The time is read last. A rank whose long wait has just ended is then seen as waiting, or as computing
-    // since now, never as computing since it began to wait.
+    // The time must be read last. Otherwise a rank that has just ended a long wait could look as if it had
+    // computed during the whole wait.
     const bool computes = progress_of(rank).waits_for == kNone;
     const bool done = is_done(rank);
     const bool late = now_ns - progress_of(rank).since_ns > deadline_.count();
-    // A rank that has just ended made progress, too: its last message may still be on its way.
+    // A rank that has just reached its end also made progress: its last message may not have arrived yet.
     all_are_late &= late;
     if (done) continue;
     if (late && computes) return overdue_at(rank);
@@ -68,8 +67,8 @@ std::optional<ExecutionError> Watchdog::overdue(Ns now_ns) const {
   return overdue_at(to_blame(waiting));
 }
 
-/// Returns which of the waiting ranks is to blame: one whose message should have arrived, otherwise the one
-/// that has waited longest.
+/// Returns the rank to name in the error. It is a rank that waits although its message should have arrived,
+/// or else the rank that has waited longest.
 std::int32_t Watchdog::to_blame(const std::vector<std::int32_t>& waiting) const {
   for (const std::int32_t rank : waiting) {
     const std::int32_t message = progress_of(rank).waits_for;
@@ -81,7 +80,7 @@ std::int32_t Watchdog::to_blame(const std::vector<std::int32_t>& waiting) const 
 
 bool Watchdog::all_have_passed(std::int32_t message) const {
   const FlatMessage& missing = flat_.messages[index(message)];
-  // A transfer leaves directly after its producer, wherever its SEND is in the list.
+  // A transfer starts directly after the action that produced it, at whichever place its SEND is in the list.
   if (missing.recv != kNone) return progress_of(missing.from_rank).position > missing.producer;
   for (std::int32_t m = missing.first; m != kNone; m = flat_.next_member[index(m)]) {
     if (progress_of(flat_.rank_of(m)).position <= m) return false;
@@ -89,8 +88,8 @@ bool Watchdog::all_have_passed(std::int32_t message) const {
   return true;
 }
 
-/// Returns another rank that takes part in the message. Of a collective it returns a rank that has not
-/// reached it, if there is one.
+/// Returns another rank that takes part in the message. For a collective, prefers a rank that has not reached
+/// it.
 std::int32_t Watchdog::peer_of(std::int32_t message, std::int32_t rank) const {
   const FlatMessage& waited = flat_.messages[index(message)];
   if (waited.recv != kNone) return waited.from_rank == rank ? waited.to_rank : waited.from_rank;
@@ -99,7 +98,7 @@ std::int32_t Watchdog::peer_of(std::int32_t message, std::int32_t rank) const {
     const std::int32_t other = flat_.rank_of(m);
     if (other == rank) continue;
     peer = other;
-    // A rank that has not reached the collective is more to blame than one that waits there.
+    // A rank that has not reached the collective is more likely at fault than a rank that waits there.
     if (progress_of(other).position <= m) return other;
   }
   return peer;
@@ -120,8 +119,8 @@ ExecutionError Watchdog::overdue_at(std::int32_t rank) const {
 ExecutionError Watchdog::failure_of(std::int32_t rank, const std::string& what) const {
   ExecutionError error{.rank = rank, .action = standing_text(rank), .message = {}};
   error.message = fmt::format("rank {}: {}: {}", rank, error.action, what);
-  // The peer is a rank that waits for this one now. If there is none, it is a rank that will need it next,
-  // and otherwise one that sends to it.
+  // The peer is a rank that waits for this one now. If there is none, it is the rank that receives this
+  // rank's next message. Otherwise it is a rank that sends to this one.
   for (std::int32_t other = 0; other < flat_.rank_count; ++other) {
     const std::int32_t message = progress_of(other).waits_for;
     if (message == kNone || other == rank || peer_of(message, other) != rank) continue;
@@ -144,7 +143,7 @@ ExecutionError Watchdog::failure_of(std::int32_t rank, const std::string& what) 
   return error;
 }
 
-/// Returns the first transfer of this kind that the rank has not reached.
+/// Returns the number of the first SEND or RECV (`op`) that the rank has not reached, or kNone.
 std::int32_t Watchdog::next_of(std::int32_t rank, FlatOp op) const {
   const std::int32_t end = flat_.rank_begin[index(rank) + 1];
   for (std::int32_t p = std::max(progress_of(rank).position.load(), flat_.rank_begin[index(rank)]); p < end;
@@ -154,8 +153,7 @@ std::int32_t Watchdog::next_of(std::int32_t rank, FlatOp op) const {
   return kNone;
 }
 
-/// Returns the rank's next receive. If it has none left, as the first stage in its last backward passes,
-/// returns its last one.
+/// Returns the rank's next RECV. If there is no further one, returns its last RECV.
 std::int32_t Watchdog::next_or_last_receive_of(std::int32_t rank) const {
   if (const std::int32_t next = next_of(rank, FlatOp::recv); next != kNone) return next;
   for (std::int32_t p = progress_of(rank).position; --p >= flat_.rank_begin[index(rank)];) {

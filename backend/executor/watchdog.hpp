@@ -1,6 +1,6 @@
 #pragma once
-// Finds workers that make no progress, and describes failures. It reads only Progress, so the workers may be
-// threads of this process or other processes that report their progress.
+// Finds workers that make no progress, and describes failures. It reads only Progress objects. The workers
+// may therefore be threads of this process, or other processes that report their progress.
 
 #include <chrono>
 #include <cstdint>
@@ -22,19 +22,19 @@ class Watchdog {
   Watchdog(const FlatProgram& flat, std::span<const Progress> progress, std::chrono::nanoseconds deadline)
       : flat_(flat), progress_(progress), deadline_(deadline) {}
 
-  /// Returns a failure if a compute action takes longer than the deadline, or if no rank makes progress for
-  /// so long. `now_ns` is a time of the host's steady clock.
+  /// Returns a failure if a compute action takes longer than the deadline, or if no rank has made progress
+  /// for that time. `now_ns` is the present time of the host's steady clock.
   std::optional<ExecutionError> overdue(Ns now_ns) const;
-  /// Describes that `what` happened on `rank`: the rank's action, and the peer that waits for it, needs it
-  /// next, or sent it its last messages. A rank that exchanges messages always has a peer.
+  /// Describes the failure `what` of `rank`. The text names the rank's action and a peer. The peer is a rank
+  /// that waits for `rank`, or else needs its next message, or else sends messages to it.
   ExecutionError failure_of(std::int32_t rank, const std::string& what) const;
   /// Returns whether the rank has reached the end of its list.
   bool is_done(std::int32_t rank) const;
 
  private:
   std::int32_t to_blame(const std::vector<std::int32_t>& waiting) const;
-  /// Returns whether all ranks that take part have passed their part of the message, so that it should have
-  /// arrived or ended.
+  /// Returns true if all ranks that must contribute to the message have done so. The message should then have
+  /// arrived.
   bool all_have_passed(std::int32_t message) const;
   std::int32_t peer_of(std::int32_t message, std::int32_t rank) const;
   std::int32_t next_of(std::int32_t rank, FlatOp op) const;
@@ -42,8 +42,8 @@ class Watchdog {
   ExecutionError overdue_at(std::int32_t rank) const;
   std::string action_at(std::int32_t position) const;
   std::string standing_text(std::int32_t rank) const;
-  /// Returns the name of a message. A transfer is named by its RECV, which a waiting rank knows: "1RECV_F0";
-  /// a collective by its action: "0REDUCE_GRAD".
+  /// Returns the text of a message in errors: the RECV of a transfer, such as "1RECV_F0", or the action of a
+  /// collective, such as "0REDUCE_GRAD".
   std::string message_name(std::int32_t message) const;
   const Progress& progress_of(std::int32_t rank) const { return progress_[static_cast<std::size_t>(rank)]; }
 
@@ -52,18 +52,18 @@ class Watchdog {
   std::chrono::nanoseconds deadline_;
 };
 
-/// How a watcher treats a pause of its own. A watcher that was suspended together with the ranks must not
-/// call them late.
+/// The class of a pause between two looks of the watching thread. If the operating system suspended that
+/// thread and the ranks together, no rank is late.
 enum class Pause : std::uint8_t {
   as_usual,
-  too_long_to_judge,  // longer than the deadline, but possible on a busy machine: look again
-  suspended,          // longer than that, and than a second
+  too_long_to_judge,  // longer than the deadline, but possible on a busy machine, so the thread looks again
+  suspended,          // longer than the deadline and longer than one second
 };
 Pause pause_of(std::chrono::nanoseconds took, std::chrono::nanoseconds deadline);
-/// Returns the failure of a run that was suspended. It blames no rank.
+/// Returns the failure of a run that was suspended for `pause`. No rank is at fault.
 ExecutionError suspended_for(std::chrono::nanoseconds pause);
 
-/// Returns the host's steady clock, which all processes of a host share.
+/// Returns the time of the host's steady clock, which all processes of the host share.
 Ns host_now_ns();
 
 }  // namespace penstock
