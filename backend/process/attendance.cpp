@@ -1,7 +1,7 @@
-// Records the workers of a run. A connection gets a rank with its first greeting. Each rank's program is
-// compared with that of rank 0. For each rank three things are known: whether it has sent what the phase
-// waits for, when its last message came, and the time of its last report. The last two differ if a report was
-// delayed on its way. Tests: tests/backend/process_run_test.cpp.
+// Records the workers of a run. A Hello assigns a rank to its connection. Each rank's program is compared
+// with the program of rank 0. The record of a rank says whether it has sent the phase's message, when its
+// last message came, and when its last report was made. The last two times differ if a report was delayed.
+// Tests: tests/backend/process_run_test.cpp.
 
 #include "backend/process/attendance.hpp"
 
@@ -51,7 +51,7 @@ std::optional<std::string> Attendance::join(ConnectionId from, const Hello& hell
   if (peer.connection) {
     return fmt::format("two processes have this rank: {} and {}", peer.hello.process_id, hello.process_id);
   }
-  // The greeting counts as a sign of life and as a report, so that silence is counted from here.
+  // The Hello counts as a message and as a report, so that the time of silence starts now.
   const Ns now = host_now_ns();
   peer = {.connection = from, .hello = hello, .heard_ns = now, .reported_ns = now, .arrived = true};
   ranks_[from] = hello.rank;

@@ -1,6 +1,6 @@
 #pragma once
-// Records which workers have joined a run, which are missing, and when each was last heard. Used only by
-// coordinator.cpp and fault_judge.cpp.
+// Records which workers have joined a run, which are missing, and when each last sent a message. Only
+// coordinator.cpp and fault_judge.cpp use it.
 
 #include <cstdint>
 #include <map>
@@ -15,16 +15,16 @@
 
 namespace penstock {
 
-/// The phases of a run. In each the coordinator waits for one message from every rank.
+/// The phases of a run. In each phase except the last, the coordinator waits for one message from every rank.
 enum class Phase : std::uint8_t { joining, comparing, preparing, running, ended };
 
-/// The worker of one rank.
+/// The coordinator's record of one rank's worker.
 struct Peer {
   std::optional<ConnectionId> connection;
   Hello hello;
-  Ns heard_ns = 0;       ///< host time of the last sign of life
-  Ns reported_ns = 0;    ///< host time to which its last reported progress belongs
-  bool arrived = false;  ///< it has sent what the phase waits for
+  Ns heard_ns = 0;       ///< host time of the last message from the worker
+  Ns reported_ns = 0;    ///< host time for which the worker's last progress report was made
+  bool arrived = false;  ///< true if the worker has sent the message of the present phase
   bool gone = false;
 };
 
@@ -38,20 +38,21 @@ class Attendance {
   bool is_complete() const;
   std::vector<std::int32_t> missing() const;
 
-  /// Registers the process as a peer that has arrived. Returns nothing, or why it cannot take part.
+  /// Registers a process that has sent `hello` as the worker of its rank. Returns nothing on success, and
+  /// otherwise why it cannot take part.
   std::optional<std::string> join(ConnectionId from, const Hello& hello);
-  /// Returns an error if the ranks that have joined run different programs.
+  /// Returns an error if not all ranks run the same program.
   std::optional<ExecutionError> difference() const;
 
   Peer& at(std::int32_t rank) { return peers_[static_cast<std::size_t>(rank)]; }
   const std::vector<Peer>& peers() const { return peers_; }
   std::optional<std::int32_t> rank_of(ConnectionId connection) const;
 
-  /// Returns a connected peer that has given no sign of life since then, or nothing.
+  /// Returns a connected rank that has sent no message since `host_ns`, or nothing.
   std::optional<std::int32_t> silent_since(Ns host_ns) const;
   bool any_heard_since(Ns host_ns) const;
-  /// Returns the oldest time of the ranks' reports. Late actions are judged as of this time, so that a worker
-  /// that has made progress since its report is not called late.
+  /// Returns the time of the oldest among the ranks' last reports. Actions count as late only by this time,
+  /// because a worker may have made progress since its report.
   Ns oldest_report_ns() const;
 
  private:

@@ -1,6 +1,6 @@
-// A text or a list is written as its length in four bytes, followed by its content. A length is compared with
-// the bytes that are present before memory is reserved, so that a message of sixteen bytes cannot allocate
-// gigabytes.
+// A text or a list is written as its length in four bytes, followed by its content. The reader compares a
+// length with the bytes that are present before it allocates memory. A message of 16 bytes can therefore not
+// make it allocate gigabytes.
 
 #include "backend/process/byte_form.hpp"
 
@@ -57,7 +57,7 @@ std::vector<Ns> ByteReader::times(std::size_t most) {
 
 void ByteReader::fail() {
   failed_ = true;
-  // Nothing more is read, so all following values are refused as well.
+  // No bytes are left to read, so all later reads fail as well.
   rest_ = {};
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Converts numbers, texts and lists of times to bytes and back. A reader never reads past the end and never
-// reserves more memory than the bytes that have arrived.
+// Converts numbers, texts and lists of times to bytes and back. ByteReader never reads past the end. It never
+// allocates more memory than the size of the bytes that have arrived.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +29,7 @@ class ByteWriter {
     bytes_.resize(at + sizeof(T));
     std::memcpy(bytes_.data() + at, &value, sizeof(T));
   }
-  /// Writes the text, cut to `most` bytes.
+  /// Writes at most the first `most` bytes of the text.
   void text(std::string_view text, std::size_t most);
   void times(const std::vector<Ns>& times);
 
@@ -39,11 +39,11 @@ class ByteWriter {
   std::vector<std::uint8_t> bytes_;
 };
 
-/// Reads values in the order in which they were written. After the first value that is missing or wrong,
-/// everything it returns is 0 or empty, and ended_well() returns false.
+/// Reads values in the order in which they were written. After the first missing or wrong value, all reads
+/// return 0 or an empty value, and ended_well() returns false.
 class ByteReader {
  public:
-  /// Keeps a reference to `bytes`.
+  /// Stores a reference to `bytes`, which must outlive this object.
   explicit ByteReader(std::span<const std::uint8_t> bytes) : rest_(bytes) {}
 
   template <Number T>
@@ -52,7 +52,7 @@ class ByteReader {
     if (const auto bytes = taken(sizeof(T)); !bytes.empty()) std::memcpy(&value, bytes.data(), sizeof(T));
     return value;
   }
-  /// Reads a number from `least` to `most`. Any other number is a failure.
+  /// Reads a number. The reading fails if it is not between `least` and `most`.
   template <Number T>
   T number(T least, T most) {
     const T value = number<T>();
@@ -61,12 +61,12 @@ class ByteReader {
   }
   std::string text(std::size_t most);
   std::vector<Ns> times(std::size_t most);
-  /// Reads the length of a list whose elements take `size` bytes each. It fails if the length is above `most`
-  /// or there are fewer bytes.
+  /// Reads the number of elements of a list. The reading fails if it is above `most`, or if fewer bytes are
+  /// left than elements of `size` bytes need.
   std::size_t count(std::size_t most, std::size_t size);
 
   void fail();
-  /// Returns whether all values were present and no bytes are left.
+  /// Returns true if all values were present and correct, and no bytes are left.
   bool ended_well() const { return !failed_ && rest_.empty(); }
 
  private:

@@ -1,8 +1,8 @@
-// Forks children without exec, so that they have the program and its lists without reading them again. Two
-// means keep them from outliving a run. The kernel kills them when the parent's thread ends
-// (PR_SET_PDEATHSIG), and the destructor kills and reaps those that are left. A child that lacks descriptors
-// or memory cannot report over its socket. It writes its error into a page that it shares with the parent,
-// which needs neither. Tests: tests/backend/child_processes_test.cpp.
+// Forks children without exec, so that they inherit the program and need not read it again. No child outlives
+// a run: the kernel kills children when the parent's thread ends (PR_SET_PDEATHSIG), and the destructor kills
+// and reaps the others. A child that lacks descriptors or memory cannot report over its socket. It therefore
+// writes its error into a memory page that it shares with the parent. Tests:
+// tests/backend/child_processes_test.cpp.
 
 #include "backend/process/child_processes.hpp"
 
@@ -45,11 +45,10 @@
 namespace penstock {
 namespace {
 
-// For children that have received the end and are about to exit.
+// The time in which children that were asked to end may exit by themselves.
 constexpr std::chrono::milliseconds kGrace(100);
 
-/// Makes the kernel kill this process when its parent dies. This also ends a child that was stopped by a
-/// signal.
+/// Makes the kernel kill this process when its parent dies, even if a signal has suspended this process.
 void end_with_parent(pid_t parent) {
 #ifdef __linux__
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -68,8 +67,8 @@ std::string words_of(int status, std::string_view last_words) {
   return fmt::format("its process ended with status {}", WEXITSTATUS(status));
 }
 
-/// Returns the error text. A thread that cannot be started reports only "Resource temporarily unavailable",
-/// so the usual reasons are added.
+/// Returns the text of an error. If a thread cannot be started, the system says only "Resource temporarily
+/// unavailable", so the usual reasons are added.
 std::string words_of(const std::system_error& error) {
   if (error.code() != std::errc::resource_unavailable_try_again) return error.what();
   return fmt::format(
@@ -80,7 +79,7 @@ std::string words_of(const std::system_error& error) {
 
 }  // namespace
 
-/// A text in memory that parent and child share.
+/// An error text in memory that the parent and the child share.
 struct ChildProcesses::LastWords {
   void say(const char* what) { std::snprintf(text.data(), text.size(), "%s", what); }
 
@@ -90,7 +89,7 @@ struct ChildProcesses::LastWords {
 void ChildProcesses::Forget::operator()(LastWords* words) const { munmap(words, sizeof(LastWords)); }
 
 ChildProcesses::~ChildProcesses() {
-  // All are killed before any is waited for, so that they end at the same time.
+  // All children are killed before the first wait, so that they end at the same time.
   for (const Child& child : children_) {
     if (!child.status) kill(child.process, SIGKILL);
   }
@@ -137,7 +136,7 @@ tl::expected<void, std::string> ChildProcesses::start(const std::function<int()>
 /// Reads the child's state from the kernel. Never waits.
 void ChildProcesses::look_at(Child& child) {
   int status = 0;
-  // The child may have been stopped and continued several times since the last look. The last state counts.
+  // The child may have been suspended and continued several times since the last call. The last state counts.
   while (!child.status &&
          waitpid(child.process, &status, WNOHANG | WUNTRACED | WCONTINUED) == child.process) {
     if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
@@ -170,7 +169,8 @@ bool ChildProcesses::all_have_ended() {
 }
 
 void ChildProcesses::end_all() {
-  // They have been told over their sockets to end. Most exit by themselves and can report how.
+  // The coordinator has asked the children to end. Most exit by themselves, and their exit status is more
+  // useful than a kill.
   const auto until = std::chrono::steady_clock::now() + kGrace;
   while (!all_have_ended() && std::chrono::steady_clock::now() < until) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -1,5 +1,6 @@
 #pragma once
-// Child processes: forked without exec, watched, and always reaped. Used only by process_execution.cpp.
+// Forks child processes without exec, watches them, and always reaps them. Only process_execution.cpp uses
+// it.
 
 #include <sys/types.h>
 
@@ -13,7 +14,7 @@
 
 namespace penstock {
 
-/// The children of one run. The destructor kills and reaps those that are left.
+/// The child processes of one run. The destructor kills and reaps all children that have not ended.
 class ChildProcesses {
  public:
   ChildProcesses() = default;
@@ -21,15 +22,15 @@ class ChildProcesses {
   ChildProcesses& operator=(const ChildProcesses&) = delete;
   ~ChildProcesses();
 
-  /// Forks a child that runs `work` and exits with its return value. The child is killed if this thread ends
-  /// first. how_ended() includes the text of an exception that `work` throws.
+  /// Forks a child that runs `work` and exits with the returned status. The kernel kills the child if the
+  /// calling thread ends first. If `work` throws, how_ended() includes the exception's text.
   tl::expected<void, std::string> start(const std::function<int()>& work);
-  /// Returns, for example, "its process was killed by signal 9 (Killed)" if the child has ended; nothing
-  /// while it runs. Children are counted from 0 in the order of their start.
+  /// Returns how the child ended, such as "its process was killed by signal 9 (Killed)", or nothing while it
+  /// runs. Children are numbered from 0 in the order of their start.
   std::optional<std::string> how_ended(std::int32_t child);
-  /// Returns whether the child was suspended (SIGSTOP, a debugger, Ctrl-Z) and has not been continued.
+  /// Returns true while the child is suspended, by SIGSTOP, a debugger or Ctrl-Z.
   bool is_suspended(std::int32_t child);
-  /// Waits a moment for children that are about to end, kills the others, and reaps all.
+  /// Waits 100 ms for children to exit, kills the others, and reaps all.
   void end_all();
 
  private:
@@ -40,7 +41,7 @@ class ChildProcesses {
   struct Child {
     pid_t process = 0;
     std::unique_ptr<LastWords, Forget> words{};
-    std::optional<int> status{};  // the status of waitpid; absent until the child is reaped
+    std::optional<int> status{};  // status that waitpid returned; absent until the child is reaped
     bool suspended = false;
   };
   void look_at(Child& child);

@@ -1,13 +1,13 @@
-// Compares the clocks of several hosts, by Cristian's round trips (Probabilistic clock synchronization, 1989)
-// before and after a run:
+// Compares the clocks of several hosts before and after a run, by round trips (Cristian, Probabilistic clock
+// synchronization, 1989):
 //
 //     here    sent ------------------ back          the answer was given between the two; their middle is
 //                  \                /               off by at most half of the trip
 //     there         `---- there ---'
 //
-// The shortest trip of a series counts. Two quartz clocks drift apart evenly during a run. A moment between
-// two readings therefore lies on the straight line through them, and its error is at most the larger error of
-// the two. Tests: tests/backend/clock_alignment_test.cpp.
+// Only the shortest trip of a series is used. Quartz clocks drift apart at a constant rate during a run. A
+// moment between two readings is therefore interpolated on a straight line. Its error is at most the larger
+// of the two readings' errors. Tests: tests/backend/clock_alignment_test.cpp.
 
 #include "backend/process/clock_alignment.hpp"
 
@@ -22,16 +22,18 @@
 namespace penstock {
 namespace {
 
-/// Trips of a series. As a rule at least one of them meets no queue on its way. The shortest counts.
+/// The number of round trips in a series. With so many trips, usually at least one is not delayed by queues
+/// on the network.
 constexpr std::int32_t kTrips = 16;
 
-/// Rounds, limited to 36 years. A rank may report any time, and sums of such times must fit into 64 bits.
+/// Rounds a time and limits it to 36 years in both directions. A rank may report any time, and sums of such
+/// times must fit into 64 bits.
 Ns rounded(double ns) {
   constexpr auto kMost = static_cast<double>(Ns{1} << 60);
   return std::llround(std::clamp(ns, -kMost, kMost));
 }
 
-/// Returns `ns` times a factor near 1; exact if the factor is 1.
+/// Returns `ns` times a factor near 1. The result is exact if the factor is 1.
 Ns stretched(Ns ns, double factor) { return ns + rounded(static_cast<double>(ns) * (factor - 1)); }
 
 }  // namespace
@@ -40,7 +42,7 @@ Ns HostClock::shown_at(Ns steady_ns) const { return offset_ns + stretched(steady
 Ns HostClock::steady_at(Ns shown_ns) const { return stretched(shown_ns - offset_ns, 1 / rate); }
 
 ClockReading reading_of(const RoundTrip& trip) {
-  // The half is rounded up, so that the error is never stated too small.
+  // The half is rounded up, so that the stated error is never too small.
   const Ns half = (trip.back_ns - trip.sent_ns + 1) / 2;
   return {.here_ns = trip.sent_ns + half, .there_ns = trip.there_ns, .error_ns = half};
 }
@@ -48,7 +50,7 @@ ClockReading reading_of(const RoundTrip& trip) {
 Ns AlignedClock::here(Ns there_ns) const {
   const Ns since = there_ns - before.there_ns;
   const Ns between = after.there_ns - before.there_ns;
-  // With one series, or two at the same moment, the rate is unknown and taken as 1.
+  // With only one series, or two at the same moment, the rate is unknown and assumed to be 1.
   if (between <= 0) return after.here_ns + (there_ns - after.there_ns);
   const double rate = static_cast<double>(after.here_ns - before.here_ns) / static_cast<double>(between);
   return before.here_ns + stretched(since, rate);
@@ -60,7 +62,7 @@ bool RankClocks::some_elsewhere() const { return std::ranges::any_of(clocks_, &O
 
 void RankClocks::begin_series() {
   for (OfRank& rank : clocks_) {
-    // The last series of a run is the first series of the next one.
+    // The series after a run is also the series before the next run.
     rank.clock.before = rank.clock.after;
     rank.trips = 0;
     rank.asked_ns.reset();
@@ -69,7 +71,7 @@ void RankClocks::begin_series() {
 
 bool RankClocks::answered(std::int32_t rank, const RoundTrip& trip) {
   OfRank& asked = of(rank);
-  // An answer to an earlier question, or to none, is not used.
+  // The answer is ignored if it does not belong to the last question.
   if (!asked.elsewhere || asked.asked_ns != trip.sent_ns) return false;
   asked.asked_ns.reset();
   const ClockReading reading = reading_of(trip);
@@ -97,8 +99,8 @@ void RankClocks::align(std::int32_t rank, std::vector<Ns>& times) const {
   const OfRank& measured = of(rank);
   if (!measured.elsewhere) return;
   for (Ns& time : times) {
-    // The rank's times count from its origin and are divided by the scale. Both are undone before the clocks
-    // are compared.
+    // The rank subtracted its origin from the time and divided by the scale. Both steps are undone before the
+    // conversion.
     const Ns there_ns = measured.origin_ns + rounded(static_cast<double>(time) * scale_);
     const Ns since = measured.clock.here(there_ns) - origin_ns_;
     time = std::llround(std::clamp(static_cast<double>(since) / scale_, 0.0, static_cast<double>(kLastNs)));
@@ -108,11 +110,11 @@ void RankClocks::align(std::int32_t rank, std::vector<Ns>& times) const {
 std::optional<Ns> RankClocks::error_ns() const {
   if (!some_elsewhere()) return std::nullopt;
   Ns worst = 0;
-  Ns second = 0;  // the clock of this host has no error
+  Ns second = 0;  // second largest error; the clock of this host has error 0
   for (const OfRank& rank : clocks_) {
     if (!rank.elsewhere) continue;
     const Ns error = rank.clock.error_ns();
-    // Two ranks differ by at most the sum of the two largest errors.
+    // The clocks of two ranks differ by at most the sum of the two largest errors.
     second = std::max(second, std::min(worst, error));
     worst = std::max(worst, error);
   }

@@ -1,5 +1,6 @@
 #pragma once
-// Puts the times of several hosts on one clock. The coordinator measures each rank's clock by round trips.
+// Converts the times of several hosts to one clock. The coordinator measures the clock of each other host by
+// round trips of messages.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,55 +12,56 @@
 
 namespace penstock {
 
-/// Largest accepted time: 146 years. No clock that counts from its host's start shows more, and the
+/// The largest accepted time, 146 years. A clock that starts with its host never shows more, and the
 /// difference of two such times fits into 64 bits.
 inline constexpr Ns kLastNs = Ns{1} << 62;
 
-/// The clock of a host as a process reports it. It is this machine's steady clock; tests change it to
-/// simulate another host.
+/// The clock that a process reports as its host's clock. It is the steady clock of this machine. Tests change
+/// it to simulate another host.
 struct HostClock {
-  std::string boot_id{};  ///< identifies the host's present boot; empty: this machine's
-  Ns offset_ns = 0;       ///< how far it is ahead of this machine's clock
-  double rate = 1;        ///< its speed relative to this machine's clock; > 0
+  std::string boot_id{};  ///< identifier of the host's present boot; empty means this machine's
+  Ns offset_ns = 0;       ///< reading of this clock when this machine's steady clock shows 0
+  double rate = 1;        ///< speed relative to this machine's steady clock; greater than 0
 
-  /// Convert between this clock and the machine's steady clock.
+  /// shown_at() converts a time of the machine's steady clock to this clock. steady_at() does the reverse.
   Ns shown_at(Ns steady_ns) const;
   Ns steady_at(Ns shown_ns) const;
 };
 
-/// A question and its answer: `sent_ns` and `back_ns` by the asker's clock, `there_ns` by the other's.
+/// The times of a clock question and its answer. The asking host measures `sent_ns` and `back_ns`, the other
+/// host measures `there_ns`.
 struct RoundTrip {
   Ns sent_ns = 0;
   Ns there_ns = 0;
   Ns back_ns = 0;
 };
 
-/// The times of two clocks at one moment.
+/// The times that two hosts' clocks show at one moment.
 struct ClockReading {
   Ns here_ns = 0;
   Ns there_ns = 0;
-  Ns error_ns = 0;  ///< the true `there_ns` differs by at most this
+  Ns error_ns = 0;  ///< largest possible difference between `there_ns` and the true time
 };
-/// Returns the reading of a trip. The answer is taken to be given in the middle of the trip, so the error is
-/// half of the trip.
+/// Returns the two clocks' times that a round trip gives. It assumes that the other host answered in the
+/// middle of the trip, so the error is at most half of the trip.
 ClockReading reading_of(const RoundTrip& trip);
 
-/// Another host's clock between two readings. It is assumed to drift evenly.
+/// The clock of another host between two readings. Its drift between the readings is assumed to be constant.
 struct AlignedClock {
   ClockReading before{};
   ClockReading after{};
 
   Ns here(Ns there_ns) const;
-  /// Returns the largest error of here() between the readings.
+  /// Returns the largest error of here() for times between the readings.
   Ns error_ns() const;
 };
 
-/// The clocks of all ranks, as this process sees them.
+/// The clocks of all ranks, relative to the clock of this process.
 class RankClocks {
  public:
   explicit RankClocks(std::int32_t ranks) : clocks_(static_cast<std::size_t>(ranks)) {}
 
-  /// Marks the rank as being on another host. Until the first comparison its clock is unknown.
+  /// Marks the rank as running on another host. Its clock is unknown until the first series of round trips.
   void set_elsewhere(std::int32_t rank) { of(rank).elsewhere = true; }
   bool is_elsewhere(std::int32_t rank) const { return of(rank).elsewhere; }
   bool some_elsewhere() const;
@@ -67,24 +69,25 @@ class RankClocks {
   // --- comparing: a series of round trips with each rank elsewhere -----------------------------------
 
   void begin_series();
-  /// Records that a question is sent to the rank at this moment.
+  /// Records that a clock question is sent to the rank at `now_ns`.
   void ask(std::int32_t rank, Ns now_ns) { of(rank).asked_ns = now_ns; }
-  /// Records the rank's answer. An answer that belongs to no open question is ignored. Returns true when the
-  /// series has enough trips of the rank; the shortest one is used.
+  /// Records the rank's answer, unless it belongs to no open question. Returns true when the series has
+  /// enough trips of this rank. Only the shortest trip is used.
   bool answered(std::int32_t rank, const RoundTrip& trip);
 
   // --- what is known ---------------------------------------------------------------------------------
 
-  /// Convert between the clock here and the rank's clock, by the last series.
+  /// there() converts a time of this process's clock to the rank's clock. here() does the reverse. Both use
+  /// the last series.
   Ns there(std::int32_t rank, Ns here_ns) const;
   Ns here(std::int32_t rank, Ns there_ns) const;
 
-  /// Sets the moment from which the ranks' times count (`origin_ns` here), and the `scale` by which they are
-  /// divided.
+  /// Sets how the ranks measure a run's times: from the moment `origin_ns` of the clock here, divided by
+  /// `scale`.
   void begin_times(Ns origin_ns, double scale);
-  /// Converts times that a rank has measured between the last two series to the clock here.
+  /// Converts times of a run that the rank measured between the last two series to the clock here.
   void align(std::int32_t rank, std::vector<Ns>& times) const;
-  /// Returns the largest possible difference between the clocks of two ranks, or nothing if all have one
+  /// Returns the largest possible error between two ranks' aligned clocks, or nothing if all ranks run on one
   /// host.
   std::optional<Ns> error_ns() const;
 
@@ -92,9 +95,9 @@ class RankClocks {
   struct OfRank {
     bool elsewhere = false;
     AlignedClock clock{};
-    std::int32_t trips = 0;  // trips of the present series
+    std::int32_t trips = 0;  // number of round trips in the present series
     std::optional<Ns> asked_ns{};
-    Ns origin_ns = 0;  // by the rank's clock
+    Ns origin_ns = 0;  // origin of the run's times by the rank's clock
   };
   OfRank& of(std::int32_t rank) { return clocks_[static_cast<std::size_t>(rank)]; }
   const OfRank& of(std::int32_t rank) const { return clocks_[static_cast<std::size_t>(rank)]; }

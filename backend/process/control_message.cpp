@@ -1,12 +1,11 @@
-// Encodes control messages. A message is one byte that numbers its alternative, followed by its fields in
-// order. Numbers are in the host's byte order, and a text or list follows its length (byte_form.hpp). There
-// is no nesting. Bytes that are longer or shorter than the fields, or an index that the program does not
-// have, are refused. Example: a Report of position 7 that waits for message 2, since 5 s, sent at 6 s of its
-// host's clock:
+// Encodes control messages. A message is one byte that gives the type, followed by the fields in order.
+// Numbers are in the host's byte order, and a text or list follows its length (byte_form.hpp). A message with
+// too few or too many bytes, or with an index that the program does not have, is refused. Example: a rank
+// reports at 6 s of its host's clock that it has waited at position 7 for message 2 since 5 s:
 //
 //     01 | 07 00 00 00 | 02 00 00 00 | 00 f2 05 2a 01 00 00 00 | 00 bc a0 65 01 00 00 00
 //
-// write() and read() of a message list its fields in the same order. Tests:
+// The functions write() and read() of a message list the fields in the same order. Tests:
 // tests/backend/control_message_test.cpp.
 
 #include "backend/process/control_message.hpp"
@@ -37,8 +36,8 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kMostName = 256;        // largest length of digests, boot ids, addresses and actions
-constexpr std::size_t kMostSentence = 8'192;  // largest length of an error message
+constexpr std::size_t kMostName = 256;        // largest bytes of a digest, boot id, address or action
+constexpr std::size_t kMostSentence = 8'192;  // largest bytes of an error message
 
 // --- writing --------------------------------------------------------------------------------------
 
@@ -68,7 +67,7 @@ void write(ByteWriter& to, const MemoryByCategory& memory) {
   for (const Bytes bytes : memory) to.number(bytes);
 }
 
-// The samples of the account's memory curve are not sent.
+// Of the account's memory, only the peak is sent, not the samples over time.
 void write(ByteWriter& to, const RankAccount& account) {
   to.number(static_cast<std::uint32_t>(account.losses.size()));
   for (const auto& [microbatch, loss] : account.losses) {
@@ -147,8 +146,8 @@ class MessageReader {
  private:
   template <std::size_t I = 0>
   ControlMessage alternative(std::size_t kind) {
-    // The first byte is the alternative's number. The recursion goes through the alternatives until it
-    // reaches that one.
+    // The first byte is the index of the message's type in the variant. The recursion counts up to that
+    // index.
     if constexpr (I < std::variant_size_v<ControlMessage>) {
       if (kind != I) return alternative<I + 1>(kind);
       std::variant_alternative_t<I, ControlMessage> message;
@@ -160,8 +159,8 @@ class MessageReader {
     }
   }
 
-  /// Reads a number without a check. The receiver checks it: it answers a rank that the program does not
-  /// have, and ignores an old run.
+  /// Reads a number without a check, because the receiver checks it. The receiver answers a wrong rank with
+  /// an error and ignores the number of an old run.
   std::int32_t any() { return from_.number<std::int32_t>(); }
   std::int32_t index_below(std::int32_t count) { return from_.number<std::int32_t>(0, count - 1); }
   Ns moment() { return from_.number<Ns>(0, kLastNs); }
@@ -202,7 +201,7 @@ class MessageReader {
     const std::size_t losses = from_.count(sizes_.positions_of_rank, sizeof(std::int32_t) + sizeof(double));
     for (std::size_t i = 0; i < losses; ++i) {
       const std::int32_t microbatch = index_below(sizes_.microbatches);
-      // Microbatches must ascend, as std::map writes them, so none can appear twice.
+      // Microbatches must ascend, because write() takes them from a std::map. This also excludes duplicates.
       if (!account.losses.empty() && microbatch <= account.losses.rbegin()->first) from_.fail();
       account.losses[microbatch] = from_.number<double>();
     }
@@ -252,7 +251,7 @@ class MessageReader {
   const ProgramSizes& sizes_;
 };
 
-/// Returns the first byte of such a message. most_bytes_of() needs only this byte.
+/// Returns the first byte of all messages of type `Message`. most_bytes_of() needs only this byte.
 template <typename Message, std::size_t I = 0>
 constexpr std::uint8_t kind_of() {
   if constexpr (std::is_same_v<Message, std::variant_alternative_t<I, ControlMessage>>) {
@@ -289,7 +288,7 @@ tl::expected<ControlMessage, std::string> decoded(const Frame& frame, const Prog
 std::size_t most_bytes_of(const Frame& beginning, const ProgramSizes& sizes) {
   if (beginning.empty()) return 0;
   if (beginning.front() == kind_of<Done>()) {
-    // The message has times of each position and message, and at most one loss for each position.
+    // Done has two times for each position and each message, and at most one loss for each position.
     const std::size_t of_position = 2 * sizeof(Ns) + sizeof(std::int32_t) + sizeof(double);
     return kMostControlBytes + sizes.positions_of_rank * of_position + index(sizes.messages) * 2 * sizeof(Ns);
   }

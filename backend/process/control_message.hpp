@@ -18,28 +18,30 @@ namespace penstock {
 
 // --- from a worker ----------------------------------------------------------------------------------
 
-/// A worker asks to take part.
+/// The message by which a worker asks to take part in a run.
 struct Hello {
   std::int32_t rank = 0;
   std::int64_t process_id = 0;
-  std::string digest;   ///< digest of its program
-  std::string boot_id;  ///< identifies its host's present boot
-  Endpoint data;        ///< address at which it accepts connections of other workers
+  std::string digest;   ///< digest of the worker's program
+  std::string boot_id;  ///< identifier of the present boot of the worker's host
+  Endpoint data;        ///< address at which the worker accepts connections of other workers
 };
-/// A sign of life with the worker's position, as in Progress.
+/// The regular message that a worker is alive. It has the fields of the worker's Progress.
 struct Report {
   std::int32_t position = kNone;
   std::int32_t waits_for = kNone;
   Ns since_ns = 0;
   Ns at_ns = 0;  ///< host time of the report
 };
-/// The worker is connected to its peers and has built its modules. Run number `run` may start.
+/// The message that a worker is connected to its peers and has built its modules, so that run number `run`
+/// may start.
 struct Ready {
   std::int32_t run = 0;
 };
-/// A run has ended well. It has the times of the rank's positions in program order. It also has the times, by
-/// number, of the messages that the rank accounts for: transfers that it sends, and collectives of which it
-/// is the first member.
+/// The message that the rank has completed a run. `start` and `end` are the times of the rank's positions in
+/// program order. `message_start` and `message_end` are the times of the messages that this rank reports, in
+/// ascending order of numbers. These are the transfers that it sends, and the collectives of which it is the
+/// first member.
 struct Done {
   std::int32_t run = 0;
   std::vector<Ns> start;
@@ -48,7 +50,7 @@ struct Done {
   std::vector<Ns> message_end;
   RankAccount account;
 };
-/// The worker cannot go on.
+/// The message that the worker has failed and cannot continue.
 struct Failed {
   Report standing;
   std::string what;
@@ -60,33 +62,35 @@ struct Greeting {
 
 // --- from the coordinator ---------------------------------------------------------------------------
 
-/// All ranks have joined.
+/// The message that all ranks have joined.
 struct Welcome {
-  std::vector<Endpoint> peers;  ///< by rank
+  std::vector<Endpoint> peers;  ///< addresses at which the ranks accept connections, by rank
 };
-/// Asks the worker to prepare a run.
+/// The message that asks the worker to prepare a run.
 struct Prepare {
   std::int32_t run = 0;
-  Ns origin_ns = 0;  ///< time of the worker's host from which all clocks of the run count
+  Ns origin_ns = 0;  ///< time of the worker's host clock at which the clock of the run is 0
 };
-/// Asks the worker to start at a moment of its host's clock.
+/// The message that asks the worker to start the run at `start_ns` of its host's clock.
 struct Go {
   std::int32_t run = 0;
   Ns start_ns = 0;
 };
-/// A sign of life of the coordinator.
+/// The regular message that the coordinator is alive.
 struct Alive {};
-/// The run has failed.
+/// The message that the run has failed.
 struct Verdict {
   ExecutionError error;
 };
-/// All runs have ended well.
+/// The message that all runs have ended without a failure.
 struct End {};
-/// Asks what the worker's host clock shows. `sent_ns` is the time of the coordinator's clock.
+/// The question for the present time of the worker's host clock. `sent_ns` is the time of the coordinator's
+/// clock.
 struct ClockQuestion {
   Ns sent_ns = 0;
 };
-/// The worker's immediate answer to the question that was sent at `sent_ns`.
+/// The worker's immediate answer to the question that was sent at `sent_ns`. `shown_ns` is the time of its
+/// host clock.
 struct ClockAnswer {
   Ns sent_ns = 0;
   Ns shown_ns = 0;
@@ -95,26 +99,27 @@ struct ClockAnswer {
 using ControlMessage = std::variant<Hello, Report, Ready, Done, Failed, Greeting, Welcome, Prepare, Go, Alive,
                                     Verdict, End, ClockQuestion, ClockAnswer>;
 
-/// The sizes of one program, which limit the sizes of its messages.
+/// The sizes of one program. They limit the sizes of its control messages.
 struct ProgramSizes {
   explicit ProgramSizes(const FlatProgram& flat);
 
   std::int32_t ranks = 0;
-  std::int32_t positions = 0;         ///< positions of all ranks
-  std::int32_t messages = 0;          ///< messages between all ranks
-  std::int32_t microbatches = 0;      ///< microbatches of all iterations
+  std::int32_t positions = 0;         ///< total number of positions in the lists of all ranks
+  std::int32_t messages = 0;          ///< total number of messages of the program
+  std::int32_t microbatches = 0;      ///< number of microbatches of all iterations together
   std::size_t positions_of_rank = 0;  ///< largest number of positions of one rank
 };
 
-/// Limit of a control message without the lists that grow with the program (most_bytes_of).
+/// The largest size of a control message, not counting the lists that grow with the program (see
+/// most_bytes_of).
 inline constexpr std::size_t kMostControlBytes = kChunkBytes;
 
-/// Returns the bytes of a message. Texts are cut to the length that a message allows.
+/// Returns the bytes of a message. Texts that are too long for a message are cut.
 Frame encoded(const ControlMessage& message);
-/// Reads a message. All indices are checked against the program (or are kNone where that is allowed), except
-/// Hello's rank and those of a verdict. Error: what is wrong with the bytes.
+/// Reads a message. All indices are checked against the program, except the rank in Hello and the ranks in
+/// Verdict. Error: what is wrong with the bytes.
 tl::expected<ControlMessage, std::string> decoded(const Frame& frame, const ProgramSizes& sizes);
-/// Returns the largest length of a message whose first bytes are these.
+/// Returns the largest number of bytes that a message may have if it begins with the bytes `beginning`.
 std::size_t most_bytes_of(const Frame& beginning, const ProgramSizes& sizes);
 
 }  // namespace penstock

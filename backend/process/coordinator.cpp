@@ -4,11 +4,11 @@
 //     Ready   ->  Go        for each run
 //     Done    ->            its times; then Prepare for the next run, or End
 //
-// If ranks are on other hosts, their clocks are compared with the one here before each of these arrows, by
-// ClockQuestion and ClockAnswer. Their times are converted to the clock here.
+// If ranks run on other hosts, the coordinator compares their clocks with its own before each of these
+// arrows, by ClockQuestion and ClockAnswer. It converts their times to its own clock.
 //
-// Workers report their positions all the time. A rank whose connection ends or that falls silent makes the
-// run fail (fault_judge.cpp). worker.cpp is the other end. Tests: tests/backend/process_run_test.cpp.
+// Workers report their positions at regular intervals. If a rank closes its connection or stops sending, the
+// run fails (fault_judge.cpp). worker.cpp is the other side. Tests: tests/backend/process_run_test.cpp.
 
 #include "backend/process/coordinator.hpp"
 
@@ -51,9 +51,9 @@ namespace {
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kUntilStart(2);  // for Go to reach all workers
-/// Time for workers to receive the end and close their connections. A worker that is busy in a module has to
-/// leave it first.
+constexpr std::chrono::milliseconds kUntilStart(2);  // time in which Go must reach all workers
+/// The time in which workers must receive the end and close their connections. A worker that runs a module
+/// must first return from it.
 constexpr std::chrono::seconds kUntilGone(5);
 
 }  // namespace
@@ -83,8 +83,8 @@ class Coordinator::Session {
     ProcessPlace meeting = {
         .rank = place.rank, .coordinator = *std::move(bound), .secret = place.secret, .host = place.host};
     if (meeting.secret.empty()) {
-      // The secret is written before any rank can connect. A rank that connects then reads this job's secret
-      // and not an earlier one's.
+      // The secret is written before any rank can connect. A rank therefore never reads the secret of an
+      // earlier job.
       meeting.secret = new_secret();
       auto left = SecretFile::leave(meeting.coordinator.port, meeting.secret);
       if (!left) return tl::unexpected(left.error() + "; or give all ranks the same PENSTOCK_SECRET");
@@ -99,14 +99,14 @@ class Coordinator::Session {
   tl::expected<std::vector<ExecutedRun>, ExecutionError> run() {
     std::vector<ExecutedRun> runs;
     gather(Phase::joining);
-    secret_file_.reset();  // all ranks have joined
+    secret_file_.reset();  // all ranks have joined, so no process needs the file
     if (!error_) error_ = attendance_.difference();
-    // The hellos say which ranks are on another host, so this must come after all have arrived.
+    // The Hello messages say which ranks are on other hosts, so all must have arrived.
     find_other_hosts();
     compare_clocks();
     if (!error_) welcome();
     for (run_ = 0; run_ < execution_.runs && !error_; ++run_) {
-      // Every run starts with empty times, so that a warm-up leaves none behind.
+      // Every run starts with empty times, so that no times of an earlier run remain.
       times_ = empty_times(flat_);
       done_.assign(index(flat_.rank_count), {});
       prepare();
@@ -126,12 +126,12 @@ class Coordinator::Session {
  private:
   // --- phases -------------------------------------------------------------------------------------
 
-  /// Handles frames until every rank has sent what the phase waits for, or the run has failed.
+  /// Handles frames until every rank has sent the message of the phase, or the run has failed.
   void gather(Phase phase) {
     if (error_) return;
     phase_ = phase;
     attendance_.await_all();
-    // Ranks of this host are not asked, because they share its clock.
+    // Ranks on this host share its clock, so they need no comparison.
     for (std::int32_t rank = 0; phase == Phase::comparing && rank < flat_.rank_count; ++rank)
       if (!clocks_.is_elsewhere(rank)) attendance_.arrive(rank);
     const auto until = steady_clock::now() + judge_.patience_of(phase);
@@ -139,7 +139,7 @@ class Coordinator::Session {
     while (!error_ && !attendance_.is_complete()) {
       const auto begin = steady_clock::now();
       loop_.run_until(begin + period);
-      // Workers need signs of life, too, to distinguish a dead coordinator from one that waits.
+      // Workers need a regular message to distinguish a dead coordinator from a waiting one.
       broadcast(Alive{});
       if (error_) return;
       error_ = judge_.judge({.phase = phase,
@@ -150,21 +150,20 @@ class Coordinator::Session {
     }
   }
 
-  /// When the last rank arrives, gather() is interrupted, because it need not sleep until the end of its
-  /// period.
+  /// Records that the rank has sent the message of the phase. Wakes gather() if it was the last rank.
   void arrive(std::int32_t rank) {
     attendance_.arrive(rank);
     if (attendance_.is_complete()) loop_.interrupt();
   }
 
-  /// Finds the ranks whose host is not rank 0's, which is this one.
+  /// Marks the ranks that run on other hosts. Rank 0 runs on this host.
   void find_other_hosts() {
     const std::string& here = attendance_.at(0).hello.boot_id;
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank)
       if (attendance_.at(rank).hello.boot_id != here) clocks_.set_elsewhere(rank);
   }
 
-  /// Runs a series of questions to all ranks with another clock.
+  /// Sends a series of clock questions to all ranks on other hosts, and waits for the answers.
   void compare_clocks() {
     if (error_ || !clocks_.some_elsewhere()) return;
     clocks_.begin_series();
@@ -174,7 +173,8 @@ class Coordinator::Session {
     gather(Phase::comparing);
   }
 
-  /// Asks one question at a time and the next one after the answer, so that no trip waits behind another.
+  /// Sends the rank one clock question. The next one follows after the answer, so that questions do not delay
+  /// each other.
   void ask_for_time(std::int32_t rank) {
     const Ns now = host_now_ns();
     clocks_.ask(rank, now);
@@ -196,7 +196,8 @@ class Coordinator::Session {
     broadcast(welcome);
   }
 
-  /// Asks all ranks to count the run's times from one moment, converted to each rank's clock.
+  /// Sends Prepare to all ranks. It contains the moment at which the run's clock is 0, converted to each
+  /// rank's host clock.
   void prepare() {
     const Ns origin = host_now_ns();
     clocks_.begin_times(origin, execution_.time_scale);
@@ -205,7 +206,7 @@ class Coordinator::Session {
   }
 
   void start() {
-    // A message to another host takes about half a round trip.
+    // A message to another host takes about half a round trip, which is the error of that host's clock.
     start_ns_ = host_now_ns() + nanoseconds(kUntilStart).count() + 2 * clocks_.error_ns().value_or(0);
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
       Progress& progress = progress_[index(rank)];
@@ -217,8 +218,8 @@ class Coordinator::Session {
     }
   }
 
-  /// Tells the ranks that still answer how the run ended. A worker that reports a failure before it has
-  /// received the good end makes the run fail.
+  /// Tells all connected ranks how the run ended. If a worker reports a failure before it has received End,
+  /// the run still fails.
   void end() {
     phase_ = Phase::ended;
     if (error_) {
@@ -226,8 +227,8 @@ class Coordinator::Session {
     } else {
       broadcast(End{});
     }
-    // Workers close their connections when they have received it. After this time the coordinator no longer
-    // waits.
+    // Workers close their connections when they have received the message. The coordinator waits for this
+    // only for a limited time.
     const auto until = steady_clock::now() + std::min<nanoseconds>(execution_.deadline, kUntilGone);
     while (any_is_connected() && steady_clock::now() < until) {
       loop_.run_until(std::min(until, steady_clock::now() + report_period(execution_)));
@@ -249,7 +250,7 @@ class Coordinator::Session {
   // --- what workers say ---------------------------------------------------------------------------
 
   void received(ConnectionId from, const Frame& frame) {
-    // The process was told why it is refused. It may still be sending what it sent before.
+    // This process was already refused. Messages that it sent earlier may still arrive and are ignored.
     if (refused_.contains(from)) return;
     const auto message = decoded(frame, sizes_);
     if (!message) {
@@ -261,7 +262,7 @@ class Coordinator::Session {
       join(from, *hello);
       return;
     }
-    // Only a Hello assigns a rank. A process that begins with another message is no worker.
+    // Only a Hello assigns a rank. A process that first sends another message is not a worker.
     const auto rank = attendance_.rank_of(from);
     if (!rank) {
       loop_.close(from);
@@ -283,13 +284,13 @@ class Coordinator::Session {
     }
   }
 
-  /// Tells a process that cannot take part the failure of the run.
+  /// Sends the error of the run to a process that cannot take part.
   void refuse(ConnectionId from) {
     refused_.insert(from);
     loop_.send(from, encoded(Verdict{*error_}));
   }
 
-  /// Returns whether the position belongs to the rank's list, or is its start or end.
+  /// Returns true if the position is in the rank's list, or is the start (kNone) or the end of the list.
   bool can_stand_at(std::int32_t rank, std::int32_t position) const {
     return position == kNone ||
            (position >= flat_.rank_begin[index(rank)] && position <= flat_.rank_begin[index(rank) + 1]);
@@ -301,8 +302,8 @@ class Coordinator::Session {
       return;
     }
     Progress& progress = progress_[index(rank)];
-    // No rank can be at a position before the start, so time that was spent on preparations must not count as
-    // late.
+    // The time since the last progress begins at the start of the run at the earliest. Otherwise a long
+    // preparation would make the rank look late.
     progress.since_ns = std::max(clocks_.here(rank, report.since_ns), start_ns_);
     progress.position = report.position;
     progress.waits_for = report.waits_for;
@@ -314,10 +315,11 @@ class Coordinator::Session {
   }
 
   void hear(std::int32_t rank, const Done& done) {
-    // A late message belongs to a run that has already ended in another way.
+    // The message is too late: it belongs to a run that has already ended, for example by a failure.
     if (phase_ != Phase::running || done.run != run_) return;
     if (const auto fault = fault_of(flat_, rank, done)) {
-      // The rank reports this at the end of its list, whatever its last report said.
+      // A rank sends Done at the end of its list, so the error must name that position and not the last
+      // reported one.
       progress_[index(rank)].position = flat_.rank_begin[index(rank) + 1];
       progress_[index(rank)].waits_for = kNone;
       fail_at(rank, *fault);
@@ -327,7 +329,7 @@ class Coordinator::Session {
     arrive(rank);
   }
 
-  /// Returns the run of all ranks, by the clock here.
+  /// Returns the timeline and the accounts of all ranks. All times are converted to the clock here.
   ExecutedRun executed() {
     ExecutedRun run;
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
@@ -347,7 +349,7 @@ class Coordinator::Session {
     fail_at(rank, failed.what);
   }
 
-  /// Ignores messages that only a coordinator sends, and a second Hello.
+  /// Ignores a second Hello and messages that only a coordinator may send.
   template <typename Other>
   void hear(std::int32_t, const Other&) {}
 
@@ -357,11 +359,11 @@ class Coordinator::Session {
     const auto rank = attendance_.rank_of(connection);
     if (!rank) return;
     attendance_.at(*rank).gone = true;
-    // At the end all workers close their connections.
+    // In the last phase, workers close their connections without being at fault.
     if (phase_ != Phase::ended) judge_.lose(*rank);
   }
 
-  /// Only the first failure is recorded, because later ones are mostly its consequences.
+  /// Records the failure of a rank if it is the first. Later failures are mostly its consequences.
   void fail_at(std::int32_t rank, const std::string& what) {
     if (!error_) error_ = judge_.failure_of(rank, what, phase_);
     loop_.interrupt();
@@ -375,14 +377,14 @@ class Coordinator::Session {
   Attendance attendance_;
   FaultJudge judge_;
   RankClocks clocks_;
-  std::set<ConnectionId> refused_;  // processes that were refused, until they close their connections
+  std::set<ConnectionId> refused_;  // connections of refused processes that are still open
   Phase phase_ = Phase::joining;
   std::int32_t run_ = 0;
   Ns start_ns_ = 0;
   ProgramTimes times_;
-  std::vector<Done> done_;  // by rank, of the present run
+  std::vector<Done> done_;  // the Done messages of the present run, by rank
   std::optional<ExecutionError> error_;
-  // Declared last and destroyed first, because its handlers use all members above.
+  // The loop is declared last, so that it is destroyed first. Its handlers use all members above.
   SocketLoop loop_;
 };
 

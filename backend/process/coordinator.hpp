@@ -1,6 +1,6 @@
 #pragma once
-// Connects the workers of a process run, starts each run at one moment, watches the workers, and combines
-// their times. Used only by process_execution.cpp.
+// Connects the workers of a run, starts all of them at one moment, watches them, and combines their times.
+// Only process_execution.cpp uses it.
 
 #include <memory>
 #include <string>
@@ -17,20 +17,20 @@ namespace penstock {
 
 class Coordinator {
  public:
-  /// Keeps a reference to `execution`, which must outlive this object.
+  /// Stores a reference to `execution`, which must outlive this object.
   Coordinator(const ProcessExecution& execution, RankProcesses processes);
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
   ~Coordinator();
 
-  /// Uses these sockets, one a rank, whose other ends are the workers'.
+  /// Takes one end of a socket pair for each rank. The workers have the other ends.
   void adopt(std::vector<Descriptor> workers);
-  /// Accepts workers at that address that know the secret. The secret is the place's, or a new one in a file
-  /// that exists until all workers have joined. Returns rank 0's own place. Error: the port is in use, or
-  /// there is no such address.
+  /// Listens at the coordinator's address in `place` for workers that know the secret. If `place` has no
+  /// secret, makes one and writes it to a file that exists until all workers have joined. Returns the address
+  /// and the secret for rank 0's own worker. Error: the port is in use, or the address does not exist.
   tl::expected<ProcessPlace, std::string> listen(const ProcessPlace& place);
-  /// Performs all runs. Returns when all workers have left; after a failure, when those that still answer
-  /// have left.
+  /// Performs all runs. Returns when all workers have disconnected. After a failure, does not wait for
+  /// workers that no longer answer.
   tl::expected<std::vector<ExecutedRun>, ExecutionError> run();
 
  private:

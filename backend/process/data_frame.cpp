@@ -1,6 +1,6 @@
-// A frame is 32 bytes of numbers followed by the payload. There is no further encoding, because messages
-// travel while the clock runs. A host with another byte order is refused earlier, by the magic number of its
-// connections (socket_connection.hpp).
+// A frame is 32 bytes of numbers followed by the payload. The numbers are not encoded further, because the
+// run's time includes the sending. Hosts with different byte orders refuse each other when they connect
+// (socket_connection.hpp).
 
 #include "backend/process/data_frame.hpp"
 

@@ -1,7 +1,7 @@
-// Finds the rank at fault. It looks in this order: a connection that has closed, a silent rank, then what the
-// phase waits for: a rank that has not joined, an action that takes too long, a rank that does not get ready.
-// The first failure is the run's. The order matters if one failure causes others: a rank that dies is also
-// silent, and ranks that wait for it are late. Tests: tests/backend/fault_judge_test.cpp.
+// Finds the rank at fault. It first looks for a closed connection, then for a rank that sends no messages.
+// Last, it looks for a rank that is late in the present phase: it has not joined, is not ready, or does not
+// finish an action. This order finds the cause before its consequences. A rank that dies also sends no
+// messages, and the ranks that wait for it are late. Tests: tests/backend/fault_judge_test.cpp.
 
 #include "backend/process/fault_judge.hpp"
 
@@ -33,7 +33,8 @@ namespace {
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
-/// A process may take long to end on a busy machine.
+/// The time for which the parent waits until it can read a child's exit status. On a busy machine, a process
+/// may take long to end.
 constexpr std::chrono::milliseconds kUntilReaped(500);
 constexpr std::chrono::seconds kShortestPatience(1);
 
@@ -43,7 +44,7 @@ std::string rank_list(const std::vector<std::int32_t>& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
 }
 
-/// Returns the name of the place of ranks that execute nothing yet.
+/// Returns the text that stands for the action of a rank before its run has started.
 const char* place_in(Phase phase) { return phase == Phase::comparing ? "the clock alignment" : "the start"; }
 
 }  // namespace
@@ -56,13 +57,13 @@ FaultJudge::FaultJudge(const ProcessExecution& execution, RankProcesses processe
       watchdog_(execution.flat, progress, execution.deadline) {}
 
 void FaultJudge::lose(std::int32_t rank) {
-  // The first closed connection is the cause. Others close because the run is over for them.
+  // The first closed connection is the cause. Other ranks close their connections as a consequence.
   if (lost_) return;
   lost_ = rank;
   lost_at_ = steady_clock::now();
 }
 
-/// Forked processes need no time to be started.
+/// Forked processes start at once, so the phase `joining` may be shorter for them.
 nanoseconds FaultJudge::patience_of(Phase phase) const {
   if (phase != Phase::joining) return execution_.patience;
   if (!processes_.how_ended || execution_.patience_to_join) return launched_patience(execution_);
@@ -84,7 +85,8 @@ std::optional<ExecutionError> FaultJudge::judge(const Wait& wait) const {
 
 std::optional<ExecutionError> FaultJudge::fault_in(const Wait& wait) const {
   if (lost_) {
-    // One report period later the other ranks say that they wait for it.
+    // The judge first waits for one more report of each rank, so that the error can name a rank that waits
+    // for the lost one.
     if (steady_clock::now() - lost_at_ <= report_period(execution_) * 3 / 2) return std::nullopt;
     return failure_of(*lost_, end_of(*lost_), wait.phase);
   }
@@ -93,7 +95,7 @@ std::optional<ExecutionError> FaultJudge::fault_in(const Wait& wait) const {
   if (wait.phase == Phase::joining) return missing_in(wait);
   if (wait.phase == Phase::running) return watchdog_.overdue(attendance_.oldest_report_ns());
   const std::vector<std::int32_t> missing = attendance_.missing();
-  // The last rank may have arrived after the patience ended and after the coordinator last looked.
+  // If no rank is missing, the last one arrived just before this call, and the phase is complete.
   if (missing.empty() || steady_clock::now() <= wait.until) return std::nullopt;
   const std::string what = wait.phase == Phase::comparing ? "say what the clock shows there"
                                                           : fmt::format("make ready for run {}", wait.run);
@@ -105,7 +107,7 @@ std::optional<ExecutionError> FaultJudge::fault_in(const Wait& wait) const {
 
 std::optional<ExecutionError> FaultJudge::missing_in(const Wait& wait) const {
   const std::vector<std::int32_t> missing = attendance_.missing();
-  // A process that has ended will not join, so the failure need not wait for the end of the patience.
+  // A process that has ended will never join, so the failure is reported at once.
   for (const std::int32_t rank : missing) {
     if (const auto how = how_ended(rank)) return failure_of(rank, *how, wait.phase);
   }
@@ -141,16 +143,15 @@ ExecutionError FaultJudge::failure_of(std::int32_t rank, const std::string& what
   return error;
 }
 
-/// Returns whether the rank is connected. With launched ranks, rank 0's process runs this coordinator and is
-/// always connected.
+/// Returns true if the rank is connected. If a launcher started the ranks, rank 0's process runs this
+/// coordinator, so rank 0 counts as connected.
 bool FaultJudge::is_there(std::int32_t rank) const {
   if (rank == 0 && !processes_.how_ended) return true;
   const Peer& peer = attendance_.peers()[index(rank)];
   return peer.connection && !peer.gone;
 }
 
-/// Returns the peer for an error at the start, where each rank waits for the missing one: the lowest rank
-/// that is connected.
+/// Returns the peer that an error at the start names: the lowest connected rank other than `rank`.
 std::int32_t FaultJudge::other_than(std::int32_t rank) const {
   for (std::int32_t other = 0; other < execution_.flat.rank_count; ++other)
     if (other != rank && is_there(other)) return other;
@@ -164,8 +165,8 @@ std::string FaultJudge::silence_of(std::int32_t rank) const {
       in_seconds(execution_.deadline));
 }
 
-/// Returns how the rank ended. The connection may close before the parent can read the exit status, so it
-/// waits a moment.
+/// Returns how the rank ended. The connection may close before the parent can read the exit status, so the
+/// function waits up to 500 ms for the status.
 std::string FaultJudge::end_of(std::int32_t rank) const {
   const auto until =
       steady_clock::now() + (processes_.how_ended ? kUntilReaped : std::chrono::milliseconds(0));

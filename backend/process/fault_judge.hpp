@@ -1,6 +1,6 @@
 #pragma once
-// Finds which rank is at fault when a run makes no progress: one that has ended, fallen silent, not joined,
-// or is stuck. Used only by coordinator.cpp.
+// Finds which rank is at fault if a run makes no progress. The rank has ended, sends no messages, has not
+// joined, or does not finish an action. Only coordinator.cpp uses it.
 
 #include <chrono>
 #include <cstdint>
@@ -18,12 +18,12 @@
 
 namespace penstock {
 
-/// Functions by which the parent process asks about the ranks' processes. Both functions are empty if a
-/// launcher started them.
+/// Functions that return the state of the ranks' processes, for a process that has forked them. Both
+/// functions are empty if a launcher started the ranks.
 struct RankProcesses {
-  /// Returns how a rank's process ended, or nothing while it runs.
+  /// Returns how the rank's process ended, or nothing while it runs.
   std::function<std::optional<std::string>(std::int32_t rank)> how_ended{};
-  /// Returns whether the process exists and has been suspended.
+  /// Returns true if the rank's process exists and is suspended.
   std::function<bool(std::int32_t rank)> is_suspended{};
 };
 
@@ -31,31 +31,32 @@ class FaultJudge {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  /// Keeps references to `execution`, `progress` (one element for each rank) and `attendance`, which must
-  /// outlive this object.
+  /// Stores references to `execution`, `progress` and `attendance`, which must outlive this object.
+  /// `progress` has one element for each rank.
   FaultJudge(const ProcessExecution& execution, RankProcesses processes, std::span<const Progress> progress,
              const Attendance& attendance);
 
-  /// The state of the coordinator's wait.
+  /// The state of the coordinator while it waits for messages of a phase.
   struct Wait {
     Phase phase = Phase::joining;
     std::int32_t run = 0;
-    TimePoint until;                ///< end of the patience that patience_of() gave the phase
+    TimePoint until;                ///< time by which all ranks must have sent the message of the phase
     std::chrono::nanoseconds took;  ///< time since the last call of judge()
-    std::int64_t strangers = 0;     ///< number of connections that were refused
+    std::int64_t strangers = 0;     ///< number of connections refused because they proved no secret
   };
   std::optional<ExecutionError> judge(const Wait& wait) const;
 
-  /// Describes that `what` happened on `rank`, which may be a rank that the program does not have.
+  /// Describes the failure `what` of `rank`. `rank` may be a number that the program does not have.
   ExecutionError failure_of(std::int32_t rank, const std::string& what, Phase phase) const;
-  /// Records that the rank's connection has closed. Only the first one is at fault.
+  /// Records that the rank's connection has closed. Only the first call counts, because later connections
+  /// close as a consequence.
   void lose(std::int32_t rank);
-  /// Returns how long a phase other than a run may take.
+  /// Returns how long a phase may take. It does not apply to Phase::running.
   std::chrono::nanoseconds patience_of(Phase phase) const;
 
  private:
   std::optional<ExecutionError> fault_in(const Wait& wait) const;
-  /// Returns the fault in the phase in which all ranks join.
+  /// Returns the fault in the phase `joining`, or nothing.
   std::optional<ExecutionError> missing_in(const Wait& wait) const;
   ExecutionError waited_for(const std::vector<std::int32_t>& missing, const Wait& wait) const;
   bool is_there(std::int32_t rank) const;
@@ -70,7 +71,7 @@ class FaultJudge {
   RankProcesses processes_;
   const Attendance& attendance_;
   Watchdog watchdog_;
-  std::optional<std::int32_t> lost_;  // the first rank whose connection has closed
+  std::optional<std::int32_t> lost_;  // first rank that closed its connection
   TimePoint lost_at_;
 };
 

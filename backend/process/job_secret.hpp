@@ -1,6 +1,6 @@
 #pragma once
-// A secret that only the processes of one job know. The launcher's environment may contain it
-// (PENSTOCK_SECRET). Otherwise rank 0 makes one and writes it to a file that only its user can read.
+// A secret that only the processes of one job know. The environment variable PENSTOCK_SECRET may contain it.
+// Otherwise rank 0 makes a secret and writes it to a file that only its user can read.
 
 #include <cstdint>
 #include <filesystem>
@@ -14,16 +14,16 @@ namespace penstock {
 /// Returns 256 random bits as 64 hexadecimal digits.
 std::string new_secret();
 
-/// Returns the path of the secret of the job whose rank 0 listens on this port.
+/// Returns the path of the secret file of a job. `port` is the port at which the job's rank 0 listens.
 std::filesystem::path secret_path(std::uint16_t port);
 
-/// The file of the secret. It is removed when this object is destroyed, or when SIGINT, SIGTERM or SIGHUP
-/// ends the process and is neither handled nor ignored. If the process is killed otherwise, a rank that
-/// looked for the file removes it, or the next job.
+/// The file of the secret. It is removed when this object is destroyed. It is also removed when SIGINT,
+/// SIGTERM or SIGHUP ends the process, unless the process handles or ignores the signal. If the process is
+/// killed in another way, a rank that looks for the file or the next job removes it.
 class SecretFile {
  public:
-  /// Writes the file. Replaces what an earlier job has left on this port, and removes what ended processes
-  /// have left on others. Error: the file cannot be made, or its folder belongs to another user.
+  /// Writes the file. Replaces the file of an earlier job with this port, and removes files of ended
+  /// processes with other ports. Error: the file cannot be created, or its folder belongs to another user.
   static tl::expected<SecretFile, std::string> leave(std::uint16_t port, const std::string& secret);
   SecretFile(SecretFile&& other) noexcept;
   SecretFile& operator=(SecretFile&& other) noexcept;
@@ -34,17 +34,18 @@ class SecretFile {
   explicit SecretFile(std::filesystem::path path);
   tl::expected<void, std::string> write(const std::string& secret);
 
-  std::filesystem::path path_;  // empty: moved from
-  int lock_ = -1;               // descriptor of the locked file; the kernel unlocks it when this process ends
+  std::filesystem::path path_;  // empty after the object was moved from
+  int lock_ = -1;  // descriptor of the locked file; the kernel releases the lock when this process ends
   LeftName left_;
   LeftName left_beside_;
 };
 
-/// Returns the secret that rank 0 has written. Error: there is no such file, or other users could have
+/// Returns the secret that rank 0 has written. Error: the file does not exist, or other users could have
 /// written it.
 tl::expected<std::string, std::string> left_secret(std::uint16_t port);
 
-/// Removes the file of a rank 0 that has ended, or that ends within a moment, without removing it.
+/// Removes the secret file if the rank 0 that wrote it has ended, or ends within a moment, without removing
+/// it.
 void remove_abandoned_secret(std::uint16_t port);
 
 }  // namespace penstock

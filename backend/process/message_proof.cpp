@@ -1,11 +1,11 @@
-// Proves messages with HMAC. Each direction of each connection has its own key, and each message has a
-// number:
+// Computes the proofs of messages with HMAC. Each direction of each connection has its own key, and each
+// message has a number:
 //
 //     key   = HMAC(secret, "penstock 1" | listener's nonce | caller's nonce | sender)
 //     proof = HMAC(key, number | header | body)
 //
-// A recorded message therefore proves nothing when it is sent again, in the other direction or on another
-// connection. The secret itself is never sent. Tests: tests/backend/process_attacks_test.cpp.
+// An attacker therefore cannot reuse a recorded message, neither later, nor in the other direction, nor on
+// another connection. The secret itself is never sent. Tests: tests/backend/process_attacks_test.cpp.
 
 #include "backend/process/message_proof.hpp"
 
@@ -47,7 +47,7 @@ struct MessageProof::Key {
     require(hmac != nullptr);
     context.reset(EVP_MAC_CTX_new(hmac));
     EVP_MAC_free(hmac);
-    // OpenSSL takes a pointer to non-const, but only reads the text.
+    // OpenSSL requires a pointer to non-const, although it only reads the text.
     std::array<char, 7> digest{"SHA256"};
     const std::array parameters = {OSSL_PARAM_construct_utf8_string("digest", digest.data(), 0),
                                    OSSL_PARAM_construct_end()};
@@ -59,7 +59,7 @@ struct MessageProof::Key {
   Proof of(const Part&... parts) const {
     Proof proof{};
     std::size_t size = 0;
-    // Without a key argument, OpenSSL begins a new message under the existing key.
+    // If the key argument is null, OpenSSL begins a new message with the existing key.
     require(EVP_MAC_init(context.get(), nullptr, 0, nullptr) == 1);
     (require(EVP_MAC_update(context.get(), parts.data(), parts.size()) == 1), ...);
     require(EVP_MAC_final(context.get(), proof.data(), &size, proof.size()) == 1 && size == proof.size());
@@ -75,8 +75,8 @@ Nonce new_nonce() {
   return nonce;
 }
 
-/// Derives the key. The secret is used once for each connection. The key depends on the nonces of both ends,
-/// so that neither end alone can make an old key return.
+/// Derives the key of one direction from the secret and the nonces of both ends. Because both nonces enter,
+/// neither end alone can force the reuse of an old key.
 MessageProof::MessageProof(const std::string& secret, const Session& session) {
   const std::array sender = {static_cast<std::uint8_t>(session.sender)};
   const Proof own =
@@ -88,7 +88,7 @@ MessageProof::~MessageProof() = default;
 
 Proof MessageProof::next(std::span<const std::uint8_t> header, std::span<const std::uint8_t> body) {
   std::array<std::uint8_t, sizeof(count_)> number{};
-  // The lowest byte comes first on every machine, so that both ends prove the same bytes.
+  // The lowest byte comes first on every machine, so that both ends compute the proof of the same bytes.
   for (std::size_t i = 0; i < number.size(); ++i) number[i] = static_cast<std::uint8_t>(count_ >> (8 * i));
   ++count_;
   return key_->of(number, header, body);

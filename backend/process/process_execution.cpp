@@ -1,11 +1,11 @@
-// Starts the ranks of a run. Without a launcher this process forks them and coordinates. With a launcher each
-// rank is a process already, and rank 0 coordinates in a second thread:
+// Starts the ranks of a run. Without a launcher, this process forks the ranks and runs the coordinator. With
+// a launcher, each rank is already a process, and rank 0 runs the coordinator in a second thread:
 //
 //     coordinator (rank 0's process)  <- hello, digest, progress, times --  worker 0 .. K-1
 //                                     -- go, verdict, end              ->
 //
 // Forked ranks are connected by socket pairs, which no other process can reach. Launched ranks are connected
-// by TCP, where every message proves that its sender knows the job's secret. Tests:
+// by TCP, and every message proves that its sender knows the job's secret. Tests:
 // tests/backend/process_run_test.cpp.
 
 #include "backend/process/process_execution.hpp"
@@ -38,7 +38,7 @@ tl::unexpected<ExecutionError> failed(std::string message) {
 
 tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_in_processes(
     const ProcessExecution& execution) {
-  // Each rank and each pair needs a socket, so the usual limit of open files is soon reached.
+  // Each rank and each pair of ranks needs sockets, which may exceed the usual limit of open files.
   const MostDescriptors many;
   const std::vector<std::vector<std::int32_t>> peers = peers_of_ranks(execution.flat);
   RankSockets sockets(peers);
@@ -47,12 +47,12 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_in_processes(
     if (auto opened = sockets.open_for(rank); !opened) return failed(opened.error());
     const auto started = children.start([&] {
       const auto ended = run_worker(execution, rank, sockets.take(rank));
-      // The child's error, in case it could not send it, for example because it was silent for too long.
+      // If the child could not send its error, the parent reads it from this exception's text.
       if (!ended) throw std::runtime_error(ended.error().message);
       return 0;
     });
     if (!started) return failed(started.error());
-    // If the parent also held the child's ends, the connections would stay open when the child dies.
+    // If the parent kept the child's ends open, the connections would not close when the child dies.
     sockets.close_ends_of(rank);
   }
   if (execution.forked) execution.forked();
@@ -78,9 +78,10 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_as_rank(const Pro
   if (!meeting) return failed(meeting.error());
   tl::expected<std::vector<ExecutedRun>, ExecutionError> runs;
   {
-    // Joined at the end of the block, so that `runs` is complete when it is returned.
+    // The thread is joined at the end of this block, so that `runs` is complete before the return.
     const std::jthread coordinating([&] { runs = coordinator.run(); });
-    static_cast<void>(run_worker(execution, *meeting));  // the coordinator reports the same error
+    // its error is ignored, because the coordinator reports the same one
+    static_cast<void>(run_worker(execution, *meeting));
   }
   return runs;
 }

@@ -1,6 +1,6 @@
-// Makes socket pairs while ranks are forked one after the other, so that the parent need not hold all pairs
-// at once. The pair of ranks a < b is made when a is forked. The parent then closes a's end and keeps b's end
-// until b is forked. For a chain of any length this is one pair at a time, plus the coordinator's ends.
+// Makes socket pairs while ranks are forked one after the other, so that the parent never has all pairs open.
+// The pair of ranks a < b is made before a is forked. The parent then closes a's end, and closes b's end
+// after b is forked. For a chain of ranks, only one such pair is open at a time, and the coordinator's ends.
 // Tests: tests/backend/process_room_test.cpp.
 
 #include "backend/process/rank_sockets.hpp"
@@ -60,7 +60,7 @@ tl::expected<void, std::string> RankSockets::open_for(std::int32_t rank) {
   coordinators_.push_back(std::move((*control)[0]));
   ends_[index(rank)].coordinator = std::move((*control)[1]);
   for (const std::int32_t peer : peers_[index(rank)]) {
-    if (peer < rank) continue;  // made when that rank was forked
+    if (peer < rank) continue;  // the pair was made when that rank was forked
     auto pair = socket_pair(rank);
     if (!pair) return tl::unexpected(pair.error());
     ends_[index(rank)].peers[peer] = std::move((*pair)[0]);
@@ -71,7 +71,8 @@ tl::expected<void, std::string> RankSockets::open_for(std::int32_t rank) {
 
 RankEnds RankSockets::take(std::int32_t rank) {
   RankEnds own = std::move(ends_[index(rank)]);
-  // The child closes the ends of other ranks. Otherwise they would stay open after their owners have ended.
+  // The child closes the ends of other ranks. Otherwise a connection would stay open after the other rank has
+  // ended.
   ends_.clear();
   coordinators_.clear();
   return own;
@@ -92,7 +93,7 @@ MostDescriptors::~MostDescriptors() {
   rlimit limit{};
   if (before_ == 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = before_;
-  static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));  // files that are open stay open
+  static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));  // lowering the limit does not close open files
 }
 
 }  // namespace penstock

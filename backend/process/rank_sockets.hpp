@@ -1,7 +1,7 @@
 #pragma once
-// Socket pairs between processes that are about to be forked. No other process can reach them. There is one
-// from each rank to the coordinator, and one for each two ranks that exchange messages. Used only by
-// process_execution.cpp.
+// Socket pairs between processes that are about to be forked. No other process can reach them. One pair
+// connects each rank with the coordinator, and one connects each two ranks that exchange messages. Only
+// process_execution.cpp uses them.
 
 #include <cstdint>
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// An open file descriptor, closed by the destructor.
+/// The owner of an open file descriptor. The destructor closes it.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -20,32 +20,33 @@ class Descriptor {
   Descriptor& operator=(Descriptor&& other) noexcept;
   ~Descriptor();
 
-  /// Returns the descriptor and gives up its ownership.
+  /// Returns the descriptor without closing it. The caller becomes its owner.
   int release();
 
  private:
   int number_ = -1;
 };
 
-/// The connections of one rank's process.
+/// The ends of socket pairs that belong to one rank's process.
 struct RankEnds {
   Descriptor coordinator;
   std::map<std::int32_t, Descriptor> peers;  // by rank
 };
 
-/// The ends that are open in this process. Ranks must be forked in ascending order.
+/// The ends of socket pairs that are open in this process. Ranks must be forked in ascending order.
 class RankSockets {
  public:
-  /// `peers` has for each rank its peers, ascending.
+  /// `peers` lists, for each rank, its peers in ascending order. It must outlive this object.
   explicit RankSockets(const std::vector<std::vector<std::int32_t>>& peers);
 
-  /// Makes the pairs that the next rank needs and that do not exist yet. Error: too few descriptors.
+  /// Makes the socket pairs that `rank` needs and that do not exist yet. Error: the process has too few
+  /// descriptors.
   tl::expected<void, std::string> open_for(std::int32_t rank);
-  /// Called in the rank's process: returns its ends and closes all others.
+  /// Returns the rank's ends and closes all others. Must be called in the rank's process.
   RankEnds take(std::int32_t rank);
-  /// Called in the parent after the rank is forked: closes the rank's ends.
+  /// Closes the rank's ends. Must be called in the parent after the rank is forked.
   void close_ends_of(std::int32_t rank);
-  /// Called in the parent: returns the coordinator's ends, by rank.
+  /// Returns the coordinator's ends, by rank. Must be called in the parent.
   std::vector<Descriptor> take_coordinators();
 
  private:
@@ -54,7 +55,7 @@ class RankSockets {
   std::vector<Descriptor> coordinators_;
 };
 
-/// Raises the limit of open files to the largest allowed value while this object exists.
+/// An object that raises the limit of open files to the largest allowed value while it exists.
 class MostDescriptors {
  public:
   MostDescriptors();
@@ -63,7 +64,7 @@ class MostDescriptors {
   ~MostDescriptors();
 
  private:
-  unsigned long before_ = 0;  // limit before; 0: it was not changed
+  unsigned long before_ = 0;  // earlier limit, or 0 if the limit was not changed
 };
 
 }  // namespace penstock

@@ -1,11 +1,10 @@
-// Converts between the times of a rank and those of the program. A rank's positions are one range of the
-// program's; its messages are scattered:
+// Converts between the times of one rank and the times of the whole program. A rank's positions are one range
+// of the program's positions, but the numbers of its messages are scattered:
 //
 //     positions   |  rank 0  |  rank 1  | ..        messages   0 . . 1 . 1 0 . ..
 //
-// Both lists are sent without their numbers, because each end finds these in the program. Values from another
-// process are checked against the program before they are used as an index or a time. Tests:
-// tests/backend/rank_times_test.cpp.
+// Both lists are sent without numbers, because each side finds the numbers in the program. The receiver
+// checks all values against the program before it uses them. Tests: tests/backend/rank_times_test.cpp.
 
 #include "backend/process/rank_times.hpp"
 
@@ -35,11 +34,12 @@ bool has_beyond_last(const std::vector<Ns>& times) {
   return std::ranges::any_of(times, [](Ns time) { return time > kLastNs; });
 }
 
-/// Returns whether the position has its own times. Transfers and collectives have those of their messages.
+/// Returns true if the rank measures times for such a position. Transfers and collectives use the times of
+/// their messages instead.
 bool has_own_times(FlatOp op) { return op == FlatOp::compute || op == FlatOp::reshard; }
 
-/// Returns an error if two actions of the rank overlap. A rank runs one action after another, so overlapping
-/// times cannot be real.
+/// Returns an error if two actions of the rank overlap in time. A rank runs one action after another, so such
+/// times are wrong.
 std::optional<std::string> overlap_in(const FlatProgram& flat, std::int32_t rank, const Done& done) {
   const std::int32_t begin = flat.rank_begin[index(rank)];
   std::int32_t before = kNone;
@@ -54,7 +54,7 @@ std::optional<std::string> overlap_in(const FlatProgram& flat, std::int32_t rank
   return std::nullopt;
 }
 
-/// Returns whether no element ends before it starts. Requires lists of equal length.
+/// Returns true if each end is not before its start and both lists have the same length.
 bool in_order(const std::vector<Ns>& starts, const std::vector<Ns>& ends) {
   return std::ranges::equal(starts, ends, std::ranges::less_equal{});
 }

@@ -1,6 +1,5 @@
 #pragma once
-// The times of one rank in the form in which it sends them (Done), and their place among the times of all
-// ranks. Used only by worker.cpp and coordinator.cpp.
+// Converts the times of one rank to the message Done and back. Only worker.cpp and coordinator.cpp use it.
 
 #include <cstdint>
 #include <optional>
@@ -14,14 +13,15 @@
 
 namespace penstock {
 
-/// Makes the message Done without its account. `messages` are the times of the messages for which the rank
-/// accounts (messages_of in socket_transport.hpp).
+/// Returns the message Done without its account. `messages` has the times of the messages that the rank
+/// reports (messages_of in socket_transport.hpp).
 Done done_of(const FlatProgram& flat, std::int32_t rank, std::int32_t run, const ProgramTimes& times,
              const std::vector<MessageTime>& messages);
 
-/// Returns why these cannot be times of the rank, or nothing if they can.
+/// Returns why the times in `done` are not possible for the rank, or nothing if they are possible.
 std::optional<std::string> fault_of(const FlatProgram& flat, std::int32_t rank, const Done& done);
-/// Writes the rank's times into `times`. Requires that fault_of() returned nothing.
+/// Writes the rank's times into `times`, which has the times of all ranks. Requires that fault_of() returned
+/// nothing.
 void put_among(ProgramTimes& times, const FlatProgram& flat, std::int32_t rank, const Done& done);
 
 }  // namespace penstock

@@ -1,15 +1,15 @@
-// One connection, with frames in chunks:
+// One connection, which sends and receives frames in chunks:
 //
 //     TCP, once, both ways:   magic number | nonce                     40 bytes, before any proof
 //     frame:                  chunk .. chunk                           64 KiB each, but for the last
 //     chunk:                  length, is it the last | body | proof    no proof on a socket pair
 //     to a stranger, at last: "refused" and an end of line             8 bytes, whatever it has sent
 //
-// If the stream ends without that word, the other process has gone.
+// If the stream ends without the text "refused", the other process has ended.
 //
-// A length is accepted only up to one chunk, and a chunk only with its proof. A stranger (a port scanner,
-// another job's rank, an attacker) can therefore make this process hold one chunk for a moment, and is then
-// disconnected. Tests: tests/backend/process_attacks_test.cpp.
+// A length is accepted only up to one chunk, and a chunk only with its proof. A stranger is a process that
+// does not know the secret, such as a port scanner or a rank of another job. It can occupy the memory of at
+// most one chunk and is then disconnected. Tests: tests/backend/process_attacks_test.cpp.
 
 #include "backend/process/socket_connection.hpp"
 
@@ -49,8 +49,8 @@ std::span<const std::uint8_t> bytes_of(const Value& value) {
 SocketConnection::SocketConnection(ConnectionId id, Socket socket, std::optional<Side> side,
                                    const Owner& owner)
     : id_(id), socket_(std::move(socket)), side_(side), owner_(owner), proven_(side != Side::listener) {
-  // Nagle's algorithm would delay small messages, whose times are measured. If the option cannot be set,
-  // everything still works.
+  // Nagle's algorithm would delay small messages and so falsify the measured times. If the option cannot be
+  // set, the connection still works.
   Error ignored;
   if (side_) tolerate(socket_.set_option(asio::ip::tcp::no_delay(true), ignored));
 }
@@ -58,14 +58,14 @@ SocketConnection::SocketConnection(ConnectionId id, Socket socket, std::optional
 void SocketConnection::begin() { must_prove() ? open() : read_header(); }
 
 void SocketConnection::refuse() {
-  // After a part of a frame the word would be taken for more of that frame.
+  // If a frame is only partly written, the other end would read the text as part of that frame.
   if (side_ != Side::listener || !outgoing_.empty()) return;
   const int socket = socket_.native_handle();
-  // These 8 bytes follow 40. They fail to fit only if the other side reads nothing at all.
+  // Only 40 bytes were sent before these 8, so the socket's buffer normally has room for them.
   if (::send(socket, kRefusal.data(), kRefusal.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) return;
   shutdown(socket, SHUT_WR);
-  // If received bytes are unread at the close, the kernel resets the connection and may lose the last word.
-  // MSG_TRUNC drops these bytes without reading them.
+  // If received bytes are still unread when the socket closes, the kernel resets the connection, and the text
+  // may be lost. MSG_TRUNC drops these bytes without copying them.
   recv(socket, nullptr, kChunkBytes, MSG_DONTWAIT | MSG_TRUNC);
 }
 
@@ -75,7 +75,8 @@ void SocketConnection::close() {
   tolerate(socket_.close(ignored));
 }
 
-/// Returns a handler that keeps the connection, and so its buffers, alive.
+/// Returns a handler that holds a reference to the connection, so that its buffers stay valid. It does
+/// nothing after the connection was closed.
 std::function<void(const SocketConnection::Error&, std::size_t)> SocketConnection::unless_closed(
     std::function<void(const Error&)> handler) {
   return [self = shared_from_this(), handler = std::move(handler)](const Error& error, std::size_t) {
@@ -93,8 +94,7 @@ void SocketConnection::open() {
 }
 
 void SocketConnection::read_opening() {
-  // If the first bytes differ from the magic number, the read ends early and does not wait for the whole
-  // opening.
+  // If the first bytes differ from the magic number, the read ends at once, without waiting for all 40 bytes.
   const auto left = [this](const Error& error, std::size_t got) -> std::size_t {
     const bool may_be_ours = std::memcmp(&others_, &own_, std::min(got, sizeof(own_.magic))) == 0;
     return error || !may_be_ours ? 0 : sizeof(Opening) - got;
@@ -107,7 +107,7 @@ void SocketConnection::read_opening() {
                      }
                      agree();
                      read_header();
-                     // Sends the frames that were queued before there was a key to prove them.
+                     // Sends the frames that were queued before the key existed.
                      if (!outgoing_.empty()) write_next();
                    }));
 }
@@ -139,7 +139,7 @@ void SocketConnection::read_chunk() {
     return;
   }
   const auto [length, is_last] = header_;
-  // All chunks except the last are full, so a frame cannot be split into many small ones.
+  // All chunks except the last must be full. A sender can therefore not split a frame into many small chunks.
   if (length > kChunkBytes || is_last > 1 || (is_last == 0 && length != kChunkBytes)) {
     owner_.lost(id_, Closing::not_a_frame);
     return;
@@ -159,18 +159,18 @@ void SocketConnection::take_chunk() {
   }
   append_chunk();
   const bool is_last = header_.is_last == 1;
-  // The frame has reached the limit of its kind and still goes on.
+  // The frame is longer than a frame with this beginning may be.
   if (!is_last && frame_.size() >= owner_.most_bytes(id_, frame_)) {
     owner_.lost(id_, Closing::not_a_frame);
     return;
   }
   if (is_last) owner_.received(id_, std::exchange(frame_, {}));
-  // The receiver of the frame may have closed the connection.
+  // The function that received the frame may have closed the connection.
   if (!closed_) read_header();
 }
 
 bool SocketConnection::has_valid_proof() {
-  // No other process can reach a socket pair.
+  // A socket pair needs no proof, because no other process can reach it.
   if (!must_prove()) return true;
   if (!same(received_proof_->next(bytes_of(header_), chunk_), proof_)) return false;
   proven_ = true;
@@ -190,7 +190,7 @@ void SocketConnection::append_chunk() {
 void SocketConnection::send(Frame frame) {
   outgoing_.push_back(std::move(frame));
   const bool may_write = !must_prove() || sent_proof_;
-  // Only one write at a time: two writes on one socket could be interleaved.
+  // Only one write may be in progress, because the bytes of two writes could be interleaved.
   if (outgoing_.size() == 1 && may_write) write_next();
 }
 
@@ -206,7 +206,8 @@ void SocketConnection::write_next() {
       asio::buffer(&sent_header_, sizeof(ChunkHeader)), asio::buffer(body.data(), body.size()),
       asio::buffer(sent_chunk_proof_.data(), must_prove() ? sizeof(Proof) : 0)};
   asio::async_write(socket_, buffers, unless_closed([this](const Error& error) {
-                      // After an error the reader will find that the connection has closed.
+                      // After an error, the reading operation finds that the connection is closed and reports
+                      // it.
                       if (!error) has_written();
                     }));
 }

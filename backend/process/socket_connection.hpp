@@ -1,6 +1,6 @@
 #pragma once
-// One connection of a SocketLoop. It sends frames in chunks, over TCP each with a proof. All of it runs on
-// the loop's thread. Used only by socket_loop.cpp.
+// One connection of a SocketLoop. It sends frames in chunks. Over TCP, each chunk has a proof. All functions
+// run on the loop's thread. Only socket_loop.cpp uses it.
 
 #include <chrono>
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace penstock {
 
-/// The first bytes that each end sends over TCP.
+/// The first bytes that each end of a TCP connection sends.
 struct Opening {
   static constexpr std::uint64_t kMagic = 0x32'6b'63'6f'74'73'6e'70;  // "pnstock2"
 
@@ -34,43 +34,45 @@ struct ChunkHeader {
   std::uint32_t is_last = 0;
 };
 
-/// The word that a listener sends to a stranger in place of a chunk's header. It cannot be a header, because
-/// as a length it exceeds a chunk. It needs no proof and is always the same, so it reveals no more than the
-/// end of the connection does.
+/// The text that a listener sends instead of a chunk's header to a process that it refuses. Read as a header,
+/// it would be longer than a chunk, so the two cannot be confused. It needs no proof, because it is always
+/// the same and reveals nothing.
 inline constexpr std::string_view kRefusal = "refused\n";
 static_assert(sizeof(ChunkHeader) == kRefusal.size(), "one is read where the other is expected");
 
-/// Ignores an error of an optional socket option, or of a socket that is closed anyway.
+/// Ignores an error. Used for optional socket options, and for sockets that are closed in any case.
 inline void tolerate(const boost::system::error_code&) {}
 
-/// One connection. It is shared, because its buffers must live until the operations in progress have ended.
+/// One connection. It is reference-counted, because its buffers must exist until all operations in progress
+/// have ended.
 class SocketConnection : public std::enable_shared_from_this<SocketConnection> {
  public:
   using Socket = boost::asio::generic::stream_protocol::socket;
 
-  /// The owner's functions. `received` may close the connection.
+  /// The functions and the secret of the connection's owner. `received` may close the connection.
   struct Owner {
-    std::string secret{};  ///< the secret that proofs use
+    std::string secret{};  ///< the job's secret, from which proofs are computed
     std::function<void(ConnectionId, Frame)> received;
-    std::function<std::size_t(ConnectionId, const Frame&)> most_bytes;  ///< see SocketEvents
-    /// Called when the connection can no longer be read. The owner must close it.
+    std::function<std::size_t(ConnectionId, const Frame&)> most_bytes;  ///< see SocketEvents::most_bytes
+    /// Called when no more data can be read from the connection. The owner must then close it.
     std::function<void(ConnectionId, Closing)> lost;
   };
 
-  /// `side` is absent for an end of a socket pair, which needs no proofs. `owner` must outlive this object.
+  /// Makes a connection over `socket`. `side` is absent for an end of a socket pair, which needs no proofs.
+  /// `owner` must outlive this object.
   SocketConnection(ConnectionId id, Socket socket, std::optional<Side> side, const Owner& owner);
 
-  /// Starts to read.
+  /// Starts to read from the socket.
   void begin();
   void send(Frame frame);
-  /// Tells a stranger that it is refused, if that can be written at once. The owner then closes the
-  /// connection.
+  /// Tells the other process that it is refused, if the socket accepts this text without waiting. The owner
+  /// then closes the connection.
   void refuse();
   void close();
 
   ConnectionId id() const { return id_; }
-  /// Returns whether the other end is known. A caller has chosen the other end; a listener knows it only
-  /// after the first proof.
+  /// Returns true if the other end is trusted. A caller trusts the end that it has called. A listener trusts
+  /// the other end after its first valid proof.
   bool is_proven() const { return proven_; }
   std::chrono::steady_clock::time_point since() const { return since_; }
 
@@ -78,16 +80,17 @@ class SocketConnection : public std::enable_shared_from_this<SocketConnection> {
   using Error = boost::system::error_code;
 
   bool must_prove() const { return side_.has_value(); }
-  // Each of these starts an operation and names the next one: open, read_opening, then read_header and
-  // read_chunk in turn. Writing runs in parallel, from write_next to has_written.
+  // Each of these functions starts an asynchronous operation and names its successor. The order is open,
+  // read_opening, and then read_header and read_chunk repeatedly. Writing runs in parallel, from write_next
+  // to has_written.
   void open();
   void read_opening();
-  /// Makes the keys of both directions. Requires both nonces.
+  /// Computes the keys of both directions. Requires that both nonces are known.
   void agree();
   void read_header();
   void read_chunk();
   void take_chunk();
-  /// Returns whether the chunk has the expected proof.
+  /// Returns true if the chunk has the expected proof.
   bool has_valid_proof();
   void append_chunk();
   void write_next();
@@ -109,10 +112,10 @@ class SocketConnection : public std::enable_shared_from_this<SocketConnection> {
   ChunkHeader header_{};
   Frame chunk_{};
   Proof proof_{};
-  Frame frame_{};  // the part of the frame that has arrived
+  Frame frame_{};  // received part of the present frame
 
   std::deque<Frame> outgoing_{};
-  std::size_t written_ = 0;  // bytes of the first frame that are written
+  std::size_t written_ = 0;  // number of bytes of the first outgoing frame that are written
   ChunkHeader sent_header_{};
   Proof sent_chunk_proof_{};
 };

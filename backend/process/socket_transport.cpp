@@ -1,13 +1,13 @@
-// The rules of in_process_transport.cpp, divided between processes. A program that does not hang on directed
-// channels lists the messages of one pair in the same order at both ends. So the sender's queue alone decides
-// when a transfer starts:
+// Follows the rules of in_process_transport.cpp, with the work divided between processes. If a program does
+// not hang on directed channels, both ranks of a pair list their messages in the same order. The sender's
+// queue alone therefore decides when a transfer starts:
 //
 //     transfer     the sender has reached it, and the one before it has left its queue: both times are known
 //                  --frame--> the receiver sleeps until the end
 //     collective   a member has reached it, and the one before it on this rank has ended: it has joined
 //                  --frame--> all other members; each: start = the latest that joined, end = start + its pace
 //
-// A collective has no root. All members compute the same times from the same numbers, and add the
+// A collective has no root. All members compute the same times from the same numbers, and they add the
 // contributions in the same order. Tests: tests/backend/socket_transport_test.cpp.
 
 #include "backend/process/socket_transport.hpp"
@@ -82,8 +82,8 @@ SocketTransport::SocketTransport(SocketTransportParts parts)
   count_pending();
 }
 
-/// Makes states only for the messages in which this rank takes part. States of all messages would repeat the
-/// whole program in each process.
+/// Makes states only for the messages in which this rank takes part. Otherwise the memory of each process
+/// would grow with the whole program.
 void SocketTransport::make_states() {
   const FlatProgram& flat = parts_.flat;
   std::uint32_t states = 1;
@@ -95,9 +95,9 @@ void SocketTransport::make_states() {
   states_ = std::vector<State>(states);
 }
 
-/// Counts what each message waits for on this rank. A transfer that leaves here waits for its SEND and for
-/// the transfer before it in the queue. A collective waits until this rank reaches it and the collective
-/// before it on this rank has ended.
+/// Counts the events for which each message waits on this rank. A transfer that this rank sends waits for its
+/// SEND and for the transfer before it in the queue. A collective waits until this rank reaches it, and until
+/// the rank's preceding collective has ended.
 void SocketTransport::count_pending() {
   const FlatProgram& flat = parts_.flat;
   for (const FlatMessage& message : flat.messages) {
@@ -131,20 +131,20 @@ Payload SocketTransport::payload_of(const Frame& bytes) const {
 
 void SocketTransport::send(std::int32_t message, Payload payload) {
   const Ns now = parts_.clock.now_ns();
-  // The payload is encoded before the lock is taken. Payloads are large, and the other thread needs the lock
-  // to deliver frames.
+  // The payload is encoded before the lock is taken, because encoding is slow and the other thread needs the
+  // lock to deliver frames.
   Frame bytes = payload ? bytes_of(*payload) : Frame{};
   const std::scoped_lock lock(mutex_);
   State& sent = state(message);
   sent.bytes = std::move(bytes);
   sent.has_payload = payload != nullptr;
   Ns time = now;
-  // A transfer that leaves may be what the next one waited for, and so on along the queue.
+  // A transfer that is sent may release the next one in the queue, and so on.
   for (std::int32_t head = message; head != kNone; head = flat_of(head).next_at_sender) {
     State& leaves = state(head);
     leaves.time.start_ns = std::max(leaves.time.start_ns, time);
     if (--leaves.pending > 0) return;
-    // Time at which it leaves the channel to the next one.
+    // The time at which the next transfer may use the channel.
     time = leaves.time.start_ns + pace_at(parts_.pace.hold, head);
     leaves.time.end_ns = time + pace_at(parts_.pace.latency, head);
     depart(head);
@@ -174,11 +174,12 @@ Payload SocketTransport::take(std::int32_t message) {
   return payload_of(bytes);
 }
 
-/// Returns whether `peer` may send this message to `to`: a transfer between the two, or a collective of both.
+/// Returns true if `peer` may send this message to rank `to`: a transfer from `peer` to `to`, or a collective
+/// of both.
 static bool is_sent_by(const FlatProgram& flat, const FlatMessage& message, std::int32_t peer,
                        std::int32_t to) {
-  // The number is known to be of this program. A faulty or hostile rank could still send a message of another
-  // rank.
+  // The message number is valid. But a faulty or hostile rank could still send a message that belongs to
+  // other ranks.
   if (message.recv != kNone) return message.from_rank == peer && message.to_rank == to;
   const std::vector<std::int32_t> members = members_of(flat, message);
   return std::ranges::find(members, peer) != members.end() && std::ranges::find(members, to) != members.end();
@@ -186,14 +187,13 @@ static bool is_sent_by(const FlatProgram& flat, const FlatMessage& message, std:
 
 void SocketTransport::receive(std::int32_t peer, const Frame& frame) {
   const auto view = unpacked(frame);
-  // A frame of an earlier run may arrive late.
+  // A frame of an earlier run may arrive late and is ignored.
   if (!view || view->header.run != parts_.run || view->header.from_rank != peer) return;
   const DataHeader& header = view->header;
   if (header.message < 0 || index(header.message) >= place_.size()) return;
   if (header.start_ns < 0 || header.end_ns < 0) return;
   if (!is_sent_by(parts_.flat, flat_of(header.message), peer, parts_.rank)) return;
-  // The payload stays encoded. take() decodes it on the rank's thread, the only thread that may use the
-  // codec.
+  // The payload stays encoded here. Only the rank's thread may use the codec, so take() decodes it.
   const std::scoped_lock lock(mutex_);
   Frame bytes(view->payload.begin(), view->payload.end());
   if (flat_of(header.message).recv == kNone) {
@@ -222,7 +222,8 @@ void SocketTransport::join(std::int32_t message, std::int32_t, SharedPayload con
   satisfy_join(message, now);
 }
 
-/// Records that this rank reached the collective at `time`, or that the one before it ended then.
+/// Records an event at `time` for which the collective waited: this rank reached it, or the rank's preceding
+/// collective ended.
 void SocketTransport::satisfy_join(std::int32_t message, Ns time) {
   State& joined = state(message);
   joined.joined_ns = std::max(joined.joined_ns, time);
@@ -276,7 +277,7 @@ std::vector<SharedPayload> SocketTransport::collect(std::int32_t message, std::i
   }
   std::vector<SharedPayload> contributions;
   contributions.reserve(members.size());
-  // The contributions are in the order of ranks, so that every member computes exactly the same sum.
+  // The contributions are in ascending order of ranks, so that every member computes exactly the same sum.
   for (const auto& [rank, member] : members) {
     const bool came_as_bytes = !member.own && member.has_payload;
     contributions.push_back(came_as_bytes ? SharedPayload(payload_of(member.bytes)) : member.own);
@@ -289,7 +290,7 @@ std::vector<SharedPayload> SocketTransport::collect(std::int32_t message, std::i
 void SocketTransport::wait(std::int32_t message, std::int32_t) {
   std::unique_lock lock(mutex_);
   const State& waited = state(message);
-  // It first waits until the arrival time is known, and then until that time.
+  // The rank first waits until the arrival time is known, and then until that time.
   changed_.wait(lock, [&] { return stopped_ || waited.started; });
   changed_.wait_until(lock, parts_.clock.moment_of(waited.time.end_ns), [&] { return stopped_; });
   if (stopped_) throw Stopped{};
@@ -310,7 +311,7 @@ std::vector<MessageTime> SocketTransport::own_times() {
   std::vector<MessageTime> times;
   times.reserve(own_.size());
   std::unique_lock lock(mutex_);
-  // The rank's list has ended, but its last messages may still be in the queue.
+  // The rank's list has ended, but its last messages may not have started yet.
   for (const std::int32_t message : own_) {
     changed_.wait(lock, [&] { return stopped_ || state(message).started; });
     if (stopped_) throw Stopped{};

@@ -1,6 +1,6 @@
 #pragma once
-// One rank's end of the transport between processes. It has one queue for each ordered pair of ranks. Queues
-// never block and are not bounded. It can emulate links.
+// One rank's part of the transport between processes. There is one queue for each ordered pair of ranks.
+// Queues never block and have no size limit. The transport can emulate links.
 
 #include <condition_variable>
 #include <cstdint>
@@ -25,24 +25,25 @@ struct SocketTransportParts {
   const FlatProgram& flat;  ///< must be built for directed channels without capacity and eager messages
   const LinkPace& pace;
   const Clock& clock;         ///< all ranks share this clock
-  const PayloadCodec* codec;  ///< null if all payloads are null
+  const PayloadCodec* codec;  ///< codec of the payloads; null if all payloads are null
   std::int32_t rank = 0;
-  std::int32_t run = 0;  ///< frames of other runs are ignored
+  std::int32_t run = 0;  ///< number of this run; frames of other runs are ignored
   /// Sends a frame. Never waits; frames for one peer arrive in order.
   std::function<void(std::int32_t peer, Frame)> send;
 };
 
-/// A transport over sockets. A transfer leaves when it is the first of its queue. The sender computes when it
-/// starts and arrives, and the receiver sleeps until then. For a collective each member tells all others when
-/// it joined, so all compute the same times.
+/// A transport over sockets. A transfer is sent when it is the first in its queue. The sender computes its
+/// start and arrival, and the receiver sleeps until the arrival. For a collective, each member tells all
+/// others when it joined, so all members compute the same times.
 class SocketTransport : public Transport {
  public:
   explicit SocketTransport(SocketTransportParts parts);
 
   ChannelOptions channels() const override { return {}; }
   void send(std::int32_t message, Payload payload) override;
-  void expect(std::int32_t) override {}   // channels do not block
-  void release(std::int32_t) override {}  // channels are not bounded
+  void expect(std::int32_t) override {}  // RECVs need no announcement, because channels do not block
+  // no transfer waits for buffers, because channels have no size limit
+  void release(std::int32_t) override {}
   void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) override;
   void wait(std::int32_t message, std::int32_t rank) override;
   Payload take(std::int32_t message) override;
@@ -50,29 +51,30 @@ class SocketTransport : public Transport {
   void stop() override;
   MessageTime time_of(std::int32_t message) const override;
 
-  /// Handles a frame that a peer's transport sent. A frame that this peer must not send is ignored.
+  /// Handles a frame that the transport of `peer` sent. Ignores a frame that this peer may not send.
   void receive(std::int32_t peer, const Frame& frame);
-  /// Returns the times of the messages for which this rank accounts, when all have started. Throws Stopped.
+  /// Waits until all messages that this rank reports have started, and returns their times. Throws Stopped.
   std::vector<MessageTime> own_times();
 
  private:
   struct Member {
-    SharedPayload own;  // contribution of this rank
-    Frame bytes;        // contribution of another rank
+    SharedPayload own;  // contribution if the member is this rank
+    Frame bytes;        // encoded contribution if the member is another rank
     bool has_payload = false;
   };
   struct State {
-    // Number of events on this rank before a transfer leaves, or before this rank has joined a collective.
+    // The number of events on this rank that must still happen before a transfer is sent, or before this rank
+    // has joined a collective.
     std::int32_t pending = 0;
     bool started = false;
     MessageTime time;
     Frame bytes;
     bool has_payload = false;
-    // The members below are of a collective.
+    // The fields below are used only for collectives.
     SharedPayload own;
-    Ns joined_ns = 0;                        // when this rank joined
-    std::map<std::int32_t, Member> members;  // members that have joined, by rank
-    std::int32_t missing = 0;                // number of members that have not joined
+    Ns joined_ns = 0;                        // time when this rank joined
+    std::map<std::int32_t, Member> members;  // ranks that have joined
+    std::int32_t missing = 0;                // number of ranks that have not joined
   };
 
   State& state(std::int32_t message) { return states_[place_[static_cast<std::size_t>(message)]]; }
@@ -83,31 +85,34 @@ class SocketTransport : public Transport {
   void count_pending();
   Frame bytes_of(const PayloadContent& content) const;
   Payload payload_of(const Frame& bytes) const;
-  /// Sends a transfer that is the first of its queue and whose times are known.
+  /// Sends a transfer. Requires that it is the first in its queue and that its times are known.
   void depart(std::int32_t message);
   void satisfy_join(std::int32_t message, Ns time);
-  /// Tells all other members that this rank has joined, at this time and with this contribution.
+  /// Tells all other members of a collective that this rank has joined, with the time and its contribution.
   void tell_members(std::int32_t message);
-  /// Records that `rank`, this one or another, joined at `time`. With the last member the collective starts.
+  /// Records that `rank`, which may be this rank, joined the collective at `time`. Starts the collective if
+  /// it was the last member.
   void member_joined(std::int32_t message, std::int32_t rank, Ns time, Member member);
-  /// Starts the collective on this rank. Each member does the same with the same times.
+  /// Starts the collective on this rank. Every member computes the same start and end.
   void start_collective(std::int32_t message);
 
   SocketTransportParts parts_;
-  std::vector<std::int32_t> own_;     // messages for which this rank accounts
-  std::vector<std::uint32_t> place_;  // by message: index of its state; 0 if this rank takes no part in it
+  std::vector<std::int32_t> own_;  // numbers of the messages that this rank reports (messages_of)
+  // index of each message's state in `states_`; 0 if this rank takes no part in the message
+  std::vector<std::uint32_t> place_;
 
   mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
-  std::vector<State> states_;  // the first one stands for messages of other ranks
+  // states of this rank's messages; element 0 is a placeholder for all other messages
+  std::vector<State> states_;
   bool stopped_ = false;
 };
 
-/// Returns the numbers of the messages for which a rank accounts: transfers that it sends, and collectives of
-/// which it is the first member.
+/// Returns the numbers of the messages that a rank reports. These are the transfers that it sends, and the
+/// collectives of which it is the first member.
 std::vector<std::int32_t> messages_of(const FlatProgram& flat, std::int32_t rank);
 
-/// Returns all ranks with which a rank exchanges messages, ascending.
+/// Returns all ranks with which a rank exchanges messages, in ascending order.
 std::vector<std::int32_t> peers_of(const FlatProgram& flat, std::int32_t rank);
 /// Returns peers_of() for each rank.
 std::vector<std::vector<std::int32_t>> peers_of_ranks(const FlatProgram& flat);

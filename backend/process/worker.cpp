@@ -1,6 +1,6 @@
-// One rank of a process run. It has two threads: the caller's runs the rank's list; the other moves all
-// frames, reports progress, and receives the coordinator's messages (worker_connections.cpp). coordinator.cpp
-// is the other end. Tests: tests/backend/process_run_test.cpp.
+// Runs one rank in its own process, with two threads. The caller's thread runs the rank's list. The other
+// thread moves all frames, reports progress, and receives the coordinator's messages
+// (worker_connections.cpp). coordinator.cpp is the other side. Tests: tests/backend/process_run_test.cpp.
 
 #include "backend/process/worker.hpp"
 
@@ -69,16 +69,16 @@ class Worker {
   tl::expected<void, ExecutionError> run(const ProcessPlace& place) {
     const auto data = connections_.reach(place);
     auto ended = data ? take_part(*data) : tl::unexpected(data.error());
-    // A rank 0 that was killed has not removed the secret file that it had written for this one.
+    // If rank 0 was killed, it has not removed its secret file, so this rank does.
     if (!ended && place.secret.empty()) remove_abandoned_secret(place.coordinator.port);
     return ended;
   }
 
  private:
-  /// Joins and runs. `data` is the address at which this rank accepts connections of peers. Forked ranks are
-  /// already connected and pass the default.
+  /// Joins the coordinator and performs all runs. `data` is the address at which this rank accepts
+  /// connections of peers. Forked ranks are already connected and pass the default.
   tl::expected<void, ExecutionError> take_part(const Endpoint& data) {
-    join(data);  // must come before the first report
+    join(data);  // the Hello must be sent before the first report
     const std::jthread moving = connections_.start_moving();
     try {
       connections_.meet_peers(connections_.welcome());
@@ -104,13 +104,14 @@ class Worker {
                            .data = data});
   }
 
-  /// Returns the host's boot id. Forked ranks are on the host of their parent and return an empty text.
+  /// Returns the host's boot id. For forked ranks, returns an empty text, because they share the host of
+  /// their parent.
   std::string own_boot_id(const Endpoint& data) const {
     if (data.port == 0) return "";
     return host_.boot_id.empty() ? boot_id() : host_.boot_id;
   }
 
-  /// Returns a moment of the host's clock on this machine's clock.
+  /// Converts a time of the reported host clock to this machine's steady clock.
   steady_clock::time_point steady_moment(Ns of_host_ns) const {
     return steady_clock::time_point(nanoseconds(host_.steady_at(of_host_ns)));
   }
@@ -136,7 +137,8 @@ class Worker {
         .receive = [&transport](std::int32_t peer, const Frame& frame) { transport.receive(peer, frame); }};
   }
 
-  /// Runs once, from Prepare to Done. Modules and transport are new, so that a warm-up leaves nothing behind.
+  /// Performs one run, from Prepare to Done. Makes new modules and a new transport, so that no state of an
+  /// earlier run remains.
   void run_once(const Prepare& next, const MakeRankTransport& make) {
     const SteadyClock clock(execution_.time_scale / host_.rate, steady_moment(next.origin_ns));
     StageModules modules = execution_.modules(rank_, clock);
@@ -144,16 +146,17 @@ class Worker {
         make({.run = next.run, .clock = clock, .send = [this](std::int32_t peer, Frame frame) {
                 connections_.send(peer, std::move(frame));
               }});
-    // Peers may send as soon as they have started, which is after all have sent Ready.
+    // The transport must receive frames before Ready is sent, because peers may send as soon as all ranks are
+    // ready.
     const WorkerConnections::Attached attached(connections_, transport);
-    // From here on the reports concern the next run, in which no rank has started yet.
+    // From here on, the progress reports are about this run, which has not started yet.
     stand_at_start();
     connections_.say(Ready{next.run});
     const Go go = connections_.go();
     std::this_thread::sleep_until(steady_moment(go.start_ns));
     stand_at_start();
     ProgramTimes times = empty_times(execution_.flat);
-    // An Execution has the queues of all ranks, but the worker uses only its own.
+    // Execution::queues has one element per rank, but the worker uses only the element of its own rank.
     std::vector<ComputeQueue*> queues;
     if (transport.queue != nullptr) queues.assign(index(execution_.flat.rank_count), transport.queue.get());
     RankWorker({.program = execution_.program,
@@ -179,8 +182,8 @@ class Worker {
   const ProcessExecution& execution_;
   std::int32_t rank_;
   HostClock host_;
-  std::string digest_;              // computed before the coordinator waits for it
-  std::vector<Progress> progress_;  // by rank; only this rank's element is written
+  std::string digest_;              // digest of the program, computed before the coordinator waits for it
+  std::vector<Progress> progress_;  // progress of each rank; only this rank's element is written
   WorkerConnections connections_;
 };
 
@@ -209,8 +212,8 @@ std::string boot_id() {
 }
 
 nanoseconds report_period(const ProcessExecution& execution) {
-  // Errors name the action that was last reported, so the report must be recent. But a thousand ranks that
-  // report every 20 ms would occupy the coordinator's core.
+  // Errors name the action that was last reported, so reports must be frequent. But if a thousand ranks
+  // reported every 20 ms, the coordinator would use a whole core.
   constexpr std::chrono::microseconds kForEachRank(200);
   const nanoseconds longest =
       std::max<nanoseconds>(std::chrono::milliseconds(20), execution.flat.rank_count * kForEachRank);

@@ -1,5 +1,5 @@
 #pragma once
-// One rank of a process run, in its process. Used only by process_execution.cpp.
+// Runs one rank in its own process. Only process_execution.cpp uses it.
 
 #include <chrono>
 #include <cstdint>
@@ -12,18 +12,19 @@
 
 namespace penstock {
 
-/// Joins the coordinator and runs the rank's list as often as it asks, on the calling thread. Error: the
-/// coordinator's verdict, or that the coordinator cannot be reached.
+/// Joins the coordinator and runs the rank's list on the calling thread, once for each run that the
+/// coordinator starts. Error: the failure of the run, or why the coordinator cannot be reached.
 tl::expected<void, ExecutionError> run_worker(const ProcessExecution& execution, const ProcessPlace& place);
-/// Like the other one, for a forked process, whose connections exist already.
+/// Like the function above, but for a forked process. Its connections `ends` already exist.
 tl::expected<void, ExecutionError> run_worker(const ProcessExecution& execution, std::int32_t rank,
                                               RankEnds ends);
 
-/// Returns an identifier of the host's present boot. Processes of one boot share a clock.
+/// Returns an identifier of the host's present boot. Two processes with the same identifier share a steady
+/// clock.
 std::string boot_id();
 
-/// Returns how often a process of the run gives a sign of life: at least eight times within the deadline, and
-/// less often with more ranks, because the coordinator must handle all reports.
+/// Returns the time between two reports of a process. It is at most an eighth of the deadline. With more
+/// ranks it may be longer, because the coordinator must handle all reports.
 std::chrono::nanoseconds report_period(const ProcessExecution& execution);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// The connections of a worker. The thread that moves frames passes on what it receives:
+// The connections of a worker. The thread that moves frames distributes the received messages:
 //
 //     coordinator --- Welcome, Prepare, Go, End ---> stored until the rank's thread asks for it
 //                 --- Verdict ---------------------> ends every wait of that thread
@@ -48,7 +48,7 @@ namespace penstock {
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
-/// Error text if the connection ended without a refusal.
+/// The error text if the connection to rank 0 ended without a refusal.
 static constexpr const char* kWentAway =
     "rank 0 went away while joining: its process ended or closed the connection";
 
@@ -88,10 +88,10 @@ tl::expected<Endpoint, ExecutionError> WorkerConnections::reach(const ProcessPla
   auto coordinator = loop_.connect(place.coordinator, steady_clock::now() + launched_patience(execution_));
   if (!coordinator) return tl::unexpected(unreachable(coordinator.error()));
   coordinator_ = *coordinator;
-  // Rank 0 writes the secret before it listens, so the secret is read only after a connection exists.
+  // Rank 0 writes the secret before it listens. The secret file therefore exists once there is a connection.
   const auto secret = place.secret.empty() ? left_secret(place.coordinator.port) : place.secret;
   if (!secret) {
-    // A rank 0 that a signal ends removes the secret first, and closes its connections a moment later.
+    // If a signal ends rank 0, it first removes the secret and then closes its connections.
     constexpr std::chrono::milliseconds kToEnd(500);
     if (loop_.ends_within(coordinator_, kToEnd)) return tl::unexpected(error_at_start(kWentAway));
     return tl::unexpected(without_secret(secret.error()));
@@ -110,8 +110,8 @@ bool WorkerConnections::has_met(std::int32_t peer) const {
 
 void WorkerConnections::meet_peers(const Welcome& welcome) {
   for (const std::int32_t peer : peers_) {
-    // The higher rank of each pair connects, so that there is only one connection.
-    if (peer > rank_ || has_met(peer)) continue;  // higher ranks may be greeting in the meantime
+    // In each pair, only the higher rank connects, so that there is one connection.
+    if (peer > rank_ || has_met(peer)) continue;  // higher ranks connect to this one in the meantime
     const auto link = loop_.connect(welcome.peers.at(index(peer)), steady_clock::now() + execution_.patience,
                                     [this] { return stop_.stop_requested(); });
     if (stop_.stop_requested()) throw Stopped{};
@@ -127,7 +127,7 @@ void WorkerConnections::meet_peers(const Welcome& welcome) {
 }
 
 ExecutionError WorkerConnections::error_at_start(const std::string& what) const {
-  // Launched ranks all join at rank 0.
+  // All launched ranks join at rank 0, so the error names rank 0 as the peer.
   return {.rank = rank_,
           .action = "the start",
           .peer = 0,
@@ -171,7 +171,8 @@ std::optional<Prepare> WorkerConnections::next_run() {
 void WorkerConnections::give_up(const std::string& what) {
   say(Failed{report(), what});
   std::unique_lock lock(mutex_);
-  // The coordinator receives all failures and knows which was first. Without its verdict this failure stands.
+  // The coordinator receives all failures and knows which was first. If it sends no verdict in time, this
+  // rank reports its own failure.
   const bool judged = changed_.wait_for(lock, execution_.deadline, [this] { return verdict_.has_value(); });
   if (!judged) verdict_ = watchdog_.failure_of(rank_, what);
 }
@@ -184,7 +185,7 @@ ExecutionError WorkerConnections::verdict() const {
 void WorkerConnections::attach(RankTransport* transport) {
   const std::scoped_lock lock(mutex_);
   transport_ = transport;
-  // The verdict may have come before there was a transport to stop.
+  // The run may have failed before this transport existed.
   if (transport != nullptr && verdict_) transport->transport->stop();
 }
 
@@ -193,12 +194,12 @@ void WorkerConnections::attach(RankTransport* transport) {
 Report WorkerConnections::report() const {
   const Ns now = host_.shown_at(host_now_ns());
   Report report{.position = progress_.position, .waits_for = progress_.waits_for, .at_ns = now};
-  // Progress requires that this is read last. 0 means that the rank has not started yet.
+  // Readers of Progress must read since_ns last. 0 means that the rank has not started yet.
   report.since_ns = std::max<Ns>(0, host_.shown_at(progress_.since_ns));
   return report;
 }
 
-/// Ends this rank, because the run has failed.
+/// Stops this rank, because the run has failed.
 void WorkerConnections::stop(const ExecutionError& error) {
   const std::scoped_lock lock(mutex_);
   if (!verdict_) verdict_ = error;
@@ -228,7 +229,7 @@ void WorkerConnections::move_frames_until(const std::stop_token& stopped) {
   auto next = steady_clock::now();
   while (!stopped.stop_requested()) {
     const auto now = steady_clock::now();
-    // This process was suspended and could receive nothing. The coordinator decides about that.
+    // This process was suspended and received no messages. The coordinator decides whether that is a failure.
     if (now - next > execution_.deadline) heard_ns_ = host_now_ns();
     if (now >= next) {
       next = now + period;
@@ -239,9 +240,10 @@ void WorkerConnections::move_frames_until(const std::stop_token& stopped) {
 }
 
 void WorkerConnections::tick() {
-  // The parent reads nothing until all ranks are forked, so reports would fill the socket in the meantime.
+  // The parent reads nothing until all ranks are forked. Reports that are sent earlier would fill the
+  // socket's buffer.
   if (has_heard_ || !is_forked_) say(report());
-  // With a thousand ranks, rank 0 waits until the last one is forked. Forking a large process takes long.
+  // A rank that was forked early waits until the last one is forked. Forking a large process takes long.
   constexpr std::chrono::milliseconds kToForkOne(25);
   const bool may_be_forking = is_forked_ && !has_heard_;
   const nanoseconds most =
@@ -249,13 +251,14 @@ void WorkerConnections::tick() {
   if (nanoseconds(host_now_ns() - heard_ns_) <= most) return;
   const std::string what = fmt::format("the coordinator gave no sign of life for {:g} s",
                                        std::chrono::duration<double>(most).count());
-  // If the coordinator was suspended after all had ended, it would take the closed connection for a good end.
+  // The coordinator may have been suspended after all ranks had ended. It would then take a closed connection
+  // for a normal end, so it needs this message.
   say(Failed{report(), what});
-  loop_.run_until(steady_clock::now());  // frames that are not written by then are lost with this process
+  loop_.run_until(steady_clock::now());  // writes queued frames, which would be lost when this process ends
   stop(watchdog_.failure_of(rank_, what));
 }
 
-/// Passes a frame of a peer to the transport. Returns false if it does not come from a peer.
+/// Passes a frame from a peer to the transport. Returns false if the frame does not come from a peer.
 bool WorkerConnections::deliver(ConnectionId from, const Frame& frame) {
   const std::scoped_lock lock(mutex_);
   const auto link = peer_of_link_.find(from);
@@ -272,7 +275,7 @@ void WorkerConnections::received(ConnectionId from, const Frame& frame) {
     greeting == nullptr ? loop_.close(from) : greet(from, *greeting);
     return;
   }
-  // A message that cannot be decoded is still a sign of life.
+  // Even a message that cannot be decoded shows that the coordinator is alive.
   heard_ns_ = host_now_ns();
   has_heard_ = true;
   if (message) std::visit([this](const auto& told) { hear(told); }, *message);
@@ -280,7 +283,7 @@ void WorkerConnections::received(ConnectionId from, const Frame& frame) {
 
 void WorkerConnections::greet(ConnectionId from, const Greeting& greeting) {
   const std::scoped_lock lock(mutex_);
-  // The rank has already greeted, or the program exchanges nothing with it.
+  // The other rank is already connected, or the program has no messages between the two ranks.
   if (links_.contains(greeting.rank) || !std::ranges::binary_search(peers_, greeting.rank)) {
     loop_.close(from);
   } else {
@@ -301,7 +304,8 @@ void WorkerConnections::store(std::optional<Word>& slot, const Word& word) {
   changed_.notify_all();
 }
 
-/// Handles a closed connection. A peer that has gone is left to the coordinator.
+/// Handles a closed connection. Ignores a closed connection to a peer, because the coordinator handles
+/// failures of peers.
 void WorkerConnections::closed(ConnectionId connection, Closing why) {
   if (connection != coordinator_) return;
   if (why == Closing::by_peer) {

@@ -1,7 +1,7 @@
 #pragma once
-// The connections of one rank with its coordinator and its peers. One thread moves all frames, reports the
+// The connections of one rank to the coordinator and to its peers. One thread moves all frames, reports the
 // rank's progress and receives the coordinator's messages. The other thread runs the rank's list and waits
-// here for these messages. Used only by worker.cpp.
+// here for these messages. Only worker.cpp uses it.
 
 #include <atomic>
 #include <condition_variable>
@@ -31,8 +31,9 @@ namespace penstock {
 
 class WorkerConnections {
  public:
-  /// Keeps references to `execution`, `progress` and `host`, which must outlive this object. `progress` has
-  /// one element for each rank, of which the rank's own is reported with times of `host`.
+  /// Stores references to `execution`, `progress` and `host`, which must outlive this object. `progress` has
+  /// one element for each rank. The element of `rank` is reported to the coordinator, with times of the clock
+  /// `host`.
   WorkerConnections(const ProcessExecution& execution, std::int32_t rank, std::span<const Progress> progress,
                     const HostClock& host);
   WorkerConnections(const WorkerConnections&) = delete;
@@ -41,30 +42,32 @@ class WorkerConnections {
 
   // --- of the thread that runs the rank's list; those that wait throw Stopped when the run has failed ---
 
-  /// Uses connections whose other ends are the coordinator and the peers.
+  /// Takes the rank's ends of socket pairs to the coordinator and the peers.
   void adopt(RankEnds ends);
-  /// Connects to the coordinator and listens for peers. Returns the address at which it listens.
+  /// Connects to the coordinator and starts to listen for peers. Returns the address at which this rank
+  /// listens.
   tl::expected<Endpoint, ExecutionError> reach(const ProcessPlace& place);
-  /// Starts the thread that moves frames until it is asked to stop.
+  /// Starts the thread that moves frames. It runs until a stop is requested.
   std::jthread start_moving();
 
   void say(const ControlMessage& message) { loop_.send(coordinator_, encoded(message)); }
   Welcome welcome();
   Go go();
-  /// Returns the next run, or nothing when all are done.
+  /// Waits for the coordinator's request to prepare a run. Returns nothing if all runs are done.
   std::optional<Prepare> next_run();
-  /// Connects to the peers: the higher rank of each pair connects to the lower one. Returns when all are
+  /// Connects to all peers. In each pair, the higher rank connects to the lower one. Returns when all are
   /// connected. Throws std::runtime_error if a peer does not answer.
   void meet_peers(const Welcome& welcome);
   /// Sends a frame to a connected peer.
   void send(std::int32_t peer, Frame frame) { loop_.send(links_.at(peer), std::move(frame)); }
-  /// Reports a failure to the coordinator and waits for its verdict.
+  /// Reports a failure to the coordinator and waits until the coordinator says why the run has failed.
   void give_up(const std::string& what);
-  /// Returns why the run has failed. Requires that it has.
+  /// Returns why the run has failed. Requires that the run has failed.
   ExecutionError verdict() const;
   std::stop_token stopped() const { return stop_.get_token(); }
 
-  /// While this object exists, frames of peers reach the run's transport, and a failure stops it.
+  /// While this object exists, frames from peers are passed to the run's transport, and a failure of the run
+  /// stops that transport.
   class Attached {
    public:
     Attached(WorkerConnections& connections, RankTransport& transport) : connections_(connections) {
@@ -81,21 +84,22 @@ class WorkerConnections {
  private:
   void attach(RankTransport* transport);
   bool has_met(std::int32_t peer) const;
-  /// Waits until the coordinator has sent the message, and takes it. Each message is used once. Throws
-  /// Stopped.
+  /// Waits until the coordinator has sent a message of type `Word`. Returns the message and clears `word`.
+  /// Throws Stopped.
   template <typename Word>
   Word awaited(std::optional<Word>& word);
   ExecutionError error_at_start(const std::string& what) const;
   ExecutionError unreachable(const std::string& why) const;
   ExecutionError without_secret(const std::string& why) const;
-  /// Returns the limit of the frames of a peer's transport.
+  /// Returns the largest size in bytes of a frame from a peer's transport.
   std::size_t most_data_bytes() const;
   Report report() const;
   void stop(const ExecutionError& error);
 
   void move_frames(const std::stop_token& stopped);
   void move_frames_until(const std::stop_token& stopped);
-  /// Runs once a report period: reports the rank's progress, and checks that the coordinator is alive.
+  /// Reports the rank's progress, and checks that the coordinator is alive. Called once in each report
+  /// period.
   void tick();
   bool deliver(ConnectionId from, const Frame& frame);
   void received(ConnectionId from, const Frame& frame);
@@ -109,7 +113,7 @@ class WorkerConnections {
   void hear(const ClockQuestion& question);
   template <typename Other>
   void hear(const Other&) {}
-  /// Stores a message for awaited() on the other thread.
+  /// Stores a message of the coordinator, for which the other thread waits in awaited().
   template <typename Word>
   void store(std::optional<Word>& slot, const Word& word);
 
@@ -121,17 +125,18 @@ class WorkerConnections {
   Watchdog watchdog_;
   std::vector<std::int32_t> peers_;
   ConnectionId coordinator_ = 0;
-  Endpoint meeting_{};  // address at which the coordinator listens, for launched ranks
+  Endpoint meeting_{};  // address at which the coordinator listens; used only by launched ranks
   std::stop_source stop_;
 
-  std::atomic<Ns> heard_ns_ = 0;  // host time of the coordinator's last sign of life
-  // Whether the coordinator has sent anything; used only by the thread that moves frames.
+  std::atomic<Ns> heard_ns_ = 0;  // host time of the coordinator's last message
+  // True if the coordinator has sent a message. Only the thread that moves frames uses it.
   bool has_heard_ = false;
-  bool is_forked_ = false;  // whether the coordinator's process forked this one
+  bool is_forked_ = false;  // true if the coordinator's process forked this one
 
   mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
-  std::map<std::int32_t, ConnectionId> links_;  // by peer; complete before the first run, then only read
+  // connections by peer; complete before the first run, then only read
+  std::map<std::int32_t, ConnectionId> links_;
   std::map<ConnectionId, std::int32_t> peer_of_link_;
   std::optional<Welcome> welcome_;
   std::optional<Prepare> prepare_;
