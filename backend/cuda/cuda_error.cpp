@@ -1,5 +1,5 @@
-// Checks each call of CUDA where it is made. CUDA reports the fault of a kernel at some later, unrelated
-// call. An error that was read is therefore cleared, because it would be reported again.
+// Checks the result of each CUDA call directly. CUDA stores an error and reports it again at a later,
+// unrelated call. An error is therefore cleared once it has been read.
 
 #include "backend/cuda/cuda_error.hpp"
 
@@ -29,7 +29,8 @@ std::string in_words(cudaError_t result, std::string_view call) {
 
 void check_cuda(cudaError_t result, std::string_view call) {
   if (result == cudaSuccess) return;
-  static_cast<void>(cudaGetLastError());  // otherwise the next, unrelated launch would report it
+  // clears the error, which the next launch would otherwise report again
+  static_cast<void>(cudaGetLastError());
   throw CudaError(call, result, cudaGetErrorName(result), cudaGetErrorString(result));
 }
 

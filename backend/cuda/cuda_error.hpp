@@ -1,5 +1,5 @@
 #pragma once
-// Failures of CUDA as exceptions. The executor adds the rank and the action.
+// Turns failures of CUDA calls into exceptions. The executor adds the rank and the action to the error text.
 
 #include <stdexcept>
 #include <string>
@@ -23,7 +23,7 @@ class CudaError : public std::runtime_error {
   int code_;
 };
 
-/// Returns the error text, for callers that do not throw.
+/// Returns the error text of `result`, which `call` returned. Callers that do not throw use it.
 std::string in_words(cudaError_t result, std::string_view call);
 
 /// Throws CudaError if `result`, which `call` returned, is not cudaSuccess.

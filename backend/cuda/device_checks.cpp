@@ -1,5 +1,5 @@
-// Tests facts of the hardware on which the backend relies and which no header guarantees. Each test relies on
-// those before it:
+// Tests properties of the hardware that the backend needs and that CUDA does not guarantee. Each test relies
+// on the tests before it:
 //
 //     timer -> holds -> partitions apart, and at work at once -> copies between them, beside their work ->
 //     launches ahead
@@ -42,7 +42,7 @@ Ns since(std::uint64_t begin, std::uint64_t end) { return static_cast<Ns>(end - 
 
 // --- the timer, and holds ---
 
-/// Finds the step of the timer: all differences between stamps are multiples of it.
+/// Finds the step of the device's timer. All differences between time stamps are multiples of it.
 DeviceCheck check_timer(const StreamView& stream) {
   constexpr std::size_t kStamps = 512;
   const PinnedMoments moments(kStamps);
@@ -63,7 +63,7 @@ DeviceCheck check_timer(const StreamView& stream) {
                                format_duration(all / static_cast<Ns>(kStamps - 1)))};
 }
 
-/// Checks that a hold lasts as long as requested, and little longer.
+/// Checks that a timed kernel runs for at least the requested time, and at most 100 us longer.
 DeviceCheck check_holds(const StreamView& stream) {
   constexpr Ns kMostOver = 100'000;
   const PinnedMoments moments(2);
@@ -86,13 +86,13 @@ DeviceCheck check_holds(const StreamView& stream) {
 
 // --- partitions ---
 
-/// Checks that partitions share no SM (CudaWorkers::create() tests it), and that all of them work at the same
-/// time.
+/// Checks that all partitions can compute at the same time. CudaWorkers::create() has already tested that
+/// they share no SM.
 DeviceCheck check_partitions(std::int32_t count) {
   constexpr Ns kHold = 3'000'000;
   const auto workers = CudaWorkers::create(count);
   if (!workers) return {.name = {}, .found = workers.error(), .verdict = DeviceCheck::Verdict::missing};
-  // The timers of several devices cannot be compared.
+  // The test compares time stamps, and timers of different devices have no common start.
   if (workers->place(0).whole)
     return {.name = {}, .found = workers->description() + "; no partitions are needed"};
   const PinnedMoments moments(2 * static_cast<std::size_t>(count));
@@ -118,7 +118,7 @@ DeviceCheck check_partitions(std::int32_t count) {
           .verdict = taken < 2 * kHold ? DeviceCheck::Verdict::right : DeviceCheck::Verdict::wrong};
 }
 
-/// The time of a copy, or why its numbers are wrong.
+/// The duration of a copy, and the first wrong number of the copied data, if any.
 struct CopyFound {
   Ns taken_ns = 0;
   std::string wrong{};
@@ -143,7 +143,7 @@ CopyFound copied(const DeviceBuffer& from, const DeviceBuffer& to, std::size_t b
   return found;
 }
 
-/// Checks that a copy between workers arrives unchanged, and proceeds while the workers compute.
+/// Checks that a copy between two workers arrives unchanged, and that it runs while the workers compute.
 DeviceCheck check_copies() {
   constexpr std::size_t kBytes = std::size_t{16} << 20;
   constexpr Ns kHold = 20'000'000;
@@ -156,7 +156,8 @@ DeviceCheck check_copies() {
   use_device(compute.device);
   launch_count_up(static_cast<double*>(from.data()), kBytes / sizeof(double), 1, compute.stream);
   wait_for(compute, kCheckLimits);
-  static_cast<void>(copied(from, to, kBytes, link.view()));  // the first copy loads what later copies use
+  // a first copy, because CUDA loads code and memory for it that later copies reuse
+  static_cast<void>(copied(from, to, kBytes, link.view()));
   const CopyFound alone = copied(from, to, kBytes, link.view());
   for (std::int32_t worker = 0; worker < workers->count(); ++worker) {
     use_device(workers->place(worker).stream.device);
@@ -177,7 +178,7 @@ DeviceCheck check_copies() {
 
 // --- launches ---
 
-/// Finds how many launches a stream accepts before the next one blocks the host.
+/// Finds how many kernel launches a stream accepts before the next one blocks the host's thread.
 DeviceCheck check_launches(const StreamView& stream) {
   constexpr int kMost = 8192;
   constexpr Ns kHold = 60'000'000;

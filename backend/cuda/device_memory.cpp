@@ -1,6 +1,6 @@
-// Allocates device memory and pinned host memory. cudaMalloc and cudaFree wait for the whole device, so
-// nothing is allocated while a run is timed. Kernels write pinned moments, and the host reads them without a
-// call.
+// Allocates device memory and pinned host memory. cudaMalloc and cudaFree wait for the whole device, so no
+// memory is allocated while a run is timed. Kernels write times into pinned memory, which the host reads
+// without a CUDA call.
 
 #include "backend/cuda/device_memory.hpp"
 
@@ -20,7 +20,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::chrono::seconds kUntilZero(30);  // memset takes milliseconds; the rest is for a busy device
+constexpr std::chrono::seconds kUntilZero(30);  // memset takes milliseconds; a busy device may need longer
 
 }  // namespace
 
@@ -30,8 +30,8 @@ DeviceBuffer::DeviceBuffer(std::int32_t device, std::size_t bytes, const std::fu
   use_device(device);
   check_cuda(cudaMalloc(&data_, bytes), "cudaMalloc");
   try {
-    // This waits only for its own stream, because kernels on the device may wait for what this thread does
-    // next.
+    // This waits only for its own stream. Kernels on other streams may wait for a later action of this
+    // thread, so waiting for the whole device could hang.
     check_cuda(cudaMemsetAsync(data_, 0, bytes, cudaStreamPerThread), "cudaMemsetAsync");
     wait_for(StreamView{.device = device, .stream = cudaStreamPerThread},
              {.stopped = stopped, .deadline = kUntilZero});

@@ -1,5 +1,5 @@
 #pragma once
-// Owners of device memory, and of host memory to which GPUs write.
+// Classes that own device memory, or host memory to which GPUs write.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace penstock {
 
-/// A block of memory on one device.
+/// An owner of a block of memory on one device.
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
-  /// Allocates memory filled with zeros. Throws CudaError, and what wait_for() throws if the device is
-  /// blocked or `stopped` returns true. It is slow, so it must not be used in timed iterations. The
-  /// destructor waits for the device, unless the devices have been given up.
+  /// Allocates memory that is filled with zeros. Throws CudaError. If the device is blocked or `stopped`
+  /// returns true, throws like wait_for(). Allocation is slow, so it must not happen in timed iterations. The
+  /// destructor waits for the device, unless devices_are_given_up() returns true.
   DeviceBuffer(std::int32_t device, std::size_t bytes, const std::function<bool()>& stopped = {});
   DeviceBuffer(DeviceBuffer&& other) noexcept
       : device_(other.device_),
@@ -40,7 +40,7 @@ class DeviceBuffer {
   void* data_ = nullptr;
 };
 
-/// Moments of a device's %globaltimer, in host memory to which kernels write. All are 0 at first.
+/// Times of a device's %globaltimer, in host memory to which kernels write. All are 0 at first.
 class PinnedMoments {
  public:
   explicit PinnedMoments(std::size_t count);
@@ -48,16 +48,17 @@ class PinnedMoments {
   PinnedMoments& operator=(const PinnedMoments&) = delete;
   ~PinnedMoments();
 
-  /// Returns the address at which a kernel of any device writes moment `i`.
+  /// Returns the address to which a kernel on any device writes time `i`.
   std::uint64_t* slot(std::size_t i) const { return moments_ + i; }
-  /// Returns a moment. Requires that the kernel that wrote it has ended.
+  /// Returns time `i`. Requires that the kernel that wrote it has ended.
   std::uint64_t moment(std::size_t i) const { return moments_[i]; }
 
  private:
   std::uint64_t* moments_ = nullptr;
 };
 
-/// Return the indices of the start and the end of a numbered message or action.
+/// start_slot() and end_slot() return the indices at which the start and the end of a message or action are
+/// stored in PinnedMoments.
 inline std::size_t start_slot(std::int32_t number) { return 2 * static_cast<std::size_t>(number); }
 inline std::size_t end_slot(std::int32_t number) { return start_slot(number) + 1; }
 

@@ -1,5 +1,5 @@
-// Compares the device's clock with the host's. A kernel records its time between two readings of the host's
-// clock. Of several tries the one with the shortest time between the readings counts, and the kernel is taken
+// Compares the device's timer with the host's clock. A kernel records the device's time between two readings
+// of the host's clock. The try with the shortest time between the two readings is used. The kernel is assumed
 // to run in the middle:
 //
 //     host     before ---------------- after        the error is at most half of the time between them
@@ -22,7 +22,8 @@
 namespace penstock {
 namespace {
 
-constexpr int kTries = 20;  // the first tries load the kernel and wake the GPU
+// number of tries; the first ones are slow, because they load the kernel and wake the GPU
+constexpr int kTries = 20;
 constexpr std::chrono::seconds kMostForAll(10);
 
 }  // namespace
@@ -39,7 +40,7 @@ DeviceTime::DeviceTime(const Clock& clock, double scale, const StreamView& strea
     const Ns before = clock.now_ns();
     launch_stamp(moments.slot(0), stream.stream);
     written.record(stream);
-    // This polls without sleeping, because a sleep of the host would add to the error.
+    // The thread polls without sleeping, because a sleep would add to the error.
     watch(written, {.stopped = stopped, .deadline = until - std::chrono::steady_clock::now()});
     const Ns after = clock.now_ns();
     if (after - before >= narrowest) continue;
@@ -50,7 +51,7 @@ DeviceTime::DeviceTime(const Clock& clock, double scale, const StreamView& strea
 }
 
 Ns DeviceTime::of(std::uint64_t moment) const {
-  // The difference is signed, because a stamp may be older than the reference moment.
+  // The difference is signed, because `moment` may be earlier than moment_.
   const auto later = static_cast<std::int64_t>(moment - moment_);
   return clock_ns_ + std::llround(static_cast<double>(later) / scale_);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Converts a device's %globaltimer to the clock of a run.
+// Converts times of a device's %globaltimer to the clock of a run.
 
 #include <cstdint>
 #include <functional>
@@ -10,21 +10,21 @@
 
 namespace penstock {
 
-/// The relation between the two clocks, measured to a few microseconds at construction. They drift apart by
-/// some parts in a million, so each run makes a new object.
+/// A conversion from the device's timer to the run's clock. The constructor measures the difference to a few
+/// microseconds. The two drift apart by a few parts in a million, so each run makes a new object.
 class DeviceTime {
  public:
-  /// Compares the clocks with a few kernels on `stream`, and waits for them. `scale` is that of the run's
-  /// clock. Throws CudaError.
+  /// Measures the difference with a few kernels on `stream` and waits for them. `scale` is the scale of the
+  /// run's clock. Throws CudaError.
   DeviceTime(const Clock& clock, double scale, const StreamView& stream,
              const std::function<bool()>& stopped = {});
 
-  /// The moment on the run's clock.
+  /// Converts a time of the device's timer at the comparison's timer to the run's clock.
   Ns of(std::uint64_t moment) const;
 
  private:
   double scale_;
-  Ns clock_ns_ = 0;           // time of the run's clock at moment_
+  Ns clock_ns_ = 0;           // time of the run's clock when the device's timer showed moment_
   std::uint64_t moment_ = 0;  // time of the device
 };
 

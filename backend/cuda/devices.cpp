@@ -1,5 +1,5 @@
-// Counts the GPUs. The number can only be asked by starting CUDA, and a process that has started CUDA must
-// not fork, because its children could not use it. So a forked child asks, answers through a pipe, and ends.
+// Counts the GPUs. A process must start CUDA to count them, and after that its forked children cannot use
+// CUDA. A forked child therefore counts the GPUs, writes the number to a pipe, and ends.
 
 #include "backend/cuda/devices.hpp"
 
@@ -49,7 +49,7 @@ CudaDevice device_of(std::int32_t number) {
           .memory_bytes = facts.totalGlobalMem};
 }
 
-/// Writes the count, or the error text, to the pipe. Runs in the child.
+/// Writes the number of GPUs or the error text to the pipe. Runs in the child.
 void answer(int pipe_end) {
   const auto count = device_count();
   const std::string words = count ? fmt::format("{}", *count) : count.error();
@@ -87,11 +87,11 @@ tl::expected<std::int32_t, std::string> cuda_device_count_by_child() {
     answer(ends[1]);
     _exit(0);
   }
-  // While this process can also write to the pipe, reading would never reach its end.
+  // The parent must close its writing end. Otherwise reading from the pipe would never reach the end.
   close(ends[1]);
   const std::string words = child < 0 ? "cannot start a process to look for GPUs" : all_of(ends[0]);
   close(ends[0]);
-  // The child is reaped here, so that it is not taken for a rank's process that has ended.
+  // The child is reaped here, so that no other code takes it for a rank's process that has ended.
   while (child > 0 && waitpid(child, nullptr, 0) < 0 && errno == EINTR) continue;
   if (const auto count = number_of_text<std::int32_t>(words)) return *count;
   return tl::unexpected(words.empty() ? "the process that looked for GPUs died" : words);

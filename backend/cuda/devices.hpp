@@ -18,12 +18,12 @@ struct CudaDevice {
   std::size_t memory_bytes = 0;
 };
 
-/// Returns at least one device. Error: why there is none, for example no driver, an old driver, or no device.
-/// Starts CUDA in this process, which must not fork afterwards.
+/// Returns the devices, at least one. Error: why there is no device, for example no driver or an old driver.
+/// Starts CUDA in this process, which must therefore not fork afterwards.
 tl::expected<std::vector<CudaDevice>, std::string> cuda_devices();
 
-/// Returns the number of devices. A child asks for it, so this process may still fork. The error is that of
-/// cuda_devices(). This process must have no other threads.
+/// Returns the number of devices. A child process counts them, so this process may still fork. Error: like
+/// cuda_devices(). Requires that this process has no other threads.
 tl::expected<std::int32_t, std::string> cuda_device_count_by_child();
 
 }  // namespace penstock

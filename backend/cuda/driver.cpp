@@ -1,7 +1,7 @@
-// Loads functions of the driver. Green contexts (parts of a GPU's SMs with their own streams) exist only in
-// the driver's API. Its functions are looked up by name and version with cudaGetDriverEntryPointByVersion
-// instead of being linked. The program therefore starts on machines without a driver and can report what is
-// missing.
+// Looks up functions of the CUDA driver. Green contexts (parts of a GPU's SMs with their own streams) exist
+// only in the driver's API. The functions are looked up by name and version with
+// cudaGetDriverEntryPointByVersion and are not linked. The program therefore starts on machines without a
+// driver and can report what is missing.
 
 #include "backend/cuda/driver.hpp"
 
@@ -19,10 +19,10 @@
 namespace penstock {
 namespace {
 
-// The version of cuda.h (CUDA 13.0) whose behaviour the functions must have.
+// The CUDA version that the functions must behave like, 13.0, as in cuda.h.
 constexpr unsigned kVersion = 13000;
 
-/// Looks up a function. Returns an error text, or nothing if it was found.
+/// Stores the driver's function `name` in `function`. Returns an error text if it was not found.
 template <typename Function>
 std::optional<std::string> look_up(const char* name, Function& function) {
   void* address = nullptr;

@@ -1,6 +1,6 @@
 #pragma once
-// Driver functions for green contexts, which the runtime lacks. They are looked up while the program runs, so
-// that it also starts without a driver. Used only by green_contexts.cpp.
+// Functions of the CUDA driver for green contexts, which the CUDA runtime lacks. The program looks them up
+// while it runs, so that it also starts without a driver. Only green_contexts.cpp uses them.
 
 #include <string>
 #include <tl/expected.hpp>
@@ -23,7 +23,7 @@ struct Driver {
   void check(CUresult result, const char* call) const;
 };
 
-/// Loads the functions. Error: which function this machine's driver lacks, or that there is no driver.
+/// Looks up the functions. Error: there is no driver, or the driver lacks a function, which the error names.
 tl::expected<Driver, std::string> load_driver();
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// Partitions a GPU. The green contexts are never made current; their streams are enough. LibTorch's allocator
-// then has one memory pool for each stream, while the null stream would mean one pool for all. The steps from
-// the device to a worker's stream:
+// Divides a GPU into partitions. No green context is ever made current, because its streams are sufficient.
+// LibTorch's allocator then uses one memory pool for each stream, and not one pool for all workers. The steps
+// from the device to a worker's stream:
 //
 //     all SMs  -- one split -->  a resource each, and the rest  -->  description  -->  context  -->  stream
 
@@ -26,7 +26,7 @@
 namespace penstock {
 namespace {
 
-/// Creates the device's primary context, which green contexts require.
+/// Creates the device's primary context, which must exist before green contexts can be made.
 void start_device(std::int32_t device) {
   use_device(device);
   check_cuda(cudaFree(nullptr), "cudaFree");
@@ -43,7 +43,7 @@ CUdevResource sms_of(const Driver& driver, std::int32_t device) {
 struct GreenContexts::Parts {
   Driver driver;
   std::int32_t device = 0;
-  // The workers' contexts, then that of the remaining SMs if there is one.
+  // The contexts of the workers, followed by the context of the remaining SMs if there is one.
   std::vector<CUgreenCtx> contexts{};
   std::vector<std::int32_t> granted{};
   std::int32_t spare = 0;
@@ -64,8 +64,8 @@ struct GreenContexts::Parts {
     contexts.push_back(context);
   }
 
-  /// Adds a partition of the remaining SMs. If they are too few for a partition, links are not paced, which
-  /// is no failure.
+  /// Adds a partition of the remaining SMs. If they are too few for a partition, links cannot be emulated,
+  /// which is not an error.
   void add_spare(const CUdevResource& rest) {
     if (rest.sm.smCount == 0) return;
     try {
@@ -110,7 +110,7 @@ tl::expected<GreenContexts, std::string> GreenContexts::create(std::int32_t devi
   driver->check(
       driver->split_by_count(groups.data(), &count, &all, &rest, 0, static_cast<unsigned>(split.sms_each)),
       "cuDevSmResourceSplitByCount");
-  // The driver may grant fewer partitions than requested, and reports the number in `count`.
+  // The driver may grant fewer partitions than requested. It returns their number in `count`.
   if (count < groups.size()) {
     return tl::unexpected(fmt::format("asked for {} partitions of {} SMs, the driver granted {}",
                                       groups.size(), split.sms_each, count));

@@ -1,5 +1,6 @@
 #pragma once
-// Green contexts: partitions of one GPU's SMs (CUDA driver API, "Green Contexts"). Used only by workers.cpp.
+// Divides the SMs of one GPU into partitions with green contexts (CUDA driver API, "Green Contexts"). Only
+// workers.cpp uses it.
 
 #include <cstdint>
 #include <memory>
@@ -12,15 +13,15 @@
 
 namespace penstock {
 
-/// Returns the device's rules for splitting its SMs. Error: the driver has no green contexts.
+/// Returns the device's rules for partitions of its SMs. Error: the driver has no green contexts.
 tl::expected<SmRules, std::string> sm_rules_of(std::int32_t device);
 
-/// Partitions of one device, made by one call, because two calls would hand out the same SMs twice. It must
-/// outlive its streams.
+/// The partitions of one device. One driver call makes all of them, because two calls would assign the same
+/// SMs twice. This object must outlive its streams.
 class GreenContexts {
  public:
-  /// Creates the partitions of the split, and one more of the remaining SMs if possible. Error: what the
-  /// driver lacks or refuses, or that it granted fewer partitions.
+  /// Creates a partition for each worker of `split`, and one more of the remaining SMs if possible. Error:
+  /// the driver lacks a function, refuses a call, or granted fewer partitions.
   static tl::expected<GreenContexts, std::string> create(std::int32_t device, const SmSplit& split);
 
   GreenContexts(GreenContexts&&) noexcept;
@@ -29,12 +30,12 @@ class GreenContexts {
   GreenContexts& operator=(const GreenContexts&) = delete;
   ~GreenContexts();
 
-  /// Returns the number of SMs that each worker's partition was granted.
+  /// Returns the number of SMs in each worker's partition, by worker.
   const std::vector<std::int32_t>& granted() const;
-  /// Returns the number of SMs in the partition of the remaining SMs; 0 if there is none.
+  /// Returns the number of SMs in the partition that no worker uses, or 0 if there is none.
   std::int32_t spare() const;
   CudaStream worker_stream(std::int32_t worker) const;
-  /// Returns a new stream on the remaining SMs. Requires spare() > 0.
+  /// Returns a new stream on the SMs that no worker uses. Requires spare() > 0.
   CudaStream spare_stream() const;
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 // The bodies of the kernels. nvcc compiles them for the device, and tests compile the same lines for the
-// host. A body learns about its thread only through `here`: now() and nap(ns), sm(), block(), thread(), and
-// first() and step() for loops over numbers. C++17. Used only by kernels.cu and tests.
+// host. `here` represents the present thread: now(), nap(ns), sm(), block(), thread(), and first() and step()
+// for loops over numbers. The file is C++17. Only kernels.cu and tests use it.
 
 #include <cstdint>
 
@@ -9,9 +9,11 @@
 
 namespace penstock::kernel_bodies {
 
-constexpr std::uint64_t kShortOfTheEnd = 2000;  // ns before the end at which napping stops
-constexpr unsigned kNap = 500;                  // ns; the hardware takes up to twice as long
-constexpr std::uint64_t kStay = 200000;  // ns on an SM, so that blocks which start later go to other SMs
+// ns before the end; from then on the kernel polls without naps
+constexpr std::uint64_t kShortOfTheEnd = 2000;
+constexpr unsigned kNap = 500;  // length of one nap in ns; the hardware may take twice as long
+// ns for which a block occupies its SM, so that later blocks start on other SMs
+constexpr std::uint64_t kStay = 200000;
 
 template <typename Here>
 __device__ void stay_until(Here& here, std::uint64_t end) {

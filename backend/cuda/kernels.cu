@@ -1,11 +1,11 @@
-// Kernels that hold time, stamp it, or test what a run relies on. Time is %globaltimer, which all SMs of a
-// GPU share. A holding kernel naps until shortly before its end and then polls without pause, because a nap
-// may take twice as long as requested:
+// Kernels that take a given time, record the time, or test the hardware. The time is %globaltimer, which all
+// SMs of a GPU share. A kernel that takes a given time sleeps in short naps until shortly before its end.
+// Then it polls without pause, because a nap may take twice as long as requested:
 //
 //     |start ~~~~ __nanosleep(500) ~~~~ |spin 2 us| end
 //
-// Ends are computed from moments and not from counted rounds, so that delays do not add up. kernel_bodies.hpp
-// has the bodies, which tests also run on the host.
+// The kernel compares the present time with its end and does not count naps, so delays do not add up. The
+// bodies of the kernels are in kernel_bodies.hpp. Tests also run them on the host.
 
 #include "backend/cuda/kernels.hpp"
 
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// The present thread of a kernel on the device.
+/// The present thread of a kernel, as the kernel bodies use it.
 struct Here {
   __device__ std::uint64_t now() const {
     std::uint64_t time;

@@ -1,7 +1,7 @@
 #pragma once
-// Launches the kernels. Each has one thread, except where stated otherwise, and ends within a bounded time:
-// none waits for another. C++17, so that kernels.cu can include it. Times are %globaltimer in ns: one clock
-// for all partitions of a GPU.
+// Functions that launch the kernels. Unless stated otherwise, a kernel has one thread. Every kernel ends
+// after a limited time, because it waits for no other kernel. Times are ns of %globaltimer, a clock that all
+// partitions of a GPU share. The file is C++17, so that kernels.cu can include it.
 
 #include <cstdint>
 
@@ -9,31 +9,30 @@
 
 namespace penstock {
 
-/// Writes the time at which the kernel runs.
+/// Launches a kernel that writes the present time into `moment`.
 void launch_stamp(std::uint64_t* moment, cudaStream_t stream);
 
-/// Runs for duration_ns.
+/// Launches a kernel that runs for `duration_ns`.
 ///
-/// One thread on one SM is enough to hold a worker. The worker enqueues nothing else on its stream in the
-/// meantime, so the whole partition is held, for exactly the stated time. Blocks on all SMs would end
-/// together only if they all started together, which nothing guarantees. They would also heat the GPU and
-/// lower its clocks.
+/// One thread on one SM is enough to occupy a worker. Later work on the worker's stream waits for it, so the
+/// whole partition is idle for exactly this time. Blocks on all SMs might start and end at different times.
+/// They would also heat the GPU and lower its clock rate.
 void launch_hold(std::uint64_t duration_ns, cudaStream_t stream);
 
-/// Runs until duration_ns after the moment in `since`, or ends at once if that has passed. Writes the time of
-/// its end.
+/// Launches a kernel that runs until `duration_ns` after the time in `since`. It ends at once if that time
+/// has passed. The kernel writes the time of its end into `ended`.
 void launch_hold_since(const std::uint64_t* since, std::uint64_t duration_ns, std::uint64_t* ended,
                        cudaStream_t stream);
 
-/// Runs `blocks` blocks. Each writes the number of its SM and stays there for a while, so that the others
-/// spread over the stream's partition.
+/// Launches a kernel of `blocks` blocks. Each block writes the number of its SM into `numbers`. It then
+/// occupies the SM for 200 us, so that the other blocks use all SMs of the stream's partition.
 void launch_sm_numbers(std::uint32_t* numbers, std::int32_t blocks, cudaStream_t stream);
 
-/// Sets numbers[i] = start + i for all i < count. Uses many threads.
+/// Launches a kernel that sets numbers[i] = start + i for all i < count. Uses many threads.
 void launch_count_up(double* numbers, std::int64_t count, double start, cudaStream_t stream);
 
-/// Copies 16-byte words with `blocks` blocks, limited by the memory's bandwidth. Both pointers must be
-/// aligned, and words >= 0.
+/// Launches a kernel that copies `words` words of 16 bytes with `blocks` blocks. Its speed is limited by the
+/// memory bandwidth. Both pointers must be aligned to 16 bytes, and words >= 0.
 void launch_copy(const void* from, void* to, std::int64_t words, std::int32_t blocks, cudaStream_t stream);
 
 }  // namespace penstock

@@ -1,12 +1,14 @@
-// Counts the message buffers that threads need when they run ahead of their GPUs. Threads that enqueue work
-// and wait for each other's messages are a network of processes with bounded buffers (Kahn 1974). Whether
-// such a network stops does not depend on the order in which the processes run. So one order is walked, in
-// which each rank takes one step in turn. Slots are used in turn. An edge needs a slot for each message from
-// the oldest that was not taken to the newest that was enqueued. Two more let a thread run ahead:
+// Counts the message buffers ("slots") that threads need when they run ahead of their GPUs. The threads are a
+// network of processes that exchange messages over bounded buffers (Kahn 1974). Whether such a network
+// deadlocks does not depend on the order in which the processes run. It is therefore enough to simulate one
+// order, in which each rank takes one step per round. Messages of an edge use its slots cyclically. An edge
+// needs a slot for each message from the oldest one not taken to the newest one enqueued. Two more slots let
+// a thread run ahead:
 //
 //     edge 0 -> 1   given   F0 F1 F2              taken  F0      window  F1 F2: two slots, and two more
 //
-// The walk itself has no bounds, so the slots that it needs are enough for every other order of the threads.
+// The simulation has no limit of slots, so the number that it uses is sufficient for every other order of the
+// threads.
 
 #include "backend/cuda/link_slots.hpp"
 
@@ -22,9 +24,9 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kSpare = 2;  // one is filled while the one before it is unpacked
+constexpr std::size_t kSpare = 2;  // extra slots, so that one can be filled while another is unpacked
 
-/// The messages of each edge, in the order of its FIFO.
+/// The messages of each edge, in the order in which they are sent.
 using Fifos = std::map<LinkSlots::Edge, std::vector<std::int32_t>>;
 
 Fifos fifos_of(const FlatProgram& flat) {
@@ -35,7 +37,8 @@ Fifos fifos_of(const FlatProgram& flat) {
   }
   Fifos fifos;
   for (std::int32_t head = 0; head < static_cast<std::int32_t>(flat.messages.size()); ++head) {
-    // The loop begins only at the first message of a FIFO; the others follow from it.
+    // The loop skips collectives and messages that follow another one in a queue. The inner loop visits a
+    // queue from its first message on.
     if (flat.messages[index(head)].recv == kNone || is_behind[index(head)]) continue;
     for (std::int32_t id = head; id != kNone; id = flat.messages[index(id)].next_at_sender) {
       const FlatMessage& message = flat.messages[index(id)];
@@ -45,7 +48,7 @@ Fifos fifos_of(const FlatProgram& flat) {
   return fifos;
 }
 
-/// The messages of one edge from the oldest that was not taken to the newest that was enqueued.
+/// The range of messages of one edge from the oldest one not taken to the newest one enqueued.
 struct Window {
   std::vector<bool> taken;
   std::size_t oldest = 0;
@@ -58,7 +61,7 @@ struct Window {
   }
 };
 
-/// Walks through the lists of all ranks, one step of each in turn.
+/// A simulation that walks through the lists of all ranks, one step of each rank per round.
 class ThreadWalk {
  public:
   ThreadWalk(const FlatProgram& flat, const Fifos& fifos)
@@ -93,11 +96,12 @@ class ThreadWalk {
   }
 
  private:
-  /// Returns whether the rank's thread can pass the position now. Otherwise it waits there for a message.
+  /// Returns true if the rank's thread can pass the position now. Otherwise the thread waits there for a
+  /// message.
   bool passes(std::int32_t position) {
     const FlatOp op = flat_.ops[index(position)];
-    // A thread passes a collective at once, so it is counted once. An action that needs the result waits for
-    // the other members in has_inputs().
+    // A thread never waits at a collective itself, so this line runs once for each member. An action that
+    // needs the result waits for the other members in has_inputs().
     if (op == FlatOp::collective || op == FlatOp::barrier) --missing_[index(flat_.message[index(position)])];
     if (op != FlatOp::compute) return true;
     if (!has_inputs(position)) return false;
@@ -130,9 +134,10 @@ class ThreadWalk {
 
   const FlatProgram& flat_;
   std::vector<bool> given_;
-  std::vector<std::int32_t> missing_;  // of collectives: number of members that have not reached it
-  std::vector<std::size_t> place_;     // index in its FIFO
-  std::vector<std::vector<std::int32_t>> sent_by_;  // by position of the producer
+  std::vector<std::int32_t> missing_;  // number of members that have not reached a collective, by message
+  std::vector<std::size_t> place_;     // index of each message in its edge's queue
+  // messages that an action sends, by position of the action
+  std::vector<std::vector<std::int32_t>> sent_by_;
   std::map<LinkSlots::Edge, Window> windows_;
 };
 
@@ -145,7 +150,7 @@ LinkSlots link_slots(const FlatProgram& flat) {
                   .slot = std::vector<std::int32_t>(flat.messages.size(), kNone),
                   .next = std::vector<std::int32_t>(flat.messages.size(), kNone)};
   for (const auto& [edge, fifo] : fifos) {
-    // More slots than messages would never be used.
+    // An edge never uses more slots than it has messages.
     const std::size_t count = std::min(windows.at(edge).most + kSpare, fifo.size());
     slots.count[edge] = static_cast<std::int32_t>(count);
     for (std::size_t i = 0; i < fifo.size(); ++i) {

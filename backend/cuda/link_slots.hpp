@@ -1,6 +1,6 @@
 #pragma once
-// Computes how many messages of each ordered pair of ranks may be in flight at once when threads run ahead of
-// their GPUs. Needs no GPU.
+// Computes the number of receive buffers ("slots") for each ordered pair of ranks. More than one message may
+// be in flight, because threads run ahead of their GPUs. The computation needs no GPU.
 
 #include <cstdint>
 #include <map>
@@ -12,14 +12,15 @@
 namespace penstock {
 
 struct LinkSlots {
-  using Edge = std::pair<std::int32_t, std::int32_t>;  // from rank, to rank
-  std::map<Edge, std::int32_t> count;                  ///< number of buffers at the receiver
-  std::vector<std::int32_t> slot;  ///< by message: number of its buffer; kNone for collectives
-  std::vector<std::int32_t> next;  ///< by message: the message that uses the buffer next, or kNone
+  using Edge = std::pair<std::int32_t, std::int32_t>;  // (sender, receiver)
+  std::map<Edge, std::int32_t> count;                  ///< number of buffers at the receiver, for each edge
+  std::vector<std::int32_t> slot;  ///< buffer that each message uses, by message; kNone for collectives
+  std::vector<std::int32_t> next;  ///< message that uses the same buffer next, by message, or kNone
 };
 
-/// Returns enough slots that threads which wait for a slot before they enqueue a message cannot wait in a
-/// circle. Requires a program that does not hang on directed channels.
+/// Returns a number of slots that is sufficient to avoid deadlock. Threads wait for a free slot before they
+/// enqueue a message, so too few slots could make them wait for each other. Requires a program that does not
+/// hang on directed channels.
 LinkSlots link_slots(const FlatProgram& flat);
 
 }  // namespace penstock

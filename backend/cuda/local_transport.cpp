@@ -1,13 +1,13 @@
-// Moves messages between workers of one process. A program that does not hang on directed channels lists the
-// messages of one pair in the same order at both ends, and every RECV is ready from the start. So a transfer
-// is enqueued on the pair's stream when three things have happened: its SEND has been reached, those before
-// it are enqueued, and its slot is free. The stream preserves the order, and events do all the waiting:
+// Moves messages between workers of one process. If a program does not hang on directed channels, both ranks
+// of a pair list their messages in the same order. A transfer is therefore enqueued on the pair's stream when
+// its sender has reached it, all transfers before it are enqueued, and its slot is free. The stream preserves
+// the order, and only streams wait, for events:
 //
 //     compute of 0:     F0 | made
 //     stream of 0 -> 1:      waits for made and slot | stamp | copy | hold until stamp + pace | ended
 //     compute of 1:                                        waits for ended | unpack | consumed | F0
 //
-// backend/nccl moves messages between processes. Tests: tests/backend/standin.
+// backend/nccl moves messages between processes with GPUs. Tests: tests/backend/standin.
 
 #include "backend/cuda/local_transport.hpp"
 
@@ -47,7 +47,7 @@
 namespace penstock {
 namespace {
 
-/// Converts a time of the run, which is divided by the scale, to a time of the device.
+/// Converts a duration on the run's clock to a duration on the device, which is `scale` times as long.
 std::uint64_t on_device(Ns time, double scale) {
   return static_cast<std::uint64_t>(std::llround(static_cast<double>(time) * scale));
 }
@@ -64,8 +64,8 @@ CudaLinks::CudaLinks(const FlatProgram& flat, const CudaWorkers& workers, const 
   for (const FlatMessage& message : flat.messages) {
     if (message.recv == kNone) {
       const std::int32_t first = flat.rank_of(message.first);
-      // Barriers and collectives share the stream of their first member, because the program runs them one
-      // after another anyway.
+      // Barriers and collectives with the same first member share one stream, because the program runs them
+      // one after another.
       if (!collectives_.contains(first)) collectives_.emplace(first, workers.link_stream(first));
       if (flat.ops[index(message.first)] == FlatOp::collective) make_bounces(flat, message, workers, costs);
       continue;
@@ -75,8 +75,8 @@ CudaLinks::CudaLinks(const FlatProgram& flat, const CudaWorkers& workers, const 
   }
   for (const auto& [edge, bytes] : largest) {
     const std::int32_t to = workers.place(edge.second).stream.device;
-    // Memory for the largest message is allocated before the timed part, because an allocation waits for the
-    // whole device.
+    // Memory for the largest message is allocated before the run is timed, because an allocation waits for
+    // the whole device.
     Link link{.stream = workers.link_stream(edge.first),
               .source = DeviceBuffer(workers.place(edge.first).stream.device, bytes),
               .slots = {}};
@@ -87,17 +87,17 @@ CudaLinks::CudaLinks(const FlatProgram& flat, const CudaWorkers& workers, const 
   }
 }
 
-/// Makes buffers for members of the collective that read another member's contribution from another device.
+/// Makes buffers for the members that must read a contribution from another device.
 void CudaLinks::make_bounces(const FlatProgram& flat, const FlatMessage& collective,
                              const CudaWorkers& workers, const CostTable& costs) {
-  std::map<std::int32_t, std::int32_t> devices;  // by member
+  std::map<std::int32_t, std::int32_t> devices;  // device of each member
   for (std::int32_t m = collective.first; m != kNone; m = flat.next_member[index(m)]) {
     const std::int32_t rank = flat.rank_of(m);
     devices[rank] = workers.place(rank).stream.device;
   }
   const auto bytes = static_cast<std::size_t>(collective_bytes(costs, flat.actions[index(collective.first)]));
   for (const auto& [rank, device] : devices) {
-    // Contributions on the member's own device are read without a copy.
+    // A member reads contributions on its own device without a copy, so it needs no buffer for them.
     const auto elsewhere = [here = device](const auto& member) { return member.second != here; };
     if (!std::ranges::any_of(devices, elsewhere)) continue;
     DeviceBuffer& bounce = bounces_[rank];
@@ -136,7 +136,7 @@ CudaLocalTransport::CudaLocalTransport(const CudaLocalParts& parts)
   for (std::int32_t id = 0; id < static_cast<std::int32_t>(states_.size()); ++id) prepare(id);
 }
 
-/// Makes the message's events, and counts what it waits for.
+/// Makes the events of the message, and counts the events for which it waits.
 void CudaLocalTransport::prepare(std::int32_t message) {
   const FlatMessage& flat = flat_of(message);
   State& made = state(message);
@@ -149,10 +149,10 @@ void CudaLocalTransport::prepare(std::int32_t message) {
     made.ended.emplace(parts_.links.collective_stream(parts_.flat.rank_of(flat.first)).device);
     return;
   }
-  ++made.pending;  // for its SEND
-  // The next message waits for this one, because messages of a pair stay in order.
+  ++made.pending;  // the transfer waits until its sender reaches it
+  // The next message of the pair waits for this one, because messages must stay in order.
   if (flat.next_at_sender != kNone) ++state(flat.next_at_sender).pending;
-  // The next message in the same slot waits until this one has been unpacked.
+  // The next message that uses the same slot waits until this one has been unpacked.
   const std::int32_t next_in_slot = parts_.links.slots().next[index(message)];
   if (next_in_slot != kNone) ++state(next_in_slot).pending;
   made.made.emplace(compute(flat.from_rank).device);
@@ -165,7 +165,7 @@ CudaLocalTransport::~CudaLocalTransport() {
     return WaitLimits{.stopped = {}, .deadline = until - std::chrono::steady_clock::now()};
   };
   try {
-    // Streams still use the events and buffers that are destroyed with this object.
+    // Streams may still use events and buffers that this destructor frees.
     for (std::int32_t message = 0; message < static_cast<std::int32_t>(states_.size()); ++message) {
       if (state(message).given) wait_for(*state(message).ended, limits());
     }
@@ -184,13 +184,14 @@ void CudaLocalTransport::send(std::int32_t message, Payload payload) {
   const std::scoped_lock lock(mutex_);
   forget_ended_sends(rank);
   use_device(compute(rank).device);
-  // The event passes when everything that is enqueued on the rank's stream so far has ended.
+  // The event completes when all work that is now enqueued on the rank's stream has ended.
   state(message).made->record(compute(rank));
   state(message).payload = std::move(payload);
   satisfy_transfer(message);
 }
 
-/// Records that one of the events for which the transfer waits has happened.
+/// Records that one of the events for which the transfer waits has happened. Enqueues the transfer if it was
+/// the last event.
 void CudaLocalTransport::satisfy_transfer(std::int32_t message) {
   for (std::int32_t head = message; head != kNone && --state(head).pending == 0;
        head = flat_of(head).next_at_sender) {
@@ -220,7 +221,7 @@ void CudaLocalTransport::give_copy(std::int32_t message, const StreamView& strea
       transfer.payload != nullptr ? transfer.layout.bytes : static_cast<std::size_t>(flat.bytes);
   CudaLinks::Slot& slot = parts_.links.slot_of(flat, message, bytes);
   use_device(stream.device);
-  // The last content of the slot must have been unpacked.
+  // The receiver must have unpacked the slot's previous content.
   slot.consumed.hold_back(stream);
   launch_stamp(moments_.slot(start_slot(message)), stream.stream);
   if (transfer.payload != nullptr) {
@@ -232,7 +233,7 @@ void CudaLocalTransport::give_copy(std::int32_t message, const StreamView& strea
   }
 }
 
-/// Enqueues the link's time, if it is emulated, and the event.
+/// Enqueues the emulated time of the link, if there is one, and the event of the message's end.
 void CudaLocalTransport::give_end(std::int32_t message, const StreamView& stream) {
   const Ns hold = pace_at(parts_.pace.hold, message);
   if (hold > 0) {
@@ -246,7 +247,7 @@ void CudaLocalTransport::give_end(std::int32_t message, const StreamView& stream
   changed_.notify_all();
 }
 
-/// Frees payloads that have been copied.
+/// Frees payloads of the rank that have been copied.
 void CudaLocalTransport::forget_ended_sends(std::int32_t rank) {
   std::erase_if(sent_[index(rank)], [this](std::int32_t message) {
     if (!state(message).ended->has_passed()) return false;
@@ -267,7 +268,8 @@ Payload CudaLocalTransport::take(std::int32_t message) {
     content = parts_.codec->unpack(transfer.layout, slot.landing.data(), stream);
   }
   use_device(stream.device);
-  // From here on the slot may be written again, in the order of the streams. No thread waits.
+  // From here on, the next message may be enqueued into the slot. Its stream waits for this event, and no
+  // thread waits.
   slot.consumed.record(stream);
   const std::int32_t next = parts_.links.slots().next[index(message)];
   if (next != kNone) satisfy_transfer(next);
@@ -285,7 +287,8 @@ void CudaLocalTransport::join(std::int32_t message, std::int32_t rank, SharedPay
   satisfy_collective(message);
 }
 
-/// Records that one of the events for which the collective waits has happened.
+/// Records that one of the events for which the collective waits has happened. Enqueues the collective if it
+/// was the last event.
 void CudaLocalTransport::satisfy_collective(std::int32_t message) {
   std::vector<std::int32_t> satisfied = {message};
   while (!satisfied.empty()) {
@@ -301,7 +304,8 @@ void CudaLocalTransport::satisfy_collective(std::int32_t message) {
   }
 }
 
-/// Enqueues the collective on its stream, after its members and their earlier collectives.
+/// Enqueues the collective on its stream. The stream waits until all members have joined and their earlier
+/// collectives have ended.
 void CudaLocalTransport::give_collective(std::int32_t message) {
   const StreamView& stream = parts_.links.collective_stream(parts_.flat.rank_of(flat_of(message).first));
   use_device(stream.device);
@@ -315,8 +319,8 @@ void CudaLocalTransport::give_collective(std::int32_t message) {
   give_end(message, stream);
 }
 
-/// Returns the contributions. They stay until the end of the run, because their streams must not reuse the
-/// memory before.
+/// Returns the contributions of all members. They are stored until the end of the run, so that no stream
+/// reuses their memory earlier.
 std::vector<SharedPayload> CudaLocalTransport::collect(std::int32_t message, std::int32_t rank) {
   const std::scoped_lock lock(mutex_);
   std::vector<SharedPayload> contributions;
@@ -326,8 +330,8 @@ std::vector<SharedPayload> CudaLocalTransport::collect(std::int32_t message, std
   return contributions;
 }
 
-/// Returns the contribution, copied to the device of rank `to` if it is on another. The stream of `to` runs
-/// one copy after another, so all can use the same buffer.
+/// Returns the contribution, copied to the device of rank `to` if it is on another device. The stream of `to`
+/// runs one copy after another, so all copies can use one buffer.
 SharedPayload CudaLocalTransport::brought_here(const SharedPayload& contribution, std::int32_t from,
                                                std::int32_t to) {
   const StreamView& stream = compute(to);
@@ -354,8 +358,8 @@ void CudaLocalTransport::wait(std::int32_t message, std::int32_t rank) {
   state(message).ended->hold_back(stream);
   const Ns latency = pace_at(parts_.pace.latency, message);
   if (latency == 0) return;
-  // Each member waits for the latency of a collective on its own stream. The written end goes to a scratch
-  // slot.
+  // The stream of each member waits for the latency of the collective. The kernel must write its end, but
+  // this time is not used.
   launch_hold_since(moments_.slot(end_slot(message)), on_device(latency, parts_.time_scale),
                     scratch_.slot(index(rank)), stream.stream);
 }

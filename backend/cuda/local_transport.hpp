@@ -1,6 +1,6 @@
 #pragma once
-// The transport between workers of one process that compute on GPUs. Messages are copies on a stream of each
-// ordered pair of ranks.
+// The transport between workers of one process that compute on GPUs. Each ordered pair of ranks has a stream,
+// on which its messages are copied.
 
 #include <atomic>
 #include <condition_variable>
@@ -29,32 +29,32 @@
 
 namespace penstock {
 
-/// The resources that all runs share: streams and message buffers. They are made before the first run. Only
-/// the sizes of tensor buffers are set by the first messages.
+/// The streams and message buffers, which all runs share. They are made before the first run. Buffers of
+/// tensors get their size from the first messages.
 class CudaLinks {
  public:
-  /// A buffer of one ordered pair. Messages use the slots in turn.
+  /// A receive buffer of one ordered pair of ranks. The messages of the pair use its slots cyclically.
   struct Slot {
     DeviceBuffer landing;
-    CudaEvent consumed;  ///< after the receiver's last use of the buffer
+    CudaEvent consumed;  ///< event after the receiver's last use of the buffer
   };
 
-  /// Makes the resources. `workers` must outlive this object. `costs` give the sizes of messages and of
-  /// contributions to collectives.
+  /// Makes the streams and buffers. `workers` must outlive this object. `costs` has the sizes of messages and
+  /// of contributions to collectives.
   CudaLinks(const FlatProgram& flat, const CudaWorkers& workers, const CostTable& costs);
 
   const StreamView& stream(std::int32_t from_rank, std::int32_t to_rank) const {
     return links_.at({from_rank, to_rank}).stream.view();
   }
-  /// Returns the stream of the collectives whose first member is this rank.
+  /// Returns the stream for collectives that have `rank` as their first member.
   const StreamView& collective_stream(std::int32_t rank) const { return collectives_.at(rank).view(); }
   const LinkSlots& slots() const { return slots_; }
-  /// Returns the message's slot, with at least that many bytes.
+  /// Returns the slot of message `id`. Enlarges its buffer if it has fewer than `bytes` bytes.
   Slot& slot_of(const FlatMessage& message, std::int32_t id, std::size_t bytes);
-  /// Returns zeros to send for a null payload.
+  /// Returns a buffer of zeros, which is sent if the payload is null.
   DeviceBuffer& source_of(const FlatMessage& message);
-  /// Returns a buffer on the rank's device with at least that many bytes. Contributions of members on other
-  /// devices are copied into it, one after the other on the rank's compute stream.
+  /// Returns a buffer of at least `bytes` bytes on the rank's device. The rank's compute stream copies
+  /// contributions of members on other devices into it, one after the other.
   DeviceBuffer& bounce_of(std::int32_t rank, std::size_t bytes);
 
  private:
@@ -69,44 +69,47 @@ class CudaLinks {
   LinkSlots slots_;
   std::map<LinkSlots::Edge, Link> links_;
   std::map<std::int32_t, CudaStream> collectives_;
-  std::map<std::int32_t, DeviceBuffer> bounces_;  // by rank; absent if all members share its device
+  // buffers of bounce_of() members of the collective by rank; absent if all members of the rank's collectives
+  // share its device
+  std::map<std::int32_t, DeviceBuffer> bounces_;
 };
 
-/// The settings of a transport. All references must outlive it.
+/// The settings of a CudaLocalTransport. All references must outlive the transport.
 struct CudaLocalParts {
   const FlatProgram& flat;  ///< must be built for local_channels()
-  const LinkPace& pace;     ///< times of emulated links; empty: messages take as long as their copies
+  const LinkPace& pace;     ///< times of emulated links; if empty, a message takes as long as its copy
   const Clock& clock;
   double time_scale;  ///< time scale of the clock
   const CudaWorkers& workers;
   CudaLinks& links;
-  const DeviceCodec* codec;  ///< null if all payloads are null
+  const DeviceCodec* codec;  ///< codec of the payloads; null if all payloads are null
 };
 
-/// Returns the channel options that the transport declares.
+/// Returns the channel options of CudaLocalTransport.
 ChannelOptions local_channels();
 
-/// A transport on streams. No thread waits for a GPU; streams wait for events.
+/// A transport on CUDA streams. No thread waits for a GPU. Instead, streams wait for events.
 ///
-/// A transfer waits on its pair's stream for its producer and is copied into a slot on the receiver's device.
-/// The receiver's stream copies it from there, so that memory of one worker's stream is never freed into
-/// another's pool. It is enqueued when its slot is free. A null payload moves as many bytes as the program
-/// says.
+/// A transfer is enqueued on the stream of its pair when its slot is free. The stream waits for the action
+/// that makes the payload, and copies the payload into a slot on the receiver's device. The receiver's stream
+/// copies it from the slot into its own memory, so that memory of one stream is never freed into the pool of
+/// another. If the payload is null, the transport copies as many bytes as the program states.
 ///
-/// If links are emulated, a kernel on the same stream holds the link for its time, counted from the start of
-/// the copy. Another kernel on the receiver's stream adds the latency. Times are the device's. In a
-/// collective each member reads what all have contributed; it takes as long as the emulated links say. Ranks
-/// compute on their workers' streams (stream_queue.hpp).
+/// If links are emulated, a kernel on the pair's stream occupies the link for the stated time from the start
+/// of the copy. Another kernel on the receiver's stream adds the latency. Times are measured by the device.
+/// In a collective, each member reads the contributions of all members, and the emulated links set its
+/// duration. Ranks compute on their workers' streams (stream_queue.hpp).
 class CudaLocalTransport : public Transport {
  public:
   explicit CudaLocalTransport(const CudaLocalParts& parts);
-  /// Waits for the work on the streams. None of it runs forever.
+  /// Waits for the work on the streams, because it uses this object's memory. All of it ends after a limited
+  /// time.
   ~CudaLocalTransport() override;
 
   ChannelOptions channels() const override { return local_channels(); }
   void send(std::int32_t message, Payload payload) override;
-  void expect(std::int32_t) override {}   // channels do not block
-  void release(std::int32_t) override {}  // channels are not bounded
+  void expect(std::int32_t) override {}   // RECVs need no announcement, because channels do not block
+  void release(std::int32_t) override {}  // no transfer waits for this, because channels have no size limit
   void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) override;
   void wait(std::int32_t message, std::int32_t rank) override;
   Payload take(std::int32_t message) override;
@@ -122,14 +125,14 @@ class CudaLocalTransport : public Transport {
   };
   struct State {
     std::int32_t pending = 0;
-    bool given = false;              // whether it is enqueued on its stream
-    std::optional<CudaEvent> ended;  // event on that stream
-    // The members below are of a transfer.
-    std::optional<CudaEvent> made;  // event after its producer
-    Payload payload;                // the sender's payload, until the copy has ended
-    bool carries = false;           // whether it carries tensors, with the layout below
+    bool given = false;              // true if the message is enqueued on its stream
+    std::optional<CudaEvent> ended;  // event on the message's stream after its end
+    // The fields below are used only for transfers.
+    std::optional<CudaEvent> made;  // event after the action that makes the payload
+    Payload payload;                // sender's payload, which is stored until the copy has ended
+    bool carries = false;           // true if the message has tensors in the layout below
     DeviceLayout layout;
-    // The member below is of a collective.
+    // The field below is used only for collectives.
     std::map<std::int32_t, Member> members;  // by rank
   };
 
@@ -142,11 +145,11 @@ class CudaLocalTransport : public Transport {
   const StreamView& compute(std::int32_t rank) const { return parts_.workers.place(rank).stream; }
   bool is_transfer(std::int32_t message) const { return flat_of(message).recv != kNone; }
   void prepare(std::int32_t message);
-  /// Waits until the message is enqueued, because no stream can wait for an event that is not recorded. It
-  /// waits for other threads, not for the GPU.
+  /// Waits until another thread has enqueued the message, because a stream cannot wait for an event that is
+  /// not recorded yet. Does not wait for the GPU.
   void await_given(std::int32_t message);
   void satisfy_transfer(std::int32_t message);
-  /// Enqueues a transfer on the pair's stream: its wait, its copy and its end.
+  /// Enqueues a transfer on the pair's stream: the wait for its payload, the copy and the event of its end.
   void give_transfer(std::int32_t message);
   void give_copy(std::int32_t message, const StreamView& stream);
   void give_end(std::int32_t message, const StreamView& stream);
@@ -156,12 +159,13 @@ class CudaLocalTransport : public Transport {
   SharedPayload brought_here(const SharedPayload& contribution, std::int32_t from, std::int32_t to);
 
   CudaLocalParts parts_;
-  std::vector<DeviceTime> device_times_;        // by rank
-  PinnedMoments moments_;                       // start and end of each message
-  PinnedMoments scratch_;                       // by rank: ends of latencies, which are never read
-  std::vector<State> states_;                   // by message
-  std::vector<std::deque<std::int32_t>> sent_;  // by rank: messages whose payloads are still held
-  std::vector<std::int32_t> last_collective_;   // by rank: last collective that was enqueued
+  std::vector<DeviceTime> device_times_;  // by rank
+  PinnedMoments moments_;                 // start and end of each message, written by kernels
+  PinnedMoments scratch_;      // one element for each rank, to which kernels write times that are never read
+  std::vector<State> states_;  // by message
+  // messages with payloads that are still stored, by sending rank
+  std::vector<std::deque<std::int32_t>> sent_;
+  std::vector<std::int32_t> last_collective_;  // last collective that was enqueued, by rank
 
   std::mutex mutex_;  // guards states_, sent_, last_collective_ and the slots of the links
   std::condition_variable changed_;

@@ -1,6 +1,6 @@
-// Occupy modules with another clock: a hold of 5 ms becomes a kernel of 5 ms in the worker's partition. The
-// time between actions (launches, waits, copies) is then that of the GPU, while actions take exactly what the
-// scenario says.
+// Occupy modules with another clock. An action of 5 ms becomes a kernel that runs for 5 ms in the worker's
+// partition. Actions then take exactly the time in the scenario. The time between them (launches, waits,
+// copies) is the real time of the GPU.
 
 #include "backend/cuda/occupy_family.hpp"
 
@@ -29,7 +29,7 @@
 
 namespace penstock {
 
-/// Launches a kernel that ends by itself. The stop needs no check, because no thread waits here.
+/// Launches a kernel that ends by itself. No thread waits here, so the stop token is not needed.
 void PartitionClock::hold_for(Ns duration_ns, const std::stop_token&) const {
   const std::chrono::nanoseconds whole(std::llround(static_cast<double>(duration_ns) * scale_));
   use_device(place_.stream.device);
@@ -61,7 +61,7 @@ StageModules CudaOccupyFamily::modules(std::optional<std::int32_t>, const Clock&
   for (std::size_t stage = 0; stage < program.placement.stages.size(); ++stage) {
     for (const std::int32_t rank : program.placement.stages[stage].ranks) {
       const auto& clock = clocks_[static_cast<std::size_t>(rank)];
-      // The rank is in another process.
+      // Another process has this rank.
       if (clock == nullptr) continue;
       modules[static_cast<std::size_t>(rank)][stage] =
           std::make_unique<OccupyModule>(experiment_.costs, *clock, jitter_);

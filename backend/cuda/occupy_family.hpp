@@ -1,5 +1,6 @@
 #pragma once
-// Occupy modules on GPUs: each action is a kernel that runs for the stated time in its worker's partition.
+// Occupy modules on GPUs. Each action is a kernel that computes nothing and runs for the stated time on its
+// worker's stream.
 
 #include <cstdint>
 #include <memory>
@@ -18,14 +19,14 @@
 
 namespace penstock {
 
-/// A clock that holds the worker's stream with a kernel instead of making the thread sleep.
+/// A clock that blocks the worker's stream with a kernel and does not make the thread sleep.
 class PartitionClock : public Clock {
  public:
   PartitionClock(double scale, const CudaPlace& place) : host_(scale), scale_(scale), place_(place) {}
 
   Ns now_ns() const override { return host_.now_ns(); }
-  /// Delays everything that is enqueued on the stream later. Returns at once. All calls must come from one
-  /// thread.
+  /// Enqueues a kernel that delays all later work on the stream by `duration_ns`. Returns at once. Only one
+  /// thread may call it.
   void hold_for(Ns duration_ns, const std::stop_token& stop) const override;
   std::chrono::steady_clock::time_point moment_of(Ns time_ns) const override {
     return host_.moment_of(time_ns);
@@ -39,18 +40,20 @@ class PartitionClock : public Clock {
 
 class CudaOccupyFamily : public ModuleFamily {
  public:
-  /// `places` are by rank. `experiment` and the streams of the places must outlive this object.
+  /// `places` has one element for each rank. `experiment` and the streams of the places must outlive this
+  /// object.
   CudaOccupyFamily(const Experiment& experiment, const Jitter& jitter, double time_scale,
                    const std::vector<std::optional<CudaPlace>>& places);
 
   std::string description() const override;
-  /// Returns modules that hold the device's time; `clock` is not used.
+  /// Returns modules that block their worker's stream. Does not use `clock`.
   StageModules modules(std::optional<std::int32_t> rank, const Clock& clock) const override;
 
  private:
   const Experiment& experiment_;
   Jitter jitter_;
-  std::vector<std::unique_ptr<PartitionClock>> clocks_;  // by rank; null for ranks in other processes
+  // clock of each rank; null for ranks in other processes
+  std::vector<std::unique_ptr<PartitionClock>> clocks_;
 };
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// Tests the GPUs of this machine: first that bytes arrive correctly, then how fast. Each pair of GPUs copies
-// numbers that count up from the sender's own start. Times of sizes up to 64 MiB give the line latency +
-// bytes / bandwidth. A ring over all GPUs carries numbers whose values are known in advance. Tests:
+// Tests whether copies between the GPUs of this machine arrive correctly, and how fast they are. Each sender
+// copies increasing numbers that start at its own value. The times of copies up to 64 MiB give the line
+// latency + bytes / bandwidth. Known numbers also pass around a ring of all GPUs. Tests:
 // tests/backend/standin/self_tests_test.cpp.
 
 #include "backend/cuda/self_test.hpp"
@@ -41,7 +41,7 @@ constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 constexpr std::chrono::seconds kDeadline(30);
 const WaitLimits kLimits{.stopped = {}, .deadline = kDeadline};
 
-/// The stream and the buffers of one GPU in the test.
+/// The stream and the buffers that the test uses on one GPU.
 struct Station {
   explicit Station(std::int32_t number)
       : stream(number, CudaStream::Priority::high), sent(number, kMostBytes), received(number, kMostBytes) {}
@@ -50,7 +50,7 @@ struct Station {
   DeviceBuffer received;
 };
 
-/// Fills the send buffer of the station with start, start + 1, ...
+/// Fills the station's send buffer with the numbers start, start + 1, and so on.
 void count_up(const Station& station, double start) {
   use_device(station.sent.device());
   launch_count_up(static_cast<double*>(station.sent.data()), kMostBytes / sizeof(double), start,
@@ -64,7 +64,8 @@ void copy(const void* from, const DeviceBuffer& to, std::size_t bytes, const Str
   wait_for(stream, kLimits);
 }
 
-/// Returns the first number in the buffer that is wrong; empty if they count up from `start`.
+/// Returns a text about the first wrong number in the buffer. Returns an empty text if the numbers are start,
+/// start + 1, and so on.
 std::string difference(const DeviceBuffer& buffer, std::size_t bytes, double start) {
   std::vector<double> numbers(bytes / sizeof(double));
   check_cuda(cudaMemcpy(numbers.data(), buffer.data(), bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
@@ -75,7 +76,7 @@ std::string difference(const DeviceBuffer& buffer, std::size_t bytes, double sta
   return {};
 }
 
-/// Measures on the host how long `work` takes, which must wait for its own end.
+/// Measures the host time of `work`. Requires that `work` returns only when its GPU work has ended.
 Spread timed(const std::function<void()>& work) {
   std::vector<Ns> samples;
   for (int i = 0; i < kWarmup + kSamples; ++i) {
@@ -87,14 +88,15 @@ Spread timed(const std::function<void()>& work) {
   return spread_of(std::move(samples));
 }
 
-/// Returns whether copies between the two GPUs can bypass the host.
+/// Enables direct copies between two GPUs. Returns true if the hardware supports them.
 bool connect(std::int32_t from, std::int32_t to) {
   int reaches = 0;
   check_cuda(cudaDeviceCanAccessPeer(&reaches, from, to), "cudaDeviceCanAccessPeer");
   if (reaches == 0) return false;
   use_device(from);
   const cudaError_t result = cudaDeviceEnablePeerAccess(to, 0);
-  // "Already enabled" counts as an error, which the next launch would report.
+  // CUDA stores "already enabled" as an error. It is cleared, because the next launch would otherwise report
+  // it.
   static_cast<void>(cudaGetLastError());
   return result == cudaSuccess || result == cudaErrorPeerAccessAlreadyEnabled;
 }
@@ -105,8 +107,7 @@ PairCheck check_pair(const Station& from, const Station& to) {
   const StreamView& stream = from.stream.view();
   pair.ping = timed([&] { copy(from.sent.data(), to.received, kPingBytes, stream); });
   std::vector<LinePoint> points;
-  // Only large sizes are used. Small copies take the same time whatever their size, and would distort the
-  // line.
+  // Only large sizes are used. All small copies take about the same time, so they would distort the line.
   for (std::size_t bytes = std::size_t{1} << 20; bytes <= kMostBytes; bytes *= 4) {
     const Spread taken = timed([&] { copy(from.sent.data(), to.received, bytes, stream); });
     points.push_back({.x = static_cast<double>(bytes), .y = static_cast<double>(taken.median_ns)});
@@ -114,14 +115,15 @@ PairCheck check_pair(const Station& from, const Station& to) {
   const Line line = fit_line(points);
   pair.latency_ns = std::max<Ns>(0, std::llround(line.constant));
   pair.bytes_per_second = line.slope > 0 ? 1e9 / line.slope : 0;
-  // Each sender has its own start, so that numbers of an earlier pair do not pass as correct.
+  // Each sender starts at its own value. Numbers that an earlier pair left in the buffer are then recognised
+  // as wrong.
   count_up(from, 1000.0 * pair.from);
   copy(from.sent.data(), to.received, kMostBytes, stream);
   pair.wrong = difference(to.received, kMostBytes, 1000.0 * pair.from);
   return pair;
 }
 
-/// Passes the numbers of the first GPU around all others and back.
+/// Copies the numbers of the first GPU from GPU to GPU around the ring and back, and checks and times this.
 void check_ring(const std::vector<Station>& stations, SelfTest& test) {
   count_up(stations.front(), 7);
   const auto around = [&] {

@@ -1,6 +1,6 @@
-// Streams, and waits that can be stopped. The host polls an event every 2 us instead of calling
-// cudaStreamSynchronize, which only the GPU could end. Streams are non-blocking, because CUDA's default
-// stream would put them in order.
+// CUDA streams, and waits that can be stopped. The host polls an event every 2 us. It does not call
+// cudaStreamSynchronize, because that call cannot be stopped. Streams are created as non-blocking. Otherwise
+// CUDA's default stream would make them wait for each other.
 
 #include "backend/cuda/stream.hpp"
 
@@ -23,9 +23,9 @@ namespace {
 
 constexpr std::chrono::microseconds kBetweenLooks(2);
 
-std::atomic<bool> given_up = false;  // true for the rest of the process
+std::atomic<bool> given_up = false;  // once true, stays true until the process ends
 
-/// Returns CUDA's number of a priority. CUDA's highest priority is its smallest number.
+/// Returns CUDA's number for a priority. In CUDA, a smaller number is a higher priority.
 int priority_of(CudaStream::Priority priority) {
   int least = 0;
   int greatest = 0;
@@ -33,8 +33,8 @@ int priority_of(CudaStream::Priority priority) {
   return priority == CudaStream::Priority::high ? greatest : least;
 }
 
-/// Polls the event. A wait that ends early leaves the GPU working on this process's memory, so from then on
-/// no memory may be freed.
+/// Polls the event until it has passed. If the wait ends early, the GPU may still use this process's memory,
+/// so no device memory may be freed from then on.
 template <typename Pause>
 void wait_with(const CudaEvent& event, const WaitLimits& limits, const Pause& pause) {
   const auto begin = std::chrono::steady_clock::now();
@@ -98,7 +98,8 @@ void CudaEvent::hold_back(const StreamView& stream) const {
 bool CudaEvent::has_passed() const {
   const cudaError_t result = cudaEventQuery(event_);
   if (result == cudaErrorNotReady) {
-    static_cast<void>(cudaGetLastError());  // "not ready" must not be reported by a later launch
+    // clears "not ready", which a later launch would otherwise report
+    static_cast<void>(cudaGetLastError());
     return false;
   }
   check_cuda(result, "cudaEventQuery");

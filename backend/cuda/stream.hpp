@@ -1,5 +1,5 @@
 #pragma once
-// Streams and events: owners, a view, and waits that can be stopped.
+// Classes for CUDA streams and events, and functions that wait for them and can be stopped.
 
 #include <chrono>
 #include <cstdint>
@@ -10,24 +10,24 @@
 
 namespace penstock {
 
-/// A stream that another object owns.
+/// A reference to a stream that another object owns.
 struct StreamView {
   std::int32_t device = 0;
   cudaStream_t stream = nullptr;
 };
 
-/// Makes the device the calling thread's current one.
+/// Makes `device` the current device of the calling thread.
 void use_device(std::int32_t device);
 
-/// A stream, destroyed by the destructor.
+/// An owner of a stream. The destructor destroys the stream.
 class CudaStream {
  public:
   enum class Priority : std::uint8_t { normal, high };
 
   CudaStream() = default;
-  /// Creates a stream of the whole device, which does not wait for the default stream.
+  /// Creates a stream on the whole device. It does not wait for CUDA's default stream.
   CudaStream(std::int32_t device, Priority priority);
-  /// Takes ownership of a stream, for example of a green context.
+  /// Takes ownership of a stream, for example the stream of a green context.
   CudaStream(std::int32_t device, cudaStream_t stream) : view_{device, stream} {}
   CudaStream(CudaStream&& other) noexcept : view_(std::exchange(other.view_, {})) {}
   CudaStream& operator=(CudaStream&& other) noexcept {
@@ -44,7 +44,7 @@ class CudaStream {
   StreamView view_;
 };
 
-/// An event without times, destroyed by the destructor.
+/// An owner of a CUDA event that records no time. The destructor destroys the event.
 class CudaEvent {
  public:
   explicit CudaEvent(std::int32_t device);
@@ -58,9 +58,10 @@ class CudaEvent {
   ~CudaEvent();
 
   void record(const StreamView& stream);
-  /// Makes later work on `stream` wait for the work before the last record().
+  /// Makes later work on `stream` wait for all work that precedes the last record().
   void hold_back(const StreamView& stream) const;
-  /// Returns whether the work before the last record() has ended. Throws CudaError if it failed.
+  /// Returns true if all work that precedes the last record() has ended. Throws CudaError if that work
+  /// failed.
   bool has_passed() const;
 
  private:
@@ -69,30 +70,31 @@ class CudaEvent {
 
 /// The conditions that end a wait early.
 struct WaitLimits {
-  std::function<bool()> stopped;  ///< polled during the wait; may be empty
+  std::function<bool()> stopped;  ///< function that ends the wait when it returns true; may be empty
   std::chrono::nanoseconds deadline = std::chrono::hours(24 * 365);
 };
 
-/// Polls until the event has passed. Between two polls the thread sleeps for a few microseconds: long enough
-/// to leave the driver's lock to other threads, and short compared with an action. Throws CudaError, Stopped,
-/// or std::runtime_error after the deadline. The last two give up the devices.
+/// Polls until the event has passed. Between two polls, the thread sleeps for a few microseconds. This leaves
+/// the driver's lock to other threads, and is short compared with an action. Throws CudaError, Stopped, or
+/// std::runtime_error after the deadline. In the last two cases, give_up_devices() has been called.
 void wait_for(const CudaEvent& event, const WaitLimits& limits);
 
-/// Like wait_for(), without a pause between two polls, because a pause would count in a measured time.
+/// Like wait_for(), but does not sleep between two polls, because a sleep would falsify a measured time.
 void watch(const CudaEvent& event, const WaitLimits& limits);
 
-/// Like the other wait_for(), for everything that is on `stream` so far.
+/// Like the first wait_for(), but waits for all work that is now enqueued on `stream`.
 void wait_for(const StreamView& stream, const WaitLimits& limits);
 
-/// Limit for work on a device to end after a run has ended or failed.
+/// The time within which work on a device must end after a run has ended or failed.
 inline constexpr std::chrono::seconds kUntilGivenUp(30);
 
-/// Waits until all work on the stream has ended or failed, for at most kUntilGivenUp. It is used after a
-/// failure and throws nothing.
+/// Waits until all work on the stream has ended or failed, at most kUntilGivenUp. It throws nothing, so
+/// destructors can use it.
 void end_or_give_up(const StreamView& stream);
 
-/// Say that a wait ended before its event. This process then frees no memory that kernels may still use,
-/// because freeing waits for them without a deadline. The process is about to end, which frees everything.
+/// give_up_devices() records that a wait ended too early, so that kernels may still run.
+/// devices_are_given_up() returns true from then on. The process then frees no device memory, because freeing
+/// would wait for the kernels without a deadline. The end of the process frees the memory.
 bool devices_are_given_up();
 void give_up_devices();
 

@@ -1,6 +1,6 @@
-// A module that wraps another one (the decorator of Gamma et al.). Every call runs with the worker's stream
-// as the current one of the library that computes, and returns when the work is enqueued. Memory that is
-// freed in the meantime goes back to the stream's own pool and is reused after that work.
+// A module that wraps another one (the decorator pattern of Gamma et al.). During each call, the worker's
+// stream is the library's current stream. The call returns when the work is enqueued. Memory that the module
+// frees goes back to the stream's own pool, so it is reused only after that work.
 
 #include "backend/cuda/stream_bound_module.hpp"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Runs any stage module on a worker's part of a GPU.
+// Runs any stage module on the stream of a worker.
 
 #include <cstdint>
 #include <functional>
@@ -16,12 +16,11 @@
 
 namespace penstock {
 
-/// A function that makes the worker's stream the current one of the library that a module computes with, on
-/// the calling thread. The stream stays current until the returned object is destroyed.
+/// A function that makes the worker's stream the current stream of a library, such as LibTorch, on the
+/// calling thread. The stream stays current until the returned object is destroyed.
 using EnterStream = std::function<std::shared_ptr<void>(const CudaPlace& place)>;
 
-/// A module that calls another module inside the worker's stream. Calls return when the work is enqueued on
-/// that stream.
+/// A module that runs another module's work on the worker's stream. A call returns when the work is enqueued.
 class StreamBoundModule : public StageModule {
  public:
   StreamBoundModule(std::unique_ptr<StageModule> module, const CudaPlace& place, EnterStream enter)
@@ -48,7 +47,8 @@ class StreamBoundModule : public StageModule {
   EnterStream enter_;
 };
 
-/// Binds each module to its rank's place. Ranks without a place must have no modules.
+/// Wraps each module so that it runs on the stream of its rank's place. Requires that ranks without a place
+/// have no modules.
 StageModules bound_to_streams(StageModules modules, const std::vector<std::optional<CudaPlace>>& places,
                               const EnterStream& enter);
 

@@ -1,9 +1,10 @@
-// Enqueues a rank's actions. Each action is between two stamps, and between two events that the host polls:
+// Enqueues the actions of a rank. Each action is enclosed by two kernels that record the time, and by two
+// events that the host polls:
 //
 //     stream   event | stamp | the action's kernels | stamp | event    begun, ended: kMostAhead of each,
 //                                                                      in turn
 //
-// The transport's waits (cudaStreamWaitEvent) are enqueued before the first event. Tests:
+// The transport enqueues its waits for messages (cudaStreamWaitEvent) before the first event. Tests:
 // tests/backend/standin.
 
 #include "backend/cuda/stream_queue.hpp"
@@ -27,7 +28,8 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kMostAhead = 256;  // number of actions; this also limits the memory that they hold
+// largest number of unfinished actions, which also limits the memory that they use
+constexpr std::size_t kMostAhead = 256;
 
 /// Returns how many groups of compute actions the rank enqueues in one run.
 std::size_t actions_of(const FlatProgram& flat, std::int32_t rank) {
@@ -55,7 +57,7 @@ StreamQueue::StreamQueue(const FlatProgram& flat, std::int32_t rank, const Clock
 
 void StreamQueue::begin(std::int32_t number) {
   use_device(stream_.device);
-  // The event comes before the stamp: when it has passed, the action no longer waits for its inputs.
+  // The event is recorded before the time. When it has passed, the action no longer waits for its inputs.
   event(begun_, number).record(stream_);
   launch_stamp(moments_.slot(start_slot(number)), stream_.stream);
 }
@@ -63,7 +65,7 @@ void StreamQueue::begin(std::int32_t number) {
 void StreamQueue::end(std::int32_t number) {
   use_device(stream_.device);
   launch_stamp(moments_.slot(end_slot(number)), stream_.stream);
-  // The event comes after the stamp: when it has passed, both moments are written.
+  // The event is recorded after the time. When it has passed, both times are written.
   event(ended_, number).record(stream_);
 }
 

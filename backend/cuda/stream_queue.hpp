@@ -1,5 +1,5 @@
 #pragma once
-// Runs a rank's compute actions on its worker's stream.
+// Runs the compute actions of a rank on its worker's CUDA stream.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,16 +18,17 @@
 
 namespace penstock {
 
-/// A compute queue on a stream. Times are the device's. Everything that it needs is allocated before the
-/// first action.
+/// A ComputeQueue on a CUDA stream. The device measures its times. The constructor allocates all memory and
+/// events that it needs.
 class StreamQueue : public ComputeQueue {
  public:
-  /// Makes the queue for the rank's list of `flat`. `scale` is that of the run's clock. `stopped` may be
-  /// empty; it ends the comparison of the two clocks.
+  /// Makes the queue for the rank's list in `flat`. `scale` is the scale of the run's clock. The constructor
+  /// compares the device's timer with the clock. `stopped` may be empty. If it returns true, the comparison
+  /// ends early.
   StreamQueue(const FlatProgram& flat, std::int32_t rank, const Clock& clock, double scale,
               const StreamView& stream, const std::function<bool()>& stopped = {});
 
-  ~StreamQueue() override { end_or_give_up(stream_); }  // kernels may still write its stamps
+  ~StreamQueue() override { end_or_give_up(stream_); }  // kernels may still write times into moments_
   StreamQueue(const StreamQueue&) = delete;
   StreamQueue& operator=(const StreamQueue&) = delete;
 
@@ -48,12 +49,12 @@ class StreamQueue : public ComputeQueue {
 
   StreamView stream_;
   DeviceTime device_time_;
-  PinnedMoments moments_;         // start and end of each action
-  std::vector<CudaEvent> begun_;  // by number, used in turn
+  PinnedMoments moments_;         // start and end of each action, written by kernels
+  std::vector<CudaEvent> begun_;  // events of the last actions, used cyclically
   std::vector<CudaEvent> ended_;
 };
 
-/// Returns one queue a rank, on the streams of the places; null for ranks without a place.
+/// Returns one queue for each rank, on the stream of the rank's worker.
 std::vector<std::unique_ptr<StreamQueue>> stream_queues(const FlatProgram& flat, const CudaWorkers& workers,
                                                         const Clock& clock, double scale);
 

@@ -1,7 +1,7 @@
-// Assigns hardware to workers: one GPU each if there are enough, otherwise one GPU divided into as many
-// partitions of SMs (green contexts), with some SMs left for links. Kernels verify that the partitions share
-// no SM: they report the SMs on which they run. Two workers that share an SM would slow each other down, so
-// they are refused.
+// Assigns hardware to workers. If there are enough GPUs, each worker gets one. Otherwise the first GPU is
+// divided into partitions of SMs (green contexts), and some SMs remain for links. Test kernels report the SMs
+// on which they run. If two partitions share an SM, the workers are refused, because they would slow each
+// other down.
 
 #include "backend/cuda/workers.hpp"
 
@@ -30,13 +30,14 @@
 namespace penstock {
 namespace {
 
-/// Several for each SM of a GPU, so that every SM of a partition gets one.
+/// The number of blocks that look for SMs. It is several times the SMs of a GPU, so that every SM of a
+/// partition gets a block.
 constexpr std::int32_t kBlocksToFindSms = 1024;
-constexpr std::chrono::seconds kUntilSeen(10);  // the blocks stay for some waves of 200 us
-constexpr std::int32_t kLeastCapability = 9;    // the compute capability for which the kernels are compiled
+constexpr std::chrono::seconds kUntilSeen(10);  // the blocks take only a few times 200 us
+constexpr std::int32_t kLeastCapability = 9;  // lowest compute capability for which the kernels are compiled
 
-/// Lets each device access the memory of the others directly, if the hardware can. Otherwise copies go
-/// through the host.
+/// Lets each device access the memory of all others directly, if the hardware supports it. Otherwise copies
+/// go through the host.
 void connect_peers(std::int32_t count) {
   for (std::int32_t from = 0; from < count; ++from) {
     use_device(from);
@@ -82,7 +83,8 @@ tl::expected<CudaWorkers, std::string> CudaWorkers::partitions(std::int32_t coun
                                .whole = false});
     seen.push_back(sms_of_stream(workers.streams_.back().view()));
   }
-  // This uses what kernels on each partition have reported, not what was requested.
+  // This check uses the SMs that test kernels have reported, because the driver's answer cannot be verified
+  // in another way.
   if (const std::string shared = shared_sm(seen); !shared.empty()) {
     return tl::unexpected(
         fmt::format("the partitions of {} share SMs: {}; measurements on them would be wrong", name, shared));
@@ -102,7 +104,7 @@ tl::expected<CudaWorkers, std::string> CudaWorkers::create(std::int32_t count) {
                     "newer; hide it by CUDA_VISIBLE_DEVICES",
                     device.number, device.name, device.major, device.minor, kLeastCapability));
   }
-  // With too few GPUs for one each, all workers share the first one.
+  // If there are fewer GPUs than workers, all workers share the first GPU.
   if (std::cmp_less(devices->size(), count)) return partitions(count, devices->front().name);
   connect_peers(count);
   CudaWorkers workers;
@@ -118,7 +120,7 @@ tl::expected<CudaWorkers, std::string> CudaWorkers::create(std::int32_t count) {
 
 CudaStream CudaWorkers::link_stream(std::int32_t worker) const {
   if (!contexts_) return {place(worker).stream.device, CudaStream::Priority::high};
-  // Without spare SMs copies run in the worker's own partition, and can_pace_links() returns false.
+  // If no SMs are left, copies run in the worker's own partition, and can_pace_links() returns false.
   return contexts_->spare() > 0 ? contexts_->spare_stream() : contexts_->worker_stream(worker);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// The hardware of the workers of one process: a GPU for each, or, with fewer GPUs, partitions of one.
+// Assigns hardware to the workers of one process. Each worker gets a GPU. If there are fewer GPUs than
+// workers, each gets a partition of the first GPU.
 
 #include <cstdint>
 #include <optional>
@@ -12,46 +13,47 @@
 
 namespace penstock {
 
-/// One worker's part of the hardware.
+/// The hardware that one worker uses.
 struct CudaPlace {
-  StreamView stream;     ///< stream of its compute actions
-  std::int32_t sms = 0;  ///< number of SMs that its kernels can use
-  bool whole = true;     ///< it has the whole device; false: a partition
+  StreamView stream;     ///< stream of the worker's compute actions
+  std::int32_t sms = 0;  ///< number of SMs that the worker's kernels can use
+  bool whole = true;     ///< true if the worker has a whole device, false if it has a partition
 };
 
-/// The workers of a process. It must outlive all streams that it lends. All threads may use it.
+/// The workers of a process. This object must outlive all streams that it returns. All threads may use it.
 class CudaWorkers {
  public:
-  /// Creates the workers. Error: why this machine cannot hold so many: no GPU, too few SMs, an old driver, or
-  /// partitions that share SMs, as kernels on them have reported.
+  /// Creates `count` workers. Error: there is no GPU, too few SMs or an old driver, or test kernels have
+  /// found that partitions share SMs.
   static tl::expected<CudaWorkers, std::string> create(std::int32_t count);
-  /// Returns one worker, which has a whole device.
+  /// Returns a single worker, which has the whole device.
   static CudaWorkers whole_device(std::int32_t device);
 
   std::int32_t count() const { return static_cast<std::int32_t>(streams_.size()); }
   const CudaPlace& place(std::int32_t worker) const { return places_[static_cast<std::size_t>(worker)]; }
-  /// Returns a new stream for messages of the worker: on the SMs that no worker has, otherwise on the
-  /// worker's.
+  /// Returns a new stream for messages of the worker. It uses the SMs that belong to no worker. If there are
+  /// none, it uses the worker's SMs.
   CudaStream link_stream(std::int32_t worker) const;
-  /// Returns whether emulated links can run on SMs that no worker needs: each worker has a whole device, or
-  /// SMs are left.
+  /// Returns true if links can be emulated without disturbing the workers. This is so if each worker has a
+  /// whole device, or if some SMs belong to no worker.
   bool can_pace_links() const { return !contexts_ || contexts_->spare() > 0; }
-  /// Returns, for example, "4 partitions of 32 SMs on NVIDIA H100, 4 SMs left for links".
+  /// Returns a text such as "4 partitions of 32 SMs on NVIDIA H100, 4 SMs left for links".
   std::string description() const { return description_; }
 
  private:
   static tl::expected<CudaWorkers, std::string> partitions(std::int32_t count, const std::string& name);
 
-  std::optional<GreenContexts> contexts_;  // destroyed after the streams
+  std::optional<GreenContexts> contexts_;  // declared first, so that it is destroyed after the streams
   std::vector<CudaStream> streams_;
   std::vector<CudaPlace> places_;
   std::string description_;
 };
 
-/// Returns the SMs on which blocks of the stream have run, ascending.
+/// Runs blocks on the stream, and returns the numbers of the SMs that they used, in ascending order.
 std::vector<std::uint32_t> sms_of_stream(const StreamView& stream);
 
-/// Returns, for example, "partitions 0 and 1 both ran on SM 17"; empty if no two lists share an SM.
+/// Returns a text such as "partitions 0 and 1 both ran on SM 17". Returns an empty text if no SM is in two
+/// lists.
 std::string shared_sm(const std::vector<std::vector<std::uint32_t>>& of_partitions);
 
 }  // namespace penstock

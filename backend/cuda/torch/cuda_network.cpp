@@ -1,8 +1,8 @@
-// The networks of backend/torch with their tensors on a worker's device. Weights and data are drawn on the
-// CPU from the same seeds and then copied, so that a run on GPUs starts with the same numbers as a run on
-// CPUs. Both are on the device before the clock starts, because drawing takes the CPU longer than a forward
-// takes the GPU. Each module is bound to its worker's stream (stream_bound_module.cpp).
-// tests/backend_cuda/torch/cuda_numbers_test.cpp compares the numbers with the CPU's.
+// The networks of backend/torch with their tensors on a worker's device. The CPU draws random weights and
+// data from fixed seeds and copies them to the device. A run on GPUs therefore starts with the same numbers
+// as a run on CPUs. This happens before the clock starts, because the CPU draws more slowly than the GPU
+// computes. Each module runs on its worker's stream (stream_bound_module.cpp).
+// tests/backend_cuda/torch/cuda_numbers_test.cpp compares the results with a CPU.
 
 #include "backend/cuda/torch/cuda_network.hpp"
 
@@ -46,24 +46,25 @@
 namespace penstock::nn {
 namespace {
 
-constexpr std::chrono::minutes kUntilMade(5);  // for the weights of a whole stage
+constexpr std::chrono::minutes kUntilMade(5);  // time limit for making the weights of a rank's stages
 
-/// Everything on which the weights of a stage depend.
+/// All values on which the initial weights of the stages depend.
 struct WeightsKey {
   std::string network;
   std::map<std::string, std::int64_t> sizes;
   Cut cut;
   std::int32_t device = 0;
-  std::vector<bool> drawn;  // by stage: whether its weights are made
+  std::vector<bool> drawn;  // true for each stage with weights on this device, by stage
 
   friend bool operator==(const WeightsKey&, const WeightsKey&) = default;
 };
 
-/// Returns the stages with their weights on the device. They are made once and cached until another network
-/// is requested. A calibration makes a family for each of its runs, and drawing takes 28 ns a weight. No run
+/// Returns the stages with their initial weights on the device. They are cached until another network is
+/// requested, because a calibration needs them for each run and drawing takes 28 ns per weight. No run
 /// changes them, because a STEP makes new tensors.
 const std::vector<StageDefinition>& stages_with_weights(const WeightsKey& key, const Network& network) {
-  static std::map<std::int32_t, std::pair<WeightsKey, std::vector<StageDefinition>>> cached;  // by device
+  // stages and their key, by device
+  static std::map<std::int32_t, std::pair<WeightsKey, std::vector<StageDefinition>>> cached;
   const auto found = cached.find(key.device);
   if (found != cached.end() && found->second.first == key) return found->second.second;
   cached.erase(key.device);
@@ -73,7 +74,7 @@ const std::vector<StageDefinition>& stages_with_weights(const WeightsKey& key, c
   return cached.emplace(key.device, std::pair(key, std::move(stages))).first->second.second;
 }
 
-/// The data of all microbatches on one device.
+/// The input or target tensors of all microbatches on one device.
 using DeviceData = std::vector<at::Tensor>;
 
 std::function<at::Tensor(std::int32_t)> by_microbatch(std::shared_ptr<const DeviceData> data) {
@@ -91,7 +92,8 @@ class CudaNetworkFamily : public ModuleFamily {
     }
   }
 
-  /// Returns the description. It is called after the runs, so that the allocator's peak covers all of them.
+  /// Returns the description for the result. It includes the allocator's peak, so it must be called after the
+  /// runs.
   std::string description() const override {
     std::string text =
         "the network " + experiment_.network->spec.name + " on LibTorch on GPUs, in single precision";
@@ -140,7 +142,7 @@ class CudaNetworkFamily : public ModuleFamily {
     return all;
   }
 
-  /// Returns which stages ranks of this process have on the device.
+  /// Returns, for each stage, true if a rank of this process has it on the device.
   std::vector<bool> stages_on(std::int32_t device) const {
     std::vector<bool> here(network_stages(), false);
     for (std::size_t stage = 0; stage < here.size(); ++stage) {
@@ -152,8 +154,9 @@ class CudaNetworkFamily : public ModuleFamily {
     return here;
   }
 
-  /// Draws the data of all microbatches once and copies it to the device. Only first stages read inputs, and
-  /// only last stages read targets. A device without such a stage gets no data.
+  /// Returns the inputs and targets of all microbatches on the device. At the first call, draws them and
+  /// copies them there. A device without a first stage gets no inputs, and a device without a last stage gets
+  /// no targets.
   const std::pair<std::shared_ptr<const DeviceData>, std::shared_ptr<const DeviceData>>& data_on(
       const at::Device& device) const {
     const auto found = data_.find(device.index());
@@ -172,8 +175,8 @@ class CudaNetworkFamily : public ModuleFamily {
         .first->second;
   }
 
-  /// Makes the rank's modules on its stream, and waits until they are complete, because copies of weights and
-  /// data are no part of a run.
+  /// Makes the rank's modules on its stream. Waits until their weights and data are copied, because the
+  /// copies must not be part of a timed run.
   std::vector<std::unique_ptr<StageModule>> of_rank(std::int32_t rank, const CudaPlace& place) const {
     use_device(place.stream.device);
     const StreamScope scope(place);
@@ -202,7 +205,7 @@ class CudaNetworkFamily : public ModuleFamily {
   std::vector<std::optional<CudaPlace>> places_;  // by rank
   mutable std::map<std::int32_t,
                    std::pair<std::shared_ptr<const DeviceData>, std::shared_ptr<const DeviceData>>>
-      data_;  // inputs and targets by device, shared by all runs
+      data_;  // inputs and targets by device, which all runs share
 };
 
 }  // namespace
@@ -211,8 +214,8 @@ tl::expected<CudaModules, std::string> cuda_network(const Experiment& experiment
                                                     const std::vector<std::optional<CudaPlace>>& places) {
   auto cut = cut_network(experiment);
   if (!cut) return tl::unexpected(std::move(cut.error()));
-  // LibTorch starts CUDA by itself only in functions that make tensors. Here a stream or a cuBLAS handle
-  // comes first.
+  // LibTorch starts CUDA by itself only when it makes a tensor. Here a stream or a cuBLAS handle is used
+  // earlier, so CUDA must be started now.
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   return CudaModules{.family = std::make_unique<CudaNetworkFamily>(experiment, *std::move(cut), places),
                      .codec = std::make_unique<DeviceTensorCodec>()};

@@ -1,5 +1,6 @@
 #pragma once
-// The network of an experiment on GPUs, which cuda-local and nccl run if the scenario names one.
+// Makes the neural network of an experiment on GPUs. The transports cuda-local and nccl run it if the
+// scenario names a network.
 
 #include <optional>
 #include <string>
@@ -12,9 +13,9 @@
 
 namespace penstock::nn {
 
-/// Makes the modules and their codec. Requires experiment.network, and that the experiment outlives the
-/// result. A rank's modules have their weights, data and activations on its device; ranks without a place get
-/// no modules. Errors: those of cut_network().
+/// Returns the family of modules and their codec. Requires experiment.network. The experiment must outlive
+/// the result. The weights, data and activations of a rank's modules are on its device. Ranks without a place
+/// get no modules. Error: cut_network() fails.
 tl::expected<CudaModules, std::string> cuda_network(const Experiment& experiment,
                                                     const std::vector<std::optional<CudaPlace>>& places);
 

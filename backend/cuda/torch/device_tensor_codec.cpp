@@ -1,6 +1,6 @@
-// Packs tensors into one block of bytes by copies on the device. Shapes are sent once, as a layout in text,
-// "type:size,size;..."; afterwards a message has only its bytes. Each tensor starts at a multiple of 256
-// bytes, so that it can be read in place whatever its type.
+// Packs tensors into one block of bytes by copies on the device. The shapes are described by a text,
+// "type:size,size;...", which a transport sends only once. Each tensor starts at a multiple of 256 bytes, so
+// that a tensor of any type is aligned.
 
 #include "backend/cuda/torch/device_tensor_codec.hpp"
 
@@ -36,7 +36,7 @@
 namespace penstock::nn {
 namespace {
 
-constexpr std::size_t kAlignment = 256;  // of each tensor in the packed bytes
+constexpr std::size_t kAlignment = 256;  // alignment in bytes of each tensor in the packed block
 
 /// The type and sizes of a tensor, which unpack() needs.
 struct Shape {
@@ -69,14 +69,15 @@ std::string text_of(const Shape& shape) {
   return text;
 }
 
-/// Reads a number of a layout's text, which may come from another process. Throws unless it is at least 0.
+/// Reads a number from a layout's text, which may come from another process. Throws if it is not a number or
+/// is negative.
 std::int64_t number(std::string_view text) {
   const auto value = number_of_text<std::int64_t>(text);
   if (value && *value >= 0) return *value;
   throw std::runtime_error("a message's layout has \"" + std::string(text) + "\" where a number is wanted");
 }
 
-/// Cuts off and returns the part before the first `mark`.
+/// Returns the part of `text` before the first `mark`, and removes this part and the mark from `text`.
 std::string_view next_piece(std::string_view& text, char mark) {
   const std::size_t end = std::min(text.find(mark), text.size());
   const std::string_view piece = text.substr(0, end);
@@ -118,13 +119,13 @@ c10::cuda::CUDAStream torch_stream(const StreamView& stream) {
   return c10::cuda::getStreamFromExternal(stream.stream, static_cast<c10::DeviceIndex>(stream.device));
 }
 
-/// Returns a tensor that is a view of packed memory.
+/// Returns a tensor that refers to packed memory without copying it.
 at::Tensor view_of(void* data, const Shape& shape, std::int32_t device) {
   const at::Device where(at::kCUDA, static_cast<c10::DeviceIndex>(device));
   return at::from_blob(data, shape.sizes, at::TensorOptions(shape.type).device(where));
 }
 
-/// Returns the device that owns the memory. A copy to another device has to name it.
+/// Returns the number of the device that owns the memory. A copy between devices needs it.
 std::int32_t device_of(const void* data) {
   cudaPointerAttributes facts{};
   check_cuda(cudaPointerGetAttributes(&facts, data), "cudaPointerGetAttributes");
@@ -158,7 +159,7 @@ void DeviceTensorCodec::pack(const PayloadContent& content, void* to, const Stre
 Payload DeviceTensorCodec::unpack(const DeviceLayout& layout, const void* from,
                                   const StreamView& stream) const {
   const c10::cuda::CUDAStreamGuard guard(torch_stream(stream));
-  // LibTorch has no views of constant memory
+  // The const is cast away, because LibTorch has no tensors that refer to constant memory.
   auto* next = static_cast<std::uint8_t*>(const_cast<void*>(from));
   Tensors tensors;
   for (const Shape& shape : shapes_of(layout.text)) {

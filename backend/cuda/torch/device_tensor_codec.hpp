@@ -1,5 +1,5 @@
 #pragma once
-// Packs tensor payloads for transports between GPUs.
+// Packs payloads of tensors into blocks of bytes for transports between GPUs.
 
 #include <string>
 
@@ -9,8 +9,8 @@
 
 namespace penstock::nn {
 
-/// A codec for TensorPayload with CUDA tensors. The layout's text is "type:size,size;type:..." with one part
-/// for each tensor, for example "6:4,8;6:8".
+/// A codec for TensorPayload with CUDA tensors. The layout's text has one part for each tensor,
+/// "type:size,size;type:...". Example: "6:4,8;6:8".
 class DeviceTensorCodec : public DeviceCodec {
  public:
   DeviceLayout layout_of(const PayloadContent& content) const override;

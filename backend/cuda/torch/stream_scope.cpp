@@ -1,6 +1,5 @@
-// LibTorch uses the stream in a thread-local variable. A guard sets it to the worker's stream and restores
-// the old one. cuBLAS chooses kernels by the number of SMs that it assumes, so it must be told the size of a
-// partition.
+// LibTorch uses the stream in a thread-local variable. A guard sets the variable to the worker's stream and
+// later restores it. cuBLAS chooses kernels by the number of SMs, so it must know the size of the partition.
 
 #include "backend/cuda/torch/stream_scope.hpp"
 
@@ -20,8 +19,8 @@
 namespace penstock::nn {
 namespace {
 
-/// Sets the number of SMs. There is one handle for each thread and stream, and setting it again costs nothing
-/// that can be measured.
+/// Sets the number of SMs for which cuBLAS chooses kernels. LibTorch has one cuBLAS handle for each thread
+/// and stream. Setting the number again takes no measurable time.
 void count_on(std::int32_t sms) {
   const cublasStatus_t status = cublasSetSmCountTarget(at::cuda::getCurrentCUDABlasHandle(), sms);
   if (status == CUBLAS_STATUS_SUCCESS) return;

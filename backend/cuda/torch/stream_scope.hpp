@@ -1,5 +1,5 @@
 #pragma once
-// Runs LibTorch on a worker's part of a GPU.
+// Makes LibTorch work on a worker's stream and SMs.
 
 #include <memory>
 
@@ -7,8 +7,8 @@
 
 namespace penstock::nn {
 
-/// While an object exists, LibTorch's work on the calling thread goes to the worker's stream, and its matrix
-/// products use only the SMs of the worker's partition. It must be destroyed on the thread that made it.
+/// While this object exists, LibTorch runs the calling thread's work on the worker's stream. Its matrix
+/// products use only the SMs of the worker's partition. The thread that made the object must destroy it.
 class StreamScope {
  public:
   explicit StreamScope(const CudaPlace& place);
@@ -21,7 +21,7 @@ class StreamScope {
   std::unique_ptr<Guard> guard_;
 };
 
-/// Returns a StreamScope, for stream_bound_module.hpp.
+/// Returns a StreamScope, as EnterStream in stream_bound_module.hpp requires.
 inline std::shared_ptr<void> enter_stream(const CudaPlace& place) {
   return std::make_shared<StreamScope>(place);
 }
