@@ -1,5 +1,5 @@
-// Makes calls that may block forever. The caller waits on a condition and checks for a stop in between. The
-// thread that makes the call shares all data with the caller, because it may outlive the caller.
+// Runs calls that may block forever. The caller waits on a condition variable and regularly checks for a
+// stop. The thread that runs the call may outlive the caller, so the two share the ownership of all data.
 
 #include "backend/nccl/blocking_calls.hpp"
 
@@ -37,7 +37,7 @@ void BlockingCalls::carry_out(const std::shared_ptr<Shared>& shared) {
   std::unique_lock lock(shared->mutex);
   for (;;) {
     shared->changed.wait(lock, [&] { return shared->ends || shared->call; });
-    // A call that was requested before the end is still made.
+    // A call that was requested before `ends` was set is still run.
     if (!shared->call) return;
     lock.unlock();
     std::exception_ptr failure;
@@ -47,7 +47,7 @@ void BlockingCalls::carry_out(const std::shared_ptr<Shared>& shared) {
       failure = std::current_exception();
     }
     lock.lock();
-    // The thread that made the call destroys what the call holds.
+    // This thread also destroys the call's data, because their destructors may block as well.
     shared->call = nullptr;
     shared->failure = failure;
     shared->changed.notify_all();
@@ -56,7 +56,7 @@ void BlockingCalls::carry_out(const std::shared_ptr<Shared>& shared) {
 
 void BlockingCalls::make(std::function<void()> call, const WaitLimits& limits) {
   std::unique_lock lock(shared_->mutex);
-  // The thread is still in an earlier call, so no other call can be made.
+  // An earlier call has not returned, so the thread cannot run another one.
   if (shared_->call) throw std::runtime_error("an earlier call has not been answered");
   shared_->call = std::move(call);
   shared_->changed.notify_all();

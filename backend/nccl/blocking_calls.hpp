@@ -1,5 +1,5 @@
 #pragma once
-// Makes calls of another library that may never return, with a stop and a deadline.
+// Calls functions of another library that may never return. The caller's wait ends at a stop or a deadline.
 
 #include <condition_variable>
 #include <exception>
@@ -12,8 +12,7 @@
 
 namespace penstock {
 
-/// Makes one call after another on its own thread. If a call does not return in time, the thread is
-/// abandoned.
+/// A thread that makes calls one after another. If a call does not return in time, the thread is abandoned.
 class BlockingCalls {
  public:
   BlockingCalls();
@@ -21,20 +20,20 @@ class BlockingCalls {
   BlockingCalls& operator=(const BlockingCalls&) = delete;
   ~BlockingCalls();
 
-  /// Makes the call. Throws what `call` throws. Throws Stopped, or std::runtime_error after the deadline;
-  /// `call` may then still be running, so it must own what it uses. While it runs, later calls are not made
-  /// and throw as well.
+  /// Runs `call` on the thread and waits for it. Throws what `call` throws. Throws Stopped, or
+  /// std::runtime_error after the deadline. `call` may then still be running, so it must own all data that it
+  /// uses. While it runs, a later make() throws as well.
   void make(std::function<void()> call, const WaitLimits& limits);
 
  private:
   struct Shared {
     std::mutex mutex;
     std::condition_variable changed;
-    std::function<void()> call;  // empty: no call is running
+    std::function<void()> call;  // requested call; empty if no call is running
     std::exception_ptr failure;
     bool ends = false;
   };
-  /// The body of the thread: waits for calls and makes them, until `ends` is set.
+  /// Waits for calls and runs them until `ends` is set. It is the body of the thread.
   static void carry_out(const std::shared_ptr<Shared>& shared);
 
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();

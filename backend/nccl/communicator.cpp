@@ -1,7 +1,7 @@
-// Wraps NCCL's calls, which may block forever if a peer is gone. Communicators are opened with `blocking =
-// 0`. A call may then answer "in progress", and this file asks again every 20 us, with a stop and a deadline.
-// A communicator that fails is aborted, which also frees its peers. NCCL's last error text becomes part of
-// the message. Tests: tests/backend/standin.
+// Wraps NCCL's calls, which may block forever if a peer has ended. Communicators are therefore opened with
+// `blocking = 0`. A call may then return "in progress". This file repeats the question every 20 us until a
+// stop or a deadline. A communicator that fails is aborted, which also ends the wait of its peers. NCCL's
+// last error text becomes part of the message. Tests: tests/backend/standin.
 
 #include "backend/nccl/communicator.hpp"
 
@@ -30,7 +30,7 @@ namespace {
 
 constexpr std::chrono::microseconds kBetweenLooks(20);
 
-/// Returns the name of a result. NCCL provides only sentences, but users search for names.
+/// Returns the name of a result code. NCCL provides only descriptions, but users search for the names.
 std::string_view name_of(ncclResult_t result) {
   switch (result) {
     case ncclSuccess:
@@ -55,7 +55,7 @@ std::string_view name_of(ncclResult_t result) {
   return "an unknown result";
 }
 
-/// Returns NCCL's error text, with its last error if it has one.
+/// Returns NCCL's description of `result`, followed by the last error of the communicator if there is one.
 std::string in_words(ncclResult_t result, std::string_view call, ncclComm_t communicator) {
   std::string text = fmt::format("{}: {} ({}): {}", call, name_of(result), static_cast<int>(result),
                                  ncclGetErrorString(result));
@@ -108,7 +108,7 @@ int Communicator::number_of(std::int32_t rank) const {
 
 void Communicator::complete(ncclResult_t result, std::string_view call, const WaitLimits& limits) const {
   const auto begin = std::chrono::steady_clock::now();
-  // Each iteration first checks for a stop, because a peer that is gone never answers.
+  // The loop checks for a stop and a deadline, because a peer that has ended never answers.
   while (result == ncclInProgress) {
     if (limits.stopped && limits.stopped()) throw Stopped{};
     if (std::chrono::steady_clock::now() - begin > limits.deadline) {
@@ -136,8 +136,8 @@ void Communicator::close(const WaitLimits& limits) {
   if (result != ncclSuccess) fail(result, "ncclCommDestroy");
 }
 
-/// Throws the error. A rank that lost its peer is not the cause, so it first lets the other rank report its
-/// failure.
+/// Throws the error of `call`. If this rank has only lost a peer, first gives the failed rank time to report
+/// the cause.
 void Communicator::fail(ncclResult_t result, std::string_view call) const {
   if (result == ncclRemoteError) wait_for_failure_report(limits_);
   throw NcclError(fmt::format("{}: {}", name(), in_words(result, call, handle_)), result);

@@ -1,5 +1,6 @@
 #pragma once
-// One NCCL communicator: opened without blocking, watched, and aborted when anything fails.
+// Owns one NCCL communicator. Opening it cannot block forever, errors become exceptions, and a failure aborts
+// it.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace penstock {
 
-/// The error of an NCCL call, for example "communicator 0 -> 1 (rank 0, with rank 1): ncclSend:
+/// The error of an NCCL call. Its text is, for example, "communicator 0 -> 1 (rank 0, with rank 1): ncclSend:
 /// ncclRemoteError (6): remote process exited ...".
 class NcclError : public std::runtime_error {
  public:
@@ -26,14 +27,14 @@ class NcclError : public std::runtime_error {
   ncclResult_t code_;
 };
 
-/// Returns the bytes of a new ncclUniqueId. Throws NcclError. Needs no GPU.
+/// Returns the bytes of a new ncclUniqueId. Needs no GPU. Throws NcclError.
 std::string new_unique_id();
 
-/// One communicator of this rank. All calls must come from one thread.
+/// One communicator of this rank. Only one thread may call its functions.
 class Communicator {
  public:
-  /// Opens the communicator together with the other ranks of the plan, which must all pass the same id. Uses
-  /// the current device. Throws NcclError, Stopped, and std::runtime_error after the deadline.
+  /// Opens the communicator on the current device. All ranks of the plan must do this, with the same
+  /// `unique_id`. Throws NcclError, Stopped, or std::runtime_error after the deadline.
   Communicator(CommunicatorPlan plan, std::int32_t rank, const std::string& unique_id,
                const WaitLimits& limits);
   Communicator(const Communicator&) = delete;
@@ -48,15 +49,17 @@ class Communicator {
   /// Returns the number of another rank in the communicator.
   int number_of(std::int32_t rank) const;
 
-  /// Waits until NCCL has accepted a call that returned `result`. Throws like the constructor.
+  /// Waits until NCCL has accepted a call, which may have returned "in progress" as `result`. Throws like the
+  /// constructor.
   void complete(ncclResult_t result, std::string_view call, const WaitLimits& limits) const;
-  /// Throws NcclError if an accepted operation has failed since. If a peer is gone, it first waits some
-  /// seconds, and throws Stopped if another rank reports the cause.
+  /// Throws NcclError if an accepted operation has failed. If the cause is a lost peer, first waits some
+  /// seconds, and throws Stopped if another rank reports its failure in that time.
   void check() const;
-  /// Ends the operations in flight on this rank. The peers must abort their own ends. No operation can
-  /// follow.
+  /// Ends all operations in progress on this rank. Each peer must call abort() as well. The communicator
+  /// cannot be used afterwards.
   void abort();
-  /// Closes the communicator when all operations have ended on all its ranks. Throws like the constructor.
+  /// Closes the communicator. Requires that all operations have ended on all its ranks. Throws like the
+  /// constructor.
   void close(const WaitLimits& limits);
 
  private:
@@ -66,13 +69,13 @@ class Communicator {
   CommunicatorPlan plan_;
   std::int32_t rank_;
   int own_number_;
-  WaitLimits limits_;  // limits of its opening
+  WaitLimits limits_;  // limits that were passed to the constructor
   ncclComm_t handle_ = nullptr;
 };
 
-/// Groups aborts. While it exists, an abort on this thread only sets its communicator's flag, and the
-/// destructor waits for all of them. Separate aborts could each wait for a kernel that another communicator
-/// holds back.
+/// A group of aborts. While it exists, an abort on this thread only marks its communicator, and the
+/// destructor of the group waits for all of them. A single abort could wait forever for a kernel that another
+/// communicator delays.
 class AbortTogether {
  public:
   AbortTogether();
@@ -81,7 +84,7 @@ class AbortTogether {
   ~AbortTogether();
 };
 
-/// Least size of a message or a sum, so that it moves any bytes at all.
+/// The smallest size in bytes of a message or a sum, so that NCCL really transfers data.
 inline constexpr std::size_t kLeastBytes = 4;
 
 }  // namespace penstock

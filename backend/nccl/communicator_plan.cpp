@@ -1,7 +1,8 @@
 // Plans the communicators of a program. NCCL matches the operations of one communicator in the order of the
-// calls, and the directed channel model has one FIFO for each ordered pair of ranks. So each ordered pair
-// gets its own communicator, and so does each set of ranks that runs collectives. All members must open a
-// communicator together. All ranks therefore open theirs in one order: that of first use, lowest rank first.
+// calls. The directed channel model has one queue for each ordered pair of ranks, so each ordered pair gets
+// its own communicator. Each set of ranks with collectives also gets one. All members must open a
+// communicator at the same time. All ranks therefore open their communicators in the same order: by first
+// use, and then by rank.
 
 #include "backend/nccl/communicator_plan.hpp"
 
@@ -18,8 +19,9 @@
 namespace penstock {
 namespace {
 
-/// The position of a message in the list of its sender or first member.
-using FirstUse = std::pair<std::int32_t, std::int32_t>;  // position in the list, rank
+/// The place where a communicator is first used: the position in the list of the sender or first member, and
+/// that rank.
+using FirstUse = std::pair<std::int32_t, std::int32_t>;  // (position in the rank's list, rank)
 
 FirstUse use_of(const FlatProgram& flat, const FlatMessage& message) {
   const std::int32_t rank = flat.rank_of(message.first);
@@ -42,7 +44,7 @@ std::vector<CommunicatorPlan> communicators_of(const FlatProgram& flat) {
   std::map<CommunicatorPlan, FirstUse> first_uses;
   for (const FlatMessage& message : flat.messages) {
     const auto [known, is_new] = first_uses.emplace(communicator_of(flat, message), use_of(flat, message));
-    // Messages are numbered rank after rank, so a later number may be used earlier.
+    // Messages are numbered rank by rank, so a message with a higher number may be used earlier.
     if (!is_new) known->second = std::min(known->second, use_of(flat, message));
   }
   std::vector<std::pair<FirstUse, CommunicatorPlan>> ordered;

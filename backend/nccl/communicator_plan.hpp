@@ -1,5 +1,5 @@
 #pragma once
-// Plans which communicators a program needs, and in which order its ranks open them. Needs no GPU.
+// Plans which NCCL communicators a program needs, and in which order its ranks open them. Needs no GPU.
 
 #include <cstdint>
 #include <string>
@@ -10,8 +10,8 @@
 namespace penstock {
 
 enum class CommunicatorKind : std::uint8_t {
-  edge,   // transfers from ranks[0] to ranks[1]
-  group,  // collectives and barriers of all ranks, which ascend
+  edge,   // communicator for transfers from ranks[0] to ranks[1]
+  group,  // communicator for collectives and barriers of all `ranks`, in ascending order
 };
 
 struct CommunicatorPlan {
@@ -21,16 +21,16 @@ struct CommunicatorPlan {
   friend auto operator<=>(const CommunicatorPlan&, const CommunicatorPlan&) = default;
 };
 
-/// Returns one communicator for each ordered pair of ranks that exchanges messages, and one for each set of
-/// ranks that runs collectives or barriers. They are in the order of their first use: by the position in the
-/// list of the sender or first member, then by that rank. All ranks open theirs in this order, so that no
-/// cycle of waiting ranks can arise.
+/// Returns one communicator for each ordered pair of ranks with messages, and one for each set of ranks with
+/// collectives or barriers. They are sorted by first use: by the position in the list of the sender or first
+/// member, and then by that rank. All ranks open their communicators in this order, so that they cannot wait
+/// for each other in a cycle.
 std::vector<CommunicatorPlan> communicators_of(const FlatProgram& flat);
 
-/// Returns the communicator that the message uses.
+/// Returns the communicator that `message` uses.
 CommunicatorPlan communicator_of(const FlatProgram& flat, const FlatMessage& message);
 
-/// Returns, for example, "0 -> 1" or "{0, 2}".
+/// Returns the communicator as text, such as "0 -> 1" or "{0, 2}".
 std::string to_text(const CommunicatorPlan& plan);
 
 }  // namespace penstock

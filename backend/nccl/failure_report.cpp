@@ -3,7 +3,8 @@
 //     rank 0   fails --- its connections close --- reports why
 //     rank 1             loses them ........ waits ........ is stopped
 //
-// If two healthy ranks lose each other, no rank reports a failure, and the wait ends by itself.
+// If two healthy ranks lose the connection between them, no rank reports a failure, and the wait ends after
+// some seconds.
 
 #include "backend/nccl/failure_report.hpp"
 

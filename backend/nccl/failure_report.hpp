@@ -1,13 +1,13 @@
 #pragma once
-// Gives the rank at fault time to report. A rank that loses a connection is rarely the one that failed. The
-// failed rank is about to report why, or the coordinator finds it. Users see the first failure that reaches
-// the coordinator.
+// Gives a failed rank time to report its failure. The coordinator shows the user the first failure that it
+// receives. A rank that loses a connection has usually not failed itself. It waits, so that the failed rank
+// reports first or the coordinator finds it.
 
 #include "backend/cuda/stream.hpp"
 
 namespace penstock {
 
-/// Waits for some seconds, and at most until the deadline. Throws Stopped if another rank has reported a
+/// Waits some seconds, at most until the deadline of `limits`. Throws Stopped if another rank has reported a
 /// failure.
 void wait_for_failure_report(const WaitLimits& limits);
 

@@ -1,6 +1,6 @@
-// Publishes how tensors are laid out. Each flow's layout is published once, under a key that names the flow,
-// and is cached for all runs. With two stages on ranks 0 and 1, and a replica of stage 1 on rank 2, the store
-// holds
+// Publishes the layouts of tensors. Each flow's layout is published once, under a key that names the flow,
+// and is cached for all runs. Example: with two stages on ranks 0 and 1, and a replica of stage 1 on rank 2,
+// the store has these keys:
 //
 //     layout/activations of stage 0 for stage 1, rank 0 to rank 1     6:4,8      one tensor of 4 x 8 floats
 //     layout/gradients of stage 1, rank 2                             6:8,8;6:8
@@ -28,7 +28,8 @@
 namespace penstock {
 namespace {
 
-constexpr const char* kNull = "null";  // published for a null payload; a layout's text has no letters
+// text that is published for a null payload; the text of a layout has no letters
+constexpr const char* kNull = "null";
 
 }  // namespace
 
@@ -61,7 +62,7 @@ void Layouts::tell(std::int32_t message, const PayloadContent* content, const Wa
   AgreedLayout layout;
   if (content != nullptr) layout = codec_->layout_of(*content);
   const std::string flow = flow_of(message, rank_);
-  // The first message of a flow sets the layout for all of them.
+  // The first message of a flow determines the layout of all its messages.
   const auto [known, is_new] = by_flow_.emplace(flow, layout);
   if (is_new) {
     store_.set("layout/" + flow, layout ? layout->text : kNull, limits);
@@ -84,7 +85,7 @@ const AgreedLayout& Layouts::heard(const std::string& flow, std::int32_t from, c
 }
 
 const AgreedLayout& Layouts::known(const std::string& flow) const {
-  // Without a codec all payloads are null, and no layout is published.
+  // Without a codec, all payloads are null, so there are no layouts.
   static const AgreedLayout null;
   if (codec_ == nullptr) return null;
   const auto found = by_flow_.find(flow);

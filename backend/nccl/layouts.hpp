@@ -1,5 +1,5 @@
 #pragma once
-// The layouts of the tensors in messages, agreed by all ranks before the first step.
+// The layouts of the tensors in messages. The ranks exchange them before the first step.
 
 #include <cstdint>
 #include <map>
@@ -15,33 +15,35 @@
 
 namespace penstock {
 
-/// A layout; absent for null payloads.
+/// The layout of a payload, or nothing if the payload is null.
 using AgreedLayout = std::optional<DeviceLayout>;
 
-/// The layouts that this rank knows. A flow is the messages between two stages on two ranks, or what one rank
-/// contributes to a stage's sums or gathers. Each flow has one layout, which its sender publishes in the
-/// ranks' store.
+/// The layouts that this rank knows. A flow is all messages between two stages on two ranks, or all
+/// contributions of one rank to a stage's sums or gathers. All payloads of a flow have one layout. Its sender
+/// publishes the layout in the store that the ranks share.
 class Layouts {
  public:
-  /// Keeps references to all arguments, which must outlive this object. `codec` is null if all payloads are
+  /// Stores references to all arguments, which must outlive this object. `codec` is null if all payloads are
   /// null.
   Layouts(const FlatProgram& flat, std::int32_t rank, Rendezvous& store, const DeviceCodec* codec)
       : flat_(flat), rank_(rank), store_(store), codec_(codec) {}
 
-  /// Publishes the layout of what this rank sends or contributes. Throws std::runtime_error if the flow had
-  /// another layout before.
+  /// Publishes the layout of `content`, which this rank sends or contributes. Throws std::runtime_error if
+  /// the flow already has a different layout.
   void tell(std::int32_t message, const PayloadContent* content, const WaitLimits& limits);
-  /// Returns the layout that the sender of a transfer has published. Waits for it; throws what
+  /// Waits until the sender of a transfer has published its layout, and returns it. Throws what
   /// Rendezvous::get() throws.
   const AgreedLayout& hear(std::int32_t message, const WaitLimits& limits);
-  /// Returns the layouts of a collective's members, by ascending rank. Waits and throws like hear().
+  /// Waits for the layouts of a collective's members, and returns them in ascending order of ranks. Throws
+  /// like hear().
   std::vector<AgreedLayout> hear_members(std::int32_t message, const WaitLimits& limits);
 
-  /// Return layouts that are already known. Throw std::logic_error if one is not.
+  /// of() and of_members() return layouts that are already known. They throw std::logic_error if a layout is
+  /// not known.
   const AgreedLayout& of(std::int32_t message) const;
   std::vector<AgreedLayout> of_members(std::int32_t message) const;
-  /// Returns the layout of a sum: that of a member that contributes something. A member without a microbatch
-  /// contributes nothing.
+  /// Returns the layout of a REDUCE_GRAD. It is the layout of any member that contributes a gradient. A
+  /// member that ran no microbatch contributes none.
   AgreedLayout of_sum(std::int32_t message) const;
 
  private:

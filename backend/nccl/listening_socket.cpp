@@ -1,5 +1,5 @@
-// Opens a listening socket that another library takes over while it listens. Passing only a port number would
-// not be safe, because a port that was free a moment ago may be taken the next.
+// Opens a listening socket that another library takes over while it listens. Passing only a number of a free
+// port is not safe, because another process may take the port in the meantime.
 
 #include "backend/nccl/listening_socket.hpp"
 
@@ -20,14 +20,16 @@
 namespace penstock {
 namespace {
 
-// All ranks connect at once, and the kernel drops connections beyond the backlog.
+// The largest number of waiting connections. All ranks connect at once, and the kernel drops connections
+// beyond this number.
 constexpr int kBacklog = 1024;
 
 tl::unexpected<std::string> failed(const std::string& address, std::uint16_t port, const std::string& why) {
   return tl::unexpected("cannot listen on " + address + ":" + std::to_string(port) + ": " + why);
 }
 
-/// Returns the first IPv4 address of a name or address.
+/// Returns the first IPv4 address for a host name or address, with the port. Returns nothing if there is
+/// none.
 std::optional<sockaddr_in> numbers_of(const std::string& address, std::uint16_t port) {
   addrinfo wanted{};
   wanted.ai_family = AF_INET;

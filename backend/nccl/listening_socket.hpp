@@ -1,5 +1,5 @@
 #pragma once
-// A socket that one process opens and another library takes over.
+// A listening socket that Penstock opens and another library takes over.
 
 #include <cstdint>
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace penstock {
 
-/// A listening socket, closed by the destructor.
+/// An owner of a listening socket. The destructor closes it.
 class ListeningSocket {
  public:
-  /// Opens the socket. `port` 0 means any free port. Error: the host has no such address, or the port is in
-  /// use.
+  /// Opens the socket. If `port` is 0, the system chooses a free port. Error: the host does not have this
+  /// address, or the port is in use.
   static tl::expected<ListeningSocket, std::string> open(const std::string& address, std::uint16_t port);
 
   ListeningSocket(ListeningSocket&& other) noexcept;
@@ -21,7 +21,7 @@ class ListeningSocket {
   ~ListeningSocket();
 
   std::uint16_t port() const { return port_; }
-  /// Returns the socket and gives up its ownership.
+  /// Returns the socket without closing it. The caller becomes its owner.
   int release();
 
  private:

@@ -1,5 +1,5 @@
 // Moves messages with NCCL. Each communicator has its own stream, so that a transfer that waits for its peer
-// delays no other operation. The rank's thread waits for no stream; streams wait for events:
+// does not delay other operations. The rank's thread never waits for a stream. Streams wait for events:
 //
 //     rank 0, compute:            F0 | made
 //     rank 0, stream of 0 -> 1:      waits for made | stamp | pack | ncclSend | stamp | ended
@@ -43,7 +43,7 @@
 namespace penstock {
 namespace {
 
-/// NCCL's type of a number, and its size.
+/// The NCCL type of a number and its size in bytes.
 struct NumberType {
   ncclDataType_t type = ncclInt8;
   std::size_t bytes = 1;
@@ -77,7 +77,7 @@ NcclTransport::NcclTransport(const NcclTransportParts& parts)
   for (std::int32_t id = 0; id < static_cast<std::int32_t>(states_.size()); ++id) {
     const FlatMessage& message = flat_of(id);
     const bool is_transfer = message.recv != kNone;
-    // Transfers between other ranks need nothing here.
+    // This rank takes no part in transfers between other ranks.
     if (is_transfer && message.from_rank != parts.rank && message.to_rank != parts.rank) continue;
     state(id).made.emplace(parts.compute.device);
     state(id).ended.emplace(parts.compute.device);
@@ -98,8 +98,8 @@ NcclSession::Line& NcclTransport::line_of(std::int32_t message) {
   return parts_.session.line(communicator_of(parts_.flat, flat_of(message)));
 }
 
-/// Returns limits for a wait on the message. The wait ends early when the run has failed here, elsewhere, or
-/// on the message's communicator.
+/// Returns the limits of a wait for the message. The wait ends early if this rank, another rank or the
+/// message's communicator has failed.
 WaitLimits NcclTransport::limits_on(std::int32_t message) {
   const Communicator& communicator = *line_of(message).communicator;
   WaitLimits limits = parts_.session.limits();
@@ -107,11 +107,13 @@ WaitLimits NcclTransport::limits_on(std::int32_t message) {
     communicator.check();
     return stopped_ || (of_session && of_session());
   };
-  limits.deadline = WaitLimits{}.deadline;  // the watchdog knows better which rank is late
+  // no deadline here, because the watchdog knows better which rank is late
+  limits.deadline = WaitLimits{}.deadline;
   return limits;
 }
 
-/// Enqueues stamps around the operations, and then the event, on the message's stream.
+/// Enqueues on the message's stream a kernel that records the start, the operations, a kernel that records
+/// the end, and the event `ended`.
 void NcclTransport::between_stamps(std::int32_t message, const std::function<void()>& operations) {
   const StreamView& stream = line_of(message).stream.view();
   launch_stamp(moments_.slot(start_slot(message)), stream.stream);
@@ -120,7 +122,8 @@ void NcclTransport::between_stamps(std::int32_t message, const std::function<voi
   state(message).ended->record(stream);
 }
 
-/// Assigns slots in turn, in the order in which operations are enqueued.
+/// Assigns the next slots of the communicator to the message. Slots are used cyclically, in the order in
+/// which operations are enqueued.
 void NcclTransport::take_turn(std::int32_t message) {
   const NcclSession::Line& line = line_of(message);
   const CommunicatorPlan& plan = line.communicator->plan();
@@ -128,8 +131,7 @@ void NcclTransport::take_turn(std::int32_t message) {
   state(message).slot = turns_[plan]++ % line.turns * each;
 }
 
-/// Records an event after which the sender's end is ready: everything that is on the compute stream so far
-/// has ended.
+/// Records the event `made` on the compute stream. When it has passed, the data to send are complete.
 void NcclTransport::record_made(std::int32_t message) { state(message).made->record(parts_.compute); }
 
 // --- layouts ----------------------------------------------------------------------------------------------
@@ -150,7 +152,7 @@ void NcclTransport::learn_layout(std::int32_t message) {
   }
 }
 
-/// Checks that a payload has the agreed layout.
+/// Throws if a payload does not have the layout of its flow.
 void NcclTransport::check_layout(std::int32_t message, const PayloadContent* content) {
   const AgreedLayout& agreed = state(message).layout;
   const bool is_alike =
@@ -175,11 +177,10 @@ void NcclTransport::give_send(std::int32_t message) {
   const State& transfer = state(message);
   check_layout(message, transfer.payload.get());
   NcclSession::Line& line = line_of(message);
-  // The stream waits, not the thread.
+  // Only the stream waits for the payload. The thread continues.
   transfer.made->hold_back(line.stream.view());
   between_stamps(message, [&] {
-    // One buffer for each edge is enough, because the next message is packed after this send on the same
-    // stream.
+    // One buffer for each edge is sufficient, because the same stream packs the next message after this send.
     void* data = line.outgoing.data();
     if (transfer.payload != nullptr) parts_.codec->pack(*transfer.payload, data, line.stream.view());
     line.communicator->complete(ncclSend(data, state(message).bytes, ncclInt8, 1, line.communicator->handle(),
@@ -189,7 +190,7 @@ void NcclTransport::give_send(std::int32_t message) {
   in_flight_.push_back(message);
 }
 
-/// Frees payloads that were packed and sent.
+/// Frees the payloads and contributions of messages that have ended.
 void NcclTransport::forget_ended() {
   std::erase_if(in_flight_, [this](std::int32_t message) {
     if (!state(message).ended->has_passed()) return false;
@@ -205,7 +206,7 @@ void NcclTransport::give_receive(std::int32_t message) {
   NcclSession::Line& line = line_of(message);
   take_turn(message);
   NcclSession::Slot& slot = line.slots[state(message).slot];
-  // The slot's last message must have been unpacked.
+  // The slot's previous message must have been unpacked.
   slot.consumed.hold_back(line.stream.view());
   between_stamps(message, [&] {
     line.communicator->complete(ncclRecv(slot.memory.data(), state(message).bytes, ncclInt8, 0,
@@ -240,8 +241,8 @@ void NcclTransport::join(std::int32_t message, std::int32_t, SharedPayload contr
   in_flight_.push_back(message);
 }
 
-/// Packs the gradient. It packs zeros for a member without a microbatch, for null payloads, and for barriers,
-/// which sum one number in order to meet. The space of a scattered sum after the gradient is zero.
+/// Packs the gradient of this rank into `data` and fills the rest with zeros. A member without a microbatch,
+/// a null payload, and a barrier have only zeros. A barrier is a sum of one number.
 void NcclTransport::pack_sum(std::int32_t message, std::uint8_t* data) {
   const State& collective = state(message);
   const StreamView& stream = line_of(message).stream.view();
@@ -254,7 +255,7 @@ void NcclTransport::pack_sum(std::int32_t message, std::uint8_t* data) {
   check_cuda(cudaMemsetAsync(data + packed, 0, collective.bytes - packed, stream.stream), "cudaMemsetAsync");
 }
 
-/// Enqueues a REDUCE_GRAD or a barrier.
+/// Enqueues a REDUCE_GRAD or a barrier, both of which are sums.
 void NcclTransport::give_sum(std::int32_t message) {
   const State& collective = state(message);
   NcclSession::Line& line = line_of(message);
@@ -268,8 +269,8 @@ void NcclTransport::give_sum(std::int32_t message) {
   });
 }
 
-/// Sums one run of equal types after another, because each call sums numbers of one type. Without a layout it
-/// sums zeros.
+/// Enqueues an all-reduce for each run of numbers of one type, because one NCCL call sums numbers of one
+/// type. Without a layout, the numbers are zeros.
 void NcclTransport::reduce(std::int32_t message, std::uint8_t* data) {
   const State& collective = state(message);
   const NcclSession::Line& line = line_of(message);
@@ -283,7 +284,8 @@ void NcclTransport::reduce(std::int32_t message, std::uint8_t* data) {
   }
 }
 
-/// Scatters in place: a rank's part of the sum comes to the place where it belongs in the whole.
+/// Enqueues a reduce-scatter in place. The rank's part of the sum is written to its position in the whole
+/// buffer.
 void NcclTransport::scatter(std::int32_t message, std::uint8_t* data) {
   const State& collective = state(message);
   const NcclSession::Line& line = line_of(message);
@@ -298,7 +300,7 @@ void NcclTransport::scatter(std::int32_t message, std::uint8_t* data) {
       "ncclReduceScatter", limits_on(message));
 }
 
-/// Enqueues an UNSHARD: a broadcast of each member's part to all.
+/// Enqueues an UNSHARD, as one broadcast of each member's part to all members.
 void NcclTransport::give_gather(std::int32_t message) {
   const State& collective = state(message);
   NcclSession::Line& line = line_of(message);
@@ -320,7 +322,7 @@ void NcclTransport::give_gather(std::int32_t message) {
   });
 }
 
-/// Returns the sum, or one part of each member.
+/// Returns one payload with the sum, or one payload with the part of each member for an UNSHARD.
 std::vector<SharedPayload> NcclTransport::collect(std::int32_t message, std::int32_t) {
   const State& collective = state(message);
   NcclSession::Slot* slots = &line_of(message).slots[collective.slot];

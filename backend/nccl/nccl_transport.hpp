@@ -1,5 +1,5 @@
 #pragma once
-// One rank's end of the transport over NCCL.
+// One rank's part of the transport over NCCL.
 
 #include <atomic>
 #include <cstddef>
@@ -26,39 +26,40 @@
 
 namespace penstock {
 
-/// The settings of one rank's transport. All references must outlive the transport.
+/// The settings of an NcclTransport. All references must outlive the transport.
 struct NcclTransportParts {
   const FlatProgram& flat;  ///< must be built for nccl_channels()
   std::int32_t rank = 0;
   const Clock& clock;
   double time_scale = 1;  ///< time scale of the clock
-  StreamView compute;     ///< stream of the rank's worker
+  StreamView compute;     ///< stream on which the rank computes
   NcclSession& session;
-  const DeviceCodec* codec = nullptr;  ///< null if all payloads are null
+  const DeviceCodec* codec = nullptr;  ///< codec of the payloads; null if all payloads are null
 };
 
-/// Returns the channel options that the transport declares.
+/// Returns the channel options of NcclTransport.
 ChannelOptions nccl_channels();
 
-/// A transport over NCCL. NCCL's messages have no names: the n-th ncclSend of a communicator meets its n-th
-/// ncclRecv.
+/// A transport over NCCL. NCCL's messages have no names. The n-th ncclSend of a communicator is received by
+/// its n-th ncclRecv.
 ///
-/// A transfer is enqueued when its SEND and those before it on its edge have been reached. It waits on the
-/// stream for its producer. Its ncclRecv is enqueued when program order reaches the RECV. So the order in
-/// which a rank launches is its program's (launch_order.hpp), whatever its peers do. A null payload moves as
-/// many bytes as the program and the costs say.
+/// The sender enqueues a transfer when it has reached the transfer's SEND and all earlier SENDs of the same
+/// edge. The stream then waits for the action that makes the payload. The receiver enqueues the ncclRecv when
+/// it reaches the RECV in its list. The order in which a rank launches operations therefore depends only on
+/// its program (launch_order.hpp). If the payload is null, as many bytes are sent as the program and the
+/// costs state.
 ///
-/// REDUCE_GRAD is an all-reduce; of a sharded stage it is a reduce-scatter. collect() then returns the whole
-/// buffer, of which only the rank's own part (of equal parts) is the sum. UNSHARD is a broadcast by each
-/// member. A member without a gradient adds zeros.
+/// REDUCE_GRAD is an all-reduce, or a reduce-scatter if the stage is sharded. After a reduce-scatter,
+/// collect() returns the whole buffer, but only the rank's own part has the sum. UNSHARD is one broadcast by
+/// each member. A member without a gradient adds zeros.
 ///
-/// The session must be ready, so that it knows all layouts. The rank computes on `compute`
-/// (stream_queue.hpp). Only own_times() waits for the GPU. All calls except stop() come from the rank's one
-/// thread.
+/// Requires that session.make_ready() has returned, so that all layouts are known. The rank computes on the
+/// stream `compute` (stream_queue.hpp). Only own_times() waits for the GPU. Only the rank's thread calls the
+/// functions, except stop().
 class NcclTransport : public Transport {
  public:
   explicit NcclTransport(const NcclTransportParts& parts);
-  /// Aborts the session unless own_times() has seen all messages end.
+  /// Aborts the session unless own_times() has returned.
   ~NcclTransport() override;
 
   ChannelOptions channels() const override { return nccl_channels(); }
@@ -73,21 +74,21 @@ class NcclTransport : public Transport {
   void stop() override { stopped_ = true; }
   MessageTime time_of(std::int32_t message) const override;
 
-  /// Returns the times of the messages for which this rank accounts, when all have ended. Throws Stopped.
+  /// Waits until all messages that this rank reports have ended, and returns their times. Throws Stopped.
   std::vector<MessageTime> own_times();
 
  private:
   struct State {
-    std::int32_t pending = 0;           // events that a transfer of this rank still waits for
-    Payload payload;                    // of a transfer that this rank sends, until it has ended
-    SharedPayload contribution;         // of a collective, until it has ended
-    std::size_t bytes = 0;              // bytes that it moves; of an UNSHARD those of the largest part
-    AgreedLayout layout;                // of an UNSHARD: layout of this rank's part
-    std::vector<AgreedLayout> parts{};  // of an UNSHARD: layout of each member's part
-    bool brings = false;                // of a collective: whether the contribution is not null
-    std::size_t slot = 0;               // first slot of a receive or a collective
-    std::optional<CudaEvent> made;      // on the compute stream: after what is sent
-    std::optional<CudaEvent> ended;     // on the message's stream: after the operation
+    std::int32_t pending = 0;  // number of events for which a transfer of this rank still waits
+    Payload payload;  // payload of a transfer that this rank sends; stored until the transfer has ended
+    SharedPayload contribution;         // contribution to a collective; stored until the collective has ended
+    std::size_t bytes = 0;              // bytes of the message; for an UNSHARD, bytes of the largest part
+    AgreedLayout layout;                // layout of the payload; for an UNSHARD, layout of this rank's part
+    std::vector<AgreedLayout> parts{};  // layout of each member's part; only for an UNSHARD
+    bool brings = false;                // true if the contribution to a collective is not null
+    std::size_t slot = 0;               // first slot that a receive or a collective uses
+    std::optional<CudaEvent> made;      // event on the compute stream after the sent data were made
+    std::optional<CudaEvent> ended;     // event on the message's stream after the operation
   };
   using Queue = std::deque<std::int32_t>;
 
@@ -97,8 +98,8 @@ class NcclTransport : public Transport {
   }
   NcclSession::Line& line_of(std::int32_t message);
   WaitLimits limits_on(std::int32_t message);
-  // Each of these enqueues a whole operation on the message's stream, from the wait for the compute stream to
-  // the event.
+  // Each of these functions enqueues one whole operation on the message's stream: the wait for the compute
+  // stream, the NCCL calls, and the event `ended`.
   void give_send(std::int32_t message);
   void give_receive(std::int32_t message);
   void give_sum(std::int32_t message);
@@ -106,7 +107,8 @@ class NcclTransport : public Transport {
   void pack_sum(std::int32_t message, std::uint8_t* data);
   void reduce(std::int32_t message, std::uint8_t* data);
   void scatter(std::int32_t message, std::uint8_t* data);
-  /// Stores the layout before the run, so that no name is looked up while the clock runs.
+  /// Copies the layout and the size of the message into its State. This happens before the run, so that no
+  /// map is searched while the clock runs.
   void learn_layout(std::int32_t message);
   void check_layout(std::int32_t message, const PayloadContent* content);
   void between_stamps(std::int32_t message, const std::function<void()>& operations);
@@ -117,10 +119,11 @@ class NcclTransport : public Transport {
 
   NcclTransportParts parts_;
   DeviceTime device_time_;
-  PinnedMoments moments_;                          // start and end of each message
-  std::vector<State> states_;                      // by message
-  Queue in_flight_;                                // messages whose payloads and contributions are still held
-  std::map<CommunicatorPlan, std::size_t> turns_;  // number of receives and collectives so far
+  PinnedMoments moments_;      // start and end of each message, written by kernels
+  std::vector<State> states_;  // state of each message
+  Queue in_flight_;            // messages with payloads or contributions that are still stored
+  // number of receives and collectives so far, by communicator
+  std::map<CommunicatorPlan, std::size_t> turns_;
   bool has_ended_ = false;
   std::atomic<bool> stopped_ = false;
 };

@@ -1,10 +1,12 @@
-// Finds all layouts before the first step. A layout follows from what a module makes of its inputs, and this
-// from their layouts, stage by stage. So the list is run with a transport that moves no tensor:
+// Finds all layouts before the first step. The layout of a module's output depends on the layouts of its
+// inputs, stage by stage. The rank therefore runs its list with a transport that sends layouts and no
+// tensors:
 //
 //     rank 0   F0 -> publishes the layout of its activations   wait for B0: reads that of gradients
 //     rank 1   wait for F0: reads it, takes zeros   F0 B0 -> publishes the layout of its gradients
 //
-// Afterwards no rank has to wait for a layout between two NCCL operations, so their order is the program's.
+// Afterwards no rank waits for a layout between two NCCL operations, so it launches them in the order of its
+// program.
 
 #include "backend/nccl/rehearsal.hpp"
 
@@ -32,8 +34,8 @@
 namespace penstock {
 namespace {
 
-/// A transport that publishes the layout of what it is given, and returns zeros with the layout that the
-/// sender has published. wait() waits only for that layout.
+/// A transport that publishes the layouts of sent payloads. It delivers zeros in the layout that the sender
+/// has published. wait() waits only for that layout.
 class SilentTransport : public Transport {
  public:
   explicit SilentTransport(const RehearsalParts& parts) : parts_(parts) {}
@@ -78,7 +80,7 @@ class SilentTransport : public Transport {
   Payload zeros(const AgreedLayout& layout) {
     if (!layout) return nullptr;
     if (zeros_.empty() || zeros_.back().bytes() < layout->bytes) {
-      // A longer buffer is added and the old ones stay, because copies from them may still be running.
+      // The shorter buffers are not freed, because copies from them may still be running.
       zeros_.emplace_back(parts_.compute.device, std::max<std::size_t>(layout->bytes, 1));
     }
     use_device(parts_.compute.device);
@@ -86,7 +88,8 @@ class SilentTransport : public Transport {
   }
 
   const RehearsalParts& parts_;
-  std::vector<DeviceBuffer> zeros_;  // each larger than the one before; kernels may still read them
+  // buffers of zeros, each larger than the one before; kernels may still read all of them
+  std::vector<DeviceBuffer> zeros_;
 };
 
 }  // namespace
@@ -95,7 +98,8 @@ void rehearse(const RehearsalParts& parts) {
   SilentTransport transport(parts);
   ProgramTimes times = empty_times(parts.flat);
   Progress progress;
-  // No queue and no supervisor are needed: nothing is timed, and each wait has its own limit.
+  // This run needs no compute queue, because it is not timed. It needs no watchdog, because each wait has a
+  // deadline.
   RankWorker({.program = parts.program,
               .flat = parts.flat,
               .modules = parts.modules,
@@ -103,7 +107,7 @@ void rehearse(const RehearsalParts& parts) {
               .clock = parts.clock},
              parts.rank, times, progress)
       .run(std::stop_source().get_token());
-  wait_for(parts.compute, parts.limits);  // also before the zeros are freed
+  wait_for(parts.compute, parts.limits);  // all work must end before the zeros are freed
 }
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
 #pragma once
-// Runs the rank's list once before the first step, without messages, so that all ranks learn the layouts.
+// Runs the rank's list once before the first step, without sending tensors, so that all ranks learn the
+// layouts.
 
 #include <cstdint>
 
@@ -13,22 +14,22 @@
 
 namespace penstock {
 
-/// The arguments of rehearse(). All references are valid during the call.
+/// The arguments of rehearse(). All references must be valid during the call.
 struct RehearsalParts {
   const Program& program;
   const FlatProgram& flat;
   std::int32_t rank = 0;
-  StageModules& modules;  ///< cannot be used afterwards
+  StageModules& modules;  ///< stage modules, which cannot be used after the call
   const Clock& clock;
   StreamView compute;
   const DeviceCodec& codec;
   Layouts& layouts;
-  WaitLimits limits;  ///< limits of the wait for each layout that a peer publishes
+  WaitLimits limits;  ///< limits of the wait for each layout of a peer
 };
 
-/// Runs the rank's modules on zeros with the layouts that its peers publish, and publishes its own layouts.
-/// Afterwards `layouts` knows everything that the rank sends, receives and sums. Throws what modules throw,
-/// Stopped, and std::runtime_error after a deadline.
+/// Runs the rank's modules and publishes the layouts of their outputs. The inputs are zeros in the layouts
+/// that the peers publish. Afterwards `layouts` knows the layouts of all messages of this rank. Throws what
+/// modules throw, Stopped, or std::runtime_error after a deadline.
 void rehearse(const RehearsalParts& parts);
 
 }  // namespace penstock

@@ -1,7 +1,7 @@
-// Uses c10d::TCPStore, because torchrun already runs one and ranks can meet there without a second port. If
-// rank 0 hosts the store, it takes over a listening socket (listening_socket.hpp). The store ends with the
-// rank that hosts it, and then all others lose it at once (failure_report.hpp). While that rank's process is
-// suspended, the store does not answer, and c10d's calls then ignore their deadline (blocking_calls.hpp).
+// Uses c10d::TCPStore, because torchrun already runs one, so the ranks need no second port. If rank 0 hosts
+// the store, the store takes over a listening socket (listening_socket.hpp). If that rank ends, the store
+// ends, and all other ranks lose it at once (failure_report.hpp). If that rank's process is suspended, the
+// store does not answer. c10d's calls then ignore their deadline (blocking_calls.hpp).
 
 #include "backend/nccl/rendezvous.hpp"
 
@@ -29,11 +29,12 @@ namespace penstock {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks(1);
-constexpr int kFatal = 3;  // log level; c10 also throws what it logs below, with a backtrace
-// Time after the deadline in which c10 may report its own error.
+// log level; c10 also throws the messages of lower levels, so their log is not needed
+constexpr int kFatal = 3;
+// The time after the deadline in which c10 may still report its own error.
 constexpr std::chrono::seconds kForItsOwnWords(1);
 
-/// Returns the text without the backtrace that c10 appends to its errors.
+/// Returns the first line of an error. c10 appends a backtrace in the following lines.
 std::string first_line(const std::exception& error) {
   const std::string text = error.what();
   return text.substr(0, text.find('\n'));
@@ -45,11 +46,11 @@ std::string name_of(const RendezvousPlace& place) {
 
 }  // namespace
 
-/// The store. A call that does not return keeps it alive.
+/// The connection to the store. A call that does not return shares its ownership.
 struct Rendezvous::Store {
   using Opened = std::unique_ptr<c10d::TCPStore>;
 
-  /// Asks the store, which may be lost or fall silent at any time.
+  /// Runs `question` on the store. The store may end or stop answering at any time.
   void ask(std::function<void(c10d::TCPStore&)> question, const RendezvousPlace& place,
            const WaitLimits& limits) {
     try {

@@ -1,5 +1,6 @@
 #pragma once
-// The store in which the ranks of a run exchange what they need before they can use NCCL: a c10d::TCPStore.
+// The key-value store (c10d::TCPStore) through which the ranks of a run exchange data before they can use
+// NCCL.
 
 #include <cstdint>
 #include <memory>
@@ -14,28 +15,28 @@ namespace penstock {
 struct RendezvousPlace {
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;
-  std::string prefix{};  ///< prefix of all keys, if others use the store as well
-  /// A socket that listens on that port, on the rank that hosts the store. The store takes it over.
+  std::string prefix{};  ///< prefix of all keys, because other programs may use the store as well
+  /// The listening socket of the store, only on the rank that hosts the store. The store takes it over.
   std::optional<int> socket{};
 };
 
 class Rendezvous {
  public:
-  /// Connects to the store. Throws Stopped, or std::runtime_error if the store does not answer within the
-  /// deadline.
+  /// Connects to the store, and starts it if `place` has a socket. Throws Stopped, or std::runtime_error if
+  /// the store does not answer within the deadline.
   Rendezvous(const RendezvousPlace& place, const WaitLimits& limits);
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
   ~Rendezvous();
 
-  /// Sets a key. If the store is lost, every call waits a few seconds before it throws std::runtime_error,
-  /// because the rank that hosts the store is about to report why it ended. It throws Stopped if that report
-  /// arrives.
+  /// Sets the value of a key. If the store has ended, each function of this class waits a few seconds before
+  /// it throws std::runtime_error. In this time, the rank that hosted the store can report its failure, and
+  /// then the function throws Stopped.
   void set(const std::string& key, const std::string& value, const WaitLimits& limits = {});
-  /// Returns the value, or nothing if the key is not set yet.
+  /// Returns the value of a key, or nothing if the key is not set yet.
   std::optional<std::string> look_up(const std::string& key, const WaitLimits& limits = {});
-  /// Waits until the key is set. Throws Stopped, or std::runtime_error after the deadline; the message
-  /// contains `from_whom`.
+  /// Waits until the key is set, and returns its value. Throws Stopped, or std::runtime_error after the
+  /// deadline. The error text contains `from_whom`, which names the awaited rank.
   std::string get(const std::string& key, const WaitLimits& limits, const std::string& from_whom);
 
  private:

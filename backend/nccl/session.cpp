@@ -1,7 +1,6 @@
-// Does everything that is slow before the clock starts. It opens the communicators in the order of the plan
-// and uses each with every size, because NCCL connects two ranks at the first message of a size. All ranks do
-// both in the same order. Otherwise two ranks could each wait for the other's next communicator forever.
-// Tests: tests/backend/standin.
+// Does all slow work before the clock starts. It opens the communicators and sends messages of every size
+// over each, because NCCL connects two ranks at the first message of a size. All ranks do this in the same
+// order. Otherwise two ranks could wait forever for each other. Tests: tests/backend/standin.
 
 #include "backend/nccl/session.hpp"
 
@@ -42,12 +41,14 @@
 namespace penstock {
 namespace {
 
-/// A peer that has failed never closes its end. After this time the communicator is aborted.
+/// The time limit for closing a communicator. A peer that has failed never closes its end, so the
+/// communicator is aborted after this time.
 constexpr std::chrono::seconds kUntilClosed(5);
 constexpr std::size_t kMostBytesOfNumber = 8;  // float64
 constexpr std::chrono::seconds kUntilAborted(30);
 
-/// Returns the bytes of a sum's gradients, or of one member's part of gathered weights.
+/// Returns the bytes of a collective according to the cost table: the stage's gradients, or one member's part
+/// of the weights for an UNSHARD.
 std::size_t bytes_by_costs(const FlatProgram& flat, const CostTable& costs, const FlatMessage& message,
                            std::size_t members) {
   const Action& action = flat.actions[index(message.first)];
@@ -58,8 +59,8 @@ std::size_t bytes_by_costs(const FlatProgram& flat, const CostTable& costs, cons
 
 std::size_t rounded_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
-/// Counts for each communicator how many slots the rank needs. It uses them in turn, so it needs one for each
-/// message from the oldest that is not taken to the newest that is requested.
+/// Counts how many slots the rank needs for each communicator. Slots are used cyclically. The rank needs one
+/// for each message from the oldest one not taken to the newest one requested.
 class SlotCount {
  public:
   SlotCount(const FlatProgram& flat, std::int32_t rank) : flat_(flat) {
@@ -67,7 +68,7 @@ class SlotCount {
       const FlatOp op = flat.ops[index(p)];
       if (op == FlatOp::recv || op == FlatOp::collective || op == FlatOp::barrier)
         ask(flat.message[index(p)]);
-      // A barrier has no result to be taken, so its slot is free at once.
+      // A barrier has no result, so its slot is free at once.
       if (op == FlatOp::barrier) take(flat.message[index(p)]);
       if (op != FlatOp::compute) continue;
       for (std::int32_t w = flat.next_wait[index(p)]; w != kNone; w = flat.next_wait[index(w)]) {
@@ -79,7 +80,8 @@ class SlotCount {
 
  private:
   struct Window {
-    std::deque<std::int32_t> asked;  // requested; those at the front that were taken are removed
+    // requested messages; those at the front are removed when they are taken
+    std::deque<std::int32_t> asked;
     std::set<std::int32_t> taken;
     std::size_t most = 0;
   };
@@ -103,7 +105,8 @@ class SlotCount {
 
 }  // namespace
 
-/// The state of an abort. The thread that aborts shares it and may outlive the session.
+/// The state of an abort. The session and the thread that aborts share it, because the thread may outlive the
+/// session.
 struct NcclSession::Aborting {
   std::map<CommunicatorPlan, Line> lines;
   std::mutex mutex;
@@ -116,7 +119,7 @@ NcclSession::NcclSession(const NcclSessionParts& parts)
   try {
     open_all();
   } catch (...) {
-    abort();  // before any memory is freed
+    abort();  // must come before any memory is freed
     throw;
   }
 }
@@ -138,12 +141,12 @@ void NcclSession::make_ready() {
       if (const auto mine = lines_.find(plan); mine != lines_.end()) greet(mine->second, sizes.at(plan));
     }
   } catch (...) {
-    abort();  // before any memory is freed
+    abort();  // must come before any memory is freed
     throw;
   }
 }
 
-/// Returns the sizes of all messages of this rank, by communicator.
+/// Returns the different sizes of this rank's messages, by communicator.
 NcclSession::Sizes NcclSession::message_sizes() const {
   Sizes sizes;
   for (std::size_t id = 0; id < parts_.flat.messages.size(); ++id) {
@@ -175,19 +178,20 @@ bool NcclSession::scatters(std::int32_t message) const {
                       parts_.flat.actions[index(flat.first)].kind != ActionKind::unshard;
   if (!parts_.scatters || !is_sum) return false;
   const AgreedLayout layout = layouts_.of_sum(message);
-  // A scatter needs numbers of one type without gaps, so that all parts have equally many.
+  // A reduce-scatter needs numbers of one type without gaps, so that all parts have the same number of
+  // numbers.
   if (layout && layout->has_gaps) return false;
   return !layout || std::ranges::all_of(layout->runs, [&](const DeviceRun& run) {
     return run.type == layout->runs.front().type;
   });
 }
 
-/// Makes the buffers: as many slots as program order allows to be requested and not taken. A slot of a
-/// collective has a buffer for each member.
+/// Makes the buffers of all communicators. The number of slots is the largest number of messages that are
+/// requested and not yet taken. A collective has one buffer for each member.
 void NcclSession::make_buffers(const Sizes& sizes) {
   const SlotCount count(parts_.flat, parts_.rank);
   for (auto& [plan, line] : lines_) {
-    // The largest message of the communicator sets the size, because all messages use the slots in turn.
+    // Each slot has the size of the communicator's largest message, because every message may use any slot.
     const std::size_t bytes = *sizes.at(plan).rbegin();
     if (plan.kind == CommunicatorKind::edge && plan.ranks.front() == parts_.rank) {
       line.outgoing = DeviceBuffer(parts_.device, bytes, parts_.stopped);
@@ -220,7 +224,8 @@ void NcclSession::open(const CommunicatorPlan& plan, std::size_t number) {
                             .communicator = std::move(communicator)});
 }
 
-/// Sends a message of each size along an edge; among a group, runs a sum and a broadcast by each member.
+/// For an edge, sends one message of each size. For a group, runs a sum and a broadcast by each member for
+/// each size.
 void NcclSession::greet(Line& line, const std::set<std::size_t>& sizes) {
   const Communicator& communicator = *line.communicator;
   for (const std::size_t bytes : sizes) greet_once(line, bytes);
@@ -251,8 +256,8 @@ void NcclSession::greet_once(Line& line, std::size_t bytes) {
       "ncclAllReduce", limits());
   communicator.complete(ncclBroadcast(memory, memory, bytes, ncclInt8, 0, communicator.handle(), stream),
                         "ncclBroadcast", limits());
-  // Each rank needs a whole number of floats. A part that began inside a number would be misaligned and would
-  // not be the rank's own. Very small messages have no whole number for each rank.
+  // Each rank's part must be a whole number of floats, because a part that begins inside a number is
+  // misaligned. A very small message has less than one float for each rank and is skipped.
   const std::size_t each = bytes / communicator.plan().ranks.size() / sizeof(float);
   if (!parts_.scatters || each == 0) return;
   auto* numbers = static_cast<float*>(memory);
@@ -275,9 +280,10 @@ void NcclSession::check() const {
   for (const auto& [plan, line] : lines_) line.communicator->check();
 }
 
-/// Aborts all communicators. An abort waits until the launched operations have left their streams, which a
-/// kernel that never ends may prevent. So it runs on its own thread, which is abandoned in that case with all
-/// that it needs. Memory is freed at the end of the session, when other streams of the device have ended.
+/// Aborts all communicators on a separate thread. An abort waits until the launched operations have left
+/// their streams, and a kernel that never ends may prevent this. In that case the thread and its data are
+/// abandoned. Otherwise the memory is freed at the end of the session, when other streams of the device have
+/// ended.
 void NcclSession::abort() {
   if (lines_.empty()) return;
   aborting_ = std::make_shared<Aborting>();
@@ -294,14 +300,14 @@ void NcclSession::abort() {
   }).detach();
   std::unique_lock lock(aborting_->mutex);
   if (aborting_->changed.wait_for(lock, kUntilAborted, [this] { return aborting_->done; })) return;
-  // The thread is abandoned with all that it holds, and from now on no memory of the device may be freed.
+  // The thread is abandoned with its data. From now on, no memory of the device may be freed.
   give_up_devices();
   lock.unlock();
   aborting_.reset();
 }
 
 void prepare_nccl_environment(const std::string& address) {
-  // No other thread runs yet. POSIX declares setenv() in <cstdlib>.
+  // setenv() is safe here, because no other thread runs yet. POSIX declares setenv() in <cstdlib>.
   // NOLINTBEGIN(concurrency-mt-unsafe,misc-include-cleaner)
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
   if (address.starts_with("127.") || address == "localhost") setenv("NCCL_SOCKET_IFNAME", "lo", 0);

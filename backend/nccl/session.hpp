@@ -1,5 +1,5 @@
 #pragma once
-// The NCCL resources of one rank from its start to its end: communicators, a stream for each, buffers.
+// The NCCL resources of one rank for all runs: communicators, one stream for each, and buffers.
 
 #include <chrono>
 #include <cstdint>
@@ -24,77 +24,83 @@
 
 namespace penstock {
 
-/// The arguments of a session. All references must outlive it.
+/// The settings of an NcclSession. All references must outlive the session.
 struct NcclSessionParts {
   const FlatProgram& flat;
-  const CostTable& costs;  ///< its bytes of gradients and weights limit the sizes of collectives
-  /// True if stages are sharded. REDUCE_GRAD then leaves each member only its part of the sum.
+  /// cost table; its bytes of gradients and weights are the sizes of collectives with null payloads
+  const CostTable& costs;
+  /// True if stages are sharded. After REDUCE_GRAD, each member then has only its part of the sum.
   bool scatters = false;
   std::int32_t rank = 0;
   std::int32_t device = 0;
-  const DeviceCodec* codec = nullptr;  ///< null if all payloads are null
+  const DeviceCodec* codec = nullptr;  ///< codec of the payloads; null if all payloads are null
   RendezvousPlace store;
-  std::function<bool()> stopped;  ///< returns whether the run has failed elsewhere
-  /// Limit for each step of the start, such as opening a communicator or a first message.
+  std::function<bool()> stopped;  ///< returns true if another rank has failed
+  /// The time limit of each step of the start, such as opening a communicator or sending the first message.
   std::chrono::nanoseconds deadline = std::chrono::seconds(30);
 };
 
-/// The NCCL resources of one rank. All calls must come from the rank's one thread, whose current device is
-/// the session's.
+/// The NCCL resources of one rank. Only the rank's thread may call its functions. The current device of that
+/// thread must be the session's device.
 class NcclSession {
  public:
-  /// Memory that a communicator reads or writes, with an event after the compute stream's last use of it.
+  /// A buffer that a communicator reads or writes, and an event after the compute stream's last use of this
+  /// buffer.
   struct Slot {
     DeviceBuffer memory;
     CudaEvent consumed;
   };
   struct Line {
     CudaStream stream;
-    std::size_t turns = 0;    ///< number of messages and collectives that may be in flight at once
-    std::vector<Slot> slots;  ///< one for each turn of receives; one for each member and turn of collectives
-    DeviceBuffer outgoing;    ///< buffer of sends, which run one after another
-    std::unique_ptr<Communicator> communicator;  // destroyed first
+    std::size_t turns = 0;  ///< number of messages or collectives that may be in progress at once
+    /// Buffers of receives and collectives: `turns` slots for receives, `turns` times the number of members
+    /// for collectives.
+    std::vector<Slot> slots;
+    DeviceBuffer outgoing;                       ///< buffer of all sends, which run one after another
+    std::unique_ptr<Communicator> communicator;  // declared last, so that it is destroyed first
   };
 
-  /// Opens all communicators of the rank, in the program's order. Throws what Communicator throws.
+  /// Opens all communicators of the rank, in the order of communicators_of(). Throws what Communicator
+  /// throws.
   explicit NcclSession(const NcclSessionParts& parts);
   NcclSession(const NcclSession&) = delete;
   NcclSession& operator=(const NcclSession&) = delete;
   /// Closes the communicators.
   ~NcclSession();
 
-  /// Returns the layouts. They are empty until the rank has rehearsed (rehearsal.hpp).
+  /// Returns the layouts of messages. They are empty until rehearse() has run (rehearsal.hpp).
   Layouts& layouts() { return layouts_; }
-  /// Makes all buffers, and sends messages of all sizes over each communicator. This makes the connections
-  /// and the memory that NCCL may need when a size is first used. Requires all layouts. Throws like the
-  /// constructor.
+  /// Makes all buffers, and sends messages of all sizes over each communicator. NCCL may make connections and
+  /// allocate memory when a size is first used, and this must not happen in a timed run. Requires that all
+  /// layouts are known. Throws like the constructor.
   void make_ready();
 
   bool has(const CommunicatorPlan& plan) const { return lines_.contains(plan); }
   Line& line(const CommunicatorPlan& plan) { return lines_.at(plan); }
-  /// Returns the bytes of the message; of an UNSHARD those of each member's part. If payloads are null, the
-  /// program and the costs decide. A scattered sum has space for equal parts.
+  /// Returns the bytes of the message, or the bytes of one member's part for an UNSHARD. If payloads are
+  /// null, the sizes come from the program and the costs. The size of a reduce-scatter is rounded up to equal
+  /// parts.
   std::size_t bytes_of(std::int32_t message) const;
-  /// Returns whether the message is a REDUCE_GRAD whose numbers have one type and no gaps, so that its equal
-  /// parts are those of the weights.
+  /// Returns true if the message is a REDUCE_GRAD of a sharded stage that can run as a reduce-scatter. Its
+  /// numbers must have one type and no gaps, so that its equal parts are the parts of the weights.
   bool scatters(std::int32_t message) const;
-  /// Throws the failure of any communicator.
+  /// Throws if any communicator has failed, like Communicator::check().
   void check() const;
-  /// Ends the operations in flight here, on all communicators at once, because one may wait for another.
-  /// Memory that they use must not be freed before, because freeing waits for the device. No operation can
-  /// follow.
+  /// Ends the operations of this rank on all communicators together, because one communicator may wait for
+  /// another. Must be called before their memory is freed, because freeing waits for the device. The session
+  /// cannot be used afterwards.
   void abort();
   WaitLimits limits() const { return {.stopped = parts_.stopped, .deadline = parts_.deadline}; }
 
  private:
   void open_all();
-  /// Opens a communicator. `number` is its index in the plan; its members use it to find the unique id in the
-  /// store.
+  /// Opens a communicator. `number` is its index in communicators_of(). The members use it as the key of the
+  /// unique id in the store.
   void open(const CommunicatorPlan& plan, std::size_t number);
   using Sizes = std::map<CommunicatorPlan, std::set<std::size_t>>;
   Sizes message_sizes() const;
   void make_buffers(const Sizes& sizes);
-  /// Uses the communicator with each size, like the first run, and waits until that has ended.
+  /// Sends messages of each size over the communicator, like the first run, and waits until they have ended.
   void greet(Line& line, const std::set<std::size_t>& sizes);
   void greet_once(Line& line, std::size_t bytes);
 
@@ -104,15 +110,15 @@ class NcclSession {
   Rendezvous store_;
   Layouts layouts_;
   std::map<CommunicatorPlan, Line> lines_;
-  std::shared_ptr<Aborting> aborting_;  // the lines that are being aborted
+  std::shared_ptr<Aborting> aborting_;  // state of an abort; null before abort()
 };
 
-/// Sets NCCL's environment. NCCL then starts operations of several communicators in the order of the calls.
-/// If the ranks meet on the loopback address, NCCL uses no other interface. Must be called before NCCL
-/// starts.
+/// Sets environment variables of NCCL. NCCL then starts operations of several communicators in the order of
+/// the calls. If `address` is the loopback address, NCCL uses only the loopback interface. Must be called
+/// before NCCL starts.
 void prepare_nccl_environment(const std::string& address);
 
-/// Returns whether NCCL's environment now makes a kernel start only after those that were launched before it.
+/// Returns true if NCCL's environment makes each kernel start only after all kernels launched before it.
 bool starts_in_launch_order();
 
 }  // namespace penstock
