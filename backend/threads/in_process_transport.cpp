@@ -1,14 +1,15 @@
-// The rendezvous rules with real times. Each event that a message waits for is recorded when it happens. The
-// last one starts the message at the latest of their times. A start may lie in the future, while an emulated
-// link is still occupied. Two messages of one queue, the second ready while the first occupies it:
+// Applies the rendezvous rules to measured times. When an event for which a message waits happens, its time
+// is recorded. After the last event, the message starts at the latest of these times. The start may be in the
+// future, while an emulated link is still occupied. Example: the second message of a queue is ready while the
+// first still occupies the link:
 //
 //     0F0 ends          0F1 ends
 //     |                 |
 //     |== hold F0 ======+====|-- latency --| 1F0 may start
 //                            |== hold F1 ==========|-- latency --| 1F1 may start
 //
-// F1 starts when F0 leaves the queue. This time is known as soon as 0F1 ends, so no thread has to wake up in
-// between. process/socket_transport.cpp does the same between processes. Tests:
+// F1 starts when F0 leaves the queue. This time is known as soon as 0F1 ends, so no thread must wake up at
+// that moment. process/socket_transport.cpp applies the same rules between processes. Tests:
 // tests/backend/transport_test.cpp.
 
 #include "backend/threads/in_process_transport.hpp"
@@ -41,8 +42,8 @@ InProcessTransport::InProcessTransport(const FlatProgram& flat, const ChannelOpt
       states_(flat.messages.size()) {
   for (std::size_t id = 0; id < states_.size(); ++id) states_[id].pending = flat.messages[id].pending;
   if (channels.blocking) return;
-  // Without blocking channels a RECV is ready from the start, so its part of `pending` is done. An eager
-  // message never counted it.
+  // If channels do not block, each RECV is ready from the start, so this event is recorded now. Eager
+  // messages do not wait for their RECV.
   for (std::size_t id = 0; id < states_.size(); ++id) {
     const FlatMessage& message = flat.messages[id];
     if (message.recv != kNone && !message.eager) satisfy(static_cast<std::int32_t>(id), 0);
@@ -70,7 +71,7 @@ void InProcessTransport::release(std::int32_t position) {
 
 void InProcessTransport::join(std::int32_t message, std::int32_t rank, SharedPayload contribution) {
   const std::scoped_lock lock(mutex_);
-  // The members are stored by rank and not by arrival, so that a sum of doubles is exactly the same in each
+  // The members are sorted by rank, not by arrival, so that a sum of doubles is exactly the same in each
   // repeat.
   auto& members = state(message).members;
   const auto after = std::ranges::find_if(members, [rank](const Member& m) { return m.rank > rank; });
@@ -83,7 +84,7 @@ void InProcessTransport::wait(std::int32_t message, std::int32_t rank) {
   auto& changed = changed_[index(rank)];
   const State& waited = state(message);
   changed.wait(lock, [&] { return stopped_ || waited.pending == 0; });
-  // The message has a start and an end now, which may both be in the future.
+  // The message now has a start and an end, and both may be in the future.
   changed.wait_until(lock, clock_.moment_of(waited.time.end_ns), [&] { return stopped_; });
   if (stopped_) throw Stopped{};
 }
@@ -99,7 +100,8 @@ std::vector<SharedPayload> InProcessTransport::collect(std::int32_t message, std
   std::vector<SharedPayload> contributions;
   contributions.reserve(collective.members.size());
   for (const Member& member : collective.members) contributions.push_back(member.contribution);
-  // Members that still share the contributions keep them alive, so the transport can drop its share.
+  // The transport can drop the contributions when all members have collected them, because the members share
+  // their ownership.
   const bool last = ++collective.collected == static_cast<std::int32_t>(collective.members.size());
   if (last) collective.members.clear();
   return contributions;
@@ -116,14 +118,14 @@ MessageTime InProcessTransport::time_of(std::int32_t message) const {
   return states_[index(message)].time;
 }
 
-/// Records that one of the events for which the message waits happened at `time`, and starts the message at
-/// the last one.
+/// Records that one of the events for which the message waits happened at `time`. Starts the message if it
+/// was the last event.
 void InProcessTransport::satisfy(std::int32_t message, Ns time) {
   State& waiting = state(message);
   waiting.time.start_ns = std::max(waiting.time.start_ns, time);
   if (--waiting.pending > 0) return;
   startable_.push_back(message);
-  // The outer call processes the whole list, so chains of queues cause no deep recursion.
+  // Only the outermost call processes the list, so a long chain of messages causes no deep recursion.
   if (startable_.size() > 1) return;
   for (std::size_t i = 0; i < startable_.size(); ++i) start(startable_[i]);
   startable_.clear();
@@ -139,14 +141,15 @@ void InProcessTransport::start(std::int32_t message) {
     return;
   }
   wake(flat.to_rank);
-  // Only with blocking channels a rank waits for its SEND.
+  // A rank waits for its own SEND only if channels block.
   if (channels_.blocking) wake(flat.from_rank);
-  // The queues are free after `hold`; the latency occupies no queue.
+  // The queues are free after `hold`, because the latency does not occupy a queue.
   if (flat.next_at_sender != kNone) satisfy(flat.next_at_sender, released);
   if (flat.next_at_receiver != kNone) satisfy(flat.next_at_receiver, released);
 }
 
-/// Starts each member's next collective on its own rank. With overlapping groups these are different ones.
+/// Records for each member that its next collective no longer waits for this one. If groups overlap, the
+/// members' next collectives differ.
 void InProcessTransport::start_next_collectives(std::int32_t message) {
   const Ns end = state(message).time.end_ns;
   std::int32_t member = flat_.messages[index(message)].first;

@@ -16,12 +16,13 @@
 
 namespace penstock {
 
-/// Passes payloads on as pointers. A message holds its channel for pace.hold from the moment when it can
-/// start, and arrives pace.latency later. The receiver sleeps until then. The queues are those with which
-/// `flat` was built, so every channel model, capacity and eager size is possible.
+/// A transport that passes pointers to payloads. A message occupies its channel for pace.hold from its start,
+/// and arrives pace.latency later. The receiver sleeps until the arrival. `flat` contains the message queues,
+/// so every channel model, capacity and eager size is possible.
 class InProcessTransport : public Transport {
  public:
-  /// `flat` must be built for `channels`. `flat` and `clock` must outlive this object.
+  /// Makes the transport of one run. `flat` must be built for `channels`. `flat` and `clock` must outlive
+  /// this object.
   InProcessTransport(const FlatProgram& flat, const ChannelOptions& channels, LinkPace pace,
                      const Clock& clock);
 
@@ -42,18 +43,18 @@ class InProcessTransport : public Transport {
     SharedPayload contribution;
   };
   struct State {
-    std::int32_t pending = 0;  // number of events that the message still waits for, as in FlatMessage
+    std::int32_t pending = 0;  // number of events for which the message still waits, as in FlatMessage
     std::int32_t collected = 0;
     MessageTime time;
     Payload payload;
-    std::vector<Member> members;  // of a collective, by ascending rank
+    std::vector<Member> members;  // members of a collective that have joined, in ascending order of ranks
   };
 
-  // The caller of these must hold the lock once other threads know the transport.
+  // The caller of these functions must hold the lock, except in the constructor.
   State& state(std::int32_t message) { return states_[static_cast<std::size_t>(message)]; }
   void satisfy(std::int32_t message, Ns time);
-  /// Starts a message that waits for nothing more: writes its times, and calls satisfy() for the next
-  /// messages in its queues.
+  /// Starts a message. Requires that it waits for no more events. Writes its times, and calls satisfy() for
+  /// the next messages in its queues.
   void start(std::int32_t message);
   void start_next_collectives(std::int32_t message);
   void wake(std::int32_t rank) { changed_[static_cast<std::size_t>(rank)].notify_all(); }
@@ -64,9 +65,10 @@ class InProcessTransport : public Transport {
   const Clock& clock_;
 
   mutable std::mutex mutex_;                      // guards all members below
-  std::vector<std::condition_variable> changed_;  // by rank
-  std::vector<State> states_;                     // by message
-  std::vector<std::int32_t> startable_;           // messages that satisfy() can start and has not started yet
+  std::vector<std::condition_variable> changed_;  // one condition variable for each rank
+  std::vector<State> states_;                     // state of each message
+  // messages that wait for no more events and that satisfy() has not started yet
+  std::vector<std::int32_t> startable_;
   bool stopped_ = false;
 };
 

@@ -1,7 +1,7 @@
-// Checks that the process has addresses for the stacks of all threads. If stacks use up the addresses, no
-// start of a thread fails. The next allocation fails, wherever it is, even that of the error message. So a
-// quarter of the addresses is left to the run itself. The kernel also limits the number of address ranges,
-// and of threads and processes. Tests: tests/backend/thread_run_test.cpp.
+// Checks that the process has enough address space for the stacks of all threads. If the stacks use all of
+// it, the threads still start, but any later allocation fails, even for an error message. A quarter of the
+// address space is therefore reserved for the run itself. The kernel also limits the numbers of address
+// ranges, threads and processes. Tests: tests/backend/thread_run_test.cpp.
 
 #include "backend/threads/thread_room.hpp"
 
@@ -22,8 +22,8 @@
 namespace penstock {
 namespace {
 
-/// Returns how many address ranges the process may still use. Each line of /proc/self/maps is one range that
-/// vm.max_map_count counts.
+/// Returns how many address ranges the process may still create, or nothing if this is unknown. The limit is
+/// vm.max_map_count. Each line of /proc/self/maps is one existing range.
 std::optional<std::int64_t> mappings_left() {
   std::ifstream bound("/proc/sys/vm/max_map_count");
   std::int64_t most = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Checks whether this process has room for one thread a rank, before the first one is started.
+// Checks whether this process has enough resources for one thread per rank, before the first one is started.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,19 +11,21 @@
 
 namespace penstock {
 
-/// The limits of threads in this process. A limit is absent if there is none or it cannot be read.
+/// The resources for threads in this process. A value is absent if there is no limit or it cannot be read.
 struct ThreadRoom {
-  Bytes stack = 0;              ///< bytes of addresses for the stack of one thread
-  std::optional<Bytes> left{};  ///< bytes of addresses that this process may still use (ulimit -v)
-  /// Address ranges that may still be made; a stack and its guard page are two.
+  Bytes stack = 0;              ///< bytes of address space for the stack of one thread
+  std::optional<Bytes> left{};  ///< bytes of address space that this process may still use (ulimit -v)
+  /// The number of address ranges (mappings) that this process may still create. The stack of a thread and
+  /// its guard page are two.
   std::optional<std::int64_t> mappings{};
   std::optional<TaskRoom> tasks{};
 };
 
-/// Returns the limits of this process.
+/// Returns the resources that this process may still use.
 ThreadRoom thread_room();
 
-/// Returns why this many threads have no room, and what the user can do. Returns nothing if they have room.
+/// Returns which resource is too small for this many threads, and what the user can do. Returns nothing if
+/// all are sufficient.
 std::optional<std::string> threads_refusal(std::size_t threads, const ThreadRoom& room);
 
 }  // namespace penstock
