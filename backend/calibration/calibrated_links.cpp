@@ -1,6 +1,6 @@
-// Fits latency and bandwidth of links. A hop takes latency + bytes / bandwidth, which is a line through the
-// medians of each size. If its slope is less than the spread of the hops, the scenario's bandwidth is used
-// and only the latency is fitted. Tests: tests/backend/calibration_test.cpp.
+// Fits latency and bandwidth of links. A message (hop) takes latency + bytes / bandwidth, so a line is fitted
+// through the median times of each size. If the measured times scatter too much for a slope, the scenario's
+// bandwidth is used and only the latency is fitted. Tests: tests/backend/calibration_test.cpp.
 
 #include <algorithm>
 #include <cmath>
@@ -25,10 +25,11 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kInside = 0;  // also all links of a cluster that is not two-level
+constexpr std::size_t kInside = 0;  // links inside a server, or all links if the cluster is not two-level
 constexpr std::size_t kBetween = 1;
 
-/// Returns the kind of the link between two ranks. Rank r is on the r-th device of the order.
+/// Returns the kind of the link between two ranks. Rank r is on the r-th device of the cluster's device
+/// order.
 std::size_t kind_of_link(const ClusterSpec& spec, std::int32_t from, std::int32_t to) {
   const auto* shape = std::get_if<TwoLevelCluster>(&spec.shape);
   if (shape == nullptr) return kInside;
@@ -45,14 +46,15 @@ std::string name_of_link(const ClusterSpec& spec, std::size_t kind) {
   return kind == kInside ? "inside a server" : "between servers";
 }
 
-/// Returns the line through the hops. The slope is used only if it is larger than their spread.
+/// Returns the fitted latency and bandwidth of one kind of link. Uses the fitted bandwidth only if the slope
+/// is larger than the scatter of the times.
 LinkCalibration fitted_link(std::string name, const std::map<Bytes, std::vector<Ns>>& hops,
                             double bytes_per_second, Ns launch_ns) {
   LinkCalibration link{.name = std::move(name), .points = {}, .bytes_per_second = bytes_per_second};
   std::vector<LinePoint> medians;
-  // For each size, the part of the hop that the scenario's bandwidth does not explain.
+  // For each size, the median time minus bytes / bandwidth of the scenario.
   std::vector<Ns> beside_bandwidth;
-  Ns widest = 0;  // largest middle half of any size
+  Ns widest = 0;  // largest spread of the times of one size
   for (const auto& [bytes, times] : hops) {
     link.points.push_back({.bytes = bytes, .hop = spread_of(times)});
     const Spread& hop = link.points.back().hop;
@@ -62,8 +64,8 @@ LinkCalibration fitted_link(std::string name, const std::map<Bytes, std::vector<
   }
   const Line line = fit_line(medians);
   const double gain = line.slope * (medians.back().x - medians.front().x);
-  // Two tests must pass: the sizes differ by more than one size scatters, and the slope is larger than
-  // chance.
+  // Two conditions must hold. The times of different sizes differ by more than the spread of one size, and
+  // the slope is more than twice its standard error.
   link.bandwidth_measured = gain > static_cast<double>(widest) && line.slope > 2 * line.slope_error;
   double latency = line.constant;
   if (link.bandwidth_measured) {
@@ -71,8 +73,8 @@ LinkCalibration fitted_link(std::string name, const std::map<Bytes, std::vector<
   } else {
     latency = static_cast<double>(spread_of(beside_bandwidth).median_ns);
   }
-  // A hop is measured from one action to the next, so it contains the launch, which the overhead already
-  // contains.
+  // A hop is measured from action to action, so it contains a launch. The launch is subtracted, because the
+  // stages' overhead already contains it.
   link.latency_ns = std::max<Ns>(0, std::llround(latency) - launch_ns);
   return link;
 }
@@ -119,7 +121,7 @@ std::optional<ClusterSpec> calibrated_cluster(const ClusterSpec& spec,
     shape->intra_bytes_per_second = inside->bytes_per_second;
   }
   if (const LinkCalibration* between = find_link(links, name_of_link(spec, kBetween))) {
-    // A route between servers also has the latency inside a server.
+    // The latency of a route between servers also contains the latency inside a server, so it is subtracted.
     shape->inter_latency_ns = std::max<Ns>(0, between->latency_ns - shape->intra_latency_ns);
     shape->inter_bytes_per_second = between->bytes_per_second;
   }

@@ -1,15 +1,15 @@
-// Turns measured durations into the figures of a scenario's stages. With d = duration + launch of a kind at
-// the file's own microbatch, the model is
+// Converts measured durations to the times of a scenario's stages. For each kind of action, d is duration +
+// launch at the file's own microbatch size. The model is:
 //
 //     overhead = o        figure = d - o        duration of m times as many samples = o + m (d - o)
 //
-// Every kind is then exact at the file's own microbatch, for every o. The value of o minimises the squared
-// relative errors at the other sizes, over all kinds of the stage:
+// For every overhead o, each kind is exact at the file's own microbatch size. o is chosen to minimise the
+// squared relative errors at the other sizes, over all kinds of the stage. y is the measured time:
 //
 //     residual = (o (1 - m) + m d - y) / y,   o = sum (1 - m)(y - m d) / y^2  /  sum (1 - m)^2 / y^2
 //
-// In a model B is I + W. If the program has only B, B is exact and is divided between I and W as they were
-// measured. Otherwise I and W are exact. Tests: tests/backend/calibration_test.cpp.
+// In a model, B is I + W. If the program has only B, B is exact, and it is divided in the ratio of the
+// measured I and W. Otherwise I and W are exact. Tests: tests/backend/calibration_test.cpp.
 
 #include "backend/calibration/calibrated_parts.hpp"
 
@@ -36,7 +36,7 @@
 namespace penstock {
 namespace {
 
-constexpr double kWorthANote = 0.01;  // relative error from which a note is written
+constexpr double kWorthANote = 0.01;  // relative error from which on the user gets a note
 
 const KindCalibration* find_kind(const std::vector<KindCalibration>& stage, ActionKind kind) {
   const auto found = std::ranges::find(stage, kind, &KindCalibration::kind);
@@ -45,7 +45,7 @@ const KindCalibration* find_kind(const std::vector<KindCalibration>& stage, Acti
 
 // --- one stage ------------------------------------------------------------------------------------
 
-/// The times of a stage, all without the overhead.
+/// The times of one stage. The times of the kinds do not include the overhead.
 struct StageTimes {
   Ns overhead = 0;
   Ns forward = 0;
@@ -56,7 +56,7 @@ struct StageTimes {
   Ns step = 0;
 };
 
-/// Evaluates the formulas at the head of this file, for one stage under one load.
+/// The formulas at the head of this file, for one stage under one load.
 class StageFormula {
  public:
   StageFormula(const Calibration& calibration, const std::vector<KindCalibration>& kinds)
@@ -76,41 +76,41 @@ class StageFormula {
       for (const KindAtSize& size : kind.sizes) {
         const double y = measured(size);
         const double m = ratio(size);
-        // A size that was not measured does not count.
+        // A size without a measurement is skipped.
         if (y <= 0) continue;
         above += (1 - m) * (y - m * d) / (y * y);
         below += (1 - m) * (1 - m) / (y * y);
       }
     }
-    // The overhead is at least 0, and at most the shortest duration, because it is a part of each.
+    // The overhead is a part of each duration, so it is between 0 and the shortest duration.
     overhead_ = below > 0 ? std::clamp(above / below, 0.0, least) : 0;
   }
 
   double overhead() const { return overhead_; }
   bool has(ActionKind kind) const { return find_kind(kinds_, kind) != nullptr; }
-  /// Returns d - o, or 0 for a kind that was not measured.
+  /// Returns the time d - o of a kind, or 0 if the kind was not measured.
   double figure(ActionKind kind) const {
     const KindCalibration* found = find_kind(kinds_, kind);
     return found == nullptr ? 0 : duration(*found) - overhead_;
   }
-  /// Returns the time of a STEP. It happens once a minibatch, whatever the microbatch, so it has no overhead
-  /// of microbatches.
+  /// Returns the time of a STEP. A STEP runs once per minibatch, so the overhead of microbatches is not
+  /// subtracted.
   double step() const {
     const KindCalibration* found = find_kind(kinds_, ActionKind::step);
     return found == nullptr ? 0 : found->duration_ns(CalibrationLoad::alone, own_) + launch_;
   }
-  /// Returns the measured time with the launch.
+  /// Returns the measured time including the launch, or 0 if this size was not measured.
   double measured(const KindAtSize& size) const {
     const Spread& spread = load_ == CalibrationLoad::alone ? size.alone : size.busy;
     return spread.samples > 0 ? static_cast<double>(spread.median_ns) + launch_ : 0;
   }
-  /// Returns the factor between the samples of this size and those of the file's own microbatch.
+  /// Returns the ratio m of this microbatch size to the file's own microbatch size.
   double ratio(const KindAtSize& size) const {
     return static_cast<double>(size.micro_batch_size) / static_cast<double>(own_);
   }
 
  private:
-  /// Returns d.
+  /// Returns the duration d of a kind, including the launch.
   double duration(const KindCalibration& kind) const { return kind.duration_ns(load_, own_) + launch_; }
 
   const std::vector<KindCalibration>& kinds_;
@@ -133,7 +133,7 @@ StageTimes times_of(const StageFormula& formula, const NeededKinds& needed) {
   times.backward = times.backward_input + times.backward_weight;
   if (needed.split_backward || !formula.has(ActionKind::backward)) return times;
   times.backward = std::llround(whole);
-  // B is exact. I and W divide it as they were measured, or equally if they were not.
+  // B is exact. It is divided in the ratio of the measured I and W, or equally if they were not measured.
   const double share = input + weight > 0 ? input / (input + weight) : 0.5;
   times.backward_input = std::llround(whole * share);
   times.backward_weight = times.backward - times.backward_input;
@@ -150,7 +150,7 @@ double figure_of(const StageTimes& times, ActionKind kind) {
 
 // --- figures --------------------------------------------------------------------------------------
 
-/// Returns the values of all stages as a list of a scenario.
+/// Returns value_of(stage) for all stages, in the form of a list in a scenario.
 template <typename Value, typename Function>
 PerStage<Value> listed(std::size_t stages, Function value_of) {
   PerStage<Value> list{.values = {}, .is_list = true, .place = {}};
@@ -158,7 +158,7 @@ PerStage<Value> listed(std::size_t stages, Function value_of) {
   return list;
 }
 
-/// Returns the activation and the gradient of the first edge out of a stage; 0 if it has none.
+/// Returns the bytes of the first edge that leaves a stage, or 0 if no edge leaves it.
 EdgeCost edge_out_of(const Experiment& own, std::size_t stage) {
   const std::vector<StageEdge> edges = stage_edges(own.program);
   const auto first = std::ranges::find(edges, static_cast<std::int32_t>(stage), &StageEdge::from);
@@ -166,8 +166,8 @@ EdgeCost edge_out_of(const Experiment& own, std::size_t stage) {
                               : own.costs.edges.at(static_cast<std::size_t>(first - edges.begin()));
 }
 
-/// Returns whether some I leaves more than its F: what W needs beside the activations is larger than what I
-/// releases.
+/// Returns true if, for some stage, more bytes are stored after I than after F. W then needs more additional
+/// bytes than I frees.
 bool release_is_clamped(const CostTable& costs) {
   return std::ranges::any_of(costs.stages, [](const StageCost& cost) { return cost.released_by_input < 0; });
 }
@@ -192,7 +192,7 @@ void add_bytes(StageFigures& figures, const Experiment& own) {
   figures.transient = of_stage(&StageCost::transient);
 }
 
-/// The largest relative error of the model, and where it occurs.
+/// The largest relative error of the model, and the stage and kind with this error.
 struct WorstError {
   double error = 0;
   std::string place;
@@ -205,8 +205,8 @@ struct WorstError {
   }
 };
 
-/// Returns notes about what the model cannot express, at the file's own microbatch (only B, or I and W) and
-/// at other sizes.
+/// Returns notes about times that the model cannot express. There is one for the file's own microbatch size
+/// (B, or I and W) and one for the other sizes.
 std::vector<std::string> error_notes(const Calibration& calibration, const std::vector<StageTimes>& times) {
   WorstError at_own;
   WorstError at_others;
@@ -265,7 +265,7 @@ CalibratedModel calibrated_model(const Calibration& calibration, const Experimen
   };
   StageFigures& figures = model.figures;
   figures.forward = listed_times(&StageTimes::forward);
-  // All stages have the same kinds. A scenario states B, or I and W, or B and I, from which W follows.
+  // All stages have the same kinds. A scenario may state B, or I and W, or B and I, from which W is computed.
   const std::vector<KindCalibration>& kinds = calibration.stages.front();
   if (needed.split_backward || find_kind(kinds, ActionKind::backward) == nullptr) {
     figures.backward_input = listed_times(&StageTimes::backward_input);

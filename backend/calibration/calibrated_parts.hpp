@@ -1,5 +1,5 @@
 #pragma once
-// Turns the measurements of a calibration into parts of a scenario: the model's stages and the cluster. Used
+// Converts the measurements of a calibration to parts of a scenario: the model's stages and the cluster. Used
 // by calibration.cpp.
 
 #include <optional>
@@ -14,7 +14,8 @@
 
 namespace penstock {
 
-/// The kinds of backward in the scenario's own program. The model's times are exact for these.
+/// The kinds of backward actions in the scenario's own program. The calibrated model has the exact measured
+/// times of these kinds.
 struct NeededKinds {
   bool whole_backward = false;
   bool split_backward = false;
@@ -22,20 +23,24 @@ struct NeededKinds {
 };
 NeededKinds needed_kinds(const Program& program);
 
-/// The times of the stages in the form of a model.
+/// The measured figures of the stages in the form of a scenario's model.
 struct CalibratedModel {
   StageFigures figures;
-  std::vector<std::string> notes;  ///< notes about what the model cannot express exactly
+  /// notes for the user about measured times that the model cannot express exactly
+  std::vector<std::string> notes;
 };
-/// Returns the measured times with the bytes of `own`, which is the scenario priced at its own microbatch.
+/// Returns the measured times, with the bytes of `own`. `own` is the scenario at the microbatch size of its
+/// file.
 CalibratedModel calibrated_model(const Calibration& calibration, const Experiment& own,
                                  const NeededKinds& needed);
 
-/// Fits a line to the hops of the `alone` runs for each kind of link.
+/// Fits latency and bandwidth of each kind of link to the messages of the runs with load `alone`. `launch_ns`
+/// is subtracted from each latency.
 std::vector<LinkCalibration> fitted_links(const std::vector<Hop>& hops, const ClusterSpec& spec,
                                           const Cluster& cluster, Ns launch_ns);
 
-/// Returns `spec` with the fitted figures, or nothing for a cluster that is given link by link.
+/// Returns `spec` with the fitted latencies and bandwidths. Returns nothing if `spec` lists each link
+/// separately.
 std::optional<ClusterSpec> calibrated_cluster(const ClusterSpec& spec,
                                               const std::vector<LinkCalibration>& links);
 

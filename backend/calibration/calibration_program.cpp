@@ -1,6 +1,6 @@
-// Makes the programs that a calibration runs. A published schedule gives a list for every stage, as if each
-// had its own rank. If a rank has several stages, their lists are merged in an order in which actions of
-// equal length could run:
+// Makes the programs that a calibration runs. A published schedule gives one list for every stage, as if each
+// stage had its own rank. If a rank has several stages, their lists are merged into one. The merged order is
+// a possible execution in which all actions take the same time:
 //
 //     stage 0   F0 F1 B0 B1            rank 0 (stages 0 and 2)   0F0 2F0 2B0 0F1 ...
 //     stage 1   F0 B0 F1 B1     ->     rank 1 (stage 1)          1F0 1B0 1F1 1B1
@@ -28,11 +28,11 @@
 namespace penstock {
 namespace {
 
-/// Replaces each B, or every second one, by I and W directly after each other: 0B1 becomes 0I1 0W1.
+/// Replaces each B, or every second one, by I and W: 0B1 becomes 0I1 0W1.
 std::vector<Action> with_backward_form(const std::vector<Action>& list, BackwardForm form) {
   std::vector<Action> formed;
   for (const Action& action : list) {
-    // With both forms, even microbatches have B and odd ones have I and W.
+    // In the form `both`, even microbatches have B, and odd ones have I and W.
     const bool split =
         form == BackwardForm::split || (form == BackwardForm::both && action.microbatch % 2 == 1);
     formed.push_back(action);
@@ -44,7 +44,7 @@ std::vector<Action> with_backward_form(const std::vector<Action>& list, Backward
   return formed;
 }
 
-/// Merges the lists of stages. One round is the time of one action on every rank.
+/// Merges the lists of stages into lists of ranks. In one round, each rank runs at most one action.
 class Merge {
  public:
   Merge(std::vector<std::vector<Action>> lists, std::int32_t microbatches)
@@ -53,8 +53,8 @@ class Merge {
         forward_done_(lists_.size(), std::vector<bool>(index(microbatches))),
         gradient_done_(forward_done_) {}
 
-  /// Returns the lists of the ranks. Each round moves every rank on by at most one action, until all are
-  /// placed.
+  /// Returns the lists of the ranks. Each round appends at most one action to the list of every rank, until
+  /// no action is left.
   std::vector<std::vector<Action>> onto(const std::vector<std::int32_t>& rank_of_stage, std::size_t ranks) {
     std::vector<std::vector<Action>> merged(ranks);
     bool moved = true;
@@ -68,15 +68,16 @@ class Merge {
         merged[rank].push_back(round.back());
         moved = true;
       }
-      // The results of a round become visible after it, so that other ranks see them in the next round.
+      // The results of a round are recorded only after it, so that other ranks use them in the next round.
       for (const Action& action : round) note(action);
     }
     return merged;
   }
 
  private:
-  /// Returns the stage of the rank whose next action can run. Backward actions come before forward actions.
-  /// Takes the later stage of two forward actions, and the earlier stage of two backward actions.
+  /// Returns a stage of the rank that can run its next action, or nothing. Prefers backward actions to
+  /// forward actions. Among forward actions, prefers the later stage. Among backward actions, prefers the
+  /// earlier stage.
   std::optional<std::size_t> ready_stage(const std::vector<std::int32_t>& rank_of_stage,
                                          std::int32_t rank) const {
     std::optional<std::size_t> found;
@@ -103,9 +104,9 @@ class Merge {
       gradient_done_[index(action.stage)][index(action.microbatch)] = true;
   }
 
-  std::vector<std::vector<Action>> lists_;       // by stage
-  std::vector<std::size_t> next_;                // by stage: number of actions of its list that are placed
-  std::vector<std::vector<bool>> forward_done_;  // by stage and microbatch
+  std::vector<std::vector<Action>> lists_;       // list of each stage
+  std::vector<std::size_t> next_;                // number of each stage's actions that are already merged
+  std::vector<std::vector<bool>> forward_done_;  // true if F has run, by stage and microbatch
   std::vector<std::vector<bool>> gradient_done_;
 };
 
@@ -119,7 +120,7 @@ tl::expected<Program, std::string> calibration_program(const Program& like, cons
                         .checkpoint = shape.recomputes ? Checkpoint::always : Checkpoint::never,
                         .update = alone ? UpdateRule::microbatch : UpdateRule::minibatch});
   if (!rule) return rule;
-  // A stage costs the same on each of its replicas, so only the first one runs.
+  // A stage has the same cost on each of its replicas, so only the first replica is measured.
   std::vector<std::int32_t> rank_of_stage;
   for (StagePlacement& stage : rule->placement.stages) stage = {};
   for (std::size_t stage = 0; stage < like.placement.stages.size(); ++stage) {

@@ -1,12 +1,13 @@
-// Selects the spans of a run that are evidence. A duration counts if its microbatch is neither in the warm-up
-// nor in the drain. A launch counts if the action came directly after the one before it. A hop counts only if
-// the consumer was already idle when the producer ended, because then it waited for the message alone:
+// Selects the measurements of a run that can be used. A duration is used if its microbatch is neither in the
+// warm-up nor at the end. A launch time is used if the action did not wait for a message. The time of a
+// message (hop) is used only if the consumer was already idle when the producer ended, because then it waited
+// only for the message:
 //
 //     rank 0  |F3____|
 //     rank 1    idle  ~~hop~~|F3____|        time_ns = start of the consumer - end of the producer
 //
-// If the rank was still busy during a hop, only an upper bound of the hop is known, so it is left out. Tests:
-// tests/backend/calibration_test.cpp.
+// If the consumer's rank was still busy during a hop, the time gives only an upper bound, so it is not used.
+// Tests: tests/backend/calibration_test.cpp.
 
 #include "backend/calibration/calibration_samples.hpp"
 
@@ -31,7 +32,7 @@
 namespace penstock {
 namespace {
 
-/// An output of an action: its flow, stage and microbatch.
+/// An output of an action: activation or gradient, stage, and microbatch.
 using Product = std::tuple<Flow, std::int32_t, std::int32_t>;
 
 std::map<Product, const Span*> producers_of(const Timeline& timeline) {
@@ -43,18 +44,19 @@ std::map<Product, const Span*> producers_of(const Timeline& timeline) {
   return producers;
 }
 
-/// Returns whether the span belongs neither to the warm-up nor to the drain.
+/// Returns true if the span is among the measured microbatches. `steps_before` is the number of earlier STEPs
+/// of its stage.
 bool counts(const Span& span, std::int32_t steps_before, const CountedMicrobatches& counted) {
-  // A STEP has no microbatch. It counts by the number of STEPs of its stage before it.
+  // A STEP has no microbatch, so its number among the STEPs of its stage is used.
   const std::int32_t number = span.action.kind == ActionKind::step ? steps_before : span.action.microbatch;
   return number >= counted.first && number < counted.last;
 }
 
-/// Adds the message that the action at `before` received while its rank waited for it.
+/// Adds the time of the message for which the action at `before` waited, if it waited for exactly one.
 void add_hop(CalibrationSamples& samples, Spans spans, const IdleBefore& before,
              std::span<const Span* const> waited, const std::map<Product, const Span*>& producers,
              const std::function<Bytes(const Action&)>& bytes_of) {
-  // With several messages it is unknown which one the action waited for.
+  // If there are several messages, it is unknown for which one the action waited.
   if (waited.size() != 1 || !is_recv(waited.front()->action.kind)) return;
   const Action& receive = waited.front()->action;
   const auto sender = producers.find({flow_of(receive.kind), receive.peer, receive.microbatch});
@@ -80,11 +82,11 @@ CalibrationSamples samples_of(const Timeline& timeline, const Experiment& experi
   };
   for (const Spans& spans : spans_by_rank(timeline)) {
     Arrivals arrivals(RecomputeTiming::early);
-    std::map<std::int32_t, std::int32_t> steps;  // by stage
+    std::map<std::int32_t, std::int32_t> steps;  // number of STEPs so far, by stage
     std::size_t added = 0;
     bool first = true;
     for (const IdleBefore& before : idle_before_actions(spans)) {
-      // The action may have waited for everything that stands before it in the list.
+      // The action may have waited for every message that comes before it in the list.
       for (; added < before.position; ++added) arrivals.add(spans[added]);
       const Span& span = spans[before.position];
       const std::int32_t stage = span.action.stage;
@@ -92,8 +94,8 @@ CalibrationSamples samples_of(const Timeline& timeline, const Experiment& experi
       const bool counting = counts(span, is_step ? steps[stage]++ : 0, counted);
       if (counting) {
         samples.durations[{stage, span.action.kind}].push_back(span.end_ns - span.start_ns);
-        // The first action of a rank has no action before it. An action that waited for a message shows no
-        // launch.
+        // A launch time is measured only after an earlier action of the rank, and only if the action waited
+        // for no message.
         const bool at_once = !first && before.transfer_ns == 0 && before.waiting_ns == 0;
         if (at_once) samples.launches[stage].push_back(before.launch_ns);
         add_hop(samples, spans, before, arrivals.of_group(spans, before.position), producers, bytes_of);

@@ -1,5 +1,5 @@
 #pragma once
-// Prints a calibration for a terminal or as JSON.
+// Formats a calibration as tables for a terminal or as JSON.
 
 #include <string>
 
@@ -7,10 +7,11 @@
 
 namespace penstock {
 
-/// Returns how it was measured, a table with a row for each stage and kind, a table with a row for each kind
-/// of link, and notes.
+/// Returns a text with four parts: how the calibration was measured, a table of stages and action kinds, a
+/// table of link kinds, and notes.
 std::string calibration_to_table(const Calibration& calibration);
-/// Returns one JSON object: schema_version, how it was measured, stages, launches, links, notes.
+/// Returns one JSON object. Its keys are schema_version, how the calibration was measured, stages, launches,
+/// links and notes.
 std::string calibration_to_json(const Calibration& calibration);
 
 }  // namespace penstock

@@ -1,6 +1,5 @@
-// Writes the parts `model:` and `cluster:` of a scenario in one file. It uses the writers of scenarios, and
-// their loaders read it back, so that measured figures enter a prediction in the same way as figures that a
-// user has typed. A comment above says how they were measured.
+// Writes the parts `model:` and `cluster:` of a scenario to one file. It uses the writers of scenarios.
+// Predictions therefore read measured figures by the same code as figures that a user has typed.
 
 #include "backend/calibration/cost_file.hpp"
 
@@ -25,7 +24,7 @@ std::string cost_file(const Calibration& calibration) {
                                        stages_to_yaml(calibration.model, calibration.own_micro_batch_size));
   if (!calibration.cluster)
     return text + comment_to_yaml("The cluster is given link by link: keep the scenario's.");
-  // value() cannot fail: a calibrated cluster always has a form that can be written.
+  // value() cannot fail, because a calibrated cluster always has a form that can be written.
   return text + cluster_to_yaml(*calibration.cluster).value();
 }
 

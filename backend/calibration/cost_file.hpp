@@ -1,5 +1,6 @@
 #pragma once
-// Writes a calibration as a file that scenarios can name: `model: costs.yaml` and `cluster: costs.yaml`.
+// Writes a calibration to a file. A scenario can use the file as `model: costs.yaml` and `cluster:
+// costs.yaml`.
 
 #include <string>
 
@@ -7,8 +8,9 @@
 
 namespace penstock {
 
-/// Returns YAML with the parts `model` (stages, and the microbatch size for which they hold) and `cluster`
-/// (unless it is given link by link). Comments say how it was measured. load.hpp reads the same figures back.
+/// Returns YAML with the parts `model` and `cluster`. `model` has the stages and their microbatch size.
+/// `cluster` is absent if the scenario lists each link separately. A comment says how the figures were
+/// measured. load.hpp reads the same figures back.
 std::string cost_file(const Calibration& calibration);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// Least squares through a few points: slope = sum (x - mean x)(y - mean y) / sum (x - mean x)^2, with the
-// standard error sqrt(sum of squared residuals / (n - 2) / sum (x - mean x)^2). The sums are about the means.
-// About 0 they would lose precision, because bytes reach 10^9 and their squares hide the differences.
+// Fits a line of least squares. slope = sum (x - mean x)(y - mean y) / sum (x - mean x)^2. The standard error
+// of the slope is sqrt(sum of squared residuals / (n - 2) / sum (x - mean x)^2). The means are subtracted
+// first, because the squares of large x (bytes up to 10^9) would lose precision.
 
 #include "backend/calibration/line_fit.hpp"
 
@@ -38,11 +38,11 @@ Line fit_line(const std::vector<LinePoint>& points) {
     of_x += (point.x - mean_x) * (point.x - mean_x);
     of_xy += (point.x - mean_x) * (point.y - mean_y);
   }
-  // Points at one x have no slope. The negated comparison is also true for NaN.
+  // If all points have the same x, there is no slope. The negated comparison is also true for NaN.
   if (!(of_x > 0)) return {.constant = mean_y};
   Line line{.slope = of_xy / of_x};
   line.constant = mean_y - line.slope * mean_x;
-  // A line through two points has no error that could be estimated.
+  // The error cannot be estimated from only two points.
   if (points.size() < 3) return line;
   double residual = 0;
   for (const LinePoint& point : points) residual += std::pow(point.y - line.at(point.x), 2);

@@ -1,5 +1,5 @@
 #pragma once
-// Medians, their spread, and lines through points. calibration.hpp uses them.
+// Computes medians, their spread, and lines through points. calibration.hpp uses it.
 
 #include <cstdint>
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace penstock {
 
-/// Repeated measurements of one quantity.
+/// The median and the spread of repeated measurements of one quantity.
 struct Spread {
   Ns median_ns = 0;
-  Ns middle_half_ns = 0;  ///< third quartile minus first quartile
+  Ns middle_half_ns = 0;  ///< third quartile minus first quartile of the samples
   std::int64_t samples = 0;
 
   /// Returns middle_half_ns / median_ns, or 0 if the median is 0.
@@ -21,15 +21,15 @@ struct Spread {
   friend bool operator==(const Spread&, const Spread&) = default;
 };
 
-/// Returns the spread of the samples; all fields are 0 without samples. Of an even number the lower middle
-/// value is the median.
+/// Returns the spread of the samples. All fields are 0 if there are no samples. If their number is even, the
+/// lower middle value is the median.
 Spread spread_of(std::vector<Ns> samples);
 
-/// The line y = constant + slope * x.
+/// A line y = constant + slope * x.
 struct Line {
   double constant = 0;
   double slope = 0;
-  double slope_error = 0;  ///< standard error of the slope; 0 for fewer than three points
+  double slope_error = 0;  ///< standard error of the slope; 0 if there are fewer than three points
 
   double at(double x) const { return constant + slope * x; }
   friend bool operator==(const Line&, const Line&) = default;
@@ -40,7 +40,8 @@ struct LinePoint {
   double y = 0;
 };
 
-/// Returns the line of least squares. If all points have one x, returns a horizontal line through their mean.
+/// Returns the line of least squares. If all points have the same x, returns a horizontal line through their
+/// mean.
 Line fit_line(const std::vector<LinePoint>& points);
 
 }  // namespace penstock

@@ -1,14 +1,15 @@
 #pragma once
-// Options for measuring a network's layers, which torch/network_profile.hpp does.
+// The options for measuring the layers of a network (torch/network_profile.hpp).
 
 #include <cstdint>
 
 namespace penstock {
 
 struct ProfileOptions {
-  std::int64_t samples = 1;   ///< samples of the microbatch with which the layers are measured; >= 1
-  std::int32_t warmup = 5;    ///< passes that do not count; >= 0
-  std::int32_t repeats = 30;  ///< passes that count; >= 1; the median of each layer's times is used
+  std::int64_t samples = 1;  ///< number of samples in the measured microbatch; >= 1
+  std::int32_t warmup = 5;   ///< number of passes before the measurement; >= 0
+  /// number of measured passes; >= 1; the result is the median of each layer's times
+  std::int32_t repeats = 30;
 };
 
 }  // namespace penstock
