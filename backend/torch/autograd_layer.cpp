@@ -1,7 +1,7 @@
-// Makes a torch::nn::Module into a layer. A module owns its parameters, while a layer gets its weights as
-// arguments. So each microbatch in flight has a replica of the module. The replica's parameters are set to
-// the weights of its version before its graph is made. They must not change while the graph exists, because
-// autograd would silently use the new values. A replica whose graph is destroyed is reused.
+// Makes a layer from a torch::nn::Module. A module owns its parameters, but a layer gets its weights as
+// arguments. Each microbatch in flight therefore has a replica of the module. Its parameters are set to the
+// microbatch's weight version before the graph is made. They must not change while the graph exists, because
+// autograd would silently use the new values. A replica is reused when its graph is destroyed.
 
 #include "backend/torch/autograd_layer.hpp"
 
@@ -24,14 +24,14 @@
 namespace penstock::nn {
 namespace {
 
-/// A copy of the module, with its own parameters.
+/// A copy of the module with its own parameters.
 struct Replica {
   explicit Replica(WrappedModule made) : wrapped(std::move(made)), parameters(wrapped.module->parameters()) {}
   WrappedModule wrapped;
   Tensors parameters;
 };
 
-/// The replicas without a graph.
+/// The replicas that no microbatch uses.
 class Pool {
  public:
   std::unique_ptr<Replica> take(const ModuleFactory& make) {
@@ -55,7 +55,7 @@ class Pool {
   std::vector<std::unique_ptr<Replica>> idle_;
 };
 
-/// The graph of one microbatch. It returns its replica to the pool when it is destroyed.
+/// The autograd graph of one microbatch. Its destructor returns the replica to the pool.
 class Graph {
  public:
   Graph(std::shared_ptr<Pool> pool, std::unique_ptr<Replica> replica, Weights weights,
@@ -69,19 +69,20 @@ class Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
   ~Graph() {
-    // The graph is destroyed first. It refers to the replica's parameters, which another microbatch will
-    // change.
+    // The graph refers to the replica's parameters. It is destroyed first, because another microbatch will
+    // change these parameters.
     output_.reset();
     input_.reset();
     pool_->put(std::move(replica_));
   }
 
-  /// Returns the output, detached, so that the stage that receives it does not keep this graph alive.
+  /// Returns the output without its graph. Otherwise the stage that receives the output would prevent the
+  /// graph's destruction.
   at::Tensor output() const { return output_.detach(); }
 
   at::Tensor of_input(const at::Tensor& gradient) const {
     if (!input_.requires_grad()) return {};
-    // W will go through the same graph.
+    // The graph is retained, because W needs it as well.
     return torch::autograd::grad({output_}, {input_}, {gradient}, /*retain_graph=*/true).front();
   }
 
@@ -102,15 +103,15 @@ class Graph {
   }
 
  private:
-  /// Returns the gradients of the arguments and destroys the graph. A gradient is undefined if its argument
-  /// has no effect on the output.
+  /// Returns the gradients of the arguments, and frees the graph's data. A gradient is undefined if its
+  /// argument does not affect the output.
   Tensors differentiated(const Tensors& arguments, const at::Tensor& gradient) const {
     return torch::autograd::grad({output_}, arguments, {gradient}, /*retain_graph=*/false,
                                  /*create_graph=*/false, /*allow_unused=*/true);
   }
 
-  /// Returns gradients that no other object holds. autograd may return a tensor that others hold: an identity
-  /// returns the output's gradient.
+  /// Returns copies of the gradients that no other object uses. autograd may return a tensor that is also
+  /// used elsewhere. For example, an identity returns the output's gradient.
   Tensors owned(Tensors gradients) const {
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       gradients[i] = gradients[i].defined() ? gradients[i].clone() : at::zeros_like(replica_->parameters[i]);
@@ -129,7 +130,7 @@ class AutogradLayer : public Layer {
   explicit AutogradLayer(ModuleFactory make) : make_(std::move(make)), pool_(std::make_shared<Pool>()) {
     std::unique_ptr<Replica> first = pool_->take(make_);
     for (const at::Tensor& parameter : first->parameters) {
-      // This copies the values, because the parameters themselves will be set to other weights.
+      // The values are copied, because the parameters will later be set to other weights.
       initial_.push_back(parameter.detach().to(at::kDouble, /*non_blocking=*/false, /*copy=*/true));
     }
     pool_->put(std::move(first));
@@ -151,7 +152,7 @@ class AutogradLayer : public Layer {
   }
 
   Tensors backward_weight(Weights, const Record& record) const override {
-    // autograd refuses to differentiate with respect to an empty list.
+    // autograd reports an error if the list of weights is empty.
     if (initial_.empty()) return {};
     return std::static_pointer_cast<Graph>(record.graph)->of_weights(record.tensors[0]);
   }

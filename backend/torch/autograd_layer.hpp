@@ -1,6 +1,6 @@
 #pragma once
-// Makes any torch::nn::Module a layer that autograd differentiates, for layers that layers.hpp lacks. If I
-// and W are separate actions, W computes the chain of the inputs a second time.
+// Makes a layer from any torch::nn::Module, for layers that layers.hpp lacks. autograd computes its
+// gradients. If I and W are separate actions, W repeats the computation of the inputs' gradients.
 
 #include <functional>
 #include <memory>
@@ -12,26 +12,27 @@
 
 namespace penstock::nn {
 
-/// A module, and a function that calls it.
+/// A module and a function that calls its forward.
 struct WrappedModule {
   std::shared_ptr<torch::nn::Module> module;
   std::function<at::Tensor(const at::Tensor& input)> forward;
 };
 
-/// Wraps a module holder (torch::nn::Linear, torch::nn::Sequential, one of TORCH_MODULE) or a shared pointer
-/// to a module. Its ->forward must take a tensor and return one.
+/// Wraps a module holder (torch::nn::Linear, torch::nn::Sequential, one made by TORCH_MODULE) or a shared
+/// pointer to a module. Requires that its ->forward takes one tensor and returns one.
 template <class Pointer>
 WrappedModule wrap(Pointer module) {
   return {.module = module.operator->()->shared_from_this(),
           .forward = [module](const at::Tensor& input) mutable { return module->forward(input); }};
 }
 
-/// A function that makes a new module. It is called again for each further microbatch in flight. The module's
-/// forward must depend only on its parameters and its input: no random numbers, no buffers that it changes.
+/// A function that makes a new module. The layer calls it once for each microbatch that is in flight at the
+/// same time. The module's forward must depend only on its parameters and its input. It must not use random
+/// numbers or change buffers.
 using ModuleFactory = std::function<WrappedModule()>;
 
-/// Returns the layer. Its weights are the module's parameters, in the module's order; the initial weights are
-/// those of the module that the factory makes.
+/// Returns a layer that calls the module. Its weights are the module's parameters, in the module's order. Its
+/// initial weights are the initial parameters of a module that `make` returns.
 LayerPointer autograd_layer(ModuleFactory make);
 
 }  // namespace penstock::nn

@@ -1,6 +1,6 @@
-// Layers made of other layers: y = f_n(... f_1(x)). The gradients follow the chain rule from the last layer
-// to the first, in I as in B. Each part gets its own range of the weights, and stores its own part of what F
-// retains. Tests: tests/backend_torch/layers_test.cpp.
+// Layers that consist of other layers: y = f_n(... f_1(x)). I and B apply the chain rule from the last layer
+// to the first. Each part has its own range of the weights and its own Record. Tests:
+// tests/backend_torch/layers_test.cpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,7 +23,7 @@ namespace {
 
 void add_storages(const Record& record, std::map<const void*, std::int64_t>& sizes) {
   for (const at::Tensor& tensor : record.tensors) {
-    // The sizes are by storage, because several views of one tensor share its memory.
+    // The map has one entry for each storage, because several views of one tensor share its memory.
     if (tensor.defined() && tensor.has_storage())
       sizes[tensor.storage().unsafeGetStorageImpl()] = static_cast<std::int64_t>(tensor.storage().nbytes());
   }
@@ -48,8 +48,8 @@ Gradients Layer::backward(Weights weights, const at::Tensor& gradient, Record fo
 
 namespace {
 
-/// A sequence of layers. Layer i has the weights [first_weight_[i], first_weight_[i + 1]) and the record
-/// parts[i].
+/// A sequence of layers. Layer i has the weights from first_weight_[i] up to first_weight_[i + 1], and the
+/// record parts[i].
 class Sequential : public Layer {
  public:
   explicit Sequential(std::vector<LayerPointer> layers) : layers_(std::move(layers)) {
@@ -98,8 +98,8 @@ class Sequential : public Layer {
     return all;
   }
 
-  /// Runs I and W of one part after the other, so that what F stored for a part is freed after its backward.
-  /// Separate passes would hold all of it until the last W.
+  /// Runs I and W of one layer before the next layer, so that the layer's record is freed early. If I ran for
+  /// all layers first, all records would exist until the last W.
   Gradients backward(Weights weights, const at::Tensor& gradient, Record forward) const override {
     Gradients all{gradient, Tensors(weight_count_)};
     for (std::size_t i = layers_.size(); i-- > 0;) {
@@ -121,7 +121,7 @@ class Sequential : public Layer {
   std::size_t weight_count_ = 0;
 };
 
-/// y = x + f(x), so dx = g + df(g). The shortcut has no weight and stores nothing.
+/// A residual layer: y = x + f(x), so dx = g + df(g). The shortcut has no weight and stores nothing.
 class Residual : public Layer {
  public:
   explicit Residual(LayerPointer layer) : layer_(std::move(layer)) {}
@@ -147,7 +147,7 @@ class Residual : public Layer {
 
   Gradients backward(Weights weights, const at::Tensor& gradient, Record forward) const override {
     Gradients all = layer_->backward(weights, gradient, std::move(forward));
-    // The shortcut passes the gradient on unchanged.
+    // The gradient of the shortcut is the output's gradient, unchanged.
     all.input = gradient.add(all.input);
     return all;
   }

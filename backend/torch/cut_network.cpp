@@ -1,6 +1,6 @@
-// Decides which pieces of a network each stage holds: by the names of the scenario's layers if the model
-// comes from a profile, otherwise evenly. By name, every piece must be found exactly once. Otherwise a
-// profile with other sizes would silently train another network.
+// Decides which pieces of a network each stage holds. If the model comes from a profile, the names of the
+// scenario's layers decide. Otherwise the pieces are distributed evenly. Each piece must be named exactly
+// once. Otherwise a profile of other sizes would silently train another network.
 
 #include "backend/torch/cut_network.hpp"
 
@@ -27,7 +27,7 @@ namespace penstock::nn {
 namespace {
 
 OptimizerOptions options_of(penstock::Optimizer optimizer) {
-  using penstock::Optimizer;  // not the class of this namespace
+  using penstock::Optimizer;  // the enum, not the class Optimizer of this namespace
   switch (optimizer) {
     case Optimizer::sgd:
       return {.kind = OptimizerKind::sgd};
@@ -41,7 +41,8 @@ OptimizerOptions options_of(penstock::Optimizer optimizer) {
   return {};
 }
 
-/// Returns the pieces that the scenario's layers name.
+/// Returns the pieces of each stage according to the names of the scenario's layers. Error: a name is
+/// unknown, or a piece is not named exactly once.
 tl::expected<Cut, std::string> cut_by_names(const Model& model, const StagedNetwork& network) {
   std::map<std::string, std::int32_t, std::less<>> unused;
   std::vector<std::string> all;
@@ -60,7 +61,7 @@ tl::expected<Cut, std::string> cut_by_names(const Model& model, const StagedNetw
                               all.front() + " to " + all.back() + ". Profile it again, or correct the sizes");
       }
       cut.back().push_back(found->second);
-      // A name that appears a second time is then unknown.
+      // The name is removed, so that a second use of it is an error.
       unused.erase(found);
     }
     std::ranges::sort(cut.back());
@@ -70,7 +71,7 @@ tl::expected<Cut, std::string> cut_by_names(const Model& model, const StagedNetw
                         unused.begin()->first + "\"; profile the network again, or correct its sizes");
 }
 
-/// Returns whether each stage feeds only the next one. A program without edges of its own is a chain.
+/// Returns true if each stage sends only to the next one. A program that does not list its edges is a chain.
 bool is_chain(const Program& program) {
   for (const StageEdge& edge : program.edges) {
     if (edge.to != edge.from + 1) return false;

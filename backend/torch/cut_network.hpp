@@ -1,6 +1,6 @@
 #pragma once
-// The network of an experiment, cut into the experiment's stages. The module families for CPUs and GPUs start
-// from it.
+// Cuts the network of an experiment into the experiment's stages. The module families for CPUs and GPUs use
+// it.
 
 #include <string>
 #include <tl/expected.hpp>
@@ -14,12 +14,12 @@ namespace penstock::nn {
 
 struct CutNetwork {
   Network network;
-  Cut cut;  ///< one element for each stage of the program
+  Cut cut;  ///< pieces of each stage of the program
   OptimizerOptions optimizer;
 };
 
-/// Makes and cuts the network. Requires experiment.network. Errors: an unknown network, size or layer; a
-/// program whose stages are no chain or whose microbatches are sliced.
+/// Makes and cuts the network. Requires experiment.network. Error: the network, a size or a layer is unknown,
+/// the program's stages do not form a chain, or its microbatches are sliced.
 tl::expected<CutNetwork, std::string> cut_network(const Experiment& experiment);
 
 }  // namespace penstock::nn

@@ -1,5 +1,5 @@
-// Losses and their gradients. Mean squared error of n elements: dL/dy = 2 (y - t) / n. Cross entropy of n
-// rows: dL/dy = (softmax(y) - onehot(t)) / n.
+// Computes losses and their gradients. The mean squared error of n elements has the gradient dL/dy = 2 (y -
+// t) / n. The cross entropy of n rows has the gradient dL/dy = (softmax(y) - onehot(t)) / n.
 
 #include "backend/torch/loss.hpp"
 
@@ -15,8 +15,8 @@ LossValue mean_squared_error(const at::Tensor& prediction, const at::Tensor& tar
   return {difference.square().mean(), difference.mul(2 / static_cast<double>(difference.numel()))};
 }
 
-/// Computes the cross entropy by the logarithm of the softmax. It subtracts the largest value first, because
-/// exp() of a large value overflows.
+/// Computes the cross entropy from the logarithm of the softmax. ATen's function subtracts the largest value
+/// first, because exp() of a large value overflows.
 LossValue cross_entropy(const at::Tensor& prediction, const at::Tensor& target) {
   const at::Tensor logarithms = at::_log_softmax(prediction, -1, false);
   const at::Tensor classes = target.unsqueeze(-1);

@@ -1,5 +1,5 @@
 #pragma once
-// The losses that a last stage can minimize.
+// The losses that a last stage can compute.
 
 #include <cstdint>
 
@@ -8,17 +8,18 @@
 namespace penstock::nn {
 
 enum class Loss : std::uint8_t {
-  mean_squared_error,  // mean over all elements
-  cross_entropy,       // softmax of the last dimension against class numbers; mean over everything else
+  mean_squared_error,  // mean of the squared errors of all elements
+  // cross entropy between the softmax of the last dimension and class numbers; mean over all other dimensions
+  cross_entropy,
 };
 
 struct LossValue {
-  at::Tensor value;     ///< a scalar
-  at::Tensor gradient;  ///< gradient of the prediction
+  at::Tensor value;     ///< loss, a scalar
+  at::Tensor gradient;  ///< gradient of the loss with respect to the prediction
 };
 
-/// Computes the loss. The target must have the prediction's shape; for cross entropy without the last
-/// dimension.
+/// Computes a loss and its gradient. The target must have the prediction's shape. For cross entropy, it must
+/// have that shape without the last dimension.
 LossValue loss_of(Loss loss, const at::Tensor& prediction, const at::Tensor& target);
 
 }  // namespace penstock::nn

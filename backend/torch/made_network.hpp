@@ -1,6 +1,6 @@
 #pragma once
-// Turns LibTorch's exceptions during the construction of a network into errors, because sizes that exceed the
-// memory are a fault of the user.
+// Converts exceptions of LibTorch during the construction of a network to errors. A user may, for example,
+// choose sizes that exceed the memory.
 
 #include <string>
 #include <type_traits>
@@ -12,8 +12,9 @@
 
 namespace penstock::nn {
 
-/// Returns the result of `make`, which is an expected with a text as its error. If LibTorch throws, returns
-/// an error with the network's name, its place, and LibTorch's text without the backtrace.
+/// Returns the result of `make`, which must be a tl::expected with a text as its error. If LibTorch throws,
+/// returns an error text with the network's name, its place in the file, and LibTorch's text without the
+/// backtrace.
 template <class Make>
 std::invoke_result_t<Make> made_network(const NetworkSpec& spec, Make make) {
   try {

@@ -1,5 +1,6 @@
-// Counts memory by the simulator's rules at the same moments. After each action the stage reports what it
-// holds, and the peak is stored with the action that reached it. The stages of a rank are added up.
+// Measures memory at the same moments and by the same rules as the simulator. After each action, the stage
+// reports its bytes. The meter adds up all stages of the rank, and stores the peak and the action that
+// reached it.
 
 #include "backend/torch/memory_meter.hpp"
 
@@ -21,7 +22,7 @@ void MemoryMeter::set(std::int32_t stage, const MemoryByCategory& bytes, const s
   }
   before = bytes;
   const Bytes total = total_bytes(sum_);
-  // Of several equal peaks the first action is named, as in a prediction.
+  // If several actions reach the peak, the first one is named, as in a prediction.
   if (total <= memory_.peak_bytes) return;
   memory_.peak_bytes = total;
   memory_.peak_action = action;

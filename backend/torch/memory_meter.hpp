@@ -1,5 +1,5 @@
 #pragma once
-// The memory that the stages of one rank hold, action by action.
+// Records the memory that the stages of one rank use after each action.
 
 #include <cstdint>
 #include <map>
@@ -10,12 +10,12 @@
 
 namespace penstock::nn {
 
-/// The memory of one rank. Only the rank's worker thread may use it.
+/// A recorder of the memory of one rank. Only the rank's worker thread may use it.
 class MemoryMeter {
  public:
-  /// Records that the stage holds this much after `action`.
+  /// Records that the stage uses `bytes` after `action`.
   void set(std::int32_t stage, const MemoryByCategory& bytes, const std::string& action);
-  /// Returns the peaks so far, without times and samples.
+  /// Returns the peak so far and its action. The result has no times and no samples.
   const RankMemory& memory() const { return memory_; }
 
  private:

@@ -1,11 +1,11 @@
-// Cuts a model into stages. A model is a list of pieces in an order in which they can run, each with the
-// pieces that it reads. A stage is a set of pieces, so several tensors may cross a cut, for example with
-// residual connections:
+// Cuts a model into stages. A model is a list of pieces in an order in which they can run. A stage is a set
+// of pieces, so several tensors may cross a cut, for example with residual connections:
 //
 //     piece 0 -> 1 -> 2 -> 3 (reads 2 and 0)
 //     cut         |              the outputs of 1 and 0 cross it, flattened and concatenated
 //
-// Weights depend on the seed and the piece's index in the model, so the cut changes no number.
+// The weights of a piece depend only on the seed and the piece's index in the model, so the cut does not
+// change the results.
 
 #include "backend/torch/models.hpp"
 
@@ -62,7 +62,8 @@ Model transformer(const TransformerShape& shape) {
   return model;
 }
 
-/// Returns a cut in which the first count % stages stages have one piece more than the others.
+/// The first stages get one piece more than the others if the number of pieces is not a multiple of the
+/// number of stages.
 Cut even_cut(const Model& model, std::int32_t stages) {
   Cut cut(static_cast<std::size_t>(stages));
   const auto count = static_cast<std::int32_t>(model.pieces.size());
@@ -83,7 +84,7 @@ std::vector<StageDefinition> split(const Model& model, const Cut& cut, const Spl
     StageDefinition definition{.layer = layers[stage], .weights = {}, .join = Join::sum, .loss = model.loss};
     std::vector<std::int32_t> pieces = cut[stage];
     std::ranges::sort(pieces);
-    // Each piece has its own seed, so that a stage can be left out without an effect on the others.
+    // Each piece has its own seed, so the weights of one stage can be omitted without changing other weights.
     if (!options.drawn.empty() && !options.drawn[stage]) pieces.clear();
     for (const std::int32_t piece : pieces)
       std::ranges::move(initial_weights(model, piece, options), std::back_inserter(definition.weights));

@@ -1,6 +1,6 @@
-// The module family of a network on LibTorch's CPU part. LibTorch's own threads are switched off: K ranks
-// compute at once, and the threads of one would take the cores of another. The bytes that stages hold and
-// send are found by passing one microbatch through all stages before the run.
+// The module family of a network that LibTorch computes on CPUs. LibTorch's own threads are switched off,
+// because all ranks compute at the same time, and the threads of one would disturb another. To measure the
+// bytes of stages, the family passes one microbatch through all stages before the run.
 
 #include "backend/torch/network_family.hpp"
 
@@ -46,7 +46,7 @@ Bytes bytes_of(const StageModule& module, MemoryCategory category) {
   return dynamic_cast<const TorchStage&>(module).held_bytes()[static_cast<std::size_t>(category)];
 }
 
-/// Returns the action on microbatch 0, with the weights of version 0.
+/// Returns the action of this kind and stage on microbatch 0, with weight version 0.
 Action first_of(ActionKind kind, std::size_t stage) {
   return {.kind = kind, .stage = static_cast<std::int32_t>(stage), .microbatch = 0};
 }
@@ -55,7 +55,8 @@ class NetworkFamily : public ModuleFamily {
  public:
   NetworkFamily(const Experiment& experiment, CutNetwork cut)
       : experiment_(experiment),
-        // The members are initialized in this order: the first two read data that training_ then takes over.
+        // The order matters: the first two members read `cut.network.inputs`, which training_ then moves
+        // from.
         input_(cut.network.inputs.of(0)),
         definitions_(split(cut.network.model, cut.cut, {.type = at::kFloat}, input_)),
         training_(std::make_shared<Training>(Training{
@@ -76,8 +77,8 @@ class NetworkFamily : public ModuleFamily {
 
   const PayloadCodec* codec() const override { return &codec_; }
 
-  /// Returns the largest payload. Gradients have the sizes of the activations. Collectives carry weights, or
-  /// gradients of the same size.
+  /// Returns the bytes of the largest encoded payload. Gradients of activations have the sizes of the
+  /// activations. Payloads of collectives have the size of the weights.
   std::size_t most_payload_bytes() const override {
     std::size_t most = 0;
     for (const StageDefinition& definition : definitions_)
@@ -89,7 +90,7 @@ class NetworkFamily : public ModuleFamily {
     return most;
   }
 
-  /// Passes one microbatch through all stages, forward and back, with I and W apart.
+  /// Passes one microbatch through all stages, with F, I, W and STEP, and returns the measured bytes.
   std::vector<StageBytes> bytes_of_stages() const override {
     const Stages stages = new_stages();
     std::vector<StageBytes> bytes(stages.size());
@@ -117,7 +118,7 @@ class NetworkFamily : public ModuleFamily {
  private:
   using Stages = std::vector<std::unique_ptr<StageModule>>;
 
-  /// Returns one module for each stage, as if all were on one rank without replicas and shards.
+  /// Returns one new module for each stage, as if one rank held all stages without replicas and shards.
   Stages new_stages() const {
     Stages stages;
     for (std::int32_t stage = 0; const StageDefinition& definition : definitions_) {
@@ -128,7 +129,8 @@ class NetworkFamily : public ModuleFamily {
     return stages;
   }
 
-  /// Calls `after` with each stage and what it sends. The last stage sends nothing.
+  /// Runs F of all stages. After each one, calls `after` with the stage and a pointer to its output, which is
+  /// null for the last stage.
   template <class After>
   void go_forward(const Stages& stages, After after) const {
     const std::stop_token stop;
@@ -142,8 +144,8 @@ class NetworkFamily : public ModuleFamily {
     }
   }
 
-  /// Runs I, W and STEP of each stage from the last to the first, and records what each holds in between.
-  /// Requires a call of go_forward() before.
+  /// Runs I, W and STEP of each stage from the last to the first, and records the stage's bytes after each
+  /// action. Requires that go_forward() has run.
   void go_back(const Stages& stages, std::vector<StageBytes>& bytes) const {
     const std::stop_token stop;
     std::vector<Payload> travelling;
@@ -156,7 +158,7 @@ class NetworkFamily : public ModuleFamily {
           {.action = of_input, .group = {&of_input, 1}, .outputs = outputs, .stop = stop},
           std::move(travelling));
       if (outputs > 0) bytes[stage].gradient = bytes_of(travelling.front());
-      // This is what F stored, minus what is still held between I and W.
+      // I frees the bytes that F stored, except the bytes that are still stored between I and W.
       bytes[stage].released_by_input =
           bytes[stage].kept - bytes_of(*stages[stage], MemoryCategory::activations);
       stages[stage]->backward_weight({.action = of_weight, .group = {&of_weight, 1}, .stop = stop});
@@ -167,7 +169,7 @@ class NetworkFamily : public ModuleFamily {
   }
 
   const Experiment& experiment_;
-  at::Tensor input_;  // input of one microbatch
+  at::Tensor input_;  // model input of one microbatch
   std::vector<StageDefinition> definitions_;
   std::shared_ptr<const Training> training_;
   TensorCodec codec_;

@@ -1,6 +1,6 @@
 #pragma once
-// The module family for the network of an experiment, which cpu-thread and cpu-process run if the scenario
-// names a network.
+// The module family that trains the network of an experiment on CPUs. The transports cpu-thread and
+// cpu-process use it if the scenario names a network.
 
 #include <memory>
 #include <string>
@@ -11,9 +11,9 @@
 
 namespace penstock::nn {
 
-/// Makes the family. Requires experiment.network, and that the experiment outlives the result. Each stage
-/// computes on the thread that calls it, because LibTorch's own threads are switched off for the process.
-/// Errors: an unknown network or layer; a program whose stages are no chain or whose microbatches are sliced.
+/// Returns the family. Requires experiment.network. The experiment must outlive the result. Each stage
+/// computes on the thread that calls it, because this function switches off LibTorch's own threads for the
+/// whole process. Error: cut_network() fails.
 tl::expected<std::unique_ptr<ModuleFamily>, std::string> network_family(const Experiment& experiment);
 
 }  // namespace penstock::nn

@@ -1,6 +1,6 @@
-// Profiles a network like PipeDream (Narayanan et al., SOSP'19, section 3.1): forward and backward time,
-// output bytes and weight bytes of each layer, one after the other on one machine. A piece is timed alone
-// with real inputs from the pieces before it. Gradients from outside are random, because zeros may take less
+// Profiles a network like PipeDream (Narayanan et al., SOSP'19, section 3.1). It measures the forward and
+// backward time, output bytes and weight bytes of each layer on one machine. Each piece is timed alone, with
+// real inputs from the pieces before it. The gradients of its output are random, because zeros may take less
 // time.
 
 #include "backend/torch/network_profile.hpp"
@@ -36,16 +36,16 @@ namespace {
 
 Ns now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
-/// One piece with its measurements.
+/// The weights, the last results and the measured times of one piece.
 struct Measured {
   Tensors weights;
-  at::Tensor output;  // output of the last pass
+  at::Tensor output;  // output of the latest pass
   Record record;
   std::vector<Ns> forward;
   std::vector<Ns> backward;
 };
 
-/// Runs all passes over one network. A pass takes one microbatch forward through all pieces and back.
+/// The passes over one network. A pass runs one microbatch forward through all pieces and back.
 class Passes {
  public:
   Passes(const Network& network, std::int32_t count) : model_(network.model), pieces_(model_.pieces.size()) {
@@ -76,8 +76,8 @@ class Passes {
   }
 
  private:
-  /// Returns the input of a piece. A sum of several outputs counts in the piece's time, as it does on a
-  /// stage.
+  /// Returns the input of a piece. If it is a sum of several outputs, the piece's time includes the addition,
+  /// as on a stage.
   at::Tensor input_of(const Piece& piece, const at::Tensor& of_model) const {
     at::Tensor sum;
     for (const std::int32_t input : piece.inputs) {
@@ -98,14 +98,14 @@ class Passes {
     }
   }
 
-  /// Runs the backward pass. The loss belongs to the last piece. Other pieces get random gradients, whose
-  /// values do not change the time as zeros would.
+  /// Runs the backward pass and times each piece. The time of the loss is added to the last piece. Other
+  /// pieces get random gradients, because zeros could take less time.
   void go_back(const at::Tensor& targets) {
     const Ns begin = now_ns();
     at::Tensor gradient = loss_of(model_.loss, pieces_.back().output, targets).gradient;
     pieces_.back().forward.back() += now_ns() - begin;
     for (std::size_t i = pieces_.size(); i-- > 0;) {
-      // The gradient is made outside of the measured time.
+      // The gradient is made before the clock of this piece starts.
       if (i + 1 < pieces_.size()) gradient = at::randn_like(pieces_[i].output);
       const Ns start = now_ns();
       const Gradients gradients =
@@ -123,7 +123,7 @@ class Passes {
 tl::expected<LayerGraph, std::string> profile_network(const NetworkSpec& spec,
                                                       const ProfileOptions& options) {
   const at::NoGradGuard no_grad;
-  at::set_num_threads(1);  // like stages in a run
+  at::set_num_threads(1);  // one thread, like a stage in a run
   return made_network(spec, [&]() -> tl::expected<LayerGraph, std::string> {
     const auto network = make_network(spec, options.samples);
     if (!network) return tl::unexpected(network.error());

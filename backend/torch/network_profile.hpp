@@ -1,5 +1,5 @@
 #pragma once
-// Measures the layers of a network one by one, like PipeDream's profiler (Narayanan et al., SOSP'19, section
+// Measures each layer of a network separately, like PipeDream's profiler (Narayanan et al., SOSP'19, section
 // 3.1). `penstock profile` writes the result, and `penstock plan` reads it.
 
 #include <string>
@@ -10,8 +10,9 @@
 
 namespace penstock::nn {
 
-/// Measures forward and full backward of each piece on the calling thread, and its output and weights in
-/// bytes. Layers have the names of piece_name() and the inputs of the model. Errors: those of make_network().
+/// Measures each piece of the network on the calling thread: times of F and B, output bytes and weight bytes.
+/// The layers of the result have the names of piece_name(), and the inputs of the pieces. Error:
+/// make_network() fails.
 tl::expected<LayerGraph, std::string> profile_network(const NetworkSpec& spec, const ProfileOptions& options);
 
 }  // namespace penstock::nn

@@ -1,4 +1,4 @@
-// Computes w' = w - rate * direction, with the direction
+// Computes w' = w - rate * direction. g is the gradient, t the number of the step. The direction is:
 //
 //     SGD      b = momentum b + g                    (b = g at first; b = g without momentum)
 //     RMSProp  s = decay s + (1 - decay) g^2,   b = momentum b + g / (sqrt(s) + epsilon)
@@ -21,7 +21,7 @@
 namespace penstock::nn {
 namespace {
 
-/// Returns decay * mean + (1 - decay) * value. An undefined mean counts as 0.
+/// Returns decay * mean + (1 - decay) * value. Treats an undefined mean as 0.
 at::Tensor moved_mean(const at::Tensor& mean, double decay, const at::Tensor& value) {
   const at::Tensor share = value.mul(1 - decay);
   return mean.defined() ? mean.mul(decay).add(share) : share;
@@ -43,8 +43,8 @@ at::Tensor Optimizer::direction(Moments& moments, const at::Tensor& gradient) co
       moments.second = moved_mean(moments.second, options_.decay, gradient.square());
       return with_momentum(moments, gradient.div(moments.second.sqrt().add(options_.epsilon)));
     case OptimizerKind::adam: {
-      // Both means begin at 0 and are too small at first. After t steps they contain the part 1 - beta^t, so
-      // they are divided by it.
+      // Both means begin at 0, so they are too small at first, by the factor 1 - beta^t after t steps. They
+      // are divided by this factor.
       const auto t = static_cast<double>(steps_);
       moments.first = moved_mean(moments.first, options_.beta1, gradient);
       moments.second = moved_mean(moments.second, options_.beta2, gradient.square());
@@ -57,7 +57,7 @@ at::Tensor Optimizer::direction(Moments& moments, const at::Tensor& gradient) co
 
 Tensors Optimizer::step(const Tensors& weights, const Tensors& gradient) {
   if (weights.size() != gradient.size()) throw std::logic_error("a gradient is missing, or one is too many");
-  // This comes before the first direction: Adam divides by 1 - beta^t, which is 0 at t = 0.
+  // The step is counted first, because Adam divides by 1 - beta^t, which is 0 at t = 0.
   ++steps_;
   moments_.resize(weights.size());
   Tensors next;

@@ -1,5 +1,5 @@
-// Builds one layer for each stage. A value is the output of a piece; value -1 is the model's input. A value
-// is alive after a stage if this or an earlier stage has made it and a later piece reads it:
+// Builds one layer for each stage. Value i is the output of piece i, and value -1 is the model's input. A
+// value is alive after a stage if this or an earlier stage has computed it and a later stage reads it:
 //
 //          +-> 1 -+            stages {0, 1} {2} {3}: after the first, 0 and 1 are alive (0 for piece 2,
 //       0 -+      +-> 3        1 for piece 3), after the second 1 and 2. Gradients of values that only pass
@@ -36,15 +36,16 @@ namespace {
 constexpr std::int32_t kModelInput = -1;
 
 using Values = std::map<std::int32_t, at::Tensor>;
-/// Shapes of one sample, by value.
+/// The shape of one sample of each value, by value.
 using SampleShapes = std::map<std::int32_t, std::vector<std::int64_t>>;
 
-/// Returns the values that a piece reads. A value appears twice if the piece adds it to itself.
+/// Returns the numbers of the values that a piece reads. A number appears twice if the piece adds a value to
+/// itself.
 std::vector<std::int32_t> values_read(const Piece& piece) {
   return piece.inputs.empty() ? std::vector<std::int32_t>{kModelInput} : piece.inputs;
 }
 
-/// The values that are sent between two stages.
+/// The set of values that one stage sends to the next.
 class Bundle {
  public:
   Bundle(const std::set<std::int32_t>& values, const SampleShapes& shapes) {
@@ -57,7 +58,7 @@ class Bundle {
   }
 
   at::Tensor pack(const Values& values) const {
-    // A single value is sent unchanged, so that a chain needs no shapes and copies nothing.
+    // A single value is sent unchanged, so a chain of pieces needs no shapes and no copies.
     if (parts_.size() == 1) return values.at(parts_.front().first);
     Tensors flat;
     for (const auto& [value, shape] : parts_) flat.push_back(values.at(value).flatten(1));
@@ -69,8 +70,8 @@ class Bundle {
     Values values;
     std::int64_t begin = 0;
     for (const auto& [value, shape] : parts_) {
-      // The samples are the first dimension of every value. The rest of each value is flattened and
-      // concatenated with the others.
+      // The first dimension of every value is the sample. All other dimensions of a value were flattened and
+      // concatenated with the other values.
       std::vector<std::int64_t> sizes = {packed.size(0)};
       std::int64_t features = 1;
       for (const std::int64_t size : shape) {
@@ -88,13 +89,13 @@ class Bundle {
 };
 
 void add(Values& values, std::int32_t value, const at::Tensor& more) {
-  if (!more.defined()) return;  // token numbers have no gradient
+  if (!more.defined()) return;  // the value has no gradient, as token numbers
   const auto [entry, fresh] = values.try_emplace(value, more);
   if (!fresh) entry->second = entry->second.add(more);
 }
 
-/// A layer like Sequential in composites.cpp, for a graph. Values are stored by number until all pieces that
-/// read them have run.
+/// A layer that runs a graph of pieces, as Sequential in composites.cpp runs a list. A value is stored until
+/// all pieces that read it have run.
 class StageGraph : public Layer {
  public:
   StageGraph(std::vector<Piece> pieces, std::vector<std::int32_t> numbers, Bundle entry, Bundle exit)
@@ -167,7 +168,7 @@ class StageGraph : public Layer {
     return weights.subspan(first_weight_[i], pieces_[i].layer->weight_count());
   }
 
-  /// Returns the sum of the values that the piece reads.
+  /// Returns the input of piece i, which is the sum of the values that it reads.
   at::Tensor input_of(std::size_t i, const Values& values) const {
     at::Tensor sum;
     for (const std::int32_t value : values_read(pieces_[i]))
@@ -175,34 +176,35 @@ class StageGraph : public Layer {
     return sum;
   }
 
-  /// Adds the gradient of a piece's input to each value that it reads, because a sum passes its gradient on
-  /// unchanged.
+  /// Adds the gradient of a piece's input to the gradient of each value that it reads. The gradient of each
+  /// summand is the gradient of the sum.
   void hand_back(std::size_t i, const at::Tensor& of_input, Values& gradients) const {
-    // All pieces that read its value come after it and have added their gradients, so the piece was the last
-    // to need it.
+    // The gradient of the piece's own output is erased. Later pieces have already added to it, and only this
+    // piece needed it.
     gradients.erase(numbers_[i]);
     for (const std::int32_t value : values_read(pieces_[i])) add(gradients, value, of_input);
   }
 
-  /// Returns the gradient of the stage's input. It is undefined if the input is the model's and has no
-  /// gradient.
+  /// Returns the gradient of the stage's input. It is undefined if the stage reads the model's input and this
+  /// has no gradient.
   at::Tensor of_entry(const Values& gradients) const {
-    // The remaining gradients belong to values from other stages, including those that only pass through.
+    // The remaining gradients belong to values from earlier stages, including values that this stage only
+    // forwards.
     return gradients.empty() ? at::Tensor() : entry_.pack(gradients);
   }
 
   std::vector<Piece> pieces_;
-  std::vector<std::int32_t> numbers_;  // numbers of the pieces in the model, ascending
+  std::vector<std::int32_t> numbers_;  // indices of the pieces in the model, in ascending order
   Bundle entry_;
   Bundle exit_;
   std::size_t weight_count_ = 0;
   std::vector<std::size_t> first_weight_;
 };
 
-/// Finds the shapes by running the model once on the CPU with temporary weights, whose values do not matter.
+/// Returns the shapes of all values. Runs the model once on the CPU with temporary weights to find them.
 SampleShapes sample_shapes(const Model& model, const at::Tensor& input) {
   const at::NoGradGuard no_grad;
-  Values values = {{kModelInput, input.cpu()}};  // on the CPU, like the initial weights
+  Values values = {{kModelInput, input.cpu()}};  // input on the CPU, like the initial weights
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>();
   const at::ScalarType type = input.is_floating_point() ? input.scalar_type() : at::kFloat;
   for (std::size_t i = 0; i < model.pieces.size(); ++i) {
@@ -219,7 +221,8 @@ SampleShapes sample_shapes(const Model& model, const at::Tensor& input) {
   return shapes;
 }
 
-/// Returns the last stage that reads each value; for the value of the last piece the number of stages.
+/// Returns the last stage that reads each value. For the output of the last piece, this is the number of
+/// stages.
 std::map<std::int32_t, std::size_t> last_readers(const Model& model, const Cut& cut) {
   std::map<std::int32_t, std::size_t> last;
   for (std::size_t stage = 0; stage < cut.size(); ++stage) {
@@ -235,7 +238,7 @@ std::map<std::int32_t, std::size_t> last_readers(const Model& model, const Cut& 
 
 std::vector<LayerPointer> stage_graphs(const Model& model, const Cut& cut, const at::Tensor& input) {
   const std::map<std::int32_t, std::size_t> last = last_readers(model, cut);
-  // The shapes are those of one sample; the sizes of a batch follow from them.
+  // The shapes of one sample are sufficient, because a batch differs only in the first dimension.
   const SampleShapes shapes = input.defined() ? sample_shapes(model, input.narrow(0, 0, 1)) : SampleShapes();
   std::vector<LayerPointer> layers;
   std::set<std::int32_t> alive = {kModelInput};

@@ -1,5 +1,5 @@
 #pragma once
-// Combines the pieces of a model that one stage holds into one layer. Used only by models.cpp.
+// Combines all pieces of a stage into one layer. Only models.cpp uses it.
 
 #include <vector>
 
@@ -10,9 +10,10 @@
 
 namespace penstock::nn {
 
-/// Returns one layer for each stage of the cut, with the weights of its pieces in ascending order. Its input
-/// is what earlier stages leave alive, and its output what it leaves alive: one tensor unchanged, or several
-/// flattened to [samples, features] and concatenated. `input` is that of split().
+/// Returns one layer for each stage of the cut, with the weights of its pieces in ascending order of pieces.
+/// A stage receives all values of earlier stages that this or a later stage reads. It sends all values that
+/// later stages read. One tensor is sent unchanged. Several are flattened to [samples, features] and
+/// concatenated. `input` is the same as in split().
 std::vector<LayerPointer> stage_graphs(const Model& model, const Cut& cut, const at::Tensor& input);
 
 }  // namespace penstock::nn

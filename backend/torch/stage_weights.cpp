@@ -1,10 +1,10 @@
-// Holds the versions of one stage's weights. A STEP makes a new version and leaves old ones for actions that
-// still use them (weight stashing, PipeDream, section 3.3). With a shard, a rank holds one of `count` equal
-// parts of all weights, which are concatenated (ZeRO, SC'20, section 5) and padded with zeros:
+// Stores the versions of one stage's weights. A STEP makes a new version. Older versions stay for actions
+// that still use them (weight stashing, PipeDream, section 3.3). With a shard, all weights are concatenated
+// and padded with zeros, and a rank has one of `count` equal parts (ZeRO, SC'20, section 5):
 //
 //     [ w0 | w1     | w2 ]   ->   [ part 0 | part 1 | part 2 0 0 ]
 //
-// The rank optimizes only its part. A gather combines the parts of all members. Tests:
+// The rank updates only its part. gather() combines the parts of all members. Tests:
 // tests/backend_torch/torch_stage_test.cpp.
 
 #include "backend/torch/stage_weights.hpp"
@@ -36,7 +36,7 @@ at::Tensor laid_end_to_end(const Tensors& tensors) {
   return at::cat(flat);
 }
 
-/// Returns tensors on LibTorch's meta device, which has shapes and no memory.
+/// Returns tensors with the same shapes on LibTorch's meta device, on which tensors have no memory.
 Tensors without_storage(const Tensors& tensors) {
   Tensors shapes;
   for (const at::Tensor& tensor : tensors) {
@@ -65,7 +65,7 @@ Tensors StageWeights::own_part(const Tensors& whole) const {
   const at::Tensor flat = laid_end_to_end(whole);
   const std::int64_t length = (flat.numel() + shard_->count - 1) / shard_->count;
   const at::Tensor filled = at::constant_pad_nd(flat, {0, length * shard_->count - flat.numel()});
-  // A view would keep the whole tensor in memory.
+  // The part is cloned, because a view would prevent that the whole tensor is freed.
   return {filled.narrow(0, shard_->index * length, length).clone()};
 }
 
@@ -79,12 +79,12 @@ Tensors StageWeights::whole_of(const at::Tensor& flat) const {
   return whole;
 }
 
-/// Returns the whole weights with this rank's part replaced.
+/// Returns the whole weights with this rank's part replaced by `part`.
 Tensors StageWeights::with_own_part(const Tensors& whole, const at::Tensor& part) const {
   const at::Tensor flat = laid_end_to_end(whole);
   const std::int64_t begin = std::min(shard_->index * part.numel(), flat.numel());
   const std::int64_t length = std::min(part.numel(), flat.numel() - begin);
-  // Concatenating has copied the values, so the version before retains its own.
+  // `flat` is a copy, so the earlier version does not change.
   flat.narrow(0, begin, length).copy_(part.narrow(0, 0, length));
   return whole_of(flat);
 }
@@ -122,7 +122,7 @@ void StageWeights::step(const Tensors& gradient) {
   const Tensors own_gradient = gives_part ? own_part(gradient) : gradient;
   const bool has_whole = updates_part_of_whole();
   const Tensors own = has_whole ? own_part(weights) : weights;
-  // A replica without a microbatch has no gradient, and takes a step with zeros.
+  // A replica that ran no microbatch has no gradient, so it makes a step with zeros.
   Tensors next = optimizer_.step(own, own_gradient.empty() ? zeros_like_all(own) : own_gradient);
   versions_[version + 1] =
       has_whole && !next.empty() ? with_own_part(weights, next.front()) : std::move(next);
@@ -143,7 +143,7 @@ Tensors StageWeights::part() {
 void StageWeights::gather(std::span<const at::Tensor> parts) {
   Tensors whole = parts.empty() ? Tensors() : whole_of(at::cat(std::vector(parts.begin(), parts.end())));
   if (updates_part_of_whole()) {
-    // The other members' parts are those of the version before.
+    // The stored version still has old values in the parts of the other members, so it is replaced.
     versions_[parting_version_] = std::move(whole);
   } else {
     gathered_ = {.version = parting_version_, .weights = std::move(whole)};

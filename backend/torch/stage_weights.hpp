@@ -1,5 +1,5 @@
 #pragma once
-// The weight versions of one stage on one rank, whole or as this rank's shard.
+// Stores the weight versions of one stage on one rank. The rank has the whole weights or only its shard.
 
 #include <cstdint>
 #include <map>
@@ -12,16 +12,18 @@
 
 namespace penstock::nn {
 
-/// The data of which a rank holds only its part (ZeRO, SC'20, section 5).
+/// The data that are sharded, so that each rank has only its part (ZeRO, SC'20, section 5).
 enum class Sharded : std::uint8_t {
-  // The optimizer's state; the weights are whole, and gather() brings the parts that other ranks have updated
+  // Only the optimizer's state. Each rank has the whole weights, and gather() adds the parts that other ranks
+  // updated.
   optimizer,
-  gradients,  // also the reduced gradients
-  weights,    // also the weights, which are whole only between gather() and release()
+  gradients,  // optimizer's state and reduced gradients
+  // optimizer's state, gradients and weights; the weights are whole only between gather() and release()
+  weights,
 };
 
-/// This rank's position among those that share a stage. All weights are concatenated and cut into `count`
-/// equal parts, the last one padded with zeros. The rank has part `index`.
+/// The part of a stage's weights that this rank has. All weights of the stage are concatenated, padded with
+/// zeros, and cut into `count` equal parts. The rank has part `index`.
 struct Shard {
   std::int32_t index = 0;
   std::int32_t count = 1;
@@ -30,29 +32,32 @@ struct Shard {
 
 class StageWeights {
  public:
-  /// Holds version 0. With a shard, only this rank's part is optimized.
+  /// Stores `initial` as version 0. If `shard` is given, step() updates only this rank's part.
   StageWeights(const Tensors& initial, const OptimizerOptions& optimizer, const std::optional<Shard>& shard);
 
-  /// Returns a version. Throws std::logic_error if it is not held or not gathered.
+  /// Returns the weights of a version. Throws std::logic_error if the version is not stored, or is sharded
+  /// and not gathered.
   Weights of(std::int32_t version) const;
   std::int32_t newest() const { return versions_.rbegin()->first; }
-  /// Returns the part of reduced gradients that this rank needs: its own part, or all.
+  /// Returns the part of the reduced gradients that step() needs: only this rank's part if gradients are
+  /// sharded, otherwise all.
   Tensors needed_part(Tensors gradient) const;
-  /// Makes the next version from the result of needed_part(). An empty gradient counts as 0.
+  /// Computes and stores the next version. `gradient` is a result of needed_part(). An empty list counts as
+  /// 0.
   void step(const Tensors& gradient);
   void drop(std::int32_t version);
   struct Held {
-    std::int64_t newest = 0;  ///< bytes of the newest version, including what is gathered of it
+    std::int64_t newest = 0;  ///< bytes of the newest version, including gathered weights
     std::int64_t older = 0;
     std::int64_t optimizer_state = 0;
   };
   const Held& held_bytes() const { return held_; }
-  /// Returns how many versions are held.
+  /// Returns the number of stored versions.
   std::size_t version_count() const { return versions_.size(); }
 
-  /// Returns this rank's part of the newest version, which the next gather() completes.
+  /// Returns this rank's part of the newest version. The next gather() combines it with the other parts.
   Tensors part();
-  /// Combines the parts of all members, in the order of their shards.
+  /// Combines the parts of all members to whole weights. `parts` is in the order of shards.
   void gather(std::span<const at::Tensor> parts);
   void release();
 
@@ -62,22 +67,23 @@ class StageWeights {
     Tensors weights;
   };
   bool keeps_part_of(Sharded what) const { return shard_ && shard_->what >= what; }
-  /// Returns whether the weights are whole and this rank updates a part of them.
+  /// Returns true if this rank has the whole weights but updates only a part.
   bool updates_part_of_whole() const { return shard_ && !keeps_part_of(Sharded::weights); }
-  /// Returns this rank's part of the concatenated tensors as one flat tensor; an empty list for an empty
-  /// list.
+  /// Returns this rank's part of the concatenated tensors, as a list with one flat tensor. Returns an empty
+  /// list if `whole` is empty.
   Tensors own_part(const Tensors& whole) const;
-  /// Returns views into `flat` with the shapes of the whole, without the padding.
+  /// Returns the whole weights as views into `flat`, without the padding.
   Tensors whole_of(const at::Tensor& flat) const;
   Tensors with_own_part(const Tensors& whole, const at::Tensor& part) const;
-  /// Updates held_.
+  /// Updates held_ after a change.
   void count();
 
   Optimizer optimizer_;
   std::optional<Shard> shard_;
-  Tensors like_;                              // shapes and types of the whole, without storage
-  std::map<std::int32_t, Tensors> versions_;  // by version; sharded weights are one flat tensor
-  std::int32_t parting_version_ = 0;          // version of which part() returned the part
+  Tensors like_;  // tensors with the shapes and types of the whole weights, without memory
+  // stored weights by version; sharded weights are one flat tensor
+  std::map<std::int32_t, Tensors> versions_;
+  std::int32_t parting_version_ = 0;  // version from which part() last returned a part
   std::optional<Gathered> gathered_;
   Held held_;
 };

@@ -2,9 +2,8 @@
 //
 //     how many: u32 | of each   type: u8 | dimensions: u8 | sizes: i64 ... | elements, row by row
 //
-// The end of a message follows from its content. Every length is compared with the remaining bytes before
-// memory is reserved. A message that was cut short or is wrong is therefore an error and not a tensor of
-// garbage.
+// The content determines where the message ends. Every length is compared with the remaining bytes before
+// memory is allocated. A message that is too short or wrong is therefore an error.
 
 #include "backend/torch/tensor_codec.hpp"
 
@@ -63,7 +62,8 @@ at::ScalarType take_type(Message& rest) {
   return static_cast<at::ScalarType>(type);
 }
 
-/// Returns the bytes of the elements of such a tensor. Fails if they are more than `most`.
+/// Returns the bytes of the elements of a tensor with this type and these sizes. Throws if they are more than
+/// `most`.
 std::size_t element_bytes(at::ScalarType type, const std::vector<std::int64_t>& sizes, std::size_t most) {
   std::size_t bytes = c10::elementSize(type);
   for (const std::int64_t size : sizes) {
@@ -83,7 +83,7 @@ at::Tensor take_tensor(Message& rest) {
   return tensor;
 }
 
-/// Returns the bytes of type, dimensions and sizes.
+/// Returns the number of bytes that encode the tensor's type, number of dimensions and sizes.
 std::size_t head_bytes(const at::Tensor& tensor) {
   return 2 + static_cast<std::size_t>(tensor.dim()) * sizeof(std::int64_t);
 }

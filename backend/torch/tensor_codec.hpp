@@ -1,5 +1,5 @@
 #pragma once
-// Encodes tensors that are sent between processes.
+// Encodes tensors as bytes to send them to other processes.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace penstock::nn {
 
-/// A codec for TensorPayload, with at most 255 dimensions for each tensor. Decoded tensors are on the CPU.
-/// Throws if the bytes are not of this form, before it reserves more memory than the bytes take.
+/// A codec for TensorPayload. Each tensor may have at most 255 dimensions. Decoded tensors are on the CPU.
+/// decode() throws if the bytes are not valid, and never allocates much more memory than `bytes` has.
 class TensorCodec : public PayloadCodec {
  public:
-  /// Returns the size of the encoded tensors.
+  /// Returns the number of bytes of the encoded tensors.
   static std::size_t bytes_of(const Tensors& tensors);
 
   std::vector<std::uint8_t> encode(const PayloadContent& content) const override;

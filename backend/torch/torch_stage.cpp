@@ -1,13 +1,13 @@
-// Runs the actions of the IR as mathematics on one stage, without an autograd graph across actions:
+// Runs the actions of one stage with tensors. No autograd graph connects two actions:
 //
 //     F   y = f(x; w of its version), stores what the backward needs
 //     I   gradient of x from that of y        W   gradient of w, added to the sum of the minibatch
 //     B   both at once                        R   F again, storing what F with re-materialisation did not
 //     STEP   w of the next version = optimizer(w, sum)
 //
-// Sums begin with the first W, and the STEP or the collective before it takes them. Memory is counted after
-// each action (memory_meter.hpp). LibTorch's errors lose their backtrace; the executor adds the action.
-// Tests: tests/backend_torch/torch_stage_test.cpp.
+// A gradient sum begins with the first W of a minibatch. The STEP, or the REDUCE_GRAD before it, takes the
+// sum. Memory is measured after each action (memory_meter.hpp). Tests:
+// tests/backend_torch/torch_stage_test.cpp.
 
 #include "backend/torch/torch_stage.hpp"
 
@@ -53,15 +53,16 @@ const at::Tensor& tensor(const Payload& payload) { return content(*payload).fron
 
 Payload payload_of(at::Tensor value) { return std::make_unique<TensorPayload>(Tensors{std::move(value)}); }
 
-/// Returns the sum, in a new tensor, because an incoming tensor may also be in other messages.
+/// Returns the sum of the payloads' tensors. Does not add in place, because other messages may share a
+/// received tensor.
 at::Tensor sum(const std::vector<Payload>& payloads) {
   at::Tensor total = tensor(payloads.front());
   for (std::size_t i = 1; i < payloads.size(); ++i) total = total.add(tensor(payloads[i]));
   return total;
 }
 
-/// Adds `more` to `sums`, whose tensors no other object may hold. An empty `sums` counts as 0 and becomes
-/// `more` without a copy.
+/// Returns `sums` + `more`, added in place. No other object may use the tensors of `sums`. If `sums` is
+/// empty, returns `more` without a copy.
 Tensors added(Tensors sums, Tensors more) {
   if (sums.empty()) return more;
   for (std::size_t i = 0; i < more.size(); ++i) sums[i].add_(more[i]);
@@ -75,13 +76,14 @@ Tensors copied(const Tensors& tensors) {
   return copies;
 }
 
-/// Adds up contributions. A member without a microbatch of the minibatch has contributed nothing and is
-/// skipped.
+/// Returns the sum of the contributions. Skips the empty contribution of a member that ran no microbatch of
+/// the minibatch.
 Tensors added_up(std::span<const SharedPayload> contributions) {
   Tensors sums;
   for (const SharedPayload& contribution : contributions) {
     const Tensors& given = content(*contribution);
-    // The first contribution is cloned, because the sum is written into it and it belongs to another member.
+    // The first contribution is cloned, because it belongs to another member and the sum is computed in
+    // place.
     if (sums.empty()) {
       for (const at::Tensor& part : given) sums.push_back(part.clone());
     } else if (!given.empty()) {
@@ -91,7 +93,7 @@ Tensors added_up(std::span<const SharedPayload> contributions) {
   return sums;
 }
 
-/// Computes with gradient mode off, and removes the backtrace from LibTorch's errors.
+/// Runs `compute` with gradient mode off, and removes the backtrace from LibTorch's errors.
 template <class Compute>
 auto plainly(Compute compute) {
   const at::NoGradGuard no_grad;
@@ -102,7 +104,7 @@ auto plainly(Compute compute) {
   }
 }
 
-/// Throws an error of the caller: no valid program has such a call.
+/// Throws std::logic_error for a call that no valid program makes.
 [[noreturn]] void refuse(const ComputeCall& call, const std::string& why) {
   throw std::logic_error(to_text(call.action) + ": " + why);
 }
@@ -134,8 +136,7 @@ void TorchStage::join(Held& held, const std::vector<Payload>& inputs) const {
 }
 
 at::Tensor TorchStage::activate(const ComputeCall& call, Held& held) {
-  // The seed depends on the microbatch and not on time, so that a second forward pass (R) drops the same
-  // values as the first.
+  // The seed depends only on the microbatch, so that R drops the same values as F.
   const std::uint64_t seed =
       mixed(training_->seed ^ mixed(static_cast<std::uint64_t>(call.action.microbatch)));
   auto [value, record] =
@@ -158,11 +159,11 @@ std::vector<Payload> TorchStage::forward(const ComputeCall& call, std::vector<Pa
     const at::Tensor output = activate(call, held);
     if (call.outputs == 0) {
       auto [value, gradient] = loss_of(definition_.loss, output, training_->targets(microbatch));
-      // The loss stays on the device. Reading it here would make the host wait for the queue.
+      // The loss is not read here, because the host would have to wait for the device.
       losses_[microbatch] = value;
       held.loss_gradient = gradient.mul(training_->loss_scale);
     }
-    // With re-materialisation, R computes the record again from the input.
+    // If only the input is retained, R will compute the record again.
     if (call.kept == Kept::input) held.record.reset();
     count(held);
     std::vector<Payload> outputs;
@@ -192,7 +193,7 @@ TorchStage::Held& TorchStage::ready_for_backward(const ComputeCall& call) {
   return found->second;
 }
 
-/// Returns for each stage that feeds this one the gradient of its output.
+/// Returns, for each stage that sent an activation to this one, the gradient of that activation.
 std::vector<Payload> TorchStage::given_back(const ComputeCall& call, const Held& held,
                                             const at::Tensor& of_input) const {
   std::vector<Payload> outputs;
@@ -230,7 +231,7 @@ std::vector<Payload> TorchStage::backward_input(const ComputeCall& call, std::ve
         weights_.of(call.action.weight_version), gradients.empty() ? held.loss_gradient : sum(gradients),
         *std::move(held.record));
     held.record = std::move(record);
-    // W needs only the layer's record, which is why I frees memory before it.
+    // W needs only the layer's record, so I frees the other data.
     held.input.reset();
     held.loss_gradient.reset();
     count(held);
@@ -255,7 +256,7 @@ void TorchStage::step(const ComputeCall& call) {
   plainly([&] {
     if (place_.shard) {
       if (!observed_.empty()) observe(std::exchange(observed_, {}));
-      // A rank whose part has no gradient also steps, so that all ranks have equal versions.
+      // A rank without a gradient also makes a step, so that all ranks have the same weight version.
       weights_.step(reduced_ ? *std::exchange(reduced_, {}) : Tensors());
     } else {
       const Tensors gradient = reduced_ ? *std::exchange(reduced_, {}) : std::exchange(gradient_, {});
@@ -267,8 +268,8 @@ void TorchStage::step(const ComputeCall& call) {
   });
 }
 
-/// Passes the gradients of the next STEP to the observer. It gets all of them, even if a shard retains only a
-/// part.
+/// Passes the gradients of the next STEP to the observer, if there is one. The observer gets whole gradients,
+/// even if the rank stores only a part.
 void TorchStage::observe(const Tensors& gradient) const {
   if (!training_->observer) return;
   training_->observer(
@@ -303,7 +304,7 @@ void TorchStage::accept(ActionKind collective, std::span<const SharedPayload> co
       report("UNSHARD");
       return;
     }
-    // Every member adds in the order of ranks, so that all have exactly the same sum.
+    // Every member adds in ascending order of ranks, so that all get exactly the same sum.
     Tensors sums = added_up(contributions);
     if (place_.shard) {
       if (training_->observer) observed_ = added(std::move(observed_), copied(sums));
@@ -317,7 +318,7 @@ void TorchStage::accept(ActionKind collective, std::span<const SharedPayload> co
 // --- memory ---------------------------------------------------------------------------------------------
 
 void TorchStage::count(Held& held) {
-  // Each storage is counted once, because a view has no memory of its own.
+  // storage_bytes() counts each storage once, because a view has no memory of its own.
   activation_bytes_ -= held.bytes;
   held.bytes = storage_bytes(held.record.value_or(Record{}), {held.input, held.loss_gradient});
   activation_bytes_ += held.bytes;
@@ -336,8 +337,8 @@ MemoryByCategory TorchStage::held_bytes() const {
     return bytes[static_cast<std::size_t>(category)];
   };
   of(MemoryCategory::weights) = weights.newest;
-  // A STEP holds old and new weights for a moment. At other times an older version exists only because it is
-  // needed.
+  // Directly after a STEP, an older version may exist that is about to be dropped. At other times, later
+  // actions still need the older versions.
   of(stepped_ ? MemoryCategory::transient : MemoryCategory::weight_versions) = weights.older;
   of(MemoryCategory::optimizer_state) = weights.optimizer_state;
   of(MemoryCategory::gradients) = storage_bytes({.tensors = gradient_}, reduced_.value_or(Tensors()));
@@ -360,8 +361,8 @@ std::map<std::int32_t, double> TorchStage::losses() const {
 
 namespace {
 
-/// Returns whether the rank has an UNSHARD of the stage. It then holds a shard, at least of the optimizer's
-/// state.
+/// Returns true if the rank's list has an UNSHARD of the stage. The rank then has a shard, at least of the
+/// optimizer's state.
 bool gathers(const Program& program, std::int32_t rank, std::int32_t stage) {
   for (const Action& action : program.ranks[index(rank)]) {
     if (action.kind == ActionKind::unshard && action.stage == stage) return true;
@@ -369,8 +370,8 @@ bool gathers(const Program& program, std::int32_t rank, std::int32_t stage) {
   return false;
 }
 
-/// Returns what is sharded. Programs that gather without stating a ZeRO stage, like those of PyTorch's FSDP,
-/// also drop the weights.
+/// Returns which data are sharded. If a program gathers weights but states no ZeRO stage, as with PyTorch's
+/// FSDP, the weights are sharded.
 Sharded sharded_in(const Program& program) {
   if (program.sharding == 1) return Sharded::optimizer;
   return program.sharding == 2 ? Sharded::gradients : Sharded::weights;
@@ -391,8 +392,8 @@ StageModules torch_modules(const Program& program, const std::vector<StageDefini
       if (only_rank && rank != *only_rank) continue;
       TorchStage::Place place{.rank = rank, .stage = stage, .shard = {}, .meter = meters[index(rank)]};
       if (gathers(program, rank, stage)) {
-        // Parts are gathered in the order of ranks, so a member's index is the number of members with a lower
-        // rank.
+        // Parts are gathered in ascending order of ranks, so a member's index is the number of members with a
+        // lower rank.
         const auto position = std::ranges::count_if(ranks, [&](std::int32_t r) { return r < rank; });
         place.shard = {.index = static_cast<std::int32_t>(position),
                        .count = static_cast<std::int32_t>(ranks.size()),

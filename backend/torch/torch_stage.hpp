@@ -1,5 +1,5 @@
 #pragma once
-// One stage of a model on LibTorch tensors, as a module of the executor.
+// Runs one stage of a model with LibTorch, as a stage module of the executor.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,44 +27,47 @@
 
 namespace penstock::nn {
 
-/// The content of a message between stages, or of a member's contribution to a collective. The tensors must
-/// not be changed.
+/// The tensors of a message between stages, or of a rank's contribution to a collective. They must not be
+/// changed, because other messages may share them.
 struct TensorPayload : PayloadContent {
   explicit TensorPayload(Tensors content) : tensors(std::move(content)) {}
   Tensors tensors;
 };
 
-/// How a stage combines the outputs of several stages into one input.
+/// The method by which a stage combines the outputs of several stages into one input.
 enum class Join : std::uint8_t {
   sum,
-  concatenate,  // along the last dimension, by ascending stage
+  concatenate,  // concatenates along the last dimension, in ascending order of stages
 };
 
-/// The computation of a stage: y = layer(join of its inputs). y goes to every stage that it feeds.
+/// The computation of a stage, y = layer(join of its inputs). The stage sends y to each stage that reads it.
 struct StageDefinition {
   LayerPointer layer;
-  Tensors weights;  ///< weights of version 0
+  Tensors weights;  ///< initial weights (version 0)
   Join join = Join::sum;
-  Loss loss = Loss::mean_squared_error;  ///< used if the stage feeds no other
+  /// loss that the stage computes if it sends its output to no other stage
+  Loss loss = Loss::mean_squared_error;
 };
 
-/// The gradients that a STEP is about to use.
+/// The data that the observer gets before a STEP.
 struct StepReport {
   std::int32_t rank = 0;
   std::int32_t stage = 0;
-  std::int32_t version = 0;  ///< version that the STEP makes
-  const Tensors& gradient;   ///< the reduced gradient; empty if no microbatch contributed
+  std::int32_t version = 0;  ///< weight version that the STEP makes
+  const Tensors& gradient;   ///< reduced gradient; empty if no microbatch contributed
 };
 
-/// The settings that all stages of a run share. The functions are called from several worker threads at the
-/// same time.
+/// The settings that all stages of a run share. Several worker threads may call the functions at the same
+/// time.
 struct Training {
-  std::function<at::Tensor(std::int32_t microbatch)> inputs;   ///< inputs of first stages
-  std::function<at::Tensor(std::int32_t microbatch)> targets;  ///< targets of last stages
+  /// model input of a microbatch; only first stages use it
+  std::function<at::Tensor(std::int32_t microbatch)> inputs;
+  /// target of a microbatch; only last stages use it
+  std::function<at::Tensor(std::int32_t microbatch)> targets;
   OptimizerOptions optimizer;
-  double loss_scale = 1;   ///< gradients are those of loss_scale times the sum of the losses
-  std::uint64_t seed = 1;  ///< seed of dropout
-  std::function<void(const StepReport&)> observer;  ///< may be empty
+  double loss_scale = 1;   ///< factor by which the loss is multiplied before gradients are computed
+  std::uint64_t seed = 1;  ///< seed of the dropout masks
+  std::function<void(const StepReport&)> observer;  ///< called before each STEP; may be empty
 };
 
 class TorchStage : public StageModule {
@@ -72,8 +75,8 @@ class TorchStage : public StageModule {
   struct Place {
     std::int32_t rank = 0;
     std::int32_t stage = 0;
-    std::optional<Shard> shard;            ///< present if the program gathers the stage's weights
-    std::shared_ptr<MemoryMeter> meter{};  ///< meter of the rank; may be null
+    std::optional<Shard> shard;  ///< this rank's shard; present if the program has UNSHARDs of the stage
+    std::shared_ptr<MemoryMeter> meter{};  ///< memory meter of the rank; may be null
   };
   TorchStage(StageDefinition definition, std::shared_ptr<const Training> training, Place place);
 
@@ -88,36 +91,38 @@ class TorchStage : public StageModule {
   void accept(ActionKind collective, std::span<const SharedPayload> contributions) override;
   void reshard() override;
 
-  /// Returns the unscaled losses of the microbatches so far; empty if the stage feeds another one.
+  /// Returns the unscaled loss of each microbatch so far. Returns an empty map if the stage sends its output
+  /// to another stage.
   std::map<std::int32_t, double> losses() const;
   const StageWeights& weights() const { return weights_; }
-  /// Returns the number of microbatches of which data is still held.
+  /// Returns the number of microbatches for which the stage still stores data.
   std::size_t held() const { return held_.size(); }
-  /// Returns the bytes that the stage holds now. A tensor that several stages hold counts in each. A version
-  /// that the last STEP has replaced counts as transient until it is dropped or used.
+  /// Returns the bytes that the stage stores now. A tensor that several stages share counts in each of them.
+  /// Directly after a STEP, older weight versions count as transient.
   MemoryByCategory held_bytes() const;
   const std::shared_ptr<MemoryMeter>& meter() const { return place_.meter; }
 
  private:
   struct Held {
     at::Tensor input;
-    std::vector<std::int64_t> widths;  // widths of the inputs that were concatenated
-    std::optional<Record> record;      // present between F (or R) and the last part of the backward
-    at::Tensor loss_gradient;          // defined if the stage feeds no other
-    std::int64_t bytes = 0;            // bytes of all members above
+    std::vector<std::int64_t> widths;  // widths of the concatenated inputs
+    std::optional<Record> record;      // record of F or R; present until the end of the backward pass
+    at::Tensor loss_gradient;          // gradient of the loss; defined if the stage sends to no other stage
+    std::int64_t bytes = 0;            // bytes of all fields above
   };
-  /// Combines the inputs into one.
+  /// Combines the inputs into held.input.
   void join(Held& held, const std::vector<Payload>& inputs) const;
-  /// Runs the layer on the held input, stores its record, and returns its output.
+  /// Runs the layer on held.input, stores the layer's record, and returns its output.
   at::Tensor activate(const ComputeCall& call, Held& held);
-  /// Returns the microbatch's data. Throws std::logic_error if F, or R after a re-materialised F, has not
-  /// run.
+  /// Returns the stored data of the call's microbatch. Throws std::logic_error if F has not run, or if R has
+  /// not run although F stored only the input.
   Held& ready_for_backward(const ComputeCall& call);
-  /// Updates held.bytes and the sum over all microbatches.
+  /// Updates held.bytes, and activation_bytes_, the sum over all microbatches.
   void count(Held& held);
-  /// Frees the data of a microbatch whose backward is complete.
+  /// Frees the stored data of a microbatch. Its backward pass must be complete.
   void forget(std::int32_t microbatch);
-  /// Reports to the rank's meter what the stage holds after the action `what`; an empty text means no action.
+  /// Reports to the rank's memory meter the bytes that the stage stores after the action `what`. An empty
+  /// text means no action.
   void report(std::string_view what);
   void observe(const Tensors& gradient) const;
   std::vector<Payload> given_back(const ComputeCall& call, const Held& held,
@@ -128,15 +133,16 @@ class TorchStage : public StageModule {
   Place place_;
   StageWeights weights_;
   std::map<std::int32_t, Held> held_;
-  std::int64_t activation_bytes_ = 0;  // bytes of held_
-  bool stepped_ = false;               // whether the last call was a STEP
-  Tensors gradient_;                   // sum since the last REDUCE_GRAD or STEP; empty if there is none yet
-  std::optional<Tensors> reduced_;     // reduced gradients since the last STEP
-  Tensors observed_;                   // whole sums, for an observer of a shard's gradients
+  std::int64_t activation_bytes_ = 0;  // total bytes of held_
+  bool stepped_ = false;               // true if the last call was a STEP
+  Tensors gradient_;  // gradient added up since the last REDUCE_GRAD or STEP; empty if there is none
+  std::optional<Tensors> reduced_;  // sum of the gradients that were reduced since the last STEP
+  Tensors observed_;                // whole reduced gradients for the observer, if the stage is sharded
   std::map<std::int32_t, at::Tensor> losses_;
 };
 
-/// Returns a module on each rank (or on one rank) for each stage that it holds. Definitions are by stage.
+/// Returns a module for each stage that a rank holds, indexed by rank and stage. If `only_rank` is given,
+/// returns only that rank's modules. `definitions` has one element for each stage.
 StageModules torch_modules(const Program& program, const std::vector<StageDefinition>& definitions,
                            const std::shared_ptr<const Training>& training,
                            std::optional<std::int32_t> only_rank = {});

@@ -1,5 +1,6 @@
-// Layers with weights. With y = x W' + b and g = dL/dy:  I: dL/dx = g W.  W: dL/dW = g' x, dL/db = sum g. The
-// other layers use ATen's kernels for one half at a time. Tests: tests/backend_torch/layers_test.cpp.
+// Layers with weights. For y = x W' + b and g = dL/dy, I computes dL/dx = g W, and W computes dL/dW = g' x
+// and dL/db = sum g. The other layers call ATen's kernels separately for I and W. Tests:
+// tests/backend_torch/layers_test.cpp.
 
 #include <array>
 #include <cmath>
@@ -30,17 +31,17 @@
 namespace penstock::nn {
 namespace {
 
-/// Returns uniform numbers in [-bound, bound).
+/// Returns uniformly distributed random numbers in [-bound, bound).
 at::Tensor even(at::IntArrayRef sizes, double bound, const at::Generator& generator) {
-  // They are drawn in double precision for every training type, so that all types begin with the same
-  // numbers.
+  // The numbers are always drawn in double precision, so that every training type starts with the same
+  // weights.
   return at::rand(sizes, generator, at::kDouble).mul(2 * bound).sub(bound);
 }
 
-/// Merges all dimensions except the last into one.
+/// Returns x with all dimensions except the last merged into one.
 at::Tensor rows(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
-/// A linear layer. F stores x, I adds g, and W reads both and no weight.
+/// A linear layer. F stores x, and I stores g in addition. W needs only these two and no weights.
 class Linear : public Layer {
  public:
   Linear(std::int64_t inputs, std::int64_t outputs) : inputs_(inputs), outputs_(outputs) {}
@@ -72,7 +73,7 @@ class Linear : public Layer {
   std::int64_t outputs_;
 };
 
-/// Layer normalization. One kernel of ATen computes both halves of the backward; a mask selects the half.
+/// A layer normalization. One ATen kernel can compute both I and W. A mask argument selects which one.
 class LayerNorm : public Layer {
  public:
   explicit LayerNorm(std::int64_t width) : width_(width) {}
@@ -112,8 +113,8 @@ class LayerNorm : public Layer {
   std::int64_t width_;
 };
 
-/// An embedding: y = tokens[x] + positions[0 ..]. x has no gradient. The gradient of a row of the table is
-/// the sum over all places of its token.
+/// An embedding, y = tokens[x] + positions[0 ..]. x has no gradient. The gradient of a token's row is the sum
+/// of g over all positions with this token.
 class Embedding : public Layer {
  public:
   Embedding(std::int64_t tokens, std::int64_t positions, std::int64_t width)
@@ -141,7 +142,7 @@ class Embedding : public Layer {
     const at::Tensor& gradient = record.tensors[1];
     constexpr std::int64_t kNoPadding = -1;
     at::Tensor of_positions = at::zeros({positions_, width_}, gradient.options());
-    // Sequences may be shorter than the table; positions beyond them have no gradient.
+    // If a sequence is shorter than the table of positions, the remaining rows have gradient 0.
     of_positions.narrow(0, 0, input.size(-1)).copy_(gradient.sum(0));
     return {at::embedding_dense_backward(gradient, input, tokens_, kNoPadding, false),
             std::move(of_positions)};
@@ -153,7 +154,7 @@ class Embedding : public Layer {
   std::int64_t width_;
 };
 
-/// A convolution, with one kernel and a mask like LayerNorm.
+/// A convolution. As in LayerNorm, a mask argument of one ATen kernel selects I or W.
 class Convolution : public Layer {
  public:
   explicit Convolution(const ConvolutionShape& shape) : shape_(shape) {}

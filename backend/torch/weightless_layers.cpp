@@ -1,6 +1,6 @@
-// Layers without weights (GELU, dropout, causal attention, mean). I is their whole backward, and W does
-// nothing. Each class states its derivative. Random masks of F are stored, so that the backward uses the same
-// ones. Tests: tests/backend_torch/layers_test.cpp.
+// Layers without weights (GELU, dropout, causal attention, mean). I is their whole backward pass, and W does
+// nothing. The comment of each class states its derivative. F stores its random mask, so that the backward
+// pass uses the same one. Tests: tests/backend_torch/layers_test.cpp.
 
 #include <cmath>
 #include <cstdint>
@@ -25,7 +25,7 @@
 namespace penstock::nn {
 namespace {
 
-/// y = x Phi(x); dx = g (Phi(x) + x phi(x)), by ATen's kernel.
+/// The GELU, y = x Phi(x). Its gradient is dx = g (Phi(x) + x phi(x)). ATen has kernels for both.
 class Gelu : public Layer {
  public:
   Output forward(Weights, const at::Tensor& input, std::uint64_t) const override {
@@ -36,7 +36,8 @@ class Gelu : public Layer {
   }
 };
 
-/// y = x m with m = 0 or 1 / (1 - p), so that the mean stays the same; dx = g m.
+/// A dropout, y = x m. The mask m has the values 0 and 1 / (1 - p), so that the mean stays the same. The
+/// gradient is dx = g m.
 class Dropout : public Layer {
  public:
   Dropout(double probability, std::uint64_t stream) : probability_(probability), stream_(stream) {}
@@ -52,9 +53,9 @@ class Dropout : public Layer {
   }
 
  private:
-  /// Returns a mask of 0 and 1 / (1 - p), drawn on the CPU.
+  /// Draws a mask of the values 0 and 1 / (1 - p) on the CPU, and returns it on the device of `like`.
   at::Tensor mask(const at::Tensor& like, std::uint64_t seed) const {
-    // All devices use the CPU's generator, so that they drop the same values.
+    // The CPU's generator is used for all devices, so that they drop the same values.
     const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
     const at::Tensor drawn = at::rand(like.sizes(), generator, at::kDouble);
     return drawn.ge(probability_).to(like.options()).div(1 - probability_);
@@ -64,7 +65,7 @@ class Dropout : public Layer {
   std::uint64_t stream_;
 };
 
-/// Causal attention. With g the gradient of the output y:
+/// Causal attention. g is the gradient of the output y:
 ///
 ///   S = Q K' / sqrt(d)      P = softmax(S)                   y = P V
 ///   dP = g V'               dS = P (dP - rowsum(P dP))       dV = P' g
@@ -115,7 +116,7 @@ class CausalAttention : public Layer {
   std::int64_t heads_;
 };
 
-/// y = sum x / n over the n pixels of an image; dx = g / n for each pixel.
+/// The mean y of the n pixels of an image. The gradient of each pixel is dx = g / n.
 class MeanPool : public Layer {
  public:
   Output forward(Weights, const at::Tensor& input, std::uint64_t) const override {
