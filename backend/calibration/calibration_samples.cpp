@@ -1,7 +1,7 @@
 // Selects the measurements of a run that can be used. A duration is used if its microbatch is neither in the
 // warm-up nor at the end. A launch time is used if the action did not wait for a message. The time of a
-// message (hop) is used only if the consumer was already idle when the producer ended, because then it waited
-// only for the message:
+// message (hop) is used only if the consumer was already idle when the producer ended. Then it waited only
+// for the message:
 //
 //     rank 0  |F3____|
 //     rank 1    idle  ~~hop~~|F3____|        time_ns = start of the consumer - end of the producer

@@ -1,7 +1,7 @@
 // Moves messages between workers of one process. If a program does not hang on directed channels, both ranks
-// of a pair list their messages in the same order. A transfer is therefore enqueued on the pair's stream when
-// its sender has reached it, all transfers before it are enqueued, and its slot is free. The stream preserves
-// the order, and only streams wait, for events:
+// of a pair list their messages in the same order. A transfer is therefore enqueued on the pair's stream
+// under three conditions. Its sender has reached it, all transfers before it are enqueued, and its slot is
+// free. The stream preserves the order, and only streams wait, for events:
 //
 //     compute of 0:     F0 | made
 //     stream of 0 -> 1:      waits for made and slot | stamp | copy | hold until stamp + pace | ended

@@ -69,8 +69,7 @@ class CudaLinks {
   LinkSlots slots_;
   std::map<LinkSlots::Edge, Link> links_;
   std::map<std::int32_t, CudaStream> collectives_;
-  // buffers of bounce_of() members of the collective by rank; absent if all members of the rank's collectives
-  // share its device
+  // buffers of bounce_of() by rank; absent if all members of the rank's collectives share its device
   std::map<std::int32_t, DeviceBuffer> bounces_;
 };
 
@@ -92,8 +91,8 @@ ChannelOptions local_channels();
 ///
 /// A transfer is enqueued on the stream of its pair when its slot is free. The stream waits for the action
 /// that makes the payload, and copies the payload into a slot on the receiver's device. The receiver's stream
-/// copies it from the slot into its own memory, so that memory of one stream is never freed into the pool of
-/// another. If the payload is null, the transport copies as many bytes as the program states.
+/// copies it from the slot into its own memory. Memory of one stream is therefore never freed into the pool
+/// of another. If the payload is null, the transport copies as many bytes as the program states.
 ///
 /// If links are emulated, a kernel on the pair's stream occupies the link for the stated time from the start
 /// of the copy. Another kernel on the receiver's stream adds the latency. Times are measured by the device.
@@ -102,8 +101,8 @@ ChannelOptions local_channels();
 class CudaLocalTransport : public Transport {
  public:
   explicit CudaLocalTransport(const CudaLocalParts& parts);
-  /// Waits for the work on the streams, because it uses this object's memory. All of it ends after a limited
-  /// time.
+  /// Waits for all work on the streams, because it uses this object's memory. Such work always ends after a
+  /// limited time.
   ~CudaLocalTransport() override;
 
   ChannelOptions channels() const override { return local_channels(); }

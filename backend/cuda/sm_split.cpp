@@ -1,6 +1,6 @@
 // On compute capability 9.0, the size of a partition must be a multiple of 8 SMs (CUDA 13.0, cuda.h,
-// cuDevSmResourceSplitByCount). A GPU with 132 SMs can be split into 2 x 64, 4 x 32, 8 x 16 or 16 x 8, and 4
-// SMs remain.
+// cuDevSmResourceSplitByCount). A GPU with 132 SMs can be split into 2 x 64, 4 x 32, 8 x 16 or 16 x 8. 4 SMs
+// remain.
 
 #include "backend/cuda/sm_split.hpp"
 

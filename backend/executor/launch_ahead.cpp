@@ -1,5 +1,5 @@
 // Lets a rank's thread run ahead of its queue. The thread submits actions without waiting for their end. It
-// waits only while the queue holds its maximum:
+// waits only while the queue is full:
 //
 //     thread   F0 F1 F2 F3 B0 ...                 drain
 //     queue       |F0   |F1   |  RECV  |B0   |          events show what has begun and ended

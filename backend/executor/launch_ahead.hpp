@@ -14,9 +14,9 @@
 
 namespace penstock {
 
-/// The helper of a RankWorker whose compute actions run on a queue. The worker calls begin() and end() around
-/// the calls of each compute group. After the run, write_times() replaces the worker's times by the times
-/// that the queue measured.
+/// The helper of a RankWorker that runs its compute actions on a queue. The worker calls begin() and end()
+/// around the calls of each compute group. After the run, write_times() replaces the worker's times by the
+/// times that the queue measured.
 class LaunchAhead {
  public:
   /// Makes the helper of `rank`. While the thread waits, it calls `check`, which throws if the run has failed

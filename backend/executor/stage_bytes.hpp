@@ -15,7 +15,7 @@ struct StageBytes {
   Bytes activation = 0;         ///< bytes of the activation that it sends forward
   Bytes gradient = 0;           ///< bytes of the gradient that it sends back
   Bytes kept = 0;               ///< bytes that the stage stores from F to B
-  Bytes released_by_input = 0;  ///< bytes of `kept` that the stage frees after I
+  Bytes released_by_input = 0;  ///< part of `kept` that the stage frees after I, before W
   Bytes weights = 0;
   Bytes gradients = 0;
   Bytes optimizer_state = 0;

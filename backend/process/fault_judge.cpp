@@ -44,7 +44,7 @@ std::string rank_list(const std::vector<std::int32_t>& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
 }
 
-/// Returns the text that stands for the action of a rank before its run has started.
+/// Returns the text that errors show instead of an action before the run has started.
 const char* place_in(Phase phase) { return phase == Phase::comparing ? "the clock alignment" : "the start"; }
 
 }  // namespace

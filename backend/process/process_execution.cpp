@@ -52,7 +52,7 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_in_processes(
       return 0;
     });
     if (!started) return failed(started.error());
-    // If the parent kept the child's ends open, the connections would not close when the child dies.
+    // The parent closes the child's ends. Otherwise the connections would stay open when the child dies.
     sockets.close_ends_of(rank);
   }
   if (execution.forked) execution.forked();

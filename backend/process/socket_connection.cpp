@@ -75,7 +75,7 @@ void SocketConnection::close() {
   tolerate(socket_.close(ignored));
 }
 
-/// Returns a handler that holds a reference to the connection, so that its buffers stay valid. It does
+/// Returns a handler that shares the ownership of the connection, so that its buffers stay valid. It does
 /// nothing after the connection was closed.
 std::function<void(const SocketConnection::Error&, std::size_t)> SocketConnection::unless_closed(
     std::function<void(const Error&)> handler) {

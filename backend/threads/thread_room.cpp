@@ -1,7 +1,7 @@
 // Checks that the process has enough address space for the stacks of all threads. If the stacks use all of
-// it, the threads still start, but any later allocation fails, even for an error message. A quarter of the
-// address space is therefore reserved for the run itself. The kernel also limits the numbers of address
-// ranges, threads and processes. Tests: tests/backend/thread_run_test.cpp.
+// this space, the threads still start, but any later allocation fails, even for an error message. A quarter
+// of the address space is therefore reserved for the run itself. The kernel also limits the numbers of
+// address ranges, threads and processes. Tests: tests/backend/thread_run_test.cpp.
 
 #include "backend/threads/thread_room.hpp"
 

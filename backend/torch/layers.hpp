@@ -18,8 +18,8 @@ LayerPointer layer_norm(std::int64_t width);
 LayerPointer embedding(std::int64_t tokens, std::int64_t positions, std::int64_t width);
 
 struct ConvolutionShape {
-  std::int64_t inputs = 1;   ///< channels
-  std::int64_t outputs = 1;  ///< channels
+  std::int64_t inputs = 1;   ///< number of channels
+  std::int64_t outputs = 1;  ///< number of channels
   /// Height and width of the kernel, which must be odd. The padding is such that an image keeps its size if
   /// the stride is 1.
   std::int64_t kernel = 3;
@@ -39,7 +39,7 @@ LayerPointer dropout(double probability, std::uint64_t stream);
 /// softmax(Q K' / sqrt(width / heads)) V. A position does not use later positions (Vaswani et al., NIPS'17,
 /// section 3.2). Requires that width is a multiple of heads.
 LayerPointer causal_attention(std::int64_t heads);
-/// Returns a layer that maps [B, number of channels, height, width] to [B, channels] by the mean.
+/// Returns a layer that maps images [B, channels, height, width] to the mean over all pixels, [B, channels].
 LayerPointer mean_pool();
 
 // --- composites -----------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
-// Layers with weights. For y = x W' + b and g = dL/dy, I computes dL/dx = g W, and W computes dL/dW = g' x
-// and dL/db = sum g. The other layers call ATen's kernels separately for I and W. Tests:
+// Layers with weights. Let y = x W' + b and g = dL/dy. I computes dL/dx = g W. W computes dL/dW = g' x and
+// dL/db = sum g. The other layers call ATen's kernels separately for I and W. Tests:
 // tests/backend_torch/layers_test.cpp.
 
 #include <array>
