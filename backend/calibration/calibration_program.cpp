@@ -104,7 +104,7 @@ class Merge {
       gradient_done_[index(action.stage)][index(action.microbatch)] = true;
   }
 
-  std::vector<std::vector<Action>> lists_;       // list of each stage
+  std::vector<std::vector<Action>> lists_;       // action list of each stage
   std::vector<std::size_t> next_;                // number of each stage's actions that are already merged
   std::vector<std::vector<bool>> forward_done_;  // true if F has run, by stage and microbatch
   std::vector<std::vector<bool>> gradient_done_;

@@ -19,13 +19,13 @@ class DeviceTime {
   DeviceTime(const Clock& clock, double scale, const StreamView& stream,
              const std::function<bool()>& stopped = {});
 
-  /// Converts a time of the device's timer at the comparison's timer to the run's clock.
+  /// Converts a time of the device's timer to the run's clock.
   Ns of(std::uint64_t moment) const;
 
  private:
   double scale_;
   Ns clock_ns_ = 0;           // time of the run's clock when the device's timer showed moment_
-  std::uint64_t moment_ = 0;  // time of the device
+  std::uint64_t moment_ = 0;  // time of the device's timer at the comparison
 };
 
 }  // namespace penstock

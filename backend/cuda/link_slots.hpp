@@ -12,7 +12,7 @@
 namespace penstock {
 
 struct LinkSlots {
-  using Edge = std::pair<std::int32_t, std::int32_t>;  // (sender, receiver)
+  using Edge = std::pair<std::int32_t, std::int32_t>;  // (sending rank, receiving rank)
   std::map<Edge, std::int32_t> count;                  ///< number of buffers at the receiver, for each edge
   std::vector<std::int32_t> slot;  ///< buffer that each message uses, by message; kNone for collectives
   std::vector<std::int32_t> next;  ///< message that uses the same buffer next, by message, or kNone

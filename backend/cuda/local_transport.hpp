@@ -75,10 +75,10 @@ class CudaLinks {
 
 /// The settings of a CudaLocalTransport. All references must outlive the transport.
 struct CudaLocalParts {
-  const FlatProgram& flat;  ///< must be built for local_channels()
+  const FlatProgram& flat;  ///< flat program, which must be built for local_channels()
   const LinkPace& pace;     ///< times of emulated links; if empty, a message takes as long as its copy
   const Clock& clock;
-  double time_scale;  ///< time scale of the clock
+  double time_scale;  ///< number of host ns in one ns of `clock`
   const CudaWorkers& workers;
   CudaLinks& links;
   const DeviceCodec* codec;  ///< codec of the payloads; null if all payloads are null
@@ -132,7 +132,7 @@ class CudaLocalTransport : public Transport {
     bool carries = false;           // true if the message has tensors in the layout below
     DeviceLayout layout;
     // The field below is used only for collectives.
-    std::map<std::int32_t, Member> members;  // by rank
+    std::map<std::int32_t, Member> members;  // members of the collective, by rank
   };
 
   State& state(std::int32_t message) { return states_[static_cast<std::size_t>(message)]; }
@@ -158,10 +158,10 @@ class CudaLocalTransport : public Transport {
   SharedPayload brought_here(const SharedPayload& contribution, std::int32_t from, std::int32_t to);
 
   CudaLocalParts parts_;
-  std::vector<DeviceTime> device_times_;  // by rank
+  std::vector<DeviceTime> device_times_;  // timer of each rank's device
   PinnedMoments moments_;                 // start and end of each message, written by kernels
   PinnedMoments scratch_;      // one element for each rank, to which kernels write times that are never read
-  std::vector<State> states_;  // by message
+  std::vector<State> states_;  // state of each message
   // messages with payloads that are still stored, by sending rank
   std::vector<std::deque<std::int32_t>> sent_;
   std::vector<std::int32_t> last_collective_;  // last collective that was enqueued, by rank

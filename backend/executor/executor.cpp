@@ -40,7 +40,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-/// One call of execute().
+/// The state of one call of execute().
 class Run {
  public:
   explicit Run(const Execution& execution)

@@ -27,8 +27,9 @@ using StageModules = std::vector<std::vector<std::unique_ptr<StageModule>>>;
 
 /// A program and all other arguments of execute(). All referenced objects must live until execute() returns.
 struct Execution {
-  const Program& program;   ///< must be valid, lowered, and free of hangs under transport.channels()
-  const FlatProgram& flat;  ///< must be flattened with transport.channels()
+  /// program, which must be valid, lowered, and free of hangs under transport.channels()
+  const Program& program;
+  const FlatProgram& flat;  ///< `program`, flattened with transport.channels()
   StageModules& modules;
   Transport& transport;
   const Clock& clock;
@@ -39,9 +40,9 @@ struct Execution {
   std::span<ComputeQueue* const> queues{};
 };
 
-/// The failure of a run.
+/// The description of a failed run.
 struct ExecutionError {
-  std::int32_t rank = 0;  ///< rank that failed
+  std::int32_t rank = 0;  ///< rank that failed, or -1 if no rank is at fault
   std::string action;     ///< action that the rank was at, such as "1F2"
   std::int32_t peer =
       /// The rank for which the failed rank waited. Otherwise a rank that waits for the failed one or needs

@@ -23,7 +23,7 @@ namespace penstock {
 
 /// The data that one rank's modules report after a run.
 struct RankAccount {
-  std::optional<RankMemory> memory{};  ///< absent if the modules store nothing
+  std::optional<RankMemory> memory{};  ///< memory over time; absent if the modules store nothing
   /// Loss of each microbatch; empty unless the rank holds a stage that computes the loss.
   std::map<std::int32_t, double> losses;
 };
@@ -68,7 +68,7 @@ class ModuleFamily {
 /// cost table. All payloads are null.
 class OccupyFamily : public ModuleFamily {
  public:
-  /// Keeps a reference to `experiment`, which must outlive this object.
+  /// Stores a reference to `experiment`, which must outlive this object.
   OccupyFamily(const Experiment& experiment, const Jitter& jitter)
       : experiment_(experiment), jitter_(jitter) {}
 

@@ -31,7 +31,7 @@ double draw(std::uint64_t seed, const Action& action) {
   bits = mixed(bits ^ static_cast<std::uint64_t>(action.kind));
   bits = mixed(bits ^ static_cast<std::uint64_t>(action.stage));
   bits = mixed(bits ^ static_cast<std::uint64_t>(action.microbatch));
-  // A double holds 53 bits exactly.
+  // A double stores integers of 53 bits exactly.
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 

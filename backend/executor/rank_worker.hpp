@@ -47,7 +47,7 @@ class RankWorker {
   /// Takes the inputs of `action` out of the inbox: activations or gradients, as `flow` says, one from each
   /// stage that sends them to the action's stage. Requires that all are in the inbox.
   std::vector<Payload> inputs_of(const Action& action, Flow flow);
-  /// Puts each output into the outbox, or into the inbox if the receiving stage is on this rank.
+  /// Puts each output of `action` into the outbox, or into the inbox if the receiving stage is on this rank.
   void hand_on(const Action& action, Flow flow, std::vector<Payload> outputs);
   void send_outputs();
   void pass_send(std::int32_t position);

@@ -12,8 +12,8 @@ namespace penstock {
 /// The bytes of one stage. The first five are bytes of one microbatch.
 struct StageBytes {
   Bytes input = 0;              ///< bytes of the model's input that the stage reads; 0 if it reads none
-  Bytes activation = 0;         ///< bytes of the activation that it sends forward
-  Bytes gradient = 0;           ///< bytes of the gradient that it sends back
+  Bytes activation = 0;         ///< bytes of the activation that the stage sends forward
+  Bytes gradient = 0;           ///< bytes of the gradient that the stage sends back
   Bytes kept = 0;               ///< bytes that the stage stores from F to B
   Bytes released_by_input = 0;  ///< part of `kept` that the stage frees after I, before W
   Bytes weights = 0;

@@ -48,7 +48,7 @@ std::int64_t threads_of_process(const fs::path& process) {
 
 std::int64_t tasks_of_this_user() {
   std::int64_t tasks = 0;
-  std::error_code gone;  // processes may end while the loop runs
+  std::error_code gone;  // error that is ignored, because processes may end while the loop runs
   for (fs::directory_iterator next("/proc", gone), end; !gone && next != end; next.increment(gone)) {
     if (std::isdigit(static_cast<unsigned char>(next->path().filename().string().front())) == 0) continue;
     struct stat process{};

@@ -28,7 +28,7 @@ class Watchdog {
   /// Describes the failure `what` of `rank`. The text names the rank's action and a peer. The peer is a rank
   /// that waits for `rank`, or else needs its next message, or else sends messages to it.
   ExecutionError failure_of(std::int32_t rank, const std::string& what) const;
-  /// Returns whether the rank has reached the end of its list.
+  /// Returns true if the rank has reached the end of its list.
   bool is_done(std::int32_t rank) const;
 
  private:

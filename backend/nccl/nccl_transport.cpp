@@ -158,7 +158,8 @@ void NcclTransport::check_layout(std::int32_t message, const PayloadContent* con
   const bool is_alike =
       parts_.codec != nullptr && content != nullptr && agreed && parts_.codec->layout_of(*content) == *agreed;
   if (is_alike) return;
-  parts_.session.layouts().tell(message, content, parts_.session.limits());  // throws if the layout differs
+  // tell() throws if the layout differs
+  parts_.session.layouts().tell(message, content, parts_.session.limits());
 }
 
 // --- transfers --------------------------------------------------------------------------------------------

@@ -28,10 +28,10 @@ namespace penstock {
 
 /// The settings of an NcclTransport. All references must outlive the transport.
 struct NcclTransportParts {
-  const FlatProgram& flat;  ///< must be built for nccl_channels()
+  const FlatProgram& flat;  ///< flat program, which must be built for nccl_channels()
   std::int32_t rank = 0;
   const Clock& clock;
-  double time_scale = 1;  ///< time scale of the clock
+  double time_scale = 1;  ///< number of host ns in one ns of `clock`
   StreamView compute;     ///< stream on which the rank computes
   NcclSession& session;
   const DeviceCodec* codec = nullptr;  ///< codec of the payloads; null if all payloads are null

@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// The address of the store.
+/// The address of the store and the settings for connecting to it.
 struct RendezvousPlace {
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;

@@ -44,7 +44,7 @@ namespace {
 /// The time limit for closing a communicator. A peer that has failed never closes its end, so the
 /// communicator is aborted after this time.
 constexpr std::chrono::seconds kUntilClosed(5);
-constexpr std::size_t kMostBytesOfNumber = 8;  // float64
+constexpr std::size_t kMostBytesOfNumber = 8;  // bytes of a float64, the largest number type
 constexpr std::chrono::seconds kUntilAborted(30);
 
 /// Returns the bytes of a collective according to the cost table: the stage's gradients, or one member's part

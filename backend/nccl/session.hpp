@@ -65,7 +65,7 @@ class NcclSession {
   explicit NcclSession(const NcclSessionParts& parts);
   NcclSession(const NcclSession&) = delete;
   NcclSession& operator=(const NcclSession&) = delete;
-  /// Closes the communicators.
+  /// Closes all communicators of the rank.
   ~NcclSession();
 
   /// Returns the layouts of messages. They are empty until rehearse() has run (rehearsal.hpp).

@@ -56,7 +56,7 @@ class Attendance {
   Ns oldest_report_ns() const;
 
  private:
-  std::vector<Peer> peers_;  // by rank
+  std::vector<Peer> peers_;  // record of each rank's worker
   std::map<ConnectionId, std::int32_t> ranks_;
 };
 

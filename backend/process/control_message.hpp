@@ -1,5 +1,5 @@
 #pragma once
-// The messages between the coordinator and the workers, and their encoding.
+// Defines the messages between the coordinator and the workers, and encodes and decodes them.
 
 #include <cstddef>
 #include <cstdint>

@@ -30,7 +30,7 @@ class SecretFile {
   ~SecretFile();
 
  private:
-  /// Creates the object only; write() creates the file.
+  /// Creates only this object. write() creates the file.
   explicit SecretFile(std::filesystem::path path);
   tl::expected<void, std::string> write(const std::string& secret);
 

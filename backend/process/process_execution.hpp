@@ -51,17 +51,19 @@ using MakeRankTransport = std::function<RankTransport(const RankRun&)>;
 /// The arguments that all processes of a run share. All references must outlive the call of
 /// execute_in_processes() or execute_as_rank().
 struct ProcessExecution {
-  const Program& program;   ///< must be valid, lowered, and free of hangs on directed channels
-  const FlatProgram& flat;  ///< must be built for directed channels without capacity and eager messages
+  const Program& program;  ///< program, which must be valid, lowered, and free of hangs on directed channels
+  /// The flattened program. It must be built for directed channels, without a capacity limit and without
+  /// eager messages.
+  const FlatProgram& flat;
   /// Returns new modules. Each rank's process calls it before each run. Only the modules of `rank` must be
   /// present.
   std::function<StageModules(std::int32_t rank, const Clock& clock)> modules;
   LinkPace pace{};
-  const PayloadCodec* codec = nullptr;  ///< may be null if all payloads are null
+  const PayloadCodec* codec = nullptr;  ///< codec of the payloads; may be null if all payloads are null
   /// The largest number of bytes of an encoded payload. If a longer payload does not fit into one chunk, the
   /// receiver closes the connection.
   std::size_t most_payload_bytes = 0;
-  double time_scale = 1;  ///< time scale of the SteadyClock; > 0
+  double time_scale = 1;  ///< number of host ns in one ns of the run's clock; > 0
   std::int32_t runs = 1;  ///< number of times that the whole program runs, one after the other
   /// The host time after which the run fails if a compute action has not ended, no worker has made progress,
   /// or a process has sent no message. At least 10 ms.

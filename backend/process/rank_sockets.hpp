@@ -30,7 +30,7 @@ class Descriptor {
 /// The ends of socket pairs that belong to one rank's process.
 struct RankEnds {
   Descriptor coordinator;
-  std::map<std::int32_t, Descriptor> peers;  // by rank
+  std::map<std::int32_t, Descriptor> peers;  // connections to other ranks, by rank
 };
 
 /// The ends of socket pairs that are open in this process. Ranks must be forked in ascending order.
@@ -46,12 +46,12 @@ class RankSockets {
   RankEnds take(std::int32_t rank);
   /// Closes the rank's ends. Must be called in the parent after the rank is forked.
   void close_ends_of(std::int32_t rank);
-  /// Returns the coordinator's ends, by rank. Must be called in the parent.
+  /// Returns the coordinator's ends, connections to other ranks, by rank. Must be called in the parent.
   std::vector<Descriptor> take_coordinators();
 
  private:
   const std::vector<std::vector<std::int32_t>>& peers_;
-  std::vector<RankEnds> ends_;  // by rank
+  std::vector<RankEnds> ends_;  // connections of each rank's process
   std::vector<Descriptor> coordinators_;
 };
 

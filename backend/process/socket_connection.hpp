@@ -22,7 +22,7 @@ namespace penstock {
 
 /// The first bytes that each end of a TCP connection sends.
 struct Opening {
-  static constexpr std::uint64_t kMagic = 0x32'6b'63'6f'74'73'6e'70;  // "pnstock2"
+  static constexpr std::uint64_t kMagic = 0x32'6b'63'6f'74'73'6e'70;  // the letters "pnstock2"
 
   std::uint64_t magic = kMagic;
   Nonce nonce{};
@@ -106,7 +106,8 @@ class SocketConnection : public std::enable_shared_from_this<SocketConnection> {
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
   Opening own_{};
   Opening others_{};
-  std::unique_ptr<MessageProof> sent_proof_{};  // null until both nonces are known
+  // generator of proofs for sent chunks; null until both nonces are known
+  std::unique_ptr<MessageProof> sent_proof_{};
   std::unique_ptr<MessageProof> received_proof_{};
 
   ChunkHeader header_{};

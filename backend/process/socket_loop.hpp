@@ -66,7 +66,7 @@ class SocketLoop {
   void prove_with(std::string secret);
   /// Reserves the address `where` for listen() and returns it. If its port is 0, chooses a free port.
   tl::expected<Endpoint, std::string> bind(const Endpoint& where);
-  /// Accepts connections from now on. Requires a call of bind().
+  /// Starts to accept connections. Requires that bind() was called.
   tl::expected<void, std::string> listen();
   /// Connects to a listener. While no process listens there, tries again until the time `until`, or until
   /// `stopped` returns true. `stopped` may be empty.
@@ -81,14 +81,14 @@ class SocketLoop {
   /// the loop does not run.
   bool ends_within(ConnectionId connection, std::chrono::milliseconds time) const;
 
-  /// Sends a frame. Never waits. Frames for a closed connection are dropped.
+  /// Sends a frame over the connection. Never waits. Drops the frame if the connection is closed.
   void send(ConnectionId connection, Frame frame);
-  /// Closes the connection and drops frames that are not written yet. `closed` is not called.
+  /// Closes the connection and drops frames that are not written yet. Does not call SocketEvents::closed.
   void close(ConnectionId connection);
 
   /// Handles events until the time `until`, and at least all events that have already happened.
   void run_until(std::chrono::steady_clock::time_point until);
-  /// Makes run_until() return.
+  /// Makes run_until() return early.
   void interrupt();
   /// Returns how many processes have connected and were refused because they did not prove the secret.
   std::int64_t strangers() const;

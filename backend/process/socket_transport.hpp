@@ -22,13 +22,15 @@ namespace penstock {
 
 /// The settings of one rank's transport in one run. All references must outlive the transport.
 struct SocketTransportParts {
-  const FlatProgram& flat;  ///< must be built for directed channels without capacity and eager messages
+  /// The flattened program. It must be built for directed channels, without a capacity limit and without
+  /// eager messages.
+  const FlatProgram& flat;
   const LinkPace& pace;
-  const Clock& clock;         ///< all ranks share this clock
+  const Clock& clock;         ///< clock that all ranks share
   const PayloadCodec* codec;  ///< codec of the payloads; null if all payloads are null
   std::int32_t rank = 0;
   std::int32_t run = 0;  ///< number of this run; frames of other runs are ignored
-  /// Sends a frame. Never waits; frames for one peer arrive in order.
+  /// Sends a frame to `peer`. Never waits. Frames for one peer arrive in order.
   std::function<void(std::int32_t peer, Frame)> send;
 };
 
@@ -72,7 +74,7 @@ class SocketTransport : public Transport {
     bool has_payload = false;
     // The fields below are used only for collectives.
     SharedPayload own;
-    Ns joined_ns = 0;                        // time when this rank joined
+    Ns joined_ns = 0;                        // time at which this rank joined
     std::map<std::int32_t, Member> members;  // ranks that have joined
     std::int32_t missing = 0;                // number of ranks that have not joined
   };
@@ -114,7 +116,7 @@ std::vector<std::int32_t> messages_of(const FlatProgram& flat, std::int32_t rank
 
 /// Returns all ranks with which a rank exchanges messages, in ascending order.
 std::vector<std::int32_t> peers_of(const FlatProgram& flat, std::int32_t rank);
-/// Returns peers_of() for each rank.
+/// Returns a list with peers_of() of each rank.
 std::vector<std::vector<std::int32_t>> peers_of_ranks(const FlatProgram& flat);
 
 }  // namespace penstock

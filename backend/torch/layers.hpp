@@ -46,7 +46,7 @@ LayerPointer mean_pool();
 
 /// Returns a layer that applies `layers` one after the other. If there are none, it returns its input.
 LayerPointer sequential(std::vector<LayerPointer> layers);
-/// Returns a layer that computes x + layer(x).
+/// Returns a residual layer, which computes x + layer(x).
 LayerPointer residual(LayerPointer layer);
 
 struct MlpShape {

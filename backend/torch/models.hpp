@@ -45,7 +45,7 @@ struct TransformerShape {
 Model transformer(const TransformerShape& shape);
 
 struct SplitOptions {
-  std::uint64_t seed = 1;             ///< seed of the initial weights
+  std::uint64_t seed = 1;             ///< seed of the random initial weights
   at::ScalarType type = at::kDouble;  ///< type of weights and activations
   at::Device device = at::Device(at::kCPU);
   /// true for each stage for which weights are made, by stage; if empty, for all stages

@@ -35,7 +35,7 @@ struct Network {
 /// A size of a network that the user can set.
 struct NetworkSize {
   std::string_view name;
-  std::int64_t usual = 1;  ///< default value
+  std::int64_t usual = 1;  ///< default value of this size
   std::string_view meaning;
 };
 /// The description of one network.

@@ -104,11 +104,11 @@ class CausalAttention : public Layer {
   static double scale(const at::Tensor& queries) {
     return 1 / std::sqrt(static_cast<double>(queries.size(-1)));
   }
-  /// Reshapes [B, T, parts x heads x d] to [parts, B, heads, T, d].
+  /// Reshapes x from [B, T, parts x heads x d] to [parts, B, heads, T, d].
   at::Tensor split(const at::Tensor& x, std::int64_t parts) const {
     return x.reshape({x.size(0), x.size(1), parts, heads_, -1}).permute({2, 0, 3, 1, 4});
   }
-  /// Reshapes [B, heads, T, d] to [B, T, heads x d].
+  /// Reshapes x from [B, heads, T, d] to [B, T, heads x d].
   static at::Tensor joined(const at::Tensor& x) {
     return x.transpose(1, 2).reshape({x.size(0), x.size(2), -1});
   }

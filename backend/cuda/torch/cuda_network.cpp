@@ -202,7 +202,8 @@ class CudaNetworkFamily : public ModuleFamily {
 
   const Experiment& experiment_;
   CutNetwork cut_;
-  std::vector<std::optional<CudaPlace>> places_;  // by rank
+  // hardware of each rank; absent for ranks in other processes
+  std::vector<std::optional<CudaPlace>> places_;
   mutable std::map<std::int32_t,
                    std::pair<std::shared_ptr<const DeviceData>, std::shared_ptr<const DeviceData>>>
       data_;  // inputs and targets by device, which all runs share
