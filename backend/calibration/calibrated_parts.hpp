@@ -26,7 +26,7 @@ NeededKinds needed_kinds(const Program& program);
 /// The measured figures of the stages in the form of a scenario's model.
 struct CalibratedModel {
   StageFigures figures;
-  /// notes for the user about measured times that the model cannot express exactly
+  /// Notes for the user about measured times that the model cannot express exactly.
   std::vector<std::string> notes;
 };
 /// Returns the measured times, with the bytes of `own`. `own` is the scenario at the microbatch size of its

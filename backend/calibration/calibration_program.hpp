@@ -29,7 +29,7 @@ enum class BackwardForm : std::uint8_t { whole, split, both };
 struct CalibrationShape {
   CalibrationLoad load = CalibrationLoad::alone;
   std::int32_t microbatches = 1;
-  /// for `both`, even microbatches have B, and odd ones have I and W
+  /// The form of the backward passes. For `both`, even microbatches have B, and odd ones have I and W.
   BackwardForm backward = BackwardForm::whole;
   bool recomputes = false;  ///< true if an R comes before each backward pass
 };

@@ -29,7 +29,7 @@ std::string in_words(cudaError_t result, std::string_view call) {
 
 void check_cuda(cudaError_t result, std::string_view call) {
   if (result == cudaSuccess) return;
-  // clears the error, which the next launch would otherwise report again
+  // This clears the error, which the next launch would otherwise report again.
   static_cast<void>(cudaGetLastError());
   throw CudaError(call, result, cudaGetErrorName(result), cudaGetErrorString(result));
 }

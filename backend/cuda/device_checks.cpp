@@ -156,7 +156,7 @@ DeviceCheck check_copies() {
   use_device(compute.device);
   launch_count_up(static_cast<double*>(from.data()), kBytes / sizeof(double), 1, compute.stream);
   wait_for(compute, kCheckLimits);
-  // a first copy, because CUDA loads code and memory for it that later copies reuse
+  // The first copy is not measured, because CUDA loads code and memory that later copies reuse.
   static_cast<void>(copied(from, to, kBytes, link.view()));
   const CopyFound alone = copied(from, to, kBytes, link.view());
   for (std::int32_t worker = 0; worker < workers->count(); ++worker) {

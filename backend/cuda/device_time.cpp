@@ -22,7 +22,7 @@
 namespace penstock {
 namespace {
 
-// number of tries; the first ones are slow, because they load the kernel and wake the GPU
+// The number of tries. The first ones are slow, because they load the kernel and wake the GPU.
 constexpr int kTries = 20;
 constexpr std::chrono::seconds kMostForAll(10);
 

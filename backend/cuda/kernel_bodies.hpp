@@ -9,10 +9,10 @@
 
 namespace penstock::kernel_bodies {
 
-// ns before the end; from then on the kernel polls without naps
+// The ns before its end from which on a kernel polls without naps.
 constexpr std::uint64_t kShortOfTheEnd = 2000;
 constexpr unsigned kNap = 500;  // length of one nap in ns; the hardware may take twice as long
-// ns for which a block occupies its SM, so that later blocks start on other SMs
+// The ns for which a block occupies its SM, so that later blocks start on other SMs.
 constexpr std::uint64_t kStay = 200000;
 
 template <typename Here>

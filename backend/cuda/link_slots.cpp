@@ -136,7 +136,7 @@ class ThreadWalk {
   std::vector<bool> given_;
   std::vector<std::int32_t> missing_;  // number of members that have not reached a collective, by message
   std::vector<std::size_t> place_;     // index of each message in its edge's queue
-  // messages that an action sends, by position of the action
+  // The messages that each action sends, by position of the action.
   std::vector<std::vector<std::int32_t>> sent_by_;
   std::map<LinkSlots::Edge, Window> windows_;
 };

@@ -69,7 +69,7 @@ class CudaLinks {
   LinkSlots slots_;
   std::map<LinkSlots::Edge, Link> links_;
   std::map<std::int32_t, CudaStream> collectives_;
-  // buffers of bounce_of() by rank; absent if all members of the rank's collectives share its device
+  // The buffers of bounce_of() by rank. A rank has none if all members of its collectives share its device.
   std::map<std::int32_t, DeviceBuffer> bounces_;
 };
 
@@ -162,7 +162,7 @@ class CudaLocalTransport : public Transport {
   PinnedMoments moments_;                 // start and end of each message, written by kernels
   PinnedMoments scratch_;      // one element for each rank, to which kernels write times that are never read
   std::vector<State> states_;  // state of each message
-  // messages with payloads that are still stored, by sending rank
+  // The messages with payloads that are still stored, by sending rank.
   std::vector<std::deque<std::int32_t>> sent_;
   std::vector<std::int32_t> last_collective_;  // last collective that was enqueued, by rank
 

@@ -52,7 +52,7 @@ class CudaOccupyFamily : public ModuleFamily {
  private:
   const Experiment& experiment_;
   Jitter jitter_;
-  // clock of each rank; null for ranks in other processes
+  // The clock of each rank, or null for ranks in other processes.
   std::vector<std::unique_ptr<PartitionClock>> clocks_;
 };
 

@@ -98,7 +98,7 @@ void CudaEvent::hold_back(const StreamView& stream) const {
 bool CudaEvent::has_passed() const {
   const cudaError_t result = cudaEventQuery(event_);
   if (result == cudaErrorNotReady) {
-    // clears "not ready", which a later launch would otherwise report
+    // This clears "not ready", which a later launch would otherwise report.
     static_cast<void>(cudaGetLastError());
     return false;
   }

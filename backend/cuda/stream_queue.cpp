@@ -28,7 +28,7 @@
 namespace penstock {
 namespace {
 
-// largest number of unfinished actions, which also limits the memory that they use
+// The largest number of unfinished actions. It also limits the memory that they use.
 constexpr std::size_t kMostAhead = 256;
 
 /// Returns how many groups of compute actions the rank enqueues in one run.

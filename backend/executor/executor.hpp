@@ -27,8 +27,7 @@ using StageModules = std::vector<std::vector<std::unique_ptr<StageModule>>>;
 
 /// A program and all other arguments of execute(). All referenced objects must live until execute() returns.
 struct Execution {
-  /// program, which must be valid, lowered, and free of hangs under transport.channels()
-  const Program& program;
+  const Program& program;   ///< valid, lowered program that does not hang under transport.channels()
   const FlatProgram& flat;  ///< `program`, flattened with transport.channels()
   StageModules& modules;
   Transport& transport;
@@ -44,10 +43,9 @@ struct Execution {
 struct ExecutionError {
   std::int32_t rank = 0;  ///< rank that failed, or -1 if no rank is at fault
   std::string action;     ///< action that the rank was at, such as "1F2"
-  std::int32_t peer =
-      /// The rank for which the failed rank waited. Otherwise a rank that waits for the failed one or needs
-      /// it next. -1 if there is none.
-      -1;
+  /// The rank for which the failed rank waited. Otherwise a rank that waits for the failed one or needs it
+  /// next. -1 if there is none.
+  std::int32_t peer = -1;
   std::string message;  ///< whole error message for the user
 };
 

@@ -8,9 +8,9 @@
 
 namespace penstock {
 
-/// The number of number of tasks that may still be started. Linux counts both threads and processes as tasks.
+/// The number of tasks that may still be started. Linux counts both threads and processes as tasks.
 struct TaskRoom {
-  std::int64_t left = 0;   ///< tasks that may still be started
+  std::int64_t left = 0;   ///< number of tasks that may still be started
   std::string_view bound;  ///< name of the limit that gives `left`, such as "ulimit -u"
 };
 

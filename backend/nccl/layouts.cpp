@@ -28,7 +28,7 @@
 namespace penstock {
 namespace {
 
-// text that is published for a null payload; the text of a layout has no letters
+// The text that is published for a null payload. The text of a layout has no letters, so the two differ.
 constexpr const char* kNull = "null";
 
 }  // namespace

@@ -107,7 +107,7 @@ WaitLimits NcclTransport::limits_on(std::int32_t message) {
     communicator.check();
     return stopped_ || (of_session && of_session());
   };
-  // no deadline here, because the watchdog knows better which rank is late
+  // There is no deadline, because the watchdog knows better which rank is late.
   limits.deadline = WaitLimits{}.deadline;
   return limits;
 }

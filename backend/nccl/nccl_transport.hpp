@@ -122,7 +122,7 @@ class NcclTransport : public Transport {
   PinnedMoments moments_;      // start and end of each message, written by kernels
   std::vector<State> states_;  // state of each message
   Queue in_flight_;            // messages with payloads or contributions that are still stored
-  // number of receives and collectives so far, by communicator
+  // The number of receives or collectives so far, by communicator.
   std::map<CommunicatorPlan, std::size_t> turns_;
   bool has_ended_ = false;
   std::atomic<bool> stopped_ = false;

@@ -88,7 +88,7 @@ class SilentTransport : public Transport {
   }
 
   const RehearsalParts& parts_;
-  // buffers of zeros, each larger than the one before; kernels may still read all of them
+  // Buffers of zeros, each larger than the one before. Kernels may still read all of them.
   std::vector<DeviceBuffer> zeros_;
 };
 

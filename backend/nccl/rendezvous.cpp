@@ -29,7 +29,7 @@ namespace penstock {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks(1);
-// log level; c10 also throws the messages of lower levels, so their log is not needed
+// The log level of c10. c10 also throws its errors as exceptions, so it need not log them.
 constexpr int kFatal = 3;
 // The time after the deadline in which c10 may still report its own error.
 constexpr std::chrono::seconds kForItsOwnWords(1);

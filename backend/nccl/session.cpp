@@ -80,7 +80,7 @@ class SlotCount {
 
  private:
   struct Window {
-    // requested messages; those at the front are removed when they are taken
+    // The requested messages. A message at the front is removed when it is taken.
     std::deque<std::int32_t> asked;
     std::set<std::int32_t> taken;
     std::size_t most = 0;

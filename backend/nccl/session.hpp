@@ -27,7 +27,7 @@ namespace penstock {
 /// The settings of an NcclSession. All references must outlive the session.
 struct NcclSessionParts {
   const FlatProgram& flat;
-  /// cost table; its bytes of gradients and weights are the sizes of collectives with null payloads
+  /// The cost table. Its bytes of gradients and weights are the sizes of collectives with null payloads.
   const CostTable& costs;
   /// True if stages are sharded. After REDUCE_GRAD, each member then has only its part of the sum.
   bool scatters = false;

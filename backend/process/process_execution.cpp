@@ -80,7 +80,7 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_as_rank(const Pro
   {
     // The thread is joined at the end of this block, so that `runs` is complete before the return.
     const std::jthread coordinating([&] { runs = coordinator.run(); });
-    // its error is ignored, because the coordinator reports the same one
+    // The worker's error is ignored, because the coordinator reports the same one.
     static_cast<void>(run_worker(execution, *meeting));
   }
   return runs;

@@ -51,7 +51,7 @@ using MakeRankTransport = std::function<RankTransport(const RankRun&)>;
 /// The arguments that all processes of a run share. All references must outlive the call of
 /// execute_in_processes() or execute_as_rank().
 struct ProcessExecution {
-  const Program& program;  ///< program, which must be valid, lowered, and free of hangs on directed channels
+  const Program& program;  ///< valid, lowered program that does not hang on directed channels
   /// The flattened program. It must be built for directed channels, without a capacity limit and without
   /// eager messages.
   const FlatProgram& flat;

@@ -14,10 +14,10 @@ namespace penstock {
 /// The resources that a run in forked processes needs.
 struct ProcessNeed {
   std::int32_t ranks = 0;
-  /// largest number of descriptors that the forking process has open at one time
+  /// The largest number of descriptors that the forking process has open at one time.
   std::int64_t descriptors = 0;
   Bytes of_each = 0;  ///< least memory that each process does not share with others
-  /// address space for the stacks of one process's threads, in addition to `of_each`
+  /// Bytes of address space for the stacks of one process's threads, in addition to `of_each`.
   Bytes stacks_of_each = 0;
 };
 ProcessNeed process_need(const FlatProgram& flat);
@@ -28,7 +28,7 @@ struct ProcessRoom {
   std::optional<std::int64_t> descriptors{};  ///< number of descriptors that may still be opened
   std::optional<TaskRoom> tasks{};
   std::optional<Bytes> memory{};
-  /// bytes of address space that a forked process may still use (ulimit -v)
+  /// Bytes of address space that a forked process may still use (ulimit -v).
   std::optional<Bytes> addresses{};
 };
 /// Returns the resources that this process may still use. Does not set `memory`.

@@ -106,7 +106,7 @@ class SocketConnection : public std::enable_shared_from_this<SocketConnection> {
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
   Opening own_{};
   Opening others_{};
-  // generator of proofs for sent chunks; null until both nonces are known
+  // The generator of proofs for sent chunks, or null until both nonces are known.
   std::unique_ptr<MessageProof> sent_proof_{};
   std::unique_ptr<MessageProof> received_proof_{};
 

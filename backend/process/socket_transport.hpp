@@ -44,7 +44,7 @@ class SocketTransport : public Transport {
   ChannelOptions channels() const override { return {}; }
   void send(std::int32_t message, Payload payload) override;
   void expect(std::int32_t) override {}  // RECVs need no announcement, because channels do not block
-  // no transfer waits for buffers, because channels have no size limit
+  // No transfer waits for buffers, because channels have no size limit.
   void release(std::int32_t) override {}
   void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) override;
   void wait(std::int32_t message, std::int32_t rank) override;
@@ -100,12 +100,12 @@ class SocketTransport : public Transport {
 
   SocketTransportParts parts_;
   std::vector<std::int32_t> own_;  // numbers of the messages that this rank reports (messages_of)
-  // index of each message's state in `states_`; 0 if this rank takes no part in the message
+  // The index of each message's state in `states_`, or 0 if this rank takes no part in the message.
   std::vector<std::uint32_t> place_;
 
   mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
-  // states of this rank's messages; element 0 is a placeholder for all other messages
+  // The states of this rank's messages. Element 0 is a placeholder for all other messages.
   std::vector<State> states_;
   bool stopped_ = false;
 };

@@ -135,7 +135,7 @@ class WorkerConnections {
 
   mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
-  // connections by peer; complete before the first run, then only read
+  // The connection to each peer. The map is complete before the first run and does not change afterwards.
   std::map<std::int32_t, ConnectionId> links_;
   std::map<ConnectionId, std::int32_t> peer_of_link_;
   std::optional<Welcome> welcome_;

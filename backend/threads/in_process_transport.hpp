@@ -67,7 +67,7 @@ class InProcessTransport : public Transport {
   mutable std::mutex mutex_;                      // guards all members below
   std::vector<std::condition_variable> changed_;  // one condition variable for each rank
   std::vector<State> states_;                     // state of each message
-  // messages that wait for no more events and that satisfy() has not started yet
+  // The messages that wait for no more events and that satisfy() has not started yet.
   std::vector<std::int32_t> startable_;
   bool stopped_ = false;
 };

@@ -9,7 +9,8 @@ namespace penstock::nn {
 
 enum class Loss : std::uint8_t {
   mean_squared_error,  // mean of the squared errors of all elements
-  // cross entropy between the softmax of the last dimension and class numbers; mean over all other dimensions
+  // The cross entropy between the softmax of the last dimension and class numbers. The result is the mean
+  // over all other dimensions.
   cross_entropy,
 };
 

@@ -48,7 +48,7 @@ struct SplitOptions {
   std::uint64_t seed = 1;             ///< seed of the random initial weights
   at::ScalarType type = at::kDouble;  ///< type of weights and activations
   at::Device device = at::Device(at::kCPU);
-  /// true for each stage for which weights are made, by stage; if empty, for all stages
+  /// True for each stage for which weights are made, by stage. If empty, weights are made for all stages.
   std::vector<bool> drawn{};
 };
 

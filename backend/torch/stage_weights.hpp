@@ -81,7 +81,7 @@ class StageWeights {
   Optimizer optimizer_;
   std::optional<Shard> shard_;
   Tensors like_;  // tensors with the shapes and types of the whole weights, without memory
-  // stored weights by version; sharded weights are one flat tensor
+  // The stored weights by version. Sharded weights are one flat tensor.
   std::map<std::int32_t, Tensors> versions_;
   std::int32_t parting_version_ = 0;  // version from which part() last returned a part
   std::optional<Gathered> gathered_;

@@ -45,7 +45,7 @@ struct StageDefinition {
   LayerPointer layer;
   Tensors weights;  ///< initial weights (version 0)
   Join join = Join::sum;
-  /// loss that the stage computes if it sends its output to no other stage
+  /// The loss that the stage computes if it sends its output to no other stage.
   Loss loss = Loss::mean_squared_error;
 };
 
@@ -60,9 +60,9 @@ struct StepReport {
 /// The settings that all stages of a run share. Several worker threads may call the functions at the same
 /// time.
 struct Training {
-  /// model input of a microbatch; only first stages use it
+  /// Returns the model input of a microbatch. Only first stages use it.
   std::function<at::Tensor(std::int32_t microbatch)> inputs;
-  /// target of a microbatch; only last stages use it
+  /// Returns the target of a microbatch. Only last stages use it.
   std::function<at::Tensor(std::int32_t microbatch)> targets;
   OptimizerOptions optimizer;
   double loss_scale = 1;   ///< factor by which the loss is multiplied before gradients are computed

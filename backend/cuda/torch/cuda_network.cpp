@@ -63,7 +63,7 @@ struct WeightsKey {
 /// requested, because a calibration needs them for each run and drawing takes 28 ns per weight. No run
 /// changes them, because a STEP makes new tensors.
 const std::vector<StageDefinition>& stages_with_weights(const WeightsKey& key, const Network& network) {
-  // stages and their key, by device
+  // The cached stages and their key, by device.
   static std::map<std::int32_t, std::pair<WeightsKey, std::vector<StageDefinition>>> cached;
   const auto found = cached.find(key.device);
   if (found != cached.end() && found->second.first == key) return found->second.second;
@@ -202,7 +202,7 @@ class CudaNetworkFamily : public ModuleFamily {
 
   const Experiment& experiment_;
   CutNetwork cut_;
-  // hardware of each rank; absent for ranks in other processes
+  // The hardware of each rank, or nothing for ranks in other processes.
   std::vector<std::optional<CudaPlace>> places_;
   mutable std::map<std::int32_t,
                    std::pair<std::shared_ptr<const DeviceData>, std::shared_ptr<const DeviceData>>>
