@@ -65,8 +65,8 @@ struct ProcessExecution {
   std::size_t most_payload_bytes = 0;
   double time_scale = 1;  ///< number of host ns in one ns of the run's clock; > 0
   std::int32_t runs = 1;  ///< number of times that the whole program runs, one after the other
-  /// The host time after which the run fails if a compute action has not ended, no worker has made progress,
-  /// or a process has sent no message. At least 10 ms.
+  /// The host time after which the run fails if a compute action has not ended. The same limit applies if no
+  /// worker makes progress, or if a process sends no message. At least 10 ms.
   std::chrono::nanoseconds deadline = std::chrono::minutes(1);
   /// The time within which all processes must join, and within which they must get ready for each run.
   std::chrono::nanoseconds patience = std::chrono::seconds(10);
