@@ -29,8 +29,8 @@
 #include "cli/output.hpp"
 #include "cli/typed_names.hpp"
 #include "cli/version.hpp"
-#include "report/print/escaping.hpp"
-#include "schedules/ir/nearest_name.hpp"
+#include "text/escaping.hpp"
+#include "text/nearest_name.hpp"
 
 namespace penstock {
 namespace {

@@ -21,10 +21,10 @@
 #include "scenarios/read/quantities.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/gather.hpp"
-#include "schedules/ir/nearest_name.hpp"
 #include "schedules/ir/transports.hpp"
 #include "schedules/text/csv_dialect.hpp"
 #include "sim/engines/engines.hpp"
+#include "text/nearest_name.hpp"
 
 namespace penstock {
 namespace {

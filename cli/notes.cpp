@@ -11,9 +11,9 @@
 
 #include "cli/flags.hpp"
 #include "cli/output.hpp"
-#include "report/print/escaping.hpp"
 #include "scenarios/prepare/priced_experiment.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 

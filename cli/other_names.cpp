@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "schedules/ir/nearest_name.hpp"
+#include "text/nearest_name.hpp"
 
 namespace penstock {
 namespace {

@@ -28,8 +28,8 @@
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output_file.hpp"
-#include "report/print/escaping.hpp"
 #include "report/print/text_sink.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

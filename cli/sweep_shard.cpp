@@ -19,8 +19,8 @@
 
 #include "backend/process/launch_environment.hpp"
 #include "cli/outcome.hpp"
-#include "report/print/escaping.hpp"
 #include "report/result/sweep_progress.hpp"
+#include "text/escaping.hpp"
 #include "text/numbers.hpp"
 
 namespace penstock {

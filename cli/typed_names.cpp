@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "report/print/escaping.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

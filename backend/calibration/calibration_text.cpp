@@ -18,10 +18,10 @@
 #include "backend/calibration/calibration.hpp"
 #include "backend/calibration/calibration_program.hpp"
 #include "backend/calibration/line_fit.hpp"
-#include "report/print/escaping.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "schedules/ir/action.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

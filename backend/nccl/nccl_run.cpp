@@ -38,13 +38,13 @@
 #include "backend/process/launch_environment.hpp"
 #include "backend/process/process_execution.hpp"
 #include "backend/process/socket_loop.hpp"
-#include "report/print/escaping.hpp"
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/channel.hpp"
+#include "text/escaping.hpp"
 #include "text/numbers.hpp"
 
 namespace penstock {

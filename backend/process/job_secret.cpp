@@ -36,8 +36,8 @@
 #include <tl/expected.hpp>
 
 #include "backend/process/message_proof.hpp"
-#include "report/print/escaping.hpp"
 #include "scenarios/host/left_names.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

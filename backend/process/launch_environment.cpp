@@ -17,8 +17,8 @@
 
 #include "backend/process/process_execution.hpp"
 #include "backend/process/socket_loop.hpp"
-#include "report/print/escaping.hpp"
 #include "report/print/units.hpp"
+#include "text/escaping.hpp"
 #include "text/numbers.hpp"
 
 namespace penstock {

@@ -40,7 +40,7 @@
 
 #include "backend/process/message_proof.hpp"
 #include "backend/process/socket_connection.hpp"
-#include "report/print/escaping.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

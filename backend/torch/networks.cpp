@@ -27,7 +27,7 @@
 #include "backend/torch/models.hpp"
 #include "scenarios/model/model.hpp"
 #include "schedules/ir/mixed_bits.hpp"
-#include "schedules/ir/nearest_name.hpp"
+#include "text/nearest_name.hpp"
 
 namespace penstock::nn {
 namespace {

@@ -15,7 +15,7 @@
 #include <fmt/format.h>
 
 #include "bench/gpu/nominal_costs.hpp"
-#include "report/print/escaping.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

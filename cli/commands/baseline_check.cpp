@@ -26,9 +26,9 @@
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
-#include "report/print/escaping.hpp"
 #include "report/print/units.hpp"
 #include "sim/baseline/baseline.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

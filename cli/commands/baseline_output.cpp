@@ -23,8 +23,8 @@
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/terminal.hpp"
-#include "report/print/escaping.hpp"
 #include "sim/baseline/baseline.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

@@ -17,13 +17,13 @@
 #include <fmt/format.h>
 
 #include "cli/commands/smallest_failure.hpp"
-#include "report/print/escaping.hpp"
 #include "report/print/table.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/weight_versions.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/digest.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

@@ -21,13 +21,13 @@
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
-#include "report/print/escaping.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/pipedream_profile.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "text/escaping.hpp"
 #include "text/numbers.hpp"
 
 namespace penstock {

@@ -18,8 +18,8 @@
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
-#include "schedules/ir/nearest_name.hpp"
 #include "sim/published/reproduce.hpp"
+#include "text/nearest_name.hpp"
 
 namespace penstock {
 namespace {

@@ -21,7 +21,6 @@
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
-#include "report/print/escaping.hpp"
 #include "report/print/units.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/quantities.hpp"
@@ -32,6 +31,7 @@
 #include "sim/risk/monte_carlo.hpp"
 #include "sim/runs/memory_need.hpp"
 #include "sim/runs/simulate.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

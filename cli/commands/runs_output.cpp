@@ -18,7 +18,6 @@
 
 #include "cli/commands/run_groups.hpp"
 #include "report/print/chart_svg.hpp"
-#include "report/print/escaping.hpp"
 #include "report/print/html_page.hpp"
 #include "report/print/palette.hpp"
 #include "report/print/table.hpp"
@@ -26,6 +25,7 @@
 #include "sim/measured/predicted_runs.hpp"
 #include "sim/measured/run_prices.hpp"
 #include "sim/tuning/against_best.hpp"
+#include "text/escaping.hpp"
 #include "topology/unit_factors.hpp"
 
 namespace penstock {

@@ -40,7 +40,6 @@
 #include "cli/sweep_shard.hpp"
 #include "cli/terminal.hpp"
 #include "report/pages/html_report.hpp"
-#include "report/print/escaping.hpp"
 #include "report/print/units.hpp"
 #include "report/result/sweep_progress.hpp"
 #include "report/result/sweep_table.hpp"
@@ -50,6 +49,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "sim/runs/sweep.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

@@ -23,9 +23,9 @@
 #include <tl/expected.hpp>
 
 #include "cli/outcome.hpp"
-#include "report/print/escaping.hpp"
 #include "report/result/sweep_progress.hpp"
 #include "report/result/sweep_table.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

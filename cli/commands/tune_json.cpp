@@ -16,7 +16,6 @@
 
 #include "cli/commands/tune_answer.hpp"
 #include "cli/commands/tune_tables.hpp"
-#include "report/print/escaping.hpp"
 #include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/pricing/parallel.hpp"
 #include "sim/measured/ratio_spread.hpp"
@@ -24,6 +23,7 @@
 #include "sim/tuning/left_out.hpp"
 #include "sim/tuning/sensitivity.hpp"
 #include "sim/tuning/tune.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

@@ -15,7 +15,6 @@
 #include "cli/commands/tune_answer.hpp"
 #include "cli/commands/tune_tables.hpp"
 #include "report/print/chart_svg.hpp"
-#include "report/print/escaping.hpp"
 #include "report/print/html_page.hpp"
 #include "report/print/palette.hpp"
 #include "report/print/table.hpp"
@@ -31,6 +30,7 @@
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/left_out.hpp"
 #include "sim/tuning/tune.hpp"
+#include "text/escaping.hpp"
 #include "topology/unit_factors.hpp"
 
 namespace penstock {

@@ -22,7 +22,6 @@
 
 #include "report/compare/compare.hpp"
 #include "report/compare/compare_tables.hpp"
-#include "report/print/escaping.hpp"
 #include "report/print/html_page.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
@@ -30,6 +29,7 @@
 #include "report/timeline/timeline_rows.hpp"
 #include "report/timeline/timeline_svg.hpp"
 #include "schedules/ir/action.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

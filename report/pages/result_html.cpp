@@ -11,12 +11,12 @@
 #include "report/pages/html_report.hpp"
 #include "report/pages/memory_chart.hpp"
 #include "report/print/chart_svg.hpp"
-#include "report/print/escaping.hpp"
 #include "report/print/html_page.hpp"
 #include "report/print/table.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_figures.hpp"
 #include "report/timeline/timeline_svg.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

@@ -17,13 +17,13 @@
 
 #include "report/pages/html_report.hpp"
 #include "report/print/chart_svg.hpp"
-#include "report/print/escaping.hpp"
 #include "report/print/html_page.hpp"
 #include "report/print/palette.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "report/result/sweep_table.hpp"
 #include "schedules/ir/action.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

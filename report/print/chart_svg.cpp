@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "report/print/axis.hpp"
-#include "report/print/escaping.hpp"
 #include "report/print/palette.hpp"
 #include "report/print/units.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "report/print/escaping.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

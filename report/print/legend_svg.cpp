@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "report/print/escaping.hpp"
 #include "report/print/palette.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "report/print/escaping.hpp"
 #include "report/print/units.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

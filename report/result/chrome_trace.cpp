@@ -23,7 +23,6 @@
 #include <utility>
 #include <vector>
 
-#include "report/print/escaping.hpp"
 #include "report/print/memory_category.hpp"
 #include "report/print/text_sink.hpp"
 #include "report/print/units.hpp"
@@ -32,6 +31,7 @@
 #include "report/timeline/timeline.hpp"
 #include "report/timeline/timeline_rows.hpp"
 #include "schedules/ir/action.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

@@ -9,7 +9,6 @@
 #include <iterator>
 #include <string>
 
-#include "report/print/escaping.hpp"
 #include "report/print/memory_category.hpp"
 #include "report/print/text_sink.hpp"
 #include "report/print/units.hpp"
@@ -17,6 +16,7 @@
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 

@@ -5,10 +5,10 @@
 
 #include <string>
 
-#include "report/print/escaping.hpp"
 #include "report/print/table.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_figures.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 

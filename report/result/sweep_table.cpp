@@ -26,12 +26,12 @@
 #include <vector>
 
 #include "report/print/cells.hpp"
-#include "report/print/escaping.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "report/result/json_text.hpp"
 #include "report/result/result.hpp"
 #include "schedules/ir/action.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

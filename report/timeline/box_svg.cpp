@@ -16,10 +16,10 @@
 #include <string_view>
 #include <vector>
 
-#include "report/print/escaping.hpp"
 #include "report/print/palette.hpp"
 #include "report/timeline/timeline_boxes.hpp"
 #include "schedules/ir/action.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

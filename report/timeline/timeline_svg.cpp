@@ -27,7 +27,6 @@
 #include <vector>
 
 #include "report/print/axis.hpp"
-#include "report/print/escaping.hpp"
 #include "report/print/legend_svg.hpp"
 #include "report/print/palette.hpp"
 #include "report/print/units.hpp"
@@ -36,6 +35,7 @@
 #include "report/timeline/timeline_boxes.hpp"
 #include "report/timeline/timeline_rows.hpp"
 #include "schedules/ir/action.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

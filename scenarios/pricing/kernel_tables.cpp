@@ -36,10 +36,10 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "scenarios/pricing/csv_table.hpp"
 #include "scenarios/pricing/gemm_model.hpp"
 #include "scenarios/pricing/log_grid.hpp"
 #include "scenarios/pricing/product_table.hpp"
+#include "text/csv_table.hpp"
 #include "topology/unit_factors.hpp"
 
 namespace penstock {

@@ -20,7 +20,7 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "scenarios/pricing/csv_table.hpp"
+#include "text/csv_table.hpp"
 #include "topology/unit_factors.hpp"
 
 namespace penstock {

@@ -27,7 +27,7 @@
 #include "scenarios/read/load_transformer.hpp"
 #include "scenarios/read/parts.hpp"
 #include "scenarios/read/reader.hpp"
-#include "schedules/ir/nearest_name.hpp"
+#include "text/nearest_name.hpp"
 
 namespace penstock {
 namespace {

@@ -21,7 +21,7 @@
 #include "scenarios/read/keys.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/schema.hpp"
-#include "schedules/ir/nearest_name.hpp"
+#include "text/nearest_name.hpp"
 #include "text/numbers.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"

@@ -29,7 +29,7 @@
 #include "scenarios/read/schema.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
-#include "schedules/ir/nearest_name.hpp"
+#include "text/nearest_name.hpp"
 
 namespace penstock {
 namespace {

@@ -22,7 +22,7 @@
 #include "scenarios/read/keys.hpp"
 #include "scenarios/read/parts.hpp"
 #include "scenarios/read/reader.hpp"
-#include "schedules/text/csv_rows.hpp"
+#include "text/csv_rows.hpp"
 
 namespace penstock {
 namespace {

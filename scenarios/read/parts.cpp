@@ -21,9 +21,9 @@
 
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/file_suffix.hpp"
-#include "schedules/ir/nearest_name.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/rules/schedule_names.hpp"
+#include "text/nearest_name.hpp"
 #include "topology/presets.hpp"
 
 namespace penstock {

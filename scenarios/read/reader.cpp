@@ -24,7 +24,7 @@
 #include "scenarios/read/keys.hpp"
 #include "scenarios/read/quantities.hpp"
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/nearest_name.hpp"
+#include "text/nearest_name.hpp"
 #include "text/numbers.hpp"
 #include "topology/size_arithmetic.hpp"
 

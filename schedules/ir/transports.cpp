@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "schedules/ir/channel.hpp"
-#include "schedules/ir/nearest_name.hpp"
+#include "text/nearest_name.hpp"
 
 namespace penstock {
 namespace {

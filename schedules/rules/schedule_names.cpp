@@ -10,8 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "schedules/ir/nearest_name.hpp"
 #include "schedules/rules/generators.hpp"
+#include "text/nearest_name.hpp"
 
 namespace penstock {
 

@@ -13,11 +13,11 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
-#include "schedules/ir/nearest_name.hpp"
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/rules/round_robin_warmup.hpp"
+#include "text/nearest_name.hpp"
 
 namespace penstock {
 namespace {

@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/nearest_name.hpp"
 #include "schedules/text/text_cursor.hpp"
+#include "text/nearest_name.hpp"
 
 namespace penstock {
 namespace {

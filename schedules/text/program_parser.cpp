@@ -26,12 +26,12 @@
 #include <vector>
 
 #include "schedules/ir/channel.hpp"
-#include "schedules/ir/nearest_name.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/text/action_reader.hpp"
 #include "schedules/text/program_text.hpp"
 #include "schedules/text/program_words.hpp"
 #include "schedules/text/text_cursor.hpp"
+#include "text/nearest_name.hpp"
 
 namespace penstock {
 namespace {

@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 #include <pugixml.hpp>
 
-#include "report/print/escaping.hpp"
 #include "sim/baseline/baseline.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

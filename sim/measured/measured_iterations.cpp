@@ -33,8 +33,8 @@
 #include "scenarios/pricing/iteration_costs.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "schedules/text/csv_rows.hpp"
 #include "sim/measured/measured_runs.hpp"
+#include "text/csv_rows.hpp"
 #include "text/numbers.hpp"
 #include "topology/presets.hpp"
 

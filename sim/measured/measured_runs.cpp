@@ -22,7 +22,6 @@
 
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/device_model.hpp"
-#include "scenarios/pricing/csv_table.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/pricing/layer_split.hpp"
@@ -33,6 +32,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
+#include "text/csv_table.hpp"
 #include "text/numbers.hpp"
 #include "topology/device_types.hpp"
 

@@ -15,11 +15,11 @@
 
 #include <fmt/format.h>
 
-#include "scenarios/pricing/csv_table.hpp"
 #include "schedules/ir/shape.hpp"
 #include "sim/published/library_texts.hpp"
 #include "sim/published/reproduce.hpp"
 #include "sim/published/reproduce_runs.hpp"
+#include "text/csv_table.hpp"
 
 namespace penstock {
 namespace {

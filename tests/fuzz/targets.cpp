@@ -29,7 +29,6 @@
 #include "backend/process/control_message.hpp"
 #include "backend/process/socket_transport.hpp"
 #include "cli/number_list.hpp"
-#include "report/print/escaping.hpp"
 #include "report/result/result_json.hpp"
 #include "report/result/sweep_progress.hpp"
 #include "report/result/sweep_table.hpp"
@@ -56,6 +55,7 @@
 #include "sim/measured/measured_runs.hpp"
 #include "tests/backend/execution.hpp"
 #include "tests/fuzz/socket_targets.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

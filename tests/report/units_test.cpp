@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "report/print/axis.hpp"
-#include "report/print/escaping.hpp"
 #include "report/print/one_line.hpp"
 #include "report/print/palette.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

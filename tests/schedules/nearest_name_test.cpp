@@ -7,9 +7,9 @@
 
 #include <gtest/gtest.h>
 
-#include "schedules/ir/nearest_name.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/rules/schedule_names.hpp"
+#include "text/nearest_name.hpp"
 
 namespace penstock {
 namespace {

@@ -12,9 +12,9 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/passes/lower.hpp"
 #include "schedules/passes/merge_backward.hpp"
-#include "schedules/text/csv_rows.hpp"
 #include "schedules/text/program_text.hpp"
 #include "tests/schedules/text_files.hpp"
+#include "text/csv_rows.hpp"
 
 namespace penstock {
 namespace {

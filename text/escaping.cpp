@@ -5,7 +5,7 @@
 // backslashes. Bytes that are not valid UTF-8 (Unicode 15, table 3-7) become U+FFFD in every format. Tested
 // by units_test.cpp.
 
-#include "report/print/escaping.hpp"
+#include "text/escaping.hpp"
 #include "text/numbers.hpp"
 
 #include <fmt/format.h>

@@ -3,7 +3,7 @@
 // inside a quoted field are one quote. Text after a closing quote belongs to the field. Each row stores the
 // number of its first line for messages. Tested by pytorch_csv_test.cpp.
 
-#include "schedules/text/csv_rows.hpp"
+#include "text/csv_rows.hpp"
 
 #include <cstddef>
 #include <string>

@@ -1,7 +1,7 @@
 // Cells are found by their column's name, so that files may have more columns in any order. Tested by
 // kernel_tables_test.cpp.
 
-#include "scenarios/pricing/csv_table.hpp"
+#include "text/csv_table.hpp"
 
 #include <cstddef>
 #include <optional>
@@ -15,7 +15,7 @@
 #include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
-#include "schedules/text/csv_rows.hpp"
+#include "text/csv_rows.hpp"
 #include "text/numbers.hpp"
 
 namespace penstock {

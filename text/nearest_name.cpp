@@ -8,7 +8,7 @@
 // Three rows of the table are enough, because a cell reads only the two rows before it. Tested by
 // nearest_name_test.cpp.
 
-#include "schedules/ir/nearest_name.hpp"
+#include "text/nearest_name.hpp"
 
 #include <algorithm>
 #include <cctype>

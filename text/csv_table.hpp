@@ -10,7 +10,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "schedules/text/csv_rows.hpp"
+#include "text/csv_rows.hpp"
 
 namespace penstock {
 
