@@ -85,7 +85,7 @@ Chart chart_against_m(std::string title, std::string y_label, AxisUnit unit) {
 Chart throughput_chart(const std::map<CurveKey, Rows>& curves) {
   const bool steady = std::ranges::all_of(curves, [](const auto& curve) {
     return std::ranges::all_of(curve.second, [](const SweepRow* row) {
-      return !was_simulated(*row) || row->steady_samples_per_second.has_value();
+      return !was_simulated(*row) || row->throughput.steady_samples_per_second.has_value();
     });
   });
   // The whole chart uses one kind of rate. A steady rate beside the rate of a short run would compare full
@@ -100,7 +100,7 @@ Chart throughput_chart(const std::map<CurveKey, Rows>& curves) {
     for (const SweepRow* row : rows) {
       if (!was_simulated(*row)) continue;
       curve.points.push_back({static_cast<double>(row->microbatches),
-                              steady ? ranking_rate(*row) : row->samples_per_second,
+                              steady ? ranking_rate(*row) : row->throughput.samples_per_second,
                               row->status == SweepStatus::out_of_memory});
     }
     if (!curve.points.empty()) chart.curves.push_back(std::move(curve));

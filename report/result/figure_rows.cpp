@@ -2,6 +2,14 @@
 //
 //   rank_figure<&RankReport::busy_ns>(..)    get: rank.busy_ns    set: rank.busy_ns = value
 //
+// Papers give the name "bubble" to different figures, so there are three, with T for the makespan:
+//
+//   idle_over_total   = sum idle / (ranks * T)
+//   idle_over_ideal   = sum idle / sum busy
+//   longest_span_rate = (S - busy) / S on the rank with the longest span S from its first to its last action
+//
+// For GPipe and 1F1B the first is (K - 1) / (M + K - 1) and the second is (K - 1) / M.
+//
 // tests/report/figure_pages_test.cpp holds the page that is made of the rows.
 
 #include "report/result/figure_rows.hpp"
@@ -15,7 +23,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "report/result/metrics.hpp"
 #include "report/result/result.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock {
 namespace {
@@ -27,6 +37,7 @@ struct RankText {
   FigureUnit unit;
   FigureBound bound;
   std::string_view meaning;
+  AbsentFigure absent = AbsentFigure::never;
 };
 
 /// Returns the row of the member that the path `members` reaches, such as <&RankReport::memory,
@@ -44,7 +55,8 @@ consteval RankFigure rank_figure(const RankText& text) {
       .set = [](RankReport& rank, std::int64_t value) { (rank.*....*members) = static_cast<Member>(value); },
       // The clocks of devices may differ, so that a rank's measured idle time is slightly below 0.
       .least = text.bound == FigureBound::up_to_makespan ? std::numeric_limits<std::int64_t>::min() : 0,
-      .most = std::numeric_limits<Member>::max()};
+      .most = std::numeric_limits<Member>::max(),
+      .absent = text.absent};
 }
 
 constexpr std::array kRankFigures = {
@@ -97,114 +109,129 @@ constexpr std::array kRankFigures = {
          .meaning = "Bytes of the rank's RECVs, and its part of collectives in a ring."}),
 };
 
-/// The columns of a row, without its member.
-struct RunText {
-  std::string_view section;
-  std::string_view key;
-  FigureUnit unit;
-  FigureBound bound;
-  std::string_view meaning;
-  AbsentFigure absent = AbsentFigure::never;
-};
-
+/// Returns the row of the member that `part` and `member` reach. `row` has the other columns.
 template <auto part, auto member>
-consteval RunFigure run_figure(const RunText& text) {
-  return {.section = text.section,
-          .key = text.key,
-          .unit = text.unit,
-          .bound = text.bound,
-          .meaning = text.meaning,
-          .get = [](const Result& result) { return std::optional<double>(result.*part.*member); },
-          .set = [](Result& result, double value) { result.*part.*member = value; },
-          .absent = text.absent};
+consteval RunFigure run_figure(RunFigure row) {
+  row.get = [](const RunFigures& run) { return std::optional<double>(run.*part.*member); };
+  row.set = [](RunFigures& run, double value) { run.*part.*member = value; };
+  return row;
 }
 
-/// Returns the row of a rate that a result has if the model's size is known. All four such rates come with
-/// `mfu`.
+/// Returns the row of a rate that a run has if the model's size is known. All such rates come with `mfu`.
 template <auto member>
-consteval RunFigure model_rate(std::string_view key, FigureUnit unit, FigureBound bound,
-                               std::string_view meaning) {
-  return {.section = "throughput",
-          .key = key,
-          .unit = unit,
-          .bound = bound,
-          .meaning = meaning,
-          .get =
-              [](const Result& result) {
-                const auto& rates = result.throughput.model;
-                return rates ? std::optional<double>((*rates).*member) : std::nullopt;
-              },
-          .set =
-              [](Result& result, double value) {
-                auto& rates = result.throughput.model;
-                if (!rates) rates.emplace();
-                (*rates).*member = value;
-              },
-          .absent = AbsentFigure::left_out,
-          .comes_with = "mfu"};
+consteval RunFigure model_rate(RunFigure row) {
+  row.section = "throughput";
+  row.headline = "training";
+  row.get = [](const RunFigures& run) {
+    const auto& rates = run.throughput.model;
+    return rates ? std::optional<double>((*rates).*member) : std::nullopt;
+  };
+  row.set = [](RunFigures& run, double value) {
+    auto& rates = run.throughput.model;
+    if (!rates) rates.emplace();
+    (*rates).*member = value;
+  };
+  row.absent = AbsentFigure::left_out;
+  row.comes_with = "mfu";
+  return row;
 }
 
 constexpr std::array kRunFigures = {
-    run_figure<&Result::bubble, &BubbleReport::idle_over_total>(
+    run_figure<&RunFigures::bubble, &BubbleReport::idle_over_total>(
         {.section = "bubble",
          .key = "idle_over_total",
          .unit = FigureUnit::part,
          .bound = FigureBound::part,
-         .meaning = "The sum of idle times over ranks times makespan."}),
-    run_figure<&Result::bubble, &BubbleReport::idle_over_ideal>(
+         .meaning = "The sum of idle times over ranks times makespan.",
+         .headline = "bubble",
+         .text = "{} of the total",
+         .column = "bubble"}),
+    run_figure<&RunFigures::bubble, &BubbleReport::idle_over_ideal>(
         {.section = "bubble",
          .key = "idle_over_ideal",
          .unit = FigureUnit::part,
          .bound = FigureBound::not_negative,
-         .meaning = "The sum of idle times over the sum of busy times; 0 if nothing is busy."}),
-    run_figure<&Result::bubble, &BubbleReport::longest_span_rate>(
+         .meaning = "The sum of idle times over the sum of busy times; 0 if nothing is busy.",
+         .headline = "bubble",
+         .text = "{} of the ideal"}),
+    run_figure<&RunFigures::bubble, &BubbleReport::longest_span_rate>(
         {.section = "bubble",
          .key = "longest_span_rate",
          .unit = FigureUnit::part,
          .bound = FigureBound::part,
-         .meaning = "The idle part of the longest span from a rank's first to its last compute action."}),
-    run_figure<&Result::throughput, &ThroughputReport::samples_per_second>(
+         .meaning = "The idle part of the longest span from a rank's first to its last compute action.",
+         .headline = "bubble",
+         .text = "{} of the longest span"}),
+    run_figure<&RunFigures::throughput, &ThroughputReport::samples_per_second>(
         {.section = "throughput",
          .key = "samples_per_second",
          .unit = FigureUnit::per_second,
          .bound = FigureBound::not_negative,
-         .meaning = "Samples over the makespan; 0 if the makespan is 0."}),
-    run_figure<&Result::throughput, &ThroughputReport::steady_samples_per_second>(
+         .meaning = "Samples over the makespan; 0 if the makespan is 0.",
+         .headline = "throughput",
+         .text = "{} samples/s over the run",
+         .column = "samples/s"}),
+    run_figure<&RunFigures::throughput, &ThroughputReport::steady_samples_per_second>(
         {.section = "throughput",
          .key = "steady_samples_per_second",
          .unit = FigureUnit::per_second,
          .bound = FigureBound::not_negative,
          .meaning = "Samples per period of the endlessly repeated program; absent if it has no period.",
-         .absent = AbsentFigure::null}),
-    run_figure<&Result::throughput, &ThroughputReport::samples>(
+         .headline = "throughput",
+         .text = "{} samples/s steady",
+         .absent = AbsentFigure::null,
+         .column = "steady /s"}),
+    run_figure<&RunFigures::throughput, &ThroughputReport::samples>(
         {.section = "throughput",
          .key = "samples",
          .unit = FigureUnit::count,
          .bound = FigureBound::not_negative,
-         .meaning = "Microbatches times their size times iterations."}),
-    run_figure<&Result::throughput, &ThroughputReport::samples_per_update>(
+         .meaning = "Microbatches times their size times iterations.",
+         .headline = "samples",
+         .text = "{}",
+         .in_sweep = false}),
+    run_figure<&RunFigures::throughput, &ThroughputReport::samples_per_update>(
         {.section = "throughput",
          .key = "samples_per_update",
          .unit = FigureUnit::count,
          .bound = FigureBound::not_negative,
-         .meaning = "Samples that one STEP of the input stage covers."}),
-    run_figure<&Result::throughput, &ThroughputReport::cost_per_million_samples>(
+         .meaning = "Samples that one STEP of the input stage covers.",
+         .headline = "samples",
+         .text = "{} per update"}),
+    run_figure<&RunFigures::throughput, &ThroughputReport::cost_per_million_samples>(
         {.section = "throughput",
          .key = "cost_per_million_samples",
          .unit = FigureUnit::money,
          .bound = FigureBound::not_negative,
          .meaning = "Cost at the steady rate, or else at that of the run; absent if devices have no price.",
-         .absent = AbsentFigure::left_out}),
-    model_rate<&ModelRates::tokens_per_second>("tokens_per_second", FigureUnit::per_second,
-                                               FigureBound::not_negative, "Tokens of all copies."),
-    model_rate<&ModelRates::tokens_per_second_per_device>("tokens_per_second_per_device",
-                                                          FigureUnit::per_second, FigureBound::not_negative,
-                                                          "Tokens over the number of devices."),
+         .headline = "throughput",
+         .text = "{} a million samples",
+         .absent = AbsentFigure::left_out,
+         .column = "cost/M samples"}),
+    model_rate<&ModelRates::tokens_per_second>({.key = "tokens_per_second",
+                                                .unit = FigureUnit::per_second,
+                                                .bound = FigureBound::not_negative,
+                                                .meaning = "Tokens of all copies.",
+                                                .text = "{} tokens/s"}),
+    model_rate<&ModelRates::tokens_per_second_per_device>({.key = "tokens_per_second_per_device",
+                                                           .unit = FigureUnit::per_second,
+                                                           .bound = FigureBound::not_negative,
+                                                           .meaning = "Tokens over the number of devices.",
+                                                           .text = "{} tokens/s a device",
+                                                           .column = "tokens/s/device"}),
     model_rate<&ModelRates::model_flops_per_second_per_device>(
-        "model_flops_per_second_per_device", FigureUnit::per_second, FigureBound::not_negative,
-        "Operations of the model, nothing computed twice, over the number of devices."),
-    model_rate<&ModelRates::mfu>("mfu", FigureUnit::part, FigureBound::part_if_predicted,
-                                 "Those operations over a device's peak at the training's precision."),
+        {.key = "model_flops_per_second_per_device",
+         .unit = FigureUnit::flops,
+         .bound = FigureBound::not_negative,
+         .meaning = "Operations of the model, nothing computed twice, over the number of devices.",
+         .text = "{} a device"}),
+    model_rate<&ModelRates::mfu>(
+        {.key = "mfu",
+         .unit = FigureUnit::part,
+         .bound = FigureBound::part_if_predicted,
+         .meaning = "Those operations over a device's peak at the training's precision.",
+         .text = "MFU {}",
+         .column = "MFU"}),
 };
 
 }  // namespace
@@ -212,5 +239,27 @@ constexpr std::array kRunFigures = {
 std::span<const RankFigure> figures_of_ranks() { return kRankFigures; }
 
 std::span<const RunFigure> figures_of_runs() { return kRunFigures; }
+
+// The sums are doubles, because a sum over many ranks may not fit into 64 bits.
+BubbleReport bubble_of(std::span<const RankFigures> ranks, Ns makespan_ns) {
+  double idle = 0;
+  double busy = 0;
+  Ns longest = -1;
+  BubbleReport bubble;
+  for (const RankFigures& rank : ranks) {
+    idle += static_cast<double>(rank.report.idle_ns);
+    busy += static_cast<double>(rank.report.busy_ns);
+    const Ns span = rank.last_ns - rank.first_ns;
+    // If spans are equal, the lowest rank decides.
+    if (span <= longest) continue;
+    longest = span;
+    bubble.longest_span_rate =
+        span == 0 ? 0 : static_cast<double>(span - rank.report.busy_ns) / static_cast<double>(span);
+  }
+  const double total = static_cast<double>(ranks.size()) * static_cast<double>(makespan_ns);
+  bubble.idle_over_total = total > 0 ? idle / total : 0;
+  bubble.idle_over_ideal = busy > 0 ? idle / busy : 0;
+  return bubble;
+}
 
 }  // namespace penstock

@@ -1,12 +1,6 @@
-// One pass over the spans of each rank computes every figure. Busy time is the time of compute actions; idle
-// time is the rest of the makespan T. Papers give the name "bubble" to different figures, so there are three:
-//
-//   idle_over_total   = sum idle / (ranks * T)
-//   idle_over_ideal   = sum idle / sum busy
-//   longest_span_rate = (S - busy) / S on the rank with the longest span S from its first to its last action
-//
-// For GPipe and 1F1B the first is (K - 1) / (M + K - 1) and the second is (K - 1) / M. Tested by
-// metrics_test.cpp.
+// One pass over the spans of each rank computes every figure of the rank: rank_meter.hpp computes what every
+// engine computes in the same way, and this file the rest. Figures of the run follow from those of its ranks.
+// Tested by metrics_test.cpp.
 
 #include "report/result/metrics.hpp"
 
@@ -15,18 +9,17 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "report/result/figure_rows.hpp"
 #include "report/result/rank_meter.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_invariants.hpp"
 #include "report/timeline/arrivals.hpp"
 #include "report/timeline/holdings.hpp"
-#include "report/timeline/stage_unit_table.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
@@ -42,27 +35,6 @@ namespace {
 
 /// Returns a position as 32 bits. A rank's list has fewer than 2^31 actions.
 std::int32_t position_of(std::size_t i) { return static_cast<std::int32_t>(i); }
-
-/// Returns the largest number of live activations. An activation lives from the start of F to the end of B,
-/// or of W if the backward is split.
-std::int64_t peak_live_activations(Spans spans) {
-  std::vector<Holding> alive;
-  StageUnitTable<std::int32_t> opened(kNoPosition);
-  for (std::size_t i = 0; i < spans.size(); ++i) {
-    const Span& span = spans[i];
-    if (span.action.kind == ActionKind::forward) {
-      opened.at(span.action.stage, span.action.microbatch) = position_of(alive.size());
-      alive.push_back({.from_ns = span.start_ns, .charged_by = position_of(i)});
-    } else if (makes_weight_gradient(span.action.kind)) {
-      const std::int32_t forward = opened.at(span.action.stage, span.action.microbatch);
-      // The rank has no F of this microbatch.
-      if (forward == kNoPosition) continue;
-      alive[index(forward)].until_ns = span.end_ns;
-      alive[index(forward)].released_by = position_of(i);
-    }
-  }
-  return peak_amount(alive);
-}
 
 /// Returns the largest number of versions alive. A version that no STEP made lives from the start; a version
 /// that no action drops lives until the end.
@@ -102,6 +74,15 @@ std::int32_t peak_weight_versions(Spans spans) {
   return static_cast<std::int32_t>(most);
 }
 
+/// Puts the action at spans[i] into `group`, or the leaves of the overlapped pair that begins there.
+void put_group(std::vector<Action>& group, Spans spans, std::size_t i) {
+  group.clear();
+  for (bool goes_on = true; goes_on; ++i) {
+    group.push_back(spans[i].action);
+    goes_on = spans[i].action.overlaps_next && i + 1 < spans.size();
+  }
+}
+
 /// Adds the bytes of a rank's messages to the meter, and its part of each collective as a ring transfers it.
 void add_traffic(RankMeter& meter, Spans spans, const RunFacts& facts, const EdgeNumbers& edges) {
   TransferSizes sizes(facts.costs, edges);
@@ -110,29 +91,6 @@ void add_traffic(RankMeter& meter, Spans spans, const RunFacts& facts, const Edg
     if (is_recv(span.action.kind)) meter.receive(sizes.of(span.action));
     if (is_collective(span.action.kind)) meter.exchange(ring_bytes(facts.program, facts.costs, span.action));
   }
-}
-
-/// Returns the bubbles; all are 0 if nothing takes time. The sums are doubles, because a sum over many ranks
-/// may not fit into 64 bits.
-BubbleReport bubble_of(std::span<const RankFigures> ranks, Ns makespan_ns) {
-  double idle = 0;
-  double busy = 0;
-  Ns longest = -1;
-  BubbleReport bubble;
-  for (const RankFigures& rank : ranks) {
-    idle += static_cast<double>(rank.report.idle_ns);
-    busy += static_cast<double>(rank.report.busy_ns);
-    const Ns span = rank.last_ns - rank.first_ns;
-    // If spans are equal, the lowest rank decides.
-    if (span <= longest) continue;
-    longest = span;
-    bubble.longest_span_rate =
-        span == 0 ? 0 : static_cast<double>(span - rank.report.busy_ns) / static_cast<double>(span);
-  }
-  const double total = static_cast<double>(ranks.size()) * static_cast<double>(makespan_ns);
-  bubble.idle_over_total = total > 0 ? idle / total : 0;
-  bubble.idle_over_ideal = busy > 0 ? idle / busy : 0;
-  return bubble;
 }
 
 /// Returns the number of samples that one update of the input stage covers.
@@ -203,28 +161,36 @@ ProgramReport program_report(const RunFacts& facts) {
 
 }  // namespace
 
+RankFigures figures_of(const RankMeter& meter) {
+  RankFigures figures;
+  static_cast<MeteredFigures&>(figures.report) = meter.figures();
+  figures.first_ns = meter.first_ns();
+  figures.last_ns = meter.last_ns();
+  return figures;
+}
+
 RankFigures compute_times_of(Spans spans) {
   RankMeter meter;
   for (std::size_t i = 0; i < spans.size(); ++i) {
     // An overlapped pair counts once, because both leaves have the same times.
-    if (!opens_compute(spans, i)) continue;
-    meter.compute(spans[i].start_ns, spans[i].end_ns, [](Ns, Ns) { return Ns{0}; });
+    if (opens_compute(spans, i)) meter.time(spans[i].start_ns, spans[i].end_ns);
   }
-  return meter.figures();
+  return figures_of(meter);
 }
 
 RankFigures figures_of(Spans spans, const RunFacts& facts, const EdgeNumbers& edges) {
   RankMeter meter;
   Arrivals arrivals(facts.program.recompute);
+  std::vector<Action> group;
   for (std::size_t i = 0; i < spans.size(); ++i) {
     arrivals.add(spans[i]);
     if (!opens_compute(spans, i)) continue;
-    meter.compute(spans[i].start_ns, spans[i].end_ns,
+    put_group(group, spans, i);
+    meter.compute(group, spans[i].start_ns, spans[i].end_ns,
                   [&](Ns from, Ns to) { return covered_ns(arrivals.of_group(spans, i), from, to); });
   }
   add_traffic(meter, spans, facts, edges);
-  RankFigures figures = meter.figures();
-  figures.report.peak_live_activations = peak_live_activations(spans);
+  RankFigures figures = figures_of(meter);
   figures.report.weight_versions = peak_weight_versions(spans);
   return figures;
 }
@@ -237,24 +203,24 @@ Result summarize(std::vector<RankFigures> ranks, Ns makespan_ns, RunFacts facts)
     if (rank < facts.devices.size()) report.device = std::move(facts.devices[rank]);
     if (rank < facts.memories.size()) report.memory = std::move(facts.memories[rank]);
   }
-  Result result{.kind = facts.kind,
-                .scenario = std::move(facts.scenario),
-                .engine = std::move(facts.engine),
-                .channel = std::string(to_text(facts.channels.model)),
-                .transfers = {.blocking = facts.channels.blocking,
-                              .capacity = facts.channels.capacity,
-                              .eager_bytes = facts.channels.eager_bytes},
-                .link_sharing = facts.link_sharing,
-                .makespan_ns = makespan_ns,
-                .clock_error_ns = facts.clock_error_ns,
-                .program = program_report(facts),
-                .model = facts.model ? std::optional(facts.model->report) : std::nullopt,
-                .bubble = bubble_of(ranks, makespan_ns),
-                .throughput = throughput_of(facts, makespan_ns),
-                .ranks = {},
-                .links = std::move(facts.links),
-                .notes = std::move(facts.notes),
-                .timeline = std::move(facts.timeline)};
+  Result result;
+  result.kind = facts.kind;
+  result.scenario = std::move(facts.scenario);
+  result.engine = std::move(facts.engine);
+  result.channel = to_text(facts.channels.model);
+  result.transfers = {.blocking = facts.channels.blocking,
+                      .capacity = facts.channels.capacity,
+                      .eager_bytes = facts.channels.eager_bytes};
+  result.link_sharing = facts.link_sharing;
+  result.makespan_ns = makespan_ns;
+  result.clock_error_ns = facts.clock_error_ns;
+  result.program = program_report(facts);
+  if (facts.model) result.model = facts.model->report;
+  result.bubble = bubble_of(ranks, makespan_ns);
+  result.throughput = throughput_of(facts, makespan_ns);
+  result.links = std::move(facts.links);
+  result.notes = std::move(facts.notes);
+  result.timeline = std::move(facts.timeline);
   result.ranks.reserve(ranks.size());
   for (RankFigures& rank : ranks) result.ranks.push_back(std::move(rank.report));
   if (const auto broken = broken_invariant(result)) throw std::logic_error(*broken);

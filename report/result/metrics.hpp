@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "report/result/rank_meter.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/arrivals.hpp"
 #include "report/timeline/timeline.hpp"
@@ -68,6 +69,9 @@ struct RankFigures {
 };
 /// Returns the figures of one rank as RankReport defines them. `edges` are those of the program.
 RankFigures figures_of(Spans spans, const RunFacts& facts, const EdgeNumbers& edges);
+
+/// Returns the figures of a meter and its times, without those that a meter does not compute.
+RankFigures figures_of(const RankMeter& meter);
 
 /// Returns only the busy time of one rank, and the first start and last end of its compute actions.
 RankFigures compute_times_of(Spans spans);

@@ -12,6 +12,7 @@
 
 #include "report/print/memory_category.hpp"
 #include "report/print/units.hpp"
+#include "report/result/rank_meter.hpp"
 #include "report/timeline/timeline.hpp"
 #include "text/enum_words.hpp"  // IWYU pragma: export
 
@@ -55,23 +56,13 @@ struct RankMemory {
 };
 
 /// The figures of one rank.
-struct RankReport {
+struct RankReport : MeteredFigures {
   std::int32_t rank = 0;
   std::string device;
-  /// The time of compute actions; an overlapped pair counts once.
-  Ns busy_ns = 0;
   /// The makespan minus the busy time.
   Ns idle_ns = 0;
-  /// The idle time during which a transfer or collective is under way for which the next compute action
-  /// waits.
-  Ns exposed_communication_ns = 0;
-  /// The largest number of live microbatch activations; one lives from F's start to the end of B (or W).
-  std::int64_t peak_live_activations = 0;
   /// The largest number of versions of one stage that are alive at once.
   std::int32_t weight_versions = 1;
-  /// The bytes of its SENDs, and its part of collectives in a ring.
-  Bytes sent_bytes = 0;
-  Bytes received_bytes = 0;
   RankMemory memory;
 
   friend bool operator==(const RankReport&, const RankReport&) = default;
@@ -141,6 +132,14 @@ struct ThroughputReport {
   friend bool operator==(const ThroughputReport&, const ThroughputReport&) = default;
 };
 
+/// The figures of a whole run. figure_rows.hpp has a row for each of them.
+struct RunFigures {
+  BubbleReport bubble;
+  ThroughputReport throughput;
+
+  friend bool operator==(const RunFigures&, const RunFigures&) = default;
+};
+
 /// The program that ran.
 struct ProgramReport {
   std::string schedule;
@@ -190,7 +189,7 @@ struct TransferReport {
 };
 
 /// One prediction or measurement.
-struct Result {
+struct Result : RunFigures {
   ResultKind kind = ResultKind::predicted;
   /// The file or command that it answers; may be empty.
   std::string scenario;
@@ -205,8 +204,6 @@ struct Result {
   std::optional<Ns> clock_error_ns{};
   ProgramReport program;
   std::optional<ModelReport> model{};
-  BubbleReport bubble;
-  ThroughputReport throughput;
   std::vector<RankReport> ranks;
   /// The links that messages used.
   std::vector<LinkTraffic> links;

@@ -12,6 +12,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -45,20 +46,17 @@ std::string shape_text(const ProgramReport& program) {
                      format_count(program.iterations, "iteration"));
 }
 
-std::string bubble_text(const BubbleReport& bubble) {
-  return fmt::format("{} of the total, {} of the ideal, {} of the longest span",
-                     format_percent(bubble.idle_over_total), format_percent(bubble.idle_over_ideal),
-                     format_percent(bubble.longest_span_rate));
-}
-
-std::string throughput_text(const ThroughputReport& throughput) {
-  std::string text = fmt::format("{} samples/s over the run", format_rate(throughput.samples_per_second));
-  if (throughput.steady_samples_per_second) {
-    text += fmt::format(", {} samples/s steady", format_rate(*throughput.steady_samples_per_second));
+/// Returns a headline of figures of the run, such as "33.33 % of the total, 50.00 % of the ideal"; empty if
+/// the run has none of them.
+std::string figures_text(const RunFigures& run, std::string_view headline) {
+  std::string line;
+  for (const RunFigure& figure : figures_of_runs()) {
+    const std::optional<double> value = figure.get(run);
+    if (figure.headline != headline || !value) continue;
+    if (!line.empty()) line += ", ";
+    line += fmt::format(fmt::runtime(figure.text), run_cell(figure, *value).text);
   }
-  if (throughput.cost_per_million_samples)
-    text += fmt::format(", {} a million samples", format_rate(*throughput.cost_per_million_samples));
-  return text;
+  return line;
 }
 
 /// Returns the bytes that all ranks send, and the bytes for each sample.
@@ -93,6 +91,7 @@ Cell rank_cell(const RankFigure& figure, const RankReport& rank) {
     case FigureUnit::count:
     case FigureUnit::part:
     case FigureUnit::per_second:
+    case FigureUnit::flops:
     case FigureUnit::money:
       return count_cell(value);
   }
@@ -134,13 +133,26 @@ std::string model_text(const ModelReport& model) {
   return text + fmt::format(", on {}", format_count(model.devices, "device"));
 }
 
-std::string model_rates_text(const ModelRates& rates) {
-  return fmt::format("{} tokens/s, {} tokens/s a device, {:.1f} TFLOP/s a device, MFU {}",
-                     format_rate(rates.tokens_per_second), format_rate(rates.tokens_per_second_per_device),
-                     rates.model_flops_per_second_per_device / 1e12, format_percent(rates.mfu));
-}
-
 }  // namespace
+
+Cell run_cell(const RunFigure& figure, double value) {
+  switch (figure.unit) {
+    case FigureUnit::part:
+      return percent_cell(value);
+    case FigureUnit::per_second:
+    case FigureUnit::money:
+      return rate_cell(value);
+    case FigureUnit::flops:
+      return {fmt::format("{:.1f} TFLOP/s", value / 1e12), value};
+    case FigureUnit::nanoseconds:
+      return period_cell(value);
+    case FigureUnit::bytes:
+    case FigureUnit::memory:
+    case FigureUnit::count:
+      return quantity_cell(value);
+  }
+  return {};
+}
 
 std::string available_text(const RankMemory& memory) {
   std::string capacity = format_memory(memory.capacity.value_or(0), memory.unit);
@@ -158,12 +170,11 @@ std::vector<Headline> headlines(const Result& result) {
   lines.push_back({"schedule", result.program.schedule + ", " + shape_text(result.program)});
   lines.push_back({"result", origin_text(result)});
   lines.push_back({"makespan", format_duration(result.makespan_ns)});
-  lines.push_back({"bubble", bubble_text(result.bubble)});
-  lines.push_back({"throughput", throughput_text(result.throughput)});
+  lines.push_back({"bubble", figures_text(result, "bubble")});
+  lines.push_back({"throughput", figures_text(result, "throughput")});
   if (result.model) lines.push_back({"model", model_text(*result.model)});
-  if (result.throughput.model) lines.push_back({"training", model_rates_text(*result.throughput.model)});
-  lines.push_back({"samples", fmt::format("{}, {} per update", format_quantity(result.throughput.samples),
-                                          format_quantity(result.throughput.samples_per_update))});
+  if (result.throughput.model) lines.push_back({"training", figures_text(result, "training")});
+  lines.push_back({"samples", figures_text(result, "samples")});
   if (const std::string memory = memory_text(result); !memory.empty()) lines.push_back({"memory", memory});
   lines.push_back({"sent", traffic_text(result)});
   if (!result.program.digest.empty()) lines.push_back({"digest", result.program.digest});

@@ -7,6 +7,7 @@
 
 #include "report/print/memory_category.hpp"
 #include "report/print/table.hpp"
+#include "report/result/figure_rows.hpp"
 #include "report/result/result.hpp"
 
 namespace penstock {
@@ -18,6 +19,9 @@ struct Headline {
 
   friend bool operator==(const Headline&, const Headline&) = default;
 };
+
+/// Returns the value of a figure of a run as a cell of a table.
+Cell run_cell(const RunFigure& figure, double value);
 
 /// Returns K, the ranks of one pipeline. If a result does not give it, this is the smaller of the numbers of
 /// stages and ranks.

@@ -217,6 +217,7 @@ RankReport read_rank(const ObjectReader& object) {
   // The peak stands outside `memory` in the document, so it is set after `memory` has been read as a whole.
   for (const RankFigure& figure : figures_of_ranks()) {
     const std::string key(figure.key);
+    if (figure.absent == AbsentFigure::left_out && !object.has(key.c_str())) continue;
     figure.set(rank, figure.unit == FigureUnit::memory
                          ? read_amount(object, key.c_str(), rank.memory.unit)
                          : object.integer_between(key.c_str(), figure.least, figure.most));

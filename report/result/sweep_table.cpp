@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -28,8 +27,10 @@
 #include "report/print/cells.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
+#include "report/result/figure_rows.hpp"
 #include "report/result/json_text.hpp"
 #include "report/result/result.hpp"
+#include "report/result/result_figures.hpp"
 #include "schedules/ir/action.hpp"
 #include "text/escaping.hpp"
 
@@ -43,43 +44,50 @@ Json finite_or_null(std::optional<double> value) {
   return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
 }
 
-/// The rates that depend on the model's size, in the order of their fields.
-constexpr std::array<std::pair<std::string_view, double ModelRates::*>, 4> kModelRates = {
-    {{"tokens_per_second", &ModelRates::tokens_per_second},
-     {"tokens_per_second_per_device", &ModelRates::tokens_per_second_per_device},
-     {"model_flops_per_second_per_device", &ModelRates::model_flops_per_second_per_device},
-     {"mfu", &ModelRates::mfu}}};
+bool has_model(const SweepRow& row) { return row.throughput.model.has_value(); }
 
-bool has_model(const SweepRow& row) { return row.model.has_value(); }
+/// The figures of a run that stand together in a row: bubbles, then rates, and last those that only some
+/// scenarios have.
+enum class FigureGroup : std::uint8_t { bubble, rate, sometimes };
+FigureGroup group_of(const RunFigure& figure) {
+  if (figure.absent == AbsentFigure::left_out) return FigureGroup::sometimes;
+  return figure.section == "bubble" ? FigureGroup::bubble : FigureGroup::rate;
+}
+
+/// Returns the figures of a group that a sweep has, in order.
+std::vector<RunFigure> figures_of_group(FigureGroup group) {
+  std::vector<RunFigure> figures;
+  std::ranges::copy_if(figures_of_runs(), std::back_inserter(figures),
+                       [&](const RunFigure& figure) { return figure.in_sweep && group_of(figure) == group; });
+  return figures;
+}
 
 /// Returns the fields of a row. `with_model` is true if some row of the sweep has the model's rates.
 std::vector<Field> fields_of(const SweepRow& row, bool with_model) {
   const bool simulated = was_simulated(row);
   // A row that was not simulated has zeros in its figures, which must not be printed.
   const auto figure = [&](const Json& value) { return simulated ? value : Json(nullptr); };
-  std::vector<Field> fields = {
-      {"schedule", row.schedule},
-      {"stages", row.stages},
-      {"virtual_stages", row.virtual_stages},
-      {"microbatches", row.microbatches},
-      {"micro_batch_size", finite_or_null(row.micro_batch_size)},
-      {"global_batch_size", finite_or_null(row.global_batch_size)},
-      {"status", to_text(row.status)},
-      {"reason", row.reason},
-      {"makespan_ns", figure(row.makespan_ns)},
-      {"idle_over_total", figure(finite_or_null(row.bubble.idle_over_total))},
-      {"idle_over_ideal", figure(finite_or_null(row.bubble.idle_over_ideal))},
-      {"longest_span_rate", figure(finite_or_null(row.bubble.longest_span_rate))},
-      {"closed_form_bubble", figure(finite_or_null(row.closed_form_bubble))},
-      {"samples_per_second", figure(finite_or_null(row.samples_per_second))},
-      {"steady_samples_per_second", figure(finite_or_null(row.steady_samples_per_second))},
-      {"samples_per_update", figure(finite_or_null(row.samples_per_update))},
-      {"peak_bytes", figure(amount_json<Json>(row.peak_bytes, row.memory_unit))},
-      {"peak_rank", figure(row.peak_rank)},
-      {"cost_per_million_samples", figure(finite_or_null(row.cost_per_million_samples))}};
-  if (!with_model) return fields;
-  for (const auto& [name, rate] : kModelRates)
-    fields.emplace_back(name, row.model ? finite_or_null(*row.model.*rate) : Json(nullptr));
+  std::vector<Field> fields = {{"schedule", row.schedule},
+                               {"stages", row.stages},
+                               {"virtual_stages", row.virtual_stages},
+                               {"microbatches", row.microbatches},
+                               {"micro_batch_size", finite_or_null(row.micro_batch_size)},
+                               {"global_batch_size", finite_or_null(row.global_batch_size)},
+                               {"status", to_text(row.status)},
+                               {"reason", row.reason},
+                               {"makespan_ns", figure(row.makespan_ns)}};
+  const auto add_group = [&](FigureGroup group) {
+    for (const RunFigure& each : figures_of_group(group)) {
+      if (with_model || each.comes_with.empty())
+        fields.emplace_back(each.key, figure(finite_or_null(each.get(row))));
+    }
+  };
+  add_group(FigureGroup::bubble);
+  fields.emplace_back("closed_form_bubble", figure(finite_or_null(row.closed_form_bubble)));
+  add_group(FigureGroup::rate);
+  fields.emplace_back("peak_bytes", figure(amount_json<Json>(row.peak_bytes, row.memory_unit)));
+  fields.emplace_back("peak_rank", figure(row.peak_rank));
+  add_group(FigureGroup::sometimes);
   return fields;
 }
 
@@ -129,13 +137,18 @@ struct FigureRange {
   double most = std::numeric_limits<double>::max();
   std::string_view text;
 };
-// The ranges of result_invariants.cpp, with room for rounding.
-constexpr double kRounding = 1e-9;
-constexpr FigureRange kPart{.least = -kRounding, .most = 1 + kRounding, .text = "a part in [0, 1]"};
-constexpr FigureRange kRatio{.least = -kRounding, .text = "a number of at least 0"};
-constexpr FigureRange kRate{.least = 0, .text = "a number of at least 0"};
 constexpr FigureRange kSamples{.least = std::numeric_limits<double>::denorm_min(),
                                .text = "a number above 0"};
+// Parts have room for rounding, as in result_invariants.cpp.
+constexpr double kRounding = 1e-9;
+constexpr FigureRange kPart{.least = -kRounding, .most = 1 + kRounding, .text = "a part in [0, 1]"};
+
+/// Returns the range of a figure of a run. A point covers at least a part of a sample.
+FigureRange range_of(const RunFigure& figure) {
+  if (figure.bound == FigureBound::part) return kPart;
+  if (figure.unit == FigureUnit::count) return kSamples;
+  return {.least = figure.unit == FigureUnit::part ? -kRounding : 0, .text = "a number of at least 0"};
+}
 
 /// The range of activations. Their parts must fit into 64 bits.
 constexpr FigureRange kActivations{.least = 0, .most = 1e12, .text = "a number of activations"};
@@ -166,23 +179,20 @@ void read_figures(SweepRow& row, const Json& object) {
   row.global_batch_size = figure_at(object, "global_batch_size", kSamples);
   // The makespan is 0 if nothing takes time; then the rates are 0 too.
   row.makespan_ns = count_at<Ns>(object, "makespan_ns");
-  row.bubble = {.idle_over_total = figure_at(object, "idle_over_total", kPart),
-                .idle_over_ideal = figure_at(object, "idle_over_ideal", kRatio),
-                .longest_span_rate = figure_at(object, "longest_span_rate", kPart)};
   row.closed_form_bubble = figure_if_any(object, "closed_form_bubble", kPart);
-  row.samples_per_second = figure_at(object, "samples_per_second", kRate);
-  row.steady_samples_per_second = figure_if_any(object, "steady_samples_per_second", kRate);
-  row.samples_per_update = figure_at(object, "samples_per_update", kSamples);
   row.peak_bytes = row.memory_unit == MemoryUnit::bytes
                        ? count_at<Bytes>(object, "peak_bytes")
                        : amount_of_shown(figure_at(object, "peak_bytes", kActivations), row.memory_unit);
   row.peak_rank = count_at<std::int32_t>(object, "peak_rank");
-  row.cost_per_million_samples = figure_if_any(object, "cost_per_million_samples", kRate);
-  // A row has all of these rates if it has a model, and otherwise none.
-  if (!object.contains("mfu")) return;
-  row.model.emplace();
-  for (const auto& [name, rate] : kModelRates)
-    *row.model.*rate = figure_at(object, std::string(name).c_str(), kRate);
+  for (const RunFigure& figure : figures_of_runs()) {
+    const std::string key(figure.key);
+    // A row has all figures that come together, or none of them.
+    const bool is_alone = figure.comes_with.empty();
+    if (!figure.in_sweep || (!is_alone && !object.contains(figure.comes_with))) continue;
+    const bool may_be_null = is_alone && figure.absent != AbsentFigure::never;
+    if (may_be_null && object.at(key).is_null()) continue;
+    figure.set(row, figure_at(object, key.c_str(), range_of(figure)));
+  }
 }
 
 /// Returns the row of an object that row_json() has made. Throws if a key, its type or a figure is wrong.
@@ -215,21 +225,55 @@ Json rows_json(const std::vector<SweepRow>& rows) {
 
 Cell optional_cell(std::optional<double> quantity) { return quantity ? quantity_cell(*quantity) : Cell{}; }
 Cell samples_per_update_cell(const SweepRow& row) {
-  return optional_cell(was_simulated(row) ? row.samples_per_update : row.global_batch_size);
+  return optional_cell(was_simulated(row) ? row.throughput.samples_per_update : row.global_batch_size);
 }
 
-/// Returns the cells of makespan, bubble, closed form, both rates and peak; empty cells for a row that was
-/// not simulated.
-std::vector<Cell> figure_cells(const SweepRow& row) {
-  if (!was_simulated(row)) return std::vector<Cell>(6);
-  const auto& steady = row.steady_samples_per_second;
-  return {{format_duration(row.makespan_ns), static_cast<double>(row.makespan_ns)},
-          percent_cell(row.bubble.idle_over_total),
-          row.closed_form_bubble ? percent_cell(*row.closed_form_bubble) : Cell{},
-          rate_cell(row.samples_per_second),
-          steady ? rate_cell(*steady) : Cell{},
-          {format_memory(row.peak_bytes, row.memory_unit), shown_amount(row.peak_bytes, row.memory_unit)}};
-}
+/// The table of a sweep between its keys and its status: one column after the other.
+class FigureColumns {
+ public:
+  explicit FigureColumns(const std::vector<SweepRow>& rows) : rows_(rows), cells_(rows.size()) {
+    add("makespan", [](const SweepRow& row) {
+      return Cell{format_duration(row.makespan_ns), static_cast<double>(row.makespan_ns)};
+    });
+    add_group(FigureGroup::bubble);
+    add("closed form", [](const SweepRow& row) {
+      return row.closed_form_bubble ? percent_cell(*row.closed_form_bubble) : Cell{};
+    });
+    add_group(FigureGroup::rate);
+    add("peak memory", [](const SweepRow& row) {
+      return Cell{format_memory(row.peak_bytes, row.memory_unit),
+                  shown_amount(row.peak_bytes, row.memory_unit)};
+    });
+    add_group(FigureGroup::sometimes);
+  }
+
+  const std::vector<std::string>& names() const { return names_; }
+  const std::vector<Cell>& cells(std::size_t row) const { return cells_[row]; }
+
+ private:
+  /// Adds a column, which is empty in rows that were not simulated.
+  template <typename CellOf>
+  void add(std::string_view name, const CellOf& cell_of) {
+    names_.emplace_back(name);
+    for (std::size_t i = 0; i < rows_.size(); ++i)
+      cells_[i].push_back(was_simulated(rows_[i]) ? cell_of(rows_[i]) : Cell{});
+  }
+  void add_group(FigureGroup group) {
+    for (const RunFigure& figure : figures_of_group(group)) {
+      const auto has = [&](const SweepRow& row) { return figure.get(row).has_value(); };
+      const bool is_shown = group != FigureGroup::sometimes || std::ranges::any_of(rows_, has);
+      if (figure.column.empty() || !is_shown) continue;
+      add(figure.column, [&](const SweepRow& row) {
+        const std::optional<double> value = figure.get(row);
+        return value ? run_cell(figure, *value) : Cell{};
+      });
+    }
+  }
+
+  const std::vector<SweepRow>& rows_;
+  std::vector<std::string> names_;
+  std::vector<std::vector<Cell>> cells_;  // by row
+};
 
 std::string status_text(const SweepRow& row) {
   std::string text(to_text(row.status));
@@ -246,7 +290,7 @@ bool was_simulated(const SweepRow& row) {
 }
 
 double ranking_rate(const SweepRow& row) {
-  return row.steady_samples_per_second.value_or(row.samples_per_second);
+  return row.throughput.steady_samples_per_second.value_or(row.throughput.samples_per_second);
 }
 
 std::vector<std::string> schedules_of(const Sweep& sweep) {
@@ -258,8 +302,8 @@ std::vector<std::string> schedules_of(const Sweep& sweep) {
 }
 
 bool ranks_above(const SweepRow& row, const SweepRow& other) {
-  const bool is_steady = row.steady_samples_per_second.has_value();
-  if (is_steady != other.steady_samples_per_second.has_value()) return is_steady;
+  const bool is_steady = row.throughput.steady_samples_per_second.has_value();
+  if (is_steady != other.throughput.steady_samples_per_second.has_value()) return is_steady;
   return ranking_rate(row) > ranking_rate(other);
 }
 
@@ -279,25 +323,16 @@ std::vector<SweepRow> best_per_schedule(const Sweep& sweep) {
 Table sweep_rows(const std::vector<SweepRow>& rows) {
   Table table;
   table.keys = 4;
-  table.columns = {"schedule", "K",      "v",           "M",         "micro batch", "samples/update",
-                   "makespan", "bubble", "closed form", "samples/s", "steady /s",   "peak memory"};
-  const bool priced =
-      std::ranges::any_of(rows, [](const SweepRow& row) { return row.cost_per_million_samples.has_value(); });
-  const bool modelled = std::ranges::any_of(rows, has_model);
-  if (priced) table.columns.emplace_back("cost/M samples");
-  if (modelled) table.columns.insert(table.columns.end(), {"tokens/s/device", "MFU"});
+  table.columns = {"schedule", "K", "v", "M", "micro batch", "samples/update"};
+  const FigureColumns figures(rows);
+  std::ranges::copy(figures.names(), std::back_inserter(table.columns));
   table.columns.emplace_back("status");
-  for (const SweepRow& row : rows) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const SweepRow& row = rows[i];
     std::vector<Cell> cells = {{row.schedule, std::nullopt},        count_cell(row.stages),
                                count_cell(row.virtual_stages),      count_cell(row.microbatches),
                                optional_cell(row.micro_batch_size), samples_per_update_cell(row)};
-    std::ranges::move(figure_cells(row), std::back_inserter(cells));
-    if (priced)
-      cells.push_back(row.cost_per_million_samples ? rate_cell(*row.cost_per_million_samples) : Cell{});
-    if (modelled) {
-      cells.push_back(row.model ? rate_cell(row.model->tokens_per_second_per_device) : Cell{});
-      cells.push_back(row.model ? percent_cell(row.model->mfu) : Cell{});
-    }
+    std::ranges::copy(figures.cells(i), std::back_inserter(cells));
     cells.push_back({status_text(row), std::nullopt});
     table.rows.push_back(std::move(cells));
   }

@@ -37,9 +37,10 @@ inline constexpr auto kEnumWords<SweepStatus> =
                                           {SweepStatus::skipped, "skipped"},
                                           {SweepStatus::failed, "failed"}});
 
-/// One point. The figures from makespan_ns on have values only for `ok` and `out_of_memory`; otherwise they
-/// are empty (null in JSON). Sizes that were not given and could not be computed are empty too.
-struct SweepRow {
+/// One point. The figures of the run, and those from makespan_ns on, have values only for `ok` and
+/// `out_of_memory`; otherwise they are empty (null in JSON). Sizes that were not given and could not be
+/// computed are empty too. Figures of a run that no column of a sweep has (figure_rows.hpp) are 0.
+struct SweepRow : RunFigures {
   std::string schedule;
   /// The pipeline size K, which is schedule.stages of a scenario.
   std::int32_t stages = 1;
@@ -53,15 +54,8 @@ struct SweepRow {
   /// The reason why the status is not ok.
   std::string reason;
   Ns makespan_ns = 0;
-  BubbleReport bubble;
   /// The value of idle_over_total by the schedule's formula, if it has one
   std::optional<double> closed_form_bubble;
-  double samples_per_second = 0;
-  std::optional<double> steady_samples_per_second;
-  double samples_per_update = 0;
-  std::optional<double> cost_per_million_samples{};
-  /// The rates of the model; absent if its size is not known.
-  std::optional<ModelRates> model{};
   Bytes peak_bytes = 0;
   std::int32_t peak_rank = 0;
   MemoryUnit memory_unit = MemoryUnit::bytes;

@@ -70,10 +70,10 @@ MemoryUnit memory_unit(const Result& result) {
   return result.ranks.empty() ? MemoryUnit::bytes : result.ranks.front().memory.unit;
 }
 
-RunFigures run_figures(const Result& result) {
-  RunFigures figures{.makespan_ns = result.makespan_ns,
-                     .idle_over_total = result.bubble.idle_over_total,
-                     .peak_bytes = shown_amount(highest_peak_bytes(result), memory_unit(result))};
+StoredRun run_figures(const Result& result) {
+  StoredRun figures{.makespan_ns = result.makespan_ns,
+                    .idle_over_total = result.bubble.idle_over_total,
+                    .peak_bytes = shown_amount(highest_peak_bytes(result), memory_unit(result))};
   if (const auto& model = result.throughput.model) {
     figures.rates = ReachedRates{.tokens_per_second = model->tokens_per_second,
                                  .tokens_per_second_per_device = model->tokens_per_second_per_device,

@@ -40,13 +40,13 @@ struct ReachedRates {
 };
 
 /// The figures of one simulation of the scenario.
-struct RunFigures {
+struct StoredRun {
   Ns makespan_ns = 0;
   double idle_over_total = 0;
   double peak_bytes = 0;  ///< peak of the fullest rank; counted in activations if there is no model
   std::optional<ReachedRates> rates{};  ///< absent if the model has no such rates, or in an older file
 
-  friend bool operator==(const RunFigures&, const RunFigures&) = default;
+  friend bool operator==(const StoredRun&, const StoredRun&) = default;
 };
 
 /// The figures that the baseline stores for one scenario or program file.
@@ -59,7 +59,7 @@ struct BaselineFigures {
   std::string digest{};              ///< digest of the lowered program; empty if invalid
   std::int64_t forwards = 0;         ///< number of F actions of all ranks and iterations: the amount of work
   /// Absent if the program is invalid, or hangs or crosses under its own channels.
-  std::optional<RunFigures> run{};
+  std::optional<StoredRun> run{};
 
   friend bool operator==(const BaselineFigures&, const BaselineFigures&) = default;
 };

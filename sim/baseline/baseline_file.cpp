@@ -208,7 +208,7 @@ BaselineFigures read_figures(BaselineReader& reader, const Json& entry, const st
   if (entry.contains("forwards")) figures.forwards = count("forwards");
   // A program that hangs has been measured but has no run.
   if (!entry.contains("makespan_ns")) return figures;
-  figures.run = RunFigures{
+  figures.run = StoredRun{
       .makespan_ns = count("makespan_ns"),
       .idle_over_total =
           reader.member<double>(entry, path, "idle_over_total", "a number from 0 to 1", is_part),
@@ -348,7 +348,7 @@ void add_held(Json& json, const HeldRun& held) {
   if (held.peak) json["peak"] = json_of(*held.peak);
 }
 
-void add_run(Json& json, const RunFigures& run) {
+void add_run(Json& json, const StoredRun& run) {
   json["makespan_ns"] = run.makespan_ns;
   json["idle_over_total"] = run.idle_over_total;
   const bool is_whole = run.peak_bytes == std::floor(run.peak_bytes);

@@ -88,7 +88,7 @@ class HeldAmounts {
     std::int64_t held = 0;
     std::int64_t peak = 0;
   };
-  static constexpr std::size_t kFirst = kMemoryCategoryCount + 2;
+  static constexpr std::size_t kFirst = kMemoryCategoryCount + 1;
   Amount& amount_of(std::size_t kind) { return kind < kFirst ? first_[kind] : further_[kind - kFirst]; }
   struct Change {
     Ns time_ns = 0;

@@ -1,7 +1,7 @@
 // What an action charges when it starts, and what one releases when it ends:
 //
-//   F      activations, live          B, I, W   gradients where none are held
-//   B      all of F's activations     I, W      a part of them each; B and W its live one
+//   F      activations                B, I, W   gradients where none are held
+//   B      all of F's activations     I, W      a part of them each
 //                                     I         charges what it computes again, W releases it
 //   STEP   releases gradients; the version that it replaces is held on where it is used later, up to the end
 //          of the last backward that uses it
@@ -64,10 +64,10 @@ void LiveVersions::join_run_before(std::size_t run) {
 }
 
 RankLedger::RankLedger(const std::vector<std::int32_t>& stages, const CostTable& costs, TellingOrder order)
-    : order_(order), held_(kLive + 1 + stages.size(), order) {
+    : order_(order), held_(kMemoryCategoryCount + stages.size(), order) {
   for (const std::int32_t stage : stages) {
     const StageCost& cost = costs.stages[static_cast<std::size_t>(stage)];
-    const std::size_t versions_kind = kLive + 1 + stages_.size();
+    const std::size_t versions_kind = kMemoryCategoryCount + stages_.size();
     stages_.push_back({.stage = stage, .versions_kind = versions_kind, .versions = {}});
     held_.hold_for_ever(kind_of(MemoryCategory::weights), cost.weights);
     held_.hold_for_ever(kind_of(MemoryCategory::weight_versions), cost.cloned_weights);
@@ -102,15 +102,13 @@ void RankLedger::forward(const PlacedAction& placed) {
   const Action& action = placed.action;
   held_.charge(kind_of(MemoryCategory::activations), placed.cost.kept, placed.start_ns, placed.position,
                action);
-  held_.charge(kLive, 1, placed.start_ns, placed.position, action);
-  note_fresh({.kind = kLive, .stage = action.stage, .number = action.microbatch}, placed.start_ns);
+  note_fresh({.kind = kKeptByForward, .stage = action.stage, .number = action.microbatch}, placed.start_ns);
 }
 
 void RankLedger::recompute(const PlacedAction& placed) {
   const Action& action = placed.action;
   const std::size_t activations = kind_of(MemoryCategory::activations);
   held_.charge(activations, placed.cost.recomputed, placed.start_ns, placed.position, action);
-  // Activations that F charges are remembered as live ones, so that these have the category to themselves.
   note_fresh({.kind = activations, .stage = action.stage, .number = action.microbatch}, placed.start_ns);
 }
 
@@ -123,10 +121,9 @@ void RankLedger::release_activations(const PlacedAction& placed) {
                   charged(made, placed.end_ns));
   }
   const Charged since =
-      charged({.kind = kLive, .stage = action.stage, .number = action.microbatch}, placed.end_ns);
+      charged({.kind = kKeptByForward, .stage = action.stage, .number = action.microbatch}, placed.end_ns);
   held_.release(kind_of(MemoryCategory::activations), released_activations(placed.cost, action.kind),
                 placed.end_ns, placed.position, since);
-  if (makes_weight_gradient(action.kind)) held_.release(kLive, 1, placed.end_ns, placed.position, since);
 }
 
 void RankLedger::open_gradients(StageAccount& stage, const PlacedAction& placed) {

@@ -1,10 +1,11 @@
 #pragma once
 // The account of one rank in a streamed walk: what its actions hold, by the rules of sim/memory/memory.hpp,
-// and its live activations and weight versions. Used by streamed_walk.cpp.
+// and its weight versions. Used by streamed_walk.cpp.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "report/print/memory_category.hpp"
@@ -111,7 +112,6 @@ class RankLedger {
   void received(const PlacedAction& consumer, Bytes bytes, Ns start_ns);
 
   HeldAmounts& held() { return held_; }
-  std::int64_t peak_live_activations() const { return held_.peak(kLive); }
   std::int32_t peak_weight_versions() const;
 
   template <class State>
@@ -148,7 +148,8 @@ class RankLedger {
 
     friend bool operator==(const Fresh&, const Fresh&) = default;
   };
-  static constexpr std::size_t kLive = kMemoryCategoryCount;
+  /// The kind of activations that F charges. MemoryCategory::activations tells those that are recomputed.
+  static constexpr std::size_t kKeptByForward = std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t kind_of(MemoryCategory category) { return static_cast<std::size_t>(category); }
 
   StageAccount& account_of(std::int32_t stage) {

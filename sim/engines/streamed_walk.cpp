@@ -133,7 +133,8 @@ class StreamedWalk {
     here.clock_ns = start + duration;
     here.actions += std::ssize(group);
     if constexpr (kWithFigures) {
-      here.meter.compute(start, here.clock_ns, [&](Ns from, Ns to) { return covered(awaited_, from, to); });
+      here.meter.compute(group, start, here.clock_ns,
+                         [&](Ns from, Ns to) { return covered(awaited_, from, to); });
       account(rank, group, start);
     }
   }
@@ -415,12 +416,11 @@ class StreamedWalk {
   }
 
   RankFigures figures_of_rank(std::int32_t rank, Ns makespan_ns) {
-    RankFigures figures = ranks_[index(rank)].meter.figures();
+    RankFigures figures = figures_of(ranks_[index(rank)].meter);
     figures.report.rank = rank;
     figures.report.idle_ns = makespan_ns - figures.report.busy_ns;
     RankLedger& account = accounts_[index(rank)];
     account.held().settle(kNever);
-    figures.report.peak_live_activations = account.peak_live_activations();
     figures.report.weight_versions = account.peak_weight_versions();
     figures.report.memory = account.held().memory();
     return figures;

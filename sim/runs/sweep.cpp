@@ -26,6 +26,7 @@
 
 #include "report/print/one_line.hpp"
 #include "report/print/units.hpp"
+#include "report/result/figure_rows.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_figures.hpp"
 #include "report/result/sweep_progress.hpp"
@@ -179,13 +180,11 @@ void add_figures(SweepRow& row, const Scenario& scenario, const Prediction& pred
       result.throughput.samples / result.program.microbatches / result.program.iterations / prediction.copies;
   row.global_batch_size = result.throughput.samples_per_update;
   row.makespan_ns = result.makespan_ns;
-  row.bubble = result.bubble;
   row.closed_form_bubble = formula_of(scenario, row.microbatches);
-  row.samples_per_second = result.throughput.samples_per_second;
-  row.steady_samples_per_second = result.throughput.steady_samples_per_second;
-  row.samples_per_update = result.throughput.samples_per_update;
-  row.cost_per_million_samples = result.throughput.cost_per_million_samples;
-  row.model = result.throughput.model;
+  for (const RunFigure& figure : figures_of_runs()) {
+    const std::optional<double> value = figure.get(result);
+    if (figure.in_sweep && value) figure.set(row, *value);
+  }
   add_memory_verdict(row, prediction);
 }
 

@@ -37,7 +37,7 @@ SweepPoint point_of(std::int32_t stages) {
   point.row.micro_batch_size = 1;
   point.row.global_batch_size = 1;
   point.row.makespan_ns = 17 * stages;
-  point.row.samples_per_update = 1;
+  point.row.throughput.samples_per_update = 1;
   return point;
 }
 

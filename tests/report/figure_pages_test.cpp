@@ -3,6 +3,7 @@
 
 #include "report/result/figure_rows.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -22,7 +23,9 @@
 #include "report/result/result_figures.hpp"
 #include "report/result/result_invariants.hpp"
 #include "report/result/result_json.hpp"
+#include "report/result/sweep_table.hpp"
 #include "tests/report/sample_result.hpp"
+#include "tests/report/sample_sweep.hpp"
 #include "tests/source_path.hpp"
 
 namespace penstock {
@@ -48,6 +51,8 @@ std::string unit_text(FigureUnit unit) {
       return "part of 1";
     case FigureUnit::per_second:
       return "a second";
+    case FigureUnit::flops:
+      return "FLOP/s";
     case FigureUnit::money:
       return "the price's money";
   }
@@ -127,6 +132,38 @@ TEST(FigureRows, AFigureOfARankStandsInEveryForm) {
     Result wrong = result;
     figure.set(wrong.ranks.front(), -1);
     const std::string prefix = fmt::format("ranks[0].{}: expected", figure.key);
+    EXPECT_THAT(broken_invariant(wrong).value_or(""), testing::StartsWith(prefix));
+  }
+}
+
+TEST(FigureRows, AFigureOfARunStandsInEveryForm) {
+  Result result = sample::result_of(sample::pipeline({}), {});
+  result.kind = ResultKind::predicted;
+  Sweep sweep = sample::small_sweep();
+  for (const RunFigure& figure : figures_of_runs()) {
+    figure.set(result, 0.75);
+    figure.set(sweep.rows.front(), 0.75);
+  }
+  const std::string json = result_to_json(result);
+  const std::string csv = sweep_csv(sweep);
+  const std::vector<std::string> columns = sweep_rows(sweep.rows).columns;
+  const std::vector<Headline> lines = headlines(result);
+  for (const RunFigure& figure : figures_of_runs()) {
+    SCOPED_TRACE(figure.key);
+    EXPECT_THAT(json, testing::HasSubstr(fmt::format("\"{}\": 0.75", figure.key)));
+    const auto line = std::ranges::find(lines, figure.headline, &Headline::name);
+    const std::string text = fmt::format(fmt::runtime(figure.text), run_cell(figure, 0.75).text);
+    ASSERT_NE(line, lines.end());
+    EXPECT_THAT(line->figure, testing::HasSubstr(text));
+    if (figure.in_sweep) {
+      EXPECT_THAT(csv, testing::HasSubstr(fmt::format(",{}", figure.key)));
+    }
+    if (!figure.column.empty()) {
+      EXPECT_THAT(columns, testing::Contains(figure.column));
+    }
+    Result wrong = result;
+    figure.set(wrong, -1);
+    const std::string prefix = fmt::format("{}.{}: expected", figure.section, figure.key);
     EXPECT_THAT(broken_invariant(wrong).value_or(""), testing::StartsWith(prefix));
   }
 }

@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "report/result/metrics.hpp"
+#include "report/result/rank_meter.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/holdings.hpp"
 #include "report/timeline/timeline.hpp"
@@ -137,6 +138,33 @@ TEST(Metrics, AnOverlappedPairIsBusyOnce) {
   EXPECT_EQ(result.makespan_ns, 10 + 22 + 20);
   EXPECT_EQ(result.ranks[0].busy_ns, 52);
   EXPECT_EQ(result.ranks[0].peak_live_activations, 2);
+}
+
+TEST(OpenMicrobatches, AtOneInstantThoseThatBeganEarlierEndFirst) {
+  OpenMicrobatches open;
+  const auto forward = [](std::int32_t unit) {
+    return Action{.kind = ActionKind::forward, .microbatch = unit};
+  };
+  open.begin(forward(0), 0);
+  open.begin(forward(1), 5);
+  open.end(forward(0), 5);
+  EXPECT_EQ(open.peak(), 1) << "0 ends before 1 begins, although 1 comes first in the list";
+}
+
+TEST(OpenMicrobatches, WhatBeginsAndEndsAtOneInstantCountsInListOrder) {
+  OpenMicrobatches open;
+  const auto forward = [](std::int32_t unit) {
+    return Action{.kind = ActionKind::forward, .microbatch = unit};
+  };
+  open.begin(forward(0), 5);
+  open.end(forward(0), 5);
+  open.begin(forward(1), 5);
+  EXPECT_EQ(open.peak(), 1);
+  open.begin(forward(2), 5);
+  open.end(forward(1), 5);
+  EXPECT_EQ(open.peak(), 2);
+  open.begin(forward(3), 6);
+  EXPECT_EQ(open.peak(), 2) << "2 and 3 are open";
 }
 
 TEST(Holdings, AtOneInstantReleasesComeBeforeCharges) {

@@ -20,8 +20,8 @@ SweepRow row_of(const std::string& schedule, std::int32_t stages, std::int32_t m
   const double bubble = (stages - 1.0) / (microbatches + stages - 1.0);
   row.bubble = {bubble, (stages - 1.0) / microbatches, 0.25};
   if (schedule == "gpipe") row.closed_form_bubble = bubble;
-  row.samples_per_second = 1e9 * microbatches / static_cast<double>(row.makespan_ns);
-  row.samples_per_update = microbatches;
+  row.throughput.samples_per_second = 1e9 * microbatches / static_cast<double>(row.makespan_ns);
+  row.throughput.samples_per_update = microbatches;
   row.peak_bytes = Bytes{1} << 30;
   return row;
 }
@@ -45,7 +45,7 @@ Sweep small_sweep() {
                                          "3 stages need 3 devices, there are 2"));
     sweep.rows.push_back(without_figures(row_of("1f1b", 1, microbatches), SweepStatus::out_of_memory, ""));
     SweepRow steady = row_of("1f1b", 2, microbatches);
-    steady.steady_samples_per_second = 1000.0 / 3;
+    steady.throughput.steady_samples_per_second = 1000.0 / 3;
     sweep.rows.push_back(steady);
   }
   return sweep;

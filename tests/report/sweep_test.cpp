@@ -37,7 +37,7 @@ TEST(Sweep, TheBestFitsAndHasTheHighestRate) {
 
 TEST(Sweep, TheSteadyRateRanksBeforeThatOfTheRun) {
   Sweep sweep = sample::small_sweep();
-  sweep.rows[1].steady_samples_per_second = 1e6;
+  sweep.rows[1].throughput.steady_samples_per_second = 1e6;
   EXPECT_EQ(best_per_schedule(sweep)[0], sweep.rows[1]);
   sweep.rows[1].status = SweepStatus::out_of_memory;
   EXPECT_EQ(best_per_schedule(sweep)[0], sweep.rows[0]);
@@ -45,8 +45,8 @@ TEST(Sweep, TheSteadyRateRanksBeforeThatOfTheRun) {
 
 TEST(Sweep, ARowWithoutASteadyRateNeverBeatsOneWithIt) {
   Sweep sweep = sample::small_sweep();
-  sweep.rows[0].samples_per_second = 1e6;
-  sweep.rows[6].steady_samples_per_second = 1;
+  sweep.rows[0].throughput.samples_per_second = 1e6;
+  sweep.rows[6].throughput.steady_samples_per_second = 1;
   EXPECT_EQ(best_per_schedule(sweep)[0], sweep.rows[6]);
   EXPECT_TRUE(ranks_above(sweep.rows[6], sweep.rows[0]));
   EXPECT_FALSE(ranks_above(sweep.rows[0], sweep.rows[6]));
@@ -125,7 +125,7 @@ TEST(SweepJson, HasTheColumnsOfTheCsvAsKeys) {
 
 TEST(SweepJson, NeverHasNan) {
   Sweep sweep = sample::small_sweep();
-  sweep.rows[0].samples_per_second = std::numeric_limits<double>::infinity();
+  sweep.rows[0].throughput.samples_per_second = std::numeric_limits<double>::infinity();
   EXPECT_TRUE(Json::parse(sweep_json(sweep))["rows"][0]["samples_per_second"].is_null());
   EXPECT_NE(line_of(sweep_csv(sweep), 1).find(",0.25,0,,,1,"), std::string::npos);
 }
@@ -133,7 +133,7 @@ TEST(SweepJson, NeverHasNan) {
 /// Why the row of small_sweep() is no point with `value` for `key`; empty: it is one.
 std::string refusal_of(std::size_t row, const std::string& key, const Json& value) {
   SweepPoint point{.row = sample::small_sweep().rows.at(row), .notes = {}};
-  if (was_simulated(point.row)) point.row.model.emplace();
+  if (was_simulated(point.row)) point.row.throughput.model.emplace();
   Json line = Json::parse(sweep_point_json(0, point));
   line["row"][key] = value;
   const auto read = sweep_point_of_json(line.dump());

@@ -57,9 +57,9 @@ TEST(Cost, IsInEveryRowOfASweep) {
   grid.microbatches = {4};
   const auto swept = sweep(scenario_of("name: gpipe, stages: 2, microbatches: 4"), grid);
   ASSERT_EQ(swept.rows.size(), 2);
-  EXPECT_EQ(swept.rows[0].cost_per_million_samples,
+  EXPECT_EQ(swept.rows[0].throughput.cost_per_million_samples,
             cost_of(scenario_of("name: gpipe, stages: 2, microbatches: 4")));
-  EXPECT_NEAR(swept.rows[1].cost_per_million_samples.value(), 6, 1e-9);
+  EXPECT_NEAR(swept.rows[1].throughput.cost_per_million_samples.value(), 6, 1e-9);
 }
 
 TEST(Cost, OfAPlanIsItsDeviceHoursTimesThePrice) {

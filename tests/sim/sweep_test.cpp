@@ -69,7 +69,7 @@ TEST(Sweep, HoldingTheGlobalBatchFindsTheBestNumberOfMicrobatches) {
       sweep(held, {.schedules = {}, .stages = {}, .microbatches = {1, 2, 3, 4, 6, 8, 12, 16, 24, 48}});
   EXPECT_EQ(best_per_schedule(swept).at(0).microbatches, 12) << "M* = sqrt((K-1)W/o), W = 48 ms, o = 1 ms";
   for (const SweepRow& row : swept.rows) {
-    EXPECT_EQ(row.samples_per_update, 48);
+    EXPECT_EQ(row.throughput.samples_per_update, 48);
     EXPECT_EQ(row.micro_batch_size, 48.0 / row.microbatches);
   }
 }
@@ -171,8 +171,8 @@ TEST(Sweep, AnAsynchronousScheduleTakesTheGlobalBatchAsItsMinibatch) {
   const Sweep swept = sweep(held, {.schedules = {"1f1b-rr"}, .stages = {4}, .microbatches = {1, 16}});
   for (const SweepRow& row : swept.rows) {
     EXPECT_EQ(row.micro_batch_size, 48);
-    ASSERT_TRUE(row.steady_samples_per_second);
-    EXPECT_NEAR(*row.steady_samples_per_second, 48 / 0.049, 1e-9)
+    ASSERT_TRUE(row.throughput.steady_samples_per_second);
+    EXPECT_NEAR(*row.throughput.steady_samples_per_second, 48 / 0.049, 1e-9)
         << "a minibatch every f + b + two overheads";
   }
 }
@@ -186,7 +186,7 @@ TEST(Sweep, AnAsynchronousRowFitsWhereItsEndlessStreamDoes) {
     EXPECT_EQ(row.status, SweepStatus::out_of_memory);
     EXPECT_EQ(row.reason, "the stream's steady state needs 27.66 MiB on rank 0, its device has 19.07 MiB");
     EXPECT_EQ(row.peak_bytes, swept.rows[1].peak_bytes);
-    EXPECT_EQ(row.steady_samples_per_second, swept.rows[1].steady_samples_per_second);
+    EXPECT_EQ(row.throughput.steady_samples_per_second, swept.rows[1].throughput.steady_samples_per_second);
   }
   EXPECT_LT(swept.rows[0].makespan_ns, swept.rows[1].makespan_ns) << "the run is still that of M";
 }
@@ -207,7 +207,7 @@ TEST(Sweep, AStatedGlobalBatchHoldsAgainstTheScenariosMicrobatch) {
   SweepGrid grid{.schedules = {"gpipe"}, .microbatches = {2, 6}};
   grid.batch.global_batch_size = 24;
   for (const SweepRow& row : sweep(sweep_scenario(kOverheadBound), grid).rows)
-    EXPECT_EQ(row.samples_per_update, 24);
+    EXPECT_EQ(row.throughput.samples_per_update, 24);
 }
 
 TEST(Sweep, TwoStatedSizesMustAgreeWithEveryM) {
