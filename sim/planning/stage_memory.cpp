@@ -17,7 +17,6 @@
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/runs/simulate.hpp"
-#include "sim/runs/uniform_run.hpp"
 
 namespace penstock {
 namespace {

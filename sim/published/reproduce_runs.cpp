@@ -22,7 +22,6 @@
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/runs/simulate.hpp"
-#include "sim/runs/uniform_run.hpp"
 #include "topology/cluster.hpp"
 
 namespace penstock {

@@ -18,7 +18,6 @@
 #include "schedules/rules/generators.hpp"
 #include "sim/published/reproduce.hpp"
 #include "sim/runs/simulate.hpp"
-#include "sim/runs/uniform_run.hpp"
 
 namespace penstock {
 namespace {

@@ -33,7 +33,10 @@
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/program_times.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/ir/return_if_error.hpp"
+#include "schedules/passes/lower.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/period.hpp"
 #include "sim/engines/steady_state.hpp"
@@ -44,6 +47,8 @@
 #include "sim/runs/span_readings.hpp"
 #include "sim/runs/streamed_run.hpp"
 #include "sim/runs/turn_run.hpp"
+#include "topology/cluster.hpp"
+#include "topology/presets.hpp"
 
 namespace penstock {
 namespace {
@@ -131,6 +136,21 @@ tl::expected<Result, Hang> simulate(const Experiment& experiment, const Simulate
   // Every program is stored already: nothing is left to refuse.
   const RunPlan plan = plan_run(experiment, wanted, {}).value();
   return stored_run(experiment, plan.engine, options, std::nullopt);
+}
+
+tl::expected<Result, std::string> simulate_uniform(const Program& program, const CostTable& costs,
+                                                   Ns latency_ns, SteadyState steady) {
+  PENSTOCK_ASSIGN_OR_RETURN(Program lowered_one, lower(program));
+  PENSTOCK_ASSIGN_OR_RETURN(Cluster cluster,
+                            uniform_cluster({.devices = program.rank_count(), .latency_ns = latency_ns}));
+  return simulate({.name = program.schedule,
+                   .program = std::move(lowered_one),
+                   .costs = costs,
+                   .cluster = std::move(cluster),
+                   .channels = {},
+                   .notes = {}},
+                  {.memory = {.samples = false}, .steady = steady})
+      .map_error([](const Hang& hang) { return hang.message; });
 }
 
 namespace {

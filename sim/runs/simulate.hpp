@@ -13,6 +13,9 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/channel_check.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/runs/endless_stream.hpp"
@@ -49,6 +52,11 @@ struct SimulateOptions {
 /// Predicts time, memory and traffic from stored lists. Requires a lowered program. Error: the program hangs
 /// under experiment.channels.
 tl::expected<Result, Hang> simulate(const Experiment& experiment, const SimulateOptions& options);
+
+/// Lowers a compute program and predicts it on one device a rank, with links of unlimited bandwidth and the
+/// given latency. Error: it cannot be lowered, has more ranks than a uniform cluster has devices, or hangs.
+tl::expected<Result, std::string> simulate_uniform(const Program& program, const CostTable& costs,
+                                                   Ns latency_ns, SteadyState steady);
 
 /// Why a scenario has no prediction.
 struct SimulateError {
