@@ -119,12 +119,11 @@ std::optional<std::string> processes_refusal(const ProcessNeed& need, const Proc
         "take fewer ranks, or allow more open files (ulimit -Hn)",
         need.ranks, need.descriptors, std::max<std::int64_t>(0, *room.descriptors));
   }
-  const double all = static_cast<double>(need.of_each) * need.ranks;
-  if (room.memory && all > static_cast<double>(*room.memory)) {
-    return fmt::format(
-        "{} ranks take a process each, of at least {}, and {} of memory are within reach: take fewer ranks, "
-        "microbatches or iterations, or --backend cpu-thread",
-        need.ranks, format_bytes(need.of_each), format_bytes(*room.memory));
+  if (auto refusal =
+          lack_of_memory(fmt::format("{} processes, one for each rank,", need.ranks),
+                         static_cast<double>(need.of_each) * need.ranks, room.memory,
+                         "take fewer ranks, microbatches or iterations, or --backend cpu-thread")) {
+    return refusal;
   }
   return refusal_of_addresses(fmt::format("{} ranks take a process each, of", need.ranks), need.of_each,
                               need.stacks_of_each, room.addresses);

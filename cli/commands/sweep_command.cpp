@@ -193,12 +193,10 @@ tl::expected<void, Failure> check_size(const SweepFlags& flags, std::uint64_t po
                     points, flags.max_points, points));
   }
   const double needed = static_cast<double>(points) * sizeof(std::optional<SweepPoint>);
-  const auto within_reach = memory_within_reach();
-  if (!within_reach || needed <= static_cast<double>(*within_reach)) return {};
-  return bad_input(
-      fmt::format("the grid has {} points, which take at least {} of memory, and {} are within reach: make "
-                  "its lists shorter",
-                  points, format_bytes(static_cast<Bytes>(needed)), format_bytes(*within_reach)));
+  auto refusal = lack_of_memory(fmt::format("the {} points of the grid", points), needed,
+                                memory_within_reach(), "make its lists shorter");
+  if (refusal) return bad_input(*std::move(refusal));
+  return {};
 }
 
 /// Opens the file that keeps the points, and puts those that it has into the grid. Returns nothing where no

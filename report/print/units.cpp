@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -115,6 +116,13 @@ double shown_amount(std::int64_t amount, MemoryUnit unit) {
 
 std::int64_t amount_of_shown(double shown, MemoryUnit unit) {
   return std::llround(unit == MemoryUnit::bytes ? shown : shown * static_cast<double>(kActivationParts));
+}
+
+std::optional<std::string> lack_of_memory(std::string_view what, double bytes,
+                                          std::optional<Bytes> within_reach, std::string_view remedy) {
+  if (!within_reach || bytes <= static_cast<double>(*within_reach)) return std::nullopt;
+  return fmt::format("{} take at least {} of memory, and {} are within reach: {}", what,
+                     format_bytes(static_cast<Bytes>(bytes)), format_bytes(*within_reach), remedy);
 }
 
 std::string format_percent(double ratio) {

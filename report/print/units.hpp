@@ -3,7 +3,9 @@
 // CSV use shortest_number().
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "schedules/ir/action.hpp"
 
@@ -30,6 +32,11 @@ std::string format_memory(std::int64_t amount, MemoryUnit unit);
 double shown_amount(std::int64_t amount, MemoryUnit unit);
 /// Returns the amount that shown_amount() shows as `shown`. Requires that it fits into 64 bits.
 std::int64_t amount_of_shown(double shown, MemoryUnit unit);
+/// Returns why something that the user asked for does not fit into memory: "100 processes take at least 4.00
+/// GiB of memory, and 1.00 GiB are within reach: take fewer ranks". `what` is a plural, and `remedy` is what
+/// the user can do. Returns nothing if it fits, or if the machine does not say how much is within reach.
+std::optional<std::string> lack_of_memory(std::string_view what, double bytes,
+                                          std::optional<Bytes> within_reach, std::string_view remedy);
 /// Returns a ratio in per cent: 0.2727 is "27.27 %". A ratio that is not finite is "n/a".
 std::string format_percent(double ratio);
 /// Returns six significant digits with trailing zeros, so that columns line up: "242.424", "16.0000". A rate

@@ -59,12 +59,14 @@ double stored_bytes(const ActionCounts& counts, const SimulateOptions& options) 
   return bytes;
 }
 
-std::string refusal_text(const ActionCounts& counts, double needed, Bytes within_reach,
-                         std::string_view what_else) {
-  return fmt::format(
-      "{:.3g} compute actions take at least {} of memory, and {} are within reach: take fewer stages, "
-      "microbatches or iterations{}",
-      counts.compute, format_bytes(static_cast<Bytes>(needed)), format_bytes(within_reach), what_else);
+/// Returns why so many actions do not fit. Counts that prepare() refuses and amounts that any machine has are
+/// not compared with the budget.
+std::optional<std::string> refusal_of(const ActionCounts& counts, double bytes, const MemoryBudget& budget,
+                                      bool has_timeline = false) {
+  if (!budget || bytes < kAnyMachinesBytes || counts.compute > kMostGenerated) return std::nullopt;
+  return lack_of_memory(fmt::format("{:.3g} compute actions", counts.compute), bytes, budget(),
+                        has_timeline ? "take fewer stages, microbatches or iterations, or no timeline"
+                                     : "take fewer stages, microbatches or iterations");
 }
 
 /// The counts of a run of so many compute actions.
@@ -122,48 +124,26 @@ ActionBytes action_bytes(RunEngine engine, const Wanted& wanted, bool is_on_devi
 
 std::optional<std::string> bytes_refusal(const ActionCounts& counts, double bytes, const Wanted& wanted,
                                          const MemoryBudget& budget) {
-  if (!budget || bytes < kAnyMachinesBytes || counts.compute > kMostGenerated) return std::nullopt;
-  const auto within_reach = budget();
-  if (!within_reach || bytes <= static_cast<double>(*within_reach)) return std::nullopt;
-  return refusal_text(counts, bytes, *within_reach, wanted.timeline ? ", or no timeline" : "");
+  return refusal_of(counts, bytes, budget, wanted.timeline);
 }
 
 std::optional<std::string> memory_refusal(const ActionCounts& counts, const SimulateOptions& options,
-                                          Bytes within_reach) {
-  const double needed = stored_bytes(counts, options);
-  if (needed <= static_cast<double>(within_reach)) return std::nullopt;
-  return refusal_text(counts, needed, within_reach,
-                      options.timeline == TimelineKept::all ? ", or no timeline" : "");
+                                          const MemoryBudget& budget) {
+  return refusal_of(counts, stored_bytes(counts, options), budget, options.timeline == TimelineKept::all);
 }
 
 std::optional<std::string> memory_refusal(const Scenario& scenario, const SimulateOptions& options) {
-  const ActionCounts counts = action_counts(scenario);
-  if (stored_bytes(counts, options) < kAnyMachinesBytes || counts.compute > kMostGenerated)
-    return std::nullopt;
-  const auto within_reach = memory_within_reach();
-  return within_reach ? memory_refusal(counts, options, *within_reach) : std::nullopt;
+  return memory_refusal(action_counts(scenario), options, memory_within_reach);
 }
-
-namespace {
-
-/// Of a scenario whose actions take so much each.
-std::optional<std::string> refusal_of(const Scenario& scenario, ActionBytes each) {
-  const ActionCounts counts = action_counts(scenario);
-  const double needed = counts * each;
-  if (needed < kAnyMachinesBytes || counts.compute > kMostGenerated) return std::nullopt;
-  const auto within_reach = memory_within_reach();
-  if (!within_reach || needed <= static_cast<double>(*within_reach)) return std::nullopt;
-  return refusal_text(counts, needed, *within_reach, "");
-}
-
-}  // namespace
 
 std::optional<std::string> lists_refusal(const Scenario& scenario) {
-  return refusal_of(scenario, kListedBytes);
+  const ActionCounts counts = action_counts(scenario);
+  return refusal_of(counts, counts * kListedBytes, memory_within_reach);
 }
 
 std::optional<std::string> check_refusal(const Scenario& scenario) {
-  return refusal_of(scenario, kCheckedBytes);
+  const ActionCounts counts = action_counts(scenario);
+  return refusal_of(counts, counts * kCheckedBytes, memory_within_reach);
 }
 
 }  // namespace penstock

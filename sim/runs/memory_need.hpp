@@ -40,14 +40,14 @@ ActionBytes action_bytes(RunEngine engine, const Wanted& wanted, bool is_on_devi
 std::optional<std::string> bytes_refusal(const ActionCounts& counts, double bytes, const Wanted& wanted,
                                          const MemoryBudget& budget);
 
-/// Why a stored run of so many actions does not fit in so many bytes; nothing where it may.
+/// Returns why a stored run of so many actions does not fit in the budget, or nothing if it may.
 std::optional<std::string> memory_refusal(const ActionCounts& counts, const SimulateOptions& options,
-                                          Bytes within_reach);
-/// The same of a scenario on this machine; nothing of shapes that prepare() refuses.
+                                          const MemoryBudget& budget);
+/// Returns why a stored run of a scenario does not fit on this machine, or nothing if it may.
 std::optional<std::string> memory_refusal(const Scenario& scenario, const SimulateOptions& options);
-/// The same of its program's lists alone.
+/// Returns why the lists of a scenario's program do not fit on this machine, or nothing if they may.
 std::optional<std::string> lists_refusal(const Scenario& scenario);
-/// The same of a check, which keeps no times.
+/// Returns why a check of a scenario, which stores no times, does not fit on this machine, or nothing.
 std::optional<std::string> check_refusal(const Scenario& scenario);
 
 }  // namespace penstock

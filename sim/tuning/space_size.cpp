@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -31,13 +32,15 @@ double tuned_actions(const Configuration& of) {
   return 2.0 * of.stages * of.virtual_stages * of.microbatches;
 }
 
-std::string largest_refusal(const Configuration& largest, const std::string& reason) {
+constexpr std::string_view kRemedy =
+    "take a smaller global batch, or allow only fewer stages (--pp-size), larger microbatches "
+    "(--micro-batch-size) or more copies (--data-parallel)";
+
+/// "tune: the 3.36e+07 compute actions of 1f1b on 8 ranks x 1 virtual stages with 64 microbatches"
+std::string actions_text(const Configuration& of) {
   return fmt::format(
-      "tune: {} on {} ranks x {} virtual stages with {} microbatches has {:.3g} compute actions, {}: take a "
-      "smaller global batch, or allow only fewer stages (--pp-size), larger microbatches "
-      "(--micro-batch-size) or more copies (--data-parallel)",
-      largest.schedule, largest.stages, largest.virtual_stages, largest.microbatches, tuned_actions(largest),
-      reason);
+      "tune: the {:.3g} compute actions of {} on {} ranks x {} virtual stages with {} microbatches",
+      tuned_actions(of), of.schedule, of.stages, of.virtual_stages, of.microbatches);
 }
 
 }  // namespace
@@ -47,12 +50,10 @@ std::optional<std::string> space_refusal(std::span<const Configuration> space, B
   if (largest == space.end()) return std::nullopt;
   const double actions = tuned_actions(*largest);
   if (actions > kMostNumberedActions)
-    return largest_refusal(*largest, "and engines number at most 2^29 of them");
+    return fmt::format("{} are more than an engine numbers, 2^29: {}", actions_text(*largest), kRemedy);
   const double needed = actions * kTunedBytes;
-  if (needed < kAlwaysThere || needed <= static_cast<double>(within_reach)) return std::nullopt;
-  return largest_refusal(*largest,
-                         fmt::format("which take at least {} of memory, and {} are within reach",
-                                     format_bytes(static_cast<Bytes>(needed)), format_bytes(within_reach)));
+  if (needed < kAlwaysThere) return std::nullopt;
+  return lack_of_memory(actions_text(*largest), needed, within_reach, kRemedy);
 }
 
 std::optional<std::string> space_refusal(std::span<const Configuration> space) {

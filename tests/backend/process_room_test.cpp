@@ -46,8 +46,8 @@ TEST(ProcessRoom, FilesThatMayNotBeOpenedAreRefused) {
 TEST(ProcessRoom, ProcessesThatMemoryCannotHoldAreRefused) {
   EXPECT_FALSE(processes_refusal(kHundredRanks, {.memory = Bytes{100} << 20}));
   EXPECT_EQ(processes_refusal(kHundredRanks, {.memory = Bytes{99} << 20}),
-            "100 ranks take a process each, of at least 1.00 MiB, and 99.00 MiB of memory are within reach: "
-            "take fewer ranks, microbatches or iterations, or --backend cpu-thread");
+            "100 processes, one for each rank, take at least 100.00 MiB of memory, and 99.00 MiB are within "
+            "reach: take fewer ranks, microbatches or iterations, or --backend cpu-thread");
 }
 
 TEST(ProcessRoom, ThreadsWithoutAddressesForTheirStacksAreRefused) {

@@ -202,7 +202,7 @@ TEST_F(ExitCodes, AGridThatMemoryCannotHoldIsBadInput) {
       "--max-points 10000000";
   expect(ExitCode::bad_input, command);
   EXPECT_THAT(outcome(command),
-              testing::MatchesRegex("! penstock: the grid has 10000000 points, which take at least .* of "
+              testing::MatchesRegex("! penstock: the 10000000 points of the grid take at least .* of "
                                     "memory, and .* are within reach: make its lists shorter.*"));
 }
 

@@ -35,17 +35,19 @@ SimulateOptions options_of(TimelineKept timeline, Engine engine = Engine::automa
 ActionCounts actions(double compute) { return {.compute = compute, .transfers = compute}; }
 
 TEST(MemoryNeed, ARunThatFitsIsNotRefused) {
-  EXPECT_EQ(memory_refusal(actions(1'000'000), options_of(TimelineKept::none), Bytes{1} << 30), std::nullopt);
-  EXPECT_EQ(memory_refusal(ActionCounts{}, {}, 0), std::nullopt);
+  EXPECT_EQ(memory_refusal(actions(1'000'000), options_of(TimelineKept::none), [] { return Bytes{1} << 30; }),
+            std::nullopt);
+  EXPECT_EQ(memory_refusal(ActionCounts{}, {}, [] { return Bytes{0}; }), std::nullopt);
 }
 
 TEST(MemoryNeed, ARefusalNamesWhatIsNeededAndWhatThereIs) {
   EXPECT_THAT(
-      memory_refusal(actions(1 << 22), options_of(TimelineKept::none), Bytes{1} << 30),
+      memory_refusal(actions(1 << 22), options_of(TimelineKept::none), [] { return Bytes{1} << 30; }),
       Optional(Eq("4.19e+06 compute actions take at least 1.09 GiB of memory, and 1.00 GiB are within "
                   "reach: take fewer stages, microbatches or iterations")));
   EXPECT_THAT(
-      memory_refusal(actions(1 << 22), options_of(TimelineKept::all, Engine::event), Bytes{1} << 30),
+      memory_refusal(actions(1 << 22), options_of(TimelineKept::all, Engine::event),
+                     [] { return Bytes{1} << 30; }),
       Optional(Eq("4.19e+06 compute actions take at least 4.10 GiB of memory, and 1.00 GiB are within "
                   "reach: take fewer stages, microbatches or iterations, or no timeline")));
 }
