@@ -61,7 +61,7 @@ void add_input_file(Subcommand app, std::string& file) {
 
 void add_unit_flag(Subcommand app, InputFlags& flags) {
   add_choice(app, "--unit", flags.unit,
-             {.words = {"rank", "stage"},
+             {.words = enum_choices<CostUnit>(),
               .help = "what takes F = 1 ms if no model is given: rank, a rank's share of the model, of which "
                       "each of v chunks takes 1/v (default), or stage, each stage",
               .group = "Schedule (overrides the scenario)",
@@ -178,7 +178,7 @@ void add_transport_flag(Subcommand app, ChannelFlags& flags) {
 
 void add_engine_flag(Subcommand app, std::string& engine) {
   add_choice(app, "--engine", engine,
-             {.words = {"auto", "critical-path", "event"},
+             {.words = enum_choices<Engine>(),
               .help = "critical-path (every transfer has its links to itself), event (shared links) or auto "
                       "(default auto)",
               .group = "Engine",
@@ -221,11 +221,6 @@ tl::expected<ChannelOptions, Failure> with_flags(ChannelOptions channels, const 
   return channels;
 }
 
-Engine engine_of(const std::string& name) {
-  for (const Engine engine : {Engine::critical_path, Engine::event}) {
-    if (name == to_text(engine)) return engine;
-  }
-  return Engine::automatic;
-}
+Engine engine_of(const std::string& name) { return enum_of_text<Engine>(name).value_or(Engine::automatic); }
 
 }  // namespace penstock

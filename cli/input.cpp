@@ -81,7 +81,7 @@ tl::expected<void, Failure> set_unit(Scenario& scenario, const std::string& unit
         "--unit says what takes F = 1 ms if no model is given, but this scenario has one: leave the flag "
         "out");
   }
-  costs->unit = unit == "stage" ? CostUnit::stage : CostUnit::rank;
+  costs->unit = enum_of_text<CostUnit>(unit).value_or(CostUnit::rank);
   return {};
 }
 

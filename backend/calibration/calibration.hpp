@@ -3,6 +3,7 @@
 // be predicted. cost_file.hpp writes the answer as a part that a scenario can name, and calibration_text.hpp
 // prints it.
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -20,6 +21,7 @@
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
 
@@ -28,6 +30,9 @@ enum class CalibrationKinds : std::uint8_t {
   needed,  // those of the scenario's program
   all,     // B as well as I and W, so that the file can be used for schedules of both sorts
 };
+template <>
+inline constexpr auto kEnumWords<CalibrationKinds> = std::to_array<EnumWord<CalibrationKinds>>(
+    {{CalibrationKinds::needed, "needed"}, {CalibrationKinds::all, "all"}});
 
 struct CalibrationOptions {
   std::vector<std::int32_t> multiples{1, 2,

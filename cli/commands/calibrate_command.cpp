@@ -80,7 +80,7 @@ tl::expected<CalibrationOptions, Failure> options_of(const CalibrateFlags& flags
       .multiples = *std::move(multiples),
       .warmup = flags.measuring.warmup,
       .samples = flags.measuring.counted,
-      .kinds = flags.kinds == "all" ? CalibrationKinds::all : CalibrationKinds::needed,
+      .kinds = enum_of_text<CalibrationKinds>(flags.kinds).value_or(CalibrationKinds::needed),
       .load = enum_of_text<CalibrationLoad>(flags.load).value_or(CalibrationLoad::busy)};
 }
 
@@ -123,7 +123,7 @@ void add_calibration_flags(Subcommand app, CalibrateFlags& flags) {
       .type_name("LIST");
   add_choice(
       app, "--kinds", flags.kinds,
-      {.words = {"needed", "all"},
+      {.words = enum_choices<CalibrationKinds>(),
        .help = "needed (default): F, STEP and what the scenario's schedule has of B, I, W and R; all: B as "
                "well as I and W, for a file that several schedules share",
        .group = group,

@@ -35,24 +35,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kPercent = 100;
 
-std::string_view word_of(FigureClass figure_class) {
-  switch (figure_class) {
-    case FigureClass::equal:
-      return "equal";
-    case FigureClass::bound:
-      return "bound";
-    case FigureClass::formula:
-      return "formula";
-    case FigureClass::missed:
-      return "missed";
-    case FigureClass::fitted:
-      return "fitted";
-    case FigureClass::shown:
-      return "ours";
-  }
-  return "";
-}
-
 /// The counts of the last line.
 struct Counts {
   int printed = 0;   ///< Printed figures that are predicted: equal and missed.
@@ -151,7 +133,7 @@ std::string what_of(const ReproducedFigure& figure) {
 /// The cells of a line that both forms of the table have.
 std::vector<std::string> cells_of(const ReproducedFigure& figure) {
   return {what_of(figure),
-          std::string(word_of(figure.figure_class)),
+          std::string(to_text(figure.figure_class)),
           published_text(figure),
           allowed_text(figure),
           figure_text(figure.predicted),
@@ -224,7 +206,7 @@ Json figure_json(const Reproduction& experiment, const ReproducedFigure& figure)
   const std::optional<double> error = figure.relative_error();
   Json json = {{"name", figure.what},
                {"experiment", experiment.name},
-               {"class", word_of(figure.figure_class)},
+               {"class", to_text(figure.figure_class)},
                {"published", figure.published ? Json(*figure.published) : Json()},
                {"predicted", figure.predicted},
                {"relative_error", error ? Json(*error) : Json()}};

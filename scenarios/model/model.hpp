@@ -17,6 +17,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
 
@@ -55,6 +56,9 @@ enum class CostUnit : std::uint8_t {
   rank,   // all that a rank computes for one microbatch: a chunk of v takes 1/v of it
   stage,  // each stage
 };
+template <>
+inline constexpr auto kEnumWords<CostUnit> =
+    std::to_array<EnumWord<CostUnit>>({{CostUnit::rank, "rank"}, {CostUnit::stage, "stage"}});
 
 /// F, I and W of a unit take 1 ms, B 2 ms, and what its F keeps counts as one activation
 /// (schedules/ir/cost_table.hpp).

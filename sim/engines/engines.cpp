@@ -104,18 +104,6 @@ class Groups {
 
 }  // namespace
 
-std::string_view to_text(Engine engine) {
-  switch (engine) {
-    case Engine::automatic:
-      return "auto";
-    case Engine::critical_path:
-      return "critical-path";
-    case Engine::event:
-      return "event";
-  }
-  return "";
-}
-
 namespace {
 
 /// Calls `see` with each message that a rank's list sends and each collective of it, until it returns true.

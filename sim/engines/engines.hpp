@@ -3,9 +3,9 @@
 // Both follow the rules that schedules/check/rendezvous_walk.hpp states; where no link is shared they agree
 // to the nanosecond.
 
+#include <array>
 #include <cstdint>
 #include <optional>
-#include <string_view>
 #include <tl/expected.hpp>
 
 #include "report/timeline/timeline.hpp"
@@ -15,6 +15,7 @@
 #include "schedules/check/program_times.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/engines/tape.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
 
@@ -23,7 +24,9 @@ enum class Engine : std::uint8_t {
   critical_path,
   event,
 };
-std::string_view to_text(Engine engine);
+template <>
+inline constexpr auto kEnumWords<Engine> = std::to_array<EnumWord<Engine>>(
+    {{Engine::automatic, "auto"}, {Engine::critical_path, "critical-path"}, {Engine::event, "event"}});
 
 /// How an experiment ran: its program laid out flat, and when everything in it began and ended.
 struct EngineRun {

@@ -3,12 +3,15 @@
 // what the paper prints beside what the simulator says. Adding one = a file with a function, and a row in
 // reproduce.cpp.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
 
@@ -22,6 +25,14 @@ enum class FigureClass : std::uint8_t {
   fitted,   ///< A printed figure from which a constant of the prediction was taken. It tests nothing.
   shown,    ///< A figure of ours that gives the others their scale. Nothing is printed for it.
 };
+template <>
+inline constexpr auto kEnumWords<FigureClass> =
+    std::to_array<EnumWord<FigureClass>>({{FigureClass::equal, "equal"},
+                                          {FigureClass::bound, "bound"},
+                                          {FigureClass::formula, "formula"},
+                                          {FigureClass::missed, "missed"},
+                                          {FigureClass::fitted, "fitted"},
+                                          {FigureClass::shown, "ours"}});
 
 /// The reason for which a prediction may differ from a printed figure. Each reason has one width for all
 /// figures (`tolerance_table()`), so that no tolerance can be fitted to a figure.
