@@ -2,7 +2,7 @@
 // Its messages are replaced where they do not say what was expected. An unknown command or flag gets a
 // suggestion (nearest_name.hpp), and a flag without its value gets a message that says so. Each subcommand
 // adds itself in its own file (cli/commands) and only stores its flags. It runs after parsing, so that a
-// wrong flag is found before any work. One function turns a Failure into a message on stderr and an exit
+// wrong flag is found before any work. One function turns a UserError into a message on stderr and an exit
 // code. Tests: tests/cli.
 
 #include "cli/command_line.hpp"
@@ -226,10 +226,11 @@ std::string unknown_command_in_help(const CLI::App& root, std::span<const char* 
 
 using Arguments = std::span<const char* const>;
 
-/// Writes a Failure to stderr and returns its exit code. All failures of commands pass through this function.
-ExitCode report(const Failure& failure, Arguments typed) {
+/// Writes a UserError to stderr and returns its exit code. All failures of commands pass through this
+/// function.
+ExitCode report(const UserError& failure, Arguments typed) {
   write_stderr("penstock: " + with_names_shown(failure.message, typed));
-  return failure.code;
+  return exit_code_of(failure.kind);
 }
 
 ExitCode print(std::string_view text) {

@@ -18,6 +18,7 @@
 #include "report/result/result.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/user_error.hpp"
 
 namespace penstock {
 
@@ -38,7 +39,7 @@ struct SelfTestAnswer {
 struct Extensions {
   /// Backends by the name for --backend. They return nothing if another process has the result, like
   /// measure().
-  std::map<std::string, std::function<tl::expected<std::optional<Result>, RunError>(const BackendCall&)>>
+  std::map<std::string, std::function<tl::expected<std::optional<Result>, UserError>(const BackendCall&)>>
       backends;
   /// Makes modules for an experiment whose model names a network; empty if this executable has no networks.
   /// Error: what the network lacks.
@@ -46,7 +47,7 @@ struct Extensions {
   /// Measures the times and bytes of a network's layers on this machine; empty like `network`.
   std::function<tl::expected<LayerGraph, std::string>(const NetworkSpec&, const ProfileOptions&)> profile;
   /// Checks this machine's GPUs; empty if this executable has no GPU code.
-  std::function<tl::expected<SelfTestAnswer, RunError>()> selftest{};
+  std::function<tl::expected<SelfTestAnswer, UserError>()> selftest{};
 };
 
 /// The arguments and the extensions of the running program.

@@ -205,7 +205,7 @@ void add_output_flags(Subcommand app, OutputFlags& flags, const std::string& suf
   app.add_flag("--quiet", flags.quiet, "no notes and no progress on stderr").group(group);
 }
 
-tl::expected<ChannelOptions, Failure> with_flags(ChannelOptions channels, const ChannelFlags& flags) {
+tl::expected<ChannelOptions, UserError> with_flags(ChannelOptions channels, const ChannelFlags& flags) {
   // --transport comes first, so that the other flags can change parts of what it declares.
   if (const TransportInfo* transport = find_transport(flags.transport); transport != nullptr) {
     channels = transport->channels;

@@ -120,7 +120,7 @@ void add_prediction_flags(Subcommand app, PredictionFlags& flags);
 void add_output_flags(Subcommand app, OutputFlags& flags, const std::string& suffixes);
 
 /// Returns the options with the flags applied. Error: a number of bytes that cannot be read.
-tl::expected<ChannelOptions, Failure> with_flags(ChannelOptions channels, const ChannelFlags& flags);
+tl::expected<ChannelOptions, UserError> with_flags(ChannelOptions channels, const ChannelFlags& flags);
 /// Returns the engine that --engine names. Requires one of its values.
 Engine engine_of(const std::string& name);
 

@@ -40,7 +40,7 @@ namespace penstock {
 namespace {
 
 /// Reads each --set KEY=VALUE as an override, in the order in which they were given.
-tl::expected<std::vector<Override>, Failure> overrides_of(const std::vector<std::string>& settings) {
+tl::expected<std::vector<Override>, UserError> overrides_of(const std::vector<std::string>& settings) {
   std::vector<Override> overrides;
   for (const std::string& text : settings) {
     auto change = parse_override(text);
@@ -73,7 +73,7 @@ void set_copies(Scenario& scenario, const std::optional<std::int64_t>& copies) {
 }
 
 /// Applies --unit. Error: the scenario has a model, whose times already say how long a stage takes.
-tl::expected<void, Failure> set_unit(Scenario& scenario, const std::string& unit) {
+tl::expected<void, UserError> set_unit(Scenario& scenario, const std::string& unit) {
   if (unit.empty()) return {};
   auto* costs = std::get_if<UnitCosts>(&scenario.model);
   if (costs == nullptr) {
@@ -87,7 +87,7 @@ tl::expected<void, Failure> set_unit(Scenario& scenario, const std::string& unit
 
 /// Returns an error for the first flag that would change the program of a file. --iterations only repeats it
 /// and is allowed.
-tl::expected<void, Failure> refuse_shape_of_program(const InputFlags& flags) {
+tl::expected<void, UserError> refuse_shape_of_program(const InputFlags& flags) {
   for (const auto& [name, given] :
        {std::pair{"--schedule", !flags.schedule.empty()}, std::pair{"--pp-size", flags.pp_size.has_value()},
         std::pair{"--num-microbatches", flags.num_microbatches.has_value()},
@@ -109,7 +109,7 @@ tl::expected<void, Failure> refuse_shape_of_program(const InputFlags& flags) {
 }
 
 /// Returns an error if there is no file and the flags, or --set, do not give the whole shape.
-tl::expected<void, Failure> require_shape(const InputFlags& flags, const Scenario& scenario) {
+tl::expected<void, UserError> require_shape(const InputFlags& flags, const Scenario& scenario) {
   if (!flags.file.empty() || scenario.program) return {};
   // On named devices the pipeline has one rank by default, and the batch is checked when it is priced.
   if (std::holds_alternative<DeviceModel>(scenario.model)) return {};
@@ -151,12 +151,12 @@ std::vector<FileArgument> inputs_of(const InputFlags& flags) {
   return inputs;
 }
 
-tl::expected<std::string, Failure> known_schedule(const std::string& name) {
+tl::expected<std::string, UserError> known_schedule(const std::string& name) {
   if (find_schedule(name) != nullptr) return name;
   return bad_input("--schedule: " + unknown_schedule(name));
 }
 
-tl::expected<std::vector<Override>, Failure> scenario_overrides(const InputFlags& flags) {
+tl::expected<std::vector<Override>, UserError> scenario_overrides(const InputFlags& flags) {
   auto overrides = overrides_of(flags.settings);
   if (!overrides) return tl::unexpected(overrides.error());
   if (!flags.dialect.empty()) {
@@ -170,7 +170,7 @@ tl::expected<std::vector<Override>, Failure> scenario_overrides(const InputFlags
   return overrides;
 }
 
-tl::expected<Scenario, Failure> load_input(const InputFlags& flags) {
+tl::expected<Scenario, UserError> load_input(const InputFlags& flags) {
   const auto overrides = scenario_overrides(flags);
   if (!overrides) return tl::unexpected(overrides.error());
   auto scenario = flags.file.empty() ? parse_scenario("{}", "", "", *overrides)
@@ -187,7 +187,7 @@ Batch stated_batch(const InputFlags& flags) {
   return stated;
 }
 
-tl::expected<Scenario, Failure> scenario_with_flags(const InputFlags& flags, const ChannelFlags& channels) {
+tl::expected<Scenario, UserError> scenario_with_flags(const InputFlags& flags, const ChannelFlags& channels) {
   auto scenario = load_input(flags);
   if (!scenario) return scenario;
   if (scenario->program) {
@@ -222,7 +222,7 @@ tl::expected<Scenario, Failure> scenario_with_flags(const InputFlags& flags, con
   return scenario;
 }
 
-tl::expected<Scenario, Failure> scenario_of(const InputFlags& flags, const ChannelFlags& channels) {
+tl::expected<Scenario, UserError> scenario_of(const InputFlags& flags, const ChannelFlags& channels) {
   auto scenario = scenario_with_flags(flags, channels);
   if (!scenario) return scenario;
   add_default_schedule(*scenario);
@@ -230,16 +230,13 @@ tl::expected<Scenario, Failure> scenario_of(const InputFlags& flags, const Chann
   return scenario;
 }
 
-tl::expected<Experiment, Failure> prepared(const Scenario& scenario) {
+tl::expected<Experiment, UserError> prepared(const Scenario& scenario) {
   // This comes before the lists are generated, because they alone may exceed the memory.
   if (auto refusal = lists_refusal(scenario)) return bad_input(*std::move(refusal));
-  auto experiment = prepare(scenario);
-  if (experiment) return *std::move(experiment);
-  const ExitCode code = experiment.error().invalid ? ExitCode::check_failed : ExitCode::bad_input;
-  return tl::unexpected(Failure{code, experiment.error().message});
+  return prepare(scenario);
 }
 
-tl::expected<Experiment, Failure> experiment_of(const InputFlags& flags, const ChannelFlags& channels) {
+tl::expected<Experiment, UserError> experiment_of(const InputFlags& flags, const ChannelFlags& channels) {
   return scenario_of(flags, channels).and_then(prepared);
 }
 

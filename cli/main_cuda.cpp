@@ -33,6 +33,7 @@
 #ifdef PENSTOCK_HAS_TORCH
 #include "backend/torch/network_family.hpp"
 #include "backend/torch/network_profile.hpp"
+#include "schedules/check/user_error.hpp"
 #endif
 
 namespace {
@@ -63,32 +64,30 @@ MakeCudaModules modules_for(const BackendCall& call) {
 }
 
 /// Runs all workers in this process, on one GPU in partitions or on a GPU each.
-tl::expected<std::optional<Result>, RunError> cuda_local(const BackendCall& call) {
+tl::expected<std::optional<Result>, UserError> cuda_local(const BackendCall& call) {
   return run_on_cuda_local(call.experiment, call.pace, call.options, modules_for(call));
 }
 
 #ifdef PENSTOCK_HAS_NCCL
 /// Runs one process a GPU, forked or launched. Only rank 0 returns a result.
-tl::expected<std::optional<Result>, RunError> nccl(const BackendCall& call) {
+tl::expected<std::optional<Result>, UserError> nccl(const BackendCall& call) {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
   const auto place =
       nccl_place([](const char* name) { return std::getenv(name); }, call.experiment.program.rank_count());
-  if (!place)
-    return tl::unexpected(RunError{.message = "nccl: " + place.error(), .fault = RunFault::bad_input});
+  if (!place) return user_error(ErrorKind::bad_input, "nccl: " + place.error());
   return run_on_nccl(call.experiment, call.pace, call.options, modules_for(call), *place);
 }
 #else
-tl::expected<std::optional<Result>, RunError> nccl(const BackendCall&) {
-  return tl::unexpected(RunError{.message = "nccl: NCCL was not found when penstock-cuda was built",
-                                 .fault = RunFault::unavailable});
+tl::expected<std::optional<Result>, UserError> nccl(const BackendCall&) {
+  return user_error(ErrorKind::not_available, "nccl: NCCL was not found when penstock-cuda was built");
 }
 #endif
 
 /// Tests the GPUs. NCCL on several GPUs comes first, because its processes are forked before this one starts
 /// CUDA.
-tl::expected<SelfTestAnswer, RunError> selftest() {
+tl::expected<SelfTestAnswer, UserError> selftest() {
   const auto unavailable = [](std::string why) {
-    return tl::unexpected(RunError{.message = std::move(why), .fault = RunFault::unavailable});
+    return user_error(ErrorKind::not_available, std::move(why));
   };
   const auto devices = cuda_device_count_by_child();
   if (!devices) return unavailable(devices.error());

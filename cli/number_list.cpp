@@ -142,8 +142,8 @@ tl::expected<std::vector<std::int32_t>, std::string> parse_number_list(std::stri
   return list;
 }
 
-tl::expected<std::vector<std::int32_t>, Failure> numbers_of_flag(std::string_view flag,
-                                                                 const std::string& text) {
+tl::expected<std::vector<std::int32_t>, UserError> numbers_of_flag(std::string_view flag,
+                                                                   const std::string& text) {
   if (text.empty()) return std::vector<std::int32_t>{};
   auto numbers = parse_number_list(text);
   if (!numbers) return bad_input(fmt::format("{} {}", flag, numbers.error()));

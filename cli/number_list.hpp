@@ -23,7 +23,7 @@ namespace penstock {
 tl::expected<std::vector<std::int32_t>, std::string> parse_number_list(std::string_view text);
 
 /// Reads the list of a flag's value; an empty text gives an empty list. Errors begin with the flag.
-tl::expected<std::vector<std::int32_t>, Failure> numbers_of_flag(std::string_view flag,
-                                                                 const std::string& text);
+tl::expected<std::vector<std::int32_t>, UserError> numbers_of_flag(std::string_view flag,
+                                                                   const std::string& text);
 
 }  // namespace penstock

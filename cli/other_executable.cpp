@@ -21,14 +21,14 @@
 
 namespace penstock {
 
-Failure become(std::string_view executable, const std::vector<std::string>& arguments,
-               std::string_view what) {
+UserError become(std::string_view executable, const std::vector<std::string>& arguments,
+                 std::string_view what) {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::string path = (self.parent_path() / executable).string();
   if (!std::filesystem::exists(path, error)) {
     return {
-        .code = ExitCode::not_available,
+        .kind = ErrorKind::not_available,
         .message = fmt::format("{} needs {}, which was not built or not installed beside {}; the configure "
                                "step says what it did not find",
                                what, executable, self.filename().string())};
@@ -41,7 +41,7 @@ Failure become(std::string_view executable, const std::vector<std::string>& argu
   restore_address_space();
   execv(path.c_str(), pointers.data());
   // execv() returns only if it fails.
-  return {.code = ExitCode::not_available,
+  return {.kind = ErrorKind::not_available,
           .message = fmt::format("cannot start {}: {}", path,
                                  std::error_code(errno, std::generic_category()).message())};
 }

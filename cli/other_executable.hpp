@@ -11,6 +11,7 @@ namespace penstock {
 
 /// Replaces this process by the executable of that name in the same folder, with the same arguments. Returns
 /// only if that fails, with a failure (exit 77) which says that `what` needs it.
-Failure become(std::string_view executable, const std::vector<std::string>& arguments, std::string_view what);
+UserError become(std::string_view executable, const std::vector<std::string>& arguments,
+                 std::string_view what);
 
 }  // namespace penstock

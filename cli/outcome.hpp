@@ -1,10 +1,10 @@
 #pragma once
-// The result of a subcommand: an exit code, or a failure with its message.
+// The result of a subcommand: an exit code, or an error with its message.
 
 #include <cstdint>
-#include <string>
 #include <tl/expected.hpp>
-#include <utility>
+
+#include "schedules/check/user_error.hpp"  // IWYU pragma: export
 
 namespace penstock {
 
@@ -20,17 +20,22 @@ enum class ExitCode : std::uint8_t {
   not_available = 77,  // a part is not installed or not present
 };
 
-/// The failure of a command. `message` goes to stderr.
-struct Failure {
-  ExitCode code = ExitCode::bad_input;
-  std::string message{};
-};
-
-using Outcome = tl::expected<ExitCode, Failure>;
-
-/// Returns the failure for a wrong file, flag or shape.
-inline tl::unexpected<Failure> bad_input(std::string message) {
-  return tl::unexpected(Failure{ExitCode::bad_input, std::move(message)});
+/// Returns the exit code of a command that fails with an error of this kind.
+constexpr ExitCode exit_code_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::bad_input:
+      return ExitCode::bad_input;
+    case ErrorKind::check_failed:
+      return ExitCode::check_failed;
+    case ErrorKind::run_failed:
+      return ExitCode::run_failed;
+    case ErrorKind::not_available:
+      return ExitCode::not_available;
+  }
+  return ExitCode::internal_error;
 }
+
+/// The message of the error goes to stderr.
+using Outcome = tl::expected<ExitCode, UserError>;
 
 }  // namespace penstock

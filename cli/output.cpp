@@ -34,7 +34,7 @@
 namespace penstock {
 namespace {
 
-tl::unexpected<Failure> cannot_write(std::string_view name, std::string_view why) {
+tl::unexpected<UserError> cannot_write(std::string_view name, std::string_view why) {
   return bad_input(fmt::format("{}: cannot be written: {}", shown_name(name), why));
 }
 
@@ -44,8 +44,8 @@ std::string words_of(const FileArgument& argument) {
 }
 
 /// Returns an error if the output would overwrite something else that the command reads or writes.
-tl::expected<void, Failure> check_not_in_use(const FileArgument& output,
-                                             const std::vector<FileArgument>& others) {
+tl::expected<void, UserError> check_not_in_use(const FileArgument& output,
+                                               const std::vector<FileArgument>& others) {
   const std::string name = shown_name(words_of(output));
   for (const FileArgument& other : others) {
     if (other.file.empty() || !is_same_file(output.file, other.file)) continue;
@@ -79,8 +79,8 @@ bool has_suffix(std::string_view file, std::string_view suffix) {
          std::ranges::equal(name.substr(name.size() - suffix.size()), suffix, same);
 }
 
-tl::expected<void, Failure> check_output_place(const FileArgument& output,
-                                               const std::vector<FileArgument>& others) {
+tl::expected<void, UserError> check_output_place(const FileArgument& output,
+                                                 const std::vector<FileArgument>& others) {
   const std::string& file = output.file;
   const std::string name = words_of(output);
   const std::filesystem::path directory = std::filesystem::path(file).parent_path();
@@ -96,9 +96,9 @@ tl::expected<void, Failure> check_output_place(const FileArgument& output,
   return {};
 }
 
-tl::expected<void, Failure> check_output_files(const std::vector<std::string>& files,
-                                               const std::vector<std::string_view>& suffixes,
-                                               std::vector<FileArgument> others) {
+tl::expected<void, UserError> check_output_files(const std::vector<std::string>& files,
+                                                 const std::vector<std::string_view>& suffixes,
+                                                 std::vector<FileArgument> others) {
   for (const std::string& file : files) {
     bool known = false;
     for (const std::string_view suffix : suffixes) known |= has_suffix(file, suffix);
@@ -113,11 +113,11 @@ tl::expected<void, Failure> check_output_files(const std::vector<std::string>& f
   return {};
 }
 
-tl::expected<void, Failure> write_file(const std::filesystem::path& file, std::string_view content) {
+tl::expected<void, UserError> write_file(const std::filesystem::path& file, std::string_view content) {
   return write_file(file, [content](const TextSink& sink) { sink(content); });
 }
 
-tl::expected<void, Failure> write_file(const std::filesystem::path& file, const TextInPieces& content) {
+tl::expected<void, UserError> write_file(const std::filesystem::path& file, const TextInPieces& content) {
   const std::string problem = problem_of_writing(file, content);
   if (problem.empty()) return {};
   return cannot_write(file.string(), problem);
@@ -168,7 +168,7 @@ TextInPieces shown_pieces(const TextInPieces& content) {
 }
 
 /// Writes one file in the form of its suffix.
-tl::expected<void, Failure> write_form(const std::string& file, const std::vector<OutputForm>& forms) {
+tl::expected<void, UserError> write_form(const std::string& file, const std::vector<OutputForm>& forms) {
   try {
     const auto& content = form_of(file, forms)->content;
     const bool is_shown = is_for_readers(file);
@@ -183,9 +183,9 @@ tl::expected<void, Failure> write_form(const std::string& file, const std::vecto
 }
 
 /// Writes each file in the form of its suffix, even if another one fails.
-tl::expected<void, Failure> write_files(const OutputFlags& flags, const std::vector<OutputForm>& forms) {
+tl::expected<void, UserError> write_files(const OutputFlags& flags, const std::vector<OutputForm>& forms) {
   std::vector<std::string> problems;
-  ExitCode code = ExitCode::bad_input;
+  ErrorKind kind = ErrorKind::bad_input;
   for (const std::string& file : flags.files) {
     const auto written = write_form(file, forms);
     if (written) {
@@ -193,10 +193,10 @@ tl::expected<void, Failure> write_files(const OutputFlags& flags, const std::vec
       continue;
     }
     problems.push_back(written.error().message);
-    code = written.error().code;
+    kind = written.error().kind;
   }
   if (problems.empty()) return {};
-  return tl::unexpected(Failure{code, fmt::format("{}", fmt::join(problems, "\npenstock: "))});
+  return user_error(kind, fmt::format("{}", fmt::join(problems, "\npenstock: ")));
 }
 
 /// Writes lines to standard output. Lines that look like commands are escaped. Returns 0 or the error.
@@ -204,14 +204,14 @@ int error_of_printing(std::string_view lines) {
   return error_of_writing(STDOUT_FILENO, is_plain(lines) ? lines : without_commands(shown_text(lines)));
 }
 
-tl::expected<void, Failure> outcome_of_printing(int error) {
+tl::expected<void, UserError> outcome_of_printing(int error) {
   // A reader that stops early, such as `head`, has what it wants.
   if (error == 0 || error == EPIPE) return {};
   return cannot_write("standard output", std::strerror(error));
 }
 
 /// Writes to standard output, piece by piece.
-tl::expected<void, Failure> print(const TextInPieces& text) {
+tl::expected<void, UserError> print(const TextInPieces& text) {
   try {
     int error = 0;
     text([&error](std::string_view lines) {
@@ -247,20 +247,20 @@ std::string with_words_cut(std::string_view text) {
 
 }  // namespace
 
-tl::expected<void, Failure> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
-                                         const TextInPieces& text) {
+tl::expected<void, UserError> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
+                                           const TextInPieces& text) {
   // If one file fails, the answer is still printed, because it may have taken minutes.
   const auto files = write_files(flags, forms);
   const auto printed = print(text);
   return files ? printed : files;
 }
 
-tl::expected<void, Failure> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
-                                         std::string_view text) {
+tl::expected<void, UserError> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
+                                           std::string_view text) {
   return write_answer(flags, forms, [text](const TextSink& sink) { sink(text); });
 }
 
-tl::expected<void, Failure> write_stdout(std::string_view text) {
+tl::expected<void, UserError> write_stdout(std::string_view text) {
   return outcome_of_printing(error_of_printing(text));
 }
 

@@ -30,29 +30,29 @@ bool has_suffix(std::string_view file, std::string_view suffix);
 /// Checks the files of -o before the work. Fails if a file has none of the suffixes (they are listed), is in
 /// a folder that does not exist, or cannot be written. It also fails if a file is standard output, another
 /// file of -o, or one of `others`, which are all other files that the command reads or writes.
-tl::expected<void, Failure> check_output_files(const std::vector<std::string>& files,
-                                               const std::vector<std::string_view>& suffixes,
-                                               std::vector<FileArgument> others);
+tl::expected<void, UserError> check_output_files(const std::vector<std::string>& files,
+                                                 const std::vector<std::string_view>& suffixes,
+                                                 std::vector<FileArgument> others);
 
 /// Checks one file in the same way, whatever its suffix.
-tl::expected<void, Failure> check_output_place(const FileArgument& output,
-                                               const std::vector<FileArgument>& others);
+tl::expected<void, UserError> check_output_place(const FileArgument& output,
+                                                 const std::vector<FileArgument>& others);
 
 /// Writes `content` under a temporary name beside `file` and renames it. The mode and links to the file stay.
 /// A signal that ends the program in between leaves no temporary file. Error: "FILE: cannot be written: ...".
-tl::expected<void, Failure> write_file(const std::filesystem::path& file, std::string_view content);
-tl::expected<void, Failure> write_file(const std::filesystem::path& file, const TextInPieces& content);
+tl::expected<void, UserError> write_file(const std::filesystem::path& file, std::string_view content);
+tl::expected<void, UserError> write_file(const std::filesystem::path& file, const TextInPieces& content);
 
 /// Writes an answer: first the files of -o, with a note on stderr for each unless --quiet is given, then the
 /// text on standard output. The text is also written if a file cannot be. Requires check_output_files().
 /// Error: everything that failed.
-tl::expected<void, Failure> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
-                                         const TextInPieces& text);
-tl::expected<void, Failure> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
-                                         std::string_view text);
+tl::expected<void, UserError> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
+                                           const TextInPieces& text);
+tl::expected<void, UserError> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
+                                           std::string_view text);
 
 /// Writes to standard output. Error: it is closed or full. A reader that stops early is no error.
-tl::expected<void, Failure> write_stdout(std::string_view text);
+tl::expected<void, UserError> write_stdout(std::string_view text);
 
 /// Writes a line to stderr. Errors are ignored.
 void write_stderr(std::string_view line);

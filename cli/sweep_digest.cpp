@@ -160,8 +160,8 @@ Json grid_json(const SweepGrid& grid) {
 
 }  // namespace
 
-tl::expected<std::string, Failure> sweep_digest(const InputFlags& input, const Scenario& scenario,
-                                                const SweepGrid& grid) {
+tl::expected<std::string, UserError> sweep_digest(const InputFlags& input, const Scenario& scenario,
+                                                  const SweepGrid& grid) {
   const Text text = scenario_text(input);
   if (!text) return bad_input(text.error());
   const Json all = {built_commit(), *text, flags_json(input), channels_json(scenario.channels),

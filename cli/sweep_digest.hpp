@@ -16,7 +16,7 @@ namespace penstock {
 /// the scenario's text with its overrides in place and what the files hold that it names, the flags beside
 /// it, the grid, and the commit of penstock. Comments, and under which name the scenario or its files lie,
 /// are not in it. Error: a file that cannot be read a second time, as a pipe.
-tl::expected<std::string, Failure> sweep_digest(const InputFlags& input, const Scenario& scenario,
-                                                const SweepGrid& grid);
+tl::expected<std::string, UserError> sweep_digest(const InputFlags& input, const Scenario& scenario,
+                                                  const SweepGrid& grid);
 
 }  // namespace penstock

@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::int32_t kMostShards = 1 << 20;
 
-tl::expected<SweepShard, Failure> shard_of_flag(const std::string& flag) {
+tl::expected<SweepShard, UserError> shard_of_flag(const std::string& flag) {
   const std::size_t slash = flag.find('/');
   const auto number = number_of_text<std::int32_t>(std::string_view(flag).substr(0, slash));
   const auto count =
@@ -41,7 +41,7 @@ tl::expected<SweepShard, Failure> shard_of_flag(const std::string& flag) {
 }
 
 /// Returns the number in a variable; 0 where it is not set.
-tl::expected<std::int32_t, Failure> number_in(const Environment& environment, const char* name) {
+tl::expected<std::int32_t, UserError> number_in(const Environment& environment, const char* name) {
   const char* text = environment(name);
   if (text == nullptr) return 0;
   if (const auto number = number_of_text<std::int32_t>(text); number && *number >= 0) return *number;
@@ -49,7 +49,7 @@ tl::expected<std::int32_t, Failure> number_in(const Environment& environment, co
 }
 
 /// Returns the task of a job array, which is alone where there is no array.
-tl::expected<SweepShard, Failure> task_of_array(const Environment& environment) {
+tl::expected<SweepShard, UserError> task_of_array(const Environment& environment) {
   if (environment("SLURM_ARRAY_TASK_ID") == nullptr) return SweepShard{};
   const auto id = number_in(environment, "SLURM_ARRAY_TASK_ID");
   if (!id) return tl::unexpected(id.error());
@@ -85,8 +85,8 @@ Environment of_steps(const Environment& environment) {
 
 }  // namespace
 
-tl::expected<std::optional<StatedShard>, Failure> shard_of_process(const std::string& flag,
-                                                                   const Environment& environment) {
+tl::expected<std::optional<StatedShard>, UserError> shard_of_process(const std::string& flag,
+                                                                     const Environment& environment) {
   if (!flag.empty()) {
     return shard_of_flag(flag).map([](const SweepShard& shard) {
       return std::optional(StatedShard{.shard = shard, .stated_by = "--shard"});

@@ -21,7 +21,7 @@ struct StatedShard {
 /// the launcher's variables: RANK and WORLD_SIZE, those of Open MPI, MPICH or a step of Slurm, and those of a
 /// job array of Slurm, of which each task may have several processes. Returns nothing for a process that is
 /// alone. Error: a text that is no shard, or variables that contradict each other.
-tl::expected<std::optional<StatedShard>, Failure> shard_of_process(const std::string& flag,
-                                                                   const Environment& environment);
+tl::expected<std::optional<StatedShard>, UserError> shard_of_process(const std::string& flag,
+                                                                     const Environment& environment);
 
 }  // namespace penstock

@@ -32,6 +32,7 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/prepare/planned_partition.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
@@ -42,10 +43,10 @@ namespace {
 constexpr Ns kTooShortToJudge = 200'000;  // durations below this scatter by the clock and the scheduler alone
 
 template <typename Value>
-using OrRunError = tl::expected<Value, RunError>;
+using OrRunError = tl::expected<Value, UserError>;
 
-tl::unexpected<RunError> refused(std::string message) {
-  return tl::unexpected(RunError{.message = std::move(message), .fault = RunFault::bad_input});
+tl::unexpected<UserError> refused(std::string message) {
+  return user_error(ErrorKind::bad_input, std::move(message));
 }
 
 BackwardForm form_of(const NeededKinds& needed, CalibrationKinds kinds) {
@@ -256,8 +257,8 @@ double KindCalibration::duration_ns(CalibrationLoad load, std::int64_t micro_bat
   return line(load).at(static_cast<double>(micro_batch_size));
 }
 
-tl::expected<Calibration, RunError> calibrate(const Scenario& scenario, const CalibrationOptions& options,
-                                              const CalibrationRun& run, const BytesOfStages& bytes_of) {
+tl::expected<Calibration, UserError> calibrate(const Scenario& scenario, const CalibrationOptions& options,
+                                               const CalibrationRun& run, const BytesOfStages& bytes_of) {
   const auto planned = with_planned_partition(scenario);
   if (!planned) return refused(planned.error());
   const auto reference = prepared_by(*planned);

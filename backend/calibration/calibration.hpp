@@ -20,6 +20,7 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/action.hpp"
 #include "text/enum_words.hpp"  // IWYU pragma: export
 
@@ -48,7 +49,7 @@ struct CalibrationOptions {
 };
 
 /// A function that runs an experiment once and returns its timeline, with memory if the modules report it.
-using CalibrationRun = std::function<tl::expected<Result, RunError>(const Experiment&)>;
+using CalibrationRun = std::function<tl::expected<Result, UserError>(const Experiment&)>;
 
 /// The measurements of one kind of action at one size.
 struct KindAtSize {
@@ -112,7 +113,7 @@ struct Calibration {
 /// stage, and B = I + W; notes say where this causes an error above 1 % (calibrated_parts.cpp has the
 /// formulas). Collectives are not measured. Errors: those of `run`; a scenario that prepare() refuses; fewer
 /// than three sizes.
-tl::expected<Calibration, RunError> calibrate(const Scenario& scenario, const CalibrationOptions& options,
-                                              const CalibrationRun& run, const BytesOfStages& bytes_of = {});
+tl::expected<Calibration, UserError> calibrate(const Scenario& scenario, const CalibrationOptions& options,
+                                               const CalibrationRun& run, const BytesOfStages& bytes_of = {});
 
 }  // namespace penstock

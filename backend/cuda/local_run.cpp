@@ -31,6 +31,7 @@
 #include "backend/executor/module_family.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/action.hpp"
 
 namespace penstock {
@@ -85,9 +86,8 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> all(const PreparedRun& ru
   return runs;
 }
 
-tl::unexpected<RunError> unavailable(std::string_view why) {
-  return tl::unexpected(
-      RunError{.message = fmt::format("cuda-local: {}", why), .fault = RunFault::unavailable});
+tl::unexpected<UserError> unavailable(std::string_view why) {
+  return user_error(ErrorKind::not_available, fmt::format("cuda-local: {}", why));
 }
 
 std::vector<std::optional<CudaPlace>> places_of(const CudaWorkers& workers) {
@@ -99,37 +99,37 @@ std::vector<std::optional<CudaPlace>> places_of(const CudaWorkers& workers) {
 }
 
 /// Calls `work`, and turns what a device throws into an error, outside of the ranks' computation.
-tl::expected<std::optional<Result>, RunError> without_exceptions(
-    const std::function<tl::expected<std::optional<Result>, RunError>()>& work) {
+tl::expected<std::optional<Result>, UserError> without_exceptions(
+    const std::function<tl::expected<std::optional<Result>, UserError>()>& work) {
   try {
     return work();
   } catch (const std::exception& error) {
-    return tl::unexpected(RunError{.message = fmt::format("cuda-local: {}", error.what())});
+    return user_error(ErrorKind::run_failed, fmt::format("cuda-local: {}", error.what()));
   }
 }
 
 }  // namespace
 
-tl::expected<std::optional<Result>, RunError> run_on_cuda_local(const Experiment& experiment,
-                                                                const PaceOfLinks& pace,
-                                                                const RunOptions& options,
-                                                                const MakeCudaModules& make) {
+tl::expected<std::optional<Result>, UserError> run_on_cuda_local(const Experiment& experiment,
+                                                                 const PaceOfLinks& pace,
+                                                                 const RunOptions& options,
+                                                                 const MakeCudaModules& make) {
   const auto channels = declared_channels(experiment.channels, kTransport);
-  if (!channels) return tl::unexpected(RunError{.message = channels.error(), .fault = RunFault::invalid});
+  if (!channels) return user_error(ErrorKind::check_failed, channels.error());
   ask_for_hardware_queues();
-  return without_exceptions([&]() -> tl::expected<std::optional<Result>, RunError> {
+  return without_exceptions([&]() -> tl::expected<std::optional<Result>, UserError> {
     const auto workers = CudaWorkers::create(experiment.program.rank_count());
     if (!workers) return unavailable(workers.error());
     return run_on_workers(experiment, pace, options, *workers, make);
   });
 }
 
-tl::expected<std::optional<Result>, RunError> run_on_workers(const Experiment& experiment,
-                                                             const PaceOfLinks& pace,
-                                                             const RunOptions& options,
-                                                             const CudaWorkers& workers,
-                                                             const MakeCudaModules& make) {
-  return without_exceptions([&]() -> tl::expected<std::optional<Result>, RunError> {
+tl::expected<std::optional<Result>, UserError> run_on_workers(const Experiment& experiment,
+                                                              const PaceOfLinks& pace,
+                                                              const RunOptions& options,
+                                                              const CudaWorkers& workers,
+                                                              const MakeCudaModules& make) {
+  return without_exceptions([&]() -> tl::expected<std::optional<Result>, UserError> {
     const auto modules = make(places_of(workers));
     if (!modules) return unavailable(modules.error());
     auto result =

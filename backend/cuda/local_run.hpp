@@ -14,6 +14,7 @@
 #include "backend/executor/module_family.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/channel.hpp"
 
 namespace penstock {
@@ -28,21 +29,21 @@ struct CudaModules {
 using MakeCudaModules = std::function<tl::expected<CudaModules, std::string>(
     const std::vector<std::optional<CudaPlace>>& places)>;
 
-/// Calls measure() on the GPUs of this process. Fails with RunFault::unavailable and the reason if there is
-/// no GPU, or none that holds so many workers. Links with times in `pace` are emulated. Without times,
+/// Calls measure() on the GPUs of this process. Fails with ErrorKind::not_available and the reason if there
+/// is no GPU, or none that holds so many workers. Links with times in `pace` are emulated. Without times,
 /// messages take as long as their copies.
-tl::expected<std::optional<Result>, RunError> run_on_cuda_local(const Experiment& experiment,
-                                                                const PaceOfLinks& pace,
-                                                                const RunOptions& options,
-                                                                const MakeCudaModules& make);
+tl::expected<std::optional<Result>, UserError> run_on_cuda_local(const Experiment& experiment,
+                                                                 const PaceOfLinks& pace,
+                                                                 const RunOptions& options,
+                                                                 const MakeCudaModules& make);
 
 /// Like run_on_cuda_local(), with workers that the caller uses for several runs. Requires a worker for each
 /// rank.
-tl::expected<std::optional<Result>, RunError> run_on_workers(const Experiment& experiment,
-                                                             const PaceOfLinks& pace,
-                                                             const RunOptions& options,
-                                                             const CudaWorkers& workers,
-                                                             const MakeCudaModules& make);
+tl::expected<std::optional<Result>, UserError> run_on_workers(const Experiment& experiment,
+                                                              const PaceOfLinks& pace,
+                                                              const RunOptions& options,
+                                                              const CudaWorkers& workers,
+                                                              const MakeCudaModules& make);
 
 /// Asks CUDA for a hardware queue for each stream, up to 32. Must be called before CUDA starts.
 void ask_for_hardware_queues();

@@ -34,6 +34,7 @@
 #include "scenarios/prepare/rank_devices.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
@@ -163,21 +164,20 @@ std::optional<std::chrono::nanoseconds> patience_to_join(const RunOptions& optio
   return std::max<std::chrono::nanoseconds>(options.deadline, kShortestToJoin);
 }
 
-tl::expected<std::optional<Result>, RunError> measure(const Experiment& experiment, const PaceOfLinks& pace,
-                                                      const RunOptions& options, const ModuleFamily& family,
-                                                      const Runner& runner) {
+tl::expected<std::optional<Result>, UserError> measure(const Experiment& experiment, const PaceOfLinks& pace,
+                                                       const RunOptions& options, const ModuleFamily& family,
+                                                       const Runner& runner) {
   if (const auto hang = find_hang(experiment.program, runner.channels, experiment.costs)) {
-    return tl::unexpected(
-        RunError{.message = fmt::format("the program {} on the {} transport ({} channels):\n{}",
-                                        hang->crossed.empty() ? "hangs" : "has messages that cross",
-                                        runner.transport, to_text(runner.channels.model), hang->message),
-                 .fault = RunFault::invalid});
+    return user_error(ErrorKind::check_failed,
+                      fmt::format("the program {} on the {} transport ({} channels):\n{}",
+                                  hang->crossed.empty() ? "hangs" : "has messages that cross",
+                                  runner.transport, to_text(runner.channels.model), hang->message));
   }
   const FlatProgram flat =
       flatten(experiment.program, experiment.costs,
               {.channels = runner.channels, .iterations = experiment.program.iterations});
   if (auto refusal = runner.refusal ? runner.refusal(flat) : std::nullopt)
-    return tl::unexpected(RunError{.message = *std::move(refusal), .fault = RunFault::bad_input});
+    return user_error(ErrorKind::bad_input, *std::move(refusal));
   // The messages are numbered as this transport's flat program numbers them.
   const LinkPace links = pace(flat);
   auto runs = runner.execute({.experiment = experiment,
@@ -187,7 +187,7 @@ tl::expected<std::optional<Result>, RunError> measure(const Experiment& experime
                               .channels = runner.channels,
                               .pace = links,
                               .deadline = deadline_of(experiment.costs, links, options)});
-  if (!runs) return tl::unexpected(RunError{.message = std::move(runs.error().message)});
+  if (!runs) return user_error(ErrorKind::run_failed, std::move(runs.error().message));
   // The process of another rank has the result.
   if (runs->empty()) return std::nullopt;
   runs->erase(runs->begin(), runs->begin() + options.warmup);

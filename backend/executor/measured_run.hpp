@@ -21,6 +21,7 @@
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 
@@ -41,20 +42,6 @@ struct RunOptions {
 /// A function that returns how long the links of the experiment's cluster take for each message of its flat
 /// program.
 using PaceOfLinks = std::function<LinkPace(const FlatProgram&)>;
-
-/// The reason why a run has no result.
-enum class RunFault : std::uint8_t {
-  failed,   // a worker, a device or a peer failed, or the deadline passed
-  invalid,  // the program hangs on this transport, or needs an option that the transport lacks
-  // The request is impossible: a network that lacks a part, a launcher with another number of processes.
-  bad_input,
-  unavailable,  // this machine lacks a part: no GPU, no driver
-};
-
-struct RunError {
-  std::string message;
-  RunFault fault = RunFault::failed;
-};
 
 /// An experiment that is ready to be executed. The references are valid only during the call that receives
 /// it.
@@ -89,9 +76,9 @@ struct Runner {
 /// Runs the experiment's program. The timeline and all figures are those of the run with the median makespan
 /// (of an even number the shorter of the middle two). The result has no links, and no memory if the modules
 /// store nothing. Returns nothing if another process has the timelines.
-tl::expected<std::optional<Result>, RunError> measure(const Experiment& experiment, const PaceOfLinks& pace,
-                                                      const RunOptions& options, const ModuleFamily& family,
-                                                      const Runner& runner);
+tl::expected<std::optional<Result>, UserError> measure(const Experiment& experiment, const PaceOfLinks& pace,
+                                                       const RunOptions& options, const ModuleFamily& family,
+                                                       const Runner& runner);
 
 /// Executes one run on the threads of this process, or on the `queues` of its ranks, and returns it with the
 /// accounts of its modules.

@@ -43,6 +43,7 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/channel.hpp"
 #include "text/escaping.hpp"
 #include "text/numbers.hpp"
@@ -54,8 +55,8 @@ constexpr std::string_view kTransport = "nccl";
 constexpr std::chrono::seconds kPatience(90);  // NCCL opens a communicator in seconds, and there are many
 constexpr std::chrono::seconds kStepOfStart(30);
 
-tl::unexpected<RunError> unavailable(std::string_view why) {
-  return tl::unexpected(RunError{.message = fmt::format("nccl: {}", why), .fault = RunFault::unavailable});
+tl::unexpected<UserError> unavailable(std::string_view why) {
+  return user_error(ErrorKind::not_available, fmt::format("nccl: {}", why));
 }
 
 tl::unexpected<ExecutionError> failed(std::string message) {
@@ -232,8 +233,8 @@ std::optional<std::string> lack_of_devices(std::int32_t ranks, const std::option
 
 /// Adds the cause if the run hung in the order of launches. A rank that waited does not see which rank holds
 /// the others back, but the checker finds it.
-RunError with_launch_order(RunError error, const Experiment& experiment, ChannelOptions channels) {
-  if (error.fault != RunFault::failed) return error;
+UserError with_launch_order(UserError error, const Experiment& experiment, ChannelOptions channels) {
+  if (error.kind != ErrorKind::run_failed) return error;
   channels.launch_order = true;
   if (const auto hang = find_hang(experiment.program, channels, experiment.costs)) {
     error.message += fmt::format(
@@ -278,15 +279,15 @@ tl::expected<std::optional<NcclPlace>, std::string> nccl_place(const Environment
   return place;
 }
 
-tl::expected<std::optional<Result>, RunError> run_on_nccl(const Experiment& experiment,
-                                                          const PaceOfLinks& pace, const RunOptions& options,
-                                                          const MakeCudaModules& make,
-                                                          const std::optional<NcclPlace>& place) {
+tl::expected<std::optional<Result>, UserError> run_on_nccl(const Experiment& experiment,
+                                                           const PaceOfLinks& pace, const RunOptions& options,
+                                                           const MakeCudaModules& make,
+                                                           const std::optional<NcclPlace>& place) {
   auto channels = declared_channels(experiment.channels, kTransport);
-  if (!channels) return tl::unexpected(RunError{.message = channels.error(), .fault = RunFault::invalid});
+  if (!channels) return user_error(ErrorKind::check_failed, channels.error());
   channels->launch_order = starts_in_launch_order();
   if (const auto hang = find_hang(experiment.program, *channels, experiment.costs)) {
-    return tl::unexpected(RunError{.message = hang->message, .fault = RunFault::invalid});
+    return user_error(ErrorKind::check_failed, hang->message);
   }
   const std::int32_t ranks = experiment.program.rank_count();
   if (const auto lack = lack_of_devices(ranks, place)) return unavailable(*lack);

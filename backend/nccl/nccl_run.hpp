@@ -14,6 +14,7 @@
 #include "backend/process/process_execution.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/user_error.hpp"
 
 namespace penstock {
 
@@ -34,10 +35,10 @@ tl::expected<std::optional<NcclPlace>, std::string> nccl_place(const Environment
 /// Calls measure() with the ranks in children of this process, which must have no other threads and must not
 /// have started CUDA. With a `place`, the ranks are processes that a launcher has started, and only rank 0
 /// gets a Result. `make` is called in each rank's process, and once here, without a place. Fails with
-/// RunFault::unavailable and the reason if there are fewer GPUs than ranks.
-tl::expected<std::optional<Result>, RunError> run_on_nccl(const Experiment& experiment,
-                                                          const PaceOfLinks& pace, const RunOptions& options,
-                                                          const MakeCudaModules& make,
-                                                          const std::optional<NcclPlace>& place);
+/// ErrorKind::not_available and the reason if there are fewer GPUs than ranks.
+tl::expected<std::optional<Result>, UserError> run_on_nccl(const Experiment& experiment,
+                                                           const PaceOfLinks& pace, const RunOptions& options,
+                                                           const MakeCudaModules& make,
+                                                           const std::optional<NcclPlace>& place);
 
 }  // namespace penstock

@@ -42,6 +42,7 @@
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/program_times.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
@@ -199,15 +200,13 @@ tl::expected<Experiment, std::string> nccl_self_test_experiment(std::int32_t ran
                     .notes = {}};
 }
 
-tl::expected<std::string, RunError> nccl_self_test() {
-  const auto missing = [](std::string why) {
-    return tl::unexpected(RunError{.message = std::move(why), .fault = RunFault::unavailable});
-  };
+tl::expected<std::string, UserError> nccl_self_test() {
+  const auto missing = [](std::string why) { return user_error(ErrorKind::not_available, std::move(why)); };
   const auto devices = cuda_device_count_by_child();
   if (!devices) return missing(devices.error());
   if (*devices < 2) return missing("it needs two GPUs or more, this machine has one");
   const auto experiment = nccl_self_test_experiment(*devices);
-  if (!experiment) return tl::unexpected(RunError{.message = experiment.error()});
+  if (!experiment) return user_error(ErrorKind::run_failed, experiment.error());
   const auto result = run_on_nccl(
       *experiment, [](const FlatProgram&) { return LinkPace{}; }, {.warmup = 2, .repeats = 5},
       [&](const std::vector<std::optional<CudaPlace>>& places) -> tl::expected<CudaModules, std::string> {
@@ -217,8 +216,8 @@ tl::expected<std::string, RunError> nccl_self_test() {
   if (!result) return tl::unexpected(result.error());
   const Bytes asked = asked_bytes(experiment->program);
   if (sent_bytes(**result) != asked) {
-    return tl::unexpected(RunError{.message = fmt::format("the ranks sent {} bytes and were asked to send {}",
-                                                          sent_bytes(**result), asked)});
+    return user_error(ErrorKind::run_failed, fmt::format("the ranks sent {} bytes and were asked to send {}",
+                                                         sent_bytes(**result), asked));
   }
   return fmt::format("NCCL: 1f1b on {} took {}, {} without links\n", format_count(*devices, "rank"),
                      format_duration((*result)->makespan_ns), format_duration(ideal_ns(*experiment)));

@@ -10,6 +10,7 @@
 #include "backend/cuda/device_checks.hpp"
 #include "backend/executor/measured_run.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/user_error.hpp"
 
 namespace penstock {
 
@@ -17,10 +18,10 @@ namespace penstock {
 tl::expected<Experiment, std::string> nccl_self_test_experiment(std::int32_t ranks);
 
 /// Runs 1F1B with kernels of 2 ms and messages of 1 MiB. Returns, for example, "NCCL: 1f1b on 4 ranks took
-/// 41.2 ms, 40.0 ms of it without links". Fails with RunFault::unavailable on fewer than two GPUs. It is also
-/// an error if the ranks did not send the expected bytes. This process must have no other threads and must
-/// not have started CUDA.
-tl::expected<std::string, RunError> nccl_self_test();
+/// 41.2 ms, 40.0 ms of it without links". Fails with ErrorKind::not_available on fewer than two GPUs. It is
+/// also an error if the ranks did not send the expected bytes. This process must have no other threads and
+/// must not have started CUDA.
+tl::expected<std::string, UserError> nccl_self_test();
 
 /// Tests what a communicator of one rank can show: a message to itself, a sum, and the abort of an operation
 /// that waits. NCCL before 2.30 refuses two ranks on one GPU, so nothing else can be tested there. Starts

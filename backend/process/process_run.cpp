@@ -21,6 +21,7 @@
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/user_error.hpp"
 
 namespace penstock {
 namespace {
@@ -56,13 +57,13 @@ std::optional<std::string> refusal_of(const FlatProgram& flat, const RunOptions&
 
 }  // namespace
 
-tl::expected<std::optional<Result>, RunError> run_on_processes(const Experiment& experiment,
-                                                               const PaceOfLinks& pace,
-                                                               const RunOptions& options,
-                                                               const ModuleFamily& family,
-                                                               const std::optional<ProcessPlace>& place) {
+tl::expected<std::optional<Result>, UserError> run_on_processes(const Experiment& experiment,
+                                                                const PaceOfLinks& pace,
+                                                                const RunOptions& options,
+                                                                const ModuleFamily& family,
+                                                                const std::optional<ProcessPlace>& place) {
   const auto channels = declared_channels(experiment.channels, kSocketTransport);
-  if (!channels) return tl::unexpected(RunError{.message = channels.error(), .fault = RunFault::invalid});
+  if (!channels) return user_error(ErrorKind::check_failed, channels.error());
   return measure(experiment, pace, options, family,
                  {.engine = "cpu-process",
                   .transport = kSocketTransport,

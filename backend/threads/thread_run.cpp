@@ -22,6 +22,7 @@
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/transports.hpp"
 
@@ -55,8 +56,8 @@ ChannelOptions thread_channels(const ChannelOptions& asked) {
   return channels;
 }
 
-tl::expected<Result, RunError> run_on_threads(const Experiment& experiment, const PaceOfLinks& pace,
-                                              const RunOptions& options, const ModuleFamily& family) {
+tl::expected<Result, UserError> run_on_threads(const Experiment& experiment, const PaceOfLinks& pace,
+                                               const RunOptions& options, const ModuleFamily& family) {
   const auto refusal = [](const FlatProgram& flat) {
     return threads_refusal(static_cast<std::size_t>(flat.rank_count), thread_room());
   };

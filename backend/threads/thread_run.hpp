@@ -7,6 +7,7 @@
 #include "backend/executor/module_family.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/channel.hpp"
 
 namespace penstock {
@@ -16,7 +17,7 @@ namespace penstock {
 ChannelOptions thread_channels(const ChannelOptions& asked);
 
 /// Calls measure() with the ranks on threads of this process.
-tl::expected<Result, RunError> run_on_threads(const Experiment& experiment, const PaceOfLinks& pace,
-                                              const RunOptions& options, const ModuleFamily& family);
+tl::expected<Result, UserError> run_on_threads(const Experiment& experiment, const PaceOfLinks& pace,
+                                               const RunOptions& options, const ModuleFamily& family);
 
 }  // namespace penstock

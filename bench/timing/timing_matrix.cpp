@@ -42,6 +42,7 @@
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/program_times.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "sim/network/message_costs.hpp"
 
@@ -104,8 +105,8 @@ OrError<Experiment> prepared(const OrError<Scenario>& scenario) {
   return *std::move(experiment);
 }
 
-tl::expected<Result, RunError> run_in_threads(const Experiment& experiment, const RunOptions& options,
-                                              const Jitter& jitter) {
+tl::expected<Result, UserError> run_in_threads(const Experiment& experiment, const RunOptions& options,
+                                               const Jitter& jitter) {
   const auto pace = [&](const FlatProgram& flat) {
     WalkDurations durations = walk_durations(experiment, flat);
     return LinkPace{.hold = std::move(durations.hold), .latency = std::move(durations.latency)};

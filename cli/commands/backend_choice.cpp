@@ -21,8 +21,8 @@
 
 namespace penstock {
 
-std::optional<Failure> hand_over(std::string_view command, const std::string& backend,
-                                 const Experiment& experiment, const Invocation& invocation) {
+std::optional<UserError> hand_over(std::string_view command, const std::string& backend,
+                                   const Experiment& experiment, const Invocation& invocation) {
   const Extensions& extensions = invocation.extensions;
   const bool of_core = backend == "cpu-thread" || backend == "cpu-process";
   // The backend is checked first, because the executable with GPUs also has networks.

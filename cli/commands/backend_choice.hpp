@@ -17,8 +17,8 @@ namespace penstock {
 
 /// Returns nothing if this executable has the backend and can compute the experiment's network. Otherwise it
 /// becomes the executable that can. If there is none, it returns the failure, which names `command`.
-std::optional<Failure> hand_over(std::string_view command, const std::string& backend,
-                                 const Experiment& experiment, const Invocation& invocation);
+std::optional<UserError> hand_over(std::string_view command, const std::string& backend,
+                                   const Experiment& experiment, const Invocation& invocation);
 
 /// Returns the family of the experiment's network, or of occupy modules if it has none. hand_over() must have
 /// returned nothing. The experiment must outlive the family. Error: what the network lacks.

@@ -52,8 +52,8 @@ auto entry_of(const Baseline& baseline, const std::string& name) {
 }
 
 /// Returns the entries that the command names, or all if it names none.
-tl::expected<Baseline, Failure> chosen_entries(const Baseline& baseline, const BaselineFlags& flags,
-                                               const std::vector<std::string>& scenarios) {
+tl::expected<Baseline, UserError> chosen_entries(const Baseline& baseline, const BaselineFlags& flags,
+                                                 const std::vector<std::string>& scenarios) {
   if (baseline.entries.empty()) {
     return bad_input(fmt::format(
         "{}: entries: expected at least one, got []; a check of nothing would always pass (--update with "
@@ -75,8 +75,8 @@ tl::expected<Baseline, Failure> chosen_entries(const Baseline& baseline, const B
 }
 
 /// Returns the baseline to be updated: an empty one if there is no file yet.
-tl::expected<Baseline, Failure> existing_or_new(const BaselineFlags& flags,
-                                                const std::vector<std::string>& scenarios) {
+tl::expected<Baseline, UserError> existing_or_new(const BaselineFlags& flags,
+                                                  const std::vector<std::string>& scenarios) {
   std::error_code error;
   // If no scenario is to be added, a missing file is more likely a mistyped name.
   const bool is_new = !fs::exists(flags.file, error) && !scenarios.empty();
@@ -152,7 +152,7 @@ Outcome compare_with_baseline(const BaselineFlags& flags, const std::vector<std:
   const std::string text = output.json ? verdicts_json(verdicts) : verdicts_text(verdicts);
   // If one of these outputs fails, the others are still written, because the comparison is the answer.
   const auto in_junit =
-      flags.junit.empty() ? tl::expected<void, Failure>() : write_file(flags.junit, to_junit(verdicts));
+      flags.junit.empty() ? tl::expected<void, UserError>() : write_file(flags.junit, to_junit(verdicts));
   const auto on_github = tell_github(verdicts, flags.file);
   const auto answered = write_answer(output, forms, text);
   for (const auto* place : {&in_junit, &on_github, &answered}) {

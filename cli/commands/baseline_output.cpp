@@ -181,7 +181,7 @@ std::string accepted_text(const std::vector<BaselineVerdict>& accepted) {
   return text;
 }
 
-tl::expected<void, Failure> check_github_summary() {
+tl::expected<void, UserError> check_github_summary() {
   const std::string summary = environment(kSummary);
   std::error_code error;
   // An existing file is appended to, and its folder may not be writable.
@@ -191,8 +191,8 @@ tl::expected<void, Failure> check_github_summary() {
   return check_output_place({kSummary, summary}, {});
 }
 
-tl::expected<void, Failure> tell_github(const std::vector<BaselineVerdict>& verdicts,
-                                        const std::string& baseline) {
+tl::expected<void, UserError> tell_github(const std::vector<BaselineVerdict>& verdicts,
+                                          const std::string& baseline) {
   if (environment("GITHUB_ACTIONS") == "true") {
     for (const BaselineVerdict& verdict : verdicts) {
       if (verdict.failed()) write_command(annotation_of(verdict, baseline));

@@ -21,12 +21,12 @@ std::string verdicts_markdown(const std::vector<BaselineVerdict>& verdicts);
 std::string accepted_text(const std::vector<BaselineVerdict>& accepted);
 
 /// Checks before the work that the file of GITHUB_STEP_SUMMARY can be written. Error: it cannot.
-tl::expected<void, Failure> check_github_summary();
+tl::expected<void, UserError> check_github_summary();
 
 /// Writes for GitHub Actions: an annotation on stderr for each entry that failed (GITHUB_ACTIONS), and the
 /// Markdown at the end of the job's summary (GITHUB_STEP_SUMMARY). Does nothing elsewhere. Error: the summary
 /// cannot be written.
-tl::expected<void, Failure> tell_github(const std::vector<BaselineVerdict>& verdicts,
-                                        const std::string& baseline);
+tl::expected<void, UserError> tell_github(const std::vector<BaselineVerdict>& verdicts,
+                                          const std::string& baseline);
 
 }  // namespace penstock

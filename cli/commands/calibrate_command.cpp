@@ -55,19 +55,19 @@ std::vector<StageBytes> bytes_of_stages(const Experiment& experiment, const Exte
 
 /// Runs an experiment once with the chosen backend. It needs no repeats, because the calibration's programs
 /// repeat each action.
-tl::expected<Result, RunError> run_once(const Experiment& experiment, const CalibrateFlags& flags,
-                                        const Extensions& extensions) {
+tl::expected<Result, UserError> run_once(const Experiment& experiment, const CalibrateFlags& flags,
+                                         const Extensions& extensions) {
   RunOptions once = run_options(flags.measuring);
   once.warmup = 0;
   once.repeats = 1;
   auto result = measure_by_backend(experiment, flags.measuring, once, std::nullopt, extensions);
   if (!result) return tl::unexpected(std::move(result.error()));
-  if (!*result) return tl::unexpected(RunError{.message = "another process has the result"});
+  if (!*result) return user_error(ErrorKind::run_failed, "another process has the result");
   return **std::move(result);
 }
 
 /// Reads the options. Error: --sizes is no list, or has too few numbers for a line with an error estimate.
-tl::expected<CalibrationOptions, Failure> options_of(const CalibrateFlags& flags) {
+tl::expected<CalibrationOptions, UserError> options_of(const CalibrateFlags& flags) {
   auto multiples = parse_number_list(flags.sizes);
   if (!multiples) return bad_input(fmt::format("--sizes: {}", multiples.error()));
   if (multiples->size() < 3) {
@@ -100,7 +100,7 @@ Outcome run_calibrate(const CalibrateFlags& flags, const Invocation& invocation)
   const auto calibration = calibrate(
       *scenario, *options, [&](const Experiment& own) { return run_once(own, flags, invocation.extensions); },
       [&](const Experiment& own) { return bytes_of_stages(own, invocation.extensions); });
-  if (!calibration) return failure_of(calibration.error());
+  if (!calibration) return tl::unexpected(calibration.error());
   const std::string table = calibration_to_table(*calibration);
   const std::string json = calibration_to_json(*calibration);
   const auto costs = [&] { return cost_file(*calibration); };

@@ -46,10 +46,10 @@ std::vector<std::string_view> suffixes(const CheckFlags& flags) {
 }
 
 /// Returns the verdict. An invalid program is a verdict here, not a failure.
-tl::expected<ChannelVerdict, Failure> verdict_of(const Scenario& scenario) {
+tl::expected<ChannelVerdict, UserError> verdict_of(const Scenario& scenario) {
   const auto experiment = prepare(scenario);
   if (experiment) return check_channels(*experiment);
-  if (!experiment.error().invalid) return bad_input(experiment.error().message);
+  if (experiment.error().kind == ErrorKind::bad_input) return tl::unexpected(experiment.error());
   return ChannelVerdict{.name = scenario.file.empty() ? scenario.schedule : scenario.file,
                         .error = experiment.error().message,
                         .channels = scenario.channels,
@@ -105,7 +105,7 @@ bool states_an_experiment(const CheckFlags& flags) {
 }
 
 /// Checks the files of -o and --junit.
-tl::expected<void, Failure> check_outputs(const CheckFlags& flags) {
+tl::expected<void, UserError> check_outputs(const CheckFlags& flags) {
   std::vector<FileArgument> others = inputs_of(flags.input);
   for (const std::string& input : flags.inputs) others.push_back({"the input", input});
   others.push_back({"--baseline", flags.baseline.file});

@@ -41,7 +41,7 @@ struct CompareFlags {
 const std::vector<std::string_view> kCompareFiles = {".html", ".json", ".txt"};
 
 /// Reads a document of `simulate --json` or `run --json`.
-tl::expected<Result, Failure> read_result(const std::string& file) {
+tl::expected<Result, UserError> read_result(const std::string& file) {
   const auto text = read_text_file(file, file);
   if (!text) return bad_input(text.error());
   auto result = result_from_json(*text, file);
@@ -57,8 +57,8 @@ struct FilePair {
   Result measured;
 };
 
-tl::expected<FilePair, Failure> read_pair(const std::string& predicted_file,
-                                          const std::string& measured_file) {
+tl::expected<FilePair, UserError> read_pair(const std::string& predicted_file,
+                                            const std::string& measured_file) {
   auto predicted = read_result(predicted_file);
   if (!predicted) return tl::unexpected(std::move(predicted.error()));
   auto measured = read_result(measured_file);
@@ -68,7 +68,7 @@ tl::expected<FilePair, Failure> read_pair(const std::string& predicted_file,
 
 /// Compares one pair. Error: why the two cannot be compared (exit 1). If the files are in the wrong order,
 /// the error has exit 2 and shows the correct command.
-tl::expected<Comparison, Failure> comparison_of(const FilePair& pair, const CompareTolerances& tolerances) {
+tl::expected<Comparison, UserError> comparison_of(const FilePair& pair, const CompareTolerances& tolerances) {
   auto comparison = compare_results(pair.predicted, pair.measured, tolerances);
   if (comparison) return *std::move(comparison);
   const CompareError& error = comparison.error();
@@ -76,9 +76,9 @@ tl::expected<Comparison, Failure> comparison_of(const FilePair& pair, const Comp
       pair.predicted.kind == ResultKind::measured && pair.measured.kind == ResultKind::predicted;
   const std::string fix =
       swapped ? fmt::format(": `penstock compare {} {}`", pair.measured_file, pair.predicted_file) : "";
-  return tl::unexpected(Failure{
-      error.wrong_kind ? ExitCode::bad_input : ExitCode::check_failed,
-      fmt::format("compare {} {}: {}{}", pair.predicted_file, pair.measured_file, error.message, fix)});
+  return user_error(
+      error.wrong_kind ? ErrorKind::bad_input : ErrorKind::check_failed,
+      fmt::format("compare {} {}: {}{}", pair.predicted_file, pair.measured_file, error.message, fix));
 }
 
 Outcome compare_one(const CompareFlags& flags, const FilePair& pair) {

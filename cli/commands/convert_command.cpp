@@ -73,11 +73,10 @@ Program without_transfers(Program lowered) {
 
 /// Returns the program before any pass: a program file as it is, otherwise the generated program without
 /// messages.
-tl::expected<Program, Failure> untransformed(const Scenario& scenario) {
+tl::expected<Program, UserError> untransformed(const Scenario& scenario) {
   if (scenario.program) {
     if (auto valid = validate(*scenario.program); !valid) {
-      return tl::unexpected(
-          Failure{ExitCode::check_failed, fmt::format("{}: {}", scenario.file, valid.error())});
+      return user_error(ErrorKind::check_failed, fmt::format("{}: {}", scenario.file, valid.error()));
     }
     return *scenario.program;
   }
@@ -87,7 +86,7 @@ tl::expected<Program, Failure> untransformed(const Scenario& scenario) {
 }
 
 /// Returns the program after all requested passes. --defer-receives also lowers, because it defers the RECVs.
-tl::expected<Program, Failure> program_of(const ConvertFlags& flags) {
+tl::expected<Program, UserError> program_of(const ConvertFlags& flags) {
   const auto scenario = scenario_of(flags.input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
   write_reading_notes(*scenario, flags.output);
@@ -108,16 +107,16 @@ tl::expected<Program, Failure> program_of(const ConvertFlags& flags) {
     }
     program = insert_reduce_grad(insert_unshard_reshard(*program));
     if (auto runs = validate(*program).and_then([&] { return lower(*program); }); !runs) {
-      return tl::unexpected(Failure{
-          ExitCode::check_failed,
+      return user_error(
+          ErrorKind::check_failed,
           fmt::format("--fsdp: PyTorch inserts UNSHARD and RESHARD rank by rank, and here ranks hold stages "
                       "together; take --sharding 3 --gather step instead: {}",
-                      runs.error())});
+                      runs.error()));
     }
   }
   if (!flags.lower && !flags.defer_receives) return program;
   auto lowered = lower(*program);
-  if (!lowered) return tl::unexpected(Failure{ExitCode::check_failed, lowered.error()});
+  if (!lowered) return user_error(ErrorKind::check_failed, lowered.error());
   if (!flags.defer_receives) return *std::move(lowered);
   return defer_receives(*lowered, scenario->channels, unit_costs(*lowered));
 }
@@ -171,7 +170,7 @@ bool writes_csv(const ConvertFlags& flags) {
 
 /// Checks --without-reduce-grad, which only affects a .csv with messages. Without such a file the flag would
 /// silently have no effect.
-tl::expected<void, Failure> check_bare_form(const Program& program, const ConvertFlags& flags) {
+tl::expected<void, UserError> check_bare_form(const Program& program, const ConvertFlags& flags) {
   if (!flags.without_reduce_grad) return {};
   if (flags.fsdp) return bad_input("--without-reduce-grad: --fsdp puts REDUCE_GRAD in place; leave out one");
   if (!has_messages(program, flags)) {

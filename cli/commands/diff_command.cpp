@@ -66,7 +66,7 @@ struct Side {
 
 /// Reads a result. Its program is not in the file, only its digest. Returns nothing if the file is a
 /// scenario, which may also be JSON but lacks the key schema_version.
-tl::expected<std::optional<Side>, Failure> result_side(const std::string& file) {
+tl::expected<std::optional<Side>, UserError> result_side(const std::string& file) {
   const auto text = read_text_file(file, file);
   if (!text) return bad_input(text.error());
   if (text->find("\"schema_version\"") == std::string::npos) return std::nullopt;
@@ -102,11 +102,11 @@ bool is_file(const std::string& name) {
 /// missing file.
 bool is_schedule(const std::string& name) { return !is_file(name) && find_schedule(name) != nullptr; }
 
-tl::expected<Side, Failure> simulated(Scenario scenario) {
+tl::expected<Side, UserError> simulated(Scenario scenario) {
   auto experiment = prepared(scenario);
   if (!experiment) return tl::unexpected(experiment.error());
   auto result = simulate(*experiment, {.memory = {.samples = false}, .steady = SteadyState::skip});
-  if (!result) return tl::unexpected(Failure{ExitCode::check_failed, result.error().message});
+  if (!result) return user_error(ErrorKind::check_failed, result.error().message);
   return Side{.program = std::move(experiment->program),
               .result = *std::move(result),
               .scenario = std::move(scenario)};
@@ -114,7 +114,7 @@ tl::expected<Side, Failure> simulated(Scenario scenario) {
 
 /// Returns the side of a file: a result, a program or a scenario. `flags.shape` is for named schedules; a
 /// scenario also takes it.
-tl::expected<Side, Failure> side_of_file(const std::string& name, const DiffFlags& flags) {
+tl::expected<Side, UserError> side_of_file(const std::string& name, const DiffFlags& flags) {
   if (is_file(name) && has_suffix(name, ".json")) {
     auto side = result_side(name);
     if (!side) return tl::unexpected(side.error());
@@ -147,8 +147,8 @@ void take_shape(InputFlags& shape, const std::string& schedule, const Side& file
 
 /// Returns the side of a named schedule, with the costs and the shape of the file on the other side, if there
 /// is one.
-tl::expected<Side, Failure> side_of_schedule(const std::string& name, const DiffFlags& flags,
-                                             const std::optional<Side>& file) {
+tl::expected<Side, UserError> side_of_schedule(const std::string& name, const DiffFlags& flags,
+                                               const std::optional<Side>& file) {
   InputFlags input = shape_for(name, flags);
   input.schedule = name;
   if (file) take_shape(input, name, *file);
@@ -173,11 +173,11 @@ struct Sides {
 };
 
 /// Makes both sides. A file's side is made first, because a schedule takes its shape from it.
-tl::expected<Sides, Failure> both_sides(const DiffFlags& flags) {
+tl::expected<Sides, UserError> both_sides(const DiffFlags& flags) {
   std::optional<Side> before;
   std::optional<Side> after;
   const auto make_file = [&](std::optional<Side>& side,
-                             const std::string& name) -> tl::expected<void, Failure> {
+                             const std::string& name) -> tl::expected<void, UserError> {
     if (is_schedule(name)) return {};
     auto made = side_of_file(name, flags);
     if (!made) return tl::unexpected(made.error());

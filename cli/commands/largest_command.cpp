@@ -178,12 +178,12 @@ Outcome outcome_of(const LargestFlags& flags, const LargestValue& found) {
   if (found.largest) return ExitCode::ok;
   if (!found.next->refusal.empty()) return bad_input(found.next->refusal);
   if (found.next->usable_bytes == 0) return bad_input(std::string(kNoLimit));
-  return tl::unexpected(Failure{ExitCode::check_failed, fmt::format("out of memory: no value of {} fits; {}",
-                                                                    flags.key, line_of(*found.next))});
+  return user_error(ErrorKind::check_failed,
+                    fmt::format("out of memory: no value of {} fits; {}", flags.key, line_of(*found.next)));
 }
 
 /// Error: what the flags themselves have wrong.
-tl::expected<void, Failure> checked(const LargestFlags& flags) {
+tl::expected<void, UserError> checked(const LargestFlags& flags) {
   if (auto known =
           check_output_files(flags.output.files, {".txt", ".json"}, inputs_of(flags.prediction.input));
       !known)
@@ -210,7 +210,7 @@ Outcome run_largest(LargestFlags flags) {
                                            [&](std::int64_t value) { return tried(flags, value); });
   Outcome outcome = outcome_of(flags, found);
   if (!found.largest && !flags.output.json) return outcome;
-  if (!outcome && outcome.error().code == ExitCode::bad_input) return outcome;
+  if (!outcome && outcome.error().kind == ErrorKind::bad_input) return outcome;
   std::string text = found.largest ? answer_text(flags, found) : "";
   const std::vector<OutputForm> forms = {{".txt", [&text] { return text; }},
                                          {".json", [&] { return answer_json(flags, found); }}};

@@ -55,20 +55,6 @@ PaceOfLinks pace_of_links(const Experiment& experiment) {
   };
 }
 
-ExitCode exit_code_of(RunFault fault) {
-  switch (fault) {
-    case RunFault::failed:
-      return ExitCode::run_failed;
-    case RunFault::invalid:
-      return ExitCode::check_failed;
-    case RunFault::bad_input:
-      return ExitCode::bad_input;
-    case RunFault::unavailable:
-      return ExitCode::not_available;
-  }
-  return ExitCode::internal_error;
-}
-
 }  // namespace
 
 void add_measuring_flags(Subcommand app, MeasuringFlags& flags, const MeasuredWords& words) {
@@ -116,24 +102,20 @@ RunOptions run_options(const MeasuringFlags& flags) {
           .memory = memory_to_take()};
 }
 
-tl::expected<std::optional<Result>, RunError> measure_by_backend(const Experiment& experiment,
-                                                                 const MeasuringFlags& flags,
-                                                                 const RunOptions& options,
-                                                                 const std::optional<ProcessPlace>& place,
-                                                                 const Extensions& extensions) {
+tl::expected<std::optional<Result>, UserError> measure_by_backend(const Experiment& experiment,
+                                                                  const MeasuringFlags& flags,
+                                                                  const RunOptions& options,
+                                                                  const std::optional<ProcessPlace>& place,
+                                                                  const Extensions& extensions) {
   const PaceOfLinks pace = pace_of_links(experiment);
   const Jitter jitter{.fraction = flags.jitter, .seed = flags.seed};
   // Backends of GPUs make their modules themselves, when they know the GPU of each worker.
   if (const auto found = extensions.backends.find(flags.backend); found != extensions.backends.end())
     return found->second({experiment, pace, options, jitter});
   const auto family = family_of(experiment, jitter, extensions);
-  if (!family) return tl::unexpected(RunError{.message = family.error(), .fault = RunFault::bad_input});
+  if (!family) return bad_input(family.error());
   if (flags.backend == "cpu-process") return run_on_processes(experiment, pace, options, **family, place);
   return run_on_threads(experiment, pace, options, **family);
-}
-
-tl::unexpected<Failure> failure_of(RunError error) {
-  return tl::unexpected(Failure{exit_code_of(error.fault), std::move(error.message)});
 }
 
 }  // namespace penstock

@@ -46,13 +46,10 @@ RunOptions run_options(const MeasuringFlags& flags);
 /// Measures with the chosen backend. hand_over() must have found this executable to be the right one. `place`
 /// is present if a launcher started this process as a rank of cpu-process. Returns nothing if another process
 /// has the result.
-tl::expected<std::optional<Result>, RunError> measure_by_backend(const Experiment& experiment,
-                                                                 const MeasuringFlags& flags,
-                                                                 const RunOptions& options,
-                                                                 const std::optional<ProcessPlace>& place,
-                                                                 const Extensions& extensions);
-
-/// Returns the failure with the exit code of its fault.
-tl::unexpected<Failure> failure_of(RunError error);
+tl::expected<std::optional<Result>, UserError> measure_by_backend(const Experiment& experiment,
+                                                                  const MeasuringFlags& flags,
+                                                                  const RunOptions& options,
+                                                                  const std::optional<ProcessPlace>& place,
+                                                                  const Extensions& extensions);
 
 }  // namespace penstock

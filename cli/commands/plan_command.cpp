@@ -60,7 +60,7 @@ struct PlanFlags {
 };
 
 /// Returns the scenario's options with the flags applied.
-tl::expected<PlanOptions, Failure> options_of(const PlanFlags& flags, const Scenario& scenario) {
+tl::expected<PlanOptions, UserError> options_of(const PlanFlags& flags, const Scenario& scenario) {
   PlanOptions options = scenario.partition.plan;
   // "simulated" names no objective of the recurrence, so the scenario's objective remains.
   options.objective = enum_of_text<PlanObjective>(flags.objective).value_or(options.objective);
@@ -98,7 +98,7 @@ std::optional<double> part_of_text(std::string_view text) {
 }
 
 /// Returns the options of --noise, or nothing if it is not given.
-tl::expected<std::optional<ProfileNoise>, Failure> noise_of(const PlanFlags& flags) {
+tl::expected<std::optional<ProfileNoise>, UserError> noise_of(const PlanFlags& flags) {
   if (flags.noise.empty()) {
     if (!flags.trials && !flags.seed) return std::nullopt;
     return bad_input(fmt::format("{}: expected --noise as well, for example --noise 5%,10%,20%",
@@ -188,7 +188,7 @@ tl::expected<PlanReport, std::string> report_on(const Scenario& scenario, const 
   return planned;
 }
 
-tl::expected<PlanReport, Failure> report_of(const PlanFlags& flags) {
+tl::expected<PlanReport, UserError> report_of(const PlanFlags& flags) {
   const auto noise = noise_of(flags);
   if (!noise) return tl::unexpected(noise.error());
   auto stated = scenario_with_flags(flags.input, flags.channels);

@@ -44,7 +44,7 @@ struct ProfileFlags {
 
 /// Adds a size such as "width=64", which overrides the scenario's. Error: there is no name, or no number of
 /// at least 1.
-tl::expected<void, Failure> add_size(const std::string& text, NetworkSpec& network) {
+tl::expected<void, UserError> add_size(const std::string& text, NetworkSpec& network) {
   const std::size_t equals = text.find('=');
   const bool has_name = equals != std::string::npos && equals > 0;
   const auto value = has_name ? std::string_view(text).substr(equals + 1) : std::string_view();
@@ -56,7 +56,7 @@ tl::expected<void, Failure> add_size(const std::string& text, NetworkSpec& netwo
 
 /// Returns the network that the flags name, directly or in a scenario. If `samples` is 0, it becomes the
 /// scenario's microbatch, so that the profile describes the run.
-tl::expected<NetworkSpec, Failure> network_of(const ProfileFlags& flags, std::int64_t& samples) {
+tl::expected<NetworkSpec, UserError> network_of(const ProfileFlags& flags, std::int64_t& samples) {
   NetworkSpec network{.name = flags.model, .sizes = {}, .place = ""};
   if (flags.model.ends_with(".yaml") || flags.model.ends_with(".yml") || flags.model.ends_with(".json")) {
     const auto scenario = load_scenario(flags.model, {});

@@ -49,7 +49,7 @@ Outcome list_experiments(const OutputFlags& output) {
 }
 
 /// All where none is named. Error: a name that no experiment has.
-tl::expected<std::vector<Reproduction>, Failure> chosen(const std::vector<std::string>& names) {
+tl::expected<std::vector<Reproduction>, UserError> chosen(const std::vector<std::string>& names) {
   const auto table = reproduction_table();
   if (names.empty()) return std::vector<Reproduction>(table.begin(), table.end());
   std::vector<Reproduction> experiments;

@@ -61,8 +61,8 @@ void add_result_flags(Subcommand app, ResultFlags& flags) {
       .group("Output");
 }
 
-tl::expected<void, Failure> check_result_files(const ResultFlags& flags,
-                                               const std::vector<FileArgument>& inputs) {
+tl::expected<void, UserError> check_result_files(const ResultFlags& flags,
+                                                 const std::vector<FileArgument>& inputs) {
   return check_output_files(flags.output.files, kResultFiles, inputs);
 }
 
@@ -82,8 +82,8 @@ bool wants_timeline(const ResultFlags& flags) {
   return flags.timeline || !std::ranges::all_of(flags.output.files, has_figures_alone);
 }
 
-tl::expected<void, Failure> write_result(const Result& result, const ResultFlags& flags,
-                                         const ResultTexts& texts) {
+tl::expected<void, UserError> write_result(const Result& result, const ResultFlags& flags,
+                                           const ResultTexts& texts) {
   const ResultJsonOptions json = {.timeline = flags.timeline};
   const auto printed = [&](const TextSink& sink) {
     if (!flags.output.json) {  // the table is small and fits this terminal

@@ -24,8 +24,8 @@ void add_result_flags(Subcommand app, ResultFlags& flags);
 void add_drawing_flags(Subcommand app, ResultFlags& flags);
 
 /// Calls check_output_files() with the suffixes of a Result's forms and the files that the command reads.
-tl::expected<void, Failure> check_result_files(const ResultFlags& flags,
-                                               const std::vector<FileArgument>& inputs);
+tl::expected<void, UserError> check_result_files(const ResultFlags& flags,
+                                                 const std::vector<FileArgument>& inputs);
 
 /// Returns whether the form of a file draws memory over time (.html, .trace.json).
 bool wants_memory_samples(const std::vector<std::string>& files);
@@ -38,7 +38,7 @@ struct ResultTexts {
   std::string printed;
   std::string file;
 };
-tl::expected<void, Failure> write_result(const Result& result, const ResultFlags& flags,
-                                         const ResultTexts& texts);
+tl::expected<void, UserError> write_result(const Result& result, const ResultFlags& flags,
+                                           const ResultTexts& texts);
 
 }  // namespace penstock

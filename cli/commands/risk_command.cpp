@@ -88,8 +88,8 @@ struct FailureFlag {
 
 /// Returns the file's failure rates with the flags applied, or nothing if neither says how often devices
 /// fail.
-tl::expected<std::optional<FailureRates>, Failure> rates_of(const RiskFlags& flags,
-                                                            std::optional<FailureRates> rates) {
+tl::expected<std::optional<FailureRates>, UserError> rates_of(const RiskFlags& flags,
+                                                              std::optional<FailureRates> rates) {
   if (!rates && flags.mtbf.empty()) {
     for (const auto& [flag, text] :
          {std::pair{"--checkpoint-cost", &flags.save}, std::pair{"--restart", &flags.restart},
@@ -141,7 +141,7 @@ std::int32_t devices_of(const Experiment& experiment, const Scenario& scenario) 
   return experiment.program.rank_count() * scenario.cluster.devices_per_rank;
 }
 
-tl::expected<RiskReport, Failure> report_of(const RiskFlags& flags) {
+tl::expected<RiskReport, UserError> report_of(const RiskFlags& flags) {
   const auto scenario = scenario_of(flags.input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
   // Trials store no spans, so larger programs fit than in a simulation with a timeline.
@@ -162,7 +162,7 @@ tl::expected<RiskReport, Failure> report_of(const RiskFlags& flags) {
   const Engine engine = engine_of(flags.engine);
   auto makespans = monte_carlo(*experiment, flags.noise,
                                {.count = disturbs(flags.noise) ? flags.trials : 1, .engine = engine});
-  if (!makespans) return tl::unexpected(Failure{ExitCode::check_failed, std::move(makespans.error())});
+  if (!makespans) return user_error(ErrorKind::check_failed, std::move(makespans.error()));
   RiskReport report{.name = experiment->name,
                     .ranks = ranks,
                     .samples = experiment->samples_per_microbatch * experiment->program.microbatches *

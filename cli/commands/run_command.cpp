@@ -59,8 +59,8 @@ void add_memory(Result& result, const Experiment& experiment, const RunFlags& fl
 }
 
 /// Returns the rank that a launcher gave this process, or nothing if this process starts the others itself.
-tl::expected<std::optional<ProcessPlace>, Failure> own_place(const Experiment& experiment,
-                                                             const RunFlags& flags) {
+tl::expected<std::optional<ProcessPlace>, UserError> own_place(const Experiment& experiment,
+                                                               const RunFlags& flags) {
   if (flags.measuring.backend != "cpu-process") return std::nullopt;
   // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
   const Environment environment = [](const char* name) { return std::getenv(name); };
@@ -70,13 +70,13 @@ tl::expected<std::optional<ProcessPlace>, Failure> own_place(const Experiment& e
 }
 
 /// Measures. Returns nothing in all processes of a launcher except rank 0.
-tl::expected<std::optional<Result>, Failure> measured(const Experiment& experiment, const RunFlags& flags,
-                                                      const Extensions& extensions) {
+tl::expected<std::optional<Result>, UserError> measured(const Experiment& experiment, const RunFlags& flags,
+                                                        const Extensions& extensions) {
   const auto place = own_place(experiment, flags);
   if (!place) return tl::unexpected(place.error());
   auto result =
       measure_by_backend(experiment, flags.measuring, run_options(flags.measuring), *place, extensions);
-  if (!result) return failure_of(std::move(result.error()));
+  if (!result) return tl::unexpected(std::move(result.error()));
   if (!*result) return std::nullopt;
   // NCCL uses the machine's own links, which share bandwidth by themselves.
   const bool emulates_links = flags.measuring.backend != "nccl";
@@ -96,7 +96,7 @@ Outcome run_run(const RunFlags& flags, const Invocation& invocation) {
   if (!experiment) return tl::unexpected(experiment.error());
   if (flags.measuring.occupy) experiment->network.reset();
   if (const auto hang = find_hang(experiment->program, experiment->channels, experiment->costs)) {
-    return tl::unexpected(Failure{ExitCode::check_failed, hang->message});
+    return user_error(ErrorKind::check_failed, hang->message);
   }
   if (auto failure = hand_over("run", flags.measuring.backend, *experiment, invocation))
     return tl::unexpected(*std::move(failure));

@@ -63,7 +63,7 @@ struct JudgedRuns {
 
 /// Returns the built-in tables of devices, with matrix products replaced by those of the user's files. Error:
 /// an unknown device, or a file that is no table of products.
-tl::expected<KernelsOf, Failure> kernels_of(const std::vector<std::string>& products) {
+tl::expected<KernelsOf, UserError> kernels_of(const std::vector<std::string>& products) {
   std::map<std::string, std::shared_ptr<const KernelTables>> own;
   for (const std::string& one : products) {
     const std::size_t end = one.find('=');
@@ -89,7 +89,7 @@ tl::expected<KernelsOf, Failure> kernels_of(const std::vector<std::string>& prod
 
 /// Predicts with the constants of devices. With --fit it uses constants that are fitted on that file's rows,
 /// which may be the same file.
-tl::expected<JudgedRuns, Failure> by_devices(const RunsFlags& flags) {
+tl::expected<JudgedRuns, UserError> by_devices(const RunsFlags& flags) {
   const auto kernels = kernels_of(flags.products);
   if (!kernels) return tl::unexpected(kernels.error());
   auto runs = read_measured_runs(flags.runs, *kernels);
@@ -110,7 +110,7 @@ tl::expected<JudgedRuns, Failure> by_devices(const RunsFlags& flags) {
 }
 
 /// Predicts iterations of one machine, with costs of `penstock fit`.
-tl::expected<JudgedRuns, Failure> by_costs(const RunsFlags& flags) {
+tl::expected<JudgedRuns, UserError> by_costs(const RunsFlags& flags) {
   if (!flags.fit.empty()) return bad_input("runs: expected either --fit or --costs, got both");
   if (!flags.products.empty())
     return bad_input("runs: --costs has nothing to do with devices: leave --products out");

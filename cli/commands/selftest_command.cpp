@@ -20,8 +20,7 @@ Outcome run_selftest(const Invocation& invocation) {
     return tl::unexpected(become("penstock-cuda", invocation.arguments, "selftest"));
   }
   const auto answer = invocation.extensions.selftest();
-  if (!answer)
-    return failure_of({.message = "selftest: " + answer.error().message, .fault = answer.error().fault});
+  if (!answer) return user_error(answer.error().kind, "selftest: " + answer.error().message);
   if (auto written = write_stdout(answer->text); !written) return tl::unexpected(written.error());
   return answer->all_right ? ExitCode::ok : ExitCode::check_failed;
 }

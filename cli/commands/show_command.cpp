@@ -86,8 +86,8 @@ SimulateOptions simulate_options(const ShowFlags& flags) {
 Outcome show_timeline(const Experiment& experiment, const ShowFlags& flags) {
   const auto result = simulate(experiment, simulate_options(flags));
   if (!result) {
-    return tl::unexpected(Failure{ExitCode::check_failed,
-                                  result.error().message + "\n`penstock show --actions` shows the lists"});
+    return user_error(ErrorKind::check_failed,
+                      result.error().message + "\n`penstock show --actions` shows the lists");
   }
   // A file of -o has no colours, whatever this terminal shows.
   ShowFlags plain = flags;

@@ -40,17 +40,13 @@ SimulateOptions simulate_options(const SimulateFlags& flags) {
           .timeline = wants_timeline(flags.result) ? TimelineKept::all : TimelineKept::none};
 }
 
-Failure refused_run(const SimulateError& error) {
-  return {error.invalid ? ExitCode::check_failed : ExitCode::bad_input, error.message};
-}
-
 /// Prints which engine would run, and why the others would not.
 Outcome explain_engine(const SimulateFlags& flags) {
   const auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
   if (!scenario) return tl::unexpected(scenario.error());
   const SimulateOptions options = simulate_options(flags);
   const auto plan = planned(*scenario, options);
-  if (!plan) return tl::unexpected(refused_run(plan.error()));
+  if (!plan) return tl::unexpected(plan.error());
   if (auto written = write_stdout(plan_text(*plan, wanted_by(options))); !written)
     return tl::unexpected(written.error());
   return ExitCode::ok;
@@ -58,10 +54,10 @@ Outcome explain_engine(const SimulateFlags& flags) {
 
 /// Predicts. The failure has exit code 1 if the program is invalid or hangs, and 2 if the scenario cannot be
 /// simulated.
-tl::expected<Result, Failure> predicted(const SimulateFlags& flags) {
+tl::expected<Result, UserError> predicted(const SimulateFlags& flags) {
   auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
   if (!scenario) return tl::unexpected(scenario.error());
-  return simulate_scenario(*scenario, simulate_options(flags)).map_error(refused_run);
+  return simulate_scenario(*scenario, simulate_options(flags));
 }
 
 /// Returns the printed table. With --fail-on-oom the sentences about memory are in the failure's message
@@ -84,8 +80,7 @@ Outcome run_simulate(const SimulateFlags& flags) {
   // This comes after the answer is written: --fail-on-oom changes the exit code, not the answer.
   const std::vector<std::string> too_small = out_of_memory_lines(*result);
   if (too_small.empty() || !flags.fail_on_oom) return ExitCode::ok;
-  return tl::unexpected(
-      Failure{ExitCode::check_failed, fmt::format("out of memory: {}", fmt::join(too_small, "; "))});
+  return user_error(ErrorKind::check_failed, fmt::format("out of memory: {}", fmt::join(too_small, "; ")));
 }
 
 }  // namespace

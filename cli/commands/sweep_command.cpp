@@ -76,7 +76,7 @@ const std::vector<std::string_view> kSweepFiles = {".csv", ".json", ".html", ".t
 constexpr std::string_view kPartSuffix = ".jsonl";
 
 /// Error: the first axis of the grid that a program, which is one schedule of one shape, decides itself.
-tl::expected<void, Failure> refuse_axes_of_program(const SweepFlags& flags) {
+tl::expected<void, UserError> refuse_axes_of_program(const SweepFlags& flags) {
   for (const auto& [name, given] :
        {std::pair{"--schedule", !flags.schedules.empty()}, std::pair{"--pp-size", !flags.pp_sizes.empty()},
         std::pair{"--virtual-stages", !flags.virtual_stages.empty()},
@@ -95,7 +95,7 @@ tl::expected<void, Failure> refuse_axes_of_program(const SweepFlags& flags) {
 
 /// The scenario that every point starts from, without the sizes that are flags: which of its own figures
 /// those replace depends on each point's schedule. What a point sets itself need not be there.
-tl::expected<Scenario, Failure> base_scenario(const SweepFlags& flags) {
+tl::expected<Scenario, UserError> base_scenario(const SweepFlags& flags) {
   InputFlags input = flags.input;
   input.micro_batch_size.reset();
   input.global_batch_size.reset();
@@ -118,7 +118,7 @@ tl::expected<Scenario, Failure> base_scenario(const SweepFlags& flags) {
 }
 
 /// All of them known, so that a misspelt one does not show as thousands of skipped points.
-tl::expected<std::vector<std::string>, Failure> schedules_of(const SweepFlags& flags) {
+tl::expected<std::vector<std::string>, UserError> schedules_of(const SweepFlags& flags) {
   for (const std::string& name : flags.schedules) {
     if (auto known = known_schedule(name); !known) return tl::unexpected(known.error());
   }
@@ -140,7 +140,8 @@ Batch stated_sizes(const SweepFlags& flags, const Scenario& scenario) {
 
 /// --hold: makes the size that is held a stated one, where the scenario only implies it (a global batch of M
 /// microbatches). Error: the other size is stated, too, so that M could not change; or nobody says the size.
-tl::expected<Batch, Failure> with_held_size(Batch stated, const SweepFlags& flags, const Scenario& scenario) {
+tl::expected<Batch, UserError> with_held_size(Batch stated, const SweepFlags& flags,
+                                              const Scenario& scenario) {
   const MicrobatchMeaning meaning = meaning_of_microbatch(scenario.schedule);
   const bool holds_global = flags.hold == "global-batch";
   if (holds_global ? stated.micro_batch_size.has_value() : stated.global_batch_size.has_value()) {
@@ -163,7 +164,7 @@ tl::expected<Batch, Failure> with_held_size(Batch stated, const SweepFlags& flag
 }
 
 /// The product of the lists. Error: a list, a schedule or a size that is none.
-tl::expected<SweepGrid, Failure> grid_of(const SweepFlags& flags, const Scenario& scenario) {
+tl::expected<SweepGrid, UserError> grid_of(const SweepFlags& flags, const Scenario& scenario) {
   auto schedules = schedules_of(flags);
   if (!schedules) return tl::unexpected(schedules.error());
   auto stages = numbers_of_flag("--pp-size", flags.pp_sizes);
@@ -172,7 +173,7 @@ tl::expected<SweepGrid, Failure> grid_of(const SweepFlags& flags, const Scenario
   if (!virtual_stages) return tl::unexpected(virtual_stages.error());
   auto microbatches = numbers_of_flag("--num-microbatches", flags.microbatches);
   if (!microbatches) return tl::unexpected(microbatches.error());
-  tl::expected<Batch, Failure> batch = stated_sizes(flags, scenario);
+  tl::expected<Batch, UserError> batch = stated_sizes(flags, scenario);
   if (!flags.hold.empty()) batch = with_held_size(*batch, flags, scenario);
   if (!batch) return tl::unexpected(batch.error());
   return SweepGrid{.schedules = *std::move(schedules),
@@ -185,7 +186,7 @@ tl::expected<SweepGrid, Failure> grid_of(const SweepFlags& flags, const Scenario
 
 /// Error: more points than --max-points, which guards against "1..1000000", or than their rows leave room
 /// for, reasons and notes not counted.
-tl::expected<void, Failure> check_size(const SweepFlags& flags, std::uint64_t points) {
+tl::expected<void, UserError> check_size(const SweepFlags& flags, std::uint64_t points) {
   if (points > static_cast<std::uint64_t>(flags.max_points)) {
     return bad_input(
         fmt::format("the grid has {} points, more than {}: make its lists shorter, or lift the limit by "
@@ -201,10 +202,10 @@ tl::expected<void, Failure> check_size(const SweepFlags& flags, std::uint64_t po
 
 /// Opens the file that keeps the points, and puts those that it has into the grid. Returns nothing where no
 /// file keeps them.
-tl::expected<std::unique_ptr<SweepProgressFile>, Failure> opened_progress(const std::string& file,
-                                                                          const SweepFlags& flags,
-                                                                          const Scenario& scenario,
-                                                                          SweepGrid& grid) {
+tl::expected<std::unique_ptr<SweepProgressFile>, UserError> opened_progress(const std::string& file,
+                                                                            const SweepFlags& flags,
+                                                                            const Scenario& scenario,
+                                                                            SweepGrid& grid) {
   if (file.empty()) return nullptr;
   auto digest = sweep_digest(flags.input, scenario, grid);
   if (!digest) return tl::unexpected(digest.error());
@@ -242,7 +243,7 @@ std::string interrupted_message(const std::string& file, const Sweep& swept) {
              : fmt::format("penstock: {}; the same command goes on from {}", count, shown_name(file));
 }
 
-tl::expected<void, Failure> write_sweep(const SweepFlags& flags, const Sweep& swept) {
+tl::expected<void, UserError> write_sweep(const SweepFlags& flags, const Sweep& swept) {
   const std::vector<OutputForm> forms = {{".csv", [&] { return sweep_csv(swept); }},
                                          {".json", [&] { return sweep_json(swept); }},
                                          {".html", [&] { return sweep_to_html(swept); }},
@@ -262,7 +263,7 @@ struct PreparedSweep {
 };
 
 /// Returns the file of a shard: that of -o, with the number of the shard in the place of {shard}.
-tl::expected<std::string, Failure> part_file(const SweepFlags& flags, const StatedShard& stated) {
+tl::expected<std::string, UserError> part_file(const SweepFlags& flags, const StatedShard& stated) {
   const std::string who = fmt::format("shard {} ({})", to_text(stated.shard), stated.stated_by);
   const std::string whole = stated.stated_by == "--shard"
                                 ? ""
@@ -284,14 +285,14 @@ tl::expected<std::string, Failure> part_file(const SweepFlags& flags, const Stat
 }
 
 /// Error: a file that cannot be written, or that is the same as another one.
-tl::expected<void, Failure> check_files(const SweepFlags& flags, const PreparedSweep& prepared) {
+tl::expected<void, UserError> check_files(const SweepFlags& flags, const PreparedSweep& prepared) {
   std::vector<FileArgument> others = inputs_of(flags.input);
   if (prepared.is_part) return check_output_files({prepared.kept_name}, {kPartSuffix}, std::move(others));
   others.push_back({"--resume", flags.resume});
   return check_output_files(flags.output.files, kSweepFiles, std::move(others));
 }
 
-tl::expected<PreparedSweep, Failure> prepared_sweep(const SweepFlags& flags) {
+tl::expected<PreparedSweep, UserError> prepared_sweep(const SweepFlags& flags) {
   PreparedSweep prepared;
   // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
   const auto shard = shard_of_process(flags.shard, [](const char* name) { return std::getenv(name); });
@@ -324,12 +325,12 @@ Outcome outcome_of(const Sweep& swept) {
       std::ranges::all_of(swept.rows, [](const SweepRow& row) { return row.status == SweepStatus::failed; });
   std::string reasons = refusals_text(swept);
   if (reasons.ends_with('\n')) reasons.pop_back();
-  return tl::unexpected(Failure{.code = all_failed ? ExitCode::check_failed : ExitCode::bad_input,
-                                .message = "sweep: no point could be simulated:\n" + reasons});
+  return user_error(all_failed ? ErrorKind::check_failed : ErrorKind::bad_input,
+                    "sweep: no point could be simulated:\n" + reasons);
 }
 
 /// Says where a shard is, and what its file is for.
-tl::expected<void, Failure> write_part_line(const PreparedSweep& prepared, const Sweep& swept) {
+tl::expected<void, UserError> write_part_line(const PreparedSweep& prepared, const Sweep& swept) {
   const SweepHead head = sweep_head(prepared.scenario, prepared.grid);
   return write_stdout(fmt::format(
       "shard {} with {} of {} points is in {}; `penstock sweep --merge` puts the "
@@ -363,7 +364,7 @@ Outcome run_sweep(const SweepFlags& flags) {
 }
 
 /// Error: a flag beside --merge that says how points are made, which the parts say themselves.
-tl::expected<void, Failure> refuse_flags_beside_merge(const SweepFlags& flags) {
+tl::expected<void, UserError> refuse_flags_beside_merge(const SweepFlags& flags) {
   SweepFlags merge_alone;
   merge_alone.parts = flags.parts;
   merge_alone.output = flags.output;

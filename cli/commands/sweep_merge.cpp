@@ -35,7 +35,7 @@ struct PartFile {
   SweepPart part;
 };
 
-tl::expected<PartFile, Failure> part_of(const std::string& file) {
+tl::expected<PartFile, UserError> part_of(const std::string& file) {
   const std::string name = shown_name(file);
   std::error_code ignored;
   std::ifstream stream;
@@ -48,7 +48,7 @@ tl::expected<PartFile, Failure> part_of(const std::string& file) {
 }
 
 /// Error: the two are not parts of one sweep, in as many shards.
-tl::expected<void, Failure> check_same_sweep(const PartFile& first, const PartFile& other) {
+tl::expected<void, UserError> check_same_sweep(const PartFile& first, const PartFile& other) {
   const SweepHead& one = first.part.head;
   const SweepHead& two = other.part.head;
   if (one.points != two.points || one.digest != two.digest) {
@@ -63,7 +63,7 @@ tl::expected<void, Failure> check_same_sweep(const PartFile& first, const PartFi
 }
 
 /// Error: a point that its shard does not have, or points that are missing.
-tl::expected<void, Failure> check_complete(const PartFile& file) {
+tl::expected<void, UserError> check_complete(const PartFile& file) {
   const SweepHead& head = file.part.head;
   const std::size_t expected = head.shard.size(head.points);
   const std::size_t found = file.part.points.size();
@@ -75,8 +75,8 @@ tl::expected<void, Failure> check_complete(const PartFile& file) {
 }
 
 /// Error: shards that no file has. Requires that no two files have the same one.
-tl::expected<void, Failure> check_all_there(const std::map<std::int32_t, std::string>& names,
-                                            std::int32_t count) {
+tl::expected<void, UserError> check_all_there(const std::map<std::int32_t, std::string>& names,
+                                              std::int32_t count) {
   constexpr std::size_t kMostNamed = 8;
   std::vector<std::string> missing;
   for (std::int32_t i = 0; i < count && missing.size() < kMostNamed; ++i) {
@@ -91,7 +91,7 @@ tl::expected<void, Failure> check_all_there(const std::map<std::int32_t, std::st
 
 }  // namespace
 
-tl::expected<Sweep, Failure> merged_sweep(const std::vector<std::string>& files) {
+tl::expected<Sweep, UserError> merged_sweep(const std::vector<std::string>& files) {
   std::optional<PartFile> first;
   std::map<std::int32_t, std::string> names;  // by shard
   std::map<std::size_t, SweepPoint> points;

@@ -101,8 +101,8 @@ Outcome list_space(const TuneFlags& flags, const TuneRequest& request) {
 
 /// Searches, and then computes what the answer needs. After an interrupt a note says what is missing, and the
 /// answer is the best configuration so far. Error: no configuration was timed.
-tl::expected<TuneAnswer, Failure> answer_of(const TuneFlags& flags, TuneRequest request,
-                                            const InterruptNoted& interrupt) {
+tl::expected<TuneAnswer, UserError> answer_of(const TuneFlags& flags, TuneRequest request,
+                                              const InterruptNoted& interrupt) {
   ProgressBar bar(!flags.output.quiet && stderr_is_terminal() ? ProgressDisplay::on : ProgressDisplay::off);
   TuneOptions options;
   options.top = static_cast<std::size_t>(flags.top);
@@ -111,10 +111,7 @@ tl::expected<TuneAnswer, Failure> answer_of(const TuneFlags& flags, TuneRequest 
   options.stopped = [&interrupt] { return interrupt.came(); };
   const auto begin = std::chrono::steady_clock::now();
   auto report = tune(request, options);
-  if (!report) {
-    const ExitCode code = report.error().invalid ? ExitCode::check_failed : ExitCode::bad_input;
-    return tl::unexpected(Failure{.code = code, .message = report.error().message});
-  }
+  if (!report) return tl::unexpected(report.error());
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   TuneAnswer answer{.request = std::move(request),
                     .report = *std::move(report),

@@ -50,7 +50,7 @@ std::vector<std::string> split(const std::string& text) {
 
 /// Returns the values of comma-separated words. An empty text gives an empty list, which allows any value.
 template <typename Value, std::size_t kCount>
-tl::expected<std::vector<Value>, Failure> words_of(
+tl::expected<std::vector<Value>, UserError> words_of(
     std::string_view flag, const std::string& text,
     const std::array<std::pair<std::string_view, Value>, kCount>& known) {
   std::vector<Value> values;
@@ -79,7 +79,7 @@ constexpr std::array kShardings = {std::pair{std::string_view("none"), 0},
                                    std::pair{std::string_view("2"), 2}, std::pair{std::string_view("3"), 3}};
 
 /// Reads lists of numbers and words as choices. Error: the flag, and what is wrong with its text.
-tl::expected<TuneChoices, Failure> choices_of(const TuneChoiceFlags& flags) {
+tl::expected<TuneChoices, UserError> choices_of(const TuneChoiceFlags& flags) {
   TuneChoices choices;
   const std::array<std::pair<std::string_view, std::pair<const std::string*, std::vector<std::int32_t>*>>, 7>
       lists = {{{"--tensor-parallel", {&flags.tensor, &choices.tensor}},
@@ -108,7 +108,7 @@ tl::expected<TuneChoices, Failure> choices_of(const TuneChoiceFlags& flags) {
 
 /// Returns the scenario whose choices are open. The limit is read here first, so that a message names the
 /// flag and not the scenario's key. Errors also include a model that is not priced on named devices.
-tl::expected<Scenario, Failure> base_of(const TuneFlags& flags) {
+tl::expected<Scenario, UserError> base_of(const TuneFlags& flags) {
   if (const std::string& limit = flags.choices.memory_limit; !limit.empty()) {
     const auto bytes = parse_bytes(limit);
     if (!bytes) return bad_input(fmt::format("--memory-limit: {}", bytes.error()));
@@ -136,7 +136,7 @@ tl::expected<LayerSplit, std::string> listed_split(const std::string& text) {
   return list;
 }
 
-tl::expected<std::vector<LayerSplit>, Failure> layer_splits_of(const std::vector<std::string>& texts) {
+tl::expected<std::vector<LayerSplit>, UserError> layer_splits_of(const std::vector<std::string>& texts) {
   std::vector<LayerSplit> splits;
   for (const std::string& text : texts) {
     const auto split = text.starts_with('[') ? listed_split(text) : parse_layer_split(text);
@@ -249,7 +249,7 @@ void add_tune_flags(Subcommand app, TuneFlags& flags) {
   add_output_flags(app, flags.output, ".json .csv .html .txt .yaml (the best one's scenario)");
 }
 
-tl::expected<TuneRequest, Failure> request_of(const TuneFlags& flags) {
+tl::expected<TuneRequest, UserError> request_of(const TuneFlags& flags) {
   auto base = base_of(flags);
   if (!base) return tl::unexpected(base.error());
   auto choices = choices_of(flags.choices);

@@ -52,6 +52,6 @@ InputFlags base_input(const TuneFlags& flags);
 
 /// Returns the request. Errors: no model on named devices, no global batch, words and numbers that no choice
 /// has.
-tl::expected<TuneRequest, Failure> request_of(const TuneFlags& flags);
+tl::expected<TuneRequest, UserError> request_of(const TuneFlags& flags);
 
 }  // namespace penstock

@@ -23,6 +23,7 @@
 #include <variant>
 #include <vector>
 
+#include <fmt/format.h>
 #include <tl/expected.hpp>
 
 #include "scenarios/model/device_model.hpp"
@@ -30,12 +31,12 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/lowered_program.hpp"
 #include "scenarios/prepare/one_copy.hpp"
-#include "scenarios/prepare/prepare_error.hpp"
 #include "scenarios/prepare/priced_experiment.hpp"
 #include "scenarios/prepare/resolved_scenario.hpp"
 #include "scenarios/prepare/schedule_in_force.hpp"
 #include "scenarios/prepare/settle.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/check/validate.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/action_loops.hpp"
@@ -47,13 +48,21 @@
 namespace penstock {
 namespace {
 
-using Prepared = tl::expected<Experiment, PrepareError>;
+using Prepared = tl::expected<Experiment, UserError>;
+
+/// Returns the error with the scenario's file in front, unless it starts with a place already: a reader names
+/// file, line and key, and later steps know only the key.
+UserError in_file(const std::string& file, UserError error) {
+  const bool has_place =
+      file.empty() || error.message.starts_with(file) || error.message.starts_with("--set ");
+  if (!has_place) error.message = fmt::format("{}: {}", file, error.message);
+  return error;
+}
 
 /// Returns a step of preparation whose error, in words, is bad input.
 template <class Value>
-tl::expected<Value, PrepareError> input(tl::expected<Value, std::string> step) {
-  return std::move(step).map_error(
-      [](std::string fault) { return PrepareError{.message = std::move(fault)}; });
+tl::expected<Value, UserError> input(tl::expected<Value, std::string> step) {
+  return std::move(step).map_error([](std::string fault) { return UserError{.message = std::move(fault)}; });
 }
 
 /// Returns the compute actions of a program's lists, as often as they are run.
@@ -74,7 +83,7 @@ double actions_in_force(const Scenario& scenario, const ScheduleInForce& in_forc
 }
 
 /// Errors without a place.
-tl::expected<Preparation, PrepareError> preparation_of(OneCopy copy) {
+tl::expected<Preparation, UserError> preparation_of(OneCopy copy) {
   // From here on the copy's scenario stays where it is: the schedule in force points at its program.
   auto shared = std::make_shared<const OneCopy>(std::move(copy));
   PENSTOCK_ASSIGN_OR_RETURN(ScheduleInForce in_force,
@@ -137,17 +146,17 @@ std::int64_t& preparations() {
 
 std::int64_t preparations_so_far() { return preparations(); }
 
-tl::expected<Preparation, PrepareError> begin_preparation(const Scenario& scenario) {
+tl::expected<Preparation, UserError> begin_preparation(const Scenario& scenario) {
   ++preparations();
   auto copy = one_copy(scenario);
-  if (!copy) return tl::unexpected(in_file(scenario.file, PrepareError{.message = copy.error()}));
-  return preparation_of(*std::move(copy)).map_error([&](PrepareError error) {
+  if (!copy) return tl::unexpected(in_file(scenario.file, UserError{.message = copy.error()}));
+  return preparation_of(*std::move(copy)).map_error([&](UserError error) {
     return in_file(scenario.file, std::move(error));
   });
 }
 
 Prepared prepare(const Preparation& begun, ProgramForm form) {
-  return prepared(begun, form).map_error([&](PrepareError error) {
+  return prepared(begun, form).map_error([&](UserError error) {
     return in_file(begun.copy->scenario.file, std::move(error));
   });
 }
@@ -167,8 +176,7 @@ std::string why_no_loops(const Preparation& begun) {
 }
 
 Prepared with_microbatches(const Experiment& experiment, std::int64_t microbatches, ProgramForm form) {
-  if (!experiment.source)
-    return tl::unexpected(PrepareError{.message = "the experiment was not prepared from a scenario"});
+  if (!experiment.source) return bad_input("the experiment was not prepared from a scenario");
   OneCopy copy = *experiment.source;
   copy.scenario.shape.iterations = 1;
   // As many samples a microbatch as the experiment's, whatever batch the scenario states.
@@ -192,7 +200,7 @@ Prepared lowered(Experiment experiment) {
   if (has_transfers(experiment.program)) return experiment;
   const auto invalid = [&](const std::string& reason) {
     const std::string file = experiment.source ? experiment.source->scenario.file : "";
-    return in_file(file, PrepareError{.message = reason, .invalid = true});
+    return in_file(file, UserError{.kind = ErrorKind::check_failed, .message = reason});
   };
   if (auto valid = validate(experiment.program); !valid) return tl::unexpected(invalid(valid.error()));
   auto program = lower(experiment.program);

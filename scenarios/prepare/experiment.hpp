@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "scenarios/model/model.hpp"
-#include "scenarios/prepare/prepare_error.hpp"
 #include "scenarios/prepare/schedule_in_force.hpp"
 #include "scenarios/prepare/trained_model.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
@@ -73,16 +73,16 @@ struct Preparation {
 };
 
 /// Takes the first step. Error: as prepare().
-tl::expected<Preparation, PrepareError> begin_preparation(const Scenario& scenario);
+tl::expected<Preparation, UserError> begin_preparation(const Scenario& scenario);
 
 /// Takes all further steps: generates, partitions, prices and, where the form asks for it, validates and
 /// lowers. Pure: equal scenarios give equal experiments. Error: input that makes no experiment, an invalid
 /// program.
-tl::expected<Experiment, PrepareError> prepare(const Preparation& begun, ProgramForm form);
+tl::expected<Experiment, UserError> prepare(const Preparation& begun, ProgramForm form);
 
 /// Takes all steps.
-tl::expected<Experiment, PrepareError> prepare(const Scenario& scenario,
-                                               ProgramForm form = ProgramForm::lowered);
+tl::expected<Experiment, UserError> prepare(const Scenario& scenario,
+                                            ProgramForm form = ProgramForm::lowered);
 
 /// Returns how often prepare() or begin_preparation() has been asked for a Scenario by this thread. Tests
 /// hold every prediction to one.
@@ -93,14 +93,14 @@ std::string why_no_loops(const Preparation& begun);
 
 /// Returns the experiment of the same scenario with one iteration of another number of microbatches, each of
 /// as many samples. Error: as prepare(); an experiment that was made by hand.
-tl::expected<Experiment, PrepareError> with_microbatches(const Experiment& experiment,
-                                                         std::int64_t microbatches, ProgramForm form);
+tl::expected<Experiment, UserError> with_microbatches(const Experiment& experiment, std::int64_t microbatches,
+                                                      ProgramForm form);
 
 /// Returns the experiment with its program's lists spelled out from their loops.
 Experiment with_lists(Experiment experiment);
 
 /// Returns the experiment with its program validated and lowered. Error: an invalid program.
-tl::expected<Experiment, PrepareError> lowered(Experiment experiment);
+tl::expected<Experiment, UserError> lowered(Experiment experiment);
 
 /// Returns about how many compute actions a scenario has: of one copy of the pipeline, where copies are alike
 /// and one of them is prepared. 0 where prepare() refuses its numbers, or does not know the schedule.

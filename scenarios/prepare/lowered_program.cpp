@@ -13,7 +13,7 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
-#include "scenarios/prepare/prepare_error.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/check/validate.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/passes/lower.hpp"
@@ -50,12 +50,12 @@ bool has_edges(const Model& model) {
   return figures != nullptr && !figures->edges.empty();
 }
 
-tl::expected<Program, PrepareError> lowered_program(Program compute, const Model& model) {
+tl::expected<Program, UserError> lowered_program(Program compute, const Model& model) {
   const auto program = with_model_edges(std::move(compute), model);
-  if (!program) return tl::unexpected(PrepareError{.message = program.error()});
+  if (!program) return bad_input(program.error());
   // Parsed but not legal: exit 1, where edges that name no stage were bad input.
   const auto invalid = [](const std::string& reason) {
-    return PrepareError{.message = reason, .invalid = true};
+    return UserError{.kind = ErrorKind::check_failed, .message = reason};
   };
   if (auto valid = validate(*program); !valid) return tl::unexpected(invalid(valid.error()));
   return lower(*program).map_error(invalid);

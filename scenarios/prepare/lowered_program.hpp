@@ -5,7 +5,7 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
-#include "scenarios/prepare/prepare_error.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/program.hpp"
 
 namespace penstock {
@@ -15,6 +15,6 @@ bool has_edges(const Model& model);
 
 /// `compute`, which has compute actions alone, with the model's edges, valid and lowered. Errors, without a
 /// place: edges that the program contradicts or has no stage for; an invalid program.
-tl::expected<Program, PrepareError> lowered_program(Program compute, const Model& model);
+tl::expected<Program, UserError> lowered_program(Program compute, const Model& model);
 
 }  // namespace penstock

@@ -32,6 +32,7 @@
 #include "scenarios/read/program_scenario.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/channel_check.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/digest.hpp"
@@ -253,7 +254,8 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
   const auto experiment = prepare(*loaded);
   // A scenario that cannot be read has no figures. A program that breaks a rule has one figure: it is not
   // valid.
-  if (!experiment && !experiment.error().invalid) return tl::unexpected(experiment.error().message);
+  if (!experiment && experiment.error().kind == ErrorKind::bad_input)
+    return tl::unexpected(experiment.error().message);
   if (!experiment) {
     Measurement invalid;
     invalid.notes = import_notes(*loaded);

@@ -28,10 +28,10 @@
 #include "report/timeline/walk_timeline.hpp"
 #include "scenarios/host/memory_room.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/prepare/prepare_error.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/program_times.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
@@ -185,12 +185,6 @@ std::optional<std::size_t> fullest_out_of_memory(const std::vector<RankMemory>& 
 
 namespace {
 
-SimulateError not_prepared(const PrepareError& error) { return {error.message, error.invalid, std::nullopt}; }
-
-tl::unexpected<SimulateError> refused_run(std::string reason) {
-  return tl::unexpected(SimulateError{std::move(reason), false, std::nullopt});
-}
-
 /// An experiment, and what its run is planned by.
 struct RunToPlan {
   Experiment experiment;
@@ -200,25 +194,23 @@ struct RunToPlan {
   std::optional<double> stream_rate() const { return stream ? stream->samples_per_second : std::nullopt; }
 };
 
-tl::expected<RunToPlan, SimulateError> prepared_run(const Scenario& scenario, const Wanted& wanted) {
-  const auto begun = begin_preparation(scenario);
-  if (!begun) return tl::unexpected(not_prepared(begun.error()));
-  if (auto refusal = length_refusal(*begun, wanted, memory_within_reach))
-    return refused_run(*std::move(refusal));
-  auto experiment = prepare(*begun, form_of_run(*begun, wanted));
-  if (!experiment) return tl::unexpected(not_prepared(experiment.error()));
-  return RunToPlan{.experiment = *std::move(experiment), .wanted = wanted};
+tl::expected<RunToPlan, UserError> prepared_run(const Scenario& scenario, const Wanted& wanted) {
+  PENSTOCK_ASSIGN_OR_RETURN(const Preparation begun, begin_preparation(scenario));
+  if (auto refusal = length_refusal(begun, wanted, memory_within_reach))
+    return bad_input(*std::move(refusal));
+  PENSTOCK_ASSIGN_OR_RETURN(Experiment experiment, prepare(begun, form_of_run(begun, wanted)));
+  return RunToPlan{.experiment = std::move(experiment), .wanted = wanted};
 }
 
-tl::expected<RunPlan, SimulateError> plan_of(const RunToPlan& run) {
+tl::expected<RunPlan, UserError> plan_of(const RunToPlan& run) {
   return plan_run(run.experiment, run.wanted, memory_within_reach).map_error([](std::string reason) {
-    return SimulateError{std::move(reason), false, std::nullopt};
+    return UserError{.message = std::move(reason)};
   });
 }
 
 /// Plans the run of an asynchronous schedule, too, whose own microbatches may be too few to fill the
 /// pipeline: its endless stream says the steady rate. Where it says none, the run's own microbatches do.
-tl::expected<RunPlan, SimulateError> plan_with_stream(RunToPlan& run, const SimulateOptions& options) {
+tl::expected<RunPlan, UserError> plan_with_stream(RunToPlan& run, const SimulateOptions& options) {
   auto plan = plan_of(run);
   const bool is_asynchronous = run.experiment.program.update == UpdateRule::microbatch;
   if (!plan || !is_asynchronous || options.steady == SteadyState::skip) return plan;
@@ -230,19 +222,17 @@ tl::expected<RunPlan, SimulateError> plan_with_stream(RunToPlan& run, const Simu
 }
 
 /// Lowers the program, and runs it by an engine of stored lists.
-tl::expected<Result, SimulateError> run_of_lists(RunToPlan& run, const RunPlan& plan,
-                                                 const SimulateOptions& options) {
-  auto stored = lowered(std::move(run.experiment));
-  if (!stored) return tl::unexpected(not_prepared(stored.error()));
-  run.experiment = *std::move(stored);
+tl::expected<Result, UserError> run_of_lists(RunToPlan& run, const RunPlan& plan,
+                                             const SimulateOptions& options) {
+  PENSTOCK_ASSIGN_OR_RETURN(run.experiment, lowered(std::move(run.experiment)));
   return stored_run(run.experiment, plan.engine, options, run.stream_rate()).map_error([](const Hang& hang) {
-    return SimulateError{hang.message, true, hang};
+    return UserError{.kind = ErrorKind::check_failed, .message = hang.message, .hang = hang};
   });
 }
 
 /// Runs the experiment as planned. Turns that stall say so: then the run is planned again without them.
-tl::expected<Result, SimulateError> result_of_plan(RunToPlan& run, const RunPlan& plan,
-                                                   const SimulateOptions& options) {
+tl::expected<Result, UserError> result_of_plan(RunToPlan& run, const RunPlan& plan,
+                                               const SimulateOptions& options) {
   tl::expected<Result, StalledTurns> result;
   switch (plan.engine) {
     case RunEngine::stream:
@@ -258,21 +248,17 @@ tl::expected<Result, SimulateError> result_of_plan(RunToPlan& run, const RunPlan
   }
   if (result) return *std::move(result);
   run.wanted.stalled = result.error().message;
-  const auto next = plan_of(run);
-  if (!next) return tl::unexpected(next.error());
-  return run_of_lists(run, *next, options);
+  PENSTOCK_ASSIGN_OR_RETURN(const RunPlan next, plan_of(run));
+  return run_of_lists(run, next, options);
 }
 
-tl::expected<Prediction, SimulateError> prediction_of(const Scenario& scenario,
-                                                      const SimulateOptions& options, const Wanted& wanted) {
-  auto run = prepared_run(scenario, wanted);
-  if (!run) return tl::unexpected(run.error());
-  const auto plan = plan_with_stream(*run, options);
-  if (!plan) return tl::unexpected(plan.error());
-  auto result = result_of_plan(*run, *plan, options);
-  if (!result) return tl::unexpected(result.error());
+tl::expected<Prediction, UserError> prediction_of(const Scenario& scenario, const SimulateOptions& options,
+                                                  const Wanted& wanted) {
+  PENSTOCK_ASSIGN_OR_RETURN(RunToPlan run, prepared_run(scenario, wanted));
+  PENSTOCK_ASSIGN_OR_RETURN(const RunPlan plan, plan_with_stream(run, options));
+  PENSTOCK_ASSIGN_OR_RETURN(Result result, result_of_plan(run, plan, options));
   return Prediction{
-      .result = *std::move(result), .stream = std::move(run->stream), .copies = copies_of(run->experiment)};
+      .result = std::move(result), .stream = std::move(run.stream), .copies = copies_of(run.experiment)};
 }
 
 }  // namespace
@@ -284,25 +270,22 @@ Wanted wanted_by(const SimulateOptions& options) {
           .memory_over_time = options.memory.samples};
 }
 
-tl::expected<RunPlan, SimulateError> planned(const Scenario& scenario, const SimulateOptions& options) {
-  auto run = prepared_run(scenario, wanted_by(options));
-  if (!run) return tl::unexpected(run.error());
-  return plan_with_stream(*run, options);
+tl::expected<RunPlan, UserError> planned(const Scenario& scenario, const SimulateOptions& options) {
+  PENSTOCK_ASSIGN_OR_RETURN(RunToPlan run, prepared_run(scenario, wanted_by(options)));
+  return plan_with_stream(run, options);
 }
 
-tl::expected<Prediction, SimulateError> predict_stored(const Scenario& scenario,
-                                                       const SimulateOptions& options) {
+tl::expected<Prediction, UserError> predict_stored(const Scenario& scenario, const SimulateOptions& options) {
   Wanted wanted = wanted_by(options);
   wanted.stored = true;
   return prediction_of(scenario, options, wanted);
 }
 
-tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const SimulateOptions& options) {
+tl::expected<Prediction, UserError> predict(const Scenario& scenario, const SimulateOptions& options) {
   return prediction_of(scenario, options, wanted_by(options));
 }
 
-tl::expected<Result, SimulateError> simulate_scenario(const Scenario& scenario,
-                                                      const SimulateOptions& options) {
+tl::expected<Result, UserError> simulate_scenario(const Scenario& scenario, const SimulateOptions& options) {
   auto prediction = predict(scenario, options);
   if (!prediction) return tl::unexpected(prediction.error());
   Result& result = prediction->result;

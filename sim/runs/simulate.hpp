@@ -13,6 +13,7 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/channel_check.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
@@ -58,13 +59,6 @@ tl::expected<Result, Hang> simulate(const Experiment& experiment, const Simulate
 tl::expected<Result, std::string> simulate_uniform(const Program& program, const CostTable& costs,
                                                    Ns latency_ns, SteadyState steady);
 
-/// Why a scenario has no prediction.
-struct SimulateError {
-  std::string message;
-  bool invalid = false;      ///< parsed but invalid or hanging (exit 1); otherwise bad input (exit 2)
-  std::optional<Hang> hang;  ///< when it hangs
-};
-
 /// A scenario's run, and the steady state of its stream where the schedule is asynchronous.
 struct Prediction {
   Result result;
@@ -74,22 +68,20 @@ struct Prediction {
 
 /// Prepares the scenario, plans its run (plan_run.hpp) and runs it. The steady rate of an asynchronous
 /// schedule is that of its endless stream, however many microbatches the run has.
-tl::expected<Prediction, SimulateError> predict(const Scenario& scenario, const SimulateOptions& options);
+tl::expected<Prediction, UserError> predict(const Scenario& scenario, const SimulateOptions& options);
 
 /// Like predict(), from stored lists and the times of all of them, which any scenario has: engines that store
 /// less are compared with it.
-tl::expected<Prediction, SimulateError> predict_stored(const Scenario& scenario,
-                                                       const SimulateOptions& options);
+tl::expected<Prediction, UserError> predict_stored(const Scenario& scenario, const SimulateOptions& options);
 
 /// Returns what these options want of a run.
 Wanted wanted_by(const SimulateOptions& options);
 
 /// Returns the plan that predict() makes before it runs. Error: as predict(), as far as it is known then.
-tl::expected<RunPlan, SimulateError> planned(const Scenario& scenario, const SimulateOptions& options);
+tl::expected<RunPlan, UserError> planned(const Scenario& scenario, const SimulateOptions& options);
 
 /// The run of predict(). A note says when it fits in memory but its stream's steady state does not.
-tl::expected<Result, SimulateError> simulate_scenario(const Scenario& scenario,
-                                                      const SimulateOptions& options);
+tl::expected<Result, UserError> simulate_scenario(const Scenario& scenario, const SimulateOptions& options);
 
 /// The rank that needs most beyond what its device has, the first of several; nothing where all fit.
 std::optional<std::size_t> fullest_out_of_memory(const std::vector<RankMemory>& memories);

@@ -37,6 +37,7 @@
 #include "scenarios/read/batch.hpp"
 #include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/closed_forms.hpp"
 #include "schedules/rules/generators.hpp"
@@ -188,12 +189,12 @@ void add_figures(SweepRow& row, const Scenario& scenario, const Prediction& pred
   add_memory_verdict(row, prediction);
 }
 
-void add_refusal(SweepRow& row, const Scenario& scenario, const SimulateError& error) {
+void add_refusal(SweepRow& row, const Scenario& scenario, const UserError& error) {
   const Batch& batch = scenario.batch;
   // As stated: what follows from the other sizes is what may be refused.
   if (batch.micro_batch_size) row.micro_batch_size = static_cast<double>(*batch.micro_batch_size);
   if (batch.global_batch_size) row.global_batch_size = static_cast<double>(*batch.global_batch_size);
-  row.status = error.invalid ? SweepStatus::failed : SweepStatus::skipped;
+  row.status = error.kind == ErrorKind::check_failed ? SweepStatus::failed : SweepStatus::skipped;
   // A table has a line for it: the picture below a message stays out.
   row.reason = in_one_line(error.message);
   if (row.reason.starts_with(scenario.file + ": ")) row.reason.erase(0, scenario.file.size() + 2);

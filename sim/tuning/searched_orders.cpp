@@ -10,6 +10,7 @@
 #include <tl/expected.hpp>
 
 #include "report/result/result.hpp"
+#include "schedules/check/user_error.hpp"
 #include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/tuning/configuration.hpp"
@@ -19,7 +20,7 @@
 
 namespace penstock {
 
-tl::expected<std::optional<SearchedFigures>, SearchedError> SearchedOrders::of(
+tl::expected<std::optional<SearchedFigures>, UserError> SearchedOrders::of(
     const Configuration& configuration, const PricedConfiguration& priced) {
   // Only few are searched (TuneOptions::refined for one question), so a linear search is enough.
   const ProgramLibrary::Key key = ProgramLibrary::key_of(configuration);
@@ -35,10 +36,7 @@ tl::expected<std::optional<SearchedFigures>, SearchedError> SearchedOrders::of(
     return simulate_scenario(scenario, options);
   });
   if (!searched) return std::nullopt;
-  if (!*searched) {
-    const SimulateError& error = searched->error();
-    return tl::unexpected(SearchedError{.message = error.message, .hangs = error.hang.has_value()});
-  }
+  if (!*searched) return tl::unexpected(searched->error());
   const Result& result = **searched;
   searched_.push_back(
       {.key = key,

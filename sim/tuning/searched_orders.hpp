@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/action.hpp"
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/configuration_prices.hpp"
@@ -22,12 +23,6 @@ struct SearchedFigures {
   std::vector<std::string> notes;  ///< notes about the simulated configuration
 };
 
-/// The reason why a configuration cannot run in the order that was found.
-struct SearchedError {
-  std::string message;
-  bool hangs = false;
-};
-
 class SearchedOrders {
  public:
   /// Keeps a reference to the request, which must outlive this object. A search is abandoned when `stopped`
@@ -38,8 +33,8 @@ class SearchedOrders {
   /// Returns the figures of a configuration with its prices. If a program with the same costs was searched
   /// before, its figures are returned. Returns nothing if the search was stopped. Error: that of
   /// simulate_scenario().
-  tl::expected<std::optional<SearchedFigures>, SearchedError> of(const Configuration& configuration,
-                                                                 const PricedConfiguration& priced);
+  tl::expected<std::optional<SearchedFigures>, UserError> of(const Configuration& configuration,
+                                                             const PricedConfiguration& priced);
 
  private:
   struct Searched {

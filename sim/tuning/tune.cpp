@@ -38,6 +38,7 @@
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/tuning/asked_figures.hpp"
@@ -77,13 +78,14 @@ Bytes usable_of(const TuneRequest& request) {
 }
 
 /// Returns the error of a space in which no configuration can run.
-TuneError nothing_runs(const std::vector<LeftOut>& left_out) {
+UserError nothing_runs(const std::vector<LeftOut>& left_out) {
   std::string message =
       "tune: no configuration can run; change what `schedule` has in the scenario, or allow other schedules "
       "(--schedule):";
   for (const LeftOut& one : left_out)
     message += fmt::format("\n  {} of {}: {}", one.configurations, one.schedule, one.reason);
-  return {.message = std::move(message), .invalid = std::ranges::all_of(left_out, &LeftOut::hangs)};
+  const bool all_hang = std::ranges::all_of(left_out, &LeftOut::hangs);
+  return {.kind = all_hang ? ErrorKind::check_failed : ErrorKind::bad_input, .message = std::move(message)};
 }
 
 /// A configuration during the search.
@@ -109,7 +111,7 @@ class TuneSearch {
         searched_(request, options.stopped),
         usable_(usable_of(request)) {}
 
-  tl::expected<TuneReport, TuneError> report() {
+  tl::expected<TuneReport, UserError> report() {
     // A tape is made once for all costs. With eager messages the sizes would decide which rank waits for
     // which.
     if (request_.base.channels.eager_bytes > 0) {
@@ -140,8 +142,8 @@ class TuneSearch {
   static constexpr std::string_view kNothingKnown = "interrupted before any configuration was timed";
 
   /// Returns an error of bad input.
-  static tl::unexpected<TuneError> failure(std::string_view message) {
-    return tl::unexpected(TuneError{.message = std::string(message)});
+  static tl::unexpected<UserError> failure(std::string_view message) {
+    return bad_input(std::string(message));
   }
 
   bool is_stopped() const { return options_.stopped && options_.stopped(); }
@@ -275,7 +277,7 @@ class TuneSearch {
   }
 
   /// Computes the missing peaks, searches the orders, and builds the list and its report.
-  tl::expected<TuneReport, TuneError> reported(const KnownWorth& known) {
+  tl::expected<TuneReport, UserError> reported(const KnownWorth& known) {
     if (auto peaks = measure_fastest(known); !peaks) return failure(peaks.error());
     const std::vector<std::size_t> measured = measured_numbers();
     std::vector<std::size_t> pool = listed_numbers(known, measured, std::min(pool_size(), measured.size()));
@@ -488,7 +490,7 @@ class TuneSearch {
     if (!searched) {
       refused_[number] = true;
       add_left_out(report_.left_out, candidate.configuration.schedule, searched.error().message,
-                   searched.error().hangs);
+                   searched.error().hang.has_value());
       return;
     }
     if (!*searched) return;  // stopped
@@ -571,7 +573,7 @@ class TuneSearch {
 
 }  // namespace
 
-tl::expected<TuneReport, TuneError> tune(const TuneRequest& request, const TuneOptions& options) {
+tl::expected<TuneReport, UserError> tune(const TuneRequest& request, const TuneOptions& options) {
   return TuneSearch(request, options).report();
 }
 

@@ -11,6 +11,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/action.hpp"
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/left_out.hpp"
@@ -77,17 +78,12 @@ struct TuneOptions {
   std::function<bool()> stopped{};
 };
 
-/// The reason why a search has no answer.
-struct TuneError {
-  std::string message;
-  bool invalid = false;  ///< true: every configuration hangs (exit 1); false: bad input (exit 2)
-};
-
 /// Searches the space. A step is one pass, whatever training.iterations says; a note says so. A search that
 /// was stopped reports the best configurations that it has found, and a note says so. Errors: those of
 /// tuning_space() and space_refusal(); channels with eager messages, because their programs depend on sizes;
-/// no configuration can run; the search was stopped before it had a result.
-tl::expected<TuneReport, TuneError> tune(const TuneRequest& request, const TuneOptions& options);
+/// no configuration can run
+/// (ErrorKind::check_failed if every one hangs); the search was stopped before it had a result.
+tl::expected<TuneReport, UserError> tune(const TuneRequest& request, const TuneOptions& options);
 
 /// Returns the configuration with the figures that simulate() gives for it.
 TunedConfiguration tuned_configuration(const TuneRequest& request, const Configuration& configuration,

@@ -32,6 +32,7 @@
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/check/validate.hpp"
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
@@ -94,7 +95,7 @@ struct Machine {
 Calibration calibrated(const Scenario& scenario, const CalibrationOptions& options = {},
                        const Machine& machine = {}) {
   auto calibration = calibrate(scenario, options, [&](const Experiment& experiment) {
-    return tl::expected<Result, RunError>(machine.run(experiment));
+    return tl::expected<Result, UserError>(machine.run(experiment));
   });
   if (!calibration) throw std::runtime_error(calibration.error().message);
   return *std::move(calibration);
@@ -143,7 +144,7 @@ TEST(Calibration, TheLaunchOfAnActionIsPartOfTheOverheadAndNotOfTheLink) {
         for (Span& span : result.timeline.spans) {
           if (is_compute(span.action.kind)) span.start_ns += kLaunch;
         }
-        return tl::expected<Result, RunError>(std::move(result));
+        return tl::expected<Result, UserError>(std::move(result));
       });
   ASSERT_TRUE(calibration);
   EXPECT_EQ(calibration->alone_launch.median_ns, kLaunch);
@@ -222,7 +223,7 @@ TEST(Calibration, BIsExactWhereTheScheduleHasBAndIAndWWhereItHasThose) {
     auto calibration = calibrate(
         scenario_of(scenario_text(schedule)), {.kinds = CalibrationKinds::all}, [](Experiment experiment) {
           for (StageCost& cost : experiment.costs.stages) cost.backward_ns = cost.backward_ns * 8 / 10;
-          return tl::expected<Result, RunError>(Machine().run(std::move(experiment)));
+          return tl::expected<Result, UserError>(Machine().run(std::move(experiment)));
         });
     return *std::move(calibration);
   };
@@ -261,7 +262,7 @@ TEST(Calibration, TwoLevelClustersHaveTheirLinksInsideServersAndBetweenThem) {
   const auto calibration = calibrate(scenario, {}, [](const Experiment& experiment) {
     auto result =
         simulate(experiment, {.engine = Engine::critical_path, .memory = {}, .steady = SteadyState::skip});
-    return tl::expected<Result, RunError>(*std::move(result));
+    return tl::expected<Result, UserError>(*std::move(result));
   });
   ASSERT_TRUE(calibration) << calibration.error().message;
   ASSERT_EQ(calibration->links.size(), 2U);
@@ -291,7 +292,7 @@ TEST(Calibration, AnUnsteadyRunIsRepeatedAndTheSteadiestCounts) {
           for (std::size_t i = 0; i < result.timeline.spans.size(); i += 2)
             result.timeline.spans[i].end_ns += 900'000;
         }
-        return tl::expected<Result, RunError>(std::move(result));
+        return tl::expected<Result, UserError>(std::move(result));
       });
   ASSERT_TRUE(calibration);
   EXPECT_EQ(runs, 9) << "six measurements, of which three had to be repeated";
@@ -304,15 +305,15 @@ TEST(Calibration, ANoteSaysThatItNeverGotSteady) {
         Result result = Machine().run(experiment);
         for (std::size_t i = 0; i < result.timeline.spans.size(); i += 2)
           result.timeline.spans[i].end_ns += 900'000;
-        return tl::expected<Result, RunError>(std::move(result));
+        return tl::expected<Result, UserError>(std::move(result));
       });
   ASSERT_TRUE(calibration);
   EXPECT_NE(calibration_to_table(*calibration).find("calibrate again at a quiet moment"), std::string::npos);
 }
 
 TEST(Calibration, FewerThanThreeSizesAreRefusedAndAFailedRunIsHandedOn) {
-  const auto never = [](const Experiment&) -> tl::expected<Result, RunError> {
-    return tl::unexpected(RunError{.message = "no device", .fault = RunFault::unavailable});
+  const auto never = [](const Experiment&) -> tl::expected<Result, UserError> {
+    return user_error(ErrorKind::not_available, "no device");
   };
   const auto few = calibrate(scenario_of(scenario_text("1f1b")), {.multiples = {1, 2, 2}}, never);
   ASSERT_FALSE(few);
@@ -320,7 +321,7 @@ TEST(Calibration, FewerThanThreeSizesAreRefusedAndAFailedRunIsHandedOn) {
   const auto failed = calibrate(scenario_of(scenario_text("1f1b")), {}, never);
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().message, "no device");
-  EXPECT_EQ(failed.error().fault, RunFault::unavailable);
+  EXPECT_EQ(failed.error().kind, ErrorKind::not_available);
 }
 
 TEST(Calibration, MemoryOfTheBusyRunIsKeptWhereModulesAccountForIt) {
@@ -328,7 +329,7 @@ TEST(Calibration, MemoryOfTheBusyRunIsKeptWhereModulesAccountForIt) {
       calibrate(scenario_of(scenario_text("1f1b")), {}, [](const Experiment& experiment) {
         Result result = Machine().run(experiment);
         for (RankReport& rank : result.ranks) rank.memory.peak_bytes = 1024 * (rank.rank + 1);
-        return tl::expected<Result, RunError>(std::move(result));
+        return tl::expected<Result, UserError>(std::move(result));
       });
   ASSERT_TRUE(calibration);
   EXPECT_EQ(calibration->peak_bytes, (std::vector<Bytes>{1024, 2048}));
@@ -388,11 +389,11 @@ Scenario short_scenario() {
       "2}\n");
 }
 
-tl::expected<Calibration, RunError> calibrated_by(
-    const std::function<tl::expected<std::optional<Result>, RunError>(const Experiment&, const PaceOfLinks&)>&
-        run) {
+tl::expected<Calibration, UserError> calibrated_by(
+    const std::function<tl::expected<std::optional<Result>, UserError>(const Experiment&,
+                                                                       const PaceOfLinks&)>& run) {
   return calibrate(short_scenario(), {.warmup = 1, .samples = 4, .attempts = 1},
-                   [&](const Experiment& experiment) -> tl::expected<Result, RunError> {
+                   [&](const Experiment& experiment) -> tl::expected<Result, UserError> {
                      auto result = run(experiment, [](const FlatProgram&) { return LinkPace{}; });
                      if (!result) return tl::unexpected(result.error());
                      return **std::move(result);

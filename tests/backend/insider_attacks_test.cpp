@@ -32,6 +32,7 @@
 #include "backend/process/socket_transport.hpp"
 #include "backend/process/worker.hpp"
 #include "schedules/check/program_times.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/digest.hpp"
 #include "schedules/ir/index.hpp"
@@ -212,7 +213,7 @@ std::string words_of_zero_beside(const Lies& lies) {
           run_on_processes(experiment, free_links, {.warmup = 0, .repeats = 1, .deadline = seconds(20)},
                            OccupyFamily(experiment, {}), secret_place_of(0, port));
       if (result) return "a result";
-      return (result.error().fault == RunFault::failed ? "failed: " : "bad: ") + result.error().message;
+      return (result.error().kind == ErrorKind::run_failed ? "failed: " : "bad: ") + result.error().message;
     } catch (const std::exception& error) {
       return std::string("a fault of Penstock: ") + error.what();
     }

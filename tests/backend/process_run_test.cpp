@@ -14,6 +14,7 @@
 #include "backend/process/process_run.hpp"
 #include "report/result/result.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/transports.hpp"
 #include "sim/runs/simulate.hpp"
@@ -82,7 +83,7 @@ TEST(ProcessRun, WhatSocketsCannotDoIsRefused) {
     Experiment experiment = small_experiment();
     experiment.channels = channels;
     const auto result = run_on_processes(experiment, free_links, {}, OccupyFamily(experiment, {}), {});
-    return !result && result.error().fault == RunFault::invalid ? result.error().message : "accepted";
+    return !result && result.error().kind == ErrorKind::check_failed ? result.error().message : "accepted";
   };
   EXPECT_EQ(refusal_of({.blocking = true}),
             "the sockets transport has no blocking channels; leave that out, or take cpu-thread");
@@ -102,7 +103,7 @@ TEST(ProcessRun, AProgramThatHangsOnTheTransportIsRefused) {
   experiment.channels.model = ChannelModel::boundary;
   const auto result = run_on_processes(experiment, free_links, {}, OccupyFamily(experiment, {}), {});
   ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().fault, RunFault::invalid);
+  EXPECT_EQ(result.error().kind, ErrorKind::check_failed);
   EXPECT_TRUE(
       result.error().message.starts_with("the program hangs on the sockets transport (directed channels):"))
       << result.error().message;

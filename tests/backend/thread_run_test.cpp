@@ -16,6 +16,7 @@
 #include "report/compare/compare.hpp"
 #include "report/result/result.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/digest.hpp"
@@ -71,7 +72,7 @@ TEST(ThreadRun, ADeadlineShorterThanThePauseBetweenTwoLooksIsEnforcedToo) {
                                      {.warmup = 0, .repeats = 1, .deadline = std::chrono::milliseconds(1)},
                                      OccupyFamily(experiment, {}));
   ASSERT_FALSE(result) << "an action of 3 s ended well";
-  EXPECT_EQ(result.error().fault, RunFault::failed);
+  EXPECT_EQ(result.error().kind, ErrorKind::run_failed);
   EXPECT_TRUE(result.error().message.starts_with("rank 0: 0F0: still running after 0.01 s"))
       << result.error().message;
 }
@@ -108,7 +109,7 @@ std::string refusal_of(const std::string& lists) {
   experiment.channels.model = ChannelModel::boundary;
   const auto result = run_on_threads(experiment, free_links, {}, OccupyFamily(experiment, {}));
   if (result) return "";
-  EXPECT_EQ(result.error().fault, RunFault::invalid);
+  EXPECT_EQ(result.error().kind, ErrorKind::check_failed);
   return result.error().message;
 }
 

@@ -22,6 +22,7 @@
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/transports.hpp"
 #include "sim/runs/simulate.hpp"
@@ -46,9 +47,9 @@ MakeCudaModules occupying(const Experiment& experiment, double time_scale = 1) {
   };
 }
 
-tl::expected<std::optional<Result>, RunError> run(const Experiment& experiment,
-                                                  const PaceOfLinks& pace = free_links,
-                                                  const RunOptions& options = {}) {
+tl::expected<std::optional<Result>, UserError> run(const Experiment& experiment,
+                                                   const PaceOfLinks& pace = free_links,
+                                                   const RunOptions& options = {}) {
   return run_on_cuda_local(experiment, pace, options, occupying(experiment));
 }
 
@@ -58,7 +59,7 @@ TEST(CudaLocal, WithoutAGpuItSaysThatAPartIsMissing) {
   PENSTOCK_NEEDS_NO_GPU();
   const auto result = run(small_experiment());
   ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().fault, RunFault::unavailable);
+  EXPECT_EQ(result.error().kind, ErrorKind::not_available);
   EXPECT_THAT(result.error().message, testing::StartsWith("cuda-local: no GPU can be used: "));
 }
 
@@ -67,7 +68,7 @@ TEST(CudaLocal, WhatCopiesOnStreamsCannotDoIsRefused) {
     Experiment experiment = small_experiment();
     experiment.channels = channels;
     const auto result = run(experiment);
-    return !result && result.error().fault == RunFault::invalid ? result.error().message : "accepted";
+    return !result && result.error().kind == ErrorKind::check_failed ? result.error().message : "accepted";
   };
   EXPECT_EQ(refusal_of({.blocking = true}),
             "the cuda-streams transport has no blocking channels; leave that out, or take cpu-thread");
@@ -168,7 +169,7 @@ TEST(CudaLocal, MoreWorkersThanFitAreRefused) {
   PENSTOCK_NEEDS_GPU();
   const auto result = run(small_experiment("gpipe", 64));
   ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().fault, RunFault::unavailable);
+  EXPECT_EQ(result.error().kind, ErrorKind::not_available);
   EXPECT_THAT(result.error().message, testing::HasSubstr("64 workers do not fit"));
 }
 

@@ -24,6 +24,7 @@
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/load.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/memory/memory.hpp"
 
@@ -32,8 +33,8 @@ namespace {
 
 constexpr auto kSmallConvNet = "conv-net: {blocks: 4, width: 3, image: 6, classes: 4}";
 
-tl::expected<Experiment, PrepareError> experiment_of(const std::string& network, const std::string& schedule,
-                                                     const std::string& optimizer = "sgd") {
+tl::expected<Experiment, UserError> experiment_of(const std::string& network, const std::string& schedule,
+                                                  const std::string& optimizer = "sgd") {
   const auto scenario =
       parse_scenario("model: {network: {" + network + "}}\nschedule: {" + schedule +
                          "}\ntraining: {micro_batch_size: 2, iterations: 2, optimizer: " + optimizer + "}\n",

@@ -289,7 +289,7 @@ int status_of_a_run(const Extensions& extensions, std::vector<const char*> more)
 
 TEST_F(ExitCodes, ThreeIsAFaultOfPenstock) {
   Extensions faulty;
-  faulty.backends["cpu-thread"] = [](const auto&) -> tl::expected<std::optional<Result>, RunError> {
+  faulty.backends["cpu-thread"] = [](const auto&) -> tl::expected<std::optional<Result>, UserError> {
     throw std::logic_error("a fault");
   };
   EXPECT_EQ(status_of_a_run(faulty, {}), static_cast<int>(ExitCode::internal_error));

@@ -47,7 +47,7 @@ TEST(Output, AFormThatMemoryCannotHoldCostsNeitherTheOthersNorThePrintedOne) {
   const auto written = write_answer(flags, forms, "the table\n");
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "the table\n");
   ASSERT_FALSE(written);
-  EXPECT_EQ(written.error().code, ExitCode::bad_input);
+  EXPECT_EQ(written.error().kind, ErrorKind::bad_input);
   EXPECT_THAT(written.error().message, HasSubstr("huge.json: this machine has too little memory"));
   EXPECT_EQ(test::text_of(small), "a,b\n");
   EXPECT_FALSE(std::filesystem::exists(huge));
@@ -128,7 +128,7 @@ TEST(Output, TwoNamesOfOneFileAreRefusedAndTwoOfADeviceAreNot) {
   std::filesystem::create_symlink("a.json", link);
   const auto refused = check_output_files({file, link}, {".json", ".html"}, {});
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, ExitCode::bad_input);
+  EXPECT_EQ(refused.error().kind, ErrorKind::bad_input);
   EXPECT_EQ(refused.error().message, "-o " + link + ": is the same file as -o " + file +
                                          ", which it would replace: name another file");
   const std::string null = folder.path() / "null.json";
@@ -145,7 +145,7 @@ TEST(Output, AFileIntoWhichStandardOutputGoesIsRefused) {
   const auto refused = check_output_files({link}, {".json"}, {});
   static_cast<void>(testing::internal::GetCapturedStdout());
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, ExitCode::bad_input);
+  EXPECT_EQ(refused.error().kind, ErrorKind::bad_input);
   EXPECT_THAT(refused.error().message, HasSubstr("so.json: is the same file as standard output"));
 }
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/user_error.hpp"
 #include "tests/scenarios/read_scenario.hpp"
 
 namespace penstock {
@@ -59,7 +60,7 @@ TEST(DataParallel, RefusesMicrobatchesThatDoNotDivide) {
   const auto experiment =
       prepare(read_scenario("schedule: {name: gpipe, stages: 2, microbatches: 5, data_parallel: 2}"));
   ASSERT_FALSE(experiment);
-  EXPECT_FALSE(experiment.error().invalid) << "bad input";
+  EXPECT_EQ(experiment.error().kind, ErrorKind::bad_input) << "bad input";
   EXPECT_NE(experiment.error().message.find("the nearest that work: 4 and 6"), std::string::npos);
 }
 

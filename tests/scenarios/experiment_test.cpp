@@ -16,6 +16,7 @@
 #include "scenarios/prepare/fitted_prices.hpp"
 #include "scenarios/prepare/schedule_in_force.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
@@ -294,7 +295,7 @@ TEST(Prepare, ReplicasNeedOneDeviceEach) {
       "cluster: {devices: 2}\nschedule: {name: 1f1b-rr, replicas: [2, 1], microbatches: 4}";
   const auto refused = prepare(read_scenario(text));
   ASSERT_FALSE(refused);
-  EXPECT_FALSE(refused.error().invalid);
+  EXPECT_EQ(refused.error().kind, ErrorKind::bad_input);
   EXPECT_EQ(refused.error().message,
             "s.yaml: cluster: the program has 3 ranks, the cluster (uniform) only 2 devices; one rank needs "
             "one device, so add devices or take fewer ranks");
@@ -310,10 +311,10 @@ TEST(Prepare, RunsAProgramFileWithItsOwnMicrobatches) {
 TEST(Prepare, TellsAnInvalidProgramFromBadInput) {
   const auto invalid = prepare(read_scenario("schedule: parts/backward_first.csv"));
   ASSERT_FALSE(invalid);
-  EXPECT_TRUE(invalid.error().invalid);
+  EXPECT_EQ(invalid.error().kind, ErrorKind::check_failed);
   const auto impossible = prepare(read_scenario("schedule: {name: gpipe, stages: 2}"));
   ASSERT_FALSE(impossible);
-  EXPECT_FALSE(impossible.error().invalid);
+  EXPECT_EQ(impossible.error().kind, ErrorKind::bad_input);
 }
 
 TEST(Prepare, TakesScenariosThatFlagsMade) {

@@ -15,6 +15,7 @@
 #include "report/result/result_json.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/load.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/baseline/longest_path.hpp"
 #include "sim/runs/simulate.hpp"
@@ -83,7 +84,7 @@ TEST(ResultProperties, AScenarioOfAnyMagnitudeIsRefusedOrHasAResultThatCanBe) {
     RC_LOG() << text;
     const auto scenario = parse_scenario(text, "random", "");
     const auto experiment =
-        scenario ? prepare(*scenario) : tl::unexpected(PrepareError{.message = scenario.error()});
+        scenario ? prepare(*scenario) : tl::unexpected(UserError{.message = scenario.error()});
     if (!experiment) {
       // Others are for shapes that the schedule does not take.
       const std::string& why = experiment.error().message;

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "schedules/check/user_error.hpp"
 #include "sim/tuning/configuration.hpp"
 #include "sim/tuning/left_out.hpp"
 #include "sim/tuning/tune.hpp"
@@ -88,14 +89,14 @@ TEST(Tuning, AProgramWhoseOutlineIsRefusedIsOutlinedWhole) {
 TEST(Tuning, WhereNothingCanRunTheErrorSaysWhy) {
   const auto hanging = tune(narrow_request({"zb-v"}), {});
   ASSERT_FALSE(hanging);
-  EXPECT_TRUE(hanging.error().invalid);
+  EXPECT_EQ(hanging.error().kind, ErrorKind::check_failed);
   EXPECT_THAT(hanging.error().message, testing::HasSubstr(" of zb-v: zb-v with 4 stages and "));
   TuneRequest refusing = tune_request(kTunedLlama, 16);
   refusing.base.shape.group_size = 4;
   refusing.schedules = {"1f1b"};
   const auto refused = tune(refusing, {});
   ASSERT_FALSE(refused);
-  EXPECT_FALSE(refused.error().invalid);
+  EXPECT_EQ(refused.error().kind, ErrorKind::bad_input);
   EXPECT_THAT(refused.error().message, testing::HasSubstr("group_size: 1f1b does not take it"));
 }
 

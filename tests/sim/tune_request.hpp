@@ -38,9 +38,13 @@ inline TuneRequest tune_request(std::string_view scenario, std::int64_t global_b
 inline Result simulated_configuration(const TuneRequest& request, const Configuration& configuration) {
   SimulateOptions options;
   options.steady = SteadyState::skip;
-  auto result = simulate_scenario(scenario_of(request, configuration), options);
-  EXPECT_TRUE(result) << result.error().message;
-  return *std::move(result);
+  // The failure says why, which the exception of value() does not.
+  return simulate_scenario(scenario_of(request, configuration), options)
+      .map_error([](const UserError& error) {
+        ADD_FAILURE() << error.message;
+        return error.message;
+      })
+      .value();
 }
 
 /// The same of what a search has found, with the layers that it found.

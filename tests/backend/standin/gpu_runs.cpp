@@ -2,6 +2,7 @@
 // and one run that counts; links take no time, since those of the machine do.
 
 #include "tests/backend/standin/gpu_runs.hpp"
+#include "schedules/check/user_error.hpp"
 #include "tests/backend/execution.hpp"
 
 #include <memory>
@@ -24,7 +25,7 @@
 namespace penstock {
 namespace {
 
-GpuRun gpu_run(const tl::expected<std::optional<Result>, RunError>& measured) {
+GpuRun gpu_run(const tl::expected<std::optional<Result>, UserError>& measured) {
   if (!measured) return {.error = measured.error().message, .timeline = {}};
   return {.error = "", .timeline = (*measured)->timeline};
 }

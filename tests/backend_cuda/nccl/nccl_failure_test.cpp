@@ -24,6 +24,7 @@
 #include "backend/nccl/session.hpp"
 #include "backend/process/process_execution.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/user_error.hpp"
 #include "tests/backend/execution.hpp"
 #include "tests/backend_cuda/gpu.hpp"
 #include "tests/sim/experiments.hpp"
@@ -109,7 +110,7 @@ TEST(NcclFailure, ARunWithoutGpusSaysThatAPartIsMissing) {
       },
       std::nullopt);
   ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().fault, RunFault::unavailable);
+  EXPECT_EQ(result.error().kind, ErrorKind::not_available);
   EXPECT_THAT(result.error().message, testing::StartsWith("nccl: no GPU can be used: "));
   EXPECT_TRUE(has_no_child());
 }
