@@ -1,6 +1,7 @@
 
 #include "scenarios/pricing/collectives.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -21,6 +22,18 @@ struct Ring {
   double latency_s = 0;
 };
 
+/// Returns the seconds in which each device sends 1/n of `bytes` to each of the others. The k members of a
+/// domain send k buffers over k network cards, so each sends its own over its own card. What stays inside the
+/// domain goes over NVLink at the same time.
+double all_to_all_seconds(const Workload& work, const Ring& ring, double bytes) {
+  const auto n = static_cast<double>(ring.devices);
+  const double in_domain =
+      n / static_cast<double>(group_domains(work.parallel, work.ranks, ring.group, work.device));
+  const double outside_s = (n - in_domain) / n * bytes / work.device.link_bytes_per_second(false);
+  const double inside_s = std::max(0.0, in_domain - 1) / n * bytes / work.device.link_bytes_per_second(true);
+  return std::max(outside_s, inside_s);
+}
+
 double seconds_of(const Workload& work, const KernelTables& kernels, const Ring& ring,
                   GroupOperation operation, double bytes) {
   if (ring.devices <= 1 || bytes <= 0) return 0;
@@ -31,8 +44,10 @@ double seconds_of(const Workload& work, const KernelTables& kernels, const Ring&
     measured = kernels.collective_seconds(operation, static_cast<std::int32_t>(ring.devices), bytes);
   if (measured) return *measured;
   const auto n = static_cast<double>(ring.devices);
+  if (operation == GroupOperation::all_to_all) return all_to_all_seconds(work, ring, bytes) + ring.latency_s;
   const double passes = operation == GroupOperation::all_reduce ? 2 : 1;
-  return passes * (n - 1) / n * bytes / work.device.link_bytes_per_second(on_nvlink) + ring.latency_s;
+  const double rate = group_bytes_per_second(work.parallel, work.ranks, ring.group, work.device);
+  return passes * (n - 1) / n * bytes / rate + ring.latency_s;
 }
 
 }  // namespace
@@ -50,9 +65,10 @@ double copies_seconds(const Workload& work, const KernelTables& kernels, GroupOp
   const Parallel& parallel = work.parallel;
   // The collectives run one after the other on the same links. Experts have fewer copies than other weights.
   double seconds = 0;
-  for (const auto& [copies, held] : {std::pair{parallel.weight_copies(), parameters.dense},
-                                     std::pair{parallel.expert_copies(), parameters.expert}}) {
-    seconds += seconds_of(work, kernels, {.devices = copies}, operation, bytes * held);
+  for (const auto& [group, held] : {std::pair{DeviceGroup::data, parameters.dense},
+                                    std::pair{DeviceGroup::expert_copies, parameters.expert}}) {
+    const Ring ring{.group = group, .devices = group_size(parallel, work.ranks, group)};
+    seconds += seconds_of(work, kernels, ring, operation, bytes * held);
   }
   return seconds;
 }

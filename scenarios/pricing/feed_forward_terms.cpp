@@ -68,7 +68,8 @@ double exchange_seconds(const TermWriter& terms, double rows) {
                          2 * rows * hidden);
   }
   // A token is sent once to each other node that holds one of its experts.
-  const double nodes = expert_domains(work.parallel, work.ranks, work.device);
+  const auto nodes =
+      static_cast<double>(group_domains(work.parallel, work.ranks, DeviceGroup::expert, work.device));
   // This is the expected number of nodes if experts are drawn at random.
   const double reached = nodes * (1 - std::pow(1 - 1 / nodes, as_double(experts.per_token)));
   // A router that first chooses groups of experts reaches no more nodes than groups, if each group is on one
@@ -76,7 +77,7 @@ double exchange_seconds(const TermWriter& terms, double rows) {
   const double distinct =
       experts.groups > 1 ? std::min(reached, as_double(experts.groups_per_token)) : reached;
   const double tokens = rows / as_double(experts.per_token);
-  // Tokens for the own node do not leave it.
+  // Tokens for the own node do not leave it. Each device sends its tokens over its own network card.
   return 2 * tokens * distinct * (nodes - 1) / nodes * hidden / work.device.link_bytes_per_second(false) +
          static_cast<double>(work.device.link_latency_ns) * 1e-9;
 }

@@ -160,8 +160,8 @@ void add_context_exchange(TermWriter& terms, double forward_s, double backward_s
   // Keys and values of 2 bytes are passed on to all other parts of the sequence.
   const double bytes =
       2 * work.tokens() * as_double(work.model.kv_heads) * each_token / t * (parallel.context - 1);
-  const double ring_s = bytes / work.device.link_bytes_per_second(is_on_nvlink(
-                                    work.parallel, work.ranks, DeviceGroup::context, work.device));
+  const double ring_s =
+      bytes / group_bytes_per_second(parallel, work.ranks, DeviceGroup::context, work.device);
   const double latency_s = as_double(work.device.link_latency_ns) * kSecondsPerNanosecond;
   // Attention on one part hides the transfer of the next part. In the backward pass the gradients of keys and
   // values go round, too.

@@ -67,7 +67,14 @@ struct Parallel {
 };
 
 /// The kinds of groups of devices that communicate.
-enum class DeviceGroup : std::uint8_t { tensor, context, expert, pipeline, data };
+enum class DeviceGroup : std::uint8_t {
+  tensor,
+  context,
+  expert,
+  pipeline,
+  data,           // the copies of a weight outside experts
+  expert_copies,  // the copies of an expert's weight
+};
 
 /// Returns the number of devices in a group.
 std::int64_t group_size(const Parallel& parallel, std::int32_t ranks, DeviceGroup group);
@@ -79,9 +86,16 @@ std::int64_t group_span(const Parallel& parallel, std::int32_t ranks, DeviceGrou
 /// Returns true if all groups of the kind stay on one NVLink domain.
 bool is_on_nvlink(const Parallel& parallel, std::int32_t ranks, DeviceGroup group, const DeviceType& device);
 
-/// Returns the number of NVLink domains of a group of experts, whose devices need not be adjacent: 1 if it
-/// stays on one domain, otherwise at least 2.
-double expert_domains(const Parallel& parallel, std::int32_t ranks, const DeviceType& device);
+/// Returns the number of NVLink domains over which a group is spread, whose devices need not be adjacent: 1
+/// if all groups of the kind stay on one domain, otherwise at least 2.
+std::int64_t group_domains(const Parallel& parallel, std::int32_t ranks, DeviceGroup group,
+                           const DeviceType& device);
+
+/// Returns the bytes a second that pass between the NVLink domains of a group while all its members take part
+/// in one collective. Every member has its own network card, so k members of a domain reach
+/// min(k x network, NVLink). Inside one domain it is the rate of NVLink.
+double group_bytes_per_second(const Parallel& parallel, std::int32_t ranks, DeviceGroup group,
+                              const DeviceType& device);
 
 /// Returns the devices of a pipeline of `ranks` ranks with all its copies.
 std::int64_t device_count(const Parallel& parallel, std::int32_t ranks);

@@ -96,13 +96,15 @@ ConfigurationPrices::ConfigurationPrices(const TuneRequest& request)
 // Requires that work_ has the configuration's choices. Of most degrees a layer's price depends only on the
 // number of NVLink domains of a group. This number depends on all degrees and the stages.
 const LayerPrices& ConfigurationPrices::layers_of(const Configuration& configuration) {
-  const double domains = expert_domains(work_.parallel, work_.ranks, work_.device);
+  const auto domains_of = [&](DeviceGroup group) {
+    return group_domains(work_.parallel, work_.ranks, group, work_.device);
+  };
   const bool shares = configuration.sharding > 1;
-  const bool near_copies = is_on_nvlink(work_.parallel, work_.ranks, DeviceGroup::data, work_.device);
   const LayerKey key(configuration.tensor, configuration.context, configuration.context_exchange,
-                     configuration.expert, domains, configuration.micro_batch_size, configuration.recompute,
-                     shares ? configuration.sharding : 0, shares ? configuration.data : 0,
-                     shares && near_copies);
+                     configuration.expert, domains_of(DeviceGroup::expert), configuration.micro_batch_size,
+                     configuration.recompute, shares ? configuration.sharding : 0,
+                     shares ? configuration.data : 0, shares ? domains_of(DeviceGroup::data) : 0,
+                     shares ? domains_of(DeviceGroup::expert_copies) : 0);
   auto& known = layers_[key];
   if (!known) known = std::make_unique<const LayerPrices>(work_, *model_of(request_).kernels);
   return *known;

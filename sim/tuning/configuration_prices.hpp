@@ -44,8 +44,9 @@ class ConfigurationPrices {
                          std::vector<std::int64_t> layers);
 
  private:
-  using LayerKey = std::tuple<std::int32_t, std::int32_t, ContextExchange, std::int32_t, double, std::int32_t,
-                              LayerRecompute, std::int32_t, std::int32_t, bool>;
+  using LayerKey =
+      std::tuple<std::int32_t, std::int32_t, ContextExchange, std::int32_t, std::int64_t, std::int32_t,
+                 LayerRecompute, std::int32_t, std::int32_t, std::int64_t, std::int64_t>;
 
   const LayerPrices& layers_of(const Configuration& configuration);
   std::vector<std::int64_t> cut_of(const Configuration& configuration, const ScheduleOutline& outline);

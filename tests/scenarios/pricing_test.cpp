@@ -7,7 +7,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -15,7 +17,9 @@
 #include <vector>
 
 #include "scenarios/architecture/architecture.hpp"
+#include "scenarios/pricing/collectives.hpp"
 #include "scenarios/pricing/kernel_library.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_memory.hpp"
 #include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/pricing/layer_split.hpp"
@@ -274,17 +278,19 @@ TEST(LayerTerms, LatentsHaveNormsOnEveryDevice) {
 TEST(LayerTerms, LatentAttentionsKeysAndValuesGoRoundInTheirOwnWidths) {
   Workload work = workload_on("h100", "deepseek-v2", 256);
   work.parallel.context = 16;
+  work.device.network_bytes_per_second /= 8;  // so that attention does not hide the ring
   const auto exchanged_s = [&](std::string_view name) {
     return term_of(layer_terms(work, kernels_of(work), work.model.layers.back()), name)->forward;
   };
   const double latency_s = static_cast<double>(work.device.link_latency_ns) * 1e-9;
   const double attention_s = exchanged_s("attention");
   const double bytes = 2 * 16.0 * 128 * (192 + 128) * 15;
-  const double network = work.device.link_bytes_per_second(false);
-  EXPECT_NEAR(exchanged_s("keys round the ring"), bytes / network - attention_s + latency_s, 1e-12);
+  const double card = work.device.link_bytes_per_second(false);
+  // Eight of the sixteen devices are in a node.
+  EXPECT_NEAR(exchanged_s("keys round the ring"), bytes / (8 * card) - attention_s + latency_s, 1e-12);
   work.parallel.context_exchange = ContextExchange::all_to_all;
   EXPECT_NEAR(exchanged_s("heads for tokens"),
-              work.device.collectives * (2 * 16.0 * 2 * 128 * (192 + 128) * 15 / 16 / network + latency_s),
+              work.device.collectives * (2 * 16.0 * 2 * 128 * (192 + 128) * 8 / 16 / card + latency_s),
               1e-12);
 }
 
@@ -328,17 +334,148 @@ TEST(Placement, ExpertsShareTheDevicesOfCopies) {
 // devices alone, or those of as many copies as begin on it.
 TEST(Placement, CountsTheDomainsAmongWhichExpertsAreSpread) {
   const DeviceType& h100 = *find_device_type("h100");
+  const auto domains = [&](const Parallel& parallel, std::int32_t ranks) {
+    return group_domains(parallel, ranks, DeviceGroup::expert, h100);
+  };
   const Parallel one{.expert = 8, .data = 8};
-  EXPECT_EQ(expert_domains(one, 1, h100), 1);
-  EXPECT_EQ(expert_domains(one, 2, h100), 2);
-  EXPECT_EQ(expert_domains(one, 4, h100), 4);
-  EXPECT_EQ(expert_domains(one, 16, h100), 8);
+  EXPECT_EQ(domains(one, 1), 1);
+  EXPECT_EQ(domains(one, 2), 2);
+  EXPECT_EQ(domains(one, 4), 4);
+  EXPECT_EQ(domains(one, 16), 8);
   const Parallel pairs{.tensor = 2, .expert = 8, .data = 4};
-  EXPECT_EQ(expert_domains(pairs, 4, h100), 4);
-  Parallel wide{.tensor = 8, .expert = 32, .data = 8};
-  EXPECT_EQ(expert_domains(wide, 4, h100), 4) << "each copy's part fills a domain";
-  Parallel nearer{.expert = 32, .data = 32, .order = PlacementOrder::tp_cp_ep_dp_pp};
-  EXPECT_EQ(expert_domains(nearer, 16, h100), 4);
+  EXPECT_EQ(domains(pairs, 4), 4);
+  const Parallel wide{.tensor = 8, .expert = 32, .data = 8};
+  EXPECT_EQ(domains(wide, 4), 4) << "each copy's part fills a domain";
+  const Parallel nearer{.expert = 32, .data = 32, .order = PlacementOrder::tp_cp_ep_dp_pp};
+  EXPECT_EQ(domains(nearer, 16), 4);
+}
+
+/// Where a device is in the pipeline and its copies.
+struct Coordinates {
+  std::int64_t tensor = 0;
+  std::int64_t context = 0;
+  std::int64_t stage = 0;
+  std::int64_t copy = 0;
+};
+
+/// Returns the device at these coordinates, counted one by one in the order of the placement.
+std::int64_t device_at(const Parallel& parallel, std::int64_t ranks, const Coordinates& at) {
+  std::int64_t device = 0;
+  const bool stages_are_nearer = parallel.order == PlacementOrder::tp_cp_ep_pp_dp;
+  const std::int64_t outer_count = stages_are_nearer ? parallel.data : ranks;
+  const std::int64_t inner_count = stages_are_nearer ? ranks : parallel.data;
+  for (std::int64_t outer = 0; outer < outer_count; ++outer) {
+    for (std::int64_t inner = 0; inner < inner_count; ++inner) {
+      for (std::int64_t context = 0; context < parallel.context; ++context) {
+        for (std::int64_t tensor = 0; tensor < parallel.tensor; ++tensor, ++device) {
+          const std::int64_t stage = stages_are_nearer ? inner : outer;
+          const std::int64_t copy = stages_are_nearer ? outer : inner;
+          if (tensor == at.tensor && context == at.context && stage == at.stage && copy == at.copy)
+            return device;
+        }
+      }
+    }
+  }
+  return -1;
+}
+
+/// Returns the devices of the group that contains device 0, in a list that is written out.
+std::vector<std::int64_t> first_group(const Parallel& parallel, std::int32_t ranks, DeviceGroup group) {
+  std::vector<std::int64_t> devices;
+  std::int64_t number = 0;  // within tensor x context x copies, which experts divide
+  for (std::int64_t copy = 0; copy < parallel.data; ++copy) {
+    for (std::int64_t context = 0; context < parallel.context; ++context) {
+      for (std::int64_t tensor = 0; tensor < parallel.tensor; ++tensor, ++number) {
+        const bool is_member = group == DeviceGroup::tensor    ? context == 0 && copy == 0
+                               : group == DeviceGroup::context ? tensor == 0 && copy == 0
+                               : group == DeviceGroup::data    ? tensor == 0
+                               : group == DeviceGroup::expert  ? number < parallel.expert
+                                                               : number % parallel.expert == 0;
+        if (is_member)
+          devices.push_back(device_at(parallel, ranks, {.tensor = tensor, .context = context, .copy = copy}));
+      }
+    }
+  }
+  return devices;
+}
+
+/// Returns the rate of a group that crosses domains of `size` devices, by looking at each member.
+double slow_rate(const std::vector<std::int64_t>& devices, const DeviceType& device) {
+  std::map<std::int64_t, double> members;  // by domain
+  for (const std::int64_t one : devices) ++members[one / device.nvlink_devices];
+  const double nvlink = device.nvlink_bytes_per_second * device.nvlink_efficiency;
+  if (members.size() == 1) return nvlink;
+  double sum = 0;
+  for (const auto& [domain, count] : members) sum += count;
+  const double cards = sum / static_cast<double>(members.size());
+  return std::min(cards * device.network_bytes_per_second * device.network_efficiency, nvlink);
+}
+
+// Eight copies of a weight in a node of H100 have eight cards of 40 GB/s, 320 GB/s of NVLink's 337.5.
+TEST(Placement, AGroupUsesTheNetworkCardsOfAllItsMembersInADomain) {
+  const DeviceType& h100 = *find_device_type("h100");
+  const auto rate = [&](const Parallel& parallel, std::int32_t ranks) {
+    return group_bytes_per_second(parallel, ranks, DeviceGroup::data, h100);
+  };
+  EXPECT_DOUBLE_EQ(rate({.data = 8}, 1), 337.5e9);
+  EXPECT_DOUBLE_EQ(rate({.data = 16}, 1), 320e9);
+  EXPECT_DOUBLE_EQ(rate({.tensor = 2, .data = 16}, 1), 160e9);
+  EXPECT_DOUBLE_EQ(rate({.tensor = 8, .data = 16}, 1), 40e9);
+  EXPECT_DOUBLE_EQ(rate({.tensor = 4, .context = 2, .data = 16}, 1), 80e9) << "context has copies as well";
+  const Parallel pipeline{.data = 16, .order = PlacementOrder::tp_cp_ep_pp_dp};
+  EXPECT_DOUBLE_EQ(rate(pipeline, 4), 80e9) << "stages lie between copies";
+  DeviceType fast = h100;
+  fast.network_bytes_per_second *= 2;
+  EXPECT_DOUBLE_EQ(group_bytes_per_second({.data = 16}, 1, DeviceGroup::data, fast), 337.5e9)
+      << "NVLink passes the data on";
+}
+
+TEST(Placement, RatesAreThoseOfDevicesThatAreCountedOneByOne) {
+  int crossing = 0;
+  for (const char* name : {"h100", "gb200"}) {
+    const DeviceType& device = *find_device_type(name);
+    for (const PlacementOrder order : {PlacementOrder::tp_cp_ep_pp_dp, PlacementOrder::tp_cp_ep_dp_pp}) {
+      for (const std::int32_t tensor : {1, 2, 4, 8, 16}) {
+        for (const std::int32_t context : {1, 2, 4}) {
+          for (const std::int32_t expert : {1, 2, 8, 32}) {
+            for (const std::int32_t ranks : {1, 2, 8}) {
+              const Parallel parallel{
+                  .tensor = tensor, .context = context, .expert = expert, .data = 32, .order = order};
+              // A copy of GB200 that lies over domains of 72 begins at any place in them.
+              const std::int64_t copy = std::int64_t{tensor} * context * ranks;
+              if (copy > device.nvlink_devices && copy % device.nvlink_devices != 0) continue;
+              for (const DeviceGroup group : {DeviceGroup::tensor, DeviceGroup::context, DeviceGroup::data,
+                                              DeviceGroup::expert, DeviceGroup::expert_copies}) {
+                if (is_on_nvlink(parallel, ranks, group, device)) continue;
+                const std::vector<std::int64_t> devices = first_group(parallel, ranks, group);
+                ASSERT_EQ(std::ssize(devices), group_size(parallel, ranks, group));
+                if (devices.back() < device.nvlink_devices) continue;  // only a later group crosses
+                ++crossing;
+                EXPECT_DOUBLE_EQ(group_bytes_per_second(parallel, ranks, group, device),
+                                 slow_rate(devices, device))
+                    << name << ' ' << to_text(order) << " tensor " << tensor << " context " << context
+                    << " expert " << expert << " stages " << ranks << " group " << static_cast<int>(group);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(crossing, 500);
+}
+
+// Sixteen devices on two nodes: half of a buffer leaves the node over the device's own card.
+TEST(Placement, AnAllToAllSendsOverEachDevicesOwnCard) {
+  Workload work = workload_on("h100", "llama-3.1-8b", 8192);
+  work.parallel.context = 16;
+  const double latency_s = static_cast<double>(work.device.link_latency_ns) * 1e-9;
+  EXPECT_DOUBLE_EQ(
+      group_seconds(work, kernels_of(work), DeviceGroup::context, GroupOperation::all_to_all, 1e9),
+      1e9 * 8 / 16 / 40e9 + latency_s);
+  EXPECT_DOUBLE_EQ(
+      group_seconds(work, kernels_of(work), DeviceGroup::context, GroupOperation::all_gather, 1e9),
+      1e9 * 15 / 16 / 320e9 + latency_s);
 }
 
 /// Seconds of the exchange of a layer of Mixtral's experts, each of eight copies with one of them.
