@@ -54,8 +54,8 @@ struct DeviceType {
   /// The time of collectives between kernels divided by the time that they take alone, if nothing runs beside
   /// them.
   double collectives = 1.35;
-  /// The part of the gradients' reduction over the network that is not hidden in a step although the
-  /// reduction is overlapped. The reduction of the first chunk is exposed in addition.
+  /// The part of the gradients' reduction over the network that a step exposes although computation runs
+  /// beside it. What no computation hides is exposed in addition.
   double step_fraction = 0.30;
 
   /// Returns the memory that a plan may use; nothing if it is unlimited.

@@ -111,11 +111,12 @@ std::string prices_note(const LayerSplit& split, const Workload& work) {
   const DeviceType& device = work.device;
   return fmt::format(
       "priced with sequence {}, precision {}, {} bytes a gradient, {} bytes a parameter for the optimizer, "
-      "recompute {}, layer_split {}, sequence_parallel {}, tensor_overlap {}, data_overlap {}, "
+      "recompute {}, layer_split {}, sequence_parallel {}, tensor_overlap {}, data_overlap {}{}, "
       "sharding {}{}, sustained {}, collectives {}, step_fraction {}",
       work.sequence, to_text(work.precision), work.gradient_bytes, work.optimizer_bytes,
       to_text(work.recompute), to_text(split), on_or_off(parallel.sequence_parallel),
-      on_or_off(parallel.tensor_overlap), on_or_off(parallel.data_overlap), parallel.sharding,
+      on_or_off(parallel.tensor_overlap), on_or_off(parallel.data_overlap),
+      parallel.data_overlap ? fmt::format(" (buckets of {})", parallel.bucket_size) : "", parallel.sharding,
       parallel.sharding > 1 ? fmt::format(" (gather {})", to_text(parallel.gather)) : "",
       sustained_factor(work), device.collectives, device.step_fraction);
 }

@@ -13,6 +13,18 @@
 
 namespace penstock {
 
+/// The seconds of a microbatch without what it waits for exchanges between copies. Other exchanges between
+/// copies can run beside them.
+struct ComputeSeconds {
+  double forward_s = 0;
+  double backward_s = 0;
+  ComputeSeconds& operator+=(const ComputeSeconds& other) {
+    forward_s += other.forward_s;
+    backward_s += other.backward_s;
+    return *this;
+  }
+};
+
 /// The seconds of one microbatch, as sums of terms.
 struct PassTimes {
   double forward_s = 0;
@@ -20,6 +32,11 @@ struct PassTimes {
   double backward_weight_s = 0;
   /// The part of these times that is exposed collectives.
   ShownCollectives shown{};
+
+  ComputeSeconds compute() const {
+    return {.forward_s = forward_s - shown.gathered_s,
+            .backward_s = backward_input_s + backward_weight_s - shown.scattered_s - shown.gathered_again_s};
+  }
 };
 
 /// The price of one layer.

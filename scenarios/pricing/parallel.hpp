@@ -49,6 +49,9 @@ struct Parallel {
   std::int32_t sharding = 1;
   /// The frequency with which copies exchange the parts that sharding 2 and 3 distribute.
   Gather gather = Gather::microbatch;
+  /// The values that copies exchange in one collective: a bucket of gradients or of weights. The default is
+  /// Megatron-LM's.
+  std::int64_t bucket_size = 40'000'000;
 
   /// Returns the sharding for a copy's memory and exchanges inside a step. If weights are gathered once a
   /// step, weights and gradients are whole inside the step, as with sharding 1.

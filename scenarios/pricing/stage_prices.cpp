@@ -34,6 +34,7 @@ void add_times(StagePrice& stage, const PassTimes& times) {
   stage.backward_input_s += times.backward_input_s;
   stage.backward_weight_s += times.backward_weight_s;
   stage.shown += times.shown;
+  stage.compute += times.compute();
 }
 
 /// Adds the transient bytes of a part of a stage. Layers and ends run one after the other, so the stage holds
@@ -49,6 +50,7 @@ void add_transient(StagePrice& stage, const Part& part, double recomputed, bool 
 
 void add_layer(StagePrice& stage, const LayerPrice& layer, bool is_alone) {
   add_times(stage, layer.times);
+  stage.last_compute = layer.times.compute();
   stage.kept_bytes += layer.kept_bytes;
   stage.recomputed_bytes += layer.recomputed_bytes;
   add_transient(stage, layer, layer.recomputed_at_once, is_alone);
@@ -60,6 +62,8 @@ void add_layer(StagePrice& stage, const LayerPrice& layer, bool is_alone) {
 void put_off(StagePrice& stage, const Workload& work, const PassTimes& head) {
   constexpr double kBytesPerValue = 2;
   stage.backward_weight_s -= head.backward_weight_s;
+  stage.compute.backward_s -= head.backward_weight_s;
+  stage.last_compute.backward_s -= head.backward_weight_s;
   stage.deferred_s = head.backward_weight_s;
   stage.deferred_bytes = kBytesPerValue * work.tokens() *
                          static_cast<double>(work.model.vocabulary + work.model.hidden) /
@@ -76,6 +80,7 @@ void add_head(StagePrice& stage, const Workload& work, const HeadPrice& head, bo
               bool is_alone) {
   for (const LayerPrice& layer : head.multi_token) add_layer(stage, layer, is_alone);
   add_times(stage, head.times);
+  stage.last_compute = head.times.compute();
   if (work.deferred_head) put_off(stage, work, head.times);
   stage.parameters += beside_embedding ? head.beside_embedding : head.parameters;
   add_transient(stage, head, 0, is_alone);

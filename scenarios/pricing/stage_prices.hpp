@@ -20,6 +20,9 @@ struct StagePrice {
   double backward_weight_s = 0;
   /// The part of these times that is exposed collectives.
   ShownCollectives shown;
+  /// The computation in these times, and the part of it that belongs to the stage's last layer or head.
+  ComputeSeconds compute;
+  ComputeSeconds last_compute;
   double kept_bytes = 0;
   /// The additional bytes that are held from I to W.
   double recomputed_bytes = 0;

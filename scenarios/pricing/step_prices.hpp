@@ -6,6 +6,7 @@
 
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_memory.hpp"
+#include "scenarios/pricing/layer_prices.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
 #include "scenarios/pricing/weight_copies.hpp"
 #include "scenarios/pricing/workload.hpp"
@@ -21,10 +22,11 @@ struct RankStep {
 };
 
 /// Returns the exposed seconds of the gradients' reduction and of gathering weights, on a rank that holds
-/// these parameters in `chunks` model stages. `shown` is what each microbatch already exposes of them with
-/// sharding 2 and 3.
+/// these parameters. `beside` is the computation of one microbatch that hides them: the backward pass after
+/// the rank's first gradients are complete, and the forward pass before its last weights are needed. `shown`
+/// is what each microbatch already exposes of them with sharding 2 and 3.
 double reduction_seconds(const Workload& work, const KernelTables& kernels,
-                         const DeviceParameters& parameters, std::int32_t chunks,
+                         const DeviceParameters& parameters, const ComputeSeconds& beside,
                          const ShownCollectives& shown);
 
 /// Returns the longest step of all ranks, for which all ranks wait.

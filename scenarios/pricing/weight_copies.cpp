@@ -89,7 +89,10 @@ void add_copies_terms(std::vector<Term>& terms, const Workload& work, const Kern
 ShownCollectives shown_collectives(const std::vector<Term>& terms) {
   ShownCollectives shown;
   for (const Term& term : terms) {
-    if (term.name == kWeightsGathered) shown.gathered_s += term.forward;
+    if (term.name == kWeightsGathered) {
+      shown.gathered_s += term.forward;
+      shown.gathered_again_s += term.backward_input;
+    }
     if (term.name == kGradientsScattered) shown.scattered_s += term.backward_weight;
   }
   return shown;

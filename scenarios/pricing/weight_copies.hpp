@@ -22,10 +22,13 @@ DeviceParameters held_from(const Parallel& parallel, std::int32_t sharding, cons
 struct ShownCollectives {
   /// The gathering of weights in the forward pass.
   double gathered_s = 0;
+  /// The gathering of weights in the backward pass.
+  double gathered_again_s = 0;
   /// The scattering of gradients.
   double scattered_s = 0;
   ShownCollectives& operator+=(const ShownCollectives& other) {
     gathered_s += other.gathered_s;
+    gathered_again_s += other.gathered_again_s;
     scattered_s += other.scattered_s;
     return *this;
   }

@@ -53,6 +53,7 @@ constexpr Range kNodes{.least = 1, .most = 1 << 20};
 constexpr std::int64_t kMostFactor = 100;
 constexpr Range kFactor{.least = 0, .most = kMostFactor};
 constexpr Range kPart{.least = 0, .most = 1};
+constexpr Range kBucket{.least = 1, .most = std::int64_t{1} << 40};
 
 constexpr std::string_view kOwn = "the device's own";
 
@@ -114,8 +115,8 @@ constexpr std::array kDeviceClusterKeys = {
         .range = kFactor},
     Key{.name = "step_fraction",
         .kind = KeyKind::factor,
-        .meaning =
-            "Exposed part of the gradients' reduction over the network, beside that of the first chunk.",
+        .meaning = "Part of the gradients' reduction over the network that is exposed although computation "
+                   "runs beside it.",
         .usual = kOwn,
         .range = kPart},
     Key{.name = "memory_efficiency",
@@ -204,6 +205,12 @@ constexpr auto kParallelFields = std::to_array<Field<ParallelPart>>({
          .kind = KeyKind::flag,
          .meaning = "Collectives of the copies run beside the computation.",
          .usual = "true"}),
+    field<&ParallelPart::degrees, &Parallel::bucket_size>(
+        {.name = "bucket_size",
+         .kind = KeyKind::integer,
+         .meaning = "Gradients or weights that copies exchange in one collective.",
+         .usual = "40000000",
+         .range = kBucket}),
     field<&ParallelPart::distributed_optimizer>(
         {.name = "distributed_optimizer",
          .kind = KeyKind::flag,

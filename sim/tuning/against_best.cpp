@@ -61,6 +61,7 @@ Workload question_of(const Scenario& run) {
   work.parallel.sequence_parallel = chosen.sequence_parallel;
   work.parallel.tensor_overlap = chosen.tensor_overlap;
   work.parallel.data_overlap = chosen.data_overlap;
+  work.parallel.bucket_size = chosen.bucket_size;
   work.recompute = {};
   work.ranks = 1;
   work.micro_batch_size = 1;

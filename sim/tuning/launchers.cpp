@@ -472,7 +472,7 @@ std::vector<std::string> torchtitan_comments(const LaunchedRun& run) {
 // --- the table --------------------------------------------------------------------------------------------
 
 // In the order in which arguments are written.
-constexpr std::array<LaunchAssumption, 15> kAssumptions = {{
+constexpr std::array<LaunchAssumption, 16> kAssumptions = {{
     {.name = "tensor parallelism",
      .megatron = {lacks_nothing,
                   [](const LaunchedRun& run) -> Arguments {
@@ -606,6 +606,18 @@ constexpr std::array<LaunchAssumption, 15> kAssumptions = {{
      .torchtitan = {[](const LaunchedRun& run) -> std::string {
                       if (degrees_of(run).data_overlap || !has_copies(run)) return "";
                       return "its copies always exchange beside the passes; take parallel.data_overlap: on";
+                    },
+                    says_nothing}},
+    {.name = "bucket size",
+     .megatron = {lacks_nothing,
+                  [](const LaunchedRun& run) -> Arguments {
+                    const std::int64_t size = degrees_of(run).bucket_size;
+                    if (size == Parallel{}.bucket_size) return {};
+                    return {fmt::format("--ddp-bucket-size {}", size)};
+                  }},
+     .torchtitan = {[](const LaunchedRun& run) -> std::string {
+                      if (degrees_of(run).bucket_size == Parallel{}.bucket_size || !has_copies(run)) return "";
+                      return "its buckets are not counted in values; leave parallel.bucket_size out";
                     },
                     says_nothing}},
     {.name = "gradients and optimizer",

@@ -21,6 +21,7 @@
 #include "scenarios/pricing/kernel_library.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_memory.hpp"
+#include "scenarios/pricing/layer_prices.hpp"
 #include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/layer_terms.hpp"
@@ -570,37 +571,111 @@ TEST(Peak, AStatedOneIsWhatProductsAreShortOf) {
 
 // --- steps ------------------------------------------------------------------------------------------------
 
-TEST(Step, ChunksHideAllButTheFirst) {
-  Workload work = workload_on("h100", "llama-3.1-70b", 8192);
-  work.parallel.data = 8;
-  const DeviceParameters parameters{.dense = 1e9};
-  const double alone = reduction_seconds(work, kernels_of(work), parameters, 1, {});
-  EXPECT_NEAR(reduction_seconds(work, kernels_of(work), parameters, 4, {}), alone / 4,
-              1e-12);  // on one NVLink
-  work.parallel.data_overlap = false;
-  EXPECT_NEAR(reduction_seconds(work, kernels_of(work), parameters, 4, {}), alone, 1e-12);
-}
-
-// Eight nodes of copies: over the network a part stays exposed beside the first chunk's, up to all there is.
-TEST(Step, OverlapExposesNoMoreThanAllOfTheReduction) {
-  Workload work = workload_on("h100", "llama-3.1-70b", 8192);
-  work.parallel.data = 64;
-  const auto exposed_s = [&](bool overlaps, std::int32_t chunks) {
-    work.parallel.data_overlap = overlaps;
-    return reduction_seconds(work, kernels_of(work), {.dense = 1e9}, chunks, {});
+/// Returns what a step exposes, in a form that follows the two rules word by word.
+double slow_exposed_s(const Workload& work, double parameters, const ComputeSeconds& beside) {
+  const auto ring = [&](GroupOperation operation, double bytes) {
+    return copies_seconds(work, kernels_of(work), operation, {.dense = parameters}, bytes);
   };
-  EXPECT_DOUBLE_EQ(exposed_s(true, 1), exposed_s(false, 1));
-  EXPECT_LT(exposed_s(true, 2), exposed_s(false, 2));
-  // Gradients have 4 bytes and weights on their way back 2: a third of all are the weights'.
-  EXPECT_NEAR(exposed_s(true, 4) / exposed_s(false, 4), (2 * (0.25 + 0.30) + 0.25) / 3, 1e-9);
-  work.device.step_fraction = 1;
-  EXPECT_NEAR(exposed_s(true, 4) / exposed_s(false, 4), (2 * 1 + 0.25) / 3, 1e-9);
+  const double reduce_s = ring(GroupOperation::reduce_scatter, work.gradient_bytes);
+  const double gather_s = ring(GroupOperation::all_gather, 2);
+  const double buckets = parameters / static_cast<double>(work.parallel.bucket_size);
+  double exposed_reduce_s = std::max(reduce_s / buckets, reduce_s - beside.backward_s);
+  if (work.parallel.data > work.device.nvlink_devices)
+    exposed_reduce_s += work.device.step_fraction * reduce_s;
+  return std::min(exposed_reduce_s, reduce_s) + std::max(gather_s / buckets, gather_s - beside.forward_s);
 }
 
-TEST(Step, OneCopyReducesNothing) {
-  const Workload work = workload_on("h100", "llama-3.1-70b", 8192);
-  EXPECT_EQ(reduction_seconds(work, kernels_of(work), {.dense = 1e9}, 1, {}), 0);
+double exposed_s(const Workload& work, const ComputeSeconds& beside) {
+  return reduction_seconds(work, kernels_of(work), {.dense = 1e9}, beside, {});
 }
+
+Workload copies_of_70b(std::int32_t data) {
+  Workload work = workload_on("h100", "llama-3.1-70b", 8192);
+  work.parallel.data = data;
+  return work;
+}
+
+// 1e9 parameters have 25 buckets of 40 million.
+TEST(Step, ComputationHidesAllButOneBucket) {
+  const Workload work = copies_of_70b(8);
+  const double all_s = exposed_s(work, {});
+  const ComputeSeconds plenty{.forward_s = 10, .backward_s = 20};
+  EXPECT_NEAR(exposed_s(work, plenty), all_s / 25, 1e-12);
+  Workload alone = work;
+  alone.parallel.data_overlap = false;
+  EXPECT_DOUBLE_EQ(exposed_s(alone, plenty), all_s);
+  EXPECT_DOUBLE_EQ(exposed_s(alone, {}), all_s);
+}
+
+TEST(Step, AShortPassHidesAsLongAsItRuns) {
+  const Workload work = copies_of_70b(8);
+  const double all_s = exposed_s(work, {});
+  EXPECT_NEAR(exposed_s(work, {.forward_s = 0.001, .backward_s = 0.003}), all_s - 0.004, 1e-12);
+}
+
+TEST(Step, ABucketOfEverythingHidesNothing) {
+  Workload work = copies_of_70b(8);
+  const double all_s = exposed_s(work, {});
+  work.parallel.bucket_size = 2'000'000'000;
+  EXPECT_DOUBLE_EQ(exposed_s(work, {.forward_s = 10, .backward_s = 20}), all_s);
+}
+
+TEST(Step, FollowsTheRulesOfBuckets) {
+  for (const std::int32_t data : {2, 8, 16, 64}) {
+    for (const std::int64_t bucket : {10'000'000, 40'000'000, 400'000'000}) {
+      for (const double seconds : {0.0, 0.001, 0.01, 0.1}) {
+        Workload work = copies_of_70b(data);
+        work.parallel.bucket_size = bucket;
+        const ComputeSeconds beside{.forward_s = seconds, .backward_s = 2 * seconds};
+        EXPECT_NEAR(exposed_s(work, beside), slow_exposed_s(work, 1e9, beside), 1e-12)
+            << data << " copies, buckets of " << bucket << ", " << seconds << " s";
+      }
+    }
+  }
+}
+
+// Eight nodes of copies: over the network a part stays exposed beside the last bucket, up to all there is.
+TEST(Step, OverTheNetworkExposesNoMoreThanAllOfTheReduction) {
+  Workload work = copies_of_70b(64);
+  const double all_s = exposed_s(work, {});
+  const ComputeSeconds plenty{.forward_s = 10, .backward_s = 20};
+  // Gradients have 4 bytes and weights on their way back 2: a third of all are the weights'.
+  work.device.step_fraction = 0.3;
+  EXPECT_NEAR(exposed_s(work, plenty) / all_s, (2 * (0.04 + 0.3) + 0.04) / 3, 1e-9);
+  work.device.step_fraction = 1;
+  EXPECT_NEAR(exposed_s(work, plenty) / all_s, (2 * 1 + 0.04) / 3, 1e-9);
+}
+
+/// Returns the longest reduction of ranks that hold the layers of an 8B model.
+double reduced_s(const Workload& work, const std::vector<std::int64_t>& layers,
+                 const std::vector<std::int32_t>& rank_of_stage) {
+  const auto stages = price_stages(work, kernels_of(work), layers, rank_of_stage);
+  return longest_step(work, kernels_of(work), stages, rank_of_stage).reduction_s;
+}
+
+// One rank hides its reduction behind the same layers, in however many stages they are cut.
+TEST(Step, ChunksHideNoMoreThanTheSameLayersInOneStage) {
+  Workload work = workload_on("h100", "llama-3.1-8b", 8192);
+  work.parallel.data = 64;
+  EXPECT_NEAR(reduced_s(work, {32}, {0}), reduced_s(work, {8, 8, 8, 8}, {0, 0, 0, 0}), 1e-12);
+}
+
+// The last part of one rank is the head, which takes longer than a layer.
+TEST(Step, HidesTheReductionBehindAllButTheLastPart) {
+  Workload work = workload_on("h100", "llama-3.1-8b", 1024);
+  work.parallel.data = 64;
+  const StagePrice all =
+      price_stages(work, kernels_of(work), std::vector<std::int64_t>{32}, std::vector<std::int32_t>{0})
+          .front();
+  const Term head = total_of(head_terms(work, kernels_of(work)));
+  const double forward_s = all.forward_s - head.forward;
+  const double backward_s = all.backward_input_s + all.backward_weight_s - head.backward();
+  EXPECT_NEAR(
+      reduced_s(work, {32}, {0}),
+      slow_exposed_s(work, all.parameters.total(), {.forward_s = forward_s, .backward_s = backward_s}), 1e-9);
+}
+
+TEST(Step, OneCopyReducesNothing) { EXPECT_EQ(exposed_s(copies_of_70b(1), {}), 0); }
 
 // --- layers by price --------------------------------------------------------------------------------------
 

@@ -154,8 +154,8 @@ TEST(WeightCopies, ScatterGradientsOnceAMicrobatchAndNotOnceMoreInTheStep) {
   EXPECT_NEAR(alone_s(3), 0, 1e-12) << "the next microbatch gathers them";
 }
 
-// What the layers hide is exposed in the step as far as it was measured to be, with what little a microbatch
-// shows taken off: one microbatch takes as long as under sharding 1.
+// Without overlap one microbatch takes as long as under sharding 1. Beside computation it takes no less,
+// because a microbatch shows the embedding's exchanges, which have no computation of their own.
 TEST(WeightCopies, ShareOutMoreInNoLessTime) {
   for (const std::int32_t data : {8, 64}) {
     Workload work = eight_copies(1);
@@ -166,7 +166,8 @@ TEST(WeightCopies, ShareOutMoreInNoLessTime) {
       const StagePrice price = whole_model(work);
       ASSERT_GT(price.shown.scattered_s, 0) << "the embedding, which takes no time to hide it";
       const double shown_s = price.shown.scattered_s + price.shown.gathered_s;
-      EXPECT_NEAR(shown_s + reduced_s(work), usual_s, 1e-12) << data << " copies, sharding " << sharding;
+      EXPECT_GE(shown_s + reduced_s(work), usual_s - 1e-12) << data << " copies, sharding " << sharding;
+      EXPECT_LE(reduced_s(work), usual_s + 1e-12) << "what a microbatch shows is not counted again";
     }
   }
 }

@@ -105,6 +105,7 @@ std::vector<Flip> flips_of_degrees() {
           {"data", [](Asked& a) { a.of.data = 1; }},
           {"order", [](Asked& a) { a.work().parallel.order = PlacementOrder::tp_cp_ep_pp_dp; }},
           {"data overlap", [](Asked& a) { a.work().parallel.data_overlap = false; }},
+          {"bucket size", [](Asked& a) { a.work().parallel.bucket_size = 1'000'000; }},
           {"sharding 0", [](Asked& a) { a.of.sharding = 0; }},
           {"sharding 2", [](Asked& a) { a.of.sharding = 2; }},
           {"sharding 3", [](Asked& a) { a.of.sharding = 3; }},
@@ -168,11 +169,12 @@ TEST(Launchers, AreToldOfEveryAssumptionOfAPriceOrLackIt) {
 // A degree or a switch more is a flip more above.
 TEST(Launchers, AreAskedForEveryMemberOfTheDegrees) {
   const auto& [tensor, context, context_exchange, expert, data, order, sequence_parallel, tensor_overlap,
-               data_overlap, sharding, gather] = Parallel{};
+               data_overlap, sharding, gather, bucket_size] = Parallel{};
   EXPECT_EQ(tensor + context + expert + data, 4);
   EXPECT_TRUE(sequence_parallel && tensor_overlap && data_overlap);
   EXPECT_EQ(sharding, 1);
   EXPECT_EQ(gather, Gather::microbatch);
+  EXPECT_EQ(bucket_size, 40'000'000);
   EXPECT_EQ(context_exchange, ContextExchange::ring);
   EXPECT_EQ(order, PlacementOrder::tp_cp_ep_pp_dp);
 }
