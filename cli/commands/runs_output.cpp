@@ -140,15 +140,22 @@ std::string runs_html(const MeasuredRuns& runs, const RunsReport& report) {
   page.body = fmt::format("<p class=\"note\">Errors are predicted / measured - 1.</p>\n{}\n",
                           chart_to_svg(scatter(runs, report)));
   page.body += table_section("Groups", groups_table(report));
+  if (!report.classes.empty()) page.body += table_section("Classes", errors_table("class", report.classes));
   page.body += table_section("Constants", constants_table(report));
   page.body += table_section("Rows", rows_table(report));
   return html_page(page);
 }
 
 std::string runs_text(const RunsReport& report, std::size_t width) {
-  return fmt::format("{}\nerrors are predicted / measured - 1\n\n{}\n{}",
-                     table_to_text(rows_table(report), width), table_to_text(groups_table(report), width),
-                     table_to_text(constants_table(report), width));
+  std::string text =
+      fmt::format("{}\nerrors are predicted / measured - 1\n\n{}\n", table_to_text(rows_table(report), width),
+                  table_to_text(groups_table(report), width));
+  // Costs that were fitted to one machine's iterations have no classes.
+  if (!report.classes.empty()) text += table_to_text(errors_table("class", report.classes), width) + '\n';
+  text += table_to_text(constants_table(report), width);
+  for (const LeftOutRun& row : report.left_out)
+    text += fmt::format("{}left out: {}\n", &row == report.left_out.data() ? "\n" : "", row.why);
+  return text;
 }
 
 std::string runs_json(const RunsReport& report) {
@@ -177,6 +184,11 @@ std::string runs_json(const RunsReport& report) {
                                      {"rows", group.rows},
                                      {"fitted", group.fitted}});
   }
+  document["classes"] = Json::array();
+  for (const RunGroup& group : report.classes) document["classes"].push_back(group_json(group));
+  document["left_out"] = Json::array();
+  for (const LeftOutRun& row : report.left_out)
+    document["left_out"].push_back({{"line", row.line}, {"id", row.id}, {"why", row.why}});
   if (report.all) document["all"] = group_json(*report.all);
   document["memory"] = report.all_memory ? group_json(*report.all_memory) : Json(nullptr);
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';

@@ -11,10 +11,11 @@
 
 namespace penstock {
 
-/// Returns tables of rows, groups and constants. `width` limits the lines of tables; 0: no limit.
+/// Returns tables of rows, groups, classes and constants, and the rows that were left out. `width` limits the
+/// lines of tables; 0: no limit.
 std::string runs_text(const RunsReport& report, std::size_t width);
-/// Returns {schema_version, kind: "runs", rows, groups, constants, all, memory}. `rows` has one element for
-/// each row of the file, in its order.
+/// Returns {schema_version, kind: "runs", rows, groups, constants, classes, left_out, all, memory}. `rows`
+/// has one element for each row of the file that is not left out, in its order.
 std::string runs_json(const RunsReport& report);
 /// Returns the file's own columns, followed by predicted_seconds, error, predicted_gib, memory_error and
 /// fitted.

@@ -1,10 +1,11 @@
 // Reads measured runs and makes of each row the scenario that its cells describe. All rows share settings
-// that no column states: sequence parallelism with tensor parallelism, a distributed optimizer, Adam, fused
-// attention and loss. measured_iterations.cpp reads the other format, whose models are given by sizes. Tests:
+// that no column states: sequence parallelism with tensor parallelism, Adam, fused attention and loss.
+// measured_iterations.cpp reads the other format, whose models are given by sizes. Tests:
 // tests/sim/measured_runs_test.cpp.
 
 #include "sim/measured/measured_runs.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -39,12 +41,10 @@
 namespace penstock {
 namespace {
 
-constexpr std::array<std::string_view, 25> kRunColumns = {
-    "id",       "source",           "model",          "device",       "precision",        "devices",
-    "tensor",   "stages",           "virtual_stages", "context",      "context_exchange", "expert",
-    "data",     "micro_batch_size", "microbatches",   "sequence",     "layers",           "layer_split",
-    "schedule", "recompute",        "tensor_overlap", "data_overlap", "gradient_bytes",   "step_seconds",
-    "peak_gib"};
+/// The columns that every file must have.
+constexpr std::array<std::string_view, 13> kRunColumns = {
+    "source",           "model",        "device",   "precision", "devices",   "tensor",      "stages",
+    "micro_batch_size", "microbatches", "sequence", "schedule",  "recompute", "step_seconds"};
 
 /// Reads the cells of one row and remembers its first fault.
 class RowReader {
@@ -61,6 +61,10 @@ class RowReader {
     return 1;
   }
   std::int32_t small(std::string_view column) { return static_cast<std::int32_t>(count(column)); }
+  /// Like small(), or `usual` without a cell.
+  std::int32_t small_or(std::string_view column, std::int32_t usual) {
+    return has(column) ? small(column) : usual;
+  }
 
   double seconds(std::string_view column) {
     const auto value = finite_number(text(column));
@@ -69,8 +73,9 @@ class RowReader {
     return 1;
   }
 
-  /// Reads "yes" or "no".
-  bool flag(std::string_view column) {
+  /// Reads "yes" or "no"; returns `usual` without a cell.
+  bool flag_or(std::string_view column, bool usual) {
+    if (!has(column)) return usual;
     if (text(column) == "yes" || text(column) == "no") return text(column) == "yes";
     expected(column, "yes or no");
     return false;
@@ -92,6 +97,7 @@ class RowReader {
     if (fault_.empty()) fault_ = fmt::format("{}: {}: {}", table_.line(row_), column, message);
   }
   const std::string& fault() const { return fault_; }
+  std::size_t line() const { return table_.line(row_); }
 
  private:
   static constexpr std::int64_t kMost = std::int64_t{1} << 30;
@@ -105,7 +111,8 @@ class Architectures {
  public:
   explicit Architectures(const TextOfModel& text_of) : text_of_(text_of) {}
 
-  tl::expected<Architecture, std::string> of(const std::string& model, std::int64_t layers) {
+  /// Returns the model with its first `layers` layers, or with all if nothing is stated.
+  tl::expected<Architecture, std::string> of(const std::string& model, std::optional<std::int64_t> layers) {
     const auto key = std::pair(model, layers);
     if (const auto found = known_.find(key); found != known_.end()) return found->second;
     auto text = text_of_(model);
@@ -121,22 +128,41 @@ class Architectures {
 
  private:
   const TextOfModel& text_of_;
-  std::map<std::pair<std::string, std::int64_t>, Architecture> known_;
+  std::map<std::pair<std::string, std::optional<std::int64_t>>, Architecture> known_;
 };
 
-/// Returns the parallelism of a row. Sequence parallelism and the distributed optimizer are Parallel's
-/// defaults.
+/// Returns the copies that fill the row's devices.
+std::int32_t copies_of(RowReader& row, const Parallel& parallel) {
+  const std::int64_t devices = row.count("devices");
+  const std::int64_t one = std::int64_t{parallel.devices_per_rank()} * row.count("stages");
+  if (devices % one != 0)
+    row.expected("devices", fmt::format("a multiple of tensor x context x stages, {}", one));
+  return static_cast<std::int32_t>(std::max<std::int64_t>(1, devices / one));
+}
+
+/// Returns the parallelism of a row. Sequence parallelism is Parallel's default.
 Parallel parallel_of(RowReader& row) {
   Parallel parallel{.tensor = row.small("tensor"),
-                    .context = row.small("context"),
-                    .expert = row.small("expert"),
-                    .data = row.small("data"),
-                    .tensor_overlap = row.flag("tensor_overlap"),
-                    .data_overlap = row.flag("data_overlap")};
+                    .context = row.small_or("context", 1),
+                    .expert = row.small_or("expert", 1),
+                    .tensor_overlap = row.flag_or("tensor_overlap", true),
+                    .data_overlap = row.flag_or("data_overlap", true)};
+  // Products of degrees must not overflow before they are compared with the devices.
+  if (!row.fault().empty()) return parallel;
+  parallel.data = row.has("data") ? row.small("data") : copies_of(row, parallel);
   if (row.has("context_exchange"))
     parallel.context_exchange = row.choice<ContextExchange>("context_exchange");
   if (row.has("order")) parallel.order = row.choice<PlacementOrder>("order");
   return parallel;
+}
+
+/// Returns the state that copies share out, if the row states it.
+std::optional<std::int32_t> sharding_of(RowReader& row) {
+  if (!row.has("sharding")) return std::nullopt;
+  const auto value = number_of_text<std::int32_t>(row.text("sharding"));
+  if (value && *value >= 0 && *value <= 3) return value;
+  row.expected("sharding", "0, 1, 2 or 3");
+  return std::nullopt;
 }
 
 DeviceModel model_of(RowReader& row, const DeviceType& device, const KernelsOf& kernels_of) {
@@ -146,13 +172,15 @@ DeviceModel model_of(RowReader& row, const DeviceType& device, const KernelsOf& 
   model.work.device = device;
   model.work.precision = row.choice<GemmPrecision>("precision");
   model.work.recompute = row.choice<LayerRecompute>("recompute");
-  model.work.gradient_bytes = row.small("gradient_bytes");
+  model.work.gradient_bytes = row.small_or("gradient_bytes", 4);
   if (model.work.gradient_bytes != 2 && model.work.gradient_bytes != 4)
     row.expected("gradient_bytes", "2 or 4");
-  if (const auto split = parse_layer_split(row.text("layer_split"))) {
-    model.split = *split;
-  } else {
-    row.refuse("layer_split", split.error());
+  if (row.has("layer_split")) {
+    if (const auto split = parse_layer_split(row.text("layer_split"))) {
+      model.split = *split;
+    } else {
+      row.refuse("layer_split", split.error());
+    }
   }
   model.kernels = kernels_of(device);
   model.devices = row.count("devices");
@@ -160,38 +188,63 @@ DeviceModel model_of(RowReader& row, const DeviceType& device, const KernelsOf& 
   return model;
 }
 
-/// Makes the run of a row. Error: the row's first fault, which names its line, or the fault of its model's
-/// file.
-tl::expected<MeasuredRun, std::string> run_of(RowReader& row, Architectures& architectures,
-                                              const KernelsOf& kernels_of) {
-  const DeviceType* device = find_device_type(row.text("device"));
-  if (device == nullptr) row.expected("device", fmt::format("one of {}", device_type_names()));
+/// The reason why a row has no run.
+struct RowFault {
+  std::string text;
+  bool leaves_out = false;  ///< the row is valid, but nothing is known that could predict it
+};
+
+std::string id_of(const RowReader& row) {
+  return row.has("id") ? row.text("id") : fmt::format("line {}", row.line());
+}
+
+/// Makes the run of a row. Error: the row's first fault, or what is not known.
+tl::expected<MeasuredRun, RowFault> run_of(RowReader& row, Architectures& architectures,
+                                           const KernelsOf& kernels_of) {
+  const auto fault = [&row] { return tl::unexpected(RowFault{.text = row.fault()}); };
   if (find_schedule(row.text("schedule")) == nullptr)
     row.expected("schedule", "a schedule's name, as `penstock schedules` lists them");
-  if (!row.fault().empty()) return tl::unexpected(row.fault());
-  // The device is valid from here on. Other cells may still have faults.
+  if (!row.fault().empty()) return fault();
+  const DeviceType* device = find_device_type(row.text("device"));
+  if (device == nullptr) {
+    row.expected("device", fmt::format("one of {}", device_type_names()));
+    return tl::unexpected(RowFault{.text = row.fault(), .leaves_out = true});
+  }
   DeviceModel model = model_of(row, *device, kernels_of);
-  MeasuredRun run{.id = row.text("id"),
+  MeasuredRun run{.id = id_of(row),
                   .source = row.text("source"),
                   .model = row.text("model"),
                   .device = device->name,
                   .precision = row.text("precision")};
+  if (row.has("release")) run.release = row.text("release");
   run.step_seconds = row.seconds("step_seconds");
   if (row.has("peak_gib")) run.peak_gib = row.seconds("peak_gib");
-  const std::int64_t layers = row.count("layers");
+  const auto layers = row.has("layers") ? std::optional(row.count("layers")) : std::nullopt;
   Scenario& scenario = run.scenario;
   scenario.schedule = row.text("schedule");
   scenario.shape.stages = row.small("stages");
-  scenario.shape.virtual_stages = row.small("virtual_stages");
+  scenario.shape.virtual_stages = row.small_or("virtual_stages", 1);
+  scenario.shape.sharding = sharding_of(row);
   scenario.batch.micro_batch_size = row.count("micro_batch_size");
   scenario.batch.microbatches = row.count("microbatches");
   // After a fault the cells hold placeholder values, from which no scenario may be built.
-  if (!row.fault().empty()) return tl::unexpected(row.fault());
+  if (!row.fault().empty()) return fault();
   const auto architecture = architectures.of(run.model, layers);
-  if (!architecture) return tl::unexpected(architecture.error());
+  if (!architecture) {
+    row.refuse("model", architecture.error());
+    return tl::unexpected(RowFault{.text = row.fault(), .leaves_out = true});
+  }
   model.work.model = *architecture;
   scenario.model = std::move(model);
   return run;
+}
+
+/// Returns the file of a model that a row names: a path from `directory`, or a name in its folder `models`.
+std::filesystem::path model_file(const std::filesystem::path& directory, const std::string& model) {
+  const std::filesystem::path named = directory / "models" / (model + ".json");
+  std::error_code ignored;
+  const bool is_name = model.find('/') == std::string::npos && std::filesystem::exists(named, ignored);
+  return is_name ? named : directory / model;
 }
 
 }  // namespace
@@ -207,7 +260,8 @@ tl::expected<MeasuredRuns, std::string> read_measured_runs(const std::string& fi
   if (!text) return tl::unexpected(text.error());
   const std::filesystem::path directory = std::filesystem::path(file).parent_path();
   const auto text_of = [&](const std::string& model) {
-    return read_text_file(directory / model, (directory / model).string());
+    const std::filesystem::path path = model_file(directory, model);
+    return read_text_file(path, path.string());
   };
   return parse_measured_runs(*text, file, text_of, kernels_of);
 }
@@ -223,14 +277,15 @@ tl::expected<MeasuredRuns, std::string> parse_measured_runs(std::string_view tex
     RowReader row(*table, i);
     auto run = run_of(row, architectures, kernels_of);
     if (!run) {
-      // A fault of the row already names its line; a fault of a model's file does not.
-      const bool is_of_row = run.error() == row.fault();
-      return tl::unexpected(is_of_row ? fmt::format("{}:{}", file, run.error())
-                                      : fmt::format("{}:{}: model: {}", file, table->line(i), run.error()));
+      if (!run.error().leaves_out) return tl::unexpected(fmt::format("{}:{}", file, run.error().text));
+      runs.left_out.push_back({.line = table->line(i), .id = id_of(row), .why = run.error().text});
+      continue;
     }
     run->cells = table->cells(i);
     runs.runs.push_back(*std::move(run));
   }
+  if (runs.runs.empty() && !runs.left_out.empty())
+    return tl::unexpected(fmt::format("{}:{}", file, runs.left_out.front().why));
   if (runs.runs.empty())
     return tl::unexpected(fmt::format("{}: expected rows below the columns, got none", file));
   return runs;

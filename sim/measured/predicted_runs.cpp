@@ -19,11 +19,13 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include "scenarios/model/device_model.hpp"
 #include "sim/engines/parallel_loop.hpp"
 #include "sim/measured/fit_constants.hpp"
 #include "sim/measured/group_errors.hpp"
@@ -72,6 +74,25 @@ std::vector<RunGroup> groups_of(const MeasuredRuns& runs, const std::vector<Pred
     groups.add(fmt::format("{} {} {}", run.source, run.device, model_name(run.model)), rows[i].error);
   }
   return groups.groups();
+}
+
+/// Returns the class of a run. Rows of one class are predicted through the same terms.
+std::string class_of(const MeasuredRun& run) {
+  const auto& model = std::get<DeviceModel>(run.scenario.model);
+  const bool has_stages = run.scenario.shape.stages > 1;
+  const bool is_near = model.devices <= model.work.device.nvlink_devices;
+  if (model.work.model.experts) return has_stages ? "experts, pipeline" : "experts, no pipeline";
+  const std::string place = is_near ? "one NVLink domain" : "network";
+  if (run.scenario.shape.sharding.value_or(1) > 1) return "fully sharded, " + place;
+  return has_stages ? "dense, pipeline" : "dense, no pipeline, " + place;
+}
+
+std::vector<RunGroup> classes_of(const MeasuredRuns& runs, const std::vector<PredictedRun>& rows) {
+  ErrorsByGroup classes;
+  for (std::size_t i = 0; i < rows.size(); ++i) classes.add(class_of(runs.runs[i]), rows[i].error);
+  std::vector<RunGroup> named = classes.groups();
+  std::ranges::sort(named, {}, &RunGroup::name);
+  return named;
 }
 
 /// Returns the constants of each site of `runs`.
@@ -148,6 +169,8 @@ tl::expected<RunsReport, std::string> predict_runs(
     report.rows.push_back(std::move(row));
   }
   report.groups = groups_of(runs, report.rows);
+  report.classes = classes_of(runs, report.rows);
+  report.left_out = runs.left_out;
   for (const auto& [site, of] : constants) report.constants.push_back(of);
   report.all = errors.named("all");
   if (!memory_errors.empty()) report.all_memory = memory_errors.named("memory");

@@ -25,7 +25,7 @@ struct PredictedRun {
   bool fitted = false;  ///< the fit of its constants used this configuration
 };
 
-/// The errors of the rows of one source, device and model.
+/// The errors of some rows, such as those of one source, device and model.
 struct RunGroup {
   std::string name;
   std::size_t rows = 0;
@@ -45,8 +45,12 @@ struct GroupConstants {
 };
 
 struct RunsReport {
-  std::vector<PredictedRun> rows;  ///< one for each row of the file, in its order
-  std::vector<RunGroup> groups;    ///< in the order of their first rows
+  std::vector<PredictedRun> rows;  ///< one for each run of the file, in its order
+  std::vector<RunGroup> groups;    ///< by source, device and model, in the order of their first rows
+  /// Errors by what limits a row: experts, sharded weights, a pipeline, or a network. In the order of the
+  /// names.
+  std::vector<RunGroup> classes{};
+  std::vector<LeftOutRun> left_out{};  ///< rows of the file that cannot be predicted
   std::vector<GroupConstants> constants;
   std::optional<RunGroup> all;         ///< errors of all rows; absent without rows
   std::optional<RunGroup> all_memory;  ///< memory errors of the rows whose memory was measured

@@ -19,6 +19,7 @@
 #include "scenarios/model/device_model.hpp"
 #include "scenarios/pricing/kernel_library.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/read/document.hpp"
 #include "sim/measured/fit_constants.hpp"
 #include "sim/measured/measured_runs.hpp"
 #include "sim/measured/predicted_runs.hpp"
@@ -234,7 +235,80 @@ TEST(MeasuredRunsFile, SaysWhichCellIsWrong) {
             ":2: layer_split: expected even, ends-one-less, balanced, a Megatron layout such as "
             "\"Et*3|t*4|t*3L\" or a list "
             "of layers a stage, got \"odd\"");
+  EXPECT_EQ(fault_of("a,s,m.json,h100,fp8,8,1,1,1,1,,1,8,1,4,4096,4,even,2f2b,none,no,no,4,1.5,"),
+            ":2: schedule: expected a schedule's name, as `penstock schedules` lists them, got \"2f2b\"");
   EXPECT_EQ(fault_of("a,s"), ":2: expected 25 cells as in the first row, got 2");
+}
+
+constexpr const char* kShortHeader =
+    "source,model,device,devices,micro_batch_size,microbatches,sequence,precision,sharding,recompute,tensor,"
+    "stages,schedule,step_seconds,note\n";
+
+/// Returns the runs of rows in a file with few columns, which lies beside the models of the library.
+tl::expected<MeasuredRuns, std::string> short_runs(const std::string& rows) {
+  return parse_measured_runs(kShortHeader + rows, "short.csv", [](const std::string& model) {
+    return read_text_file(source_path("scenarios/library/models/" + model + ".json"), model);
+  });
+}
+
+TEST(MeasuredRunsFile, NeedsNoColumnsWithUsualValues) {
+  const MeasuredRuns runs =
+      short_runs("s,llama-3.1-8b,h100-sxm,64,2,3,4096,bf16,3,none,2,4,1f1b,7.5,a note\n").value();
+  ASSERT_EQ(runs.runs.size(), 1);
+  const MeasuredRun& run = runs.runs.front();
+  EXPECT_EQ(run.id, "line 2");
+  const auto& model = std::get<DeviceModel>(run.scenario.model);
+  EXPECT_EQ(model.copies, 8) << "64 devices / (2 x 4)";
+  EXPECT_EQ(model.work.model.layers.size(), 32);
+  EXPECT_EQ(run.scenario.shape.sharding, 3);
+  EXPECT_EQ(run.cells.back(), "a note");
+  EXPECT_EQ(predict_runs(runs, nullptr, {}).value().classes.front().name, "fully sharded, network");
+}
+
+TEST(MeasuredRunsFile, LeavesOutRowsThatNothingCanPredict) {
+  const MeasuredRuns runs = short_runs(
+                                "s,llama-3.1-8b,h100 with 96 GB,8,1,1,4096,bf16,3,none,1,1,1f1b,7.5,\n"
+                                "s,no-such-model,h100,8,1,1,4096,bf16,3,none,1,1,1f1b,7.5,\n"
+                                "s,llama-3.1-8b,h100,8,1,1,4096,bf16,3,none,1,1,1f1b,7.5,\n")
+                                .value();
+  ASSERT_EQ(runs.runs.size(), 1);
+  ASSERT_EQ(runs.left_out.size(), 2);
+  EXPECT_EQ(runs.left_out[0].why,
+            "2: device: expected one of a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300, gb300, got "
+            "\"h100 with 96 GB\"");
+  EXPECT_EQ(runs.left_out[1].line, 3);
+  EXPECT_EQ(runs.left_out[1].id, "line 3");
+  EXPECT_EQ(runs.runs.front().id, "line 4");
+}
+
+TEST(MeasuredRunsFile, RefusesDevicesThatCopiesDoNotFill) {
+  EXPECT_EQ(short_runs("s,llama-3.1-8b,h100,12,1,1,4096,bf16,3,none,2,4,1f1b,7.5,\n").error(),
+            "short.csv:2: devices: expected a multiple of tensor x context x stages, 8, got \"12\"");
+  EXPECT_EQ(short_runs("s,llama-3.1-8b,h100,8,1,1,4096,bf16,4,none,2,4,1f1b,7.5,\n").error(),
+            "short.csv:2: sharding: expected 0, 1, 2 or 3, got \"4\"");
+}
+
+/// Returns the names and sizes of the classes of a file of the library.
+std::map<std::string, std::size_t> classes_of_file(const std::string& name) {
+  const MeasuredRuns runs = read_measured_runs(source_path("scenarios/library/runs/" + name)).value();
+  std::map<std::string, std::size_t> sizes;
+  const RunsReport report = predict_runs(runs, nullptr, {}).value();
+  for (const RunGroup& group : report.classes) sizes[group.name] = group.rows;
+  return sizes;
+}
+
+TEST(MeasuredRuns, TheLibraryHasRowsOfEveryClass) {
+  using Sizes = std::map<std::string, std::size_t>;
+  EXPECT_EQ(classes_of_file("training_steps.csv"), (Sizes{{"dense, no pipeline, one NVLink domain", 4},
+                                                          {"dense, pipeline", 25},
+                                                          {"experts, no pipeline", 3}}));
+  EXPECT_EQ(classes_of_file("more_training_steps.csv"), (Sizes{{"dense, no pipeline, network", 27},
+                                                               {"dense, no pipeline, one NVLink domain", 13},
+                                                               {"dense, pipeline", 52},
+                                                               {"experts, no pipeline", 30},
+                                                               {"experts, pipeline", 21}}));
+  EXPECT_EQ(classes_of_file("sharded_training_steps.csv"),
+            (Sizes{{"fully sharded, network", 14}, {"fully sharded, one NVLink domain", 6}}));
 }
 
 }  // namespace
