@@ -71,6 +71,9 @@ tl::expected<std::vector<Value>, UserError> words_of(
 // The words of scenarios. Sharding has two words for 0.
 constexpr std::array kExchanges = {std::pair{std::string_view("ring"), ContextExchange::ring},
                                    std::pair{std::string_view("all-to-all"), ContextExchange::all_to_all}};
+constexpr std::array kOrders = {
+    std::pair{to_text(PlacementOrder::tp_cp_ep_dp_pp), PlacementOrder::tp_cp_ep_dp_pp},
+    std::pair{to_text(PlacementOrder::tp_cp_ep_pp_dp), PlacementOrder::tp_cp_ep_pp_dp}};
 constexpr std::array kRecomputes = {std::pair{std::string_view("none"), LayerRecompute::none},
                                     std::pair{std::string_view("selective"), LayerRecompute::selective},
                                     std::pair{std::string_view("full"), LayerRecompute::full}};
@@ -97,6 +100,9 @@ tl::expected<TuneChoices, UserError> choices_of(const TuneChoiceFlags& flags) {
   auto exchanges = words_of("--context-exchange", flags.context_exchange, kExchanges);
   if (!exchanges) return tl::unexpected(exchanges.error());
   choices.context_exchange = *std::move(exchanges);
+  auto orders = words_of("--order", flags.order, kOrders);
+  if (!orders) return tl::unexpected(orders.error());
+  choices.order = *std::move(orders);
   auto recomputes = words_of("--recompute", flags.recompute, kRecomputes);
   if (!recomputes) return tl::unexpected(recomputes.error());
   choices.recompute = *std::move(recomputes);
@@ -154,15 +160,6 @@ std::vector<std::int32_t> nodes_up_to(std::int64_t most) {
   return nodes;
 }
 
-/// Restricts the search to what the launcher can run. torchtitan numbers devices in only one order, which is
-/// used unless the scenario states one.
-void set_launcher(TuneRequest& request, const std::string& emit) {
-  if (auto launcher = enum_of_text<Launcher>(emit)) request.launcher = launcher;
-  auto& model = std::get<DeviceModel>(request.base.model);
-  if (request.launcher == Launcher::torchtitan && !model.states_order)
-    model.work.parallel.order = PlacementOrder::tp_cp_ep_dp_pp;
-}
-
 }  // namespace
 
 InputFlags base_input(const TuneFlags& flags) {
@@ -202,6 +199,8 @@ void add_tune_flags(Subcommand app, TuneFlags& flags) {
   list("--context-exchange", choices.context_exchange, "WORDS", "ring,all-to-all");
   list("--expert-parallel", choices.expert, "NUMBERS", "devices that share the experts of a layer");
   list("--data-parallel", choices.data, "NUMBERS", "copies of the pipeline");
+  list("--order", choices.order, "WORDS",
+       "numbering of devices, nearest first: tp-cp-ep-dp-pp,tp-cp-ep-pp-dp");
   list("--pp-size", choices.stages, "NUMBERS", "K, ranks of a pipeline");
   list("--virtual-stages", choices.virtual_stages, "NUMBERS", "v, model chunks a rank");
   list("--micro-batch-size", choices.micro_batch_size, "NUMBERS", "samples of a microbatch, of 1,2,4,8,16");
@@ -270,7 +269,7 @@ tl::expected<TuneRequest, UserError> request_of(const TuneFlags& flags) {
   if (flags.choices.max_nodes) request.nodes = nodes_up_to(*flags.choices.max_nodes);
   if (!flags.choices.schedules.empty()) request.schedules = flags.choices.schedules;
   if (!splits->empty()) request.layer_splits = *std::move(splits);
-  set_launcher(request, flags.emit);
+  if (auto launcher = enum_of_text<Launcher>(flags.emit)) request.launcher = launcher;
   return request;
 }
 

@@ -23,6 +23,7 @@ struct TuneChoiceFlags {
   std::string context_exchange;
   std::string expert;
   std::string data;
+  std::string order;
   std::string stages;
   std::string virtual_stages;
   std::string micro_batch_size;

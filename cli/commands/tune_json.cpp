@@ -38,6 +38,7 @@ Json configuration_json(const TuneRequest& request, const Configuration& of) {
           {"context_exchange", to_text(of.context_exchange)},
           {"expert", of.expert},
           {"data", of.data},
+          {"order", to_text(of.order)},
           {"stages", of.stages},
           {"virtual_stages", of.virtual_stages},
           {"schedule", of.schedule},

@@ -167,11 +167,12 @@ std::string space_text(const TuneRequest& request, const std::vector<Configurati
   std::string text;
   for (const Configuration& of : space) {
     text += fmt::format(
-        "nodes {} tensor {} context {} {} expert {} data {} stages {} virtual {} {} {} microbatch {} x {} "
+        "nodes {} tensor {} context {} {} expert {} data {} order {} stages {} virtual {} {} {} microbatch "
+        "{} x {} "
         "recompute {} sharding {}\n",
-        of.nodes, of.tensor, of.context, to_text(of.context_exchange), of.expert, of.data, of.stages,
-        of.virtual_stages, of.schedule, split_text(request, of), of.micro_batch_size, of.microbatches,
-        to_text(of.recompute), of.sharding);
+        of.nodes, of.tensor, of.context, to_text(of.context_exchange), of.expert, of.data, to_text(of.order),
+        of.stages, of.virtual_stages, of.schedule, split_text(request, of), of.micro_batch_size,
+        of.microbatches, to_text(of.recompute), of.sharding);
   }
   return text + fmt::format("{} configurations\n", space.size());
 }

@@ -175,6 +175,7 @@ std::string configuration_text(const TuneRequest& request, const TunedConfigurat
   std::string degrees = fmt::format("tensor {}", of.tensor);
   if (of.context > 1) degrees += fmt::format(", context {} ({})", of.context, exchange_text(of));
   if (of.expert > 1) degrees += fmt::format(", expert {}", of.expert);
+  if (of.order != Parallel{}.order) degrees += fmt::format(", order {}", to_text(of.order));
   return fmt::format(
       "{}, {} stages x {}, data {}, {}, layers {}, {} microbatches of {}, recompute {}, ZeRO {}", degrees,
       of.stages, of.virtual_stages, of.data, of.schedule, layers_text(request, tuned), of.microbatches,

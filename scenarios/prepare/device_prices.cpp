@@ -147,8 +147,7 @@ std::vector<std::string> device_notes(const Workload& work, const LayerSplit& sp
   }
   if (work.model.experts && work.unexplained_expert_seconds > 0) {
     notes.push_back(fmt::format(
-        "each layer of experts has {:.4g} ms both ways that no known kernel explains, as DeepSeek-V2 showed "
-        "on B200 (training.expert_layer)",
+        "each layer of experts has {:.4g} ms both ways that no known kernel explains (training.expert_layer)",
         work.unexplained_expert_seconds * 1e3));
   }
   return notes;

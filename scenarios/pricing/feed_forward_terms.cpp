@@ -145,6 +145,7 @@ void add_experts(TermWriter& terms) {
   add_grouped_products(terms, rows);
   add_activation(terms, rows * as_double(experts.inner));
   if (experts.shared_inner > 0) add_dense(terms, as_double(experts.shared_inner));
+  if (work.unexplained_expert_seconds <= 0) return;
   // A third of a layer's time is usually forward, so the unexplained time is divided in the same way.
   terms.add({.name = "unexplained",
              .kind = TermKind::host,

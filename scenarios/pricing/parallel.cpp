@@ -1,12 +1,12 @@
-// Numbers devices and finds which groups stay on one NVLink domain. Neighbours come first, as in the order
-// tp-cp-ep-pp-dp:
+// Numbers devices and finds which groups stay on one NVLink domain. Neighbours come first:
 //
-//   device = t + T (c + C (p + P d))        t of T tensor, c of C context, p of P pipeline, d of D copies
+//   tp-cp-ep-dp-pp   device = t + T (c + C (d + D p))   t of T tensor, c of C context, p of P pipeline,
+//   tp-cp-ep-pp-dp   device = t + T (c + C (p + P d))   d of D copies
 //
-// So tensor groups are adjacent, an edge of the pipeline connects devices at a distance of T C, and the
-// members of a data-parallel group are T C P apart. A group of e devices for experts takes neighbours in (t,
-// c) first and continues over copies. With T C = 2, P = 4 and 8 devices on an NVLink domain, a group of 8 has
-// two in each domain:
+// In the second order tensor groups are adjacent, an edge of the pipeline connects devices at a distance of
+// T C, and the members of a data-parallel group are T C P apart. A group of e devices for experts takes
+// neighbours in (t, c) first and continues over copies. With T C = 2, P = 4 and 8 devices on an NVLink
+// domain, a group of 8 has two in each domain:
 //
 //   domain   0          1          2          3
 //            ee......   ee......   ee......   ee......
@@ -23,6 +23,8 @@
 #include "scenarios/pricing/parallel.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "topology/device_types.hpp"
@@ -149,6 +151,24 @@ double group_bytes_per_second(const Parallel& parallel, std::int32_t ranks, Devi
   const double in_domain =
       static_cast<double>(group_size(parallel, ranks, group)) / static_cast<double>(domains);
   return std::min(std::max(1.0, in_domain) * device.link_bytes_per_second(false), nvlink);
+}
+
+bool orders_differ(Parallel parallel, std::int32_t ranks, const DeviceType& device) {
+  // With one stage or one copy both orders number the devices equally.
+  if (ranks == 1 || parallel.data == 1) return false;
+  constexpr std::array kGroups = {DeviceGroup::expert, DeviceGroup::pipeline, DeviceGroup::data,
+                                  DeviceGroup::expert_copies};
+  std::array<std::array<std::int64_t, kGroups.size()>, 2> domains{};
+  for (const PlacementOrder order : {PlacementOrder::tp_cp_ep_dp_pp, PlacementOrder::tp_cp_ep_pp_dp}) {
+    parallel.order = order;
+    for (std::size_t i = 0; i < kGroups.size(); ++i) {
+      domains[static_cast<std::size_t>(order)][i] =
+          kGroups[i] == DeviceGroup::pipeline
+              ? std::int64_t{is_on_nvlink(parallel, ranks, kGroups[i], device)}
+              : group_domains(parallel, ranks, kGroups[i], device);
+    }
+  }
+  return domains[0] != domains[1];
 }
 
 std::int64_t device_count(const Parallel& parallel, std::int32_t ranks) {

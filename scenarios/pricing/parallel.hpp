@@ -13,12 +13,12 @@ namespace penstock {
 
 /// The order in which devices are numbered, nearest first.
 enum class PlacementOrder : std::uint8_t {
-  tp_cp_ep_pp_dp,  // copies of the pipeline are furthest apart
-  tp_cp_ep_dp_pp,  // stages are furthest apart (Megatron's default)
+  tp_cp_ep_dp_pp,  // stages are furthest apart (Megatron-LM's default)
+  tp_cp_ep_pp_dp,  // copies of the pipeline are furthest apart (its --use-tp-pp-dp-mapping)
 };
 template <>
 inline constexpr auto kEnumWords<PlacementOrder> = std::to_array<EnumWord<PlacementOrder>>(
-    {{PlacementOrder::tp_cp_ep_pp_dp, "tp-cp-ep-pp-dp"}, {PlacementOrder::tp_cp_ep_dp_pp, "tp-cp-ep-dp-pp"}});
+    {{PlacementOrder::tp_cp_ep_dp_pp, "tp-cp-ep-dp-pp"}, {PlacementOrder::tp_cp_ep_pp_dp, "tp-cp-ep-pp-dp"}});
 
 /// The exchange that gives the parts of a divided sequence the keys and values of the other parts.
 enum class ContextExchange : std::uint8_t {
@@ -37,7 +37,7 @@ struct Parallel {
   std::int32_t expert = 1;
   /// The copies of the pipeline.
   std::int32_t data = 1;
-  PlacementOrder order = PlacementOrder::tp_cp_ep_pp_dp;
+  PlacementOrder order = PlacementOrder::tp_cp_ep_dp_pp;
   /// True if work that tensor parallelism does not divide is divided along the sequence.
   bool sequence_parallel = true;
   /// True if tensor collectives run beside the products.
@@ -99,6 +99,9 @@ std::int64_t group_domains(const Parallel& parallel, std::int32_t ranks, DeviceG
 /// min(k x network, NVLink). Inside one domain it is the rate of NVLink.
 double group_bytes_per_second(const Parallel& parallel, std::int32_t ranks, DeviceGroup group,
                               const DeviceType& device);
+
+/// Returns true if some group or edge of the pipeline has another rate in the other order of devices.
+bool orders_differ(Parallel parallel, std::int32_t ranks, const DeviceType& device);
 
 /// Returns the devices of a pipeline of `ranks` ranks with all its copies.
 std::int64_t device_count(const Parallel& parallel, std::int32_t ranks);

@@ -29,9 +29,9 @@ struct Workload {
   /// The bytes of the optimizer's state for each parameter. Adam with copies of the weights in 4 bytes needs
   /// 12.
   std::int32_t optimizer_bytes = 12;
-  /// The time of a layer of experts, both passes together, that no known term explains. It was derived from
-  /// DeepSeek-V2's steps on B200 (SimuMax; 2 to 3 ms).
-  double unexplained_expert_seconds = 2.5e-3;
+  /// The time of a layer of experts, both passes together, that no known term explains. It belongs to a
+  /// device and a release of the software, so it is 0 until it is stated or fitted.
+  double unexplained_expert_seconds = 0;
   /// The least time of a layer's forward and backward together, because the host launches its kernels.
   double host_layer_seconds = 0;
   /// True if the head's weight gradient is computed once, at the end of the step.

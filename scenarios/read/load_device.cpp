@@ -185,7 +185,7 @@ constexpr auto kParallelFields = std::to_array<Field<ParallelPart>>({
          .kind = KeyKind::word,
          .meaning = "How devices are numbered, nearest first; what fits on one NVLink uses it, the rest the "
                     "network.",
-         .usual = "tp-cp-ep-pp-dp"}),
+         .usual = "tp-cp-ep-dp-pp"}),
     field<&ParallelPart::gather>({.name = "gather",
                                   .kind = KeyKind::word,
                                   .meaning = "How often sharding 2 and 3 exchange their parts; of any model.",

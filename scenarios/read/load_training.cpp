@@ -110,7 +110,7 @@ constexpr auto kTrainingFields = std::to_array<Field<TrainingPart>>({
         {.name = "expert_layer",
          .kind = KeyKind::duration,
          .meaning = "Time of a layer of experts that no known term explains. On named devices only.",
-         .usual = "2.5 ms"}),
+         .usual = "0"}),
     field<&TrainingPart::deferred_head>(
         {.name = "deferred_head",
          .kind = KeyKind::flag,

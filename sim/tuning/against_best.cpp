@@ -57,7 +57,6 @@ struct Answered {
 Workload question_of(const Scenario& run) {
   Workload work = std::get<DeviceModel>(run.model).work;
   const Parallel chosen = std::exchange(work.parallel, {});
-  work.parallel.order = chosen.order;
   work.parallel.sequence_parallel = chosen.sequence_parallel;
   work.parallel.tensor_overlap = chosen.tensor_overlap;
   work.parallel.data_overlap = chosen.data_overlap;
@@ -112,6 +111,14 @@ bool asks_the_same(const TuneRequest& a, const TuneRequest& b) {
          question_of(a.base) == question_of(b.base);
 }
 
+/// Returns the run's order, or the usual one where both number the devices equally.
+PlacementOrder order_in_space(const Scenario& run) {
+  const DeviceModel& model = std::get<DeviceModel>(run.model);
+  Parallel parallel = model.work.parallel;
+  parallel.data = *model.copies;
+  return orders_differ(parallel, run.shape.stages, model.work.device) ? parallel.order : Parallel{}.order;
+}
+
 /// Returns the run's configuration as the space writes it. A choice without effect has the space's single
 /// value: the exchange of one device, schedule and layout of one stage, sharding without copies.
 Configuration configuration_of(const Scenario& run, const TuneRequest& request) {
@@ -125,6 +132,7 @@ Configuration configuration_of(const Scenario& run, const TuneRequest& request) 
           .context_exchange = parallel.context > 1 ? parallel.context_exchange : ContextExchange::ring,
           .expert = parallel.expert,
           .data = *model.copies,
+          .order = order_in_space(run),
           .stages = run.shape.stages,
           .virtual_stages = std::max(run.shape.virtual_stages, find_schedule(run.schedule)->chunks),
           .schedule = run.shape.stages == 1 ? "1f1b" : find_schedule(run.schedule)->name,

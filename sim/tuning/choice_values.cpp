@@ -1,7 +1,7 @@
 // The search retains the best configuration for each value of each choice. Each value has a number, so a
-// configuration of twelve choices has twelve numbers:
+// configuration of thirteen choices has thirteen numbers:
 //
-//     tensor 8 -> 0, context 1 -> 1, .. sharding 1 -> 11;  the next one: tensor 4 -> 12, context 1 -> 1, ..
+//     tensor 8 -> 0, context 1 -> 1, .. sharding 1 -> 12;  the next one: tensor 4 -> 13, context 1 -> 1, ..
 
 #include "sim/tuning/choice_values.hpp"
 
@@ -26,6 +26,7 @@ ChoiceTexts choice_texts(const TuneRequest& request, const Configuration& of) {
           of.context == 1 ? "none" : std::string(to_text(of.context_exchange)),
           fmt::to_string(of.expert),
           fmt::to_string(of.data),
+          std::string(to_text(of.order)),
           fmt::to_string(of.stages),
           fmt::to_string(of.virtual_stages),
           std::string(of.schedule),
@@ -43,6 +44,7 @@ ChoiceCodes choice_codes(const Configuration& of) {
           of.context == 1 ? 0 : 1 + static_cast<std::int64_t>(of.context_exchange),
           of.expert,
           of.data,
+          static_cast<std::int64_t>(of.order),
           of.stages,
           of.virtual_stages,
           std::distance(schedule_table().data(), find_schedule(of.schedule)),

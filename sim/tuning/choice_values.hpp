@@ -13,8 +13,8 @@
 namespace penstock {
 
 /// The members of a Configuration that are choices, by the names that users see.
-inline constexpr std::array<std::string_view, 12> kChoices = {
-    "tensor",         "context",  "context_exchange", "expert",           "data",      "stages",
+inline constexpr std::array<std::string_view, 13> kChoices = {
+    "tensor",         "context",  "context_exchange", "expert",           "data",      "order",   "stages",
     "virtual_stages", "schedule", "layer_split",      "micro_batch_size", "recompute", "sharding"};
 
 /// The value of each choice as text.

@@ -85,6 +85,7 @@ void set_choices(Workload& work, const Configuration& configuration) {
   parallel.context_exchange = configuration.context_exchange;
   parallel.expert = configuration.expert;
   parallel.data = configuration.data;
+  parallel.order = configuration.order;
   parallel.sharding = configuration.sharding;
   work.ranks = configuration.stages;
   work.micro_batch_size = configuration.micro_batch_size;
@@ -143,10 +144,8 @@ std::vector<Override> overrides_of(const TuneRequest& request, const Configurati
   if (takes_chunks(*schedule) || request.base.shape.virtual_stages > 1)
     overrides.push_back(number("schedule.virtual_stages", chunks));
   if (const auto passes = passes_of(configuration)) overrides.push_back(number("schedule.passes", *passes));
-  // The launcher's own order is written if the base states none.
-  const DeviceModel& model = model_of(request);
-  if (!model.states_order && model.work.parallel.order != Parallel{}.order)
-    overrides.push_back(word("parallel.order", to_text(model.work.parallel.order)));
+  if (model_of(request).states_order || configuration.order != Parallel{}.order)
+    overrides.push_back(word("parallel.order", to_text(configuration.order)));
   if (const auto sharding = stated_sharding(request, configuration))
     overrides.push_back(number("schedule.sharding", *sharding));
   if (request.base.shape.iterations > 1) overrides.push_back(number("training.iterations", 1));

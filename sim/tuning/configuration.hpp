@@ -27,7 +27,8 @@ struct Configuration {
   std::int32_t context = 1;
   ContextExchange context_exchange = ContextExchange::ring;
   std::int32_t expert = 1;
-  std::int32_t data = 1;               ///< number of copies of the pipeline
+  std::int32_t data = 1;  ///< number of copies of the pipeline
+  PlacementOrder order = PlacementOrder::tp_cp_ep_dp_pp;
   std::int32_t stages = 1;             ///< number of ranks of one pipeline
   std::int32_t virtual_stages = 1;     ///< model stages of each rank
   std::string_view schedule = "1f1b";  ///< name in the table of schedules
@@ -53,6 +54,7 @@ struct TuneChoices {
   std::vector<ContextExchange> context_exchange{};
   std::vector<std::int32_t> expert{};
   std::vector<std::int32_t> data{};
+  std::vector<PlacementOrder> order{};
   std::vector<std::int32_t> stages{};
   std::vector<std::int32_t> virtual_stages{};
   std::vector<std::int32_t> micro_batch_size{};

@@ -44,6 +44,7 @@ namespace {
 constexpr std::int32_t kMostSamples = 16;
 constexpr std::array kRecomputes = {LayerRecompute::none, LayerRecompute::selective, LayerRecompute::full};
 constexpr std::array kExchanges = {ContextExchange::ring, ContextExchange::all_to_all};
+constexpr std::array kOrders = {PlacementOrder::tp_cp_ep_dp_pp, PlacementOrder::tp_cp_ep_pp_dp};
 /// The ZeRO stages that have a price.
 constexpr std::array kShardings = {0, 1, 2, 3};
 
@@ -160,9 +161,25 @@ class Space {
         if (!allows(choices_.expert, expert)) continue;
         now_.expert = expert;
         reach(Step::filled);
-        if (is_priced()) add_batches();
+        if (is_priced()) add_orders();
       }
     }
+  }
+
+  /// Tries the order that the scenario states, or both if that makes a difference. The usual one stands for
+  /// both otherwise.
+  void add_orders() {
+    const PlacementOrder usual = Parallel{}.order;
+    const PlacementOrder stated = model_of(request_).work.parallel.order;
+    const bool differ = orders_differ(work_.parallel, now_.stages, work_.device);
+    const bool is_stated = model_of(request_).states_order && choices_.order.empty();
+    for (const PlacementOrder order : kOrders) {
+      const bool is_allowed = is_stated ? order == stated : allows(choices_.order, order);
+      if (differ ? !is_allowed : order != usual) continue;
+      now_.order = order;
+      add_batches();
+    }
+    now_.order = usual;
   }
 
   /// Returns whether the degrees divide heads, widths, sequences and experts.

@@ -307,7 +307,7 @@ TEST(LayerTerms, TheHostIsNeverFasterThanItsFloor) {
 // GB200, tensor 4, context 2, eight stages: with stages next to each other 64 of 72 devices on one NVLink
 // hold the whole pipeline, and its copies are over the network; in the other order it is the other way round.
 TEST(Placement, DecidesWhatCrossesTheNetwork) {
-  Parallel parallel{.tensor = 4, .context = 2, .data = 4};
+  Parallel parallel{.tensor = 4, .context = 2, .data = 4, .order = PlacementOrder::tp_cp_ep_pp_dp};
   const DeviceType& gb200 = *find_device_type("gb200");
   EXPECT_TRUE(is_on_nvlink(parallel, 8, DeviceGroup::pipeline, gb200));
   EXPECT_FALSE(is_on_nvlink(parallel, 8, DeviceGroup::data, gb200));
@@ -325,7 +325,7 @@ TEST(Placement, CountsDevices) {
 }
 
 TEST(Placement, ExpertsShareTheDevicesOfCopies) {
-  Parallel parallel{.expert = 8, .data = 8};
+  Parallel parallel{.expert = 8, .data = 8, .order = PlacementOrder::tp_cp_ep_pp_dp};
   EXPECT_EQ(parallel.expert_copies(), 1);
   EXPECT_EQ(group_span(parallel, 1, DeviceGroup::expert), 8);
   EXPECT_EQ(group_span(parallel, 4, DeviceGroup::expert), 32);  // with the stages between copies
@@ -338,14 +338,15 @@ TEST(Placement, CountsTheDomainsAmongWhichExpertsAreSpread) {
   const auto domains = [&](const Parallel& parallel, std::int32_t ranks) {
     return group_domains(parallel, ranks, DeviceGroup::expert, h100);
   };
-  const Parallel one{.expert = 8, .data = 8};
+  constexpr PlacementOrder kCopiesLast = PlacementOrder::tp_cp_ep_pp_dp;
+  const Parallel one{.expert = 8, .data = 8, .order = kCopiesLast};
   EXPECT_EQ(domains(one, 1), 1);
   EXPECT_EQ(domains(one, 2), 2);
   EXPECT_EQ(domains(one, 4), 4);
   EXPECT_EQ(domains(one, 16), 8);
-  const Parallel pairs{.tensor = 2, .expert = 8, .data = 4};
+  const Parallel pairs{.tensor = 2, .expert = 8, .data = 4, .order = kCopiesLast};
   EXPECT_EQ(domains(pairs, 4), 4);
-  const Parallel wide{.tensor = 8, .expert = 32, .data = 8};
+  const Parallel wide{.tensor = 8, .expert = 32, .data = 8, .order = kCopiesLast};
   EXPECT_EQ(domains(wide, 4), 4) << "each copy's part fills a domain";
   const Parallel nearer{.expert = 32, .data = 32, .order = PlacementOrder::tp_cp_ep_dp_pp};
   EXPECT_EQ(domains(nearer, 16), 4);

@@ -61,7 +61,6 @@ Asked dense(Launcher launcher) {
                      .microbatches = 32,
                      .sharding = 1}};
   asked.request.launcher = launcher;
-  asked.work().parallel.order = PlacementOrder::tp_cp_ep_dp_pp;
   return asked;
 }
 
@@ -72,7 +71,6 @@ Asked with_experts(Launcher launcher) {
       .of = {
           .nodes = 1, .tensor = 2, .expert = 2, .data = 2, .stages = 2, .microbatches = 32, .sharding = 1}};
   asked.request.launcher = launcher;
-  asked.work().parallel.order = PlacementOrder::tp_cp_ep_dp_pp;
   return asked;
 }
 
@@ -103,7 +101,7 @@ std::vector<Flip> flips_of_degrees() {
           {"sequence parallelism", [](Asked& a) { a.work().parallel.sequence_parallel = false; }},
           {"tensor overlap", [](Asked& a) { a.work().parallel.tensor_overlap = false; }},
           {"data", [](Asked& a) { a.of.data = 1; }},
-          {"order", [](Asked& a) { a.work().parallel.order = PlacementOrder::tp_cp_ep_pp_dp; }},
+          {"order", [](Asked& a) { a.of.order = PlacementOrder::tp_cp_ep_pp_dp; }},
           {"data overlap", [](Asked& a) { a.work().parallel.data_overlap = false; }},
           {"bucket size", [](Asked& a) { a.work().parallel.bucket_size = 1'000'000; }},
           {"sharding 0", [](Asked& a) { a.of.sharding = 0; }},
@@ -176,7 +174,7 @@ TEST(Launchers, AreAskedForEveryMemberOfTheDegrees) {
   EXPECT_EQ(gather, Gather::microbatch);
   EXPECT_EQ(bucket_size, 40'000'000);
   EXPECT_EQ(context_exchange, ContextExchange::ring);
-  EXPECT_EQ(order, PlacementOrder::tp_cp_ep_pp_dp);
+  EXPECT_EQ(order, PlacementOrder::tp_cp_ep_dp_pp);
 }
 
 TEST(Launchers, ExchangeAsOftenAsIsPriced) {
@@ -263,7 +261,6 @@ TEST(Launchers, PlaceChunksOfAFileOfActionsAsTheScheduleDoes) {
 std::vector<Configuration> space_for(std::optional<Launcher> launcher) {
   TuneRequest request = tune_request(kTunedLlama, 16);
   request.launcher = launcher;
-  std::get<DeviceModel>(request.base.model).work.parallel.order = PlacementOrder::tp_cp_ep_dp_pp;
   return *tuning_space(request);
 }
 
@@ -283,7 +280,6 @@ TEST(LaunchedSpace, IsWhatTheLauncherRunsOfTheWholeSpace) {
   for (const Launcher launcher : kLaunchers) {
     Asked asked{.request = tune_request(kTunedLlama, 16), .of = {}};
     asked.request.launcher = launcher;
-    asked.work().parallel.order = PlacementOrder::tp_cp_ep_dp_pp;
     std::vector<Configuration> expected;
     const TuneRequest request = asked.request;
     for (const Configuration& of : whole) {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <set>
@@ -128,6 +129,34 @@ TEST(TuningSpace, HoldsWhatTheRulesAdmitAndNothingElse) {
     EXPECT_EQ(space->size(), slow.size());
     EXPECT_TRUE(std::ranges::is_sorted(*space));
   }
+}
+
+/// Returns the configurations of a space that number devices in the order.
+std::vector<Configuration> with_order(const std::vector<Configuration>& space, PlacementOrder order) {
+  std::vector<Configuration> found;
+  std::ranges::copy_if(space, std::back_inserter(found),
+                       [&](const Configuration& of) { return of.order == order; });
+  return found;
+}
+
+// On one NVLink domain no order changes anything. On two nodes of eight it does unless a rank fills a node.
+TEST(TuningSpace, HasAnotherOrderWhereItChangesALink) {
+  TuneRequest request = tune_request(kTunedMixtral, 64);
+  EXPECT_TRUE(with_order(*tuning_space(request), PlacementOrder::tp_cp_ep_pp_dp).empty());
+  request.base.cluster.named->nodes = 2;
+  request.choices.stages = {2};
+  const std::vector<Configuration> other = with_order(*tuning_space(request), PlacementOrder::tp_cp_ep_pp_dp);
+  ASSERT_FALSE(other.empty());
+  for (const Configuration& of : other) EXPECT_LT(of.tensor * of.context, 8);
+  request.choices.order = {PlacementOrder::tp_cp_ep_dp_pp};
+  EXPECT_TRUE(with_order(*tuning_space(request), PlacementOrder::tp_cp_ep_pp_dp).empty());
+  request.choices.order.clear();
+  auto& model = std::get<DeviceModel>(request.base.model);
+  model.states_order = true;
+  EXPECT_TRUE(with_order(*tuning_space(request), PlacementOrder::tp_cp_ep_pp_dp).empty())
+      << "the scenario states the usual order";
+  model.work.parallel.order = PlacementOrder::tp_cp_ep_pp_dp;
+  EXPECT_EQ(with_order(*tuning_space(request), PlacementOrder::tp_cp_ep_pp_dp), other);
 }
 
 TEST(TuningSpace, ChoicesCutIt) {
