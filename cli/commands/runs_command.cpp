@@ -174,9 +174,9 @@ Command runs_command(CLI::App& root) {
       .type_name("FILE");
   app.add_option(
          "--fit", flags->fit,
-         "fit at most three constants a source, device and precision on this file's rows, in place of the "
+         "fit at most four constants a source, device and precision on this file's rows, in place of the "
          "devices' own: sustained rate of products, collectives that nothing hides, exposed part of the "
-         "reduction")
+         "reduction, unexplained time of a layer of experts")
       .type_name("FILE");
   app.add_option(
          "--costs", flags->costs,

@@ -71,7 +71,8 @@ Table groups_table(const RunsReport& report) {
 /// own constants are used.
 Table constants_table(const RunsReport& report) {
   Table table;
-  table.columns = {"source", "device", "precision", "sustained", "collectives", "step fraction", "from"};
+  table.columns = {"source",      "device",        "precision",       "release", "sustained",
+                   "collectives", "step fraction", "expert layer ms", "from"};
   for (const GroupConstants& group : report.constants) {
     const DeviceConstants& constants = group.constants;
     const std::string from = group.rows == 0
@@ -80,9 +81,11 @@ Table constants_table(const RunsReport& report) {
     table.rows.push_back({{group.source, std::nullopt},
                           {group.device, std::nullopt},
                           {group.precision, std::nullopt},
+                          {group.release, std::nullopt},
                           {fmt::format("{:.4f}", constants.sustained), constants.sustained},
                           {fmt::format("{:.4f}", constants.collectives), constants.collectives},
                           {fmt::format("{:.4f}", constants.step_fraction), constants.step_fraction},
+                          {fmt::format("{:.2f}", constants.expert_layer_ms), constants.expert_layer_ms},
                           {from, std::nullopt}});
   }
   return table;
@@ -178,9 +181,11 @@ std::string runs_json(const RunsReport& report) {
     document["constants"].push_back({{"source", group.source},
                                      {"device", group.device},
                                      {"precision", group.precision},
+                                     {"release", group.release},
                                      {"sustained", group.constants.sustained},
                                      {"collectives", group.constants.collectives},
                                      {"step_fraction", group.constants.step_fraction},
+                                     {"expert_layer_ms", group.constants.expert_layer_ms},
                                      {"rows", group.rows},
                                      {"fitted", group.fitted}});
   }

@@ -1,9 +1,9 @@
 // Finds the constants that bring predicted steps closest to measured ones.
 //
 // The effect of a constant is the column d log(predicted) / d log(constant), with one entry a run. Constants
-// are taken in the order sustained, collectives, step_fraction. A constant is fitted if the part of its
-// column that is not a combination of earlier columns is larger than the scatter of measurements. Then BOBYQA
-// (Powell, 2009; NLopt), which needs no derivatives, solves
+// are taken in the order sustained, collectives, step_fraction, expert_layer. A constant is fitted if the
+// part of its column that is not a combination of earlier columns is larger than the scatter of measurements.
+// Then BOBYQA (Powell, 2009; NLopt), which needs no derivatives, solves
 //
 //     minimise  sum over runs of log(predicted(constants) / measured)^2   within the bounds
 //
@@ -31,16 +31,19 @@ struct Constant {
   double DeviceConstants::* value;
   double least;
   double most;
+  /// Absolute change by which the effect of a constant is measured whose value may be 0; 0: see kNudge.
+  double step = 0;
 };
-constexpr std::array<Constant, 3> kConstants = {{
+constexpr std::array<Constant, 4> kConstants = {{
     {.name = "sustained", .value = &DeviceConstants::sustained, .least = 0.9, .most = 1.6},
     {.name = "collectives", .value = &DeviceConstants::collectives, .least = 1, .most = 2.2},
     {.name = "step_fraction", .value = &DeviceConstants::step_fraction, .least = 0, .most = 0.35},
+    {.name = "expert_layer", .value = &DeviceConstants::expert_layer_ms, .least = 0, .most = 5, .step = 1},
 }};
 /// Relative change of a constant by which its effect is measured. It is small beside the bounds, and far
 /// larger than the rounding of a step to whole nanoseconds.
 constexpr double kNudge = 0.05;
-/// Smallest effect on a run that is more than scatter, per 100 % change of the constant.
+/// Smallest effect on a run that is more than scatter, per 100 % change of the constant or per `step`.
 constexpr double kLeastEffect = 0.01;
 /// Relative tolerance of the constants. They are printed with four digits.
 constexpr double kTolerance = 1e-6;
@@ -49,15 +52,16 @@ constexpr int kMostEvaluations = 200;
 /// A vector with one entry a run.
 using Column = std::vector<double>;
 
-/// Returns d log(predicted) / d log(constant) for each run.
+/// Returns d log(predicted) / d log(constant) for each run, or d log(predicted) for a `step` of the constant.
 Column effect_of(std::span<const TimedRun> runs, const DeviceConstants& prior, const Constant& constant) {
   DeviceConstants nudged = prior;
-  // A constant whose prior is 0 stays 0 here and shows no effect, so it is never fitted.
-  nudged.*constant.value *= 1 + kNudge;
+  // A constant without a step whose prior is 0 stays 0 here and shows no effect, so it is never fitted.
+  nudged.*constant.value =
+      constant.step > 0 ? prior.*constant.value + constant.step : prior.*constant.value * (1 + kNudge);
+  const double change = constant.step > 0 ? 1 : std::log1p(kNudge);
   Column column;
   for (const TimedRun& run : runs) {
-    column.push_back(std::log(run.prices->step_seconds(nudged) / run.prices->step_seconds(prior)) /
-                     std::log1p(kNudge));
+    column.push_back(std::log(run.prices->step_seconds(nudged) / run.prices->step_seconds(prior)) / change);
   }
   return column;
 }
@@ -80,10 +84,11 @@ Column beside(Column column, const std::vector<Column>& basis) {
 /// Returns the constants whose effects the runs can separate, found by Gram and Schmidt. Each constant counts
 /// only with the part of its column that earlier constants do not explain. `sustained` comes first, so
 /// `collectives` keeps its prior if both only scale all runs.
-std::vector<Constant> identifiable_constants(std::span<const TimedRun> runs, const DeviceConstants& prior) {
+std::vector<Constant> identifiable_constants(std::span<const TimedRun> runs, const DeviceConstants& prior,
+                                             std::span<const Constant> candidates) {
   std::vector<Constant> identifiable;
   std::vector<Column> basis;
-  for (const Constant& constant : kConstants) {
+  for (const Constant& constant : candidates) {
     Column column = beside(effect_of(runs, prior, constant), basis);
     const double length = std::sqrt(product(column, column));
     // kLeastEffect is the effect on one run, and a column's length grows with the square root of the number
@@ -111,12 +116,11 @@ double squares(std::span<const TimedRun> runs, const DeviceConstants& constants)
   return sum;
 }
 
-}  // namespace
-
-FittedConstants fit_constants(std::span<const TimedRun> runs, const DeviceConstants& prior) {
+FittedConstants fitted(std::span<const TimedRun> runs, const DeviceConstants& prior,
+                       std::span<const Constant> candidates) {
   FittedConstants fit{.constants = prior, .fitted = {}};
   // Without runs all columns are empty, and no constant is fitted.
-  const std::vector<Constant> identifiable = identifiable_constants(runs, prior);
+  const std::vector<Constant> identifiable = identifiable_constants(runs, prior, candidates);
   if (identifiable.empty()) return fit;
   nlopt::opt search(nlopt::LN_BOBYQA, static_cast<unsigned>(identifiable.size()));
   std::vector<double> values;
@@ -149,6 +153,16 @@ FittedConstants fit_constants(std::span<const TimedRun> runs, const DeviceConsta
   search.optimize(values, error);
   fit.constants = with_values(prior, identifiable, values);
   return fit;
+}
+
+}  // namespace
+
+FittedConstants fit_constants(std::span<const TimedRun> runs, const DeviceConstants& prior) {
+  return fitted(runs, prior, kConstants);
+}
+
+FittedConstants fit_expert_layer(std::span<const TimedRun> runs, const DeviceConstants& prior) {
+  return fitted(runs, prior, std::span(kConstants).last(1));
 }
 
 }  // namespace penstock

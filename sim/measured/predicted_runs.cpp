@@ -1,6 +1,6 @@
 // Predicts measured runs. Rows of one source, device and precision share constants, because they share
-// clocks, a collective library and a way to reduce gradients. Errors are reported by source, device and
-// model:
+// clocks, a collective library and a way to reduce gradients. Rows with experts share them within a release.
+// Errors are reported by source, device and model:
 //
 //     rows --RunPrices--> prices --constants of their site--> seconds, compared with the measured ones
 //     rows of `fitted_on` --by site--> fit_constants --+
@@ -10,11 +10,11 @@
 #include "sim/measured/predicted_runs.hpp"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -36,9 +36,27 @@
 namespace penstock {
 namespace {
 
-/// The source, device and precision of a run.
-using Site = std::array<std::string, 3>;
-Site site_of(const MeasuredRun& run) { return {run.source, run.device, run.precision}; }
+bool has_experts(const MeasuredRun& run) {
+  return std::get<DeviceModel>(run.scenario.model).work.model.experts.has_value();
+}
+
+/// The source, device and precision of a run. A run with experts has its release as well.
+struct Site {
+  std::string source;
+  std::string device;
+  std::string precision;
+  bool experts = false;
+  std::string release{};
+  auto operator<=>(const Site&) const = default;
+};
+Site site_of(const MeasuredRun& run) {
+  const bool experts = has_experts(run);
+  return {.source = run.source,
+          .device = run.device,
+          .precision = run.precision,
+          .experts = experts,
+          .release = experts ? run.release : ""};
+}
 
 /// The prices of each row. Threads fill the elements in any order.
 using AllPrices = std::vector<std::optional<tl::expected<RunPrices, std::string>>>;
@@ -95,27 +113,64 @@ std::vector<RunGroup> classes_of(const MeasuredRuns& runs, const std::vector<Pre
   return named;
 }
 
+/// The rows on which constants may be fitted, with their prices.
+class FitRows {
+ public:
+  FitRows(const MeasuredRuns* runs, const std::vector<RunPrices>& prices) : runs_(runs), prices_(prices) {}
+
+  /// Returns the rows of a site. With experts and no row of the release, it returns those of all releases.
+  std::vector<TimedRun> of(const Site& site) const {
+    std::vector<TimedRun> rows = those([&](const Site& other) { return other == site; });
+    if (!rows.empty() || !site.experts) return rows;
+    return those([&](Site other) {
+      other.release = site.release;
+      return other == site;
+    });
+  }
+
+ private:
+  template <typename IsWanted>
+  std::vector<TimedRun> those(const IsWanted& is_wanted) const {
+    std::vector<TimedRun> rows;
+    for (std::size_t i = 0; runs_ != nullptr && i < runs_->runs.size(); ++i) {
+      if (is_wanted(site_of(runs_->runs[i])))
+        rows.push_back({.prices = &prices_[i], .measured_seconds = runs_->runs[i].step_seconds});
+    }
+    return rows;
+  }
+
+  const MeasuredRuns* runs_;
+  const std::vector<RunPrices>& prices_;
+};
+
+/// Returns the constants of one site. Without rows they are `own`, the device's.
+GroupConstants constants_of_site(const Site& site, const DeviceConstants& own, const FitRows& fit_rows) {
+  const std::vector<TimedRun> rows = fit_rows.of(site);
+  std::vector<TimedRun> dense;
+  if (site.experts)
+    dense = fit_rows.of({.source = site.source, .device = site.device, .precision = site.precision});
+  FittedConstants fit = fit_constants(dense.empty() ? rows : dense, own);
+  if (!dense.empty()) {
+    FittedConstants with_experts = fit_expert_layer(rows, fit.constants);
+    fit.constants = with_experts.constants;
+    std::ranges::move(with_experts.fitted, std::back_inserter(fit.fitted));
+  }
+  return {.source = site.source,
+          .device = site.device,
+          .precision = site.precision,
+          .release = site.release,
+          .constants = fit.constants,
+          .rows = rows.size() + dense.size(),
+          .fitted = std::move(fit.fitted)};
+}
+
 /// Returns the constants of each site of `runs`.
-std::map<Site, GroupConstants> constants_of(const MeasuredRuns& runs, const MeasuredRuns* fitted_on,
-                                            const std::vector<RunPrices>& fit_prices) {
+std::map<Site, GroupConstants> constants_of(const MeasuredRuns& runs, const FitRows& fit_rows) {
   std::map<Site, GroupConstants> constants;
   for (const MeasuredRun& run : runs.runs) {
     const Site site = site_of(run);
-    if (constants.contains(site)) continue;
-    // If the site has no row in `fitted_on`, `timed` stays empty and fit_constants() returns the device's own
-    // constants.
-    std::vector<TimedRun> timed;
-    for (std::size_t i = 0; fitted_on != nullptr && i < fitted_on->runs.size(); ++i) {
-      if (site_of(fitted_on->runs[i]) == site)
-        timed.push_back({.prices = &fit_prices[i], .measured_seconds = fitted_on->runs[i].step_seconds});
-    }
-    FittedConstants fit = fit_constants(timed, own_constants(run.scenario));
-    constants[site] = {.source = run.source,
-                       .device = run.device,
-                       .precision = run.precision,
-                       .constants = fit.constants,
-                       .rows = timed.size(),
-                       .fitted = std::move(fit.fitted)};
+    if (!constants.contains(site))
+      constants[site] = constants_of_site(site, own_constants(run.scenario), fit_rows);
   }
   return constants;
 }
@@ -154,7 +209,7 @@ tl::expected<RunsReport, std::string> predict_runs(
     fit_prices = *std::move(made);
   }
   const std::map<Site, GroupConstants> constants =
-      constants_of(runs, fitted_on, is_other ? fit_prices : *prices);
+      constants_of(runs, FitRows(fitted_on, is_other ? fit_prices : *prices));
   RunsReport report;
   GroupErrors errors;
   GroupErrors memory_errors;

@@ -34,11 +34,13 @@ struct RunGroup {
   double worst = 0;  ///< error with the largest absolute value
 };
 
-/// The constants with which the rows of one source, device and precision were predicted.
+/// The constants with which the rows of one source, device and precision were predicted. Rows with experts
+/// have their own for each release, because software has changed these models most.
 struct GroupConstants {
   std::string source;
   std::string device;
   std::string precision;
+  std::string release{};  ///< empty for rows without experts
   DeviceConstants constants;
   std::size_t rows = 0;  ///< number of rows on which they were fitted; 0: they are the device's own constants
   std::vector<std::string> fitted;  ///< names of the constants that were fitted
@@ -57,7 +59,9 @@ struct RunsReport {
 };
 
 /// Predicts every run of `runs`. With `fitted_on`, each source, device and precision gets constants that are
-/// fitted on its own rows there. A group without rows there has the device's own constants. `fitted_on` may
+/// fitted on its own rows there. Rows with experts use those of their release, or of all releases if it has
+/// none. If there are rows without experts, these give all constants but the time of a layer of experts. A
+/// group without rows there has the device's own constants. `fitted_on` may
 /// be `&runs`. `progress` is called with the number of rows that are priced and the number of all rows.
 /// Error: a configuration cannot be prepared; the message names its id.
 tl::expected<RunsReport, std::string> predict_runs(

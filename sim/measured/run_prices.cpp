@@ -28,6 +28,8 @@
 namespace penstock {
 namespace {
 
+constexpr double kSecondsPerMillisecond = 1e-3;
+
 /// Returns the workload with other constants. The value of `sustained` is set for every precision, because a
 /// workload uses only one of them.
 Workload with_constants(Workload work, const DeviceConstants& constants) {
@@ -35,6 +37,7 @@ Workload with_constants(Workload work, const DeviceConstants& constants) {
   work.device.sustained_fp4 = constants.sustained;
   work.device.collectives = constants.collectives;
   work.device.step_fraction = constants.step_fraction;
+  work.unexplained_expert_seconds = constants.expert_layer_ms * kSecondsPerMillisecond;
   return work;
 }
 
@@ -44,7 +47,8 @@ DeviceConstants own_constants(const Scenario& scenario) {
   const Workload& work = std::get<DeviceModel>(scenario.model).work;
   return {.sustained = sustained_factor(work),
           .collectives = work.device.collectives,
-          .step_fraction = work.device.step_fraction};
+          .step_fraction = work.device.step_fraction,
+          .expert_layer_ms = work.unexplained_expert_seconds / kSecondsPerMillisecond};
 }
 
 tl::expected<RunPrices, std::string> RunPrices::make(const Scenario& scenario) {

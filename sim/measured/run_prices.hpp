@@ -18,6 +18,8 @@ struct DeviceConstants {
   double sustained = 1;      ///< slowdown of matrix products (DeviceType::sustained)
   double collectives = 1;    ///< slowdown of collectives that are not overlapped
   double step_fraction = 0;  ///< part of the gradients' reduction over the network that adds to the step
+  /// Milliseconds of a layer of experts, both passes, that no known term explains.
+  double expert_layer_ms = 0;
 
   friend bool operator==(const DeviceConstants&, const DeviceConstants&) = default;
 };
