@@ -66,6 +66,7 @@ std::int64_t group_span(const Parallel& parallel, std::int32_t ranks, DeviceGrou
     case DeviceGroup::expert:
       return parallel.expert <= rank ? parallel.expert : over_copies((parallel.expert + rank - 1) / rank);
     case DeviceGroup::pipeline:
+      if (ranks == 1) return rank;  // there is no edge
       // If copies are numbered before stages, all copies are between two stages.
       return rank * ranks * (stages_are_nearer ? 1 : std::int64_t{parallel.data});
     case DeviceGroup::data:

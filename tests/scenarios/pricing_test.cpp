@@ -317,6 +317,13 @@ TEST(Placement, DecidesWhatCrossesTheNetwork) {
   EXPECT_FALSE(is_on_nvlink(parallel, 8, DeviceGroup::pipeline, *find_device_type("h100")));
 }
 
+TEST(Placement, OfOneStageHasNoEdgeThatCrossesTheNetwork) {
+  const Parallel parallel{.tensor = 2, .data = 8};
+  const DeviceType& h100 = *find_device_type("h100");
+  EXPECT_TRUE(is_on_nvlink(parallel, 1, DeviceGroup::pipeline, h100));
+  EXPECT_FALSE(is_on_nvlink(parallel, 2, DeviceGroup::pipeline, h100));
+}
+
 // Llama 405B, tensor 8, eight stages, context 2, four copies: 512 devices, 16 a rank.
 TEST(Placement, CountsDevices) {
   const Parallel parallel{.tensor = 8, .context = 2, .data = 4};

@@ -76,7 +76,9 @@ TEST(Sensitivity, NoRowIsWorseThanTheBestOfThisMachineThere) {
   EXPECT_EQ(rows->size(), 8U);
   for (const SensitivityRow& row : *rows) {
     EXPECT_LE(row.loss.value_or(0), 0) << row.figure << " " << row.factor;
-    const bool is_same = row.best.configuration == report->candidates.front().configuration;
+    const TunedConfiguration& old = report->candidates.front();
+    // Another machine may balance the layers of the same configuration in another way.
+    const bool is_same = row.best.configuration == old.configuration && row.best.layers == old.layers;
     EXPECT_TRUE(!is_same || !row.loss || *row.loss == 0) << row.figure << " " << row.factor;
   }
 }
