@@ -9,16 +9,14 @@
 #include <cstdlib>
 #include <vector>
 
-#include "bench/loop_marks.hpp"
-#include "bench/mean_seconds.hpp"
+#include "bench/measure.hpp"
 #include "bench/plain_flows.hpp"
 #include "bench/shared_links.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/flat_program.hpp"
-#include "schedules/check/program_times.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/index.hpp"
 #include "sim/engines/engines.hpp"
-#include "sim/engines/event_walk.hpp"
 #include "sim/network/flow_network.hpp"
 #include "sim/network/message_costs.hpp"
 

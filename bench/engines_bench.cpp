@@ -1,24 +1,171 @@
-// Measures the engines on one program: longest paths over a tape, and a clock that goes from event to event.
-// The baseline is a walk over the lists with a map of what has ended, as one would write it in a notebook
-// (plain_walk.cpp). It must give the engine's timeline; critical_path_x and event_x are its time relative to
-// the engines. Then it measures what is computed from a timeline: figures, memory, the steady period.
+// Times the engines beside a baseline: a simulator as one would write it in a notebook. tape_bench.cpp times
+// compiled tapes.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <tuple>
+#include <vector>
 
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
-
-#include "bench/mean_seconds.hpp"
-#include "bench/plain_walk.hpp"
-#include "bench/sizes.hpp"
+#include "bench/measure.hpp"
 #include "report/result/metrics.hpp"
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/steady_state.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/runs/simulate.hpp"
 
 namespace penstock {
+
+/// Returns the timeline of one iteration of F, B and STEP on a chain of stages, over links that take only
+/// their latency. Throws std::runtime_error for anything else, and if the lists wait for each other.
+Timeline plain_walk(const Experiment& experiment);
+
+// Simulates in the simplest way. It goes round the ranks and lets each do the next action of its list if its
+// inputs are present, until all lists are done. A map holds the ends by name:
+//
+//     F(s, m) starts at max(rank is free, RECV_F(s, m)), B(s, m) at max(rank is free, RECV_B(s, m)),
+//     SEND(s, m) starts when its F or B ends; it and the RECV of the peer end a latency later.
+
+namespace {
+
+struct Times {
+  Ns start_ns = 0;
+  Ns end_ns = 0;
+};
+
+class PlainWalk {
+ public:
+  explicit PlainWalk(const Experiment& experiment)
+      : e_(experiment),
+        lists_(experiment.program.ranks),
+        spans_(lists_.size()),
+        free_(lists_.size(), 0),
+        last_stage_(experiment.program.stage_count() - 1) {
+    if (e_.program.iterations != 1) throw std::runtime_error("a plain walk has one iteration");
+  }
+
+  Timeline run() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t rank = 0; rank < lists_.size(); ++rank) {
+        while (spans_[rank].size() < lists_[rank].size() && advance(rank)) moved = true;
+      }
+    }
+    return timeline();
+  }
+
+ private:
+  /// Kind, stage and microbatch. With one iteration and one rank for each stage there is one such action.
+  using Name = std::tuple<ActionKind, std::int32_t, std::int32_t>;
+
+  /// Does the rank's next action. Returns false if its inputs are not present yet.
+  bool advance(std::size_t rank) {
+    const Action& action = lists_[rank][spans_[rank].size()];
+    const std::optional<Times> times = times_of(rank, action);
+    if (!times) return false;
+    done_[{action.kind, action.stage, action.microbatch}] = *times;
+    if (is_compute(action.kind)) free_[rank] = times->end_ns;
+    spans_[rank].push_back({.rank = static_cast<std::int32_t>(rank),
+                            .action = action,
+                            .start_ns = times->start_ns,
+                            .end_ns = times->end_ns});
+    return true;
+  }
+
+  std::optional<Times> times_of(std::size_t rank, const Action& action) const {
+    switch (action.kind) {
+      case ActionKind::forward:
+        return computed(rank, action, action.stage > 0, ActionKind::recv_forward);
+      case ActionKind::backward:
+        return computed(rank, action, action.stage < last_stage_, ActionKind::recv_backward);
+      case ActionKind::step:
+        return computed(rank, action, false, ActionKind::recv_backward);
+      case ActionKind::send_forward:
+        return sent(rank, action, ActionKind::forward);
+      case ActionKind::send_backward:
+        return sent(rank, action, ActionKind::backward);
+      case ActionKind::recv_forward:
+        return found({ActionKind::send_forward, action.peer, action.microbatch});
+      case ActionKind::recv_backward:
+        return found({ActionKind::send_backward, action.peer, action.microbatch});
+      case ActionKind::backward_input:
+      case ActionKind::backward_weight:
+      case ActionKind::recompute:
+      case ActionKind::unshard:
+      case ActionKind::reshard:
+      case ActionKind::reduce_grad:
+        break;
+    }
+    throw std::runtime_error("a plain walk has F, B, STEP and their transfers, got " + to_text(action));
+  }
+
+  /// Returns the times of an action that waits for its rank and, if `receives`, for the RECV of that kind.
+  /// Returns nothing if the RECV is not done.
+  std::optional<Times> computed(std::size_t rank, const Action& action, bool receives,
+                                ActionKind input) const {
+    Ns start = free_[rank];
+    if (receives) {
+      const auto received = found({input, action.stage, action.microbatch});
+      if (!received) return std::nullopt;
+      start = std::max(start, received->end_ns);
+    }
+    const StageCost& cost = e_.costs.stages[static_cast<std::size_t>(action.stage)];
+    return Times{start, start + duration_ns(cost, action.kind)};
+  }
+
+  /// Returns the times of a SEND. It starts when its producer ends, because links are always free here.
+  std::optional<Times> sent(std::size_t rank, const Action& action, ActionKind producer) const {
+    const auto made = found({producer, action.stage, action.microbatch});
+    if (!made) return std::nullopt;
+    const std::int32_t peer = e_.program.placement.rank_of(action.peer, action.microbatch);
+    const Ns latency = e_.cluster.route(static_cast<std::int32_t>(rank), peer).latency_ns;
+    return Times{made->end_ns, made->end_ns + latency};
+  }
+
+  std::optional<Times> found(const Name& name) const {
+    const auto done = done_.find(name);
+    return done == done_.end() ? std::nullopt : std::optional(done->second);
+  }
+
+  Timeline timeline() const {
+    Timeline timeline{.rank_count = e_.program.rank_count(), .spans = {}};
+    for (std::size_t rank = 0; rank < lists_.size(); ++rank) {
+      if (spans_[rank].size() < lists_[rank].size())
+        throw std::runtime_error("the lists wait for each other");
+      timeline.spans.insert(timeline.spans.end(), spans_[rank].begin(), spans_[rank].end());
+    }
+    for (const Span& span : timeline.spans)
+      timeline.makespan_ns = std::max(timeline.makespan_ns, span.end_ns);
+    return timeline;
+  }
+
+  const Experiment& e_;
+  const std::vector<std::vector<Action>>& lists_;
+  std::map<Name, Times> done_;
+  std::vector<std::vector<Span>> spans_;  // by rank
+  std::vector<Ns> free_;                  // by rank: end of its last compute action
+  std::int32_t last_stage_;
+};
+
+}  // namespace
+
+Timeline plain_walk(const Experiment& experiment) { return PlainWalk(experiment).run(); }
+
+// Measures the engines on one program: longest paths over a tape, and a clock that goes from event to event.
+// The baseline is a walk over the lists with a map of what has ended, as one would write it in a notebook
+// (plain_walk()). It must give the engine's timeline; critical_path_x and event_x are its time relative to
+// the engines. Then it measures what is computed from a timeline: figures, memory, the steady period.
+
 namespace {
 
 void critical_path_engine(benchmark::State& state) {
@@ -89,4 +236,5 @@ void simulate_whole(benchmark::State& state) {
 BENCHMARK(simulate_whole)->Apply(pipeline_sizes);
 
 }  // namespace
+
 }  // namespace penstock

@@ -2,8 +2,6 @@
 // timelines of all spans: the figures from the timeline of one pass, the steady rate from those of two
 // passes, four, and so on.
 
-#include <benchmark/benchmark.h>
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -14,12 +12,14 @@
 #include <utility>
 #include <vector>
 
+#include <benchmark/benchmark.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
-#include "bench/mean_seconds.hpp"
-#include "bench/sizes.hpp"
+#include "bench/measure.hpp"
 #include "report/result/metrics.hpp"
 #include "report/result/result.hpp"
+#include "report/result/result_json.hpp"
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/load.hpp"
@@ -32,6 +32,7 @@
 #include "sim/runs/simulate.hpp"
 
 namespace penstock {
+
 namespace {
 
 const SimulateOptions kFigures{.memory = {.samples = false}, .timeline = TimelineKept::none};
@@ -152,4 +153,53 @@ const bool figures_of_names_are_registered = [] {
 }();
 
 }  // namespace
+
+// Measures writing a result with every action as JSON, piece by piece. The baseline builds the same spans as
+// a tree of a JSON library.
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Returns the list `timeline`, built as a tree and then written as text.
+std::string timeline_by_tree(const Timeline& timeline) {
+  Json list = Json::array();
+  for (const Span& span : timeline.spans) {
+    list.push_back({{"rank", span.rank},
+                    {"action", to_text(span.action)},
+                    {"stage", span.action.stage},
+                    {"microbatch", span.action.microbatch},
+                    {"replica", span.replica},
+                    {"weight_version", span.action.weight_version},
+                    {"start_ns", span.start_ns},
+                    {"end_ns", span.end_ns}});
+  }
+  return list.dump(2);
+}
+
+void timeline_json(benchmark::State& state) {
+  const Experiment experiment = experiment_of(state);
+  const Result result = *simulate(experiment, {});
+  const auto write = [&] {
+    std::size_t bytes = 0;
+    write_result_json(result, {.timeline = true}, [&](std::string_view lines) {
+      bytes += lines.size();
+      return true;
+    });
+    return bytes;
+  };
+  const std::string tree = timeline_by_tree(result.timeline);
+  if (Json::parse(result_to_json(result, {.timeline = true})).at("timeline") != Json::parse(tree))
+    return state.SkipWithError("the text and the tree say different timelines");
+  ActionClock clock(state);
+  for (auto _ : state) benchmark::DoNotOptimize(write());
+  clock.report(experiment.program);
+  const int runs = state.range(1) < 512 ? 50 : 1;
+  state.counters["tree_x"] =
+      mean_seconds(runs, [&] { return timeline_by_tree(result.timeline); }) / mean_seconds(runs, write);
+}
+BENCHMARK(timeline_json)->Name("timeline_json/1f1b")->Apply(pipeline_sizes);
+
+}  // namespace
+
 }  // namespace penstock

@@ -2,7 +2,7 @@
 # Instructions of benchmarks beside their times, as a table: bench/instructions.sh [FILTER]
 #
 # The instructions are counted by valgrind's callgrind, which needs no counters of the processor, in one turn of the
-# loop, after what a benchmark prepares (bench/loop_marks.cpp). The times are the least of five ordinary runs. Both are
+# loop, after what a benchmark prepares (bench/measure.cpp). The times are the least of five ordinary runs. Both are
 # of one action (of one table, where several are timed at once), event or point. Callgrind's processor has no AVX-512:
 # lanes are counted in AVX2's code.
 set -euo pipefail

@@ -18,8 +18,8 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/layer_graph_downsets.hpp"
+#include "scenarios/partition/partition.hpp"
 #include "scenarios/partition/pipedream_levels.hpp"
-#include "scenarios/partition/plan_options.hpp"
 #include "schedules/ir/action.hpp"
 
 namespace penstock {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "scenarios/model/model.hpp"
+#include "scenarios/partition/partition.hpp"
 #include "scenarios/partition/pipedream_levels.hpp"
-#include "scenarios/partition/plan_options.hpp"
 
 namespace penstock {
 

@@ -6,27 +6,37 @@
 // Lowering by turns is compared with asking every rank in every round (polled_communication.cpp), which must
 // place the same lists.
 
-#include <benchmark/benchmark.h>
-
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <string>
+#include <vector>
 
+#include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
-#include "bench/mean_seconds.hpp"
+#include "bench/measure.hpp"
 #include "bench/polled_communication.hpp"
-#include "bench/sizes.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/validate.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/digest.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
+#include "schedules/search/order_builder.hpp"
+#include "schedules/search/starting_rules.hpp"
+#include "schedules/search/synthesis.hpp"
+#include "schedules/search/timed_lists.hpp"
 #include "schedules/text/program_text.hpp"
 
 namespace penstock {
+
 namespace {
 
 void generate_program(benchmark::State& state) {
@@ -126,4 +136,83 @@ void digest_of_program(benchmark::State& state) {
 BENCHMARK(digest_of_program)->Apply(pipeline_sizes);
 
 }  // namespace
+
+// Measures the search for orders: the time of a pass for each action, and how the bubble falls with the
+// number of passes.
+
+namespace {
+
+/// Returns the costs of a transformer of 38.5 G parameters on 32 ranks with 128 microbatches. It has `chunks`
+/// chunks a rank (two are on a V), and `eighths` / 8 of the memory that 1F1B holds.
+OrderCosts transformer(std::int32_t chunks, std::int64_t eighths) {
+  constexpr std::int32_t kRanks = 32;
+  // A transformer layer stores 34 h + 5 a s bytes for a token, with h = 6144, a = 48 heads, s = 1024. After
+  // the backward pass of the inputs, that of the weights still needs 32 h of them.
+  constexpr Bytes kKept = 34 * 6144 + 5 * 48 * 1024;
+  const Ns parts = 2 / chunks;
+  OrderCosts costs{.stages = {}, .transfer_ns = {}, .memory_limit = {}, .rank_of = {}, .microbatches = 128};
+  for (std::int32_t stage = 0; stage < kRanks * chunks; ++stage) {
+    costs.stages.push_back({.forward_ns = parts * 9469,
+                            .backward_input_ns = parts * 9744,
+                            .backward_weight_ns = parts * 7306,
+                            .kept = kKept,
+                            .released_by_input = kKept - 32 * 6144});
+    costs.transfer_ns.push_back(892);
+    costs.rank_of.push_back(chunks == 1 ? stage : std::min(stage, 2 * kRanks - 1 - stage));
+  }
+  costs.transfer_ns.pop_back();
+  costs.memory_limit.assign(kRanks, kKept * kRanks * chunks * eighths / 8);
+  return costs;
+}
+
+/// Measures one pass by the rules from which a search starts.
+void pass(benchmark::State& state) {
+  const OrderCosts costs = transformer(static_cast<std::int32_t>(state.range(0)), 12);
+  OrderBuilder builder(costs, Objective::span, costs.microbatches);
+  const OrderRules rules = starting_rules(costs).front();
+  for (auto _ : state) benchmark::DoNotOptimize(builder.run(rules, std::numeric_limits<Ns>::max() / 2));
+  state.counters["per_action"] =
+      benchmark::Counter(static_cast<double>(builder.placed_actions()),
+                         benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+BENCHMARK(pass)->Name("synthesis/pass")->ArgName("chunks")->Arg(1)->Arg(2)->Unit(benchmark::kMicrosecond);
+
+/// Reports the bubble of the longest span after a number of passes, and the proven bound.
+void curve(benchmark::State& state) {
+  const auto chunks = static_cast<std::int32_t>(state.range(0));
+  const OrderCosts costs = transformer(chunks, state.range(1));
+  Shape shape{.stages = 32, .microbatches = costs.microbatches, .virtual_stages = chunks};
+  shape.costs = CostTable{.stages = costs.stages, .edges = {costs.stages.size() - 1, EdgeCost{}}};
+  shape.transfer_ns = {costs.transfer_ns.front()};
+  shape.memory_limit = {costs.memory_limit.front()};
+  shape.effort.passes = 0;
+  Program known = generate("synthesized", shape).value();
+  for (std::vector<Action>& list : known.ranks)
+    std::erase_if(list, [](const Action& action) { return action.kind == ActionKind::step; });
+  // The bubble is 1 - (work of a rank) / span, because all 32 ranks have the same work.
+  const auto rate = [&](Ns span) {
+    Ns work = 0;
+    for (const StageCost& cost : costs.stages)
+      work += cost.forward_ns + cost.backward_input_ns + cost.backward_weight_ns;
+    return 1 - static_cast<double>(work / 32 * costs.microbatches) / static_cast<double>(span);
+  };
+  for (auto _ : state) {
+    const Synthesis found = synthesize(costs, Objective::span, {.passes = state.range(2)},
+                                       [&](const OrderCosts& /*within*/, Ns /*longest*/) {
+                                         return std::vector<std::vector<std::vector<Action>>>{known.ranks};
+                                       });
+    state.counters["bubble"] = rate(found.length_ns);
+    state.counters["bound"] = rate(found.bound_ns);
+  }
+  state.counters["known"] = rate(length_of(known.ranks, costs, Objective::span));
+}
+BENCHMARK(curve)
+    ->Name("synthesis/curve")
+    ->ArgNames({"chunks", "eighths", "passes"})
+    ->ArgsProduct({{1, 2}, {8, 9, 10, 11, 12, 16, 20}, {500}})
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
+
 }  // namespace penstock

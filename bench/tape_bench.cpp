@@ -11,19 +11,15 @@
 
 #include <fmt/format.h>
 
-#include "bench/mean_seconds.hpp"
-#include "bench/sizes.hpp"
+#include "bench/measure.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/flat_program.hpp"
-#include "schedules/check/program_times.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/compile.hpp"
 #include "sim/engines/evaluate.hpp"
-#include "sim/engines/lanes.hpp"
-#include "sim/engines/turn_tape.hpp"
 #include "sim/network/message_costs.hpp"
 
 namespace penstock {

@@ -24,7 +24,6 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/extensions.hpp"
-#include "cli/other_names.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/typed_names.hpp"

@@ -11,10 +11,9 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "backend/calibration/profile_options.hpp"
+#include "backend/calibration/calibration_samples.hpp"
 #include "backend/executor/measured_run.hpp"
 #include "backend/executor/module_family.hpp"
-#include "backend/executor/occupy_module.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/experiment.hpp"

@@ -17,23 +17,14 @@
 #include <tl/expected.hpp>
 
 #include "cli/flags.hpp"
-#include "cli/model_flags.hpp"
 #include "cli/outcome.hpp"
-#include "scenarios/model/device_model.hpp"
-#include "scenarios/model/fitted_model.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/read/batch.hpp"
-#include "scenarios/read/file_suffix.hpp"
+#include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/load.hpp"
-#include "scenarios/read/override.hpp"
-#include "scenarios/read/program_scenario.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "schedules/ir/gather.hpp"
-#include "schedules/ir/search_effort.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
-#include "schedules/rules/schedule_names.hpp"
 #include "sim/runs/memory_need.hpp"
 
 namespace penstock {

@@ -8,8 +8,7 @@
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/read/batch.hpp"
-#include "scenarios/read/override.hpp"
+#include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/scenario.hpp"
 
 namespace penstock {

@@ -8,10 +8,23 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "report/result/sweep_table.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "sim/runs/sweep.hpp"
 
 namespace penstock {
+
 namespace {
 
 constexpr std::array<int, 2> kSignals = {SIGINT, SIGTERM};
@@ -47,6 +60,69 @@ void InterruptNoted::end_if_it_came() {
   // make removes its target.
   std::signal(noted_signal, SIG_DFL);
   std::raise(noted_signal);
+}
+
+// Ends a sweep soon after Ctrl-C, although one point may take minutes. Therefore another thread runs the
+// points:
+//
+//   this thread    waits for the end or an interrupt ---- takes the finished points ---- returns their sweep
+//   the other      point, point, point, a long point ..............................................
+//   (abandoned)
+
+namespace {
+
+/// The interval at which this thread checks for an interrupt.
+constexpr std::chrono::milliseconds kLook{20};
+/// The time after an interrupt in which running points may still end.
+constexpr std::chrono::milliseconds kPatience{200};
+
+/// The state that both threads share.
+struct DonePoints {
+  std::atomic<bool> is_stopped = false;
+  std::mutex mutex;
+  bool is_closed = false;
+  std::map<std::size_t, SweepPoint> points{};
+};
+
+/// Returns the grid with callbacks that store finished points in `done`. After `done` is closed, the
+/// callbacks do nothing.
+SweepGrid noting(SweepGrid grid, const std::shared_ptr<DonePoints>& done) {
+  grid.finished = [done, finished = std::move(grid.finished)](std::size_t number, const SweepPoint& point) {
+    const std::scoped_lock lock(done->mutex);
+    if (done->is_closed) return;
+    done->points.emplace(number, point);
+    if (finished) finished(number, point);
+  };
+  grid.progress = [done, progress = std::move(grid.progress)](std::size_t count, std::size_t total) {
+    const std::scoped_lock lock(done->mutex);
+    if (!done->is_closed && progress) progress(count, total);
+  };
+  grid.stopped = [done] { return done->is_stopped.load(); };
+  return grid;
+}
+
+}  // namespace
+
+Sweep sweep_until(const InterruptNoted& interrupt, const Scenario& scenario, SweepGrid grid) {
+  const auto done = std::make_shared<DonePoints>();
+  std::packaged_task<Sweep()> task([scenario, noted = noting(grid, done)] { return sweep(scenario, noted); });
+  std::future<Sweep> whole = task.get_future();
+  std::thread(std::move(task)).detach();
+  while (whole.wait_for(kLook) != std::future_status::ready && !interrupt.came()) {
+  }
+  done->is_stopped = true;
+  if (whole.wait_for(interrupt.came() ? kPatience : kLook) == std::future_status::ready) return whole.get();
+  {
+    const std::scoped_lock lock(done->mutex);
+    done->is_closed = true;
+    grid.known.merge(done->points);
+  }
+  // No thread changes the points any more. Because `stopped` returns true, this sweep returns the known
+  // points and starts no others.
+  grid.finished = nullptr;
+  grid.progress = nullptr;
+  grid.stopped = [] { return true; };
+  return sweep(scenario, grid);
 }
 
 }  // namespace penstock

@@ -5,6 +5,10 @@
 #include <array>
 #include <csignal>
 
+#include "report/result/sweep_table.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "sim/runs/sweep.hpp"
+
 namespace penstock {
 
 /// A guard that records SIGINT and SIGTERM while it exists, instead of letting them end the program. Signals
@@ -25,5 +29,12 @@ class InterruptNoted {
  private:
   std::array<struct sigaction, 2> before_{};
 };
+
+// A sweep that an interrupt (Ctrl-C) ends at once. sweep_command.cpp uses it.
+
+/// Returns the sweep, or only its finished rows if an interrupt comes. Unfinished points then continue on
+/// their threads. Therefore the program must end by InterruptNoted::end_if_it_came() and not by exit(). The
+/// `stopped` function of the grid is not called.
+Sweep sweep_until(const InterruptNoted& interrupt, const Scenario& scenario, SweepGrid grid);
 
 }  // namespace penstock

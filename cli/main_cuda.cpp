@@ -11,15 +11,13 @@
 
 #include <tl/expected.hpp>
 
-#include "backend/cuda/device_checks.hpp"
-#include "backend/cuda/devices.hpp"
 #include "backend/cuda/local_run.hpp"
-#include "backend/cuda/occupy_family.hpp"
 #include "backend/cuda/self_test.hpp"
+#include "backend/cuda/stream_modules.hpp"
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/measured_run.hpp"
+#include "cli/executable.hpp"
 #include "cli/extensions.hpp"
-#include "cli/program_main.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
 
@@ -32,7 +30,6 @@
 #endif
 #ifdef PENSTOCK_HAS_TORCH
 #include "backend/torch/network_family.hpp"
-#include "backend/torch/network_profile.hpp"
 #include "schedules/check/user_error.hpp"
 #endif
 

@@ -2,8 +2,7 @@
 // `penstock` starts it when a run needs it.
 
 #include "backend/torch/network_family.hpp"
-#include "backend/torch/network_profile.hpp"
-#include "cli/program_main.hpp"
+#include "cli/executable.hpp"
 
 int main(int argc, char** argv) {
   return penstock::program_main(

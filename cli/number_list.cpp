@@ -4,7 +4,7 @@
 //
 //     next = number * factor + step        1,2,4..16 -> factor 2, step 0        1,3..9 -> factor 1, step 2
 //
-// Tests: tests/cli/number_list_test.cpp.
+// Tests: tests/cli/input_test.cpp.
 
 #include "cli/number_list.hpp"
 

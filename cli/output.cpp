@@ -5,6 +5,8 @@
 
 #include "cli/output.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -16,10 +18,9 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <variant>
 #include <vector>
-
-#include <unistd.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -29,9 +30,12 @@
 #include "cli/outcome.hpp"
 #include "cli/output_file.hpp"
 #include "report/print/text_sink.hpp"
+#include "scenarios/prepare/priced_experiment.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "text/escaping.hpp"
 
 namespace penstock {
+
 namespace {
 
 tl::unexpected<UserError> cannot_write(std::string_view name, std::string_view why) {
@@ -279,5 +283,19 @@ void write_command(std::string_view line) {
 
 bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
 bool stdout_is_terminal() { return ::isatty(STDOUT_FILENO) == 1; }
+
+// Writes one line for each note. Notes go to stderr and never into the answer, which another program may read
+// from standard output.
+
+void write_notes(const std::vector<std::string>& notes, const OutputFlags& flags) {
+  for (const std::string& note : notes) {
+    if (!flags.quiet) write_stderr(fmt::format("note: {}", shown_name(note)));
+  }
+}
+
+void write_reading_notes(const Scenario& scenario, const OutputFlags& flags) {
+  if (scenario.program) write_notes(scenario.notes, flags);
+  if (auto note = chunks_note(scenario)) write_notes({*std::move(note)}, flags);
+}
 
 }  // namespace penstock

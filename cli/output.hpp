@@ -5,13 +5,15 @@
 #include <functional>
 #include <string>
 #include <string_view>
-#include <tl/expected.hpp>
 #include <variant>
 #include <vector>
+
+#include <tl/expected.hpp>
 
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "report/print/text_sink.hpp"
+#include "scenarios/read/scenario.hpp"
 
 namespace penstock {
 
@@ -64,5 +66,13 @@ void write_command(std::string_view line);
 /// Return whether stderr or standard output is a terminal.
 bool stderr_is_terminal();
 bool stdout_is_terminal();
+
+// Writes notes about an answer to stderr.
+
+/// Writes a line "note: NOTE" to stderr for each note, unless --quiet is given.
+void write_notes(const std::vector<std::string>& notes, const OutputFlags& flags);
+/// Writes the notes about the input of a command that prints no result. They report repairs of a program
+/// file, and the default number of chunks per rank.
+void write_reading_notes(const Scenario& scenario, const OutputFlags& flags);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 #pragma once
-// Stores the finished points of a sweep or a shard in a file. It is the FILE of `penstock sweep --resume
-// FILE`, or the -o file of `--shard`. commands/sweep_command.cpp uses it.
+// The file of the points of a sweep that are done: `penstock sweep --resume FILE`, and the -o file of
+// `--shard`. A digest in it says which sweep it is. Used by commands/sweep_command.cpp.
 
 #include <cstddef>
 #include <cstdio>
@@ -8,11 +8,16 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <tl/expected.hpp>
 #include <utility>
 
+#include <tl/expected.hpp>
+
+#include "cli/flags.hpp"
+#include "cli/outcome.hpp"
 #include "report/result/sweep_progress.hpp"
 #include "report/result/sweep_table.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "sim/runs/sweep.hpp"
 
 namespace penstock {
 
@@ -51,5 +56,15 @@ class SweepProgressFile {
   std::mutex mutex_;
   int error_ = 0;  ///< the errno of the first failed write; 0 if no write has failed
 };
+
+// Which sweep it is, so that `penstock sweep` takes no rows of another one from a file. Used by
+// commands/sweep_command.cpp.
+
+/// A hash, in hex digits, over all that decides the points of a sweep of `scenario`, which `input` has made:
+/// the scenario's text with its overrides in place and what the files hold that it names, the flags beside
+/// it, the grid, and the commit of penstock. Comments, and under which name the scenario or its files lie,
+/// are not in it. Error: a file that cannot be read a second time, as a pipe.
+tl::expected<std::string, UserError> sweep_digest(const InputFlags& input, const Scenario& scenario,
+                                                  const SweepGrid& grid);
 
 }  // namespace penstock

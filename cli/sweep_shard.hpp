@@ -1,13 +1,17 @@
 #pragma once
-// The shard of a sweep that this process makes. Used by commands/sweep_command.cpp.
+// Shards of a sweep: which one this process makes, and how the parts of all shards become one sweep. Used by
+// commands/sweep_command.cpp.
 
 #include <optional>
 #include <string>
+#include <vector>
+
 #include <tl/expected.hpp>
 
-#include "backend/process/launch_environment.hpp"
+#include "backend/process/process_execution.hpp"
 #include "cli/outcome.hpp"
 #include "report/result/sweep_progress.hpp"
+#include "report/result/sweep_table.hpp"
 
 namespace penstock {
 
@@ -23,5 +27,10 @@ struct StatedShard {
 /// alone. Error: a text that is no shard, or variables that contradict each other.
 tl::expected<std::optional<StatedShard>, UserError> shard_of_process(const std::string& flag,
                                                                      const Environment& environment);
+
+/// Reads the parts that `sweep --shard` and `sweep --resume` write, and returns the sweep that one process
+/// would have made. Error: a file that is no part, parts of different sweeps, a shard that is missing, is
+/// there twice or is not complete; each with the names of the files.
+tl::expected<Sweep, UserError> merged_sweep(const std::vector<std::string>& files);
 
 }  // namespace penstock

@@ -3,7 +3,7 @@
 # why), and defines penstock_nccl_library and, where LibTorch has a part for CUDA, penstock_libtorch_cuda.
 # cmake/libtorch.cmake comes before it.
 #
-# No driver is needed: nothing links libcuda, whose functions are looked up when the program runs (backend/cuda/driver.hpp).
+# No driver is needed: nothing links libcuda, whose functions are looked up when the program runs (backend/cuda/green_contexts.cpp).
 
 set(PENSTOCK_WITH_CUDA AUTO CACHE STRING "The backend on one GPU, cuda-local: AUTO (where the toolkit is found), ON (required), OFF")
 set(PENSTOCK_WITH_NCCL AUTO CACHE STRING "The backend on several GPUs, nccl: AUTO (where CUDA and NCCL are found), ON (required), OFF")

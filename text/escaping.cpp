@@ -6,19 +6,21 @@
 // by units_test.cpp.
 
 #include "text/escaping.hpp"
-#include "text/numbers.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "text/numbers.hpp"
+
 namespace penstock {
+
 namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
@@ -265,6 +267,29 @@ std::string csv_field(std::string_view name) {
     out += c;
   }
   return out + '"';
+}
+
+namespace {
+
+/// Removes the first line from `text`. Returns that line without its leading blanks.
+std::string_view take_line(std::string_view& text) {
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+  return line;
+}
+
+}  // namespace
+
+std::string in_one_line(std::string_view text) {
+  std::string joined(take_line(text));
+  if (!joined.ends_with(':')) return joined;
+  while (!text.empty()) {
+    joined += joined.ends_with(':') ? " " : "; ";
+    joined += take_line(text);
+  }
+  return joined;
 }
 
 }  // namespace penstock

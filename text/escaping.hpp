@@ -1,6 +1,6 @@
 #pragma once
-// Functions that make text safe for terminals, XML and HTML, JSON, CSV and Markdown. No other file escapes
-// text.
+// Names and messages made safe for each format of output: terminals, XML, JSON, CSV and Markdown. Long
+// messages are shortened to one line.
 
 #include <string>
 #include <string_view>
@@ -40,5 +40,12 @@ std::string json_quoted(std::string_view text);
 /// quoted if it has a comma, a quote or a line break. A text that spreadsheets would run as a formula (= + -
 /// @) gets an apostrophe in front.
 std::string csv_field(std::string_view name);
+
+// Shortens messages of several lines where there is room for only one line, such as a table cell.
+
+/// Returns the first line of a text. If it ends in ':', the list lines below it are added, separated by "; ".
+/// For example, "hangs:\n a waits for b\n b waits for a" becomes "hangs: a waits for b; b waits for a". All
+/// other lines, such as a picture, are left out.
+std::string in_one_line(std::string_view text);
 
 }  // namespace penstock

@@ -10,7 +10,7 @@
 #include "backend/calibration/calibration_samples.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/read/cluster_spec.hpp"
+#include "scenarios/read/scenario.hpp"
 
 namespace penstock {
 

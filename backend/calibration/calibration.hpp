@@ -1,30 +1,56 @@
 #pragma once
-// Measures what the actions and links of a scenario cost on this machine, with other programs than the one to
-// be predicted. cost_file.hpp writes the answer as a part that a scenario can name, and calibration_text.hpp
-// prints it.
+// Measures what the actions and links of a scenario cost on this machine. It runs other programs than the one
+// to be predicted, on the same stages and the same placement. calibration_text.hpp prints the answer, and
+// writes it as a part that a scenario can name.
 
 #include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
 
-#include "backend/calibration/calibration_program.hpp"
-#include "backend/calibration/line_fit.hpp"
+#include <tl/expected.hpp>
+
+#include "backend/calibration/calibration_samples.hpp"
 #include "backend/executor/measured_run.hpp"
-#include "backend/executor/stage_bytes.hpp"
+#include "backend/executor/module_family.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/user_error.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
 #include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
+
+/// The load of the machine while an action is measured.
+enum class CalibrationLoad : std::uint8_t {
+  // Only one rank works at a time. One microbatch goes through all stages and back (naive schedule), and a
+  // STEP follows.
+  alone,
+  busy,  // all ranks work, with a 1F1B schedule of the same stages
+};
+template <>
+inline constexpr auto kEnumWords<CalibrationLoad> = std::to_array<EnumWord<CalibrationLoad>>(
+    {{CalibrationLoad::alone, "alone"}, {CalibrationLoad::busy, "busy"}});
+
+/// The form of the backward pass: B (whole), I and W (split), or both.
+enum class BackwardForm : std::uint8_t { whole, split, both };
+
+struct CalibrationShape {
+  CalibrationLoad load = CalibrationLoad::alone;
+  std::int32_t microbatches = 1;
+  /// The form of the backward passes. For `both`, even microbatches have B, and odd ones have I and W.
+  BackwardForm backward = BackwardForm::whole;
+  bool recomputes = false;  ///< true if an R comes before each backward pass
+};
+
+/// Returns a valid program that is not lowered. Each stage is on the rank that holds its first replica in
+/// `like`.
+tl::expected<Program, std::string> calibration_program(const Program& like, const CalibrationShape& shape);
 
 /// The kinds of actions that are measured beside F and STEP.
 enum class CalibrationKinds : std::uint8_t {
@@ -108,7 +134,7 @@ struct Calibration {
   std::optional<ClusterSpec> cluster{};  ///< absent if the scenario's cluster is given link by link
 };
 
-/// Measures the stages and links of `scenario` with its own programs (calibration_program.hpp), at every
+/// Measures the stages and links of `scenario` with its own programs, at every
 /// size, alone and busy. Every kind is exact at the file's own microbatch. A model has one overhead for each
 /// stage, and B = I + W; notes say where this causes an error above 1 % (calibrated_parts.cpp has the
 /// formulas). Collectives are not measured. Errors: those of `run`; a scenario that prepare() refuses; fewer

@@ -1,5 +1,5 @@
 #pragma once
-// Formats a calibration as tables for a terminal or as JSON.
+// Writes a calibration: for a terminal, as JSON, and as a file of costs that scenarios can name.
 
 #include <string>
 
@@ -13,5 +13,13 @@ std::string calibration_to_table(const Calibration& calibration);
 /// Returns one JSON object. Its keys are schema_version, how the calibration was measured, stages, launches,
 /// links and notes.
 std::string calibration_to_json(const Calibration& calibration);
+
+// Writes a calibration to a file. A scenario can use the file as `model: costs.yaml` and `cluster:
+// costs.yaml`.
+
+/// Returns YAML with the parts `model` and `cluster`. `model` has the stages and their microbatch size.
+/// `cluster` is absent if the scenario lists each link separately. A comment says how the figures were
+/// measured. load.hpp reads the same figures back.
+std::string cost_file(const Calibration& calibration);
 
 }  // namespace penstock

@@ -14,7 +14,6 @@
 #include <cuda_runtime_api.h>
 #include <driver_types.h>
 
-#include "backend/cuda/cuda_error.hpp"
 #include "backend/cuda/stream.hpp"
 
 namespace penstock {

@@ -1,29 +1,124 @@
+// Partitions a GPU. The green contexts are never made current; their streams are enough. LibTorch's allocator
+// then has one memory pool for each stream, while the null stream would mean one pool for all. The steps from
+// the device to a worker's stream:
+//
+//     all SMs  -- one split -->  a resource each, and the rest  -->  description  -->  context  -->  stream
+//
+// Compute capability 9.0 requires partitions of at least 8 SMs and a multiple of 8 (CUDA 13.0, cuda.h,
+// cuDevSmResourceSplitByCount). 132 SMs are 2 x 64, 4 x 32, 8 x 16 or 16 x 8, and 4 are left.
+
+#include "backend/cuda/green_contexts.hpp"
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <driver_types.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "backend/cuda/stream.hpp"
+
+namespace penstock {
+
+tl::expected<SmSplit, std::string> split_sms(const SmRules& rules, std::int32_t workers) {
+  const std::int32_t step = std::max(rules.alignment, 1);
+  const std::int32_t least = std::max((rules.least + step - 1) / step * step, step);
+  const std::int32_t each = workers > 0 ? rules.total / workers / step * step : 0;
+  if (each < least) {
+    return tl::unexpected(fmt::format(
+        "{} workers do not fit on a GPU of {} SMs, whose partitions have {} or more and a multiple of {}: "
+        "take at most {}, or as many GPUs as workers",
+        workers, rules.total, least, step, rules.total / least));
+  }
+  return SmSplit{.workers = workers, .sms_each = each, .spare = rules.total - workers * each};
+}
+
+// Functions of the CUDA driver for green contexts, which the CUDA runtime lacks. The program looks them up
+// while it runs, so that it also starts without a driver. Only green_contexts.cpp uses them.
+
+struct Driver {
+  decltype(&cuDeviceGetDevResource) resource_of_device = nullptr;
+  decltype(&cuDevSmResourceSplitByCount) split_by_count = nullptr;
+  decltype(&cuDevResourceGenerateDesc) description_of = nullptr;
+  decltype(&cuGreenCtxCreate) create_context = nullptr;
+  decltype(&cuGreenCtxStreamCreate) create_stream = nullptr;
+  decltype(&cuGreenCtxDestroy) destroy_context = nullptr;
+  decltype(&cuGetErrorName) error_name = nullptr;
+  decltype(&cuGetErrorString) error_string = nullptr;
+
+  /// Throws CudaError if `result`, which `call` returned, is not CUDA_SUCCESS.
+  void check(CUresult result, const char* call) const;
+};
+
+/// Looks up the functions. Error: there is no driver, or the driver lacks a function, which the error names.
+tl::expected<Driver, std::string> load_driver();
+
+// Looks up functions of the CUDA driver. Green contexts (parts of a GPU's SMs with their own streams) exist
+// only in the driver's API. The functions are looked up by name and version with
+// cudaGetDriverEntryPointByVersion and are not linked. The program therefore starts on machines without a
+// driver and can report what is missing.
+
+namespace {
+
+// The CUDA version that the functions must behave like, 13.0, as in cuda.h.
+constexpr unsigned kVersion = 13000;
+
+/// Stores the driver's function `name` in `function`. Returns an error text if it was not found.
+template <typename Function>
+std::optional<std::string> look_up(const char* name, Function& function) {
+  void* address = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  const cudaError_t result =
+      cudaGetDriverEntryPointByVersion(name, &address, kVersion, cudaEnableDefault, &found);
+  if (result != cudaSuccess) return in_words(result, fmt::format("looking for {} in the driver", name));
+  if (found != cudaDriverEntryPointSuccess || address == nullptr) {
+    return fmt::format("the driver has no {}: green contexts need one of CUDA 13.0 or newer", name);
+  }
+  function = reinterpret_cast<Function>(address);
+  return std::nullopt;
+}
+
+}  // namespace
+
+void Driver::check(CUresult result, const char* call) const {
+  if (result == CUDA_SUCCESS) return;
+  const char* name = "an unknown error";
+  const char* meaning = "";
+  error_name(result, &name);
+  error_string(result, &meaning);
+  throw CudaError(call, result, name, meaning);
+}
+
+tl::expected<Driver, std::string> load_driver() {
+  Driver driver;
+  for (const auto& missing :
+       {look_up("cuDeviceGetDevResource", driver.resource_of_device),
+        look_up("cuDevSmResourceSplitByCount", driver.split_by_count),
+        look_up("cuDevResourceGenerateDesc", driver.description_of),
+        look_up("cuGreenCtxCreate", driver.create_context),
+        look_up("cuGreenCtxStreamCreate", driver.create_stream),
+        look_up("cuGreenCtxDestroy", driver.destroy_context), look_up("cuGetErrorName", driver.error_name),
+        look_up("cuGetErrorString", driver.error_string)}) {
+    if (missing) return tl::unexpected(*missing);
+  }
+  return driver;
+}
+
 // Divides a GPU into partitions. No green context is ever made current, because its streams are sufficient.
 // LibTorch's allocator then uses one memory pool for each stream, and not one pool for all workers. The steps
 // from the device to a worker's stream:
 //
 //     all SMs  -- one split -->  a resource each, and the rest  -->  description  -->  context  -->  stream
 
-#include "backend/cuda/green_contexts.hpp"
-
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include <cuda.h>
-#include <cuda_runtime_api.h>
-#include <fmt/format.h>
-#include <tl/expected.hpp>
-
-#include "backend/cuda/cuda_error.hpp"
-#include "backend/cuda/driver.hpp"
-#include "backend/cuda/sm_split.hpp"
-#include "backend/cuda/stream.hpp"
-
-namespace penstock {
 namespace {
 
 /// Creates the device's primary context, which must exist before green contexts can be made.

@@ -1,17 +1,39 @@
 #pragma once
-// Divides the SMs of one GPU into partitions with green contexts (CUDA driver API, "Green Contexts"). Only
-// workers.cpp uses it.
+// Green contexts: partitions of one GPU's SMs (CUDA driver API, "Green Contexts"). workers.cpp decides into
+// how many.
 
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
 
-#include "backend/cuda/sm_split.hpp"
+#include <tl/expected.hpp>
+
 #include "backend/cuda/stream.hpp"
 
 namespace penstock {
+
+/// The device's rules for the sizes of SM partitions (CUdevSmResource).
+struct SmRules {
+  std::int32_t total = 0;
+  std::int32_t least = 1;      ///< smallest number of SMs in a partition
+  std::int32_t alignment = 1;  ///< number of which each partition's size must be a multiple
+};
+
+struct SmSplit {
+  std::int32_t workers = 0;
+  std::int32_t sms_each = 0;
+  std::int32_t spare = 0;  ///< number of SMs that belong to no worker's partition
+
+  friend bool operator==(const SmSplit&, const SmSplit&) = default;
+};
+
+/// Splits the SMs into equal partitions, one for each worker, as large as the rules allow. Error: there are
+/// too many workers; the text says how many are possible.
+tl::expected<SmSplit, std::string> split_sms(const SmRules& rules, std::int32_t workers);
+
+// Divides the SMs of one GPU into partitions with green contexts (CUDA driver API, "Green Contexts"). Only
+// workers.cpp uses it.
 
 /// Returns the device's rules for partitions of its SMs. Error: the driver has no green contexts.
 tl::expected<SmRules, std::string> sm_rules_of(std::int32_t device);

@@ -19,16 +19,15 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "backend/cuda/device_codec.hpp"
+#include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/local_transport.hpp"
 #include "backend/cuda/stream_queue.hpp"
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/clock.hpp"
-#include "backend/executor/compute_queue.hpp"
 #include "backend/executor/executor.hpp"
-#include "backend/executor/link_pace.hpp"
 #include "backend/executor/measured_run.hpp"
 #include "backend/executor/module_family.hpp"
+#include "backend/executor/transport.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/user_error.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <tl/expected.hpp>
 
-#include "backend/cuda/device_codec.hpp"
+#include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/measured_run.hpp"
 #include "backend/executor/module_family.hpp"

@@ -26,23 +26,18 @@
 #include <cuda_runtime_api.h>
 #include <driver_types.h>
 
-#include "backend/cuda/cuda_error.hpp"
-#include "backend/cuda/device_codec.hpp"
 #include "backend/cuda/device_memory.hpp"
-#include "backend/cuda/device_time.hpp"
 #include "backend/cuda/kernels.hpp"
 #include "backend/cuda/link_slots.hpp"
 #include "backend/cuda/stream.hpp"
+#include "backend/cuda/stream_queue.hpp"
 #include "backend/cuda/workers.hpp"
-#include "backend/executor/link_pace.hpp"
-#include "backend/executor/payload.hpp"
 #include "backend/executor/transport.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
-#include "schedules/ir/transports.hpp"
 
 namespace penstock {
 namespace {

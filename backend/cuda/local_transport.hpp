@@ -13,15 +13,12 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cuda/device_codec.hpp"
 #include "backend/cuda/device_memory.hpp"
-#include "backend/cuda/device_time.hpp"
 #include "backend/cuda/link_slots.hpp"
 #include "backend/cuda/stream.hpp"
+#include "backend/cuda/stream_queue.hpp"
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/clock.hpp"
-#include "backend/executor/link_pace.hpp"
-#include "backend/executor/payload.hpp"
 #include "backend/executor/transport.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/channel.hpp"

@@ -1,14 +1,40 @@
 #pragma once
-// Classes for CUDA streams and events, and functions that wait for them and can be stopped.
+// Streams and events of CUDA: owners, a view, and waits that can be stopped. Failures of CUDA are exceptions,
+// to which the executor adds the rank and the action.
+
+#include <driver_types.h>
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
 #include <utility>
 
-#include <driver_types.h>
-
 namespace penstock {
+
+/// The error of a CUDA call, for example "cudaMemcpyAsync: cudaErrorIllegalAddress (700): an illegal memory
+/// access was encountered".
+class CudaError : public std::runtime_error {
+ public:
+  CudaError(std::string_view call, int code, std::string_view name, std::string_view meaning);
+
+  const std::string& call() const { return call_; }
+  int code() const { return code_; }
+
+ private:
+  std::string call_;
+  int code_;
+};
+
+/// Returns the error text of `result`, which `call` returned. Callers that do not throw use it.
+std::string in_words(cudaError_t result, std::string_view call);
+
+/// Throws CudaError if `result`, which `call` returned, is not cudaSuccess.
+void check_cuda(cudaError_t result, std::string_view call);
+
+// Classes for CUDA streams and events, and functions that wait for them and can be stopped.
 
 /// A reference to a stream that another object owns.
 struct StreamView {

@@ -2,11 +2,13 @@
 // Assigns hardware to the workers of one process. Each worker gets a GPU. If there are fewer GPUs than
 // workers, each gets a partition of the first GPU.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
+
+#include <tl/expected.hpp>
 
 #include "backend/cuda/green_contexts.hpp"
 #include "backend/cuda/stream.hpp"
@@ -55,5 +57,24 @@ std::vector<std::uint32_t> sms_of_stream(const StreamView& stream);
 /// Returns a text such as "partitions 0 and 1 both ran on SM 17". Returns an empty text if no SM is in two
 /// lists.
 std::string shared_sm(const std::vector<std::vector<std::uint32_t>>& of_partitions);
+
+// The GPUs of this machine.
+
+struct CudaDevice {
+  std::int32_t number = 0;
+  std::string name;
+  std::int32_t sm_count = 0;
+  std::int32_t major = 0;  ///< major version of the compute capability
+  std::int32_t minor = 0;
+  std::size_t memory_bytes = 0;
+};
+
+/// Returns the devices, at least one. Error: why there is no device, for example no driver or an old driver.
+/// Starts CUDA in this process, which must therefore not fork afterwards.
+tl::expected<std::vector<CudaDevice>, std::string> cuda_devices();
+
+/// Returns the number of devices. A child process counts them, so this process may still fork. Error: like
+/// cuda_devices(). Requires that this process has no other threads.
+tl::expected<std::int32_t, std::string> cuda_device_count_by_child();
 
 }  // namespace penstock

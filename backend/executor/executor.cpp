@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <exception>
 #include <latch>
+#include <limits>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -25,17 +26,18 @@
 #include <tl/expected.hpp>
 
 #include "backend/executor/clock.hpp"
-#include "backend/executor/progress.hpp"
 #include "backend/executor/rank_worker.hpp"
-#include "backend/executor/recorder.hpp"
 #include "backend/executor/transport.hpp"
 #include "backend/executor/watchdog.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/check/flat_program.hpp"
-#include "schedules/check/program_times.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock {
+
 namespace {
 
 using std::chrono::nanoseconds;
@@ -170,5 +172,22 @@ class Run {
 }  // namespace
 
 tl::expected<Timeline, ExecutionError> execute(const Execution& execution) { return Run(execution).run(); }
+
+// Makes the timeline of a run. During the run, each worker writes starts and ends into its own elements of
+// one table. Recording therefore needs no lock and allocates no memory. Afterwards the earliest start is
+// subtracted from all times.
+
+Timeline recorded_timeline(const FlatProgram& flat, const Placement& placement, const ProgramTimes& times) {
+  Timeline timeline = timeline_of(flat, placement, times);
+  Ns first = std::numeric_limits<Ns>::max();
+  for (const Span& span : timeline.spans) first = std::min(first, span.start_ns);
+  for (Span& span : timeline.spans) {
+    span.start_ns -= first;
+    span.end_ns -= first;
+  }
+  // Without spans, `first` is not a time.
+  timeline.makespan_ns -= timeline.spans.empty() ? 0 : first;
+  return timeline;
+}
 
 }  // namespace penstock

@@ -8,15 +8,16 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
 
+#include <tl/expected.hpp>
+
 #include "backend/executor/clock.hpp"
-#include "backend/executor/compute_queue.hpp"
 #include "backend/executor/stage_module.hpp"
 #include "backend/executor/transport.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/program.hpp"
 
 namespace penstock {
@@ -53,5 +54,11 @@ struct ExecutionError {
 /// first failure. Returns when all threads have ended, so a module that ignores its stop token delays the
 /// return.
 tl::expected<Timeline, ExecutionError> execute(const Execution& execution);
+
+// Makes the Timeline of a run from the times that workers and transports recorded.
+
+/// Returns the timeline of a run. Its earliest start is 0. Requires that `times` is complete and was measured
+/// by one clock.
+Timeline recorded_timeline(const FlatProgram& flat, const Placement& placement, const ProgramTimes& times);
 
 }  // namespace penstock

@@ -17,11 +17,10 @@
 #include <thread>
 #include <utility>
 
-#include "backend/executor/compute_queue.hpp"
-#include "backend/executor/progress.hpp"
 #include "backend/executor/transport.hpp"
+#include "backend/executor/watchdog.hpp"
 #include "schedules/check/flat_program.hpp"
-#include "schedules/check/program_times.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
 

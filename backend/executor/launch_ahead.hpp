@@ -7,10 +7,10 @@
 #include <stop_token>
 #include <vector>
 
-#include "backend/executor/compute_queue.hpp"
-#include "backend/executor/progress.hpp"
+#include "backend/executor/transport.hpp"
+#include "backend/executor/watchdog.hpp"
 #include "schedules/check/flat_program.hpp"
-#include "schedules/check/program_times.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
 
 namespace penstock {
 

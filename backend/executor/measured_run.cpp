@@ -21,9 +21,7 @@
 #include <tl/expected.hpp>
 
 #include "backend/executor/clock.hpp"
-#include "backend/executor/compute_queue.hpp"
 #include "backend/executor/executor.hpp"
-#include "backend/executor/link_pace.hpp"
 #include "backend/executor/module_family.hpp"
 #include "backend/executor/transport.hpp"
 #include "report/print/units.hpp"
@@ -31,14 +29,12 @@
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/prepare/rank_devices.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/user_error.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
-#include "schedules/ir/transports.hpp"
 
 namespace penstock {
 namespace {

@@ -13,9 +13,7 @@
 #include <vector>
 
 #include "backend/executor/clock.hpp"
-#include "backend/executor/compute_queue.hpp"
 #include "backend/executor/executor.hpp"
-#include "backend/executor/link_pace.hpp"
 #include "backend/executor/module_family.hpp"
 #include "backend/executor/transport.hpp"
 #include "report/result/result.hpp"
@@ -64,7 +62,7 @@ std::optional<std::chrono::nanoseconds> patience_to_join(const RunOptions& optio
 /// A backend: a function that executes, with its names and its channels.
 struct Runner {
   std::string_view engine;     ///< for example "cpu-thread"
-  std::string_view transport;  ///< name in schedules/ir/transports.hpp
+  std::string_view transport;  ///< name in schedules/ir/channel.hpp
   ChannelOptions channels;     ///< channel options of the run
   /// Executes the program prepared.runs() times. Returns all runs, or none if the process of another rank has
   /// them.
@@ -86,7 +84,7 @@ tl::expected<ExecutedRun, ExecutionError> execute_on_threads(const PreparedRun& 
                                                              Transport& transport, const Clock& clock,
                                                              std::span<ComputeQueue* const> queues = {});
 
-/// Returns the channel options that the named transport declares (schedules/ir/transports.hpp), for
+/// Returns the channel options that the named transport declares (schedules/ir/channel.hpp), for
 /// transports that support only these. Error: the experiment asks for blocking or bounded channels, or for
 /// eager messages.
 tl::expected<ChannelOptions, std::string> declared_channels(const ChannelOptions& asked,

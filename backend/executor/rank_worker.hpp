@@ -1,26 +1,48 @@
 #pragma once
-// Runs one rank's list of actions. Only executors use it.
+// Interprets the list of one rank. A RankPlan is computed before the clock starts, so that the worker
+// searches for nothing while it runs.
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <stop_token>
+#include <utility>
 #include <vector>
 
 #include "backend/executor/executor.hpp"
 #include "backend/executor/launch_ahead.hpp"
-#include "backend/executor/payload.hpp"
-#include "backend/executor/progress.hpp"
-#include "backend/executor/rank_plan.hpp"
 #include "backend/executor/stage_module.hpp"
-#include "schedules/check/program_times.hpp"
+#include "backend/executor/transport.hpp"
+#include "backend/executor/watchdog.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
 
 namespace penstock {
+
+/// A weight version of a stage.
+struct StageVersion {
+  std::int32_t stage = 0;
+  std::int32_t version = 0;
+};
+
+struct RankPlan {
+  /// The number of each message that this rank sends to another rank. An output without an entry is for a
+  /// stage on this rank.
+  std::map<StageMessage, std::int32_t> messages;
+  std::set<std::pair<std::int32_t, std::int32_t>> recomputed;  ///< (stage, microbatch) of each R action
+  /// The weight versions that the worker drops after the action at a position. No later action uses them, and
+  /// a STEP has replaced them.
+  std::map<std::int32_t, std::vector<StageVersion>> dropped_after;
+};
+RankPlan plan_of(const FlatProgram& flat, std::int32_t rank);
+
+// Runs one rank's list of actions. Only executors use it.
 
 class RankWorker {
  public:

@@ -6,7 +6,7 @@
 #include <stop_token>
 #include <vector>
 
-#include "backend/executor/payload.hpp"
+#include "backend/executor/transport.hpp"
 #include "schedules/ir/action.hpp"
 
 namespace penstock {

@@ -5,7 +5,7 @@
 //     pids.max of a control group   pids.current beside it     this process's group and all above it
 //     kernel.threads-max, pid_max   all tasks                  /proc/loadavg, after the slash
 //
-// Tests: tests/backend/process_room_test.cpp.
+// Tests: tests/backend/process_run_test.cpp.
 
 #include "backend/executor/task_room.hpp"
 
@@ -24,7 +24,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "scenarios/host/control_groups.hpp"
+#include "scenarios/host/process_limits.hpp"
 
 namespace penstock {
 namespace {

@@ -1,15 +1,48 @@
 #pragma once
-// The interface between the executor and a transport, which moves messages between ranks. A message is named
-// by its number in the FlatProgram.
+// The interfaces below the executor. A Transport moves payloads between ranks. A ComputeQueue is hardware
+// that runs the compute actions of a rank asynchronously, such as a CUDA stream.
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <vector>
 
-#include "backend/executor/payload.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
+#include "schedules/ir/index.hpp"
 
 namespace penstock {
+
+/// The base class of everything that stage modules send between stages.
+class PayloadContent {
+ public:
+  PayloadContent() = default;
+  PayloadContent(const PayloadContent&) = delete;
+  PayloadContent& operator=(const PayloadContent&) = delete;
+  virtual ~PayloadContent() = default;
+};
+
+/// The content of one message. It has a single owner. It is null if the message carries no data.
+using Payload = std::unique_ptr<PayloadContent>;
+/// The content that one rank contributes to a collective. All members of the collective read it.
+using SharedPayload = std::shared_ptr<const PayloadContent>;
+
+/// Converts payloads to bytes and back, so that a transport can send them to another process. Each family of
+/// stage modules has its own codec. The transport passes it no null payloads and calls it only from the
+/// rank's worker thread. A codec that fails throws an exception.
+class PayloadCodec {
+ public:
+  PayloadCodec() = default;
+  PayloadCodec(const PayloadCodec&) = delete;
+  PayloadCodec& operator=(const PayloadCodec&) = delete;
+  virtual ~PayloadCodec() = default;
+
+  virtual std::vector<std::uint8_t> encode(const PayloadContent& content) const = 0;
+  virtual Payload decode(std::span<const std::uint8_t> bytes) const = 0;
+};
+
+// The interface between the executor and a transport, which moves messages between ranks. A message is named
+// by its number in the FlatProgram.
 
 /// The times when a message or collective started and when it ended.
 struct MessageTime {
@@ -45,7 +78,7 @@ class Transport {
   virtual void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) = 0;
 
   /// Waits until the message has arrived or the collective has ended. If the rank submits actions to a
-  /// compute queue (compute_queue.hpp), returns earlier: as soon as the queue itself will wait for the
+  /// compute queue (transport.hpp), returns earlier: as soon as the queue itself will wait for the
   /// message before the next action. Throws Stopped.
   virtual void wait(std::int32_t message, std::int32_t rank) = 0;
   /// Returns the content of a transfer for which wait() has returned. May be called once for each transfer.
@@ -64,5 +97,48 @@ class Transport {
   /// Returns the times of a message that has started. Requires that all workers and their queues have ended.
   virtual MessageTime time_of(std::int32_t message) const = 0;
 };
+
+// The interface between the executor and a device queue that runs a rank's compute actions asynchronously,
+// such as a CUDA stream.
+
+/// A queue that runs the compute actions of one rank one after the other, while the rank's thread continues.
+/// Actions are numbered from 0 in the order of their submission. Only the rank's thread calls it, except for
+/// time_of(). A function that fails throws an exception.
+class ComputeQueue {
+ public:
+  ComputeQueue() = default;
+  ComputeQueue(const ComputeQueue&) = delete;
+  ComputeQueue& operator=(const ComputeQueue&) = delete;
+  virtual ~ComputeQueue() = default;
+
+  /// Returns the largest number of submitted actions that may be unfinished at one time.
+  virtual std::int32_t most_ahead() const = 0;
+  /// begin() and end() surround the device calls that belong to action `number`. They never wait.
+  virtual void begin(std::int32_t number) = 0;
+  virtual void end(std::int32_t number) = 0;
+  /// has_begun() and has_ended() return the state of an action. The action must be one of the last
+  /// most_ahead() submitted. They never wait.
+  virtual bool has_begun(std::int32_t number) const = 0;
+  virtual bool has_ended(std::int32_t number) const = 0;
+  /// Returns the start and end of the action on the run's clock. Requires that has_ended() has returned true
+  /// for the action.
+  virtual MessageTime time_of(std::int32_t number) const = 0;
+};
+
+// The times of emulated links. The caller of a run computes them from the cluster's routes. Each transport
+// that can emulate links uses them.
+
+/// The times that each message of a FlatProgram takes on emulated links, by message number. An empty vector
+/// means 0 for all messages.
+struct LinkPace {
+  /// Time for which the message occupies its channel; for a collective, its whole duration.
+  std::vector<Ns> hold;
+  std::vector<Ns> latency;  ///< time from the end of `hold` to the arrival, in which the channel is free
+};
+
+/// Returns the time of `message` in `times`, or 0 if `times` is empty.
+inline Ns pace_at(const std::vector<Ns>& times, std::int32_t message) {
+  return times.empty() ? 0 : times[index(message)];
+}
 
 }  // namespace penstock

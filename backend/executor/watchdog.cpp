@@ -1,7 +1,7 @@
 // Finds ranks that make no progress, and which rank is at fault. A rank that computes is late if its action
 // takes longer than the deadline. A rank that waits is late only if no rank has made progress for the whole
 // deadline. Then the error names a waiting rank to which the sender has already sent the message. If there is
-// none, the error names the rank that has waited longest. Tests: tests/backend/watchdog_test.cpp.
+// none, the error names the rank that has waited longest. Tests: tests/backend/fault_judge_test.cpp.
 
 #include "backend/executor/watchdog.hpp"
 
@@ -15,7 +15,6 @@
 #include <fmt/format.h>
 
 #include "backend/executor/executor.hpp"
-#include "backend/executor/progress.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"

@@ -1,7 +1,8 @@
 #pragma once
-// Finds workers that make no progress, and describes failures. It reads only Progress objects. The workers
-// may therefore be threads of this process, or other processes that report their progress.
+// Finds workers that make no progress, and describes failures. It reads only Progress, so the workers may be
+// threads of this process or other processes that report their progress.
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -10,11 +11,20 @@
 #include <vector>
 
 #include "backend/executor/executor.hpp"
-#include "backend/executor/progress.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
 
 namespace penstock {
+
+/// The progress of one worker. That worker writes it, and all threads may read it. The worker writes since_ns
+/// first and a reader reads it last. A reader therefore never combines a new action with an old time.
+struct Progress {
+  /// The position of the action that runs or waits, or the end of the list if the rank is done.
+  std::atomic<std::int32_t> position = kNone;
+  /// Message for which the rank waits; kNone if it does not wait.
+  std::atomic<std::int32_t> waits_for = kNone;
+  std::atomic<std::int64_t> since_ns = 0;  ///< host time of the last change of `position` or `waits_for`
+};
 
 class Watchdog {
  public:

@@ -1,6 +1,7 @@
 #pragma once
-// Owns one NCCL communicator. Opening it cannot block forever, errors become exceptions, and a failure aborts
-// it.
+// NCCL's communicators: which ones a program needs, in which order all ranks open them, and their operations.
+
+#include <nccl.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -8,13 +9,39 @@
 #include <string>
 #include <string_view>
 #include <utility>
-
-#include <nccl.h>
+#include <vector>
 
 #include "backend/cuda/stream.hpp"
-#include "backend/nccl/communicator_plan.hpp"
+#include "schedules/check/flat_program.hpp"
 
 namespace penstock {
+
+enum class CommunicatorKind : std::uint8_t {
+  edge,   // communicator for transfers from ranks[0] to ranks[1]
+  group,  // communicator for collectives and barriers of all `ranks`, in ascending order
+};
+
+struct CommunicatorPlan {
+  CommunicatorKind kind = CommunicatorKind::edge;
+  std::vector<std::int32_t> ranks;
+
+  friend auto operator<=>(const CommunicatorPlan&, const CommunicatorPlan&) = default;
+};
+
+/// Returns one communicator for each ordered pair of ranks with messages, and one for each set of ranks with
+/// collectives or barriers. They are sorted by first use: by the position in the list of the sender or first
+/// member, and then by that rank. All ranks open their communicators in this order, so that they cannot wait
+/// for each other in a cycle.
+std::vector<CommunicatorPlan> communicators_of(const FlatProgram& flat);
+
+/// Returns the communicator that `message` uses.
+CommunicatorPlan communicator_of(const FlatProgram& flat, const FlatMessage& message);
+
+/// Returns the communicator as text, such as "0 -> 1" or "{0, 2}".
+std::string to_text(const CommunicatorPlan& plan);
+
+// Owns one NCCL communicator. Opening it cannot block forever, errors become exceptions, and a failure aborts
+// it.
 
 /// The error of an NCCL call. Its text is, for example, "communicator 0 -> 1 (rank 0, with rank 1): ncclSend:
 /// ncclRemoteError (6): remote process exited ...".

@@ -5,9 +5,16 @@
 
 #include "backend/nccl/nccl_run.hpp"
 
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -20,8 +27,7 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "backend/cuda/device_codec.hpp"
-#include "backend/cuda/devices.hpp"
+#include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/local_run.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/cuda/stream_queue.hpp"
@@ -30,12 +36,9 @@
 #include "backend/executor/executor.hpp"
 #include "backend/executor/measured_run.hpp"
 #include "backend/executor/module_family.hpp"
-#include "backend/nccl/listening_socket.hpp"
 #include "backend/nccl/nccl_transport.hpp"
-#include "backend/nccl/rehearsal.hpp"
 #include "backend/nccl/rendezvous.hpp"
 #include "backend/nccl/session.hpp"
-#include "backend/process/launch_environment.hpp"
 #include "backend/process/process_execution.hpp"
 #include "backend/process/socket_loop.hpp"
 #include "report/print/units.hpp"
@@ -49,6 +52,7 @@
 #include "text/numbers.hpp"
 
 namespace penstock {
+
 namespace {
 
 constexpr std::string_view kTransport = "nccl";
@@ -303,5 +307,69 @@ tl::expected<std::optional<Result>, UserError> run_on_nccl(const Experiment& exp
   if (!result) return tl::unexpected(with_launch_order(std::move(result.error()), experiment, *channels));
   return result;
 }
+
+// Opens a listening socket that another library takes over while it listens. Passing only a number of a free
+// port is not safe, because another process may take the port in the meantime.
+
+namespace {
+
+// The largest number of waiting connections. All ranks connect at once, and the kernel drops connections
+// beyond this number.
+constexpr int kBacklog = 1024;
+
+tl::unexpected<std::string> failed(const std::string& address, std::uint16_t port, const std::string& why) {
+  return tl::unexpected("cannot listen on " + address + ":" + std::to_string(port) + ": " + why);
+}
+
+/// Returns the first IPv4 address for a host name or address, with the port. Returns nothing if there is
+/// none.
+std::optional<sockaddr_in> numbers_of(const std::string& address, std::uint16_t port) {
+  addrinfo wanted{};
+  wanted.ai_family = AF_INET;
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(address.c_str(), nullptr, &wanted, &found) != 0 || found == nullptr) return std::nullopt;
+  sockaddr_in numbers{};
+  std::memcpy(&numbers, found->ai_addr, sizeof(numbers));
+  freeaddrinfo(found);
+  numbers.sin_port = htons(port);
+  return numbers;
+}
+
+}  // namespace
+
+tl::expected<ListeningSocket, std::string> ListeningSocket::open(const std::string& address,
+                                                                 std::uint16_t port) {
+  auto numbers = numbers_of(address, port);
+  if (!numbers) return failed(address, port, "no such address");
+  ListeningSocket opened(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), port);
+  if (opened.socket_ < 0) return failed(address, port, std::strerror(errno));
+  const int yes = 1;
+  // NOLINTNEXTLINE(misc-include-cleaner): <sys/socket.h> has them
+  setsockopt(opened.socket_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  auto* where = reinterpret_cast<sockaddr*>(&*numbers);
+  socklen_t length = sizeof(*numbers);
+  if (bind(opened.socket_, where, length) != 0 || listen(opened.socket_, kBacklog) != 0 ||
+      getsockname(opened.socket_, where, &length) != 0) {
+    return failed(address, port, std::strerror(errno));
+  }
+  opened.port_ = ntohs(numbers->sin_port);
+  return opened;
+}
+
+ListeningSocket::ListeningSocket(ListeningSocket&& other) noexcept
+    : socket_(std::exchange(other.socket_, -1)), port_(other.port_) {}
+
+ListeningSocket& ListeningSocket::operator=(ListeningSocket&& other) noexcept {
+  std::swap(socket_, other.socket_);
+  std::swap(port_, other.port_);
+  return *this;
+}
+
+ListeningSocket::~ListeningSocket() {
+  if (socket_ >= 0) close(socket_);
+}
+
+int ListeningSocket::release() { return std::exchange(socket_, -1); }
 
 }  // namespace penstock

@@ -6,11 +6,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+
 #include <tl/expected.hpp>
 
 #include "backend/cuda/local_run.hpp"
 #include "backend/executor/measured_run.hpp"
-#include "backend/process/launch_environment.hpp"
 #include "backend/process/process_execution.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
@@ -40,5 +40,30 @@ tl::expected<std::optional<Result>, UserError> run_on_nccl(const Experiment& exp
                                                            const PaceOfLinks& pace, const RunOptions& options,
                                                            const MakeCudaModules& make,
                                                            const std::optional<NcclPlace>& place);
+
+// A listening socket that Penstock opens and another library takes over.
+
+/// An owner of a listening socket. The destructor closes it.
+class ListeningSocket {
+ public:
+  /// Opens the socket. If `port` is 0, the system chooses a free port. Error: the host does not have this
+  /// address, or the port is in use.
+  static tl::expected<ListeningSocket, std::string> open(const std::string& address, std::uint16_t port);
+
+  ListeningSocket(ListeningSocket&& other) noexcept;
+  ListeningSocket& operator=(ListeningSocket&& other) noexcept;
+  ListeningSocket(const ListeningSocket&) = delete;
+  ListeningSocket& operator=(const ListeningSocket&) = delete;
+  ~ListeningSocket();
+
+  std::uint16_t port() const { return port_; }
+  /// Returns the socket without closing it. The caller becomes its owner.
+  int release();
+
+ private:
+  ListeningSocket(int socket, std::uint16_t port) : socket_(socket), port_(port) {}
+  int socket_ = -1;
+  std::uint16_t port_ = 0;
+};
 
 }  // namespace penstock

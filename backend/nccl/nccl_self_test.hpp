@@ -7,7 +7,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "backend/cuda/device_checks.hpp"
+#include "backend/cuda/self_test.hpp"
 #include "backend/executor/measured_run.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/user_error.hpp"

@@ -10,19 +10,18 @@
 #include <optional>
 #include <vector>
 
-#include "backend/cuda/device_codec.hpp"
 #include "backend/cuda/device_memory.hpp"
-#include "backend/cuda/device_time.hpp"
 #include "backend/cuda/stream.hpp"
+#include "backend/cuda/stream_queue.hpp"
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/clock.hpp"
-#include "backend/executor/payload.hpp"
+#include "backend/executor/executor.hpp"
 #include "backend/executor/transport.hpp"
-#include "backend/nccl/layouts.hpp"
 #include "backend/nccl/session.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock {
 
@@ -46,7 +45,7 @@ ChannelOptions nccl_channels();
 /// The sender enqueues a transfer when it has reached the transfer's SEND and all earlier SENDs of the same
 /// edge. The stream then waits for the action that makes the payload. The receiver enqueues the ncclRecv when
 /// it reaches the RECV in its list. The order in which a rank launches operations therefore depends only on
-/// its program (launch_order.hpp). If the payload is null, as many bytes are sent as the program and the
+/// its program (channel_check.hpp). If the payload is null, as many bytes are sent as the program and the
 /// costs state.
 ///
 /// REDUCE_GRAD is an all-reduce, or a reduce-scatter if the stage is sharded. After a reduce-scatter,
@@ -127,5 +126,26 @@ class NcclTransport : public Transport {
   bool has_ended_ = false;
   std::atomic<bool> stopped_ = false;
 };
+
+// Runs the rank's list once before the first step, without sending tensors, so that all ranks learn the
+// layouts.
+
+/// The arguments of rehearse(). All references must be valid during the call.
+struct RehearsalParts {
+  const Program& program;
+  const FlatProgram& flat;
+  std::int32_t rank = 0;
+  StageModules& modules;  ///< stage modules, which cannot be used after the call
+  const Clock& clock;
+  StreamView compute;
+  const DeviceCodec& codec;
+  Layouts& layouts;
+  WaitLimits limits;  ///< limits of the wait for each layout of a peer
+};
+
+/// Runs the rank's modules and publishes the layouts of their outputs. The inputs are zeros in the layouts
+/// that the peers publish. Afterwards `layouts` knows the layouts of all messages of this rank. Throws what
+/// modules throw, Stopped, or std::runtime_error after a deadline.
+void rehearse(const RehearsalParts& parts);
 
 }  // namespace penstock

@@ -1,16 +1,17 @@
 #pragma once
-// Forks child processes without exec, watches them, and always reaps them. Only process_execution.cpp uses
-// it.
+// Forked ranks: child processes that are watched and always reaped, and the socket pairs between them.
 
 #include <sys/types.h>
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
+
+#include <tl/expected.hpp>
 
 namespace penstock {
 
@@ -48,6 +49,66 @@ class ChildProcesses {
   bool all_have_ended();
 
   std::vector<Child> children_;
+};
+
+// Socket pairs between processes that are about to be forked. No other process can reach them. One pair
+// connects each rank with the coordinator, and one connects each two ranks that exchange messages. Only
+// process_execution.cpp uses them.
+
+/// The owner of an open file descriptor. The destructor closes it.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept;
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  ~Descriptor();
+
+  /// Returns the descriptor without closing it. The caller becomes its owner.
+  int release();
+
+ private:
+  int number_ = -1;
+};
+
+/// The ends of socket pairs that belong to one rank's process.
+struct RankEnds {
+  Descriptor coordinator;
+  std::map<std::int32_t, Descriptor> peers;  // connections to other ranks, by rank
+};
+
+/// The ends of socket pairs that are open in this process. Ranks must be forked in ascending order.
+class RankSockets {
+ public:
+  /// `peers` lists, for each rank, its peers in ascending order. It must outlive this object.
+  explicit RankSockets(const std::vector<std::vector<std::int32_t>>& peers);
+
+  /// Makes the socket pairs that `rank` needs and that do not exist yet. Error: the process has too few
+  /// descriptors.
+  tl::expected<void, std::string> open_for(std::int32_t rank);
+  /// Returns the rank's ends and closes all others. Must be called in the rank's process.
+  RankEnds take(std::int32_t rank);
+  /// Closes the rank's ends. Must be called in the parent after the rank is forked.
+  void close_ends_of(std::int32_t rank);
+  /// Returns the coordinator's ends, connections to other ranks, by rank. Must be called in the parent.
+  std::vector<Descriptor> take_coordinators();
+
+ private:
+  const std::vector<std::vector<std::int32_t>>& peers_;
+  std::vector<RankEnds> ends_;  // connections of each rank's process
+  std::vector<Descriptor> coordinators_;
+};
+
+/// An object that raises the limit of open files to the largest allowed value while it exists.
+class MostDescriptors {
+ public:
+  MostDescriptors();
+  MostDescriptors(const MostDescriptors&) = delete;
+  MostDescriptors& operator=(const MostDescriptors&) = delete;
+  ~MostDescriptors();
+
+ private:
+  unsigned long before_ = 0;  // earlier limit, or 0 if the limit was not changed
 };
 
 }  // namespace penstock

@@ -3,15 +3,24 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
 #include <string>
-#include <tl/expected.hpp>
+#include <string_view>
+#include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include <tl/expected.hpp>
+
 #include "backend/executor/executor.hpp"
 #include "backend/executor/module_family.hpp"
+#include "backend/executor/transport.hpp"
 #include "backend/process/socket_loop.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
 
 namespace penstock {
@@ -121,5 +130,81 @@ Frame encoded(const ControlMessage& message);
 tl::expected<ControlMessage, std::string> decoded(const Frame& frame, const ProgramSizes& sizes);
 /// Returns the largest number of bytes that a message may have if it begins with the bytes `beginning`.
 std::size_t most_bytes_of(const Frame& beginning, const ProgramSizes& sizes);
+
+// Converts the times of one rank to the message Done and back. Only worker.cpp and coordinator.cpp use it.
+
+/// Returns the message Done without its account. `messages` has the times of the messages that the rank
+/// reports (messages_of in socket_transport.hpp).
+Done done_of(const FlatProgram& flat, std::int32_t rank, std::int32_t run, const ProgramTimes& times,
+             const std::vector<MessageTime>& messages);
+
+/// Returns why the times in `done` are not possible for the rank, or nothing if they are possible.
+std::optional<std::string> fault_of(const FlatProgram& flat, std::int32_t rank, const Done& done);
+/// Writes the rank's times into `times`, which has the times of all ranks. Requires that fault_of() returned
+/// nothing.
+void put_among(ProgramTimes& times, const FlatProgram& flat, std::int32_t rank, const Done& done);
+
+// Converts numbers, texts and lists of times to bytes and back. ByteReader never reads past the end. It never
+// allocates more memory than the size of the bytes that have arrived.
+
+template <typename T>
+concept Number = std::is_arithmetic_v<T>;
+
+/// Appends values to a list of bytes. Numbers are written in the host's byte order. Hosts with different byte
+/// orders refuse each other when they connect (socket_transport.cpp).
+class ByteWriter {
+ public:
+  template <Number T>
+  void number(T value) {
+    const std::size_t at = bytes_.size();
+    bytes_.resize(at + sizeof(T));
+    std::memcpy(bytes_.data() + at, &value, sizeof(T));
+  }
+  /// Writes at most the first `most` bytes of the text.
+  void text(std::string_view text, std::size_t most);
+  void times(const std::vector<Ns>& times);
+
+  std::vector<std::uint8_t> taken() { return std::move(bytes_); }
+
+ private:
+  std::vector<std::uint8_t> bytes_;
+};
+
+/// Reads values in the order in which they were written. After the first missing or wrong value, all reads
+/// return 0 or an empty value, and ended_well() returns false.
+class ByteReader {
+ public:
+  /// Stores a reference to `bytes`, which must outlive this object.
+  explicit ByteReader(std::span<const std::uint8_t> bytes) : rest_(bytes) {}
+
+  template <Number T>
+  T number() {
+    T value{};
+    if (const auto bytes = taken(sizeof(T)); !bytes.empty()) std::memcpy(&value, bytes.data(), sizeof(T));
+    return value;
+  }
+  /// Reads a number. The reading fails if it is not between `least` and `most`.
+  template <Number T>
+  T number(T least, T most) {
+    const T value = number<T>();
+    if (value < least || value > most) fail();
+    return failed_ ? least : value;
+  }
+  std::string text(std::size_t most);
+  std::vector<Ns> times(std::size_t most);
+  /// Reads the number of elements of a list. The reading fails if it is above `most`, or if fewer bytes are
+  /// left than elements of `size` bytes need.
+  std::size_t count(std::size_t most, std::size_t size);
+
+  void fail();
+  /// Returns true if all values were present and correct, and no bytes are left.
+  bool ended_well() const { return !failed_ && rest_.empty(); }
+
+ private:
+  std::span<const std::uint8_t> taken(std::size_t size);
+
+  std::span<const std::uint8_t> rest_;
+  bool failed_ = false;
+};
 
 }  // namespace penstock

@@ -9,9 +9,9 @@
 
 #include "backend/executor/executor.hpp"
 #include "backend/executor/module_family.hpp"
+#include "backend/process/child_processes.hpp"
 #include "backend/process/fault_judge.hpp"
 #include "backend/process/process_execution.hpp"
-#include "backend/process/rank_sockets.hpp"
 
 namespace penstock {
 

@@ -2,9 +2,13 @@
 // A secret that only the processes of one job know. The environment variable PENSTOCK_SECRET may contain it.
 // Otherwise rank 0 makes a secret and writes it to a file that only its user can read.
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <span>
 #include <string>
+
 #include <tl/expected.hpp>
 
 #include "scenarios/host/left_names.hpp"
@@ -47,5 +51,46 @@ tl::expected<std::string, std::string> left_secret(std::uint16_t port);
 /// Removes the secret file if the rank 0 that wrote it has ended, or ends within a moment, without removing
 /// it.
 void remove_abandoned_secret(std::uint16_t port);
+
+// Proves with HMAC-SHA256 (RFC 2104, FIPS 198-1) that the sender of a message knows the job's secret. The
+// proof also shows that the message is the next one of this connection.
+
+/// A random number that one end of a connection chooses for this connection.
+using Nonce = std::array<std::uint8_t, 32>;
+using Proof = std::array<std::uint8_t, 32>;
+
+/// Returns a random nonce from the operating system. Throws std::runtime_error if the system provides no
+/// random bytes.
+Nonce new_nonce();
+
+/// The two ends of a connection. The listener accepted the connection and the caller opened it.
+enum class Side : std::uint8_t { listener, caller };
+
+/// A generator of the proofs of one direction of a connection. Both ends have one and count the messages
+/// alike.
+class MessageProof {
+ public:
+  struct Session {
+    Nonce of_listener{};
+    Nonce of_caller{};
+    Side sender = Side::listener;
+  };
+  MessageProof(const std::string& secret, const Session& session);
+  MessageProof(const MessageProof&) = delete;
+  MessageProof& operator=(const MessageProof&) = delete;
+  ~MessageProof();
+
+  /// Returns the proof of the next message, which consists of `header` and `body`.
+  Proof next(std::span<const std::uint8_t> header, std::span<const std::uint8_t> body);
+
+ private:
+  struct Key;
+  std::unique_ptr<Key> key_;
+  std::uint64_t count_ = 0;
+};
+
+/// Returns true if two proofs are equal. The time it takes does not depend on where they differ, so an
+/// attacker learns nothing from it.
+bool same(const Proof& a, const Proof& b);
 
 }  // namespace penstock

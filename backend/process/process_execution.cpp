@@ -10,24 +10,33 @@
 
 #include "backend/process/process_execution.hpp"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <tl/expected.hpp>
 
 #include "backend/executor/executor.hpp"
 #include "backend/executor/module_family.hpp"
 #include "backend/process/child_processes.hpp"
 #include "backend/process/coordinator.hpp"
-#include "backend/process/rank_sockets.hpp"
+#include "backend/process/socket_loop.hpp"
 #include "backend/process/socket_transport.hpp"
 #include "backend/process/worker.hpp"
+#include "report/print/units.hpp"
+#include "text/escaping.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
+
 namespace {
 
 tl::unexpected<ExecutionError> failed(std::string message) {
@@ -84,6 +93,150 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_as_rank(const Pro
     static_cast<void>(run_worker(execution, *meeting));
   }
   return runs;
+}
+
+// Reads the rank and the number of ranks from the environment. Each of four launchers has its own names for
+// the two variables, one row each in a table. If only some variables are set, it is an error: if each of
+// eight processes took itself for the only one, the program would run eight times. Tests:
+// tests/backend/process_run_test.cpp.
+
+namespace {
+
+struct Launcher {
+  const char* name;
+  const char* rank;
+  const char* size;
+};
+constexpr std::array kLaunchers = {
+    Launcher{"torchrun", "RANK", "WORLD_SIZE"},
+    Launcher{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    Launcher{"srun", "SLURM_PROCID", "SLURM_NTASKS"},
+    Launcher{"mpiexec", "PMI_RANK", "PMI_SIZE"},
+};
+
+const Launcher* launcher_of(const Environment& environment) {
+  // The order of the table matters: ranks that torchrun starts inside a Slurm allocation have the variables
+  // of both.
+  for (const Launcher& launcher : kLaunchers) {
+    if (environment(launcher.rank) != nullptr) return &launcher;
+  }
+  return nullptr;
+}
+
+/// Returns the variable's value. The whole text must be a number of the range.
+tl::expected<std::int32_t, std::string> number(const Environment& environment, const char* name,
+                                               Range range) {
+  const char* value = environment(name);
+  if (value == nullptr) return tl::unexpected(fmt::format("{} is not set", name));
+  const std::string_view text(value);
+  const auto read = number_of_text<std::int32_t>(text);
+  if (read && *read >= range.least && *read <= range.most) return *read;
+  return tl::unexpected(fmt::format("{}: expected a number from {} to {}, got \"{}\"", name, range.least,
+                                    range.most, shown_name(text)));
+}
+
+constexpr std::int32_t kLastPort = 65535;
+
+/// Returns whether torchrun's own store listens on MASTER_PORT.
+bool has_agent_store(const Environment& environment) {
+  const char* says = environment("TORCHELASTIC_USE_AGENT_STORE");
+  return says != nullptr && std::string_view(says) == "True";
+}
+
+/// Returns the port of the coordinator: PENSTOCK_PORT, or MASTER_PORT, or the one after it.
+tl::expected<std::uint16_t, std::string> port_of(const Environment& environment, const Launcher& launcher) {
+  if (environment("PENSTOCK_PORT") != nullptr) {
+    return number(environment, "PENSTOCK_PORT", {1, kLastPort}).map([](std::int32_t port) {
+      return static_cast<std::uint16_t>(port);
+    });
+  }
+  if (environment("MASTER_PORT") == nullptr) {
+    return tl::unexpected(fmt::format(
+        "{} is set, as by {}, but MASTER_PORT is not: give all ranks the same free port by it, or "
+        "unset {} to let this process start the others",
+        launcher.rank, launcher.name, launcher.rank));
+  }
+  // If torchrun's store uses MASTER_PORT, the coordinator takes the next port.
+  const bool taken = has_agent_store(environment);
+  return number(environment, "MASTER_PORT", {1, taken ? kLastPort - 1 : kLastPort})
+      .map([taken](std::int32_t port) { return static_cast<std::uint16_t>(taken ? port + 1 : port); });
+}
+
+/// Returns the secret, or an empty text if the variable is not set.
+tl::expected<std::string, std::string> secret_of(const Environment& environment) {
+  constexpr std::size_t kShortest = 16;
+  const char* value = environment("PENSTOCK_SECRET");
+  std::string secret = value == nullptr ? "" : value;
+  if (value == nullptr || secret.size() >= kShortest) return secret;
+  return tl::unexpected(fmt::format(
+      "PENSTOCK_SECRET: expected {} characters or more that cannot be guessed (openssl rand -hex 32), got {}",
+      kShortest, secret.size()));
+}
+
+}  // namespace
+
+std::optional<std::uint16_t> agent_store_port(const Environment& environment) {
+  if (!has_agent_store(environment)) return std::nullopt;
+  const auto port = number(environment, "MASTER_PORT", {1, kLastPort});
+  return port ? std::optional(static_cast<std::uint16_t>(*port)) : std::nullopt;
+}
+
+tl::expected<std::optional<LaunchedRank>, std::string> launched_rank(const Environment& environment) {
+  constexpr std::int32_t kMostRanks = 1 << 20;
+  const Launcher* launcher = launcher_of(environment);
+  if (launcher == nullptr) return std::nullopt;
+  if (environment(launcher->size) == nullptr) {
+    return tl::unexpected(fmt::format(
+        "{} is set, as by {}, but {} is not: say by it how many processes there are, or unset {} to let "
+        "this process start the others",
+        launcher->rank, launcher->name, launcher->size, launcher->rank));
+  }
+  const auto size = number(environment, launcher->size, {1, kMostRanks});
+  if (!size) return tl::unexpected(size.error());
+  const auto rank = number(environment, launcher->rank, {0, *size - 1});
+  if (!rank) return tl::unexpected(rank.error());
+  return LaunchedRank{.rank = *rank, .size = *size, .size_variable = launcher->size};
+}
+
+tl::expected<std::optional<LaunchedProcess>, std::string> launched_process(const Environment& environment) {
+  const auto launched = launched_rank(environment);
+  if (!launched) return tl::unexpected(launched.error());
+  if (!*launched) return std::nullopt;
+  const auto [rank, size, size_variable] = **launched;
+  const bool has_port = environment("MASTER_PORT") != nullptr || environment("PENSTOCK_PORT") != nullptr;
+  if (size == 1 && !has_port) return std::nullopt;  // an allocation, not a launch
+  const Launcher* launcher = launcher_of(environment);
+  const auto port = port_of(environment, *launcher);
+  if (!port) return tl::unexpected(port.error());
+  const char* address = environment("MASTER_ADDR");
+  const auto secret = secret_of(environment);
+  if (!secret) return tl::unexpected(secret.error());
+  return LaunchedProcess{
+      .place = {.rank = rank,
+                .coordinator = {.address = address == nullptr ? "127.0.0.1" : address, .port = *port},
+                .secret = *secret},
+      .world_size = size};
+}
+
+tl::expected<std::uint16_t, std::string> port_after(const Endpoint& coordinator) {
+  if (coordinator.port < kLastPort) return static_cast<std::uint16_t>(coordinator.port + 1);
+  return tl::unexpected(fmt::format(
+      "rank 0 needs the port after {}'s, too, and {} is the last one: expected a port of at most {} in "
+      "PENSTOCK_PORT or MASTER_PORT",
+      to_text(coordinator), kLastPort, kLastPort - 1));
+}
+
+tl::expected<std::optional<ProcessPlace>, std::string> launched_place(const Environment& environment,
+                                                                      std::int32_t ranks) {
+  const auto launched = launched_process(environment);
+  if (!launched) return tl::unexpected(launched.error());
+  if (!*launched) return std::nullopt;
+  if ((*launched)->world_size != ranks) {
+    return tl::unexpected(
+        fmt::format("the launcher started {} processes but the program has {}; start as many",
+                    (*launched)->world_size, format_count(ranks, "rank")));
+  }
+  return (*launched)->place;
 }
 
 }  // namespace penstock

@@ -31,7 +31,7 @@
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 
-#include "backend/process/message_proof.hpp"
+#include "backend/process/job_secret.hpp"
 #include "backend/process/socket_loop.hpp"
 
 namespace penstock {

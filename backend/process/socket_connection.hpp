@@ -15,7 +15,7 @@
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/system/error_code.hpp>
 
-#include "backend/process/message_proof.hpp"
+#include "backend/process/job_secret.hpp"
 #include "backend/process/socket_loop.hpp"
 
 namespace penstock {

@@ -5,7 +5,7 @@
 //     rank's thread    send(f)          send(g)               both return at once
 //     loop's thread        `-> [f]          `-> [f g]         frames of one connection, one write at a time
 //
-// socket_connection.cpp has the protocol of each connection. Tests: tests/backend/socket_loop_test.cpp.
+// socket_connection.cpp has the protocol of each connection. Tests: tests/backend/socket_transport_test.cpp.
 
 #include "backend/process/socket_loop.hpp"
 
@@ -38,7 +38,7 @@
 #include <boost/system/system_error.hpp>
 #include <tl/expected.hpp>
 
-#include "backend/process/message_proof.hpp"
+#include "backend/process/job_secret.hpp"
 #include "backend/process/socket_connection.hpp"
 #include "text/escaping.hpp"
 
@@ -56,7 +56,7 @@ constexpr std::chrono::milliseconds kPauseBetweenTries(10);
 constexpr std::chrono::milliseconds kTimeToProve(5000);
 /// Limit of silence while other connections wait to be accepted.
 constexpr std::chrono::milliseconds kTimeInCrowd(250);
-/// This is few beside the descriptors of a process, which ranks also need (process_room.cpp counts them).
+/// This is few beside the descriptors of a process, which ranks also need (process_run.cpp counts them).
 constexpr std::size_t kMostUnproven = 128;
 /// Handlers for each connection: some frames, each of which needs a few handlers.
 constexpr std::size_t kMostLateOfEach = 16;

@@ -1,6 +1,6 @@
 #pragma once
 // Exchanges frames of bytes between processes. One thread runs the loop, which listens, connects, reads and
-// writes. Over TCP, every chunk must prove that its sender knows the job's secret (message_proof.hpp). Socket
+// writes. Over TCP, every chunk must prove that its sender knows the job's secret (job_secret.hpp). Socket
 // pairs that were made before a fork need no proof, because no other process can reach them.
 
 #include <chrono>

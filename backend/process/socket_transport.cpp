@@ -15,23 +15,25 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
+#include <span>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "backend/executor/link_pace.hpp"
-#include "backend/executor/payload.hpp"
 #include "backend/executor/transport.hpp"
-#include "backend/process/data_frame.hpp"
 #include "backend/process/socket_loop.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
 
 namespace penstock {
+
 namespace {
 
 std::vector<std::int32_t> members_of(const FlatProgram& flat, const FlatMessage& collective) {
@@ -318,6 +320,27 @@ std::vector<MessageTime> SocketTransport::own_times() {
     times.push_back(state(message).time);
   }
   return times;
+}
+
+// A frame is 32 bytes of numbers followed by the payload. The numbers are not encoded further, because the
+// run's time includes the sending. Hosts with different byte orders refuse each other when they connect
+// (socket_connection.hpp).
+
+static_assert(std::is_trivially_copyable_v<DataHeader> && sizeof(DataHeader) == 32, "it has no padding");
+
+Frame packed(const DataHeader& header, std::span<const std::uint8_t> payload) {
+  Frame frame(sizeof(DataHeader) + payload.size());
+  std::memcpy(frame.data(), &header, sizeof(DataHeader));
+  std::ranges::copy(payload, frame.begin() + sizeof(DataHeader));
+  return frame;
+}
+
+std::optional<DataView> unpacked(const Frame& frame) {
+  if (frame.size() < sizeof(DataHeader)) return std::nullopt;
+  DataView view;
+  std::memcpy(&view.header, frame.data(), sizeof(DataHeader));
+  view.payload = std::span(frame).subspan(sizeof(DataHeader));
+  return view;
 }
 
 }  // namespace penstock

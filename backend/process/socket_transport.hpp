@@ -1,17 +1,17 @@
 #pragma once
-// One rank's part of the transport between processes. There is one queue for each ordered pair of ranks.
-// Queues never block and have no size limit. The transport can emulate links.
+// One rank's end of the transport between processes, and the frames that it sends while a program runs. It
+// has one queue for each ordered pair of ranks. Queues never block and are not bounded. It can emulate links.
 
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "backend/executor/clock.hpp"
-#include "backend/executor/link_pace.hpp"
-#include "backend/executor/payload.hpp"
 #include "backend/executor/transport.hpp"
 #include "backend/process/socket_loop.hpp"
 #include "schedules/check/flat_program.hpp"
@@ -19,6 +19,29 @@
 #include "schedules/ir/channel.hpp"
 
 namespace penstock {
+
+struct DataHeader {
+  std::int32_t run = 0;
+  std::int32_t message = 0;  ///< number of the message in the flat program
+  std::int32_t from_rank = 0;
+  std::int32_t has_payload = 0;  ///< 1 if the frame has a payload, 0 if the payload is null
+  Ns start_ns = 0;               ///< start of a transfer, or the time when this rank joined a collective
+  Ns end_ns = 0;                 ///< time when a transfer arrives; not used for collectives
+};
+
+/// Returns the bytes of a frame. header.has_payload must be 1 if `payload` is not empty.
+Frame packed(const DataHeader& header, std::span<const std::uint8_t> payload);
+
+/// The header and the payload of a frame. `payload` refers to the bytes of the frame.
+struct DataView {
+  DataHeader header;
+  std::span<const std::uint8_t> payload;
+};
+/// Returns the parts of a frame, or nothing if the frame is shorter than a header.
+std::optional<DataView> unpacked(const Frame& frame);
+
+// One rank's part of the transport between processes. There is one queue for each ordered pair of ranks.
+// Queues never block and have no size limit. The transport can emulate links.
 
 /// The settings of one rank's transport in one run. All references must outlive the transport.
 struct SocketTransportParts {

@@ -7,8 +7,8 @@
 #include <tl/expected.hpp>
 
 #include "backend/executor/executor.hpp"
+#include "backend/process/child_processes.hpp"
 #include "backend/process/process_execution.hpp"
-#include "backend/process/rank_sockets.hpp"
 
 namespace penstock {
 

@@ -28,15 +28,13 @@
 #include <tl/expected.hpp>
 
 #include "backend/executor/executor.hpp"
-#include "backend/executor/progress.hpp"
 #include "backend/executor/transport.hpp"
 #include "backend/executor/watchdog.hpp"
+#include "backend/process/child_processes.hpp"
 #include "backend/process/clock_alignment.hpp"
 #include "backend/process/control_message.hpp"
-#include "backend/process/data_frame.hpp"
 #include "backend/process/job_secret.hpp"
 #include "backend/process/process_execution.hpp"
-#include "backend/process/rank_sockets.hpp"
 #include "backend/process/socket_loop.hpp"
 #include "backend/process/socket_transport.hpp"
 #include "backend/process/worker.hpp"

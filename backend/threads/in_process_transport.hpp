@@ -7,8 +7,6 @@
 #include <vector>
 
 #include "backend/executor/clock.hpp"
-#include "backend/executor/link_pace.hpp"
-#include "backend/executor/payload.hpp"
 #include "backend/executor/transport.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"

@@ -19,7 +19,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/module.h>
 
-#include "backend/torch/layer.hpp"
+#include "backend/torch/layers.hpp"
 
 namespace penstock::nn {
 namespace {

@@ -8,7 +8,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
-#include "backend/torch/layer.hpp"
+#include "backend/torch/layers.hpp"
 
 namespace penstock::nn {
 

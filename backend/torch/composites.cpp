@@ -14,7 +14,6 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
-#include "backend/torch/layer.hpp"
 #include "backend/torch/layers.hpp"
 
 namespace penstock::nn {

@@ -1,11 +1,11 @@
-// Cuts a model into stages. A model is a list of pieces in an order in which they can run. A stage is a set
-// of pieces, so several tensors may cross a cut, for example with residual connections:
+// Cuts a model into stages. A model is a list of pieces in an order in which they can run, each with the
+// pieces that it reads. A stage is a set of pieces, so several tensors may cross a cut, for example with
+// residual connections:
 //
 //     piece 0 -> 1 -> 2 -> 3 (reads 2 and 0)
 //     cut         |              the outputs of 1 and 0 cross it, flattened and concatenated
 //
-// The weights of a piece depend only on the seed and the piece's index in the model, so the cut does not
-// change the results.
+// Weights depend on the seed and the piece's index in the model, so the cut changes no number.
 
 #include "backend/torch/models.hpp"
 
@@ -13,6 +13,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <map>
+#include <memory>
+#include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,15 +24,22 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 
-#include "backend/torch/layer.hpp"
 #include "backend/torch/layers.hpp"
-#include "backend/torch/loss.hpp"
-#include "backend/torch/stage_graph.hpp"
 #include "backend/torch/torch_stage.hpp"
+#include "schedules/ir/index.hpp"
 #include "schedules/ir/mixed_bits.hpp"
 
 namespace penstock::nn {
+
+/// Returns one layer for each stage of the cut, with the weights of its pieces in ascending order of pieces.
+/// A stage receives all values of earlier stages that this or a later stage reads. It sends all values that
+/// later stages read. One tensor is sent unchanged. Several are flattened to [samples, features] and
+/// concatenated. `input` is the same as in split().
+std::vector<LayerPointer> stage_graphs(const Model& model, const Cut& cut, const at::Tensor& input);
+
 namespace {
 
 Tensors initial_weights(const Model& model, std::int32_t piece, const SplitOptions& options) {
@@ -91,6 +102,242 @@ std::vector<StageDefinition> split(const Model& model, const Cut& cut, const Spl
     definitions.push_back(std::move(definition));
   }
   return definitions;
+}
+
+// Builds one layer for each stage. Value i is the output of piece i, and value -1 is the model's input. A
+// value is alive after a stage if this or an earlier stage has computed it and a later stage reads it:
+//
+//          +-> 1 -+            stages {0, 1} {2} {3}: after the first, 0 and 1 are alive (0 for piece 2,
+//       0 -+      +-> 3        1 for piece 3), after the second 1 and 2. Gradients of values that only pass
+//          +-> 2 -+            through a stage pass through it as well.
+//
+// Tests: tests/backend_torch/torch_stage_test.cpp.
+
+namespace {
+
+constexpr std::int32_t kModelInput = -1;
+
+using Values = std::map<std::int32_t, at::Tensor>;
+/// The shape of one sample of each value, by value.
+using SampleShapes = std::map<std::int32_t, std::vector<std::int64_t>>;
+
+/// Returns the numbers of the values that a piece reads. A number appears twice if the piece adds a value to
+/// itself.
+std::vector<std::int32_t> values_read(const Piece& piece) {
+  return piece.inputs.empty() ? std::vector<std::int32_t>{kModelInput} : piece.inputs;
+}
+
+/// The set of values that one stage sends to the next.
+class Bundle {
+ public:
+  Bundle(const std::set<std::int32_t>& values, const SampleShapes& shapes) {
+    for (const std::int32_t value : values) {
+      const auto shape = shapes.find(value);
+      if (values.size() > 1 && shape == shapes.end())
+        throw std::logic_error("several tensors cross a cut, and their shapes are not known");
+      parts_.emplace_back(value, shape == shapes.end() ? std::vector<std::int64_t>{} : shape->second);
+    }
+  }
+
+  at::Tensor pack(const Values& values) const {
+    // A single value is sent unchanged, so a chain of pieces needs no shapes and no copies.
+    if (parts_.size() == 1) return values.at(parts_.front().first);
+    Tensors flat;
+    for (const auto& [value, shape] : parts_) flat.push_back(values.at(value).flatten(1));
+    return at::cat(flat, 1);
+  }
+
+  Values unpack(const at::Tensor& packed) const {
+    if (parts_.size() == 1) return {{parts_.front().first, packed}};
+    Values values;
+    std::int64_t begin = 0;
+    for (const auto& [value, shape] : parts_) {
+      // The first dimension of every value is the sample. All other dimensions of a value were flattened and
+      // concatenated with the other values.
+      std::vector<std::int64_t> sizes = {packed.size(0)};
+      std::int64_t features = 1;
+      for (const std::int64_t size : shape) {
+        sizes.push_back(size);
+        features *= size;
+      }
+      values[value] = packed.narrow(1, begin, features).reshape(sizes);
+      begin += features;
+    }
+    return values;
+  }
+
+ private:
+  std::vector<std::pair<std::int32_t, std::vector<std::int64_t>>> parts_;
+};
+
+void add(Values& values, std::int32_t value, const at::Tensor& more) {
+  if (!more.defined()) return;  // the value has no gradient, as token numbers
+  const auto [entry, fresh] = values.try_emplace(value, more);
+  if (!fresh) entry->second = entry->second.add(more);
+}
+
+/// A layer that runs a graph of pieces, as Sequential in composites.cpp runs a list. A value is stored until
+/// all pieces that read it have run.
+class StageGraph : public Layer {
+ public:
+  StageGraph(std::vector<Piece> pieces, std::vector<std::int32_t> numbers, Bundle entry, Bundle exit)
+      : pieces_(std::move(pieces)),
+        numbers_(std::move(numbers)),
+        entry_(std::move(entry)),
+        exit_(std::move(exit)) {
+    for (const Piece& piece : pieces_) {
+      first_weight_.push_back(weight_count_);
+      weight_count_ += piece.layer->weight_count();
+    }
+  }
+
+  std::size_t weight_count() const override { return weight_count_; }
+
+  Tensors initial_weights(at::Generator& generator) const override {
+    Tensors all;
+    for (const Piece& piece : pieces_)
+      std::ranges::move(piece.layer->initial_weights(generator), std::back_inserter(all));
+    return all;
+  }
+
+  Output forward(Weights weights, const at::Tensor& input, std::uint64_t seed) const override {
+    Values values = entry_.unpack(input);
+    Record record;
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      auto [value, part] = pieces_[i].layer->forward(of_piece(weights, i), input_of(i, values), seed);
+      values[numbers_[i]] = std::move(value);
+      record.parts.push_back(std::move(part));
+    }
+    return {exit_.pack(values), std::move(record)};
+  }
+
+  Output backward_input(Weights weights, const at::Tensor& gradient, Record forward) const override {
+    Values gradients = exit_.unpack(gradient);
+    for (std::size_t i = pieces_.size(); i-- > 0;) {
+      Record& part = forward.parts[i];
+      auto [of_input, record] =
+          pieces_[i].layer->backward_input(of_piece(weights, i), gradients.at(numbers_[i]), std::move(part));
+      part = std::move(record);
+      hand_back(i, of_input, gradients);
+    }
+    return {of_entry(gradients), std::move(forward)};
+  }
+
+  Tensors backward_weight(Weights weights, const Record& record) const override {
+    Tensors all;
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      std::ranges::move(pieces_[i].layer->backward_weight(of_piece(weights, i), record.parts[i]),
+                        std::back_inserter(all));
+    }
+    return all;
+  }
+
+  Gradients backward(Weights weights, const at::Tensor& gradient, Record forward) const override {
+    Values gradients = exit_.unpack(gradient);
+    Tensors of_weights(weight_count_);
+    for (std::size_t i = pieces_.size(); i-- > 0;) {
+      Gradients of_piece_i = pieces_[i].layer->backward(of_piece(weights, i), gradients.at(numbers_[i]),
+                                                        std::move(forward.parts[i]));
+      std::ranges::move(of_piece_i.weights,
+                        of_weights.begin() + static_cast<std::ptrdiff_t>(first_weight_[i]));
+      hand_back(i, of_piece_i.input, gradients);
+    }
+    return {of_entry(gradients), std::move(of_weights)};
+  }
+
+ private:
+  Weights of_piece(Weights weights, std::size_t i) const {
+    return weights.subspan(first_weight_[i], pieces_[i].layer->weight_count());
+  }
+
+  /// Returns the input of piece i, which is the sum of the values that it reads.
+  at::Tensor input_of(std::size_t i, const Values& values) const {
+    at::Tensor sum;
+    for (const std::int32_t value : values_read(pieces_[i]))
+      sum = sum.defined() ? sum.add(values.at(value)) : values.at(value);
+    return sum;
+  }
+
+  /// Adds the gradient of a piece's input to the gradient of each value that it reads. The gradient of each
+  /// summand is the gradient of the sum.
+  void hand_back(std::size_t i, const at::Tensor& of_input, Values& gradients) const {
+    // The gradient of the piece's own output is erased. Later pieces have already added to it, and only this
+    // piece needed it.
+    gradients.erase(numbers_[i]);
+    for (const std::int32_t value : values_read(pieces_[i])) add(gradients, value, of_input);
+  }
+
+  /// Returns the gradient of the stage's input. It is undefined if the stage reads the model's input and this
+  /// has no gradient.
+  at::Tensor of_entry(const Values& gradients) const {
+    // The remaining gradients belong to values from earlier stages, including values that this stage only
+    // forwards.
+    return gradients.empty() ? at::Tensor() : entry_.pack(gradients);
+  }
+
+  std::vector<Piece> pieces_;
+  std::vector<std::int32_t> numbers_;  // indices of the pieces in the model, in ascending order
+  Bundle entry_;
+  Bundle exit_;
+  std::size_t weight_count_ = 0;
+  std::vector<std::size_t> first_weight_;
+};
+
+/// Returns the shapes of all values. Runs the model once on the CPU with temporary weights to find them.
+SampleShapes sample_shapes(const Model& model, const at::Tensor& input) {
+  const at::NoGradGuard no_grad;
+  Values values = {{kModelInput, input.cpu()}};  // input on the CPU, like the initial weights
+  at::Generator generator = at::make_generator<at::CPUGeneratorImpl>();
+  const at::ScalarType type = input.is_floating_point() ? input.scalar_type() : at::kFloat;
+  for (std::size_t i = 0; i < model.pieces.size(); ++i) {
+    const Piece& piece = model.pieces[i];
+    Tensors weights = piece.layer->initial_weights(generator);
+    for (at::Tensor& weight : weights) weight = weight.to(type);
+    at::Tensor sum;
+    for (const std::int32_t value : values_read(piece))
+      sum = sum.defined() ? sum.add(values.at(value)) : values.at(value);
+    values[static_cast<std::int32_t>(i)] = piece.layer->forward(weights, sum, 0).value;
+  }
+  SampleShapes shapes;
+  for (const auto& [value, tensor] : values) shapes[value] = tensor.sizes().slice(1).vec();
+  return shapes;
+}
+
+/// Returns the last stage that reads each value. For the output of the last piece, this is the number of
+/// stages.
+std::map<std::int32_t, std::size_t> last_readers(const Model& model, const Cut& cut) {
+  std::map<std::int32_t, std::size_t> last;
+  for (std::size_t stage = 0; stage < cut.size(); ++stage) {
+    for (const std::int32_t piece : cut[stage]) {
+      for (const std::int32_t value : values_read(model.pieces[index(piece)])) last[value] = stage;
+    }
+  }
+  last[static_cast<std::int32_t>(model.pieces.size()) - 1] = cut.size();
+  return last;
+}
+
+}  // namespace
+
+std::vector<LayerPointer> stage_graphs(const Model& model, const Cut& cut, const at::Tensor& input) {
+  const std::map<std::int32_t, std::size_t> last = last_readers(model, cut);
+  // The shapes of one sample are sufficient, because a batch differs only in the first dimension.
+  const SampleShapes shapes = input.defined() ? sample_shapes(model, input.narrow(0, 0, 1)) : SampleShapes();
+  std::vector<LayerPointer> layers;
+  std::set<std::int32_t> alive = {kModelInput};
+  for (std::size_t stage = 0; stage < cut.size(); ++stage) {
+    std::vector<std::int32_t> numbers = cut[stage];
+    std::ranges::sort(numbers);
+    std::vector<Piece> pieces;
+    const Bundle entry(alive, shapes);
+    for (const std::int32_t number : numbers) {
+      pieces.push_back(model.pieces[index(number)]);
+      alive.insert(number);
+    }
+    std::erase_if(alive, [&](std::int32_t value) { return last.at(value) <= stage; });
+    layers.push_back(
+        std::make_shared<StageGraph>(std::move(pieces), std::move(numbers), entry, Bundle(alive, shapes)));
+  }
+  return layers;
 }
 
 }  // namespace penstock::nn

@@ -7,8 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "backend/torch/layer.hpp"
-#include "backend/torch/loss.hpp"
+#include "backend/torch/layers.hpp"
 #include "backend/torch/torch_stage.hpp"
 
 namespace penstock::nn {

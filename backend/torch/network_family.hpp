@@ -1,12 +1,15 @@
 #pragma once
-// The module family that trains the network of an experiment on CPUs. The transports cpu-thread and
-// cpu-process use it if the scenario names a network.
+// What an executable with LibTorch adds for the network of an experiment: the module family that cpu-thread
+// and cpu-process run, and the profile of its layers. This header needs none of LibTorch's.
 
 #include <memory>
 #include <string>
+
 #include <tl/expected.hpp>
 
+#include "backend/calibration/calibration_samples.hpp"
 #include "backend/executor/module_family.hpp"
+#include "scenarios/model/model.hpp"
 #include "scenarios/prepare/experiment.hpp"
 
 namespace penstock::nn {
@@ -15,5 +18,13 @@ namespace penstock::nn {
 /// computes on the thread that calls it, because this function switches off LibTorch's own threads for the
 /// whole process. Error: cut_network() fails.
 tl::expected<std::unique_ptr<ModuleFamily>, std::string> network_family(const Experiment& experiment);
+
+// Measures each layer of a network separately, like PipeDream's profiler (Narayanan et al., SOSP'19, section
+// 3.1). `penstock profile` writes the result, and `penstock plan` reads it.
+
+/// Measures each piece of the network on the calling thread: times of F and B, output bytes and weight bytes.
+/// The layers of the result have the names of piece_name(), and the inputs of the pieces. Error:
+/// make_network() fails.
+tl::expected<LayerGraph, std::string> profile_network(const NetworkSpec& spec, const ProfileOptions& options);
 
 }  // namespace penstock::nn

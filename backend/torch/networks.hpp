@@ -4,13 +4,17 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <tl/expected.hpp>
+#include <type_traits>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
+#include <tl/expected.hpp>
 
 #include "backend/torch/models.hpp"
+#include "backend/torch/stage_weights.hpp"
 #include "scenarios/model/model.hpp"
+#include "scenarios/prepare/experiment.hpp"
 
 namespace penstock::nn {
 
@@ -53,5 +57,35 @@ tl::expected<Network, std::string> make_network(const NetworkSpec& spec, std::in
 
 /// Returns the name of a piece in profiles and scenarios, such as "Linear-3".
 std::string piece_name(const Model& model, std::int32_t piece);
+
+// Converts exceptions of LibTorch during the construction of a network to errors. A user may, for example,
+// choose sizes that exceed the memory.
+
+/// Returns the result of `make`, which must be a tl::expected with a text as its error. If LibTorch throws,
+/// returns an error text with the network's name, its place in the file, and LibTorch's text without the
+/// backtrace.
+template <class Make>
+std::invoke_result_t<Make> made_network(const NetworkSpec& spec, Make make) {
+  try {
+    return make();
+  } catch (const c10::Error& error) {
+    return tl::unexpected(
+        (spec.place.empty() ? std::string() : spec.place + ": ") + "the network " + spec.name +
+        " cannot be made with these sizes; take smaller ones: " + error.what_without_backtrace());
+  }
+}
+
+// Cuts the network of an experiment into the experiment's stages. The module families for CPUs and GPUs use
+// it.
+
+struct CutNetwork {
+  Network network;
+  Cut cut;  ///< pieces of each stage of the program
+  OptimizerOptions optimizer;
+};
+
+/// Makes and cuts the network. Requires experiment.network. Error: the network, a size or a layer is unknown,
+/// the program's stages do not form a chain, or its microbatches are sliced.
+tl::expected<CutNetwork, std::string> cut_network(const Experiment& experiment);
 
 }  // namespace penstock::nn

@@ -10,6 +10,8 @@
 #include "backend/torch/stage_weights.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -24,10 +26,12 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 
-#include "backend/torch/layer.hpp"
-#include "backend/torch/optimizer.hpp"
+#include "backend/torch/layers.hpp"
+#include "report/print/memory_category.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock::nn {
+
 namespace {
 
 at::Tensor laid_end_to_end(const Tensors& tensors) {
@@ -149,6 +153,92 @@ void StageWeights::gather(std::span<const at::Tensor> parts) {
     gathered_ = {.version = parting_version_, .weights = std::move(whole)};
   }
   count();
+}
+
+// Computes w' = w - rate * direction. g is the gradient, t the number of the step. The direction is:
+//
+//     SGD      b = momentum b + g                    (b = g at first; b = g without momentum)
+//     RMSProp  s = decay s + (1 - decay) g^2,   b = momentum b + g / (sqrt(s) + epsilon)
+//     Adam     m = beta1 m + (1 - beta1) g,     s = beta2 s + (1 - beta2) g^2,
+//              m / (1 - beta1^t) / (sqrt(s / (1 - beta2^t)) + epsilon)      (Kingma and Ba, ICLR'15)
+//
+// Tests: tests/backend_torch/learning_test.cpp.
+
+namespace {
+
+/// Returns decay * mean + (1 - decay) * value. Treats an undefined mean as 0.
+at::Tensor moved_mean(const at::Tensor& mean, double decay, const at::Tensor& value) {
+  const at::Tensor share = value.mul(1 - decay);
+  return mean.defined() ? mean.mul(decay).add(share) : share;
+}
+
+}  // namespace
+
+at::Tensor Optimizer::with_momentum(Moments& moments, const at::Tensor& direction) const {
+  if (options_.momentum == 0) return direction;
+  moments.first = moments.first.defined() ? moments.first.mul(options_.momentum).add(direction) : direction;
+  return moments.first;
+}
+
+at::Tensor Optimizer::direction(Moments& moments, const at::Tensor& gradient) const {
+  switch (options_.kind) {
+    case OptimizerKind::sgd:
+      break;
+    case OptimizerKind::rmsprop:
+      moments.second = moved_mean(moments.second, options_.decay, gradient.square());
+      return with_momentum(moments, gradient.div(moments.second.sqrt().add(options_.epsilon)));
+    case OptimizerKind::adam: {
+      // Both means begin at 0, so they are too small at first, by the factor 1 - beta^t after t steps. They
+      // are divided by this factor.
+      const auto t = static_cast<double>(steps_);
+      moments.first = moved_mean(moments.first, options_.beta1, gradient);
+      moments.second = moved_mean(moments.second, options_.beta2, gradient.square());
+      const at::Tensor squares = moments.second.div(1 - std::pow(options_.beta2, t));
+      return moments.first.div(1 - std::pow(options_.beta1, t)).div(squares.sqrt().add(options_.epsilon));
+    }
+  }
+  return with_momentum(moments, gradient);
+}
+
+Tensors Optimizer::step(const Tensors& weights, const Tensors& gradient) {
+  if (weights.size() != gradient.size()) throw std::logic_error("a gradient is missing, or one is too many");
+  // The step is counted first, because Adam divides by 1 - beta^t, which is 0 at t = 0.
+  ++steps_;
+  moments_.resize(weights.size());
+  Tensors next;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    next.push_back(weights[i].sub(direction(moments_[i], gradient[i]).mul(options_.learning_rate)));
+  }
+  return next;
+}
+
+std::int64_t Optimizer::bytes() const {
+  std::int64_t sum = 0;
+  for (const Moments& moments : moments_) {
+    for (const at::Tensor* moment : {&moments.first, &moments.second}) {
+      if (moment->defined()) sum += static_cast<std::int64_t>(moment->nbytes());
+    }
+  }
+  return sum;
+}
+
+// Measures memory at the same moments and by the same rules as the simulator. After each action, the stage
+// reports its bytes. The meter adds up all stages of the rank, and stores the peak and the action that
+// reached it.
+
+void MemoryMeter::set(std::int32_t stage, const MemoryByCategory& bytes, const std::string& action) {
+  MemoryByCategory& before = of_stage_[stage];
+  for (std::size_t i = 0; i < sum_.size(); ++i) {
+    sum_[i] += bytes[i] - before[i];
+    memory_.peaks[i] = std::max(memory_.peaks[i], sum_[i]);
+  }
+  before = bytes;
+  const Bytes total = total_bytes(sum_);
+  // If several actions reach the peak, the first one is named, as in a prediction.
+  if (total <= memory_.peak_bytes) return;
+  memory_.peak_bytes = total;
+  memory_.peak_action = action;
+  memory_.at_peak = sum_;
 }
 
 }  // namespace penstock::nn

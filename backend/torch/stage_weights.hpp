@@ -1,16 +1,58 @@
 #pragma once
-// Stores the weight versions of one stage on one rank. The rank has the whole weights or only its shard.
+// What one stage on one rank holds: its weight versions, whole or as this rank's shard, the optimizer that
+// makes the next one, and the count of the bytes.
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
-#include "backend/torch/layer.hpp"
-#include "backend/torch/optimizer.hpp"
+#include "backend/torch/layers.hpp"
+#include "report/print/memory_category.hpp"
+#include "report/result/result.hpp"
 
 namespace penstock::nn {
+
+enum class OptimizerKind : std::uint8_t { sgd, rmsprop, adam };
+
+/// The options of an optimizer. Rules and defaults are the same as in torch.optim.
+struct OptimizerOptions {
+  OptimizerKind kind = OptimizerKind::sgd;
+  double learning_rate = 0.01;
+  double momentum = 0;   ///< momentum of sgd and rmsprop
+  double decay = 0.99;   ///< decay of rmsprop's mean of squared gradients
+  double beta1 = 0.9;    ///< decay of adam's mean of gradients
+  double beta2 = 0.999;  ///< decay of adam's mean of squared gradients
+  double epsilon = 1e-8;
+};
+
+/// The optimizer of one stage on one rank. It stores the moments.
+class Optimizer {
+ public:
+  explicit Optimizer(const OptimizerOptions& options) : options_(options) {}
+
+  /// Returns the next version of `weights`. All calls must pass the same number of tensors with the same
+  /// shapes.
+  Tensors step(const Tensors& weights, const Tensors& gradient);
+  /// Returns the bytes of the stored moments.
+  std::int64_t bytes() const;
+
+ private:
+  struct Moments {
+    at::Tensor first;   // momentum, or Adam's mean of gradients
+    at::Tensor second;  // mean of squared gradients
+  };
+  at::Tensor direction(Moments& moments, const at::Tensor& gradient) const;
+  at::Tensor with_momentum(Moments& moments, const at::Tensor& direction) const;
+
+  OptimizerOptions options_;
+  std::int64_t steps_ = 0;
+  std::vector<Moments> moments_;
+};
+
+// Stores the weight versions of one stage on one rank. The rank has the whole weights or only its shard.
 
 /// The data that are sharded, so that each rank has only its part (ZeRO, SC'20, section 5).
 enum class Sharded : std::uint8_t {
@@ -86,6 +128,22 @@ class StageWeights {
   std::int32_t parting_version_ = 0;  // version from which part() last returned a part
   std::optional<Gathered> gathered_;
   Held held_;
+};
+
+// Records the memory that the stages of one rank use after each action.
+
+/// A recorder of the memory of one rank. Only the rank's worker thread may use it.
+class MemoryMeter {
+ public:
+  /// Records that the stage uses `bytes` after `action`.
+  void set(std::int32_t stage, const MemoryByCategory& bytes, const std::string& action);
+  /// Returns the peak so far and its action. The result has no times and no samples.
+  const RankMemory& memory() const { return memory_; }
+
+ private:
+  std::map<std::int32_t, MemoryByCategory> of_stage_;
+  MemoryByCategory sum_{};
+  RankMemory memory_;
 };
 
 }  // namespace penstock::nn

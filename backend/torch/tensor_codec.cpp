@@ -21,8 +21,8 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/ScalarType.h>
 
-#include "backend/executor/payload.hpp"
-#include "backend/torch/layer.hpp"
+#include "backend/executor/transport.hpp"
+#include "backend/torch/layers.hpp"
 #include "backend/torch/torch_stage.hpp"
 
 namespace penstock::nn {

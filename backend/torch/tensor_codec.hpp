@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "backend/executor/payload.hpp"
-#include "backend/torch/layer.hpp"
+#include "backend/executor/transport.hpp"
+#include "backend/torch/layers.hpp"
 
 namespace penstock::nn {
 

@@ -6,7 +6,7 @@
 //     STEP   w of the next version = optimizer(w, sum)
 //
 // A gradient sum begins with the first W of a minibatch. The STEP, or the REDUCE_GRAD before it, takes the
-// sum. Memory is measured after each action (memory_meter.hpp). Tests:
+// sum. Memory is measured after each action (stage_weights.hpp). Tests:
 // tests/backend_torch/torch_stage_test.cpp.
 
 #include "backend/torch/torch_stage.hpp"
@@ -30,11 +30,9 @@
 #include <c10/util/Exception.h>
 
 #include "backend/executor/executor.hpp"
-#include "backend/executor/payload.hpp"
 #include "backend/executor/stage_module.hpp"
-#include "backend/torch/layer.hpp"
-#include "backend/torch/loss.hpp"
-#include "backend/torch/memory_meter.hpp"
+#include "backend/executor/transport.hpp"
+#include "backend/torch/layers.hpp"
 #include "backend/torch/stage_weights.hpp"
 #include "report/print/memory_category.hpp"
 #include "schedules/ir/action.hpp"

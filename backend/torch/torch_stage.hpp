@@ -14,12 +14,9 @@
 #include <ATen/core/Tensor.h>
 
 #include "backend/executor/executor.hpp"
-#include "backend/executor/payload.hpp"
 #include "backend/executor/stage_module.hpp"
-#include "backend/torch/layer.hpp"
-#include "backend/torch/loss.hpp"
-#include "backend/torch/memory_meter.hpp"
-#include "backend/torch/optimizer.hpp"
+#include "backend/executor/transport.hpp"
+#include "backend/torch/layers.hpp"
 #include "backend/torch/stage_weights.hpp"
 #include "report/print/memory_category.hpp"
 #include "schedules/ir/action.hpp"

@@ -1,11 +1,11 @@
 // Runs for each number of workers and each workload:
 //
-//     1F1B and naive over the same stages  -> device stamps  -> costs (gpu_calibration.hpp)
+//     1F1B and naive over the same stages  -> device stamps  -> costs (workloads.hpp)
 //     costs + the lowered program of a row -> critical path  -> predicted time
 //     the same program                     -> GPU            -> measured time
 //
 // Workers are made once for all rows. A row is written as soon as it is known, so that an interrupted run
-// leaves the rows so far. tests/backend/standin/gpu_validation_test.cpp runs all of it on a model of CUDA.
+// leaves the rows so far. tests/backend/standin/self_tests_test.cpp runs all of it on a model of CUDA.
 
 #include "bench/gpu/validation.hpp"
 
@@ -26,13 +26,10 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "backend/cuda/devices.hpp"
 #include "backend/cuda/local_run.hpp"
 #include "backend/cuda/workers.hpp"
-#include "backend/executor/link_pace.hpp"
 #include "backend/executor/measured_run.hpp"
-#include "bench/gpu/gpu_calibration.hpp"
-#include "bench/gpu/nominal_costs.hpp"
+#include "backend/executor/transport.hpp"
 #include "bench/gpu/validation_rows.hpp"
 #include "bench/gpu/workloads.hpp"
 #include "report/timeline/timeline.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/gpu/nominal_costs.hpp"
+#include "bench/gpu/validation_rows.hpp"
 
 namespace penstock {
 

@@ -1,16 +1,34 @@
 #pragma once
-// The result of gpu_validation: rows of predicted and measured times, their errors, and whether they pass the
-// controls. Needs no GPU.
+// The rows of gpu_validation: the work that it gives its workers and links, predicted and measured times,
+// their errors, and whether the rows pass the controls. Needs no GPU.
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "bench/gpu/nominal_costs.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock {
+
+enum class GpuWorkload : std::uint8_t {
+  occupy,      // one thread waits for the stated time
+  gemm,        // products of matrices in single precision on all SMs of the partition
+  imbalanced,  // gemm on stages of unequal size
+  bandwidth,   // copies within the GPU's memory, which all partitions share
+};
+std::string to_text(GpuWorkload workload);
+
+/// Bytes of every message; activations and gradients are equal.
+constexpr Bytes kNominalMessage = Bytes{16} << 20;
+
+/// Returns the approximate times of a stage's actions. With two virtual stages each takes half as long.
+StageCost nominal_cost(GpuWorkload workload, std::int32_t virtual_stages, bool first_half);
+
+/// Returns the nominal cost of every stage of the program, with kNominalMessage over every edge.
+CostTable nominal_costs(const Program& program, GpuWorkload workload);
 
 constexpr double kTarget = 0.03;  ///< limit of the mean error; stated before any run
 constexpr double kGap = 0.03;     ///< schedules that differ by more must be ranked correctly

@@ -1,7 +1,7 @@
 // Compares scenarios with a baseline, or updates it. Entries are named relative to the baseline file, with
 // '/', so that the file means the same from every folder. Without scenarios all entries are compared,
 // otherwise only those. --update computes all figures again and adds entries that are missing. Every finding
-// is printed. Tests: tests/cli/baseline_output_test.cpp.
+// is printed. Tests: tests/cli/names_test.cpp.
 
 #include "cli/commands/baseline_check.hpp"
 
@@ -11,26 +11,33 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <filesystem>
+#include <fstream>
+#include <ios>
 #include <iterator>
 #include <optional>
+#include <ostream>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
-#include "cli/commands/baseline_output.hpp"
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/terminal.hpp"
 #include "report/print/units.hpp"
-#include "sim/baseline/baseline.hpp"
+#include "sim/hold/baseline.hpp"
 #include "text/escaping.hpp"
 
 namespace penstock {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -166,6 +173,188 @@ Outcome compare_with_baseline(const BaselineFlags& flags, const std::vector<std:
 Outcome check_baseline(const BaselineFlags& flags, const std::vector<std::string>& scenarios,
                        const OutputFlags& output) {
   return flags.update ? update_baseline(flags, scenarios) : compare_with_baseline(flags, scenarios, output);
+}
+
+// Prints a list of verdicts in five forms. GitHub reads two of them: lines "::error ...::" of a job's log
+// become notes in the pull request, and the file GITHUB_STEP_SUMMARY is shown as a page (docs.github.com,
+// "Workflow commands for GitHub Actions").
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kSummary = "GITHUB_STEP_SUMMARY";
+
+/// Returns the word for a verdict. "changed" means that it has findings and none fails: better figures, or
+/// worse ones within the tolerance.
+std::string_view word_of(const BaselineVerdict& verdict) {
+  if (verdict.failed()) return "FAILED";
+  return verdict.findings.empty() ? "ok" : "changed";
+}
+
+std::string_view word_of_update(const BaselineVerdict& verdict) {
+  if (verdict.error) return "new";
+  return verdict.findings.empty() ? "ok" : "changed";
+}
+
+std::string count_text(const std::vector<BaselineVerdict>& verdicts) {
+  const auto failed = std::ranges::count_if(verdicts, &BaselineVerdict::failed);
+  return fmt::format("{} of {} within tolerance\n", verdicts.size() - static_cast<std::size_t>(failed),
+                     verdicts.size());
+}
+
+/// Returns the error, the findings and the reasons, one a line. Only the error may have several lines.
+std::vector<std::string> lines_of(const BaselineVerdict& verdict) {
+  std::vector<std::string> lines;
+  if (verdict.error) lines.push_back(*verdict.error);
+  for (const BaselineFinding& finding : verdict.findings) {
+    lines.push_back(shown_name(fmt::format("{} {}: expected {}, is {}", finding.failed ? "FAIL" : "note",
+                                           finding.figure, finding.expected, finding.actual)));
+  }
+  for (const std::string& reason : verdict.reasons) lines.push_back(fmt::format("  {}", shown_name(reason)));
+  for (const std::string& note : verdict.notes) lines.push_back(fmt::format("note: {}", shown_name(note)));
+  return lines;
+}
+
+Json json_of(const BaselineFinding& finding) {
+  return {{"figure", finding.figure},
+          {"expected", finding.expected},
+          {"actual", finding.actual},
+          {"failed", finding.failed}};
+}
+
+/// Returns the entry's rows of the Markdown table, each on one line; none if nothing changed.
+std::string table_rows(const BaselineVerdict& verdict) {
+  std::string rows;
+  const auto row = [&](std::string_view word, std::string_view figure, std::string_view then,
+                       std::string_view now) {
+    rows += fmt::format("| {} | {} | {} | {} | {} |\n", word, markdown_escaped(verdict.scenario),
+                        markdown_escaped(figure), markdown_escaped(then), markdown_escaped(now));
+  };
+  if (verdict.error) {
+    std::string error = *verdict.error;
+    std::ranges::replace(error, '\n', ' ');
+    row("FAIL", "error", "", error);
+  }
+  for (const BaselineFinding& finding : verdict.findings)
+    row(finding.failed ? "FAIL" : "note", finding.figure, finding.expected, finding.actual);
+  return rows;
+}
+
+/// Returns the reasons in a collapsed section, because a summary shows many entries. The fence is longer than
+/// any in the lines.
+std::string folded_reasons(const BaselineVerdict& verdict) {
+  if (verdict.reasons.empty()) return "";
+  std::string text = fmt::format("\n<details><summary>Why: {}</summary>\n\n~~~~~~~~text\n",
+                                 markdown_escaped(verdict.scenario));
+  for (const std::string& reason : verdict.reasons) text += fmt::format("{}\n", shown_name(reason));
+  return text + "~~~~~~~~\n\n</details>\n";
+}
+
+// '%' is included, because it begins each escape.
+constexpr std::string_view kEscapedInText = "%\r\n";
+constexpr std::string_view kEscapedInProperty = "%\r\n:,";
+
+/// Escapes text for a workflow command: "a%0Ab" for two lines.
+std::string escaped_command(std::string_view text, std::string_view special) {
+  std::string escaped;
+  for (const char c : text) {
+    if (special.find(c) != std::string_view::npos) {
+      escaped += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
+/// Returns "::error file=BASELINE,title=...::FINDINGS". The pull request shows it at the baseline's first
+/// line.
+std::string annotation_of(const BaselineVerdict& verdict, const std::string& baseline) {
+  const std::vector<std::string> lines = lines_of(verdict);
+  std::string text;
+  for (const std::string& line : lines) text += fmt::format("{}{}", text.empty() ? "" : "\n", line);
+  return fmt::format("::error file={},title={}::{}", escaped_command(baseline, kEscapedInProperty),
+                     escaped_command(fmt::format("penstock check: {}", verdict.scenario), kEscapedInProperty),
+                     escaped_command(text, kEscapedInText));
+}
+
+}  // namespace
+
+std::string verdicts_text(const std::vector<BaselineVerdict>& verdicts) {
+  std::string text;
+  for (const BaselineVerdict& verdict : verdicts) {
+    text += fmt::format("{:<8} {}\n", word_of(verdict), shown_name(verdict.scenario));
+    for (const std::string& line : lines_of(verdict)) text += fmt::format("    {}\n", line);
+  }
+  return text + count_text(verdicts);
+}
+
+std::string verdicts_json(const std::vector<BaselineVerdict>& verdicts) {
+  Json entries = Json::array();
+  for (const BaselineVerdict& verdict : verdicts) {
+    Json entry = {{"scenario", verdict.scenario}, {"failed", verdict.failed()}, {"findings", Json::array()}};
+    for (const BaselineFinding& finding : verdict.findings) entry["findings"].push_back(json_of(finding));
+    entry["reasons"] = verdict.reasons;
+    entry["notes"] = verdict.notes;
+    entry["error"] = verdict.error ? Json(*verdict.error) : Json(nullptr);
+    entries.push_back(std::move(entry));
+  }
+  const Json document = {{"schema_version", 1},
+                         {"kind", "baseline_check"},
+                         {"passed", std::ranges::none_of(verdicts, &BaselineVerdict::failed)},
+                         {"entries", std::move(entries)}};
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+std::string verdicts_markdown(const std::vector<BaselineVerdict>& verdicts) {
+  std::string rows;
+  for (const BaselineVerdict& verdict : verdicts) rows += table_rows(verdict);
+  std::string text = fmt::format("### penstock check: {}", count_text(verdicts));
+  if (rows.empty()) return text;
+  text += fmt::format("\n| | scenario | figure | expected | is |\n|---|---|---|---|---|\n{}", rows);
+  for (const BaselineVerdict& verdict : verdicts) text += folded_reasons(verdict);
+  return shown_text(text);
+}
+
+std::string accepted_text(const std::vector<BaselineVerdict>& accepted) {
+  std::string text;
+  for (const BaselineVerdict& verdict : accepted) {
+    const std::string_view word = word_of_update(verdict);
+    if (word == "ok" && verdict.notes.empty()) continue;
+    text += fmt::format("{:<8} {}\n", word, shown_name(verdict.scenario));
+    for (const BaselineFinding& finding : verdict.findings) {
+      text += fmt::format("    accepted, {}: {}: {} -> {}\n", finding.failed ? "worse" : "not worse",
+                          finding.figure, shown_name(finding.expected), shown_name(finding.actual));
+    }
+    for (const std::string& reason : verdict.reasons) text += fmt::format("      {}\n", shown_name(reason));
+    for (const std::string& note : verdict.notes) text += fmt::format("    note: {}\n", shown_name(note));
+  }
+  return text;
+}
+
+tl::expected<void, UserError> check_github_summary() {
+  const std::string summary = environment(kSummary);
+  std::error_code error;
+  // An existing file is appended to, and its folder may not be writable.
+  if (summary.empty() ||
+      (std::filesystem::is_regular_file(summary, error) && std::ofstream(summary, std::ios::app)))
+    return {};
+  return check_output_place({kSummary, summary}, {});
+}
+
+tl::expected<void, UserError> tell_github(const std::vector<BaselineVerdict>& verdicts,
+                                          const std::string& baseline) {
+  if (environment("GITHUB_ACTIONS") == "true") {
+    for (const BaselineVerdict& verdict : verdicts) {
+      if (verdict.failed()) write_command(annotation_of(verdict, baseline));
+    }
+  }
+  const std::string summary = environment(kSummary);
+  if (summary.empty()) return {};
+  std::ofstream file(summary, std::ios::app);  // after the text of other steps of the job
+  if (file << verdicts_markdown(verdicts) << std::flush) return {};
+  return bad_input(fmt::format("{}: cannot be written ({})", summary, kSummary));
 }
 
 }  // namespace penstock

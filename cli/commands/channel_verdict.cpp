@@ -1,7 +1,7 @@
-// Prints the verdict of a channel check as text; channel_verdict_json.cpp prints JSON. Channel models are
-// ordered from the strictest to the weakest order of messages, so the first that does not hang is the weakest
-// safe one. The cycle of a hang is printed hop by hop, each rank with what it waits for. Messages that cross
-// have their own verdict: if messages have no tags nothing hangs, but the tensors are wrong.
+// Prints the verdict of a channel check, as text and as JSON. Channel models are ordered from the strictest
+// to the weakest order of messages, so the first that does not hang is the weakest safe one. The cycle of a
+// hang is printed hop by hop, each rank with what it waits for. Messages that cross have their own verdict:
+// if messages have no tags nothing hangs, but the tensors are wrong.
 
 #include "cli/commands/channel_verdict.hpp"
 
@@ -15,17 +15,28 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
-#include "cli/commands/smallest_failure.hpp"
 #include "report/print/table.hpp"
+#include "report/print/units.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "schedules/check/channel_check.hpp"
+#include "schedules/check/crossed_messages.hpp"
+#include "schedules/check/validate.hpp"
 #include "schedules/check/weight_versions.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/digest.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/passes/counterexample.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/text/program_text.hpp"
 #include "text/escaping.hpp"
 
 namespace penstock {
+
 namespace {
 
 std::string_view verdict_word(const std::optional<Hang>& hang) {
@@ -214,6 +225,205 @@ std::string to_text(const ChannelVerdict& verdict, const VerdictOptions& options
                   weakest ? to_text(*weakest) : no_safe_channel(verdict));
   if (const Hang* hang = explained(verdict)) text += fmt::format("\n{}\n", in_words(*hang, verdict.passed()));
   return text + versions_to_text(verdict, options) + smallest;
+}
+
+// Writes the verdict of a channel check as JSON. For each channel model it says if the program is valid,
+// hangs or has crossed messages. The cycle and the crossed messages are lists. The weakest safe model is null
+// if no model is safe.
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json cycle_json(const std::vector<WaitFor>& waits) {
+  Json cycle = Json::array();
+  for (const WaitFor& wait : waits) {
+    cycle.push_back({{"rank", wait.rank},
+                     {"position", wait.position},
+                     {"action", to_text(wait.action)},
+                     {"waits_for", wait.waits_for}});
+  }
+  return cycle;
+}
+
+/// Returns a JSON list with an object {rank, position, send, peer, peer_position, receive} for each crossed
+/// message.
+Json crossed_json(const std::vector<CrossedMessage>& crossed) {
+  Json messages = Json::array();
+  for (const CrossedMessage& one : crossed) {
+    messages.push_back({{"rank", one.rank},
+                        {"position", one.position},
+                        {"send", to_text(one.send)},
+                        {"peer", one.peer},
+                        {"peer_position", one.peer_position},
+                        {"receive", to_text(one.receive)}});
+  }
+  return messages;
+}
+
+/// Adds the objects "hangs" and "crosses", such as {"rank": true, ..., "boundary": false}. They apply to the
+/// chosen blocking. If the program is invalid, both objects are empty.
+void add_models(Json& document, const ChannelVerdict& verdict) {
+  document["hangs"] = Json::object();
+  document["crosses"] = Json::object();
+  if (!verdict.valid()) return;
+  for (const ModelVerdict& row : verdict.models) {
+    const std::string model(to_text(row.model));
+    const auto& hang = verdict.hang(row.model);
+    document["hangs"][model] = hang && !hang->cycle.empty();
+    document["crosses"][model] = hang && !hang->crossed.empty();
+  }
+}
+
+void add_program(Json& document, const ChannelVerdict& verdict) {
+  document["program"] = {{"schedule", verdict.schedule},
+                         {"ranks", verdict.ranks},
+                         {"stages", verdict.stages},
+                         {"microbatches", verdict.microbatches},
+                         {"digest", verdict.digest}};
+}
+
+Json staleness_json(const Staleness& staleness) {
+  return {{"least", staleness.least}, {"most", staleness.most}};
+}
+
+/// Returns the weight versions of one stage for each microbatch, with the fields of UnitVersions.
+Json microbatches_json(const WeightVersions& versions, std::int32_t stage) {
+  Json units = Json::array();
+  for (std::int32_t unit = 0; unit < versions.units; ++unit) {
+    const UnitVersions& found = versions.at(stage, unit);
+    units.push_back({{"microbatch", unit},
+                     {"forward", found.forward},
+                     {"backward", found.backward},
+                     {"weight", found.weight},
+                     {"update", found.update}});
+  }
+  return units;
+}
+
+Json versions_json(const WeightVersions& versions, const VerdictOptions& options) {
+  Json stages = Json::array();
+  for (std::size_t stage = 0; stage < versions.stages.size(); ++stage) {
+    const StageVersions& found = versions.stages[stage];
+    Json row = {{"stage", stage},
+                {"updates", found.updates},
+                {"kept", found.kept},
+                {"forward_staleness", staleness_json(found.forward)},
+                {"backward_staleness", staleness_json(found.backward)}};
+    if (options.versions) {
+      row["by_microbatch"] = microbatches_json(versions, static_cast<std::int32_t>(stage));
+    }
+    stages.push_back(std::move(row));
+  }
+  return stages;
+}
+
+/// Returns the smallest failing program, or null if none was found. "schedule" is the smallest shape with
+/// which the named schedule itself fails.
+Json smallest_json(const std::optional<SmallestFailure>& smallest) {
+  if (!smallest) return nullptr;
+  Json found = {{"ranks", smallest->program.rank_count()},
+                {"stages", smallest->program.stage_count()},
+                {"microbatches", smallest->program.microbatches},
+                {"text", to_text(smallest->program)},
+                {"error", smallest->message},
+                {"cycle", cycle_json(smallest->cycle)},
+                {"crossed", crossed_json(smallest->crossed)}};
+  if (smallest->shape) {
+    found["schedule"] = {{"stages", smallest->shape->stages},
+                         {"microbatches", smallest->shape->microbatches},
+                         {"virtual_stages", smallest->shape->virtual_stages}};
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string to_json(const ChannelVerdict& verdict, const VerdictOptions& options) {
+  Json document = {
+      {"schema_version", 1}, {"kind", "check"}, {"name", verdict.name}, {"valid", verdict.valid()}};
+  const auto& hang = verdict.hang(verdict.channels.model);
+  document["channel"] = to_text(verdict.channels.model);
+  document["blocking"] = verdict.channels.blocking;
+  if (verdict.channels.launch_order) document["launch_order"] = true;
+  add_models(document, verdict);
+  document["cycle"] = cycle_json(hang ? hang->cycle : std::vector<WaitFor>{});
+  document["crossed"] = crossed_json(hang ? hang->crossed : std::vector<CrossedMessage>{});
+  const auto weakest = verdict.valid() ? verdict.weakest_safe() : std::nullopt;
+  document["weakest_safe_channel"] = weakest ? Json(to_text(*weakest)) : Json(nullptr);
+  if (verdict.valid()) {
+    add_program(document, verdict);
+    document["weight_versions"] = versions_json(verdict.versions, options);
+  } else {
+    document["error"] = verdict.error;
+  }
+  if (options.smallest) document["smallest"] = smallest_json(verdict.smallest);
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+// Shrinks a failing program in two steps. It first reduces the shape while the schedule still fails. Then it
+// removes ranks, stages, microbatches and actions (passes/counterexample.hpp). Finally it checks the small
+// program again, so that the message describes the program that is printed.
+
+namespace {
+
+/// Finds the smallest program with the same fault. It is invalid, cannot be lowered, hangs, or has crossed
+/// messages. In the last two cases the result has the lowered lists, because the message names positions in
+/// them. Returns nothing if `program` has no fault.
+std::optional<SmallestFailure> shrunk(const Program& program, const ChannelOptions& channels,
+                                      const CostTable& costs) {
+  auto found = smallest_counterexample(program, channels, costs);
+  if (!found) return std::nullopt;
+  SmallestFailure failure{.program = std::move(found->program), .message = {}, .cycle = {}, .shape = {}};
+  if (const auto valid = validate(failure.program); !valid) {
+    failure.message = valid.error();
+  } else if (const auto lowered = lower(failure.program); !lowered) {
+    failure.message = lowered.error();
+  } else if (auto hang = find_hang(*lowered, channels, found->costs)) {
+    failure.program = *lowered;
+    failure.message = std::move(hang->message);
+    failure.cycle = std::move(hang->cycle);
+    failure.crossed = std::move(hang->crossed);
+  }
+  return failure;
+}
+
+/// Returns the size of a program, such as "2 ranks, 2 stages, 1 microbatch".
+std::string shape_in_words(const Program& program) {
+  return fmt::format("{}, {}, {} microbatch{}", format_count(program.rank_count(), "rank"),
+                     format_count(program.stage_count(), "stage"), program.microbatches,
+                     program.microbatches == 1 ? "" : "es");
+}
+
+}  // namespace
+
+std::optional<SmallestFailure> smallest_failure(const Scenario& scenario) {
+  auto experiment = prepare(scenario);
+  if (!experiment) {
+    // An invalid generated program cannot be shrunk. An invalid program file can be shrunk with unit costs,
+    // because its own costs are not known yet.
+    if (!scenario.program) return std::nullopt;
+    return shrunk(*scenario.program, scenario.channels, unit_costs(*scenario.program));
+  }
+  if (scenario.program) return shrunk(experiment->program, scenario.channels, experiment->costs);
+  if (!find_hang(experiment->program, experiment->channels, experiment->costs)) return std::nullopt;
+  const ShapedExperiment smallest = smallest_hanging_shape(scenario, *std::move(experiment));
+  auto failure = shrunk(smallest.experiment.program, scenario.channels, smallest.experiment.costs);
+  if (failure) failure->shape = smallest.shape;
+  return failure;
+}
+
+std::string to_text(const SmallestFailure& failure) {
+  std::string text =
+      fmt::format("the smallest program that fails in the same way: {}\n", shape_in_words(failure.program));
+  if (failure.shape) {
+    text += fmt::format("(the schedule itself does from --pp-size {} --num-microbatches {}{} on)\n",
+                        failure.shape->stages, failure.shape->microbatches,
+                        failure.shape->virtual_stages == 1
+                            ? ""
+                            : fmt::format(" --virtual-stages {}", failure.shape->virtual_stages));
+  }
+  return text + fmt::format("\n{}\n{}\n", to_text(failure.program), failure.message);
 }
 
 }  // namespace penstock

@@ -1,19 +1,38 @@
 #pragma once
-// The answer of `penstock check` for one scenario or program. It says if the program is valid, and where it
-// hangs.
+// The answer of `penstock check` for one scenario or program: whether it is valid, where it hangs, and with
+// --shrink the smallest program that fails like it.
 
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "cli/commands/smallest_failure.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "schedules/check/channel_check.hpp"
+#include "schedules/check/crossed_messages.hpp"
 #include "schedules/check/weight_versions.hpp"
 #include "schedules/ir/channel.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
 
 namespace penstock {
+
+struct SmallestFailure {
+  Program program;
+  std::string message;                    ///< the error message of validate(), lower() or find_hang()
+  std::vector<WaitFor> cycle;             ///< the cycle of waits, if the program hangs
+  std::optional<Shape> shape;             ///< the smallest failing shape, if a schedule generated the program
+  std::vector<CrossedMessage> crossed{};  ///< the messages that cross
+};
+
+/// Finds the smallest program that fails like the scenario. Returns nothing if the scenario's program is
+/// valid and safe under its channels, or if a generated program is invalid.
+std::optional<SmallestFailure> smallest_failure(const Scenario& scenario);
+
+/// Returns a text for the terminal: the size of the program, its actions, and the reason why it fails.
+std::string to_text(const SmallestFailure& failure);
 
 /// The result of the channel check under one model. `ahead` is for transfers that are issued ahead, and
 /// `blocking` is for blocking transfers.

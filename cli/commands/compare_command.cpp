@@ -20,7 +20,7 @@
 #include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
 #include "report/compare/compare.hpp"
-#include "report/pages/compare_html.hpp"
+#include "report/pages/html_report.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_json.hpp"
 #include "scenarios/read/document.hpp"

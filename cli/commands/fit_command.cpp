@@ -1,27 +1,144 @@
-// Implements penstock fit: fits the costs of training on one machine to iterations that were measured on it.
+// penstock fit: fits the costs of training on one machine to iterations that were measured there. It prints
+// every constant by its name, then how well they predict rows that were not used for the fit. Text and JSON
+// have the same figures.
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
 #include "cli/commands/commands.hpp"
-#include "cli/commands/fit_output.hpp"
-#include "cli/commands/runs_output.hpp"
+#include "cli/commands/runs_command.hpp"
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
+#include "report/print/table.hpp"
+#include "scenarios/pricing/iteration_costs.hpp"
+#include "scenarios/read/load_fitted.hpp"
 #include "scenarios/read/quantities.hpp"
-#include "sim/measured/fit_iterations.hpp"
-#include "sim/measured/measured_iterations.hpp"
+#include "schedules/ir/action.hpp"
+#include "sim/hold/fit_iterations.hpp"
+#include "sim/hold/predicted_runs.hpp"
 
 namespace penstock {
+
+/// Returns the costs and then the errors. `width` is the longest table line in characters; 0 means no limit.
+std::string fit_text(const FitReport& report, std::size_t width);
+/// Returns the cost file that `model.fitted` reads: {schema_version, kind: "fit", iteration_costs, fit:
+/// {constants, told, groups, held_out, left_out, unpriced_lines}}.
+std::string fit_json(const FitReport& report);
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Returns a cell with a time in milliseconds. The heading of its column names the unit.
+Cell time_cell(Ns ns) {
+  const double ms = static_cast<double>(ns) * 1e-6;
+  return {fmt::format("{:.4f}", ms), ms};
+}
+
+/// Returns a table with one row per kind of layer. It has the forward and backward time of the layer, and of
+/// the embedding and the head together.
+Table layers_table(const IterationCosts& costs) {
+  Table table;
+  table.columns = {"hidden", "heads", "sequence", "tensor", "micro batch", "layer ms", "ends ms"};
+  for (const auto& [kind, times] : costs.layers) {
+    table.rows.push_back({count_cell(kind.hidden), count_cell(kind.heads), count_cell(kind.sequence),
+                          count_cell(kind.tensor), count_cell(kind.micro_batch_size),
+                          time_cell(times.layer_ns), time_cell(times.ends_ns)});
+  }
+  return table;
+}
+
+/// Returns the cost of a step apart from its microbatches, term by term. In the text, d is the number of
+/// copies that reduce their gradients together.
+std::string step_text(const IterationCosts& costs) {
+  const auto ms = [](Ns ns) { return static_cast<double>(ns) * 1e-6; };
+  std::string text = fmt::format(
+      "a step of a device: {:.4f} ms + {:.4f} ms a layer + {:.4f} ms a million parameters (optimizer)\n",
+      ms(costs.step.constant_ns), ms(costs.step.layer_ns), ms(costs.step.million_parameters_ns));
+  for (const auto& [hidden, million_ns] : costs.step.million_reduced_ns) {
+    text += fmt::format(
+        "  + hidden {}: {:.4f} ms a million parameters x 2 (d - 1) / d (reduction over d copies)\n", hidden,
+        ms(million_ns));
+  }
+  return text + fmt::format("assumed: vocabulary {}, messages between stages {}\n", costs.vocabulary,
+                            costs.link_bytes_per_second > 0
+                                ? fmt::format("at {:g} GB/s", costs.link_bytes_per_second / 1e9)
+                                : std::string("free"));
+}
+
+/// Returns a table of errors in three parts: the fitted groups, the same rows with costs of other rows
+/// (FitReport::left_out), and rows of several stages, which were not fitted.
+Table errors_of(const FitReport& report) {
+  std::vector<RunGroup> groups = report.runs.groups;
+  for (const auto& group : {report.left_out, report.held_out}) {
+    if (group) groups.push_back(*group);
+  }
+  return errors_table("iterations", groups);
+}
+
+Json group_or_null(const std::optional<RunGroup>& group) {
+  return group ? group_json(*group) : Json(nullptr);
+}
+
+/// Returns warnings about the limits of these costs. The text is empty if there are none.
+std::string doubts_text(const FitReport& report) {
+  std::string text;
+  if (report.determined < report.constants) {
+    text += fmt::format(
+        "the rows determine {} of the {} constants; the others are not unique: measure other numbers of "
+        "layers, "
+        "microbatches and copies as well\n",
+        report.determined, report.constants);
+  }
+  if (!report.unpriced.empty()) {
+    text += fmt::format("not predicted, since no row of one stage has such layers: lines {}\n",
+                        fmt::join(report.unpriced, ", "));
+  }
+  if (!report.held_out) text += "no row of several stages: the effect of the pipeline is not tested\n";
+  return text;
+}
+
+}  // namespace
+
+std::string fit_text(const FitReport& report, std::size_t width) {
+  return fmt::format(
+      "{}: {} constants, least squares of relative errors, none below 0\n\n"
+      "forward and backward of one microbatch; ends: embedding and head\n{}\n{}\n{}{}",
+      report.costs.source, report.constants, table_to_text(layers_table(report.costs), width),
+      step_text(report.costs), table_to_text(errors_of(report), width), doubts_text(report));
+}
+
+std::string fit_json(const FitReport& report) {
+  Json groups = Json::array();
+  for (const RunGroup& group : report.runs.groups) groups.push_back(group_json(group));
+  Json document = {{"schema_version", 1}, {"kind", "fit"}};
+  document.update(Json::parse(iteration_costs_to_json(report.costs)));
+  document["fit"] = {{"constants", report.constants},
+                     {"told", report.determined},
+                     {"groups", std::move(groups)},
+                     {"held_out", group_or_null(report.held_out)},
+                     {"left_out", group_or_null(report.left_out)},
+                     {"unpriced_lines", report.unpriced}};
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+// Implements penstock fit: fits the costs of training on one machine to iterations that were measured on it.
+
 namespace {
 
 /// The vocabulary of GPT-2, 50 257 tokens, padded as Megatron does for 8 devices.

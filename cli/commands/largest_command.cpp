@@ -25,7 +25,7 @@
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
 #include "schedules/ir/action.hpp"
-#include "sim/planning/largest_value.hpp"
+#include "sim/choose/largest_value.hpp"
 #include "sim/runs/simulate.hpp"
 
 namespace penstock {

@@ -1,5 +1,5 @@
 #pragma once
-// Prints the results of `penstock plan`.
+// Prints the results of `penstock plan`, and what it adds for --factors and --noise.
 
 #include <cstddef>
 #include <optional>
@@ -7,13 +7,26 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/commands/plan_factors_output.hpp"
-#include "scenarios/partition/plan_options.hpp"
-#include "sim/planning/plan_evaluation.hpp"
-#include "sim/planning/plan_factors.hpp"
-#include "sim/planning/plan_search.hpp"
+#include <nlohmann/json_fwd.hpp>
+
+#include "scenarios/partition/partition.hpp"
+#include "sim/choose/plan_factors.hpp"
+#include "sim/choose/plan_search.hpp"
 
 namespace penstock {
+
+/// Returns the tables as text. `width` is the wanted length of table lines in characters; 0 means no limit.
+std::string factors_to_text(const PlanFactors& factors, std::size_t width);
+nlohmann::ordered_json factors_to_json(const PlanFactors& factors);
+
+/// The options and the results of `penstock plan --noise`.
+struct RegretReport {
+  ProfileNoise noise;
+  std::vector<RegretRow> rows;
+};
+
+std::string regret_to_text(const RegretReport& report, std::size_t width);
+nlohmann::ordered_json regret_to_json(const RegretReport& report);
 
 /// The data that is printed about one plan.
 struct PlanReport {

@@ -13,11 +13,11 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "backend/calibration/profile_options.hpp"
+#include "backend/calibration/calibration_samples.hpp"
 #include "cli/commands/commands.hpp"
+#include "cli/executable.hpp"
 #include "cli/extensions.hpp"
 #include "cli/flags.hpp"
-#include "cli/other_executable.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"

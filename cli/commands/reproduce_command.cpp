@@ -1,27 +1,304 @@
 // penstock reproduce: published figures beside what the simulator predicts, of all experiments or of those
-// that are named. A claim that does not hold is a miss and makes the exit status 1, known misses as well.
+// that are named. A claim that does not hold is a miss and makes the exit status 1, known misses as well. One
+// line a figure: its class, what is published, what is allowed, what is predicted, and whether it holds.
+//
+//   class    published  allowed           predicted  holds
+//   equal      31.4000  0.05 (rounding)     31.4062  yes
+//   bound       0.8500  at least 0.85        0.8900  yes
+//   formula    24.0000  exact               24.0000  yes
+//   missed     25.0000  1 % (size)          21.9512  NO
+//
+// The class is the claim of the table of figures and never depends on the outcome. The Markdown form is a
+// part of the scenarios' page, written by a test.
+
+#include "cli/commands/reproduce_command.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
 #include "cli/commands/commands.hpp"
-#include "cli/commands/reproduce_output.hpp"
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
+#include "report/print/table.hpp"
 #include "sim/published/reproduce.hpp"
 #include "text/nearest_name.hpp"
 
 namespace penstock {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kPercent = 100;
+
+/// The counts of the last line.
+struct Counts {
+  int printed = 0;   ///< Printed figures that are predicted: equal and missed.
+  int within = 0;    ///< Those of them that hold.
+  int bounds = 0;    ///< Bounds, whether they hold or not.
+  int formulas = 0;  ///< Closed forms and drawings, whether they hold or not.
+  int missed = 0;    ///< Claims of any class that do not hold.
+  int fitted = 0;
+  int shown = 0;
+};
+
+Counts counts_of(const std::vector<ReproducedFigure>& figures) {
+  Counts counts;
+  for (const ReproducedFigure& figure : figures) {
+    counts.printed += figure.is_printed() ? 1 : 0;
+    counts.within += figure.is_printed() && figure.holds() ? 1 : 0;
+    counts.bounds += figure.figure_class == FigureClass::bound ? 1 : 0;
+    counts.formulas += figure.figure_class == FigureClass::formula ? 1 : 0;
+    counts.missed += figure.holds() ? 0 : 1;
+    counts.fitted += figure.figure_class == FigureClass::fitted ? 1 : 0;
+    counts.shown += figure.figure_class == FigureClass::shown ? 1 : 0;
+  }
+  return counts;
+}
+
+Counts counts_of(const std::vector<Reproduced>& all) {
+  std::vector<ReproducedFigure> figures;
+  for (const Reproduced& reproduced : all)
+    figures.insert(figures.end(), reproduced.figures.begin(), reproduced.figures.end());
+  return counts_of(figures);
+}
+
+/// "the misses are 3 of gpipe-memory, 1 of flexflow", or that there are none.
+std::string misses_text(const std::vector<Reproduced>& all) {
+  std::vector<std::string> parts;
+  for (const Reproduced& reproduced : all) {
+    const int missed = counts_of(reproduced.figures).missed;
+    if (missed > 0) parts.push_back(fmt::format("{} of {}", missed, reproduced.reproduction.name));
+  }
+  return parts.empty() ? "there are no misses" : fmt::format("the misses are {}", fmt::join(parts, ", "));
+}
+
+/// Returns the last line of the answer.
+std::string summary_text(const std::vector<Reproduced>& all) {
+  const Counts counts = counts_of(all);
+  return fmt::format(
+      "predicted {} of {} printed figures within tolerance; {} are bounds; {} are closed forms; {}",
+      counts.within, counts.printed, counts.bounds, counts.formulas, misses_text(all));
+}
+
+std::string figure_text(double figure) { return fmt::format("{:.4f}", figure); }
+
+std::string published_text(const ReproducedFigure& figure) {
+  return figure.published ? figure_text(*figure.published) : "-";
+}
+
+/// "0.05 (rounding)", "5 % (ratio)", "exact".
+std::string tolerance_text(const ReproducedFigure& figure) {
+  const ToleranceKind& kind = kind_of(figure.tolerance_kind);
+  if (kind.tolerance == Tolerance::exact) return std::string(kind.word);
+  if (kind.tolerance == Tolerance::rounding)
+    return fmt::format("{:.{}f} ({})", figure.tolerance(), figure.decimals + 1, kind.word);
+  return fmt::format("{:g} % ({})", kPercent * kind.part, kind.word);
+}
+
+/// The tolerance or the bound: "5 % (ratio)", "at least 1", "at most 0.1585 + 0.00005 (rounding)".
+std::string allowed_text(const ReproducedFigure& figure) {
+  if (!figure.is_held()) return "-";
+  if (figure.figure_class != FigureClass::bound) return tolerance_text(figure);
+  const bool is_most = figure.side == BoundSide::at_most;
+  const double bound = figure.bound ? *figure.bound : figure.published.value_or(0);
+  std::string text = fmt::format("at {} {:.5g}", is_most ? "most" : "least", bound);
+  if (figure.tolerance_kind == Tolerance::exact) return text;
+  return fmt::format("{} {} {}", text, is_most ? "+" : "-", tolerance_text(figure));
+}
+
+std::string holds_text(const ReproducedFigure& figure) {
+  if (!figure.is_held()) return "-";
+  return figure.holds() ? "yes" : "NO";
+}
+
+/// In percent, with its sign.
+std::string error_text(const ReproducedFigure& figure) {
+  const std::optional<double> error = figure.relative_error();
+  if (!error) return "-";
+  constexpr double kLeastShown = 0.005;  // percent; below it a sign would say nothing
+  const double percent = kPercent * *error;
+  return std::abs(percent) < kLeastShown ? "0.00 %" : fmt::format("{:+.2f} %", percent);
+}
+
+/// With its note.
+std::string what_of(const ReproducedFigure& figure) {
+  return figure.note.empty() ? figure.what : fmt::format("{} ({})", figure.what, figure.note);
+}
+
+/// The cells of a line that both forms of the table have.
+std::vector<std::string> cells_of(const ReproducedFigure& figure) {
+  return {what_of(figure),
+          std::string(to_text(figure.figure_class)),
+          published_text(figure),
+          allowed_text(figure),
+          figure_text(figure.predicted),
+          error_text(figure),
+          holds_text(figure)};
+}
+const std::vector<std::string> kColumns = {"figure",    "class", "published", "allowed",
+                                           "predicted", "error", "holds"};
+
+std::string table_text(const std::vector<ReproducedFigure>& figures, std::size_t width) {
+  Table table;
+  table.columns = kColumns;
+  for (const ReproducedFigure& figure : figures) {
+    const std::vector<std::string> cells = cells_of(figure);
+    table.rows.push_back({{cells[0], {}},
+                          {cells[1], {}},
+                          {cells[2], figure.published.value_or(0)},
+                          {cells[3], {}},
+                          {cells[4], figure.predicted},
+                          {cells[5], figure.relative_error().value_or(0)},
+                          {cells[6], {}}});
+  }
+  return table_to_text(table, width);
+}
+
+std::string table_markdown(const std::vector<ReproducedFigure>& figures) {
+  std::string text = fmt::format("| {} |\n|---|---|---|---|---|---|---|\n", fmt::join(kColumns, " | "));
+  for (const ReproducedFigure& figure : figures)
+    text += fmt::format("| {} |\n", fmt::join(cells_of(figure), " | "));
+  return text;
+}
+
+/// Returns the misses of all experiments, each with its experiment's name in front.
+std::vector<ReproducedFigure> misses_of(const std::vector<Reproduced>& all) {
+  std::vector<ReproducedFigure> misses;
+  for (const Reproduced& reproduced : all) {
+    for (const ReproducedFigure& figure : reproduced.figures) {
+      if (figure.holds()) continue;
+      misses.push_back(figure);
+      misses.back().what = fmt::format("{}: {}", reproduced.reproduction.name, figure.what);
+    }
+  }
+  return misses;
+}
+
+/// "ratio, 5 %: measured speeds ...", a line a kind.
+std::string tolerances_text(std::string_view line_start) {
+  std::string text;
+  for (const ToleranceKind& kind : tolerance_table()) {
+    const std::string width = kind.part > 0 && kind.tolerance != Tolerance::exact
+                                  ? fmt::format(", {:g} %", kPercent * kind.part)
+                                  : "";
+    text += fmt::format("{}{}{}: {}\n", line_start, kind.word, width, kind.reason);
+  }
+  return text;
+}
+
+std::string to_text(const Reproduced& reproduced, std::size_t width) {
+  return fmt::format("{}: {}\n{}\n\n{}\n", reproduced.reproduction.name, reproduced.reproduction.source,
+                     reproduced.reproduction.setting, table_text(reproduced.figures, width));
+}
+
+Json counts_json(const Counts& counts) {
+  return {{"printed", counts.printed},   {"within", counts.within}, {"bounds", counts.bounds},
+          {"formulas", counts.formulas}, {"missed", counts.missed}, {"fitted", counts.fitted},
+          {"ours", counts.shown}};
+}
+
+Json figure_json(const Reproduction& experiment, const ReproducedFigure& figure) {
+  const std::optional<double> error = figure.relative_error();
+  Json json = {{"name", figure.what},
+               {"experiment", experiment.name},
+               {"class", to_text(figure.figure_class)},
+               {"published", figure.published ? Json(*figure.published) : Json()},
+               {"predicted", figure.predicted},
+               {"relative_error", error ? Json(*error) : Json()}};
+  if (figure.is_held()) {
+    json["tolerance"] = figure.tolerance();
+    json["tolerance_kind"] = kind_of(figure.tolerance_kind).word;
+    json["holds"] = figure.holds();
+  }
+  if (figure.figure_class == FigureClass::bound) {
+    json["bound"] = Json{{"side", figure.side == BoundSide::at_most ? "at_most" : "at_least"},
+                         {"value", figure.bound ? *figure.bound : figure.published.value_or(0)}};
+  }
+  json["note"] = figure.note;
+  return json;
+}
+
+}  // namespace
+
+std::string reproductions_to_text(const std::vector<Reproduced>& all, std::size_t width) {
+  std::string text;
+  for (const Reproduced& reproduced : all) text += to_text(reproduced, width) + "\n";
+  text += "What a prediction is allowed:\n" + tolerances_text("  ") + "\n";
+  const std::vector<ReproducedFigure> misses = misses_of(all);
+  if (!misses.empty()) text += "The misses:\n\n" + table_text(misses, width) + "\n";
+  const Counts counts = counts_of(all);
+  if (counts.fitted > 0) {
+    text += fmt::format("{} printed figures gave a constant of the prediction, so they test nothing.\n",
+                        counts.fitted);
+  }
+  return text + summary_text(all) + "\n";
+}
+
+std::string reproductions_to_json(const std::vector<Reproduced>& all) {
+  Json experiments = Json::array();
+  Json held = Json::array();
+  Json context = Json::array();
+  for (const Reproduced& reproduced : all) {
+    const Reproduction& experiment = reproduced.reproduction;
+    for (const ReproducedFigure& figure : reproduced.figures)
+      (figure.is_held() ? held : context).push_back(figure_json(experiment, figure));
+    experiments.push_back({{"name", experiment.name},
+                           {"source", experiment.source},
+                           {"setting", experiment.setting},
+                           {"summary", counts_json(counts_of(reproduced.figures))}});
+  }
+  Json tolerances = Json::array();
+  for (const ToleranceKind& kind : tolerance_table())
+    tolerances.push_back({{"kind", kind.word}, {"part", kind.part}, {"reason", kind.reason}});
+  return Json{{"schema_version", 1},
+              {"kind", "reproduction"},
+              {"experiments", std::move(experiments)},
+              {"figures", std::move(held)},
+              {"context", std::move(context)},
+              {"tolerances", std::move(tolerances)},
+              {"summary", counts_json(counts_of(all))}}
+             .dump(2) +
+         '\n';
+}
+
+std::string reproductions_to_markdown(const std::vector<Reproduced>& all) {
+  std::string overview =
+      summary_text(all) +
+      ".\n\n| experiment | printed | within | bounds | closed forms | missed | fitted on | "
+      "ours |\n|---|---|---|---|---|---|---|---|\n";
+  overview[0] = 'P';
+  std::string sections;
+  for (const Reproduced& reproduced : all) {
+    const Reproduction& experiment = reproduced.reproduction;
+    const Counts counts = counts_of(reproduced.figures);
+    overview += fmt::format("| [{0}](#{0}) | {1} | {2} | {3} | {4} | {5} | {6} | {7} |\n", experiment.name,
+                            counts.printed, counts.within, counts.bounds, counts.formulas, counts.missed,
+                            counts.fitted, counts.shown);
+    sections += fmt::format("\n### {}\n\n{}. {}.\n\n{}", experiment.name, experiment.source,
+                            experiment.setting, table_markdown(reproduced.figures));
+  }
+  overview += "\nWhat a prediction is allowed:\n\n" + tolerances_text("* ");
+  const std::vector<ReproducedFigure> misses = misses_of(all);
+  if (!misses.empty()) overview += "\n### The misses\n\n" + table_markdown(misses);
+  return overview + sections;
+}
+
 namespace {
 
 struct ReproduceFlags {

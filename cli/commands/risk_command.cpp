@@ -1,5 +1,5 @@
 // penstock risk: shows how jitter, stragglers and failures change a prediction. Noise gives a distribution of
-// makespans (monte_carlo.hpp). Failures and checkpoints reduce the useful part of the time (goodput.hpp).
+// makespans (risk.hpp). Failures and checkpoints reduce the useful part of the time (risk.hpp).
 
 #include <array>
 #include <cstdint>
@@ -17,7 +17,6 @@
 #include "cli/commands/commands.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
-#include "cli/model_flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
@@ -27,8 +26,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "sim/engines/engines.hpp"
-#include "sim/risk/goodput.hpp"
-#include "sim/risk/monte_carlo.hpp"
+#include "sim/risk/risk.hpp"
 #include "sim/runs/memory_need.hpp"
 #include "sim/runs/simulate.hpp"
 #include "text/escaping.hpp"

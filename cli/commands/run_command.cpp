@@ -1,5 +1,5 @@
 // penstock run: executes one program and measures it. First it checks that the program does not hang under
-// the scenario's channels, then it finds an executable that can run it (backend_choice.hpp), then it starts
+// the scenario's channels, then it finds an executable that can run it (measuring.hpp), then it starts
 // the workers, which check again under the transport's own channels. With a launcher only rank 0 prints an
 // answer.
 
@@ -14,20 +14,18 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "backend/process/launch_environment.hpp"
 #include "backend/process/process_execution.hpp"
-#include "cli/commands/backend_choice.hpp"
 #include "cli/commands/commands.hpp"
-#include "cli/commands/measuring.hpp"
-#include "cli/commands/result_output.hpp"
 #include "cli/extensions.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
+#include "cli/measuring.hpp"
 #include "cli/outcome.hpp"
+#include "cli/result_output.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
 #include "report/result/result.hpp"
-#include "report/result/result_table.hpp"
+#include "report/result/result_figures.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "sim/engines/engines.hpp"

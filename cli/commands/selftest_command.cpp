@@ -5,9 +5,9 @@
 
 #include "backend/executor/measured_run.hpp"
 #include "cli/commands/commands.hpp"
-#include "cli/commands/measuring.hpp"
+#include "cli/executable.hpp"
 #include "cli/extensions.hpp"
-#include "cli/other_executable.hpp"
+#include "cli/measuring.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"

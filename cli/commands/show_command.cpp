@@ -10,15 +10,13 @@
 #include <tl/expected.hpp>
 
 #include "cli/commands/commands.hpp"
-#include "cli/commands/result_output.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
-#include "cli/notes.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/result_output.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
-#include "report/print/action_grid.hpp"
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/timeline_text.hpp"

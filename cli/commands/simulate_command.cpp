@@ -10,16 +10,15 @@
 #include <tl/expected.hpp>
 
 #include "cli/commands/commands.hpp"
-#include "cli/commands/result_output.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/result_output.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_figures.hpp"
-#include "report/result/result_table.hpp"
 #include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
 

@@ -8,18 +8,25 @@
 #include "cli/commands/tune_answer.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
-#include "scenarios/model/device_model.hpp"
+#include "report/print/table.hpp"
+#include "report/print/units.hpp"
+#include "scenarios/model/model.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/workload.hpp"
-#include "sim/tuning/configuration.hpp"
-#include "sim/tuning/tune.hpp"
-#include "topology/unit_factors.hpp"
+#include "schedules/ir/action.hpp"
+#include "sim/choose/configuration.hpp"
+#include "sim/choose/tune.hpp"
+#include "sim/choose/tune_questions.hpp"
+#include "topology/size_arithmetic.hpp"
 
 namespace penstock {
 
@@ -58,6 +65,184 @@ std::string layers_text(const TuneRequest& request, const TunedConfiguration& tu
     next = end;
   }
   return text;
+}
+
+// Makes the tables of an answer. A row has a configuration, its figures, and its distance from the best.
+// Configurations without a difference that has an effect share one row, and a sentence says how many rows
+// that saves. JSON has all of them.
+
+namespace {
+
+constexpr double kSecondsPerDay = 86'400;
+
+/// Returns the exchange; empty without context parallelism, where nothing is exchanged.
+std::string exchange_text(const Configuration& of) {
+  return of.context == 1 ? "" : std::string(to_text(of.context_exchange));
+}
+
+std::string gain_text(double part) { return fmt::format("{:+.1f} %", 100 * part); }
+
+Cell count(std::int64_t number) { return {fmt::to_string(number), static_cast<double>(number)}; }
+Cell words(std::string text) { return {std::move(text), std::nullopt}; }
+
+/// Returns the comparison with the best: "8.1 % slower", "as fast as the best", or "2.0 % faster" for one
+/// that does not fit.
+std::string cost_text(const TuneReport& report, std::size_t number) {
+  const double gain = gain_against(report.candidates[number], report.candidates.front());
+  if (gain == 0) return "as fast as the best";
+  return gain < 0 ? fmt::format("{:.1f} % slower", -100 * gain) : fmt::format("{:.1f} % faster", 100 * gain);
+}
+
+/// Returns whether two rows have equal figures and differ only in how they recompute or by which rule layers
+/// are divided. For example, fused attention stores nothing that selective recomputation could recompute, and
+/// balanced layers may equal those of another rule.
+bool is_twin(const TunedConfiguration& a, const TunedConfiguration& b) {
+  Configuration plain = b.configuration;
+  plain.recompute = a.configuration.recompute;
+  plain.layer_split = a.configuration.layer_split;
+  return plain == a.configuration && a.step_ns == b.step_ns && a.peak_bytes == b.peak_bytes;
+}
+
+}  // namespace
+
+std::string gib(Bytes bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / kBytesPerGibibyte); }
+
+std::string missing_text(const TuneAnswer& answer, const TunedConfiguration& tuned) {
+  const Bytes usable = model_of(answer.request).work.device.usable_memory().value_or(tuned.peak_bytes);
+  return fmt::format("does not fit by {} GiB", gib(tuned.peak_bytes - usable));
+}
+
+ShownConfigurations shown_configurations(const TuneAnswer& answer) {
+  const auto& candidates = answer.report.candidates;
+  ShownConfigurations shown;
+  for (std::size_t number = 0; number < candidates.size(); ++number) {
+    const bool has_twin = std::ranges::any_of(
+        shown.numbers, [&](std::size_t other) { return is_twin(candidates[other], candidates[number]); });
+    if (has_twin) {
+      ++shown.twins;
+    } else if (shown.numbers.size() < answer.top) {
+      shown.numbers.push_back(number);
+    } else {
+      break;
+    }
+  }
+  return shown;
+}
+
+std::string twins_text(const ShownConfigurations& shown) {
+  if (shown.twins == 0) return "";
+  return fmt::format(
+      "{} left out: {} from a row above only in recompute and in no figure (fused attention stores nothing "
+      "that selective recomputation could recompute)",
+      format_count(static_cast<std::int64_t>(shown.twins), "configuration") +
+          (shown.twins == 1 ? " is" : " are"),
+      shown.twins == 1 ? "it differs" : "they differ");
+}
+
+Table configurations_table(const TuneAnswer& answer, const std::vector<std::size_t>& numbers) {
+  const auto& candidates = answer.report.candidates;
+  Table table;
+  table.keys = 14;
+  table.columns = {"#",         "tp",          "cp",       "exchange",        "ep",  "dp",
+                   "pp",        "v",           "schedule", "layers",          "mbs", "M",
+                   "recompute", "ZeRO",        "step s",   "tokens/s/device", "MFU", "GiB",
+                   "fits",      "against best"};
+  if (answer.tokens) table.columns.emplace_back("days");
+  if (answer.tokens && answer.request.base.cluster.price_per_device_hour) table.columns.emplace_back("cost");
+  for (const std::size_t number : numbers) {
+    const TunedConfiguration& tuned = candidates[number];
+    const Configuration& of = tuned.configuration;
+    std::vector<Cell> row = {
+        count(static_cast<std::int64_t>(number) + 1),
+        count(of.tensor),
+        count(of.context),
+        words(exchange_text(of)),
+        count(of.expert),
+        count(of.data),
+        count(of.stages),
+        count(of.virtual_stages),
+        words(std::string(of.schedule)),
+        words(layers_text(answer.request, tuned)),
+        count(of.micro_batch_size),
+        count(of.microbatches),
+        words(std::string(to_text(of.recompute))),
+        count(of.sharding),
+        {fmt::format("{:.4f}", step_seconds(tuned)), step_seconds(tuned)},
+        {fmt::format("{:.1f}", tuned.tokens_per_second_per_device), tuned.tokens_per_second_per_device},
+        {format_percent(tuned.mfu), tuned.mfu},
+        {gib(tuned.peak_bytes), static_cast<double>(tuned.peak_bytes)},
+        words(tuned.fits ? "yes" : "no"),
+        {gain_text(gain_against(tuned, candidates.front())), gain_against(tuned, candidates.front())}};
+    if (answer.tokens) {
+      const double days = training_seconds(answer, tuned) / kSecondsPerDay;
+      row.push_back({fmt::format("{:.1f}", days), days});
+    }
+    if (const auto cost = training_cost(answer, tuned)) row.push_back({fmt::format("{:.0f}", *cost), cost});
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Table choices_table(const TuneAnswer& answer) {
+  const TuneReport& report = answer.report;
+  Table table;
+  table.keys = 2;
+  table.columns = {"choice", "value", "the best with it", "#", "faster, but too large", "#"};
+  for (const ChoiceCost& choice : report.choices) {
+    // A choice with only one value is not listed.
+    if (std::ranges::count(report.choices, choice.choice, &ChoiceCost::choice) == 1) continue;
+    std::vector<Cell> row = {words(std::string(choice.choice)), words(choice.value)};
+    if (choice.best) {
+      row.push_back(words(cost_text(report, *choice.best)));
+      row.push_back(count(static_cast<std::int64_t>(*choice.best) + 1));
+    } else {
+      row.push_back(words("nothing fits"));
+      row.push_back(words(""));
+    }
+    if (choice.faster) {
+      const TunedConfiguration& faster = report.candidates[*choice.faster];
+      row.push_back(
+          words(fmt::format("{}, {}", cost_text(report, *choice.faster), missing_text(answer, faster))));
+      row.push_back(count(static_cast<std::int64_t>(*choice.faster) + 1));
+    } else {
+      row.push_back(words(""));
+      row.push_back(words(""));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+std::string configuration_text(const TuneRequest& request, const TunedConfiguration& tuned) {
+  const Configuration& of = tuned.configuration;
+  std::string degrees = fmt::format("tensor {}", of.tensor);
+  if (of.context > 1) degrees += fmt::format(", context {} ({})", of.context, exchange_text(of));
+  if (of.expert > 1) degrees += fmt::format(", expert {}", of.expert);
+  if (of.order != Parallel{}.order) degrees += fmt::format(", order {}", to_text(of.order));
+  return fmt::format(
+      "{}, {} stages x {}, data {}, {}, layers {}, {} microbatches of {}, recompute {}, ZeRO {}", degrees,
+      of.stages, of.virtual_stages, of.data, of.schedule, layers_text(request, tuned), of.microbatches,
+      of.micro_batch_size, to_text(of.recompute), of.sharding);
+}
+
+Table sensitivity_table(const TuneAnswer& answer) {
+  Table table;
+  // Losses are at most 0, because no configuration beats the best one of its machine.
+  table.keys = 2;
+  table.columns = {"figure", "times", "the best there", "tokens/s/device", "the one above there"};
+  for (const SensitivityRow& row : answer.sensitivity) {
+    const TunedConfiguration& best = row.best;
+    const std::string loss = !row.loss          ? "does not fit"
+                             : *row.loss == 0.0 ? "is the best"
+                                                : fmt::format("{:.1f} % slower", -100 * *row.loss);
+    table.rows.push_back(
+        {words(std::string(row.figure)),
+         {fmt::format("{}", row.factor), row.factor},
+         words(best.fits ? configuration_text(answer.request, best) : "nothing fits"),
+         {fmt::format("{:.1f}", best.tokens_per_second_per_device), best.tokens_per_second_per_device},
+         words(loss)});
+  }
+  return table;
 }
 
 }  // namespace penstock

@@ -21,17 +21,15 @@
 
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
-#include "cli/model_flags.hpp"
 #include "cli/number_list.hpp"
 #include "cli/outcome.hpp"
 #include "cli/subcommand.hpp"
-#include "scenarios/model/device_model.hpp"
-#include "scenarios/pricing/layer_recompute.hpp"
+#include "scenarios/model/model.hpp"
 #include "scenarios/pricing/layer_split.hpp"
-#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/quantities.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "sim/tuning/configuration.hpp"
+#include "sim/choose/configuration.hpp"
 #include "text/numbers.hpp"
 
 namespace penstock {

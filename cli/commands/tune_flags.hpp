@@ -10,7 +10,7 @@
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/subcommand.hpp"
-#include "sim/tuning/configuration.hpp"
+#include "sim/choose/configuration.hpp"
 
 namespace penstock {
 

@@ -1,13 +1,13 @@
 #pragma once
-// Writes answers of `penstock tune` as text and as an HTML page.
+// Prints answers of `penstock tune`: as text, as a page, and for programs as JSON and CSV.
 
 #include <cstddef>
 #include <string>
 #include <vector>
 
 #include "cli/commands/tune_answer.hpp"
-#include "sim/tuning/configuration.hpp"
-#include "sim/tuning/tune.hpp"
+#include "sim/choose/configuration.hpp"
+#include "sim/choose/tune.hpp"
 
 namespace penstock {
 
@@ -17,5 +17,11 @@ std::string tune_html(const TuneAnswer& answer);
 
 /// Returns the search space, without results, as text.
 std::string space_text(const TuneRequest& request, const std::vector<Configuration>& space);
+
+std::string tune_json(const TuneAnswer& answer);
+/// Returns a CSV table with one row per candidate. The best candidate comes first.
+std::string tune_csv(const TuneAnswer& answer);
+/// Returns the search space, without results, as JSON.
+std::string space_json(const TuneRequest& request, const std::vector<Configuration>& space);
 
 }  // namespace penstock

@@ -4,7 +4,7 @@
 //   makespan = compute + exposed transfers + launch + waiting        (launch only if both results have it)
 //
 // Waiting is the remainder, so the parts always add up. The error of the run is the mean over the ranks.
-// compare_text.cpp writes the comparison. result_diff.cpp compares results of different programs. Tests:
+// compare_tables.cpp writes the comparison. result_diff.cpp compares results of different programs. Tests:
 // compare_test.cpp.
 
 #include "report/compare/compare.hpp"
@@ -26,7 +26,7 @@
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_figures.hpp"
-#include "report/timeline/arrivals.hpp"
+#include "report/timeline/spans.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
 

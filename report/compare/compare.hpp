@@ -1,7 +1,7 @@
 #pragma once
 // Compares predictions with measurements of the same programs. It shows how large the errors are, in which
 // figures and on which ranks. It also checks if the predictions rank the schedules correctly.
-// compare_html.hpp draws a comparison.
+// html_report.hpp draws a comparison.
 
 #include <array>
 #include <cstddef>

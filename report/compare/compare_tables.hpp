@@ -1,5 +1,5 @@
 #pragma once
-// The tables and sentences of comparisons. compare_text.cpp and compare_html.cpp use them.
+// The tables and sentences of comparisons. comparison_to_table() and compare_html.cpp use them.
 
 #include <string>
 #include <vector>

@@ -14,7 +14,6 @@
 
 #include <fmt/format.h>
 
-#include "report/print/cells.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"

@@ -6,7 +6,7 @@
 //
 // Tested by html_report_test.cpp.
 
-#include "report/pages/compare_html.hpp"
+#include "report/pages/html_report.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -26,7 +26,7 @@
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "report/timeline/timeline.hpp"
-#include "report/timeline/timeline_rows.hpp"
+#include "report/timeline/timeline_boxes.hpp"
 #include "report/timeline/timeline_svg.hpp"
 #include "schedules/ir/action.hpp"
 #include "text/escaping.hpp"

@@ -51,7 +51,7 @@ td.failed { background: #5b1a1a; color: #fff; }
 
 /// A script that zooms timelines. The attributes data-* of the <svg> give the position and the range of the
 /// plot; data-n of a box is its number. The picture is redrawn at most once for each frame of the browser.
-/// Ticks follow the rule of axis.cpp, and the colour of text on a box follows palette.cpp.
+/// Ticks follow the rule of units.cpp, and the colour of text on a box follows palette.cpp.
 constexpr std::string_view kZoomScript = R"js(
 for (const svg of document.querySelectorAll('svg.penstock-timeline')) {
   const data = svg.dataset, left = +data.left, plot = +data.plot, makespan = +data.makespan;

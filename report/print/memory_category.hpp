@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <string_view>
 
 #include "schedules/ir/action.hpp"
@@ -40,6 +41,8 @@ inline constexpr std::size_t kMemoryCategoryCount = kEnumWords<MemoryCategory>.s
 using MemoryByCategory = std::array<Bytes, kMemoryCategoryCount>;
 /// Returns the sum over the categories. It must not be used on the categories' peaks, because these may occur
 /// at different times.
-Bytes total_bytes(const MemoryByCategory& memory);
+inline Bytes total_bytes(const MemoryByCategory& memory) {
+  return std::accumulate(memory.begin(), memory.end(), Bytes{0});
+}
 
 }  // namespace penstock

@@ -4,21 +4,26 @@
 
 #include "report/print/table.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "report/print/units.hpp"
+#include "schedules/ir/action.hpp"
 #include "text/escaping.hpp"
 
 namespace penstock {
+
 namespace {
 
 bool is_numeric(const Table& table, std::size_t column) {
@@ -171,5 +176,27 @@ std::string table_section(std::string_view heading, const Table& table) {
   if (table.rows.empty()) return "";
   return fmt::format("<h2>{}</h2>\n<div class=\"scroll\">\n{}</div>\n", heading, table_to_html(table));
 }
+
+Cell text_cell(std::string text) { return {std::move(text), std::nullopt}; }
+
+Cell count_cell(std::int64_t count) { return {fmt::format("{}", count), static_cast<double>(count)}; }
+
+Cell duration_cell(Ns duration_ns) {
+  return {format_duration(duration_ns), static_cast<double>(duration_ns)};
+}
+
+Cell period_cell(double period_ns) {
+  // A longer or infinite period does not fit into 64 bits.
+  constexpr double kLongest = 9e18;
+  return {format_duration(static_cast<Ns>(std::llround(std::min(period_ns, kLongest)))), period_ns};
+}
+
+Cell bytes_cell(Bytes bytes) { return {format_bytes(bytes), static_cast<double>(bytes)}; }
+
+Cell percent_cell(double part) { return {format_percent(part), part}; }
+
+Cell rate_cell(double rate) { return {format_rate(rate), rate}; }
+
+Cell quantity_cell(double quantity) { return {format_quantity(quantity), quantity}; }
 
 }  // namespace penstock

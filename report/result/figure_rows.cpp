@@ -10,7 +10,7 @@
 //
 // For GPipe and 1F1B the first is (K - 1) / (M + K - 1) and the second is (K - 1) / M.
 //
-// tests/report/figure_pages_test.cpp holds the page that is made of the rows.
+// tests/report/figures_test.cpp holds the page that is made of the rows.
 
 #include "report/result/figure_rows.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 // The figures of a result, one row for each figure. JSON and its reader, CSV, tables, headlines, sweeps, the
 // invariants and docs/reference/figures.md loop over the rows. To add a figure of a rank, add a row here and
-// a member to rank_meter.hpp. To add a figure of a run, add a row with its formula here and a member to
+// a member to result.hpp. To add a figure of a run, add a row with its formula here and a member to
 // result.hpp.
 
 #include <cstdint>

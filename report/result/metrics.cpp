@@ -1,4 +1,4 @@
-// One pass over the spans of each rank computes every figure of the rank: rank_meter.hpp computes what every
+// One pass over the spans of each rank computes every figure of the rank: result.hpp computes what every
 // engine computes in the same way, and this file the rest. Figures of the run follow from those of its ranks.
 // Tested by metrics_test.cpp.
 
@@ -15,17 +15,13 @@
 #include <vector>
 
 #include "report/result/figure_rows.hpp"
-#include "report/result/rank_meter.hpp"
 #include "report/result/result.hpp"
-#include "report/result/result_invariants.hpp"
-#include "report/timeline/arrivals.hpp"
-#include "report/timeline/holdings.hpp"
+#include "report/timeline/spans.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/digest.hpp"
-#include "schedules/ir/edge_numbers.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"

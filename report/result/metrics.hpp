@@ -7,13 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "report/result/rank_meter.hpp"
 #include "report/result/result.hpp"
-#include "report/timeline/arrivals.hpp"
+#include "report/timeline/spans.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
-#include "schedules/ir/edge_numbers.hpp"
 #include "schedules/ir/program.hpp"
 
 namespace penstock {
@@ -77,7 +75,7 @@ RankFigures figures_of(const RankMeter& meter);
 RankFigures compute_times_of(Spans spans);
 
 /// Returns the whole result from the figures of all ranks, as BubbleReport and ThroughputReport define them.
-/// Throws std::logic_error if an invariant does not hold (result_invariants.hpp). Therefore `facts` must be
+/// Throws std::logic_error if an invariant does not hold (result.hpp). Therefore `facts` must be
 /// complete; nothing may be added to the result later.
 Result summarize(std::vector<RankFigures> ranks, Ns makespan_ns, RunFacts facts);
 /// Returns the result from a timeline's own figures, and stores the timeline in it.

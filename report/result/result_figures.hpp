@@ -1,6 +1,7 @@
 #pragma once
 // The figures of a Result as tables and sentences. The terminal table and the HTML report share them.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -45,5 +46,21 @@ std::string available_text(const RankMemory& memory);
 std::vector<std::string> out_of_memory_lines(const Result& result);
 /// Returns the categories that some rank uses, in the order of the enum.
 std::vector<MemoryCategory> used_categories(const Result& result);
+
+// Writes a Result as text for terminals: main figures, a table of ranks, memory by category, and links.
+
+/// The choice whether sentences about ranks that run out of memory follow the tables. The table of ranks
+/// always marks such ranks.
+enum class OutOfMemoryLines : std::uint8_t { shown, left_out };
+
+/// The options of the text for terminals.
+struct ResultTableOptions {
+  OutOfMemoryLines out_of_memory = OutOfMemoryLines::shown;
+  /// The longest line of a table in characters; 0 means no limit.
+  std::size_t width = 0;
+};
+
+/// Returns the text, with durations and bytes in readable units.
+std::string result_to_table(const Result& result, const ResultTableOptions& options = {});
 
 }  // namespace penstock

@@ -21,7 +21,6 @@
 #include "report/result/figure_rows.hpp"
 #include "report/result/json_text.hpp"
 #include "report/result/result.hpp"
-#include "report/result/result_invariants.hpp"
 #include "report/result/result_json.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"

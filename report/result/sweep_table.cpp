@@ -24,7 +24,6 @@
 #include <utility>
 #include <vector>
 
-#include "report/print/cells.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "report/result/figure_rows.hpp"
@@ -139,7 +138,7 @@ struct FigureRange {
 };
 constexpr FigureRange kSamples{.least = std::numeric_limits<double>::denorm_min(),
                                .text = "a number above 0"};
-// Parts have room for rounding, as in result_invariants.cpp.
+// Parts have room for rounding, as in result.cpp.
 constexpr double kRounding = 1e-9;
 constexpr FigureRange kPart{.least = -kRounding, .most = 1 + kRounding, .text = "a part in [0, 1]"};
 

@@ -1,24 +1,119 @@
+// Turns spans into the boxes of a picture in three parts: spans are sorted into boxes and rows, narrow boxes
+// are merged, and boxes are written as SVG. timeline_svg.cpp draws the whole picture. Tested by
+// timeline_svg_test.cpp and chrome_trace_test.cpp.
+
+#include "report/timeline/timeline_boxes.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "report/print/palette.hpp"
+#include "report/print/units.hpp"
+#include "report/timeline/timeline.hpp"
+#include "schedules/ir/action.hpp"
+#include "text/escaping.hpp"
+
+namespace penstock {
+
+// Sorts spans by rank and row for all pictures and the trace. An overlapped pair becomes one box. Spans of a
+// row that overlap in time get different lanes. Lanes are assigned greedily by start time, which needs the
+// fewest lanes for intervals (Kleinberg and Tardos, Algorithm Design, section 4.1). Among equal starts, spans
+// without duration come first, because the next span can share their lane. Tests: chrome_trace_test.cpp.
+
+std::vector<std::vector<ComputeBox>> compute_boxes(const Timeline& timeline) {
+  std::vector<std::vector<ComputeBox>> ranks(static_cast<std::size_t>(timeline.rank_count));
+  // the first action of a pair, until its second action has been read
+  const Span* first_leaf = nullptr;
+  for (const Span& span : timeline.spans) {
+    if (!is_compute(span.action.kind)) continue;
+    auto& boxes = ranks[static_cast<std::size_t>(span.rank)];
+    if (first_leaf != nullptr && first_leaf->rank == span.rank) {
+      boxes.back().partner = span.action;
+      boxes.back().end_ns = std::max(boxes.back().end_ns, span.end_ns);
+      first_leaf = nullptr;
+      continue;
+    }
+    boxes.push_back({span.action, std::nullopt, span.start_ns, span.end_ns});
+    first_leaf = span.action.overlaps_next ? &span : nullptr;
+  }
+  for (auto& boxes : ranks) std::ranges::stable_sort(boxes, {}, &ComputeBox::start_ns);
+  return ranks;
+}
+
+std::string to_text(const ComputeBox& box) {
+  if (!box.partner) return to_text(box.action);
+  return fmt::format("({};{})OVERLAP_F_B", to_text(box.action), to_text(*box.partner));
+}
+
+std::vector<std::int32_t> stages_of(const std::vector<ComputeBox>& boxes) {
+  std::vector<std::int32_t> stages;
+  for (const ComputeBox& box : boxes) {
+    stages.push_back(box.action.stage);
+    if (box.partner) stages.push_back(box.partner->stage);
+  }
+  std::ranges::sort(stages);
+  stages.erase(std::ranges::unique(stages).begin(), stages.end());
+  return stages;
+}
+
+TimelineRow row_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::forward:
+    case ActionKind::backward:
+    case ActionKind::backward_input:
+    case ActionKind::backward_weight:
+    case ActionKind::recompute:
+    case ActionKind::step:
+      return TimelineRow::compute;
+    case ActionKind::send_forward:
+    case ActionKind::send_backward:
+      return TimelineRow::send;
+    case ActionKind::recv_forward:
+    case ActionKind::recv_backward:
+      return TimelineRow::receive;
+    case ActionKind::unshard:
+    case ActionKind::reshard:
+    case ActionKind::reduce_grad:
+      return TimelineRow::collective;
+  }
+  return TimelineRow::compute;
+}
+
+std::vector<std::int32_t> lanes_of(std::span<const Span> spans) {
+  std::vector<std::size_t> order(spans.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+    return std::pair(spans[a].start_ns, spans[a].end_ns) < std::pair(spans[b].start_ns, spans[b].end_ns);
+  });
+  std::vector<std::int32_t> lanes(spans.size());
+  std::vector<Ns> lane_ends;
+  for (const std::size_t index : order) {
+    auto lane = std::ranges::find_if(lane_ends, [&](Ns end) { return end <= spans[index].start_ns; });
+    if (lane == lane_ends.end()) lane = lane_ends.insert(lane_ends.end(), 0);
+    *lane = spans[index].end_ns;
+    lanes[index] = static_cast<std::int32_t>(lane - lane_ends.begin());
+  }
+  return lanes;
+}
+
 // Merges boxes that are narrower than a pixel or two, so that a picture of a million actions stays small. A
 // merged rectangle starts at least `least_ns` after the previous rectangle, or follows a wide one. Therefore
 // a row has at most 2 * makespan / least_ns + 2 rectangles for any number of actions. If all rows together
 // exceed the budget, least_ns is doubled. Tests: timeline_svg_test.cpp.
 
-#include "report/timeline/timeline_boxes.hpp"
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <limits>
-#include <string>
-#include <vector>
-
-#include "report/print/units.hpp"
-#include "report/timeline/timeline.hpp"
-#include "report/timeline/timeline_rows.hpp"
-#include "schedules/ir/action.hpp"
-
-namespace penstock {
 namespace {
 
 /// Returns a rectangle for one box. Its shares are computed only when another box is merged into it.
@@ -145,6 +240,118 @@ std::string tooltip_of(const DrawnBox& box) {
 
 std::string tooltip_of(const Span& span) {
   return fmt::format("{}, {}", to_text(span.action), times_text(span.start_ns, span.end_ns));
+}
+
+// Writes the elements of a timeline, with times already turned into pixels. A box has a fill, a tooltip and,
+// if there is room, its number. A merged box (merge_narrow()) is hatched and has the mean colour of its
+// actions, weighted by time. Marks keep their width at any zoom. Numbers are collected apart from boxes,
+// because a zoom must not stretch them. Tested by timeline_svg_test.cpp.
+
+namespace {
+
+// in narrower boxes a white outline would hide the colour
+constexpr double kLeastOutlinedWidth = 4;
+constexpr std::string_view kNoOutline = " stroke=\"none\"";
+// A halo around digits on a hatched box, so that the lines do not cross them.
+constexpr std::string_view kHalo = " stroke=\"#ffffff\" stroke-width=\"3\" paint-order=\"stroke\"";
+// in pixels, for a font of 11 pixels; the page's script uses the same number
+constexpr double kDigitWidth = 6.6;
+constexpr double kMarkWidth = 2;
+// the share of the room that a mark may cover
+constexpr double kMarkShare = 0.25;
+
+/// Returns the attributes of a rectangle's position. Left and right edges are rounded in the same manner, so
+/// that no gap appears between a box and one that follows it at once.
+std::string place_text(const Rectangle& at) {
+  const auto rounded = [](double pixels) { return std::round(pixels * 100) / 100; };
+  const double x = rounded(at.x);
+  return fmt::format("x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\"", x, at.y,
+                     rounded(at.x + at.width) - x, at.height);
+}
+
+}  // namespace
+
+double label_width(std::size_t digits) { return 5 + kDigitWidth * static_cast<double>(digits); }
+
+Colour mixed_colour(const std::vector<KindShare>& shares) {
+  double red = 0;
+  double green = 0;
+  double blue = 0;
+  double total = 0;
+  for (const KindShare& share : shares) {
+    const Colour colour = colour_of(share.kind);
+    const auto weight = static_cast<double>(share.time_ns);
+    red += weight * colour.red;
+    green += weight * colour.green;
+    blue += weight * colour.blue;
+    total += weight;
+  }
+  if (!(total > 0)) return {};
+  const auto part = [&](double sum) { return static_cast<std::uint8_t>(std::lround(sum / total)); };
+  return {part(red), part(green), part(blue)};
+}
+
+std::string box_patterns_svg() {
+  return fmt::format(
+      "<pattern id=\"{}\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" "
+      "patternTransform=\"rotate(45)\"><rect width=\"1.6\" height=\"5\" fill=\"#3b6fb6\"/></pattern>"
+      "<pattern id=\"{}\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\" "
+      "patternTransform=\"rotate(45)\"><rect width=\"1.2\" height=\"4\" fill=\"#ffffff\" "
+      "fill-opacity=\"0.6\"/></pattern>",
+      kRecomputePattern, kSeveralPattern);
+}
+
+void BoxText::add_leaf(const Action& action, Colour fill, const Rectangle& at, std::string_view tooltip) {
+  const std::string label = has_microbatch(action.kind) ? std::to_string(action.microbatch) : "";
+  add_rectangle(fill, at, label.empty() ? "" : fmt::format(" data-n=\"{}\"", label), tooltip);
+  if (action.kind == ActionKind::recompute) add_pattern(kRecomputePattern, at);
+  if (label.empty() || at.width < label_width(label.size())) return;
+  const std::string_view halo = action.kind == ActionKind::recompute ? kHalo : "";
+  fmt::format_to(std::back_inserter(labels_), "<text x=\"{:.2f}\" y=\"{:.2f}\" fill=\"{}\"{}>{}</text>\n",
+                 at.x + at.width / 2, at.y + at.height / 2 + 4, to_hex(text_colour_on(fill)), halo, label);
+}
+
+void BoxText::add_merged(Colour fill, const Rectangle& at, std::string_view tooltip) {
+  fmt::format_to(std::back_inserter(boxes_), "<g shape-rendering=\"crispEdges\"><title>{}</title>",
+                 xml_escaped(tooltip));
+  add_rectangle(fill, at, kNoOutline, "");
+  add_pattern(kSeveralPattern, at);
+  boxes_ += "</g>\n";
+}
+
+void BoxText::add_bar(Colour fill, const Rectangle& at, std::string_view tooltip) {
+  add_rectangle(fill, at, " fill-opacity=\"0.8\"", tooltip);
+}
+
+void BoxText::add_mark(Colour colour, const Rectangle& at, double room, std::string_view tooltip) {
+  const double width = kMarkShare * room;
+  // data-width lets the script widen the mark when a zoom makes room.
+  const std::string narrow = width < kMarkWidth ? fmt::format(" data-width=\"{:.3f}\"", width) : "";
+  fmt::format_to(
+      std::back_inserter(boxes_),
+      "<line x1=\"{0:.2f}\" x2=\"{0:.2f}\" y1=\"{1:.2f}\" y2=\"{2:.2f}\" stroke=\"{3}\" "
+      "stroke-width=\"{4:.3g}\"{5} vector-effect=\"non-scaling-stroke\"><title>{6}</title></line>\n",
+      at.x, at.y, at.y + at.height, to_hex(colour), std::min(width, kMarkWidth), narrow,
+      xml_escaped(tooltip));
+}
+
+void BoxText::add_rectangle(Colour fill, const Rectangle& at, std::string_view attributes,
+                            std::string_view tooltip) {
+  fmt::format_to(std::back_inserter(boxes_), "<rect {} fill=\"{}\"{}", place_text(at), to_hex(fill),
+                 attributes);
+  // All boxes inherit a white outline from their group.
+  if (at.width < kLeastOutlinedWidth && attributes != kNoOutline) boxes_ += kNoOutline;
+  if (tooltip.empty()) {
+    boxes_ += "/>";
+  } else {
+    fmt::format_to(std::back_inserter(boxes_), "><title>{}</title></rect>\n", xml_escaped(tooltip));
+  }
+}
+
+void BoxText::add_pattern(std::string_view pattern, const Rectangle& at) {
+  fmt::format_to(std::back_inserter(boxes_),
+                 "<rect {} fill=\"url(#{})\" stroke=\"none\" pointer-events=\"none\"/>", place_text(at),
+                 pattern);
 }
 
 }  // namespace penstock

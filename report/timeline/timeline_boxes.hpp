@@ -1,18 +1,56 @@
 #pragma once
-// Computes the rectangles that a timeline picture draws for each rank. Narrow neighbours are merged, so that
-// there are few rectangles. timeline_svg.hpp uses it.
+// The boxes of a timeline's pictures in three steps: spans sorted into boxes and rows, narrow boxes merged,
+// and boxes as SVG text. timeline_svg.hpp and timeline_text.hpp draw whole pictures.
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "report/print/palette.hpp"
 #include "report/timeline/timeline.hpp"
-#include "report/timeline/timeline_rows.hpp"
 #include "schedules/ir/action.hpp"
 
 namespace penstock {
+
+/// One compute action of a rank, or both actions of an overlapped pair.
+struct ComputeBox {
+  Action action;
+  /// The second action of an overlapped pair. It is absent for a single action.
+  std::optional<Action> partner;
+  Ns start_ns = 0;
+  Ns end_ns = 0;
+
+  Ns duration_ns() const { return end_ns - start_ns; }
+
+  friend bool operator==(const ComputeBox&, const ComputeBox&) = default;
+};
+
+/// Returns the compute boxes of each rank, ordered by start time. Boxes with equal starts stay in program
+/// order.
+std::vector<std::vector<ComputeBox>> compute_boxes(const Timeline& timeline);
+
+/// Returns the box as text: "0F3" or "(0F5;3B2)OVERLAP_F_B".
+std::string to_text(const ComputeBox& box);
+
+/// Returns the stages of one rank's boxes, in ascending order.
+std::vector<std::int32_t> stages_of(const std::vector<ComputeBox>& boxes);
+
+/// The rows of a picture into which a rank's spans are sorted.
+enum class TimelineRow : std::uint8_t { compute, send, receive, collective };
+/// Returns the row in which an action of this kind is drawn.
+TimelineRow row_of(ActionKind kind);
+
+/// Returns a lane (0, 1, ...) for each span, in the order of the spans. No two spans of one lane overlap in
+/// time, and the number of lanes is minimal. A row needs several lanes if transfers of different channels run
+/// at the same time.
+std::vector<std::int32_t> lanes_of(std::span<const Span> spans);
+
+// Computes the rectangles that a timeline picture draws for each rank. Narrow neighbours are merged, so that
+// there are few rectangles. timeline_svg.hpp uses it.
 
 /// The time that actions of one kind take within a merged box.
 struct KindShare {
@@ -71,5 +109,53 @@ std::string tooltip_of(const DrawnBox& box);
 
 /// Returns the tooltip of a transfer or a collective.
 std::string tooltip_of(const Span& span);
+
+// Writes the boxes of a timeline, with their marks and numbers, as SVG text. timeline_svg.hpp uses it.
+
+/// A rectangle of the picture, in pixels.
+struct Rectangle {
+  double x = 0;
+  double y = 0;
+  double width = 0;
+  double height = 0;
+};
+
+/// Returns the width in pixels of a box that has room for a number of `digits` digits.
+double label_width(std::size_t digits);
+
+/// Returns the colour of a merged box. It mixes the colours of the action kinds, weighted by their time in
+/// the box.
+Colour mixed_colour(const std::vector<KindShare>& shares);
+
+/// The names of the hatching patterns. The first is drawn over recomputations and the second over merged
+/// boxes.
+inline constexpr std::string_view kRecomputePattern = "penstock-hatch";
+inline constexpr std::string_view kSeveralPattern = "penstock-several";
+/// Returns the SVG definitions of both patterns, for the <defs> of the picture.
+std::string box_patterns_svg();
+
+/// A writer that collects the SVG text of a picture's boxes and of the numbers in them.
+class BoxText {
+ public:
+  /// Adds the box of one action, with its microbatch number if there is room.
+  void add_leaf(const Action& action, Colour fill, const Rectangle& at, std::string_view tooltip);
+  /// Adds a merged box, which represents several actions.
+  void add_merged(Colour fill, const Rectangle& at, std::string_view tooltip);
+  /// Adds a thin bar for a transfer or a collective.
+  void add_bar(Colour fill, const Rectangle& at, std::string_view tooltip);
+  /// Adds a vertical line that has the same width at every zoom. The line is narrower if `room`, the distance
+  /// to the next line in pixels, is small.
+  void add_mark(Colour colour, const Rectangle& at, double room, std::string_view tooltip);
+
+  const std::string& boxes() const { return boxes_; }
+  const std::string& labels() const { return labels_; }
+
+ private:
+  void add_rectangle(Colour fill, const Rectangle& at, std::string_view attributes, std::string_view tooltip);
+  void add_pattern(std::string_view pattern, const Rectangle& at);
+
+  std::string boxes_;
+  std::string labels_;
+};
 
 }  // namespace penstock

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "report/timeline/timeline.hpp"
-#include "report/timeline/timeline_rows.hpp"
+#include "report/timeline/timeline_boxes.hpp"
 #include "schedules/ir/action.hpp"
 
 namespace penstock {

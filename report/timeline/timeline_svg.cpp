@@ -26,14 +26,11 @@
 #include <utility>
 #include <vector>
 
-#include "report/print/axis.hpp"
-#include "report/print/legend_svg.hpp"
+#include "report/print/chart_svg.hpp"
 #include "report/print/palette.hpp"
 #include "report/print/units.hpp"
-#include "report/timeline/box_svg.hpp"
 #include "report/timeline/timeline.hpp"
 #include "report/timeline/timeline_boxes.hpp"
-#include "report/timeline/timeline_rows.hpp"
 #include "schedules/ir/action.hpp"
 #include "text/escaping.hpp"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "report/timeline/timeline.hpp"
-#include "report/timeline/timeline_rows.hpp"
+#include "report/timeline/timeline_boxes.hpp"
 
 namespace penstock {
 

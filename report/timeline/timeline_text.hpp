@@ -7,6 +7,7 @@
 
 #include "report/print/palette.hpp"
 #include "report/timeline/timeline.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock {
 
@@ -29,5 +30,12 @@ std::string timeline_to_text(const Timeline& timeline, const TimelineTextOptions
 /// Returns the number of columns that a line needs to show every action that takes time. Returns nothing if
 /// `columns` columns are enough.
 std::optional<std::int64_t> columns_for_every_action(const Timeline& timeline, std::int32_t columns);
+
+// Shows a program's lists side by side, as PyTorch prints schedules. There is a row for each step and a
+// column for each rank.
+
+/// Returns the table as text. Row k shows the k-th entry of each rank's list. An overlapped pair is one
+/// entry.
+std::string action_grid(const Program& program);
 
 }  // namespace penstock

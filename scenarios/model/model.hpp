@@ -1,25 +1,58 @@
 #pragma once
-// What is trained, as far as time and memory depend on it: nothing (unit costs), costs of each stage, or a
-// graph of layers that partition.hpp cuts into stages. Read from YAML by load.hpp, priced by stage_costs.hpp.
+// What is trained, as far as time and memory depend on it. It is nothing (unit costs), costs of each stage, a
+// graph of layers that partition.hpp cuts into stages, a transformer on named devices, or a model whose costs
+// were fitted. load.hpp reads it from YAML, and program_prices.hpp prices it.
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "scenarios/model/device_model.hpp"
-#include "scenarios/model/fitted_model.hpp"
+#include "scenarios/pricing/iteration_costs.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/workload.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
+
+/// The model, its training and its machine. `work.micro_batch_size`, `work.ranks` and `work.parallel.data`
+/// are set when the model is priced.
+struct DeviceModel {
+  Workload work;
+  LayerSplit split;
+  std::shared_ptr<const KernelTables> kernels;
+  std::int64_t devices = 1;  ///< the number of devices of the cluster
+  /// The copies of the pipeline. If absent, there are as many copies as fill the cluster.
+  std::optional<std::int32_t> copies;
+  /// The stated `parallel.distributed_optimizer`; absent if the scenario does not state it.
+  /// `work.parallel.sharding` follows from it, unless the schedule states the sharding.
+  std::optional<bool> distributed_optimizer{};
+  bool states_order = false;  ///< true if the scenario states `work.parallel.order`
+
+  friend bool operator==(const DeviceModel&, const DeviceModel&) = default;
+};
+
+// A model whose costs were fitted on measured iterations of one machine. prepare/priced_scenario.hpp computes
+// the costs of its stages when the number of stages and the microbatch size are known.
+
+struct FittedModel {
+  std::shared_ptr<const IterationCosts> costs;
+  FittedLayer kind;  ///< `micro_batch_size` is set when the model is priced
+  std::int64_t layers = 1;
+  std::int32_t copies = 1;  ///< the number of copies of the pipeline
+
+  friend bool operator==(const FittedModel&, const FittedModel&) = default;
+};
 
 /// A figure that is given once for all stages or once a stage, and there once for all microbatches or once a
 /// microbatch.

@@ -1,7 +1,7 @@
 #pragma once
 // The analytic transformer: parameters, floating-point operations, activations and times of a GPT, computed
-// from its sizes. load_transformer.hpp reads it from `model.transformer` or `model.huggingface`. It becomes a
-// LayerGraph.
+// from its sizes. load_architecture.hpp reads it from `model.transformer` or `model.huggingface`. It becomes
+// a LayerGraph.
 
 #include <array>
 #include <cstdint>

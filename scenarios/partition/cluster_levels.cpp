@@ -1,7 +1,7 @@
 // Finds groups of devices that are connected by faster routes. All routes with the least bandwidth are
 // removed, and the connected parts that remain are the groups. Tested by cluster_levels_test.cpp.
 
-#include "scenarios/partition/cluster_levels.hpp"
+#include "scenarios/partition/pipedream_levels.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -15,7 +15,6 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "scenarios/partition/pipedream_levels.hpp"
 #include "topology/cluster.hpp"
 
 namespace penstock {

@@ -5,8 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
+
+#include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
 #include "schedules/ir/action.hpp"
@@ -45,11 +46,27 @@ tl::expected<std::vector<Downset>, std::string> downsets_of(const LayerGraph& gr
 /// more than 4,096 downsets, a chain of more than 8,191 layers.
 tl::expected<std::vector<Downset>, std::string> planned_downsets_of(const LayerGraph& graph);
 
-/// Returns false if the branches of a graph have too many downsets, which merged_branches.hpp can reduce.
+/// Returns false if the branches of a graph have too many downsets, which with_merged_branches() can reduce.
 /// Returns true for all other graphs, even if planning refuses them because of their length or their sums.
 bool can_be_planned_over(const LayerGraph& graph);
 
 /// Returns the layers of `larger` that are not in `smaller`, in ascending order.
 std::vector<std::int32_t> layers_between(const Downset& smaller, const Downset& larger);
+
+// Merges parallel branches of a layer graph that has too many branches for planning layer by layer.
+
+/// A merged graph, and the original layers of each of its layers.
+struct MergedGraph {
+  /// The graph. A merged layer has the sums over its members.
+  LayerGraph graph;
+  /// The original layers of each layer of the graph, in ascending order.
+  std::vector<std::vector<std::int32_t>> members;
+};
+
+/// Returns `graph` with its widest regions merged. They have more downsets than planning can handle (about
+/// 256 in all). A region lies between two layers that are on every path. Series and parallel branches are
+/// merged first, and the rest by height. An output that does not lead to the end is merged into the layer
+/// after its region. A cut remains possible after every layer that was not merged into another.
+MergedGraph merged_branches(const LayerGraph& graph);
 
 }  // namespace penstock

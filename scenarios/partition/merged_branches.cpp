@@ -15,7 +15,7 @@
 // the layer that ends its region, because otherwise it would double the later downsets. Tested by
 // merged_branches_test.cpp.
 
-#include "scenarios/partition/merged_branches.hpp"
+#include "scenarios/partition/layer_graph_downsets.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -31,7 +31,6 @@
 #include <boost/property_map/property_map.hpp>
 
 #include "scenarios/model/model.hpp"
-#include "scenarios/partition/layer_graph_downsets.hpp"
 #include "schedules/ir/action.hpp"
 
 namespace penstock {

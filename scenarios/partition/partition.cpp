@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -15,11 +17,11 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
-#include "scenarios/partition/balanced_cuts.hpp"
-#include "scenarios/partition/block_partition.hpp"
 #include "schedules/ir/action.hpp"
+#include "topology/size_arithmetic.hpp"
 
 namespace penstock {
+
 namespace {
 
 /// Checks that the cuts are ascending and distinct, and that there is one cut fewer than stages.
@@ -92,6 +94,296 @@ tl::expected<Bytes, std::string> cut_bytes(const LayerGraph& graph, std::int32_t
     }
   }
   return total;
+}
+
+// Cuts layers into stages so that the longest stage is as short as possible. Bisection finds the smallest
+// bound B on a stage's time. A bound is feasible if at most K stages are needed when each stage is filled up
+// to it. (Fewer stages can always be split into K without a longer one.) Among all partitions within B, a
+// recurrence finds the least pair of (sum of squared times, memory of the fullest stage):
+//
+//   best(s, j) = min over i of (squares(s-1, i) + time(i, j)^2, max(memory(s-1, i), memory(s, i, j)))
+//
+//   B = 3      1 1 1 1 1 1 1 1 1 1      ten equal layers on four stages
+//              1|3    |3    |3          within B, the earliest cuts
+//              2  |3    |3    |2        as equal as possible
+//              2  |2  |3    |3          of those the smallest: the first stages hold most microbatches
+//
+// The recurrence may compare pairs stage by stage, because a smaller prefix never makes the whole larger. The
+// layers at which a stage within B may begin form a window that moves with j. This gives about L^2 / K steps
+// for each stage. Tested by balanced_cuts_test.cpp.
+
+namespace {
+
+/// The sum over the first n layers, for every n.
+class PrefixSums {
+ public:
+  template <typename Of>
+  PrefixSums(const LayerGraph& graph, Of of) : sums_(1, 0) {
+    for (const Layer& layer : graph.layers) sums_.push_back(sums_.back() + of(layer));
+  }
+  Wide operator()(std::size_t begin, std::size_t end) const { return sums_[end] - sums_[begin]; }
+
+ private:
+  std::vector<Wide> sums_;
+};
+
+/// A search for cuts. Both of its results use the smallest bound on the time of K stages.
+class CutSearch {
+ public:
+  CutSearch(const LayerGraph& graph, std::int32_t stages)
+      : layers_(graph.layers.size()),
+        stages_(static_cast<std::size_t>(stages)),
+        times_(graph,
+               [](const Layer& layer) { return static_cast<Wide>(layer.forward_ns) + layer.backward_ns; }),
+        kept_(graph, [](const Layer& layer) { return static_cast<Wide>(layer.kept_bytes()); }),
+        weights_(graph, [](const Layer& layer) { return static_cast<Wide>(layer.weights); }),
+        bound_(least_bound()),
+        first_(first_of_windows()) {}
+
+  std::vector<std::int32_t> earliest() const {
+    std::vector<std::int32_t> cuts(stages_ - 1);
+    std::size_t end = layers_;
+    for (std::size_t stage = stages_ - 1; stage > 0; --stage) {
+      // Each stage begins as early as the bound allows, but leaves at least one layer for each earlier stage.
+      end = std::max(first_[end], stage);
+      cuts[stage - 1] = static_cast<std::int32_t>(end);
+    }
+    return cuts;
+  }
+
+  std::vector<std::int32_t> balanced() const {
+    const std::vector<std::vector<std::int32_t>> begins = best_begins();
+    std::vector<std::int32_t> cuts(stages_ - 1);
+    std::size_t end = layers_;
+    for (std::size_t stage = stages_ - 1; stage > 0; --stage) {
+      cuts[stage - 1] = begins[stage][end];
+      end = static_cast<std::size_t>(cuts[stage - 1]);
+    }
+    return cuts;
+  }
+
+ private:
+  /// The figures of the stages so far. The first figure that differs decides, and smaller is better.
+  struct Worth {
+    Wide squares = kUnreached;
+    Wide memory = kUnreached;
+    auto operator<=>(const Worth&) const = default;
+  };
+  static constexpr Wide kUnreached = static_cast<Wide>(1) << 126;
+
+  /// Returns the number of stages if each is filled up to the bound. This number is minimal, because a stage
+  /// that ends earlier only leaves more work for later stages.
+  std::size_t stages_needed(Wide bound) const {
+    std::size_t stages = 1;
+    std::size_t begin = 0;
+    for (std::size_t end = 1; end <= layers_; ++end) {
+      // The layer before `end` begins the next stage. It fits there, because the bound is at least the
+      // longest layer.
+      if (times_(begin, end) <= bound) continue;
+      ++stages;
+      begin = end - 1;
+    }
+    return stages;
+  }
+
+  Wide least_bound() const {
+    // The longest stage is at least the longest layer and at most the sum of all layers.
+    Wide low = 0;
+    for (std::size_t layer = 0; layer < layers_; ++layer) low = std::max(low, times_(layer, layer + 1));
+    Wide high = times_(0, layers_);
+    while (low < high) {
+      const Wide middle = low + (high - low) / 2;
+      if (stages_needed(middle) <= stages_) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return low;
+  }
+
+  /// Returns, for each end, the first layer at which a stage within the bound may begin.
+  std::vector<std::size_t> first_of_windows() const {
+    std::vector<std::size_t> first(layers_ + 1, 0);
+    for (std::size_t end = 1; end <= layers_; ++end) {
+      // If the end moves forward, the first layer never moves back.
+      first[end] = first[end - 1];
+      while (times_(first[end], end) > bound_) ++first[end];
+    }
+    return first;
+  }
+
+  /// Returns the squared time of a stage, in a unit with which a million squares add up to less than
+  /// kUnreached.
+  Wide square(std::size_t begin, std::size_t end) const {
+    // A stage has at most 2^52 units, so its square is at most 2^104. The unit is one nanosecond if the bound
+    // is at most 2^52 ns (52 days).
+    constexpr Wide kMost = static_cast<Wide>(1) << 52;
+    const Wide unit = bound_ / kMost + 1;
+    const Wide time = times_(begin, end) / unit;
+    return time * time;
+  }
+
+  Wide memory(std::size_t stage, std::size_t begin, std::size_t end) const {
+    // The memory consists of weights, gradients, and the activations of all microbatches that 1F1B has in
+    // flight on this stage.
+    // stage.
+    return 2 * weights_(begin, end) + static_cast<Wide>(stages_ - stage) * kept_(begin, end);
+  }
+
+  /// Returns, for each stage and end, the first layer of the best last stage. On a tie it is the earliest
+  /// layer.
+  std::vector<std::vector<std::int32_t>> best_begins() const {
+    std::vector<std::vector<std::int32_t>> begins(stages_, std::vector<std::int32_t>(layers_ + 1, 0));
+    std::vector<Worth> before(layers_ + 1);
+    before[0] = {.squares = 0, .memory = 0};
+    for (std::size_t stage = 0; stage < stages_; ++stage) {
+      std::vector<Worth> here(layers_ + 1);
+      // Each earlier stage needs at least one layer, and so does each later one.
+      for (std::size_t end = stage + 1; end + (stages_ - stage - 1) <= layers_; ++end) {
+        for (std::size_t begin = std::max(first_[end], stage); begin < end; ++begin) {
+          // The earlier layers cannot form this number of stages within the bound.
+          if (before[begin].squares == kUnreached) continue;
+          const Worth worth{.squares = before[begin].squares + square(begin, end),
+                            .memory = std::max(before[begin].memory, memory(stage, begin, end))};
+          // On a tie the earlier beginning is retained.
+          if (worth >= here[end]) continue;
+          here[end] = worth;
+          begins[stage][end] = static_cast<std::int32_t>(begin);
+        }
+      }
+      before = std::move(here);
+    }
+    return begins;
+  }
+
+  std::size_t layers_;
+  std::size_t stages_;
+  PrefixSums times_;
+  PrefixSums kept_;
+  PrefixSums weights_;
+  Wide bound_;
+  std::vector<std::size_t> first_;
+};
+
+}  // namespace
+
+std::vector<std::int32_t> balanced_cuts(const LayerGraph& graph, std::int32_t stages) {
+  return CutSearch(graph, stages).balanced();
+}
+
+std::vector<std::int32_t> earliest_cuts(const LayerGraph& graph, std::int32_t parts) {
+  return CutSearch(graph, parts).earliest();
+}
+
+// Balances stages as torchgpipe does (Kim et al., arXiv:2004.09910, section 2.3). The algorithm is by Barany
+// and Grinberg, "Block partitions of sequences" (arXiv:1308.2452). At first all blocks have about equally
+// many elements. Let p be the largest block, and q the least block that is nearest to p. While p exceeds q by
+// more than the largest element, q takes one element from its neighbour on the side of p:
+//
+//      p          h   q                   p        h     q
+//   | 3 1 2 | 2 | 1 | 1 |  becomes     | 3 1 2 | 2 |  | 1 1 |   and so on, until p itself gives one
+//
+// The neighbour is never empty, because otherwise it would be a least block nearer to p. The code of
+// torchgpipe takes the first of several least blocks instead of the nearest. It may therefore take from an
+// empty block, or never end. Tested by block_partition_test.cpp.
+
+namespace {
+
+/// Returns the times of the layers minus the least of these times.
+std::vector<Wide> sizes_of(const LayerGraph& graph) {
+  std::vector<Wide> sizes;
+  sizes.reserve(graph.layers.size());
+  for (const Layer& layer : graph.layers)
+    sizes.push_back(static_cast<Wide>(layer.forward_ns) + layer.backward_ns);
+  const Wide least = *std::ranges::min_element(sizes);
+  for (Wide& size : sizes) size -= least;
+  return sizes;
+}
+
+/// Consecutive blocks of a sequence, with the sum of each block.
+class Blocks {
+ public:
+  Blocks(const std::vector<Wide>& sizes, std::ptrdiff_t count) : sizes_(sizes) {
+    const auto length = static_cast<std::ptrdiff_t>(sizes.size());
+    // The last block gets the remainder, and the algorithm evens it out.
+    for (std::ptrdiff_t block = 1; block < count; ++block) ends_.push_back(length / count * block);
+    ends_.push_back(length);
+    std::ptrdiff_t begin = 0;
+    for (const std::ptrdiff_t end : ends_) {
+      Wide sum = 0;
+      for (; begin < end; ++begin) sum += sizes[static_cast<std::size_t>(begin)];
+      sums_.push_back(sum);
+    }
+  }
+
+  Wide sum(std::ptrdiff_t block) const { return sums_[static_cast<std::size_t>(block)]; }
+  std::ptrdiff_t largest() const { return std::ranges::max_element(sums_) - sums_.begin(); }
+
+  /// Returns the least block that is nearest to `other`. If two have equal distance, returns the first.
+  std::ptrdiff_t least_nearest_to(std::ptrdiff_t other) const {
+    const Wide least = *std::ranges::min_element(sums_);
+    std::ptrdiff_t nearest = -1;
+    for (std::ptrdiff_t block = 0; block < std::ssize(sums_); ++block) {
+      if (sum(block) != least) continue;
+      if (nearest < 0 || std::abs(block - other) < std::abs(nearest - other)) nearest = block;
+    }
+    return nearest;
+  }
+
+  /// Moves the element of `giver` that is next to its neighbour `taker` to `taker`.
+  void move_element(std::ptrdiff_t giver, std::ptrdiff_t taker) {
+    std::ptrdiff_t& end = ends_[static_cast<std::size_t>(std::min(giver, taker))];
+    const std::ptrdiff_t element = giver < taker ? --end : end++;
+    const Wide size = sizes_[static_cast<std::size_t>(element)];
+    sums_[static_cast<std::size_t>(giver)] -= size;
+    sums_[static_cast<std::size_t>(taker)] += size;
+  }
+
+  std::vector<std::int32_t> cuts() const { return {ends_.begin(), ends_.end() - 1}; }
+
+ private:
+  const std::vector<Wide>& sizes_;
+  std::vector<std::ptrdiff_t> ends_;
+  std::vector<Wide> sums_;
+};
+
+}  // namespace
+
+std::vector<std::int32_t> block_cuts(const LayerGraph& graph, std::int32_t stages) {
+  const std::vector<Wide> sizes = sizes_of(graph);
+  const Wide largest_element = *std::ranges::max_element(sizes);
+  Blocks blocks(sizes, stages);
+  std::ptrdiff_t largest = blocks.largest();
+  while (true) {
+    const std::ptrdiff_t least = blocks.least_nearest_to(largest);
+    if (blocks.sum(largest) <= blocks.sum(least) + largest_element) return blocks.cuts();
+    const std::ptrdiff_t giver = largest < least ? least - 1 : least + 1;
+    blocks.move_element(giver, least);
+    // The largest block p is chosen again only after it gave an element, even if another block became larger.
+    if (giver == largest) largest = blocks.largest();
+  }
+}
+
+tl::expected<std::vector<std::int32_t>, std::string> cut_buckets(const LayerGraph& graph,
+                                                                 const std::vector<std::int32_t>& ends,
+                                                                 const std::vector<std::int32_t>& buckets) {
+  std::vector<std::int32_t> all;
+  std::int32_t begin = 0;
+  for (std::size_t stage = 0; stage < buckets.size(); ++stage) {
+    const std::int32_t end = ends[stage];
+    if (buckets[stage] > end - begin) {
+      return tl::unexpected(fmt::format("schedule.buckets: stage {} has {} layers, too few for {} buckets",
+                                        stage, end - begin, buckets[stage]));
+    }
+    // The inputs still refer to layers of the whole model, but balancing does not read them.
+    LayerGraph layers;
+    layers.layers.assign(graph.layers.begin() + begin, graph.layers.begin() + end);
+    for (const std::int32_t cut : earliest_cuts(layers, buckets[stage])) all.push_back(begin + cut);
+    all.push_back(end);
+    begin = end;
+  }
+  return all;
 }
 
 }  // namespace penstock

@@ -1,26 +1,63 @@
 #pragma once
-// The rule that cuts a graph of layers into pipeline stages. Each stage is a contiguous run of layers. The
-// rule is read from `partition:` and used by stage_costs.hpp.
+// How layers are cut into stages: the options of PipeDream's partitioner, the rule that a scenario states,
+// and the rules that need layers alone (balanced, block, and the buckets of a stage).
+// pipedream_partition.hpp has the rule that needs a cluster.
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
 
+#include <tl/expected.hpp>
+
 #include "scenarios/model/model.hpp"
-#include "scenarios/partition/plan_options.hpp"
+#include "schedules/ir/action.hpp"
 #include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
+
+/// The formula for a stage's time. T is forward + backward of a minibatch, W the bytes of weights, m the
+/// number of replicas, and B the bytes a second. pipedream_levels.cpp has the formulas for several levels.
+enum class PlanObjective : std::uint8_t {
+  maximum,  // max(T/m, 2(m-1)W/(Bm^2)), and 2a/B for a cut of `a` bytes: 1F1B-RR's rings reduce once a round
+  sum,      // (T + 4(m-1)W/(Bm)) / m, and 2a/(Bm) on both sides of a cut: the authors' released code
+  maximum_printed,  // max(T, 2(m-1)W/B) / m, and 2a/B: as printed (PipeDream, SOSP'19, section 3.1), which
+                    // reduces at every minibatch over one link
+};
+template <>
+inline constexpr auto kEnumWords<PlanObjective> =
+    std::to_array<EnumWord<PlanObjective>>({{PlanObjective::maximum, "maximum"},
+                                            {PlanObjective::sum, "sum"},
+                                            {PlanObjective::maximum_printed, "maximum-printed"}});
+
+/// The form of a plan. Its stages may be replicated, or each stage has one device.
+enum class PlanForm : std::uint8_t { replicated, straight };
+
+/// The treatment of transfers between stages: the time of activations and gradients counts, or it does not.
+enum class CutTransfers : std::uint8_t { counted, free };
+template <>
+inline constexpr auto kEnumWords<CutTransfers> =
+    std::to_array<EnumWord<CutTransfers>>({{CutTransfers::counted, "counted"}, {CutTransfers::free, "free"}});
+
+/// The options of a plan.
+struct PlanOptions {
+  PlanObjective objective = PlanObjective::maximum;
+  PlanForm form = PlanForm::replicated;
+  CutTransfers transfers = CutTransfers::counted;
+  /// The memory limit of a device. If it is absent, the memory of the cluster's smallest device is the limit.
+  std::optional<Bytes> memory_limit{};
+
+  friend bool operator==(const PlanOptions&, const PlanOptions&) = default;
+};
 
 /// The rule as a scenario states it.
 struct Partition {
   enum class Rule : std::uint8_t {
     unset,
-    balanced,   // balanced_cuts() of balanced_cuts.hpp
-    block,      // block_cuts() of block_partition.hpp
-    pipedream,  // the plan of planned_partition.hpp, which is replaced by cuts
+    balanced,   // balanced_cuts() of partition.hpp
+    block,      // block_cuts()
+    pipedream,  // the plan of with_planned_partition(), which is replaced by cuts
     cuts,
   };
   Rule rule = Rule::unset;
@@ -51,5 +88,43 @@ tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph
 /// later layer reads, and each output counts once. Error: a sum of more than 2^63. Requires 0 <= cut <=
 /// layers.
 tl::expected<Bytes, std::string> cut_bytes(const LayerGraph& graph, std::int32_t cut);
+
+// Cuts a model's layers into contiguous parts so that the longest part is as short as possible. cut_layers()
+// uses it for stages and cut_buckets() for the buckets of a stage.
+
+/// Returns the cuts whose longest stage (forward + backward) is as short as possible. Among these it chooses
+/// the cuts with the least sum of squared times. Among these it chooses the cuts whose fullest stage needs
+/// the least memory under 1F1B. For stage s of K, the memory consists of weights, their gradients, and the
+/// activations of K - s microbatches. On a tie it chooses the earliest cuts. Requires 1 <= stages <= layers.
+std::vector<std::int32_t> balanced_cuts(const LayerGraph& graph, std::int32_t stages);
+
+/// Returns the cuts whose longest part is as short as possible, and among these the earliest cuts. From the
+/// last part to the first, each part takes as many layers as possible, but leaves one layer for each earlier
+/// part. It is used for gradient buckets, because the first bucket is ready last and should be small.
+/// Requires 1
+/// <= parts <= layers.
+std::vector<std::int32_t> earliest_cuts(const LayerGraph& graph, std::int32_t parts);
+
+// Balances stages as torchgpipe does: the times of two blocks of consecutive layers differ by no more than
+// the times of the layers differ. Used for `partition: block`. In contrast, balanced_cuts() minimises the
+// longest stage.
+
+/// Returns the cuts of a block partition by forward + backward time. As in torchgpipe.balance, the least time
+/// of a layer is first subtracted from the time of each layer. Then no two blocks differ by more than the
+/// largest remaining time. Requires 1 <= stages <= layers.
+std::vector<std::int32_t> block_cuts(const LayerGraph& graph, std::int32_t stages);
+
+// Cuts the layers of each stage into contiguous gradient buckets. Each stage is balanced as if it were a
+// separate model:
+//
+//   layers  4 4 2 2 1 | 6 6      buckets [2, 1]      4 4 | 2 2 1 | 6 6
+
+/// Returns the ends of all buckets. `ends` has the number of layers up to the end of each stage, and
+/// `buckets` the number of buckets of each stage. Buckets are as even in time as the layers allow. Error: a
+/// stage has fewer layers than buckets. Requires ascending ends, of which the last is the number of layers,
+/// and at least one bucket for each stage.
+tl::expected<std::vector<std::int32_t>, std::string> cut_buckets(const LayerGraph& graph,
+                                                                 const std::vector<std::int32_t>& ends,
+                                                                 const std::vector<std::int32_t>& buckets);
 
 }  // namespace penstock

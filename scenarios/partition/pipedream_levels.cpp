@@ -38,7 +38,7 @@
 #include <vector>
 
 #include "scenarios/partition/layer_graph_downsets.hpp"
-#include "scenarios/partition/plan_options.hpp"
+#include "scenarios/partition/partition.hpp"
 #include "schedules/ir/action.hpp"
 #include "topology/size_arithmetic.hpp"
 

@@ -1,6 +1,10 @@
-// Fills the tables of pipedream_levels.hpp and reads the plan from them. It reads the stages of the highest
-// level first. Then, level by level, it reads the stages inside one component, which are equal for all
-// components of a stage. Tested by pipedream_partition_test.cpp.
+// Plans pipelines. The file first refuses graphs and clusters whose tables would be too large. It then fills
+// the tables of pipedream_levels.hpp and reads the plan back. The stages of the highest level come first. The
+// stages inside one component follow level by level, and all components of a stage share them.
+//
+//   entries of a level = downsets * (downsets, or 1 at the highest level) * components
+//
+// Tested by pipedream_partition_test.cpp.
 
 #include "scenarios/partition/pipedream_partition.hpp"
 
@@ -20,12 +24,70 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/layer_graph_downsets.hpp"
+#include "scenarios/partition/partition.hpp"
 #include "scenarios/partition/pipedream_levels.hpp"
-#include "scenarios/partition/plan_checks.hpp"
-#include "scenarios/partition/plan_options.hpp"
-#include "schedules/rules/round_robin_warmup.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/rules/generators.hpp"
 
 namespace penstock {
+
+/// Returns an error if a table has more than 2^25 entries, which take 512 MiB.
+tl::expected<void, std::string> check_tables(std::size_t downsets, std::span<const BandwidthLevel> levels);
+
+/// Returns an error if no device can hold some layer, even alone and with one minibatch in flight.
+tl::expected<void, std::string> check_layers(const LayerGraph& graph, Bytes limit,
+                                             std::int64_t state_bytes_per_weight_byte);
+
+namespace {
+
+constexpr std::size_t kMostTableEntries = std::size_t{1} << 25;  // a period and a ring each: 512 MiB
+
+/// Returns a set with only this layer.
+Downset alone(const Layer& layer) {
+  Downset set;
+  set.kept = layer.kept_bytes();
+  set.weights = layer.weights;
+  return set;
+}
+
+}  // namespace
+
+tl::expected<void, std::string> check_tables(std::size_t downsets, std::span<const BandwidthLevel> levels) {
+  for (std::size_t level = 0; level < levels.size(); ++level) {
+    const std::size_t targets = level + 1 == levels.size() ? 1 : downsets;
+    const std::size_t entries = downsets * targets * static_cast<std::size_t>(levels[level].components);
+    if (entries <= kMostTableEntries) continue;
+    return tl::unexpected(fmt::format(
+        "planning {} downsets of layers over {} components of {} bandwidth level{} takes a table of {} "
+        "entries, more than {}: merge layers, or take fewer devices",
+        downsets, levels[level].components, levels.size(), levels.size() == 1 ? "" : "s", entries,
+        kMostTableEntries));
+  }
+  return {};
+}
+
+tl::expected<void, std::string> check_layers(const LayerGraph& graph, Bytes limit, std::int64_t state_bytes) {
+  const Layer* largest = nullptr;
+  Bytes most = limit;
+  Bytes state = 0;
+  for (const Layer& layer : graph.layers) {
+    const Downset own = alone(layer);
+    const Bytes held = held_bytes({}, own, 1, state_bytes);
+    // The message names the largest of the layers that do not fit.
+    if (held <= most) continue;
+    largest = &layer;
+    most = held;
+    // With no minibatch in flight, only gradients and optimizer state remain.
+    state = held_bytes({}, own, 0, state_bytes) - layer.weights;
+  }
+  if (largest == nullptr) return {};
+  return tl::unexpected(fmt::format(
+      "the layer {} is larger than a device: alone and with one minibatch in flight it needs {} bytes "
+      "(activations {}, weights {}, gradients {}, optimizer state {}), a device has {}; take a smaller "
+      "minibatch, split the layer, or take devices with more memory",
+      largest->name, most, largest->kept_bytes(), largest->weights, largest->weights, state, limit));
+}
+
 namespace {
 
 // --- from levels to devices -----------------------------------------------------------------------------
@@ -311,6 +373,93 @@ double bytes_per_minibatch(const PipelinePlan& plan) {
     bytes += 2 * (replicas - 1) / replicas * static_cast<double>(stage.weights);
   }
   return bytes;
+}
+
+// Computes the period of a plan whose stages are given. Messages between servers use the bandwidth between
+// servers, and all other messages use the bandwidth inside a server:
+//
+//   period = max over stages of  max( T/m, 2(m-1) W / (B m^2) )   and over cuts of  2 a / B
+//
+// This is the objective `maximum` of pipedream_levels.cpp for stages that no level divides further. Tested by
+// planned_scenario_test.cpp.
+
+namespace {
+
+/// Returns the bandwidth of the lowest level with a component that contains all devices, in bytes a
+/// nanosecond.
+double bandwidth_around(std::span<const BandwidthLevel> levels, std::span<const std::int32_t> devices) {
+  std::int32_t size = 1;
+  for (const BandwidthLevel& level : levels) {
+    // Devices are numbered level by level, so the devices of one component have adjacent numbers.
+    size *= level.components;
+    const auto is_inside = [&](std::int32_t device) { return device / size == devices.front() / size; };
+    if (std::ranges::all_of(devices, is_inside)) return level.bytes_per_second / 1e9;
+  }
+  return levels.back().bytes_per_second / 1e9;
+}
+
+/// Returns, for each layer, the last stage that reads it, or the layer's own stage if no stage reads it.
+std::vector<std::size_t> last_readers(const LayerGraph& graph, const std::vector<StatedStage>& stages) {
+  std::vector<std::size_t> last(graph.layers.size(), 0);
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    for (const std::int32_t layer : stages[s].layers) {
+      last[static_cast<std::size_t>(layer)] = s;
+      // Stages come in pipeline order, so the last value that is written belongs to the last reader.
+      for (const std::int32_t input : graph.layers[static_cast<std::size_t>(layer)].inputs)
+        last[static_cast<std::size_t>(input)] = s;
+    }
+  }
+  return last;
+}
+
+/// Returns a stage with the sums over its layers. `held` has the bytes of one minibatch.
+PlannedStage with_sums(const LayerGraph& graph, const StatedStage& stated) {
+  PlannedStage stage{.layers = stated.layers, .devices = stated.devices};
+  for (const std::int32_t index : stated.layers) {
+    const Layer& layer = graph.layers[static_cast<std::size_t>(index)];
+    stage.compute_ns += layer.forward_ns + layer.backward_ns;
+    stage.weights += layer.weights;
+    stage.held += layer.kept_bytes();
+  }
+  return stage;
+}
+
+}  // namespace
+
+PipelinePlan stated_plan(const LayerGraph& graph, std::span<const BandwidthLevel> levels,
+                         const std::vector<StatedStage>& stages, std::int64_t state_bytes_per_weight_byte) {
+  PipelinePlan plan;
+  const std::vector<std::size_t> last = last_readers(graph, stages);
+  Bytes alive = 0;
+  std::vector<Bytes> dies(stages.size(), 0);
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    PlannedStage stage = with_sums(graph, stages[s]);
+    for (const std::int32_t index : stages[s].layers) {
+      const auto layer = static_cast<std::size_t>(index);
+      alive += graph.layers[layer].output;
+      // An output crosses every cut between its own stage and the last stage that reads it.
+      dies[last[layer]] += graph.layers[layer].output;
+    }
+    // An output is no longer alive after the last stage that reads it, or after its own stage if no stage
+    // reads it.
+    alive -= dies[s];
+    stage.cut = alive;
+    const auto replicas = static_cast<double>(stage.devices.size());
+    // A ring sends 2(m-1)/m of the weights for each replica. The result is divided by m, because one
+    // reduction serves a round of m minibatches.
+    stage.reduction_ns = 2 * (replicas - 1) * static_cast<double>(stage.weights) /
+                         (bandwidth_around(levels, stage.devices) * replicas * replicas);
+    if (s + 1 < stages.size()) {
+      std::vector<std::int32_t> around = stage.devices;
+      around.insert(around.end(), stages[s + 1].devices.begin(), stages[s + 1].devices.end());
+      // The cut carries the activation forward and its gradient backward.
+      stage.cut_ns = 2 * static_cast<double>(stage.cut) / bandwidth_around(levels, around);
+    }
+    plan.stages.push_back(std::move(stage));
+  }
+  plan.stages = with_minibatches_in_flight(std::move(plan.stages), graph, state_bytes_per_weight_byte);
+  plan.period_ns = recurrence_period_ns(plan, PlanObjective::maximum);
+  return plan;
 }
 
 }  // namespace penstock

@@ -21,23 +21,19 @@
 #include <utility>
 #include <vector>
 
-#include "scenarios/prepare/order_times.hpp"
-#include "scenarios/prepare/schedule_in_force.hpp"
+#include "scenarios/prepare/prepared_program.hpp"
 #include "scenarios/prepare/schedule_outline.hpp"
 #include "scenarios/pricing/chain_costs.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
-#include "scenarios/pricing/layer_prices.hpp"
 #include "scenarios/pricing/layer_split.hpp"
-#include "scenarios/pricing/level_layers.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
-#include "scenarios/pricing/step_prices.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
 #include "topology/presets.hpp"
-#include "topology/unit_factors.hpp"
+#include "topology/size_arithmetic.hpp"
 
 namespace penstock {
 namespace {

@@ -1,14 +1,13 @@
 #pragma once
-// Which layers each stage has where `layer_split: balanced` leaves that to the prices. Used by
-// device_prices.cpp, and by searches that price many configurations (sim/tuning).
+// Which layers each stage has where `layer_split: balanced` leaves that to the prices.
 
 #include <cstdint>
 #include <vector>
 
-#include "scenarios/prepare/schedule_in_force.hpp"
+#include "scenarios/prepare/prepared_program.hpp"
 #include "scenarios/prepare/schedule_outline.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
-#include "scenarios/pricing/layer_prices.hpp"
+#include "scenarios/pricing/stage_prices.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"

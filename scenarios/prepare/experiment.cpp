@@ -26,26 +26,27 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "scenarios/model/device_model.hpp"
-#include "scenarios/model/fitted_model.hpp"
 #include "scenarios/model/model.hpp"
-#include "scenarios/prepare/lowered_program.hpp"
-#include "scenarios/prepare/one_copy.hpp"
+#include "scenarios/prepare/cut.hpp"
+#include "scenarios/prepare/prepared_program.hpp"
 #include "scenarios/prepare/priced_experiment.hpp"
-#include "scenarios/prepare/resolved_scenario.hpp"
-#include "scenarios/prepare/schedule_in_force.hpp"
-#include "scenarios/prepare/settle.hpp"
+#include "scenarios/prepare/priced_scenario.hpp"
+#include "scenarios/prepare/program_checks.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/check/channel_check.hpp"
 #include "schedules/check/user_error.hpp"
 #include "schedules/check/validate.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/return_if_error.hpp"
+#include "schedules/ir/shape.hpp"
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
+#include "topology/cluster.hpp"
 
 namespace penstock {
+
 namespace {
 
 using Prepared = tl::expected<Experiment, UserError>;
@@ -221,6 +222,58 @@ double compute_actions(const Scenario& scenario) {
   }
   const auto in_force = schedule_in_force(scenario, copies);
   return in_force ? compute_actions(in_force->schedule.name, in_force->schedule.shape) : 0;
+}
+
+// Device r runs rank r. If a rank is a group of devices, it has the name of one device of the group.
+
+std::vector<std::string> rank_devices(const Experiment& experiment) {
+  const std::vector<Device>& devices = experiment.cluster.devices();
+  std::vector<std::string> names(static_cast<std::size_t>(experiment.program.rank_count()));
+  for (std::size_t rank = 0; rank < std::min(names.size(), devices.size()); ++rank) {
+    names[rank] = devices[rank].name;
+  }
+  return names;
+}
+
+// Tries shapes in ascending order of ranks, then chunks, then microbatches, because fewer ranks are easier to
+// read.
+
+namespace {
+
+/// The largest number of actions in all tried shapes. One action takes about a microsecond.
+constexpr std::int64_t kMostActions = 5'000'000;
+
+std::optional<Experiment> hanging_experiment(Scenario scenario, const Shape& shape) {
+  scenario.shape = shape;
+  scenario.batch.microbatches = shape.microbatches;
+  scenario.batch.global_batch_size.reset();  // it follows from the number of microbatches
+  auto experiment = prepare(scenario);
+  if (!experiment || !find_hang(experiment->program, experiment->channels, experiment->costs)) {
+    return std::nullopt;
+  }
+  return *std::move(experiment);
+}
+
+}  // namespace
+
+ShapedExperiment smallest_hanging_shape(const Scenario& scenario, Experiment hanging) {
+  Shape whole = scenario.shape;
+  whole.microbatches = hanging.program.microbatches;
+  Shape tried = whole;
+  std::int64_t actions = 0;
+  for (tried.stages = 1; tried.stages <= whole.stages; ++tried.stages) {
+    for (tried.virtual_stages = 1; tried.virtual_stages <= whole.virtual_stages; ++tried.virtual_stages) {
+      for (tried.microbatches = 1; tried.microbatches <= whole.microbatches; ++tried.microbatches) {
+        // F and B have one compute action each, and each of their messages has a SEND and a RECV.
+        actions += std::int64_t{6} * tried.stages * tried.virtual_stages * tried.microbatches;
+        if (actions > kMostActions) return {.experiment = std::move(hanging), .shape = whole};
+        if (auto found = hanging_experiment(scenario, tried)) {
+          return {.experiment = *std::move(found), .shape = tried};
+        }
+      }
+    }
+  }
+  return {.experiment = std::move(hanging), .shape = whole};
 }
 
 }  // namespace penstock

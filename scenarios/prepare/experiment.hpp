@@ -5,17 +5,19 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
 
+#include <tl/expected.hpp>
+
 #include "scenarios/model/model.hpp"
-#include "scenarios/prepare/schedule_in_force.hpp"
-#include "scenarios/prepare/trained_model.hpp"
+#include "scenarios/prepare/prepared_program.hpp"
+#include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/user_error.hpp"
 #include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
 
 namespace penstock {
 
@@ -105,5 +107,24 @@ tl::expected<Experiment, UserError> lowered(Experiment experiment);
 /// Returns about how many compute actions a scenario has: of one copy of the pipeline, where copies are alike
 /// and one of them is prepared. 0 where prepare() refuses its numbers, or does not know the schedule.
 double compute_actions(const Scenario& scenario);
+
+// The names of the devices on which the ranks of an experiment run.
+
+/// Returns the name of each rank's device. A name is empty if the cluster has no such device.
+std::vector<std::string> rank_devices(const Experiment& experiment);
+
+// Finds the smallest shape with which a generated schedule hangs, for `penstock check --shrink`.
+
+/// An experiment and the shape from which its program was generated.
+struct ShapedExperiment {
+  Experiment experiment;
+  Shape shape;  ///< with the microbatches of the experiment's program
+};
+
+/// Returns the first smaller experiment that hangs under the scenario's channels, or `hanging` if there is
+/// none. It tries all K, v and M in ascending order, and K changes slowest. It skips shapes that the schedule
+/// refuses, and gives up after several million actions. Requires a scenario without `program`, and
+/// prepare(scenario) == `hanging`.
+ShapedExperiment smallest_hanging_shape(const Scenario& scenario, Experiment hanging);
 
 }  // namespace penstock

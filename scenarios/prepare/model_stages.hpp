@@ -1,18 +1,49 @@
 #pragma once
-// The model's figures for each stage, before they are scaled to the microbatch in force. Used by
-// stage_costs.cpp, which scales them.
+// A model's figures by stage, for the microbatch that they hold for. One rule scales figures to other numbers
+// of samples: figure * wanted / own, rounded to the nearest. program_prices.cpp uses both.
 
 #include <cstdint>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
 
+#include <tl/expected.hpp>
+
 #include "scenarios/model/model.hpp"
-#include "scenarios/read/weight_state.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 
 namespace penstock {
+
+/// The number of samples for which figures hold, and the number for which they are wanted. Both are >= 1.
+struct Scaling {
+  std::int64_t own = 1;
+  std::int64_t wanted = 1;
+};
+
+/// Scales figures >= 0 and records if one exceeded 64 bits. After an overflow its results have no meaning.
+class Scaler {
+ public:
+  explicit Scaler(Scaling scaling) : scaling_(scaling) {}
+
+  std::int64_t operator()(std::int64_t figure);
+  /// Adds overhead to a duration that is already scaled.
+  Ns with_overhead(Ns scaled_ns, Ns overhead_ns);
+
+  bool overflowed() const { return overflowed_; }
+  /// Returns the error message for an overflow.
+  std::string overflow() const;
+
+ private:
+  Scaling scaling_;
+  bool overflowed_ = false;
+};
+
+// --- scaled layers ---------------------------------------------------------------------------------------
+
+/// Returns the layers with times and bytes scaled to another number of samples. Error: a figure that exceeds
+/// 2^63.
+tl::expected<LayerGraph, std::string> scaled_layers(LayerGraph graph, Scaling scaling);
 
 /// The figures of one stage before scaling.
 struct UnscaledStage {

@@ -23,20 +23,20 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
-#include "scenarios/partition/cluster_levels.hpp"
+#include "scenarios/partition/layer_graph_downsets.hpp"
 #include "scenarios/partition/partition.hpp"
+#include "scenarios/partition/pipedream_levels.hpp"
 #include "scenarios/partition/pipedream_partition.hpp"
-#include "scenarios/partition/plan_options.hpp"
-#include "scenarios/prepare/planning_task.hpp"
-#include "scenarios/prepare/scaling.hpp"
-#include "scenarios/read/batch.hpp"
-#include "scenarios/read/cluster_spec.hpp"
+#include "scenarios/prepare/model_stages.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"
 
 namespace penstock {
+
 namespace {
 
 /// Returns the plan with the cluster's own device numbers. A plan numbers devices component by component, and
@@ -224,6 +224,211 @@ tl::expected<PlannedScenario, std::string> with_times_of(PlannedScenario planned
   planned.plan.period_ns = recurrence_period_ns(planned.plan, planned.objective);
   planned.scenario.model = in_plan_order(graph, planned.plan);
   return planned;
+}
+
+// Prepares the input of partitioners, which do not know samples or names of devices. Layers are scaled to the
+// minibatch that one replica runs. The cluster becomes levels of bandwidth, and the smallest device gives the
+// memory limit.
+
+// --- merged layers ---------------------------------------------------------------------------------------
+//
+// Partitioners go through all downsets of a graph. A graph with many parallel branches has too many downsets,
+// but a chain of merged layers has only one more than layers.
+
+Scenario with_merged_branches(Scenario scenario) {
+  const auto* graph = std::get_if<LayerGraph>(&scenario.model);
+  if (graph == nullptr || can_be_planned_over(*graph)) return scenario;
+  MergedGraph merged = merged_branches(*graph);
+  scenario.notes.push_back(fmt::format(
+      "the model's {} layers branch too widely to be planned one by one: parallel branches are merged, "
+      "which leaves {} layers to cut between",
+      graph->layers.size(), merged.graph.layers.size()));
+  scenario.model = std::move(merged.graph);
+  return scenario;
+}
+
+// --- planning levels -------------------------------------------------------------------------------------
+//
+// A preset states its levels. For a cluster given link by link, partition/pipedream_levels.hpp finds them.
+
+namespace {
+
+struct LevelsOf {
+  tl::expected<ClusterLevels, std::string> operator()(const UniformCluster& shape) const {
+    if (shape.devices == 0) {
+      return tl::unexpected(
+          std::string("cluster.devices is missing: expected the number of devices to plan for, got nothing"));
+    }
+    return ClusterLevels{.levels = {{shape.devices, shape.bytes_per_second}}, .devices = {}};
+  }
+  tl::expected<ClusterLevels, std::string> operator()(const TwoLevelCluster& shape) const {
+    std::vector<BandwidthLevel> levels;
+    if (shape.devices_per_node > 1) levels.push_back({shape.devices_per_node, shape.intra_bytes_per_second});
+    if (shape.nodes > 1 || levels.empty()) levels.push_back({shape.nodes, shape.inter_bytes_per_second});
+    return ClusterLevels{.levels = std::move(levels), .devices = {}};
+  }
+  tl::expected<ClusterLevels, std::string> operator()(const Cluster& cluster) const {
+    return cluster_levels(cluster);
+  }
+};
+
+}  // namespace
+
+tl::expected<ClusterLevels, std::string> levels_of(const ClusterSpec& cluster) {
+  return std::visit(LevelsOf{}, cluster.shape);
+}
+
+// --- planning task ---------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr Bytes kNoLimit = std::numeric_limits<Bytes>::max();
+
+/// A visitor that returns the usable bytes of the smallest device, or nothing if the memory is unlimited.
+struct LeastMemory {
+  std::optional<Bytes> operator()(const UniformCluster& shape) const {
+    return usable_bytes(shape.memory_bytes, shape.reserved_bytes);
+  }
+  std::optional<Bytes> operator()(const TwoLevelCluster& shape) const {
+    return usable_bytes(shape.memory_bytes, shape.reserved_bytes);
+  }
+  std::optional<Bytes> operator()(const Cluster& cluster) const {
+    std::optional<Bytes> least;
+    for (const Device& device : cluster.devices()) {
+      const auto usable = usable_bytes(device.memory_bytes, device.reserved_bytes);
+      if (usable) least = std::min(least.value_or(kNoLimit), *usable);
+    }
+    return least;
+  }
+};
+
+/// Sets the memory limit to the memory of the devices, unless a limit is stated.
+void keep_within_devices(PlanOptions& options, const ClusterSpec& cluster) {
+  if (!options.memory_limit) options.memory_limit = std::visit(LeastMemory{}, cluster.shape);
+  if (options.memory_limit == kNoLimit) options.memory_limit.reset();
+}
+
+/// Returns the meaning of a microbatch. A scenario without a known schedule is planned for 1f1b-rr, in which
+/// a microbatch is a whole minibatch. In contrast, meaning_of_microbatch() assumes a synchronous schedule for
+/// an unknown name.
+MicrobatchMeaning meaning_of(const Scenario& scenario) {
+  const ScheduleInfo* schedule = find_schedule(scenario.schedule);
+  return schedule == nullptr || schedule->asynchronous ? MicrobatchMeaning::whole_minibatch
+                                                       : MicrobatchMeaning::part_of_minibatch;
+}
+
+}  // namespace
+
+tl::expected<PlanningTask, std::string> planning_task_over(const Scenario& scenario, ClusterLevels cluster,
+                                                           PlanOptions options) {
+  keep_within_devices(options, scenario.cluster);
+  const MicrobatchMeaning meaning = meaning_of(scenario);
+  const auto* graph = std::get_if<LayerGraph>(&scenario.model);
+  if (graph == nullptr) {
+    return tl::unexpected(std::string(
+        "a plan needs a model of layers: expected model.layers or model.profile, got one stage by stage"));
+  }
+  const auto size = micro_batch_size_of(scenario.batch, meaning);
+  if (!size) {
+    return tl::unexpected(std::string(
+        "training.micro_batch_size is missing: expected the samples of one minibatch of a replica"));
+  }
+  auto layers = scaled_layers(*graph, {.own = scenario.batch.own_micro_batch_size, .wanted = *size});
+  if (!layers) return tl::unexpected(layers.error());
+  const BytesPerWeightByte beside = bytes_per_weight_byte(scenario.optimizer, scenario.precision);
+  return PlanningTask{.layers = *std::move(layers),
+                      .minibatch_size = *size,
+                      .levels = std::move(cluster.levels),
+                      .devices = std::move(cluster.devices),
+                      .options = options,
+                      // Planners themselves count gradients as large as the weights, so these are subtracted.
+                      .state_bytes_per_weight_byte = beside.optimizer_state + beside.gradients - 1};
+}
+
+tl::expected<PlanningTask, std::string> planning_task(const Scenario& scenario, const PlanOptions& options) {
+  auto cluster = levels_of(scenario.cluster);
+  if (!cluster) return tl::unexpected(cluster.error());
+  return planning_task_over(scenario, *std::move(cluster), options);
+}
+
+// Applies a plan in one of two forms, which depends on the schedule:
+//
+//   1f1b-rr of one stage     stages, replicas and cuts are the plan's
+//   K stages of a schedule   a straight plan: K stages with one device each, over the links between them
+
+namespace {
+
+/// Returns one level with one device for each stage of the model, and a bandwidth of the cluster.
+tl::expected<ClusterLevels, std::string> straight_levels(const Scenario& scenario) {
+  const ScheduleInfo* schedule = find_schedule(scenario.schedule);
+  const std::int32_t chunks = schedule == nullptr ? 1 : chunks_of(*schedule, scenario.shape);
+  ClusterSpec cluster = scenario.cluster;
+  // The schedule decides the number of devices, even if the cluster states another number or none.
+  if (auto* uniform = std::get_if<UniformCluster>(&cluster.shape)) uniform->devices = scenario.shape.stages;
+  auto known = levels_of(cluster);
+  if (!known) return known;
+  // All cuts use one bandwidth. If all ranks fit in one server and are numbered in order, it is the bandwidth
+  // inside a server. Otherwise it is the bandwidth between servers.
+  const bool fit_the_lowest =
+      scenario.shape.stages <= known->levels.front().components && std::ranges::is_sorted(known->devices);
+  const BandwidthLevel& level = fit_the_lowest ? known->levels.front() : known->levels.back();
+  return ClusterLevels{.levels = {{scenario.shape.stages * chunks, level.bytes_per_second}}, .devices = {}};
+}
+
+bool plan_decides_all(const Scenario& scenario) {
+  const ScheduleInfo* schedule = find_schedule(scenario.schedule);
+  return schedule != nullptr && schedule->generate == one_f_one_b_rr && scenario.shape.stages == 1;
+}
+
+/// Returns options for a straight plan. Memory counts only if a limit is stated, because the schedule need
+/// not be 1F1B and its microbatches in flight are unknown.
+PlanOptions straight_options(PlanOptions options) {
+  options.form = PlanForm::straight;
+  // Without this value, planned_scenario.cpp would use the memory of the devices.
+  if (!options.memory_limit) options.memory_limit = std::numeric_limits<Bytes>::max();
+  return options;
+}
+
+}  // namespace
+
+tl::expected<Scenario, std::string> with_planned_partition(const Scenario& stated) {
+  const bool is_planned =
+      stated.partition.rule == Partition::Rule::pipedream && std::holds_alternative<LayerGraph>(stated.model);
+  if (!is_planned) return stated;
+  if (!stated.shape.replicas.empty()) {
+    return tl::unexpected(std::string(
+        "schedule.replicas: partition: pipedream chooses the replicas; leave the key out, or give cuts"));
+  }
+  const bool decides_all = plan_decides_all(stated);
+  const PlanOptions& own = stated.partition.plan;
+  const PlanOptions options = decides_all ? own : straight_options(own);
+  auto levels = decides_all ? levels_of(stated.cluster) : straight_levels(stated);
+  if (!levels) return tl::unexpected(levels.error());
+  const std::int32_t wanted = levels->levels.front().components;
+  const Scenario scenario = with_merged_branches(stated);
+  const auto task = planning_task_over(scenario, *std::move(levels), options);
+  if (!task) return tl::unexpected(task.error());
+  auto plan = plan_pipeline(task->layers, task->levels, task->options, task->state_bytes_per_weight_byte);
+  if (!plan) return tl::unexpected(plan.error());
+  if (!decides_all) {
+    // A straight plan has fewer stages than wanted if the model has too few layers or cuts.
+    const auto most = static_cast<std::int32_t>(plan->stages.size());
+    if (most == wanted) return cut_by_plan(scenario, *plan);
+    return tl::unexpected(fmt::format(
+        "a straight plan of the model has at most {} stages, too few for {}; take at most {} stages", most,
+        wanted, most));
+  }
+  return with_plan(scenario, *task, *std::move(plan)).map([&](PlannedScenario&& planned) {
+    // Only stages and replicas come from the plan. The rest of the schedule and the batch come from the
+    // scenario.
+    Scenario result = std::move(planned.scenario);
+    Shape shape = scenario.shape;
+    shape.stages = result.shape.stages;
+    shape.replicas = result.shape.replicas;
+    shape.routing = Routing::global;
+    result.shape = std::move(shape);
+    return result;
+  });
 }
 
 }  // namespace penstock

@@ -1,20 +1,57 @@
 #pragma once
-// Applies PipeDream's partitioner to a scenario and builds the 1F1B-RR scenario that runs the plan. Used by
-// `penstock plan`, and by planned_partition.cpp.
+// PipeDream's partitioner applied to a scenario: what it asks of the scenario, and the scenario that runs its
+// plan. `penstock plan`, the search over plans and `partition: pipedream` use this file. The partitioner
+// itself is in pipedream_partition.hpp.
 
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
 
+#include <tl/expected.hpp>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/partition.hpp"
+#include "scenarios/partition/pipedream_levels.hpp"
 #include "scenarios/partition/pipedream_partition.hpp"
-#include "scenarios/partition/plan_options.hpp"
-#include "scenarios/prepare/planning_task.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 
 namespace penstock {
+
+// --- merged layers ---------------------------------------------------------------------------------------
+
+/// Returns the scenario with parallel branches of its layers merged and a note about it, if the layers have
+/// too many downsets for planning. Other scenarios are returned unchanged.
+Scenario with_merged_branches(Scenario scenario);
+
+// --- planning levels -------------------------------------------------------------------------------------
+
+/// Returns the levels of bandwidth of a cluster, from the lowest to the highest. It omits levels of one
+/// component unless there is no other level. For a cluster given link by link it uses cluster_levels(). Other
+/// clusters number their devices component by component, so `devices` is empty. Error: a uniform cluster
+/// without a number of devices.
+tl::expected<ClusterLevels, std::string> levels_of(const ClusterSpec& cluster);
+
+// --- planning task ---------------------------------------------------------------------------------------
+
+/// The input that all plans of a scenario share.
+struct PlanningTask {
+  LayerGraph layers;  ///< the layers with the times and bytes of one minibatch
+  std::int64_t minibatch_size = 1;
+  std::vector<BandwidthLevel> levels;
+  /// The devices component by component. If empty, they have the order of the cluster.
+  std::vector<std::int32_t> devices;
+  PlanOptions options;  ///< with the devices' memory if no limit is stated
+  std::int64_t state_bytes_per_weight_byte = 0;
+};
+
+/// Returns the task of a scenario. Errors: a model that does not consist of layers, no minibatch size, and
+/// the errors of levels_of().
+tl::expected<PlanningTask, std::string> planning_task(const Scenario& scenario, const PlanOptions& options);
+/// Returns the task of a scenario on the levels of another cluster.
+tl::expected<PlanningTask, std::string> planning_task_over(const Scenario& scenario, ClusterLevels cluster,
+                                                           PlanOptions options);
 
 /// A plan and the scenario that runs it.
 struct PlannedScenario {
@@ -55,5 +92,14 @@ Scenario cut_by_plan(const Scenario& scenario, const PipelinePlan& plan);
 /// the true period of a plan that was made from a noisy profile. The period follows from the recurrence, and
 /// the stages do not change.
 tl::expected<PlannedScenario, std::string> with_times_of(PlannedScenario planned, const Scenario& truth);
+
+// Applies `partition: pipedream` to a scenario with any schedule.
+
+/// Returns `scenario` with `partition: pipedream` replaced by the cuts of a plan. Other scenarios are
+/// returned unchanged. For a 1f1b-rr schedule of one stage without replicas, the plan also decides stages and
+/// replicas. For any other schedule, a straight plan cuts the model into the schedule's number of stages,
+/// with one device each. Errors: the errors of plan_scenario(), and replicas together with `partition:
+/// pipedream`.
+tl::expected<Scenario, std::string> with_planned_partition(const Scenario& scenario);
 
 }  // namespace penstock

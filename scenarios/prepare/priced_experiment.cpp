@@ -19,10 +19,10 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "scenarios/prepare/model_stages.hpp"
+#include "scenarios/prepare/prepared_program.hpp"
+#include "scenarios/prepare/priced_scenario.hpp"
 #include "scenarios/prepare/program_prices.hpp"
-#include "scenarios/prepare/resolved_scenario.hpp"
-#include "scenarios/prepare/scaling.hpp"
-#include "scenarios/prepare/settle.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"

@@ -1,10 +1,17 @@
-// Computes the costs of the stages and the routes between ranks. The program decides the clones of weights.
-// If microbatches differ, each has its own table beside the mean, up to the point where they repeat. Engines
-// and searches add up costs in 64 bits, so the largest possible sums are checked here first.
+// Turns every form of a model into one UnscaledStage for each stage, for the microbatch of the model's
+// figures. Buckets of a stage share its figures. Then one rule scales them:
+//
+//   duration = overhead + figure * wanted / own        bytes = figure * wanted / own
+//
+// B is scaled as a whole and then divided into I and W, so that B = I + W stays exact.
 
 #include "scenarios/prepare/program_prices.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <variant>
@@ -14,18 +21,195 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
-#include "scenarios/prepare/range_faults.hpp"
-#include "scenarios/prepare/stage_costs.hpp"
-#include "scenarios/prepare/stage_cut.hpp"
-#include "scenarios/read/cluster_spec.hpp"
+#include "scenarios/prepare/cut.hpp"
+#include "scenarios/prepare/model_stages.hpp"
+#include "scenarios/prepare/program_checks.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "schedules/check/weight_versions.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/return_if_error.hpp"
 #include "topology/cluster.hpp"
+#include "topology/size_arithmetic.hpp"
 
 namespace penstock {
+
+namespace {
+
+// --- buckets --------------------------------------------------------------------------------------------
+
+/// Returns part i of n. All parts add up to the figure.
+std::int64_t part(std::int64_t figure, std::int32_t i, std::int32_t n) {
+  const Wide whole = figure;
+  return static_cast<std::int64_t>(whole * (i + 1) / n - whole * i / n);
+}
+
+std::vector<UnscaledStage> in_equal_buckets(std::vector<UnscaledStage> stages,
+                                            const std::vector<std::int32_t>& buckets) {
+  if (buckets.empty()) return stages;
+  std::vector<UnscaledStage> result;
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    for (std::int32_t i = 0; i < buckets[stage]; ++i) {
+      result.push_back(stages[stage]);
+      result.back().cost = bucket_of(stages[stage].cost, i, buckets[stage]);
+    }
+  }
+  return result;
+}
+
+/// Removes the overhead of all buckets except the first one of each stage, because a stage has it once.
+void clear_overhead_of_later_buckets(std::vector<UnscaledStage>& stages,
+                                     const std::vector<std::int32_t>& buckets) {
+  std::size_t first = 0;
+  for (const std::int32_t count : buckets) {
+    for (std::size_t later = first + 1; later < first + static_cast<std::size_t>(count); ++later)
+      stages[later].overhead_ns = 0;
+    first += static_cast<std::size_t>(count);
+  }
+}
+
+// --- scaling --------------------------------------------------------------------------------------------
+
+StageCost scaled(const UnscaledStage& stage, Scaler& scale) {
+  StageCost cost = stage.cost;
+  const Ns overhead = stage.overhead_ns;
+  // W is the rest of B after I, so that rounding cannot change their sum.
+  const Ns backward = scale(cost.backward_ns);
+  const Ns input = std::min(scale(cost.backward_input_ns), backward);
+  cost.forward_ns = scale.with_overhead(scale(cost.forward_ns), overhead);
+  cost.backward_ns = scale.with_overhead(backward, overhead);
+  cost.backward_input_ns = scale.with_overhead(input, overhead);
+  cost.backward_weight_ns = scale.with_overhead(backward - input, overhead);
+  cost.recompute_ns = scale.with_overhead(scale(cost.recompute_ns), overhead);
+  if (cost.overlapped_pair_ns >= 0) {  // two actions, each with the overhead
+    const Ns first = scale.with_overhead(scale(cost.overlapped_pair_ns), overhead);
+    cost.overlapped_pair_ns = scale.with_overhead(first, overhead);
+  }
+  cost.kept = scale(cost.kept);
+  cost.released_by_input = scale(cost.released_by_input);
+  cost.recomputed = scale(cost.recomputed);
+  cost.input = scale(cost.input);
+  cost.transient = scale(cost.transient);
+  // Rounding must not make the part larger than the whole.
+  cost.recomputed_at_once = std::min(scale(cost.recomputed_at_once), cost.transient);
+  return cost;
+}
+
+tl::expected<CostTable, std::string> scaled_table(const std::vector<UnscaledStage>& stages,
+                                                  const Program& program, Scaling scaling) {
+  Scaler scale(scaling);
+  CostTable costs;
+  for (const UnscaledStage& stage : stages) costs.stages.push_back(scaled(stage, scale));
+  for (const StageEdge& edge : stage_edges(program)) {
+    const UnscaledStage& from = stages[static_cast<std::size_t>(edge.from)];
+    costs.edges.push_back({.activation = scale(from.activation), .gradient = scale(from.gradient)});
+  }
+  if (scale.overflowed()) return tl::unexpected(scale.overflow());
+  return costs;
+}
+
+// --- the forms of a model -------------------------------------------------------------------------------
+
+/// Returns the K of a program file, which is the number of ranks that a microbatch passes. If it passes a
+/// single rank (data parallelism), each rank holds the whole model, and K is the number of ranks.
+std::int64_t pipeline_size_of(const Program& program) {
+  std::set<std::int32_t> passed;
+  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage)
+    passed.insert(program.placement.rank_of(stage, 0));
+  if (passed.size() > 1) return std::ssize(passed);
+  return std::min(program.rank_count(), program.stage_count());
+}
+
+/// Returns the unit costs of one of `parts` equal stages, which together take the work of `ranks` ranks. I
+/// and W take as long as F, so only F is rounded.
+StageCost part_of_unit(std::int64_t ranks, std::int64_t parts) {
+  StageCost cost = kUnitStage;
+  cost.forward_ns = cost.backward_input_ns = cost.backward_weight_ns = cost.recompute_ns =
+      kUnitStage.forward_ns * ranks / parts;
+  cost.backward_ns = 2 * cost.forward_ns;
+  cost.kept = kActivationParts * ranks / parts;
+  return cost;
+}
+
+/// A visitor that returns the figures of the model's stages. For layers it returns the figures of the
+/// program's stages, because each bucket has its own layers.
+struct StagesOf {
+  const StageCut& cut;
+  const BytesPerWeightByte& beside;
+  std::int64_t ranks = 1;  ///< the K of the program, for unit costs
+
+  UnscaledStages operator()(const UnitCosts& units) const {
+    const std::int64_t parts = units.unit == CostUnit::stage ? ranks : cut.stages;
+    return std::vector<UnscaledStage>(static_cast<std::size_t>(cut.stages),
+                                      UnscaledStage{.cost = part_of_unit(ranks, parts)});
+  }
+  UnscaledStages operator()(const StageFigures& figures) const {
+    return unscaled_stages(figures, beside, cut.stages);
+  }
+  UnscaledStages operator()(const LayerGraph& graph) const {
+    return unscaled_stages(graph, beside, cut.ends);
+  }
+  UnscaledStages operator()(const DeviceModel& /*model*/) const {
+    throw std::logic_error("a model on named devices becomes stages before they are priced");
+  }
+  UnscaledStages operator()(const FittedModel& /*model*/) const {
+    throw std::logic_error("a model with fitted costs becomes stages before they are priced");
+  }
+};
+
+/// Returns the scaling of one slice of a microbatch. With unit costs a slice takes as long as a microbatch,
+/// because one unit is the work that the schedule moves.
+Scaling of_a_slice(const Model& model, const Program& program, Scaling samples) {
+  // A slice is 1/q of a microbatch, as if the figures held for q times as many samples.
+  if (!std::holds_alternative<UnitCosts>(model)) samples.own *= program.slices;
+  return samples;
+}
+
+}  // namespace
+
+StageCost bucket_of(const StageCost& stage, std::int32_t i, std::int32_t n) {
+  StageCost bucket = stage;  // `transient` is not divided, because one bucket runs at a time
+  bucket.forward_ns = part(stage.forward_ns, i, n);
+  bucket.backward_ns = part(stage.backward_ns, i, n);
+  bucket.backward_input_ns = part(stage.backward_input_ns, i, n);
+  // W is computed from B and I, because separate rounding could break their sum.
+  bucket.backward_weight_ns = bucket.backward_ns - bucket.backward_input_ns;
+  bucket.recompute_ns = part(stage.recompute_ns, i, n);
+  bucket.step_ns = part(stage.step_ns, i, n);
+  bucket.kept = part(stage.kept, i, n);
+  bucket.released_by_input = std::min(part(stage.released_by_input, i, n), bucket.kept);
+  bucket.recomputed = part(stage.recomputed, i, n);
+  // The input of a stage goes to its first bucket.
+  bucket.input = i == 0 ? stage.input : 0;
+  bucket.weights = part(stage.weights, i, n);
+  bucket.gradients = part(stage.gradients, i, n);
+  bucket.optimizer_state = part(stage.optimizer_state, i, n);
+  return bucket;
+}
+
+tl::expected<CostTable, std::string> stage_costs(const Model& model, const StageCut& cut,
+                                                 const Pricing& pricing, const Program& program) {
+  const Scaling samples = of_a_slice(model, program, pricing.samples);
+  StagesOf stages_of{.cut = cut, .beside = pricing.beside, .ranks = pricing.pipeline_size};
+  if (stages_of.ranks == 0 && std::holds_alternative<UnitCosts>(model))
+    stages_of.ranks = pipeline_size_of(program);
+  auto figures = std::visit(stages_of, model);
+  if (!figures) return tl::unexpected(figures.error());
+  const bool has_layers = !cut.ends.empty();
+  std::vector<UnscaledStage> stages =
+      has_layers ? *std::move(figures) : in_equal_buckets(*std::move(figures), cut.buckets);
+  if (stages.size() != program.placement.stages.size()) {
+    throw std::logic_error(fmt::format("the model is cut into {} stages for a program of {}", stages.size(),
+                                       program.stage_count()));
+  }
+  clear_overhead_of_later_buckets(stages, cut.buckets);
+  return scaled_table(stages, program, samples);
+}
+
+// Computes the costs of the stages and the routes between ranks. The program decides the clones of weights.
+// If microbatches differ, each has its own table beside the mean, up to the point where they repeat. Engines
+// and searches add up costs in 64 bits, so the largest possible sums are checked here first.
 
 // --- cloned versions -------------------------------------------------------------------------------------
 //

@@ -15,20 +15,21 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
+#include <tl/expected.hpp>
 
-#include "scenarios/pricing/parallel.hpp"
-#include "scenarios/pricing/part_sum.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
-#include "scenarios/pricing/step_prices.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "topology/presets.hpp"
-#include "topology/unit_factors.hpp"
+#include "topology/size_arithmetic.hpp"
 
 namespace penstock {
+
 namespace {
 
 // Both functions round to the nearest number. chain_fault() has already refused figures that are too large.
@@ -117,6 +118,33 @@ UniformCluster links_between_stages(const Workload& work) {
   cluster.reserved_bytes = work.device.reserved_bytes;
   cluster.flops_per_second = work.device.bf16_flops_per_second;
   return cluster;
+}
+
+tl::expected<CostTable, std::string> copy_costs(const Workload& work, const KernelTables& kernels,
+                                                std::span<const std::int64_t> layers,
+                                                std::span<const std::int32_t> rank_of_stage,
+                                                std::int64_t microbatches) {
+  const std::vector<StagePrice> prices = price_stages(work, kernels, layers, rank_of_stage);
+  const RankStep step = longest_step(work, kernels, prices, rank_of_stage);
+  if (const auto fault = chain_fault(prices, step, microbatches)) return tl::unexpected(*fault);
+  return chain_costs(prices, rank_of_stage, step, microbatches);
+}
+
+// Names of parts are formatted only for messages, because parts are added thousands of times for each
+// message.
+
+std::string PartSum::name() const { return fmt::format(fmt::runtime(largest_.form), largest_.number); }
+
+std::string PartSum::how_often() const {
+  return largest_.times == 1 ? "" : fmt::format(", {:.0f} times", largest_.times);
+}
+
+std::string PartSum::longest() const {
+  return fmt::format("{} takes {:.4g} s{}", name(), largest_.each * kSecondsPerNanosecond, how_often());
+}
+
+std::string PartSum::largest() const {
+  return fmt::format("{} has {:.4g} bytes{}", name(), largest_.each, how_often());
 }
 
 }  // namespace penstock

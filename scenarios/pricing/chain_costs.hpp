@@ -1,15 +1,19 @@
 #pragma once
 // Converts the costs of a chain of stages to the form of engines: whole nanoseconds and bytes, and the links
-// between stages. Used by prepare/device_prices.cpp and by planning, which prices thousands of
-// configurations.
+// between stages.
 
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
+#include <tl/expected.hpp>
+
+#include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
-#include "scenarios/pricing/step_prices.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "topology/presets.hpp"
@@ -28,5 +32,58 @@ CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::i
 
 /// Returns the links over which the workload's stages send activations and gradients.
 UniformCluster links_between_stages(const Workload& work);
+
+// Computes the costs of one copy of a pipeline on its devices.
+//
+//   layers of a stage -> prices of a microbatch -> prices of a rank's step -> F, I, W, STEP and their memory
+
+/// Returns the costs of the stages. `layers` has the number of layers of each stage, and `rank_of_stage` its
+/// rank. Requires that both have equal lengths, and that the layers add up to the layers of the model. Error:
+/// a figure that does not fit in 64 bits.
+tl::expected<CostTable, std::string> copy_costs(const Workload& work, const KernelTables& kernels,
+                                                std::span<const std::int64_t> layers,
+                                                std::span<const std::int32_t> rank_of_stage,
+                                                std::int64_t microbatches);
+
+// Adds up times or bytes in floating point, so that the sum cannot overflow. The sum is checked before the
+// parts are counted in 64 bits.
+
+/// A sum over parts of stages or edges. It stores the part with the largest total.
+class PartSum {
+ public:
+  /// Adds a part of `times` times `each`. `form` is the part's name in messages, with {} for the number, such
+  /// as "{}F" or "kept of stage {}". It must be a literal, because only a view is stored. NaN counts as the
+  /// largest value.
+  void add(std::string_view form, std::size_t number, double each, double times) {
+    const double all = each * times;
+    sum_ += all;
+    if (all <= most_ || std::isnan(most_)) return;
+    most_ = all;
+    largest_ = {.form = form, .number = number, .each = each, .times = times};
+  }
+  double sum() const { return sum_; }
+  /// Returns the total of the part with the largest total.
+  double most() const { return most_; }
+  /// Returns a text about the largest part of a sum of nanoseconds, such as "0F takes 3.6e+09 s, 20000
+  /// times".
+  std::string longest() const;
+  /// Returns a text about the largest part of a sum of bytes, such as "kept of stage 0 has 1e+18 bytes, 8
+  /// times".
+  std::string largest() const;
+
+ private:
+  struct Part {
+    std::string_view form{};
+    std::size_t number = 0;
+    double each = 0;
+    double times = 0;
+  };
+  std::string name() const;
+  std::string how_often() const;
+
+  double sum_ = 0;
+  double most_ = -1;
+  Part largest_;
+};
 
 }  // namespace penstock

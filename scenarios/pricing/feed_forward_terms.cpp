@@ -17,8 +17,6 @@
 #include "scenarios/pricing/collectives.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_terms.hpp"
-#include "scenarios/pricing/parallel.hpp"
-#include "scenarios/pricing/term_writer.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "topology/size_arithmetic.hpp"
 

@@ -7,17 +7,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
-#include <tl/expected.hpp>
 #include <utility>
 #include <vector>
 
-#include "scenarios/pricing/gemm_model.hpp"
-#include "scenarios/pricing/log_grid.hpp"
-#include "scenarios/pricing/product_table.hpp"
+#include <tl/expected.hpp>
+
+#include "scenarios/pricing/kernel_times.hpp"
 #include "text/enum_words.hpp"  // IWYU pragma: export
+#include "topology/device_types.hpp"
 
 namespace penstock {
 
@@ -51,7 +53,7 @@ struct KernelSpeeds {
   friend bool operator==(const KernelSpeeds&, const KernelSpeeds&) = default;
 };
 
-/// The tables of one kind of device. If a table is missing, a model is used instead: gemm_model.hpp for
+/// The tables of one kind of device. If a table is missing, a model is used instead: kernel_times.hpp for
 /// matrix products, a share of the peak for attention (layer_terms.cpp), and the links' bandwidth for
 /// collectives (collectives.cpp).
 class KernelTables {
@@ -111,5 +113,25 @@ class KernelTables {
   std::array<std::map<std::int32_t, std::map<double, double>>, kGroupOperationCount>
       collectives_;  // seconds by bytes
 };
+
+// The kernel tables that are compiled into the program, from the files in scenarios/library/kernels.
+
+/// A built-in file with its name and its text.
+struct KernelText {
+  /// The file name, such as "gemm_H100.csv".
+  std::string_view file;
+  std::string_view text;
+};
+/// Returns the built-in files. CMake generates the definition of this function from them.
+std::span<const KernelText> kernel_texts();
+
+/// Returns the tables of a kind of device. The first call reads them, and later calls share them. Several
+/// threads may call it.
+std::shared_ptr<const KernelTables> built_in_kernels(const DeviceType& device);
+
+/// Returns the tables for the device as a scenario states it. If its peaks or its NVLink differ from the
+/// measured device, the tables are scaled copies (KernelTables::scale). Requires a peak and a bandwidth > 0
+/// wherever the measured device has one.
+std::shared_ptr<const KernelTables> stated_kernels(const DeviceType& device);
 
 }  // namespace penstock

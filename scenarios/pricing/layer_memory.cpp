@@ -21,8 +21,6 @@
 
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
-#include "scenarios/pricing/layer_recompute.hpp"
-#include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "topology/size_arithmetic.hpp"
 

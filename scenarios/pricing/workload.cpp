@@ -1,8 +1,22 @@
+// Finds what pricing asks of a workload: the rates of its device, the groups of devices that stay on one
+// NVLink domain, the first size that does not divide, and what all copies train together. Times and bytes
+// follow in layer_terms.cpp and layer_memory.cpp.
 
 #include "scenarios/pricing/workload.hpp"
 
-#include "scenarios/pricing/gemm_model.hpp"
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/kernel_times.hpp"
 #include "topology/device_types.hpp"
 
 namespace penstock {
@@ -27,6 +41,279 @@ DeviceRates rates_of(const DeviceType& device, GemmPrecision precision) {
 
 double sustained_factor(const Workload& work) {
   return work.precision == GemmPrecision::fp4 ? work.device.sustained_fp4 : work.device.sustained;
+}
+
+// Numbers devices and finds which groups stay on one NVLink domain. Neighbours come first:
+//
+//   tp-cp-ep-dp-pp   device = t + T (c + C (d + D p))   t of T tensor, c of C context, p of P pipeline,
+//   tp-cp-ep-pp-dp   device = t + T (c + C (p + P d))   d of D copies
+//
+// In the second order tensor groups are adjacent, an edge of the pipeline connects devices at a distance of
+// T C, and the members of a data-parallel group are T C P apart. A group of e devices for experts takes
+// neighbours in (t, c) first and continues over copies. With T C = 2, P = 4 and 8 devices on an NVLink
+// domain, a group of 8 has two in each domain:
+//
+//   domain   0          1          2          3
+//            ee......   ee......   ee......   ee......
+//
+// Every group is a row of equally distant members that repeats at an equal distance:
+//
+//   x.x.....x.x.....x.x.....    2 members at a distance of 2, 3 times at a distance of 8
+//
+// A collective that crosses domains uses the network cards of all members in a domain. Two above, so it runs
+// at the rate of two cards, but never faster than NVLink passes the data on inside the domain.
+//
+// Tested by pricing_test.cpp.
+
+std::int64_t group_size(const Parallel& parallel, std::int32_t ranks, DeviceGroup group) {
+  switch (group) {
+    case DeviceGroup::tensor:
+      return parallel.tensor;
+    case DeviceGroup::context:
+      return parallel.context;
+    case DeviceGroup::expert:
+      return parallel.expert;
+    case DeviceGroup::pipeline:
+      return ranks;
+    case DeviceGroup::data:
+      return std::int64_t{parallel.data} * parallel.context;
+    case DeviceGroup::expert_copies:
+      return parallel.expert_copies();
+  }
+  return 1;
+}
+
+std::int64_t group_span(const Parallel& parallel, std::int32_t ranks, DeviceGroup group) {
+  const std::int64_t rank = parallel.devices_per_rank();  // these are adjacent in either order
+  const bool stages_are_nearer = parallel.order == PlacementOrder::tp_cp_ep_pp_dp;
+  // Returns the devices between the first and the last of `count` copies, including the stages between them.
+  const auto over_copies = [&](std::int64_t count) {
+    // A group of one copy stays inside its rank.
+    if (count <= 1) return rank;
+    return rank * count * (stages_are_nearer ? std::int64_t{ranks} : 1);
+  };
+  switch (group) {
+    case DeviceGroup::tensor:
+      return parallel.tensor;
+    case DeviceGroup::context:
+      return rank;
+    case DeviceGroup::expert:
+      return parallel.expert <= rank ? parallel.expert : over_copies((parallel.expert + rank - 1) / rank);
+    case DeviceGroup::pipeline:
+      if (ranks == 1) return rank;  // there is no edge
+      // If copies are numbered before stages, all copies are between two stages.
+      return rank * ranks * (stages_are_nearer ? 1 : std::int64_t{parallel.data});
+    case DeviceGroup::data:
+      return over_copies(parallel.data);
+    case DeviceGroup::expert_copies:
+      return parallel.expert_copies() <= 1 ? 1 : over_copies(parallel.data);
+  }
+  return 1;
+}
+
+bool is_on_nvlink(const Parallel& parallel, std::int32_t ranks, DeviceGroup group, const DeviceType& device) {
+  return group_span(parallel, ranks, group) <= device.nvlink_devices;
+}
+
+namespace {
+
+/// The members of a group: `inner` devices at a distance of `inner_stride`, which repeat `outer` times at a
+/// distance of `outer_stride`.
+struct Members {
+  std::int64_t inner = 1;
+  std::int64_t inner_stride = 1;
+  std::int64_t outer = 1;
+  std::int64_t outer_stride = 1;
+};
+
+Members members_of(const Parallel& parallel, std::int32_t ranks, DeviceGroup group) {
+  const std::int64_t rank = parallel.devices_per_rank();
+  const bool stages_are_nearer = parallel.order == PlacementOrder::tp_cp_ep_pp_dp;
+  const std::int64_t copy = rank * (stages_are_nearer ? std::int64_t{ranks} : 1);
+  switch (group) {
+    case DeviceGroup::tensor:
+      return {.inner = parallel.tensor};
+    case DeviceGroup::context:
+      return {.inner = parallel.context, .inner_stride = parallel.tensor};
+    case DeviceGroup::expert:
+      if (parallel.expert <= rank) return {.inner = parallel.expert};
+      return {.inner = rank, .outer = (parallel.expert + rank - 1) / rank, .outer_stride = copy};
+    case DeviceGroup::pipeline:
+      return {.inner = ranks, .inner_stride = rank * (stages_are_nearer ? 1 : std::int64_t{parallel.data})};
+    case DeviceGroup::data:
+      return {.inner = parallel.context,
+              .inner_stride = parallel.tensor,
+              .outer = parallel.data,
+              .outer_stride = copy};
+    case DeviceGroup::expert_copies:
+      // An expert group that fills a part of a rank has copies beside it in the same rank.
+      if (parallel.expert <= rank) {
+        return {.inner = rank / parallel.expert,
+                .inner_stride = parallel.expert,
+                .outer = parallel.data,
+                .outer_stride = copy};
+      }
+      return {.outer = parallel.expert_copies(), .outer_stride = copy * (parallel.expert / rank)};
+  }
+  return {};
+}
+
+/// Returns the domains of `size` devices in which the members lie. If the repetitions are further apart than
+/// a domain, each is taken to begin on a domain of its own.
+std::int64_t domains_of(const Members& members, std::int64_t size) {
+  const auto touched = [&](std::int64_t count, std::int64_t stride, std::int64_t beyond) {
+    return ((count - 1) * stride + beyond) / size + 1;
+  };
+  if (members.inner_stride >= size) return members.inner * members.outer;
+  if (members.outer_stride >= size) return members.outer * touched(members.inner, members.inner_stride, 0);
+  return touched(members.outer, members.outer_stride, (members.inner - 1) * members.inner_stride);
+}
+
+}  // namespace
+
+std::int64_t group_domains(const Parallel& parallel, std::int32_t ranks, DeviceGroup group,
+                           const DeviceType& device) {
+  if (is_on_nvlink(parallel, ranks, group, device)) return 1;
+  // Another group of the kind may cross a domain's end although the first one does not.
+  return std::max<std::int64_t>(2, domains_of(members_of(parallel, ranks, group), device.nvlink_devices));
+}
+
+double group_bytes_per_second(const Parallel& parallel, std::int32_t ranks, DeviceGroup group,
+                              const DeviceType& device) {
+  const double nvlink = device.link_bytes_per_second(true);
+  const std::int64_t domains = group_domains(parallel, ranks, group, device);
+  if (domains == 1) return nvlink;
+  const double in_domain =
+      static_cast<double>(group_size(parallel, ranks, group)) / static_cast<double>(domains);
+  return std::min(std::max(1.0, in_domain) * device.link_bytes_per_second(false), nvlink);
+}
+
+bool orders_differ(Parallel parallel, std::int32_t ranks, const DeviceType& device) {
+  // With one stage or one copy both orders number the devices equally.
+  if (ranks == 1 || parallel.data == 1) return false;
+  constexpr std::array kGroups = {DeviceGroup::expert, DeviceGroup::pipeline, DeviceGroup::data,
+                                  DeviceGroup::expert_copies};
+  std::array<std::array<std::int64_t, kGroups.size()>, 2> domains{};
+  for (const PlacementOrder order : {PlacementOrder::tp_cp_ep_dp_pp, PlacementOrder::tp_cp_ep_pp_dp}) {
+    parallel.order = order;
+    for (std::size_t i = 0; i < kGroups.size(); ++i) {
+      domains[static_cast<std::size_t>(order)][i] =
+          kGroups[i] == DeviceGroup::pipeline
+              ? std::int64_t{is_on_nvlink(parallel, ranks, kGroups[i], device)}
+              : group_domains(parallel, ranks, kGroups[i], device);
+    }
+  }
+  return domains[0] != domains[1];
+}
+
+std::int64_t device_count(const Parallel& parallel, std::int32_t ranks) {
+  return std::int64_t{parallel.devices_per_rank()} * ranks * parallel.data;
+}
+
+// Checks whether a workload can be divided as stated. Tensor parallelism divides attention heads and
+// feed-forward columns, and with sequence parallelism also tokens. Context parallelism divides tokens or
+// heads. A ring gives each device one part from either end, so that causal attention is even. Expert
+// parallelism divides experts. Tested by pricing_test.cpp.
+
+namespace {
+
+using Fault = std::optional<std::string>;
+
+Fault undivided(std::string_view divisor_name, std::int64_t divisor, std::string_view what,
+                std::int64_t number) {
+  if (divisor > 0 && number % divisor == 0) return std::nullopt;
+  return fmt::format("{}: expected a number that divides {}, {}, got {}", divisor_name, what, number,
+                     divisor);
+}
+
+Fault model_fault(const Workload& work) {
+  const Architecture& model = work.model;
+  const Parallel& parallel = work.parallel;
+  const std::int64_t t = parallel.tensor;
+  const std::int64_t c = parallel.context;
+  if (auto fault = undivided("parallel.tensor", t, "the attention heads", model.heads)) return fault;
+  // All devices have equally many key heads, or equally many devices share each key head.
+  if (t % std::min(t, model.kv_heads) != 0 || model.kv_heads % std::min(t, model.kv_heads) != 0) {
+    return fmt::format("parallel.tensor: expected a divisor or a multiple of the key heads, {}, got {}",
+                       model.kv_heads, t);
+  }
+  // Experts are not divided. A model in which all layers have experts need not state a width for dense
+  // layers.
+  const bool has_dense = !std::ranges::all_of(model.layers, &LayerKind::has_experts);
+  if (has_dense) {
+    if (auto fault = undivided("parallel.tensor", t, "the feed-forward width", model.feed_forward))
+      return fault;
+  }
+  const bool is_ring = parallel.context_exchange == ContextExchange::ring;
+  if (c > 1 && is_ring) {
+    // Each device gets one part from either end of the sequence, so that all have equal work in causal
+    // attention.
+    if (auto fault = undivided("parallel.context", 2 * c, "the sequence (two parts each)", work.sequence)) {
+      return fault;
+    }
+  } else if (c > 1) {
+    if (auto fault = undivided("parallel.context", c * t, "the attention heads (with tensor)", model.heads)) {
+      return fault;
+    }
+  }
+  if (parallel.sequence_parallel && t > 1) {
+    if (auto fault = undivided("parallel.tensor", t * c, "the sequence (sequence_parallel)", work.sequence)) {
+      return fault;
+    }
+  }
+  if (parallel.expert == 1) return std::nullopt;
+  if (!model.experts) {
+    return fmt::format("parallel.expert: expected 1 for a model without experts, got {}", parallel.expert);
+  }
+  if (auto fault = undivided("parallel.expert", parallel.expert, "the experts", model.experts->count)) {
+    return fault;
+  }
+  return undivided("parallel.expert", parallel.expert, "tensor x context x data",
+                   std::int64_t{parallel.tensor} * parallel.context * parallel.data);
+}
+
+Fault precision_fault(const Workload& work) {
+  const bool has = work.precision == GemmPrecision::bf16 ||
+                   (work.precision == GemmPrecision::fp8 && work.device.fp8_flops_per_second > 0) ||
+                   (work.precision == GemmPrecision::fp4 && work.device.fp4_flops_per_second > 0);
+  if (has) return std::nullopt;
+  return fmt::format(
+      "training.precision: {} has no {} units; take bf16{}", work.device.name, to_text(work.precision),
+      work.precision == GemmPrecision::fp4 && work.device.fp8_flops_per_second > 0 ? " or fp8" : "");
+}
+
+/// Returns an error message for a device that is slower with fewer bits. The head and attention always use 16
+/// bits, so they would exceed the peak to which the run is compared.
+Fault peak_fault(const Workload& work) {
+  constexpr double kTera = 1e12;
+  const double peak = peak_flops(work.device, work.precision);
+  const double of_bf16 = work.device.bf16_flops_per_second;
+  if (peak >= of_bf16) return std::nullopt;
+  return fmt::format(
+      "cluster.{}_flops: expected at least cluster.flops, {:g} TFLOP/s, got {:g} TFLOP/s; change one of them "
+      "or take training.precision: bf16",
+      to_text(work.precision), of_bf16 / kTera, peak / kTera);
+}
+
+}  // namespace
+
+std::optional<std::string> fault_of(const Workload& work) {
+  if (auto fault = model_fault(work)) return fault;
+  if (auto fault = precision_fault(work)) return fault;
+  return peak_fault(work);
+}
+
+// Computes the figures for the model FLOP utilization (Chowdhery et al., PaLM, appendix B). They count the
+// model's own operations once, and all devices of the copies.
+
+TrainedModel trained_by(const Workload& work) {
+  return {.parameters = parameters(work.model),
+          .active_parameters = active_parameters(work.model),
+          .flops_per_sample = flops_per_sample(work.model, work.sequence),
+          .tokens_per_sample = work.sequence,
+          .devices = device_count(work.parallel, work.ranks),
+          .copies = work.parallel.data,
+          .peak_flops_per_second = peak_flops(work.device, work.precision)};
 }
 
 }  // namespace penstock

@@ -25,7 +25,7 @@
 #include <yaml-cpp/yaml.h>
 #include <tl/expected.hpp>
 
-#include "scenarios/read/foreign_form.hpp"
+#include "scenarios/read/input_hints.hpp"
 #include "schedules/text/text_cursor.hpp"
 
 namespace penstock {

@@ -1,6 +1,6 @@
 #pragma once
 // A YAML (or JSON) document as a tree in which each value has its place in the file. parse_document() builds
-// it, override.hpp edits it and reader.hpp reads it. Only document.cpp uses yaml-cpp.
+// it, document_edits.hpp edits it and reader.hpp reads it. Only document.cpp uses yaml-cpp.
 
 #include <cstdint>
 #include <filesystem>

@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "scenarios/model/model.hpp"
-#include "scenarios/read/keys.hpp"
 #include "scenarios/read/reader.hpp"
 #include "text/enum_words.hpp"
 

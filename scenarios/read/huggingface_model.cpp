@@ -2,7 +2,7 @@
 // otherwise from the family. All keys are read, even if a model has no use for them, so that they do not
 // count as unknown.
 
-#include "scenarios/read/huggingface_model.hpp"
+#include "scenarios/read/huggingface.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,10 +16,7 @@
 
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/read/document.hpp"
-#include "scenarios/read/huggingface_config.hpp"
-#include "scenarios/read/huggingface_families.hpp"
-#include "scenarios/read/huggingface_layers.hpp"
-#include "scenarios/read/ranges.hpp"
+#include "scenarios/read/reader.hpp"
 
 namespace penstock {
 namespace {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -17,28 +18,25 @@
 #include <variant>
 #include <vector>
 
+#include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "scenarios/model/fitted_model.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
-#include "scenarios/read/batch.hpp"
-#include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/document.hpp"
-#include "scenarios/read/foreign_form.hpp"
-#include "scenarios/read/keys.hpp"
+#include "scenarios/read/document_edits.hpp"
+#include "scenarios/read/input_hints.hpp"
 #include "scenarios/read/load_fitted.hpp"
-#include "scenarios/read/microbatch_file.hpp"
-#include "scenarios/read/override.hpp"
-#include "scenarios/read/parts.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "scenarios/read/scenario_text.hpp"
 #include "scenarios/read/schema.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 
 namespace penstock {
+
 namespace {
 
 /// The parts of a document. An absent part has its default.
@@ -208,7 +206,7 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.cluster = std::move(parts.cluster);
   // One device of the cluster here represents the devices of a rank.
   scenario.cluster.devices_per_rank = parts.model.devices_per_rank;
-  // The price becomes the price of one rank. device_prices.cpp includes the copies later.
+  // The price becomes the price of one rank. priced_scenario.cpp includes the copies later.
   if (auto& price = scenario.cluster.price_per_device_hour) *price *= parts.model.devices_per_rank;
   scenario.model = std::move(parts.model.model);
   scenario.network = std::move(parts.model.network);
@@ -344,6 +342,35 @@ tl::expected<std::string, std::string> edited_scenario(const std::filesystem::pa
   for (const std::string_view table : {"gemm", "attention", "collectives", "products"})
     name_file_whole(&*document, std::array<std::string_view, 3>{"cluster", "kernels", table});
   return document_to_yaml(*document);
+}
+
+// Turns a program file into the text of the scenario {schedule: {program: FILE}}, which is read like every
+// other scenario. Therefore --set and the error messages work alike.
+
+tl::expected<Scenario, std::string> load_scenario_or_program(const std::filesystem::path& path,
+                                                             std::span<const Override> overrides) {
+  const std::string name = path.string();
+  if (!names_program(name)) return load_scenario(path, overrides);
+  // This read only checks the file. Its error must not mention a scenario, because the user did not write
+  // one.
+  if (const auto text = read_text_file(path, name); !text) return tl::unexpected(text.error());
+  auto scenario =
+      parse_scenario(fmt::format("schedule: {{program: {}}}", scalar_to_yaml(name)), "", "", overrides);
+  if (scenario) scenario->file = name;
+  return scenario;
+}
+
+// Selects the reader of a file by the suffix of its name, in capital or small letters. The content does not
+// decide, so that a broken file gets the messages of the intended format.
+
+bool has_file_suffix(std::string_view name, std::string_view suffix) {
+  const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
+  return name.size() >= suffix.size() &&
+         std::ranges::equal(name.substr(name.size() - suffix.size()), suffix, same);
+}
+
+bool names_program(std::string_view file) {
+  return has_file_suffix(file, ".psched") || has_file_suffix(file, ".csv");
 }
 
 }  // namespace penstock

@@ -6,9 +6,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+
 #include <tl/expected.hpp>
 
-#include "scenarios/read/override.hpp"
+#include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/scenario.hpp"
 
 namespace penstock {
@@ -29,5 +30,20 @@ tl::expected<Scenario, std::string> parse_scenario(std::string_view text, std::s
 /// load_scenario() that concern only the document and the overrides.
 tl::expected<std::string, std::string> edited_scenario(const std::filesystem::path& path,
                                                        std::span<const Override> overrides);
+
+// Reads a program file as an experiment with unit costs and free links, which --set can change.
+
+/// Reads the scenario in the file at `path`, or a program file as a scenario. Errors: the errors of
+/// load_scenario().
+tl::expected<Scenario, std::string> load_scenario_or_program(const std::filesystem::path& path,
+                                                             std::span<const Override> overrides = {});
+
+// The form of a file, derived from the end of its name.
+
+/// Returns true if `name` ends in `suffix` (such as ".csv"), in capital or small letters.
+bool has_file_suffix(std::string_view name, std::string_view suffix);
+
+/// Returns true for names of program files, which end in .psched or .csv.
+bool names_program(std::string_view file);
 
 }  // namespace penstock

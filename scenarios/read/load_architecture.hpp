@@ -1,9 +1,10 @@
 #pragma once
-// Reads a Hugging Face config.json as an Architecture. Used by load_model.cpp and by the command that shows a
-// model.
+// The forms of `model:` that are a transformer. A config.json or a list of sizes becomes an Architecture
+// (load_architecture.cpp), or layers of the analytic transformer (load_transformer.cpp).
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,8 +12,10 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/architecture/architecture.hpp"
+#include "scenarios/model/model.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/reader.hpp"
+#include "scenarios/read/scenario.hpp"
 
 namespace penstock {
 
@@ -47,5 +50,43 @@ void refuse_too_large(const Architecture& model, const Node& node, std::string_v
 
 /// Returns true for a GPT-2 of any size, which transformer.hpp can price.
 bool is_plain_gpt(const Architecture& model);
+
+// Reads `model.transformer: {...}` as an Architecture: the sizes of a GPT, and optional keys for the parts of
+// newer models. Used by load_transformer.cpp and for models that are priced on a device.
+
+/// Returns the model, or nothing if a problem was noted. Problems are sizes that are missing or do not
+/// divide, keys that must be given together, and keys that belong to a transformer without a device
+/// (efficiency, tensor_parallel, ..).
+std::optional<ArchitecturePart> read_architecture_sizes(const Node& transformer, Problem& problem);
+
+/// Returns the keys of `model.transformer` that make the model different from a GPT.
+std::span<const Key> keys_of_architecture_sizes();
+
+// Reads the two forms of `model:` that are an analytic transformer. Used by load_model.cpp.
+
+/// The layers of a transformer for one sample, and the assumptions about them.
+struct TransformerPart {
+  LayerGraph graph;
+  std::int32_t devices_per_rank = 1;      ///< the transformer's tensor_parallel
+  Precision precision = Precision::full;  ///< mixed if its values have 2 bytes
+  std::vector<std::string> notes;
+};
+
+/// Reads `model.transformer` for the devices of the cluster.
+TransformerPart read_transformer(const Node& node, const ClusterSpec& cluster, Problem& problem);
+
+/// Reads `model.huggingface: FILE`. The config.json gives the sizes, and `model` gives the other keys of a
+/// transformer.
+TransformerPart read_huggingface(const MappingReader& model, const ClusterSpec& cluster, Problem& problem);
+
+/// Returns all keys of `model.transformer`.
+std::span<const Key> keys_of_transformer();
+
+/// Notes a problem for each key that has no meaning if `cluster.device` names the device, such as efficiency
+/// and tensor_parallel. It checks keys of `model.transformer` and keys beside `huggingface`.
+void refuse_keys_without_device(const MappingReader& model);
+
+/// Returns the keys of `model:` that belong to `huggingface`.
+std::span<const Key> keys_beside_huggingface();
 
 }  // namespace penstock

@@ -15,11 +15,10 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/fields.hpp"
-#include "scenarios/read/keys.hpp"
 #include "scenarios/read/reader.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "scenarios/read/schema.hpp"
 #include "text/nearest_name.hpp"
 #include "text/numbers.hpp"

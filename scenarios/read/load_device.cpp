@@ -18,31 +18,23 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "scenarios/model/device_model.hpp"
-#include "scenarios/model/fitted_model.hpp"
-#include "scenarios/pricing/gemm_model.hpp"
-#include "scenarios/pricing/kernel_library.hpp"
+#include "scenarios/model/model.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
-#include "scenarios/pricing/layer_recompute.hpp"
+#include "scenarios/pricing/kernel_times.hpp"
 #include "scenarios/pricing/layer_split.hpp"
-#include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
-#include "scenarios/read/cluster_spec.hpp"
-#include "scenarios/read/device_names.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/fields.hpp"
-#include "scenarios/read/keys.hpp"
+#include "scenarios/read/input_hints.hpp"
 #include "scenarios/read/load_architecture.hpp"
-#include "scenarios/read/parts.hpp"
-#include "scenarios/read/ranges.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/schema.hpp"
-#include "scenarios/read/weight_state.hpp"
 #include "text/numbers.hpp"
 #include "topology/device_types.hpp"
 #include "topology/presets.hpp"
-#include "topology/unit_factors.hpp"
+#include "topology/size_arithmetic.hpp"
 
 namespace penstock {
 namespace {

@@ -27,14 +27,12 @@
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
-#include "scenarios/model/fitted_model.hpp"
+#include "scenarios/model/model.hpp"
 #include "scenarios/pricing/iteration_costs.hpp"
-#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/document.hpp"
-#include "scenarios/read/keys.hpp"
-#include "scenarios/read/parts.hpp"
+#include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/quantities.hpp"
-#include "scenarios/read/ranges.hpp"
 #include "scenarios/read/reader.hpp"
 #include "schedules/ir/action.hpp"
 #include "text/numbers.hpp"
@@ -46,7 +44,7 @@ using Word = std::string_view;
 
 // These limits keep the times of a stage and of a step within 64 bits. The largest cases are 10^4 layers of
 // an hour, and 30 ms for each million of 1.3 x 10^17 parameters, which is 4 x 10^18 ns. A message's bytes may
-// exceed 64 bits (prepare/fitted_prices.cpp).
+// exceed 64 bits (prepare/priced_scenario.cpp).
 constexpr std::int64_t kSchemaVersion = 1;
 constexpr Range kVersions{.least = 1, .most = 1 << 20};
 constexpr Range kHidden{.least = 1, .most = 1 << 20};

@@ -9,11 +9,10 @@
 
 #include <tl/expected.hpp>
 
-#include "scenarios/model/fitted_model.hpp"
+#include "scenarios/model/model.hpp"
 #include "scenarios/pricing/iteration_costs.hpp"
-#include "scenarios/pricing/parallel.hpp"
+#include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/document.hpp"
-#include "scenarios/read/keys.hpp"
 #include "scenarios/read/reader.hpp"
 
 namespace penstock {

@@ -1,5 +1,5 @@
 // Reads `model:`. It has one of the forms `stages: {...}`, `layers: [...]`, `profile: FILE`, `fitted: FILE`
-// (load_fitted.hpp), or a transformer (load_transformer.hpp). It may also have a `network:`, which the form
+// (load_fitted.hpp), or a transformer (load_architecture.hpp). It may also have a `network:`, which the form
 // describes.
 
 #include <algorithm>
@@ -18,17 +18,14 @@
 #include <fmt/format.h>
 
 #include "scenarios/model/model.hpp"
-#include "scenarios/read/architecture_sizes.hpp"
-#include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/fields.hpp"
-#include "scenarios/read/keys.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/load_fitted.hpp"
-#include "scenarios/read/load_transformer.hpp"
-#include "scenarios/read/parts.hpp"
 #include "scenarios/read/pipedream_profile.hpp"
 #include "scenarios/read/reader.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "scenarios/read/schema.hpp"
 #include "schedules/ir/program.hpp"
 
@@ -434,7 +431,7 @@ ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& prob
     return {.model = read_stages(value, problem), .network = std::move(network), .batch = batch};
   ModelPart part{.model = {}, .network = std::move(network), .batch = batch};
   if (*form == "fitted") {
-    // Nothing is scaled, because the costs hold for the microbatch in force (fitted_prices.cpp).
+    // Nothing is scaled, because the costs hold for the microbatch in force (priced_scenario.cpp).
     part.model = read_fitted(model, problem);
     part.batch = 1;
     return part;

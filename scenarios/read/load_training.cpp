@@ -18,12 +18,10 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
-#include "scenarios/partition/plan_options.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
-#include "scenarios/pricing/layer_recompute.hpp"
+#include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/fields.hpp"
-#include "scenarios/read/keys.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/schema.hpp"

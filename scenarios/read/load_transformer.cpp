@@ -1,7 +1,7 @@
 // Reads a transformer. Its sizes come from the scenario or from a Hugging Face config.json. The scenario
 // states its division among devices, and the cluster gives their peak rate.
 
-#include "scenarios/read/load_transformer.hpp"
+#include "scenarios/read/load_architecture.hpp"
 
 #include <algorithm>
 #include <array>
@@ -20,12 +20,7 @@
 
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/transformer.hpp"
-#include "scenarios/read/architecture_sizes.hpp"
-#include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/document.hpp"
-#include "scenarios/read/keys.hpp"
-#include "scenarios/read/load_architecture.hpp"
-#include "scenarios/read/ranges.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "text/numbers.hpp"

@@ -21,7 +21,6 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/read/document.hpp"
-#include "scenarios/read/keys.hpp"
 #include "scenarios/read/quantities.hpp"
 #include "schedules/ir/action.hpp"
 #include "text/nearest_name.hpp"
@@ -210,7 +209,7 @@ PerStage<Value> MappingReader::per_microbatch(std::string_view key, Parse parse)
     figures.by_microbatch.push_back(std::move(values));
   };
   if (is_mapping) {
-    // `file` was written out before (microbatch_file.hpp), and is a known key for messages.
+    // `file` was written out before (document_edits.hpp), and is a known key for messages.
     static constexpr std::array<Key, 2> kKeys = {Key{.name = "microbatches"}, Key{.name = "file"}};
     const MappingReader mapping(*value, path_of(key), kKeys, *problem_);
     const Node* list = mapping.find("microbatches");

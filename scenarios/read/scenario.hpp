@@ -1,25 +1,115 @@
 #pragma once
-// The experiment that a scenario file describes: model, cluster, schedule and training. load.hpp reads it,
-// and experiment.hpp prepares it for an engine.
+// The experiment that a scenario file describes: model, cluster, schedule, batch and training. load.hpp reads
+// it, and experiment.hpp turns it into what an engine takes. The batch and the cluster come first.
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
+
+#include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
-#include "scenarios/read/batch.hpp"
-#include "scenarios/read/cluster_spec.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "text/enum_words.hpp"  // IWYU pragma: export
+#include "topology/cluster.hpp"
+#include "topology/device_types.hpp"
+#include "topology/presets.hpp"
 
 namespace penstock {
+
+/// The batch sizes. Two of micro_batch_size, global_batch_size and microbatches determine the third. If all
+/// three are stated, they must agree. If neither size is stated, a microbatch has one sample.
+struct Batch {
+  /// The number of samples for which the model's times and bytes hold.
+  std::int64_t own_micro_batch_size = 1;
+  std::optional<std::int64_t> micro_batch_size;
+  std::optional<std::int64_t> global_batch_size;
+  std::optional<std::int64_t> microbatches;
+
+  friend bool operator==(const Batch&, const Batch&) = default;
+};
+
+/// The meaning of a microbatch in a schedule.
+enum class MicrobatchMeaning : std::uint8_t {
+  part_of_minibatch,  // global_batch_size = micro_batch_size * microbatches
+  whole_minibatch,    // asynchronous schedules: both sizes are equal, and microbatches is free
+};
+
+/// Returns the meaning of a microbatch in the schedule `name`, or part_of_minibatch for an unknown name.
+MicrobatchMeaning meaning_of_microbatch(std::string_view name);
+
+/// Returns `own` with the figures of `stated` in place of its own, such as flags over a file. If all three
+/// figures are then present, one figure that is not stated is removed, so that it follows from the others. If
+/// `stated` has no number of microbatches, this number is removed, and otherwise a size. If a microbatch is a
+/// whole minibatch, a stated size replaces the other size.
+Batch overridden(const Batch& own, const Batch& stated, MicrobatchMeaning meaning);
+
+/// The two figures that a run needs. Each is at least 1.
+struct ResolvedBatch {
+  std::int64_t micro_batch_size = 1;
+  std::int32_t microbatches = 1;
+
+  friend bool operator==(const ResolvedBatch&, const ResolvedBatch&) = default;
+};
+
+/// Applies the batch rule. Errors name every figure involved: a number below 1, sizes that do not agree or do
+/// not divide (with the nearest sizes that do), an unknown number of microbatches, more than 2^31 - 1.
+tl::expected<ResolvedBatch, std::string> resolve_batch(const Batch& batch, MicrobatchMeaning meaning);
+
+/// Returns the samples of one microbatch, or nothing if the sizes alone do not determine them.
+std::optional<std::int64_t> micro_batch_size_of(const Batch& batch, MicrobatchMeaning meaning);
+/// Returns the samples of one minibatch, or nothing if the sizes alone do not determine them. Error: more
+/// than 2^63 samples.
+tl::expected<std::optional<std::int64_t>, std::string> global_batch_size_of(const Batch& batch,
+                                                                            MicrobatchMeaning meaning);
+
+/// Returns the batch of one of `copies` copies of a pipeline, which share a global batch. A microbatch has
+/// one sample unless its size is stated or follows. Error: a global batch that does not divide.
+tl::expected<Batch, std::string> batch_of_copy(Batch batch, std::int32_t copies);
+
+// The cluster as a scenario states it. It is built when the number of ranks is known, so that a sweep over K
+// does not need the number of devices. load.hpp reads it, and experiment.hpp builds it.
+
+/// The nodes of a cluster with one kind of device.
+struct DeviceCluster {
+  DeviceType type;
+  std::int32_t nodes = 1;
+  std::shared_ptr<const KernelTables> kernels{};  ///< the kernels that were measured on the device
+  std::int64_t device_count() const { return std::int64_t{nodes} * type.devices_per_node; }
+};
+
+/// The shape of a cluster: a preset with parameters, or a list of devices and links.
+struct ClusterSpec {
+  /// The shape. A UniformCluster with 0 devices gets as many devices as the program has ranks.
+  std::variant<UniformCluster, TwoLevelCluster, Cluster> shape =
+      UniformCluster{.devices = 0, .memory_bytes = {}};
+  std::string name = "uniform";                   ///< the preset's name in error messages
+  std::optional<double> price_per_device_hour{};  ///< >= 0, in the user's currency
+  /// The cluster, if the scenario names its kind of device. `shape` then follows from it.
+  std::optional<DeviceCluster> named{};
+  /// The real devices that one device of `shape` represents. They share each layer.
+  std::int32_t devices_per_rank = 1;
+  std::optional<Cluster> built{};  ///< the cluster of `shape` if it is already built (built_once())
+};
+
+/// Returns the spec with its cluster built, if the shape states the number of devices. A sweep then builds it
+/// only once.
+ClusterSpec built_once(ClusterSpec spec);
+
+/// Returns the cluster for a program of `ranks` ranks. Device r runs rank r. Errors: fewer devices than ranks
+/// (the message has both numbers), and the errors of the shape.
+tl::expected<Cluster, std::string> build_cluster(const ClusterSpec& spec, std::int32_t ranks);
 
 /// The optimizer, which decides the bytes of state per byte of fp32 weights: sgd 0, momentum 1, rmsprop 1,
 /// adam 2.
@@ -83,5 +173,49 @@ struct Scenario {
 /// Sets the number of chunks a rank to the schedule's default, if the scenario does not state it. The caller
 /// must call it after a change of the schedule's name.
 void use_default_chunks(Scenario& scenario);
+
+// The memory that training needs beside weights: gradients and optimizer state. The same table serves models
+// with given bytes and models with counted parameters.
+
+/// Returns the number of values that the optimizer stores for each weight: running means of its gradient or
+/// of the gradient's square.
+constexpr std::int32_t state_values(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::sgd:
+      return 0;
+    case Optimizer::momentum:
+    case Optimizer::rmsprop:
+      return 1;
+    case Optimizer::adam:
+      return 2;
+  }
+  return 0;
+}
+
+/// The bytes of gradients and optimizer state for each byte of weights.
+struct BytesPerWeightByte {
+  std::int64_t gradients = 1;
+  std::int64_t optimizer_state = 0;
+};
+
+/// Returns the bytes for each byte of weights. In full precision all values have one size. Otherwise weights
+/// have 2 bytes, and values of 4 bytes count twice: the optimizer's values, its copy of the weights, and full
+/// gradients.
+constexpr BytesPerWeightByte bytes_per_weight_byte(Optimizer optimizer, Precision precision) {
+  const std::int64_t values = state_values(optimizer);
+  switch (precision) {
+    case Precision::full:
+      return {.gradients = 1, .optimizer_state = values};
+    case Precision::mixed:
+      return {.gradients = 1, .optimizer_state = 2 * (values + 1)};
+    case Precision::mixed_full_gradients:
+      return {.gradients = 2, .optimizer_state = 2 * (values + 1)};
+  }
+  return {};
+}
+
+/// Returns the bytes for each parameter of a model on named devices: the optimizer's copy of the parameter
+/// and its values, with 4 bytes each.
+constexpr std::int32_t optimizer_bytes(Optimizer optimizer) { return 4 * (1 + state_values(optimizer)); }
 
 }  // namespace penstock

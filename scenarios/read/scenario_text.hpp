@@ -8,7 +8,6 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
-#include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"
 
 namespace penstock {

@@ -25,8 +25,6 @@
 
 #include "schedules/check/crossed_messages.hpp"
 #include "schedules/check/flat_program.hpp"
-#include "schedules/check/launch_order.hpp"
-#include "schedules/check/stalled_walk.hpp"
 #include "schedules/check/wait_cycle.hpp"
 #include "schedules/check/walk.hpp"
 #include "schedules/ir/action.hpp"

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "schedules/check/crossed_messages.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
@@ -51,5 +53,29 @@ std::optional<Hang> find_hang(const Program& lowered, const ChannelOptions& chan
 /// is safe.
 std::optional<ChannelModel> weakest_safe_channel(const Program& lowered, ChannelOptions channels,
                                                  const CostTable& costs);
+
+// Finds the reason why a walk of a flat program stalls. Callers use this file if they already have the flat
+// program or the stalled walk. find_hang() lays the program out itself and also finds crossed messages.
+
+/// Finds the hang of `flat`, also under launch order. Requires that `flat` is laid out for `channels`.
+/// Returns nothing if the walk reaches its end.
+std::optional<Hang> find_stall(const FlatProgram& flat, const ChannelOptions& channels);
+
+/// Returns a shortest cycle among the waits that remain after the walk of `flat` has stalled. Requires a walk
+/// that has not finished.
+Hang hang_of(const FlatProgram& flat, const WalkState& stalled, const ChannelOptions& channels);
+
+// Finds hangs that occur if a rank's communication kernels start in the order of their launches, as with
+// NCCL_LAUNCH_ORDER_IMPLICIT=1. Such a hang is possible even if the program cannot hang on its channels.
+
+/// Returns the hang of a program under launch order, or nothing if the program ends. Also returns nothing
+/// without channels.launch_order and with blocking channels. A rank launches a RECV or collective at its
+/// position. It launches a SEND after its producer and after all earlier transfers in its queue.
+///
+/// A launch starts when three conditions hold. All earlier launches of its rank have started. All earlier
+/// transfers of its queue, or collectives of its group, have ended. The data that it sends is ready. A
+/// message ends when both ends, or all members, have started. Requires a program that is laid out for
+/// `channels` and does not hang on them. Capacity and eager messages are ignored.
+std::optional<Hang> find_launch_hang(const FlatProgram& flat, const ChannelOptions& channels);
 
 }  // namespace penstock

@@ -24,12 +24,9 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
-#include "schedules/ir/edge_numbers.hpp"
 #include "schedules/ir/index.hpp"
-#include "schedules/ir/iterations.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
-#include "schedules/ir/rank_queues.hpp"
 
 namespace penstock {
 namespace {

@@ -10,7 +10,7 @@
 // nothing changes. If positions remain, they wait for each other in a cycle. channel_check.cpp checks the
 // channels alone before this check. Tested by launch_order_test.cpp.
 
-#include "schedules/check/launch_order.hpp"
+#include "schedules/check/channel_check.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -21,7 +21,6 @@
 #include <utility>
 #include <vector>
 
-#include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/wait_cycle.hpp"
 #include "schedules/ir/channel.hpp"

@@ -24,13 +24,13 @@
 #include <tl/expected.hpp>
 
 #include "schedules/check/flat_program.hpp"
-#include "schedules/check/program_times.hpp"
 #include "schedules/check/walk.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/index.hpp"
 
 namespace penstock {
+
 namespace {
 
 /// The clocks of all hosts. A clock is the end of the host's latest launch.
@@ -154,6 +154,20 @@ tl::expected<ProgramTimes, WalkState> walk(const FlatProgram& flat, const WalkDu
   if (auto stalled = ListWalk<TimeKeeper>(flat, channels, keeper).run())
     return tl::unexpected(*std::move(stalled));
   return std::move(keeper).times();
+}
+
+ProgramTimes empty_times(const FlatProgram& flat) {
+  return {.start = std::vector<Ns>(flat.ops.size(), 0),
+          .end = std::vector<Ns>(flat.ops.size(), 0),
+          .message_start = std::vector<Ns>(flat.messages.size(), 0),
+          .message_end = std::vector<Ns>(flat.messages.size(), 0)};
+}
+
+Ns last_end(const ProgramTimes& times) {
+  Ns last = 0;
+  for (const Ns end : times.end) last = std::max(last, end);
+  for (const Ns end : times.message_end) last = std::max(last, end);
+  return last;
 }
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 #pragma once
-// The times of all positions and messages of a flat program under the rendezvous rules that the simulator and
-// the backend share.
+// The times of all positions and messages of a flat program, and the walk that computes them. The walk
+// follows the rendezvous rules that the simulator and the backend share.
 
 #include <cstdint>
 #include <vector>
@@ -8,12 +8,29 @@
 #include <tl/expected.hpp>
 
 #include "schedules/check/flat_program.hpp"
-#include "schedules/check/program_times.hpp"
 #include "schedules/check/walk.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 
 namespace penstock {
+
+/// Times in separate vectors, because a walk writes starts and ends one after the other.
+struct ProgramTimes {
+  /// The start of each compute action and RESHARD, with the index of its position.
+  std::vector<Ns> start;
+  /// The end of each compute action and RESHARD, with the index of its position.
+  std::vector<Ns> end;
+  /// The start of each message, with the index of the message.
+  std::vector<Ns> message_start;
+  /// The arrival of each message, with the index of the message.
+  std::vector<Ns> message_end;
+};
+
+/// Returns times with an entry for each position and message. All entries are 0.
+ProgramTimes empty_times(const FlatProgram& flat);
+
+/// Returns the latest end, or 0 if there is none.
+Ns last_end(const ProgramTimes& times);
 
 /// Durations for the walk. An empty vector means that all its durations are 0.
 struct WalkDurations {

@@ -28,7 +28,7 @@ namespace penstock {
 ///  - If there are messages at all, each microbatch has a SEND and a RECV of its activation and of its
 ///    gradient on every stage edge between two ranks. They come after the producer and before the consumer.
 /// On failure, returns a sentence with the rank, the position in its list, the action and the rule. If there
-/// is such a position, the text also shows the steps around it (schedule_grid.hpp).
+/// is such a position, the text also shows the steps around it (program_text.hpp).
 tl::expected<void, std::string> validate(const Program& program);
 
 }  // namespace penstock

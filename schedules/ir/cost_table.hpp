@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/edge_numbers.hpp"
 #include "schedules/ir/program.hpp"
 
 namespace penstock {

@@ -1,12 +1,19 @@
+// Derived facts of a program: its edges and their numbers, what its lists hold, and actions of later
+// iterations.
 
 #include "schedules/ir/program.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
+#include <stdexcept>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/needs.hpp"
 
 namespace penstock {
 
@@ -69,6 +76,47 @@ bool is_lowered(const Program& program) {
   if (has_transfers(program)) return true;
   return std::ranges::none_of(stage_edges(program),
                               [&](const StageEdge& edge) { return crosses_ranks(program, edge); });
+}
+
+StageEdge edge_of(const Action& transfer) { return edge_of(message_of(transfer)); }
+
+EdgeNumbers::EdgeNumbers(const Program& program)
+    : edges_(stage_edges(program)),
+      leaving_(sorted_by(&StageEdge::from, program.placement.stages.size())),
+      entering_(sorted_by(&StageEdge::to, program.placement.stages.size())) {}
+
+EdgeNumbers::ByStage EdgeNumbers::sorted_by(std::int32_t StageEdge::* end, std::size_t stages) const {
+  ByStage sorted{.numbers = std::vector<std::uint32_t>(edges_.size()),
+                 .first = std::vector<std::uint32_t>(stages + 1, 0)};
+  for (const StageEdge& edge : edges_) ++sorted.first[static_cast<std::size_t>(edge.*end) + 1];
+  std::partial_sum(sorted.first.begin(), sorted.first.end(), sorted.first.begin());
+  // The index of a stage's first edge is the number of edges of all earlier stages. Edges are visited in
+  // ascending order, so each group is in ascending order.
+  std::vector<std::uint32_t> next = sorted.first;
+  for (std::uint32_t number = 0; number < edges_.size(); ++number)
+    sorted.numbers[next[static_cast<std::size_t>(edges_[number].*end)]++] = number;
+  return sorted;
+}
+
+void EdgeNumbers::throw_unknown(const StageEdge& edge) {
+  throw std::logic_error(fmt::format("the program has no stage edge {}>{}", edge.from, edge.to));
+}
+
+std::vector<std::int32_t> steps_per_pass(const Program& program, std::int32_t rank) {
+  std::vector<std::int32_t> steps(program.placement.stages.size(), 0);
+  for (const Action& action : program.ranks[static_cast<std::size_t>(rank)]) {
+    if (action.kind == ActionKind::step) ++steps[static_cast<std::size_t>(action.stage)];
+  }
+  return steps;
+}
+
+std::int32_t microbatches_of_minibatch(const Program& program) {
+  // Each replica has STEPs only for its own microbatches, so the STEPs of one rank do not give the answer.
+  if (program.update == UpdateRule::microbatch) return 1;
+  // All stages have equally many STEPs, so the STEPs of stage 0 are enough. Without any STEP, an iteration is
+  // one minibatch.
+  const std::int32_t steps = steps_per_pass(program, program.placement.stages.front().ranks.front()).front();
+  return program.microbatches / std::max(1, steps);
 }
 
 }  // namespace penstock

@@ -5,7 +5,9 @@
 
 #include <array>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -85,7 +87,7 @@ struct Program {
   /// The generator's name, or "custom".
   std::string schedule{};
   /// M, the number of microbatches in the lists, over all replicas. A stream of asynchronous updates is one
-  /// iteration (iterations.hpp).
+  /// iteration (microbatches_of_minibatch()).
   std::int32_t microbatches = 0;
   /// The number q of slices of a microbatch. Slice i of microbatch m is unit m*q + i.
   std::int32_t slices = 1;
@@ -137,5 +139,81 @@ bool has_transfers(const Program& program);
 /// Returns true if the lists hold SEND and RECV actions. Also returns true if no message is necessary,
 /// because every edge stays on one rank.
 bool is_lowered(const Program& program);
+
+// Numbers the stage edges of a program, so that data of an edge is stored in a vector and found without a
+// search. cost_table.hpp, the flat program and the walks use these numbers.
+
+/// Returns the stage edge of a SEND or RECV. Activations go along the edge, and gradients go in the opposite
+/// direction.
+StageEdge edge_of(const Action& transfer);
+
+/// The numbers of a program's edges. An edge's number is its index in stage_edges(program). Each edge can be
+/// found by the stage where it starts and by the stage where it ends.
+class EdgeNumbers {
+ public:
+  explicit EdgeNumbers(const Program& program);
+
+  std::size_t size() const { return edges_.size(); }
+  const std::vector<StageEdge>& edges() const { return edges_; }
+
+  /// Returns the number of an edge. Throws std::logic_error, which names the edge, if the program does not
+  /// have it.
+  std::size_t of(const StageEdge& edge) const {
+    for (const std::uint32_t number : leaving(edge.from)) {
+      if (edges_[number].to == edge.to) return number;
+    }
+    throw_unknown(edge);
+  }
+  std::size_t of(const Action& transfer) const { return of(edge_of(transfer)); }
+
+  /// Returns the numbers of the edges that start (`leaving`) or end (`entering`) at a stage, in ascending
+  /// order.
+  std::span<const std::uint32_t> leaving(std::int32_t stage) const { return leaving_.of(stage); }
+  std::span<const std::uint32_t> entering(std::int32_t stage) const { return entering_.of(stage); }
+
+ private:
+  /// The edge numbers, grouped by the stage at one end.
+  struct ByStage {
+    std::vector<std::uint32_t> numbers;
+    /// The index in `numbers` of each stage's first edge. The last entry is the total number of edges.
+    std::vector<std::uint32_t> first;
+
+    std::span<const std::uint32_t> of(std::int32_t stage) const {
+      const std::uint32_t begin = first[static_cast<std::size_t>(stage)];
+      return std::span(numbers).subspan(begin, first[static_cast<std::size_t>(stage) + 1] - begin);
+    }
+  };
+  ByStage sorted_by(std::int32_t StageEdge::* end, std::size_t stages) const;
+  [[noreturn]] static void throw_unknown(const StageEdge& edge);
+
+  std::vector<StageEdge> edges_;
+  ByStage leaving_;
+  ByStage entering_;
+};
+
+// Converts an action in a program's list to the same action in a later iteration. Iterations repeat the
+// lists. Microbatch numbers and weight versions continue over iterations, so all actions of a run are
+// different.
+
+/// Returns the number of STEPs for each stage in the rank's list. Requires a rank of the program.
+std::vector<std::int32_t> steps_per_pass(const Program& program, std::int32_t rank);
+
+/// Returns the number of microbatches, over all replicas, in one update of the weights. Usually this is M.
+/// With double-buffered updates (PipeDream-2BW), it is the number of microbatches between two STEPs. It is 1
+/// if each microbatch has its own update.
+std::int32_t microbatches_of_minibatch(const Program& program);
+
+/// Returns a listed action as it appears in iteration number `iteration`, from 0. Its microbatch increases by
+/// iteration x `units`. The weight version of a compute action increases by iteration x `steps` of its stage.
+/// `steps` is steps_per_pass() of the action's rank, and `units` is the program's unit_count().
+inline Action of_iteration(Action action, std::int32_t iteration, std::int32_t units,
+                           const std::vector<std::int32_t>& steps) {
+  if (iteration == 0 || action.microbatch == kNoMicrobatch) return action;
+  action.microbatch += iteration * units;
+  if (is_compute(action.kind)) {
+    action.weight_version += iteration * steps[static_cast<std::size_t>(action.stage)];
+  }
+  return action;
+}
 
 }  // namespace penstock

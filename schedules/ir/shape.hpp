@@ -1,22 +1,69 @@
 #pragma once
-// Defines the shape of a schedule: the number of stages K, the number of microbatches M, and the options of
-// the rules. A scenario or flags state the shape. A rule (generators.hpp) makes a Program from it.
+// What a schedule is asked for: K, M and the options that rules take, with the effort of searches. It is read
+// from a scenario or from flags, and rules (generators.hpp) turn it into a Program.
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
-#include <tl/expected.hpp>
+#include <string_view>
 #include <vector>
+
+#include <tl/expected.hpp>
 
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
-#include "schedules/ir/gather.hpp"
 #include "schedules/ir/program.hpp"
-#include "schedules/ir/search_effort.hpp"
 #include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
+
+/// The frequency of the exchanges under sharding 2 and 3. Under sharding 0 and 1, the ranks exchange data
+/// only once per step.
+enum class Gather : std::uint8_t {
+  microbatch,  // each pass of a microbatch gathers weights (sharding 3); each backward reduces gradients
+  step,        // a step gathers weights once (sharding 3), and its last microbatch reduces gradients
+};
+template <>
+inline constexpr auto kEnumWords<Gather> =
+    std::to_array<EnumWord<Gather>>({{Gather::step, "step"}, {Gather::microbatch, "microbatch"}});
+
+// Defines the objective of a search for an order of actions, and the effort that the search may spend.
+
+/// The length of an order, which a search tries to reduce.
+enum class Objective : std::uint8_t {
+  /// The longest time that any rank takes from its first start to its last end.
+  span,
+  /// The time from 0 to the last end of any rank. Late starts count, too.
+  makespan,
+};
+template <>
+inline constexpr auto kEnumWords<Objective> =
+    std::to_array<EnumWord<Objective>>({{Objective::span, "span"}, {Objective::makespan, "makespan"}});
+
+/// The effort of a search, counted in passes. Each pass builds the order once, so equal efforts give equal
+/// programs on any machine. A time budget ends a search early, and then the result depends on the machine.
+struct SearchEffort {
+  /// The number of passes, at least 0. With 0 passes, the search returns the order that the rule constructs.
+  std::int64_t passes = kDefaultPasses;
+  /// The seed of the random draws.
+  std::uint64_t seed = 1;
+  /// The longest time of the search in seconds. With 0, only the number of passes limits the search.
+  double budget_seconds = 0;
+
+  static constexpr std::int64_t kDefaultPasses = 500;
+
+  friend bool operator==(const SearchEffort&, const SearchEffort&) = default;
+};
+
+/// Returns an effort that is limited by time alone. Its number of passes is larger than any search reaches.
+/// It is also so small that passes times actions fits in 64 bits.
+inline SearchEffort with_budget(SearchEffort effort, double seconds) {
+  effort.budget_seconds = seconds;
+  effort.passes = std::numeric_limits<std::int32_t>::max();
+  return effort;
+}
 
 /// The order in which a rank runs the backward passes of its waiting microbatches.
 enum class BackwardOrder : std::uint8_t { fifo, lifo };
@@ -106,7 +153,7 @@ struct Shape {
   /// The number of copies of the whole pipeline, at least 1. The copies share the microbatches.
   std::int32_t data_parallel = 1;
   /// The number of gradient buckets of each stage, or one number for all stages. Empty means 1 for each
-  /// (buckets.hpp).
+  /// (replicas.hpp).
   std::vector<std::int32_t> buckets{};
   /// The ZeRO stage, 0 to 3, over the ranks that hold the same stage (sharding.hpp). If it is absent, a
   /// program shards nothing, and the price of copies follows `parallel.distributed_optimizer`.

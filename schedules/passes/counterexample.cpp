@@ -17,9 +17,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "schedules/check/channel_check.hpp"
 #include "schedules/check/crossed_messages.hpp"
 #include "schedules/check/flat_program.hpp"
-#include "schedules/check/launch_order.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/check/validate.hpp"
 #include "schedules/ir/action.hpp"

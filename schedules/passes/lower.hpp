@@ -5,9 +5,15 @@
 //   rank 0   0F0 0F1 0B0 0B1        0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1
 //   rank 1   1F0 1B0 1F1 1B1   ->   1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1
 
+#include <optional>
+#include <span>
 #include <string>
+
 #include <tl/expected.hpp>
 
+#include "schedules/ir/action_loops.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 
 namespace penstock {
@@ -25,5 +31,22 @@ namespace penstock {
 /// reach it. Then the rank continues up to the action that waits for the collective. Such a program cannot
 /// hang under `directed` channels.
 tl::expected<Program, std::string> lower(const Program& program);
+
+// Computes the digest of a lowered program without its lowered lists.
+
+/// Returns digest(lower(...)) of a program with the lists `lists`, which hold compute actions and collectives
+/// by rank. It does not read the lists of `program`. It takes time in proportion to the actions, and a
+/// quarter of the memory of the lowered lists. Returns nothing if lower() would fail, or if lower() would
+/// need a check that the program cannot hang.
+std::optional<std::string> lowered_digest(const Program& program, std::span<const ActionLoops> lists);
+
+// A pass that posts each RECV of a lowered program as late as possible.
+
+/// Returns the program with each RECV directly before the compute action that needs it. A RECV stays at its
+/// position if moving it would contribute to a hang under `channels`. The result therefore hangs only if
+/// `lowered` does. If SENDs and RECVs share a queue (`rank`, `pair`, `direction`), a late RECV does not delay
+/// SENDs that are ready. Requires a validated, lowered program. Makes at most one channel check for each
+/// RECV.
+Program defer_receives(const Program& lowered, const ChannelOptions& channels, const CostTable& costs);
 
 }  // namespace penstock

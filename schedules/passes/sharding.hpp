@@ -1,12 +1,12 @@
 #pragma once
-// Applies ZeRO to the ranks that share a stage. fsdp.hpp has PyTorch's placement of gathers.
+// Applies ZeRO to the ranks that share a stage. pytorch_passes.hpp has PyTorch's placement of gathers.
 
 #include <cstdint>
 #include <string>
 #include <tl/expected.hpp>
 
-#include "schedules/ir/gather.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
 
 namespace penstock {
 

@@ -15,7 +15,6 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
-#include "schedules/passes/action_ways.hpp"
 #include "schedules/passes/turn_state.hpp"
 
 namespace penstock {

@@ -1,15 +1,31 @@
 #pragma once
-// Checks a schedule's name and shape before a generator reads them. After these checks, counts are at least
-// 1, and the shape has only options of the schedule. generators.cpp uses this file.
+// The checked form of a schedule's name and shape, and the checks that precede every schedule's rule. A rule
+// may rely on counts of at least 1 and on options that it takes. Only schedules/ includes this header.
 
 #include <string>
 #include <string_view>
+
 #include <tl/expected.hpp>
 
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 
 namespace penstock {
+
+/// Checks the values that the shape states. Fails if the schedule does not have one of the options, or if
+/// copies of the pipeline cannot share the microbatches. Also fails if a count is below 1 or a list has a
+/// wrong length.
+tl::expected<void, std::string> check_given(const ScheduleInfo& schedule, const Shape& shape);
+
+/// Returns the number of F and B actions in all iterations. Requires the number of chunks that the schedule
+/// uses.
+double compute_actions_of(const Shape& shape);
+/// Rejects a shape that no machine could store, before memory is allocated. Requires the number of chunks
+/// that the schedule uses.
+tl::expected<void, std::string> check_possible_size(const Shape& shape);
+/// Rejects a shape that is too large for the engines that store a program. Requires the number of chunks that
+/// the schedule uses.
+tl::expected<void, std::string> check_stored_size(const Shape& shape);
 
 /// A row of the table of schedules, and the shape with the row's number of chunks.
 struct AskedSchedule {

@@ -1,9 +1,6 @@
-// Makes a program from a name and a shape, in two steps that are the same for all schedules:
-//
-//   name, shape -> checked       -> the schedule's rule for one copy, and passes over its result
-//                  asked_schedule   pipeline_copies
-//
-// Tested by conformance_test.cpp.
+// Generates a schedule by name. Each rule makes one copy of a pipeline, and passes make all copies from it.
+// Rules stand in their own files, asked_schedule.cpp checks name and shape, and schedule_table.cpp lists the
+// schedules.
 
 #include "schedules/rules/generators.hpp"
 
@@ -19,11 +16,83 @@
 #include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/passes/replicas.hpp"
+#include "schedules/passes/sharding.hpp"
 #include "schedules/rules/asked_schedule.hpp"
-#include "schedules/rules/pipeline_copies.hpp"
-#include "schedules/rules/shape_checks.hpp"
 
 namespace penstock {
+
+// Applies the passes that are the same for all schedules. A schedule's rule generates one copy of a pipeline.
+// Then copies, gradient buckets and sharding change the result:
+//
+//   shape of one copy -> the schedule's rule -> copies -> buckets -> sharding
+//
+// generators.cpp uses this file.
+
+/// Returns the shape of one copy of the pipeline.
+Shape of_one_copy(const ScheduleInfo& schedule, Shape shape);
+
+/// Returns the program with all copies, gradient buckets and sharding that the shape states. The errors are
+/// the same as for the rule and the passes.
+GeneratedWithNotes all_copies(const AskedSchedule& asked);
+
+namespace {
+
+GeneratedWithNotes answer_of(const ScheduleInfo& schedule, const Shape& shape) {
+  if (schedule.generate_with_notes != nullptr) return schedule.generate_with_notes(shape);
+  return schedule.generate(shape).map(
+      [](Program program) { return ProgramWithNotes{.program = std::move(program), .notes = {}}; });
+}
+
+Generated with_passes(Program program, const Shape& shape) {
+  Generated pipeline = std::move(program);
+  if (shape.data_parallel > 1) {
+    pipeline = replicate_pipeline(
+        *pipeline, {.count = shape.data_parallel, .sync = shape.replica_sync, .reduction = shape.reduction});
+  }
+  if (pipeline && !shape.buckets.empty())
+    pipeline = split_into_buckets(*pipeline, {.counts = shape.buckets, .reduction = shape.reduction});
+  const std::int32_t sharding = shape.sharding.value_or(0);
+  if (!pipeline || sharding == 0) return pipeline;
+  if (sharding > 1 && shape.gather == Gather::microbatch && shape.reduction == Reduction::at_end) {
+    return tl::unexpected(fmt::format(
+        "reduction: at_end waits for all backward passes, but sharding {} scatters the gradients of "
+        "each microbatch; leave it out, or take `parallel.gather: step`",
+        sharding));
+  }
+  return shard_stages(*pipeline, {.sharding = sharding, .gather = shape.gather});
+}
+
+}  // namespace
+
+Shape of_one_copy(const ScheduleInfo& schedule, Shape shape) {
+  // These two options also apply to copies of the pipeline. The rule must not see them unless it has them as
+  // its own options.
+  shape.microbatches /= shape.data_parallel;
+  if (!takes_option(schedule, "replica_sync")) shape.replica_sync = ReplicaSync::on;
+  if (!takes_option(schedule, "reduction")) shape.reduction = Reduction::overlapped;
+  shape.data_parallel = 1;
+  shape.buckets.clear();
+  shape.sharding.reset();
+  shape.gather = Gather::microbatch;
+  return shape;
+}
+
+GeneratedWithNotes all_copies(const AskedSchedule& asked) {
+  auto answer = answer_of(*asked.schedule, of_one_copy(*asked.schedule, asked.shape));
+  if (!answer) return answer;
+  auto program = with_passes(std::move(answer->program), asked.shape);
+  if (!program) return tl::unexpected(program.error());
+  return ProgramWithNotes{.program = *std::move(program), .notes = std::move(answer->notes)};
+}
+
+// Makes a program from a name and a shape, in two steps that are the same for all schedules:
+//
+//   name, shape -> checked       -> the schedule's rule for one copy, and passes over its result
+//                  asked_schedule   pipeline_copies
+//
+// Tested by conformance_test.cpp.
+
 namespace {
 
 /// Returns true if the shape requires passes over plain lists, which cannot work on loops.
@@ -39,7 +108,7 @@ std::int32_t chunks_of(const ScheduleInfo& schedule, const Shape& shape) {
 }
 
 std::int64_t claimed_peak(const ScheduleInfo& schedule, const Shape& shape, std::int32_t rank) {
-  // The copies of a rank have consecutive numbers (pipeline_replicas.hpp).
+  // The copies of a rank have consecutive numbers (replicas.hpp).
   return schedule.peak_activations(of_one_copy(schedule, shape), rank / shape.data_parallel);
 }
 

@@ -3,6 +3,7 @@
 // schedule needs one file, one row in schedule_table.cpp and one reference picture in the tests.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -82,7 +83,7 @@ std::int32_t chunks_of(const ScheduleInfo& schedule, const Shape& shape);
 std::int64_t claimed_peak(const ScheduleInfo& schedule, const Shape& shape, std::int32_t rank);
 
 /// Generates the schedule `name` for `shape`. Then it copies the pipeline data_parallel times
-/// (pipeline_replicas.hpp), cuts its stages into buckets (buckets.hpp) and shards them (sharding.hpp).
+/// (replicas.hpp), cuts its stages into buckets (replicas.hpp) and shards them (sharding.hpp).
 ///
 /// Fails if the name is unknown; the message suggests a similar one. Fails if the schedule does not have one
 /// of the options, if its rule rejects the shape, or if there are more than 2^40 compute actions. Also fails
@@ -157,5 +158,26 @@ GeneratedLoops one_f_one_b_rr_loops(const Shape& shape);
 GeneratedLoops interleaved_loops(const Shape& shape);
 GeneratedLoops zb_h1_loops(const Shape& shape);
 GeneratedLoops zb_h2_loops(const Shape& shape);
+
+// Suggests schedules for mistyped names. It compares them with all names and aliases in the table.
+
+/// Returns the schedule that is most similar to a mistyped name, or nothing (likely_name()).
+std::optional<std::string_view> likely_schedule(std::string_view name);
+
+/// Returns the error message for an unknown name. It suggests a name and says how to list all schedules.
+std::string unknown_schedule(std::string_view name);
+
+// The warm-up of 1F1B-RR (PipeDream, SOSP'19, section 3.2). The generator, its bound on live activations and
+// the planners share this formula.
+
+/// Returns the number of forwards that each replica of a stage runs before its first backward. With so many
+/// forwards it is busy until its first minibatch returns. `workers` is the number of replicas of this stage
+/// and all later stages. `replicas` is the number for this stage. The result plus 1 minibatches are in
+/// flight. For the first stage, this is the paper's NOAM.
+///   replicas 4 1 2: (7 - 1) / 4 = 1, (3 - 1) / 1 = 2, (2 - 1) / 2 = 0
+/// Requires workers >= replicas >= 1.
+constexpr std::int32_t round_robin_warmup(std::int32_t workers, std::int32_t replicas) {
+  return (workers - 1) / replicas;
+}
 
 }  // namespace penstock

@@ -1,3 +1,127 @@
+// Interleaved schedules with v chunks a rank, where stage s is on rank s mod K: interleaved and
+// interleaved-zero-bubble. Both follow the order of visits that the first part computes. gpipe.cpp has
+// looped-bfs on the same placement. Tested by picture_test.cpp and conformance_test.cpp.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/action_loops.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/program_parts.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+
+namespace penstock {
+
+// The order in which a rank of an interleaved schedule runs its v chunks. A group of g microbatches goes
+// through all chunks before the next group begins (Megatron-LM, SC'21, section 2.2, with g = K).
+//
+//   K = 2, v = 2, g = 3, M = 5: microbatch 0 1 2 0 1 2 3 4 3 4
+//                               chunk      0 0 0 1 1 1 0 0 1 1
+//
+// The backward runs the chunks from the last to the first. The order of microbatches is the same.
+
+/// The order of a rank's visits; a visit is one forward or backward of a microbatch on a chunk. All
+/// microbatches of a group go through chunk 0, then all go through chunk 1, and so on. The last group may be
+/// smaller. The k-th backward uses the chunk that mirrors the chunk of the k-th forward.
+class VirtualOrder {
+ public:
+  VirtualOrder(const Shape& shape, std::int32_t group);
+
+  std::int32_t group() const { return group_; }
+  /// Returns M * v, the number of forwards of a rank. This number and k may exceed 32 bits if M is large.
+  std::int64_t size() const { return std::int64_t{microbatches_} * chunks_; }
+  /// Returns the k-th forward of a rank.
+  Action kth_forward(std::int32_t rank, std::int64_t k) const;
+  /// Returns the number of visits after which the order repeats. The microbatches are then one group later.
+  /// The order repeats until all_whole_groups().
+  std::int64_t period() const { return std::int64_t{group_} * chunks_; }
+  /// Returns the number of visits that belong to complete groups.
+  std::int64_t all_whole_groups() const { return microbatches_ / group_ * period(); }
+  /// Returns the k-th backward of a rank. `kind` is backward, backward_input or backward_weight.
+  Action kth_backward(ActionKind kind, std::int32_t rank, std::int64_t k) const;
+  /// Returns the number of visits, from the k-th on, that stay in the same chunk and group. The k-th visit
+  /// counts. Their microbatches are consecutive.
+  std::int32_t rest_of_chunk(std::int64_t k) const { return visit(k).rest; }
+
+ private:
+  struct Visit {
+    std::int32_t chunk;
+    std::int32_t microbatch;
+    std::int32_t rest;  // visits to the end of the chunk, including this one
+  };
+  Visit visit(std::int64_t k) const;
+
+  std::int32_t ranks_;
+  std::int32_t chunks_;
+  std::int32_t group_;
+  std::int32_t microbatches_;
+};
+
+/// Returns g, the group size of PyTorch's rounds: M / R with R = max(1, M / K). Fails if M is not a multiple
+/// of R. The message names `schedule` and the nearest M that are possible.
+tl::expected<std::int32_t, std::string> pytorch_group(std::string_view schedule, const Shape& shape);
+
+VirtualOrder::VirtualOrder(const Shape& shape, std::int32_t group)
+    : ranks_(shape.stages), chunks_(shape.virtual_stages), group_(group), microbatches_(shape.microbatches) {}
+
+VirtualOrder::Visit VirtualOrder::visit(std::int64_t k) const {
+  // All earlier groups are complete, so the first microbatch of a group gives the number of visits in earlier
+  // groups.
+  const auto first = static_cast<std::int32_t>(k / period() * group_);
+  const std::int32_t size = std::min(group_, microbatches_ - first);
+  const std::int64_t within = k - std::int64_t{first} * chunks_;
+  const auto past = static_cast<std::int32_t>(within % size);
+  return {.chunk = static_cast<std::int32_t>(within / size), .microbatch = first + past, .rest = size - past};
+}
+
+Action VirtualOrder::kth_forward(std::int32_t rank, std::int64_t k) const {
+  const Visit here = visit(k);
+  return forward(here.chunk * ranks_ + rank, here.microbatch);
+}
+
+Action VirtualOrder::kth_backward(ActionKind kind, std::int32_t rank, std::int64_t k) const {
+  const Visit here = visit(k);
+  return compute(kind, (chunks_ - 1 - here.chunk) * ranks_ + rank, here.microbatch);
+}
+
+namespace {
+
+/// Returns PyTorch's number of rounds. With M < K there is one round.
+std::int32_t rounds_of(std::int32_t stages, std::int32_t microbatches) {
+  return std::max(1, microbatches / stages);
+}
+
+bool takes(std::int32_t stages, std::int32_t microbatches) {
+  return microbatches % rounds_of(stages, microbatches) == 0;
+}
+
+}  // namespace
+
+tl::expected<std::int32_t, std::string> pytorch_group(std::string_view schedule, const Shape& shape) {
+  const std::int32_t rounds = rounds_of(shape.stages, shape.microbatches);
+  if (takes(shape.stages, shape.microbatches)) return shape.microbatches / rounds;
+  std::int32_t below = shape.microbatches;
+  while (!takes(shape.stages, below)) --below;
+  std::int32_t above = shape.microbatches;
+  while (!takes(shape.stages, above)) ++above;
+  return tl::unexpected(fmt::format(
+      "microbatches: {} runs {} microbatches on {} ranks in {} rounds, and {} is not a multiple of {}; the "
+      "nearest that work are {} and {}",
+      schedule, shape.microbatches, shape.stages, rounds, shape.microbatches, rounds, below, above));
+}
+
 // Interleaved 1F1B has v model chunks on each rank, so that the bubble is v times smaller (Narayanan et al.,
 // SC'21, section 2.2). Microbatches run in groups of g. All microbatches of a group go through chunk 0, then
 // all go through chunk 1, and so on. With 2 ranks, v = 2 (stages 0 and 2 on rank 0) and 2 microbatches:
@@ -11,26 +135,6 @@
 // `group_size`, one group of M < K microbatches is also possible. If g = K and M is a multiple of K, both
 // rules are the same.
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include <fmt/format.h>
-#include <tl/expected.hpp>
-
-#include "schedules/ir/action.hpp"
-#include "schedules/ir/action_loops.hpp"
-#include "schedules/ir/index.hpp"
-#include "schedules/ir/program_parts.hpp"
-#include "schedules/ir/shape.hpp"
-#include "schedules/rules/generators.hpp"
-#include "schedules/rules/virtual_order.hpp"
-
-namespace penstock {
 namespace {
 
 /// Returns true if groups of `group` microbatches are possible. One group of all microbatches is always
@@ -140,6 +244,48 @@ GeneratedLoops interleaved_loops(const Shape& shape) {
 Generated interleaved(const Shape& shape) {
   return interleaved_loops(shape).map(
       [&](RolledProgram rolled) { return spelled_out(std::move(rolled), shape); });
+}
+
+// Interleaved zero bubble (PyTorch's ScheduleInterleavedZeroBubble; ZB-1P of Qi et al., ICLR'24, with v
+// chunks on each rank) is interleaved 1F1B with two changes. Backwards are split into I and W, and the
+// additional warm-up is half as long. Rank r delays each W by r visits. With 2 ranks, v = 2 (stages 0 and 2
+// on rank 0) and 2 microbatches:
+//
+//   rank 0   0F0 0F1 2F0 2F1     2I0 2W0 2I1 2W1 0I0 0W0 0I1 0W1
+//   rank 1       1F0 1F1 3F0 3I0 3F1 3I1 3W0 1I0 3W1 1I1 1W0 1W1
+//
+// Each rank stores at most (v-1) g + K activations. If M is a multiple of K, this is K * v. M must be a
+// multiple of the number of rounds R = max(1, M / K), as for interleaved().
+
+ShapeCheck interleaved_zero_bubble_takes(const Shape& shape) {
+  return pytorch_group("interleaved-zero-bubble", shape).map([](std::int32_t) {});
+}
+
+Generated interleaved_zero_bubble(const Shape& shape) {
+  const auto group = pytorch_group("interleaved-zero-bubble", shape);
+  if (!group) return tl::unexpected(group.error());
+  Program program = looped_program("interleaved-zero-bubble", shape);
+  const VirtualOrder order(shape, *group);
+  reserve_actions(program, 3 * order.size());
+  for (std::int32_t rank = 0; rank < shape.stages; ++rank) {
+    const std::int64_t warmup = std::min(
+        order.size(), std::int64_t{shape.virtual_stages - 1} * order.group() + shape.stages - 1 - rank);
+    auto& list = program.ranks[static_cast<std::size_t>(rank)];
+    std::int64_t next_weight = 0;
+    for (std::int64_t k = 0; k < order.size() + warmup; ++k) {
+      if (k < order.size()) list.push_back(order.kth_forward(rank, k));
+      if (k < warmup) continue;
+      list.push_back(order.kth_backward(ActionKind::backward_input, rank, k - warmup));
+      if (k - warmup < rank) continue;
+      list.push_back(order.kth_backward(ActionKind::backward_weight, rank, next_weight++));
+    }
+    while (next_weight < order.size()) {
+      list.push_back(order.kth_backward(ActionKind::backward_weight, rank, next_weight++));
+    }
+  }
+  append_steps(program);
+  insert_recompute(program, shape);
+  return program;
 }
 
 }  // namespace penstock

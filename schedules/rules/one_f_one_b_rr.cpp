@@ -1,22 +1,15 @@
-// 1F1B-RR (PipeDream, SOSP'19, sections 3.2 and 3.3): asynchronous 1F1B over replicated stages with weight
-// stashing. Every microbatch is a minibatch with its own update, and the pipeline is never flushed. With 3
-// stages, one replica each and 5 minibatches (the STEP after each B takes no time):
-//
-//   rank 0   F0 F1 F2       B0 F3 B1 F4 B2    B3    B4
-//   rank 1      F0 F1    B0 F2 B1 F3 B2 F4 B3    B4
-//   rank 2         F0 B0 F1 B1 F2 B2 F3 B3 F4 B4
-//
-// Stage s has r_s replicas, and N is the number of all replicas. Each replica of stage s runs W_s = floor((N
-// - 1 - sum_{j<s} r_j) / r_s) forwards before its first backward. W_0 + 1 is the paper's NOAM. The j-th
-// forward of a replica uses the weights after max(0, j - W_s) updates of the stage. With stashing, its
-// backward uses the same weights. Tested by one_f_one_b_rr_test.cpp.
+// PipeDream's schedule for replicated stages, in two parts. The first part distributes minibatches among the
+// replicas of each stage, and the second part is the rule, 1f1b-rr. Tested by one_f_one_b_rr_test.cpp and
+// picture_test.cpp.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,10 +24,154 @@
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
-#include "schedules/rules/replica_routing.hpp"
-#include "schedules/rules/round_robin_warmup.hpp"
 
 namespace penstock {
+
+// Decides which replica of each stage runs each minibatch, and in which order. one_f_one_b_rr.cpp uses this
+// file.
+
+/// The minibatches of each replica of a stage, in the order in which the replica runs them.
+using ReplicaMinibatches = std::vector<std::vector<std::int32_t>>;
+
+/// Distributes the minibatches 0..M-1 over the replicas of all stages. Minibatch g enters at replica g mod r
+/// of stage 0, which has r replicas.
+///
+/// Routing::global: replica q of stage s runs every minibatch g with g mod r_s = q, in ascending order.
+/// Routing::runtime: the rule of PipeDream's released runtime (msr-fiddle/pipedream,
+/// runtime/communication.py). Replica q sends its j-th minibatch to replica (j + q) mod r of the next stage.
+/// The receiver takes minibatches along rows of upstream replicas. Fails if a replica would wait forever for
+/// a minibatch.
+tl::expected<std::vector<ReplicaMinibatches>, std::string> route_minibatches(
+    std::span<const std::int32_t> replicas, std::int32_t minibatches, Routing routing);
+
+/// Returns the shortest table of replicas that gives the replica of each minibatch when it is repeated.
+std::vector<std::int32_t> route_table(const ReplicaMinibatches& stage);
+
+// Distributes minibatches over the replicas of stages. With Routing::runtime, a replica q' of a stage with r'
+// replicas receives from r replicas of the previous stage as follows. Row R_i holds the upstream replicas i,
+// i+r', i+2r', ... below r. The replica starts at row q', or at the last row if there are fewer rows. It
+// takes one minibatch from each replica of the row, from left to right. Then it continues with the previous
+// row; before the first row comes the last one.
+//
+//   r = 5, r' = 2:   R_0 = 0 2 4    R_1 = 1 3        q' = 0 takes from 0 2 4 1 3 0 2 4 ...
+//                                                    q' = 1 takes from 1 3 0 2 4 1 3 ...
+//
+// Tested by one_f_one_b_rr_test.cpp.
+
+namespace {
+
+/// Returns the minibatches of each replica in turn. This is the rule for the first stage, and for every stage
+/// under Routing::global.
+ReplicaMinibatches round_robin(std::int32_t replicas, std::int32_t minibatches) {
+  ReplicaMinibatches stage(index(replicas));
+  for (std::int32_t g = 0; g < minibatches; ++g) stage[index(g % replicas)].push_back(g);
+  return stage;
+}
+
+/// Returns the rows R_i (see the top of this file).
+std::vector<std::vector<std::size_t>> receive_rows(std::size_t upstream, std::size_t replicas) {
+  std::vector<std::vector<std::size_t>> rows;
+  for (std::size_t first = 0; first < std::min(upstream, replicas); ++first) {
+    auto& row = rows.emplace_back();
+    for (std::size_t replica = first; replica < upstream; replica += replicas) row.push_back(replica);
+  }
+  return rows;
+}
+
+/// Returns the minibatches that replica `self` runs. `queues` has one queue of minibatches from each upstream
+/// replica.
+tl::expected<std::vector<std::int32_t>, std::string> receive(
+    std::vector<std::deque<std::int32_t>> queues, const std::vector<std::vector<std::size_t>>& rows,
+    std::size_t self) {
+  std::size_t left = 0;
+  for (const auto& queue : queues) left += queue.size();
+  std::vector<std::int32_t> received;
+  std::size_t row = std::min(self, rows.size() - 1);
+  while (left > 0) {
+    for (const std::size_t upstream : rows[row]) {
+      if (left == 0) break;
+      if (queues[upstream].empty()) {
+        return tl::unexpected(fmt::format(
+            "replica {} waits for replica {} of the stage before it, which has no more", self, upstream));
+      }
+      received.push_back(queues[upstream].front());
+      queues[upstream].pop_front();
+      --left;
+    }
+    row = (row + rows.size() - 1) % rows.size();
+  }
+  return received;
+}
+
+/// Returns the minibatches of the next stage. Upstream replica q sends its j-th minibatch to replica (j + q)
+/// mod r'. This replica receives along its rows.
+tl::expected<ReplicaMinibatches, std::string> next_stage(const ReplicaMinibatches& from,
+                                                         std::int32_t replicas) {
+  std::vector<std::vector<std::deque<std::int32_t>>> queues(
+      index(replicas), std::vector<std::deque<std::int32_t>>(from.size()));
+  for (std::size_t q = 0; q < from.size(); ++q) {
+    for (std::size_t j = 0; j < from[q].size(); ++j) {
+      queues[(j + q) % index(replicas)][q].push_back(from[q][j]);
+    }
+  }
+  const auto rows = receive_rows(from.size(), index(replicas));
+  ReplicaMinibatches stage;
+  for (std::size_t self = 0; self < index(replicas); ++self) {
+    auto received = receive(std::move(queues[self]), rows, self);
+    if (!received) return tl::unexpected(received.error());
+    stage.push_back(std::move(*received));
+  }
+  return stage;
+}
+
+}  // namespace
+
+tl::expected<std::vector<ReplicaMinibatches>, std::string> route_minibatches(
+    std::span<const std::int32_t> replicas, std::int32_t minibatches, Routing routing) {
+  std::vector<ReplicaMinibatches> stages{round_robin(replicas.front(), minibatches)};
+  for (std::size_t stage = 1; stage < replicas.size(); ++stage) {
+    if (routing == Routing::global) {
+      stages.push_back(round_robin(replicas[stage], minibatches));
+      continue;
+    }
+    auto next = next_stage(stages.back(), replicas[stage]);
+    if (!next) return tl::unexpected(fmt::format("at stage {} {}", stage, next.error()));
+    stages.push_back(std::move(*next));
+  }
+  return stages;
+}
+
+std::vector<std::int32_t> route_table(const ReplicaMinibatches& stage) {
+  std::size_t count = 0;
+  for (const auto& minibatches : stage) count += minibatches.size();
+  std::vector<std::int32_t> route(count);
+  for (std::size_t replica = 0; replica < stage.size(); ++replica) {
+    for (const std::int32_t g : stage[replica]) route[index(g)] = static_cast<std::int32_t>(replica);
+  }
+  // Computes the failure function of Knuth, Morris and Pratt, which gives the shortest period.
+  std::vector<std::size_t> border(count, 0);
+  for (std::size_t i = 1, matched = 0; i < count; ++i) {
+    while (matched > 0 && route[i] != route[matched]) matched = border[matched - 1];
+    if (route[i] == route[matched]) ++matched;
+    border[i] = matched;
+  }
+  route.resize(count - border.back());
+  return route;
+}
+
+// 1F1B-RR (PipeDream, SOSP'19, sections 3.2 and 3.3): asynchronous 1F1B over replicated stages with weight
+// stashing. Every microbatch is a minibatch with its own update, and the pipeline is never flushed. With 3
+// stages, one replica each and 5 minibatches (the STEP after each B takes no time):
+//
+//   rank 0   F0 F1 F2       B0 F3 B1 F4 B2    B3    B4
+//   rank 1      F0 F1    B0 F2 B1 F3 B2 F4 B3    B4
+//   rank 2         F0 B0 F1 B1 F2 B2 F3 B3 F4 B4
+//
+// Stage s has r_s replicas, and N is the number of all replicas. Each replica of stage s runs W_s = floor((N
+// - 1 - sum_{j<s} r_j) / r_s) forwards before its first backward. W_0 + 1 is the paper's NOAM. The j-th
+// forward of a replica uses the weights after max(0, j - W_s) updates of the stage. With stashing, its
+// backward uses the same weights. Tested by one_f_one_b_rr_test.cpp.
+
 namespace {
 
 /// Returns the number of replicas of each stage. The shape states one number for each stage, one for all

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
@@ -16,10 +19,10 @@
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
-#include "schedules/rules/round_robin_warmup.hpp"
 #include "text/nearest_name.hpp"
 
 namespace penstock {
+
 namespace {
 
 std::int64_t one_microbatch(const Shape&, std::int32_t) { return 1; }
@@ -69,7 +72,7 @@ std::int64_t all_chunks_of_all_microbatches(const Shape& shape, std::int32_t) {
   return std::int64_t{shape.microbatches} * shape.virtual_stages;
 }
 
-/// Returns g of the interleaved schedules: as stated, or that of PyTorch's rounds (virtual_order.cpp).
+/// Returns g of the interleaved schedules: as stated, or that of PyTorch's rounds (interleaved.cpp).
 std::int32_t group_size(const Shape& shape) {
   if (shape.group_size > 0) return std::min(shape.group_size, shape.microbatches);
   return shape.microbatches / std::max(1, shape.microbatches / shape.stages);
@@ -422,6 +425,29 @@ const ScheduleInfo* find_schedule(std::string_view name) {
     }
   }
   return nullptr;
+}
+
+std::optional<std::string_view> likely_schedule(std::string_view name) {
+  std::vector<std::string> spellings;
+  std::vector<std::string_view> names;
+  for (const ScheduleInfo& row : schedule_table()) {
+    spellings.push_back(plain_name(row.name));
+    names.push_back(row.name);
+    for (const std::string_view alias : row.aliases) {
+      spellings.push_back(plain_name(alias));
+      names.push_back(row.name);
+    }
+  }
+  const std::vector<std::string_view> known(spellings.begin(), spellings.end());
+  const auto likely = likely_name(plain_name(name), known);
+  if (!likely) return std::nullopt;
+  return names[static_cast<std::size_t>(std::ranges::find(known, *likely) - known.begin())];
+}
+
+std::string unknown_schedule(std::string_view name) {
+  const auto likely = likely_schedule(name);
+  return fmt::format("unknown schedule \"{}\"; {}`penstock schedules` lists all", name,
+                     likely ? fmt::format("did you mean {}? ", *likely) : "");
 }
 
 }  // namespace penstock

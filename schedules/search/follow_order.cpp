@@ -21,7 +21,7 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/search/order_follower.hpp"
-#include "schedules/search/squeeze.hpp"
+#include "schedules/search/retimed_lists.hpp"
 #include "schedules/search/timed_lists.hpp"
 
 namespace penstock {

@@ -1,6 +1,6 @@
 #pragma once
 // List scheduling that follows a given order of forwards and backwards. All schedules on a V use it
-// (v_half.cpp, v_min.cpp, one_f_one_b_v.cpp, zb_v.cpp). Only schedules/ includes this header.
+// (v_placement.cpp). Only schedules/ includes this header.
 
 #include <cstdint>
 #include <optional>
@@ -26,7 +26,7 @@ struct BlockSlots {
   std::int64_t backward_down = 0;
 };
 
-/// Returns the blocks of V-Half or V-Min (v_half.cpp, v_min.cpp), by rank.
+/// Returns the blocks of V-Half or V-Min (v_placement.cpp), by rank.
 std::vector<BlockSlots> v_half_block(std::int32_t ranks);
 std::vector<BlockSlots> v_min_block(std::int32_t ranks);
 

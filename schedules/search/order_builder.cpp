@@ -30,10 +30,8 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program_parts.hpp"
-#include "schedules/ir/search_effort.hpp"
-#include "schedules/search/order_rules.hpp"
+#include "schedules/ir/shape.hpp"
 #include "schedules/search/timed_lists.hpp"
-#include "schedules/search/wake_times.hpp"
 
 namespace penstock {
 namespace {

@@ -3,7 +3,7 @@
 // the decisions of the ranks, so variants with the same decisions need no separate run.
 //
 // If only the warm-up has a look-ahead and there is no W, the order cannot change after the warm-up. Then the
-// longest span follows from the ends so far (order_tails.hpp), and the run stops early. follow_order.cpp
+// longest span follows from the ends so far (OrderTails), and the run stops early. follow_order.cpp
 // chooses between variants. Tested by search_test.cpp.
 
 #include "schedules/search/order_follower.hpp"
@@ -19,10 +19,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/search/follow_order.hpp"
-#include "schedules/search/order_steps.hpp"
-#include "schedules/search/order_tails.hpp"
 #include "schedules/search/timed_lists.hpp"
-#include "schedules/search/wake_times.hpp"
 
 namespace penstock {
 namespace {

@@ -7,10 +7,10 @@
 //
 // Tested by search_test.cpp.
 
-#include "schedules/search/order_steps.hpp"
-
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
@@ -18,9 +18,11 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/search/follow_order.hpp"
+#include "schedules/search/order_follower.hpp"
 #include "schedules/search/timed_lists.hpp"
 
 namespace penstock {
+
 namespace {
 
 /// Returns the track of a stage's F actions. F allocates all memory that a microbatch needs on the stage.
@@ -90,6 +92,35 @@ OrderSteps::OrderSteps(const OrderCosts& costs, const PreferredOrder& order)
       steps.push_back({.track = number, .place = number * microbatches + action.microbatch});
       // Ws fill gaps, so they are not part of the order, but they are part of a rank's work.
       busy_ns[rank] += tracks[index(number)].duration + tracks[index(number)].weight_ns;
+    }
+  }
+}
+
+OrderTails::OrderTails(const OrderSteps& order, std::vector<Ns> first_starts)
+    : first_starts_(std::move(first_starts)), tails_(order.place_count(), kEndless) {
+  std::vector<std::size_t> left;  // by rank: the number of steps without a tail
+  std::vector<Ns> behind;         // by rank: the tail of the step that was computed last
+  for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
+    left.push_back(order.ranks[rank].size());
+    behind.push_back(-first_starts_[rank]);
+  }
+  // Each rank goes back as long as the tails of the actions that use its outputs are known. When no rank can
+  // continue, the remaining steps wait for each other, and their tails stay kEndless.
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t rank = 0; rank < left.size(); ++rank) {
+      for (; left[rank] > 0; --left[rank]) {
+        const Step& step = order.ranks[rank][left[rank] - 1];
+        const Track& track = order.track_of(step);
+        if (track.next != Track::kNone) {
+          const Ns taken = after(order.taker(step));
+          if (taken == kEndless) break;
+          behind[rank] = std::max(behind[rank], track.delay + taken);
+        }
+        behind[rank] += track.duration;
+        tails_[index(step.place)] = behind[rank];
+        moved = true;
+      }
     }
   }
 }

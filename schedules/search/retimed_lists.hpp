@@ -1,5 +1,5 @@
 #pragma once
-// Complete lists that update their times when an action moves. squeeze.cpp tries moves on them. Only
+// Complete lists that update their times when an action moves. squeeze() tries moves on them. Only
 // schedules/ includes this header.
 
 #include <algorithm>
@@ -127,5 +127,16 @@ class RetimedLists {
   bool spans_may_change_ = false;      // true if a rank's first or last action has changed
   bool spans_may_shrink_ = false;
 };
+
+// Local search on complete lists: actions move to an earlier position as long as that makes the program
+// shorter.
+
+/// Returns improved lists. It moves one F, B or I at a time, by at most two positions to the front. A move is
+/// accepted if all ranks respect their memory limits, and the longest span of a rank decreases. It is also
+/// accepted if this span stays equal and the sum of all ends decreases. It stops when no move helps, when the
+/// rank with the longest span never pauses, or after a fixed amount of work. Requires lists of F, I, W and B
+/// that can run and fit into memory.
+std::vector<std::vector<Action>> squeeze(const std::vector<std::vector<Action>>& lists,
+                                         const OrderCosts& costs);
 
 }  // namespace penstock

@@ -4,12 +4,12 @@
 #include <vector>
 
 #include "schedules/ir/action.hpp"
-#include "schedules/search/order_rules.hpp"
+#include "schedules/search/order_builder.hpp"
 #include "schedules/search/timed_lists.hpp"
 
 namespace penstock {
 
-/// Returns rules from long searches (starting_rule_table.hpp), adapted to `costs`. Rules for the nearest
+/// Returns rules from long searches (starting_rules.cpp), adapted to `costs`. Rules for the nearest
 /// memory limits come first, and they have several variants. Rules for smaller limits are also tried with the
 /// memory of that limit only. A larger limit therefore starts from all rules of a smaller limit.
 std::vector<OrderRules> starting_rules(const OrderCosts& costs);

@@ -1,6 +1,7 @@
 #pragma once
-// Searches for a short order under a memory limit. It searches over the constants of rules (order_rules.hpp),
-// from several seeds. At the end, local moves improve the best order. Only schedules/ includes this header.
+// Searches for a short order under a memory limit. It searches over the constants of rules
+// (order_builder.hpp), from several seeds. At the end, local moves improve the best order. Only schedules/
+// includes this header.
 
 #include <cstdint>
 #include <functional>
@@ -9,7 +10,6 @@
 
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
-#include "schedules/ir/search_effort.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/search/timed_lists.hpp"
 
@@ -19,7 +19,7 @@ namespace penstock {
 struct Synthesis {
   std::vector<std::vector<Action>> lists{};
   Ns length_ns = 0;
-  /// A lower bound on the length of every order: shortest_possible() (order_bound.hpp).
+  /// A lower bound on the length of every order: shortest_possible().
   Ns bound_ns = 0;
   /// The number of passes in the search. It is smaller than the effort if the bound is reached or the time is
   /// over.
@@ -59,5 +59,11 @@ Program searched(Program program, const OrderCosts& costs, const Shape& shape);
 
 /// Returns the length of the lists. Requires lists that can run.
 Ns length_of(const std::vector<std::vector<Action>>& lists, const OrderCosts& costs, Objective objective);
+
+// Computes a lower bound on the length of orders.
+
+/// Returns a lower bound on the length of every order of F, I and W that respects the memory limits in
+/// `costs`. Requires that all ranks have equally many stages.
+Ns shortest_possible(const OrderCosts& costs, Objective objective);
 
 }  // namespace penstock

@@ -1,14 +1,29 @@
 #pragma once
-// Computes the differences between two programs: their settings, their placement, and the list of each rank.
+// The differences between two programs: their settings, their placement, and each rank's list. The lists are
+// compared by a shortest edit script.
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "schedules/ir/program.hpp"
 
 namespace penstock {
+
+/// One edit of a script. A script reads both lists from the beginning to the end.
+enum class Edit : std::uint8_t {
+  same,     // a word of both lists
+  removed,  // a word of the first list only
+  added,    // a word of the second list only
+};
+
+/// Returns a shortest edit script (Myers, "An O(ND) Difference Algorithm", Algorithmica 1986). If more than
+/// kMostEdits words differ, only the common beginning and end remain, and the script removes and adds all
+/// other words. Takes time O(words * edits) and memory O(edits * min(words, kMostEdits)).
+std::vector<Edit> edit_script(std::span<const std::string> before, std::span<const std::string> after);
+inline constexpr std::int32_t kMostEdits = 4096;
 
 /// A setting or placement that differs: "microbatches 8 -> microbatches 16", "+ sharding 2" or "- barrier".
 using SettingChange = std::string;
@@ -47,7 +62,7 @@ struct ProgramDiff {
 
 /// Returns the differences from `before` to `after`. It ignores the schedule's name. A rank that only one
 /// program has counts as an empty list in the other program. Takes time O(actions * differences); see
-/// edit_script.hpp.
+/// edit_script().
 ProgramDiff diff_programs(const Program& before, const Program& after);
 
 /// Returns the differences as text: first the settings, then the changes of each rank, such as " position 3:

@@ -29,7 +29,6 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/text/action_reader.hpp"
 #include "schedules/text/program_text.hpp"
-#include "schedules/text/program_words.hpp"
 #include "schedules/text/text_cursor.hpp"
 #include "text/nearest_name.hpp"
 

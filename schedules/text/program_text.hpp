@@ -22,8 +22,11 @@
 // `@1` is a weight version other than 0. `>2` (`<0` after a RECV) is a peer that is not the neighbouring
 // stage. Blank lines and `# comments` are allowed anywhere in a file.
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
+
 #include <tl/expected.hpp>
 
 #include "schedules/ir/program.hpp"
@@ -37,5 +40,32 @@ std::string to_text(const Program& program);
 /// Reads a program. `file` is the name in error messages. It checks only the text; validate.hpp checks the
 /// program. The error has the form "FILE:LINE:COLUMN: expected ..., got ...".
 tl::expected<Program, std::string> parse_program(std::string_view text, std::string_view file);
+
+// The words of Penstock's text form. Only program_text.cpp and program_parser.cpp include this header.
+
+inline constexpr std::string_view kProgramHeader = "penstock program 1";
+
+// Draws a part of a program as a table, as PyTorch prints schedules. It has a column for each rank and a row
+// for each step.
+
+/// A position in a program's lists. `position` may be one after the last action, which means the end of the
+/// list.
+struct ProgramPlace {
+  std::int32_t rank = 0;
+  std::size_t position = 0;
+
+  friend bool operator==(const ProgramPlace&, const ProgramPlace&) = default;
+};
+
+/// The largest number of rows (`steps`) and columns (`ranks`).
+struct GridSize {
+  std::size_t steps = 7;
+  std::size_t ranks = 8;
+};
+
+/// Returns the part of `program` around `marked`. The marked cell ends in "<-- here". Step k of a rank is
+/// entry k of its list, where an overlapped group is a single entry. Requires 0 <= marked.rank <
+/// program.rank_count().
+std::string schedule_grid(const Program& program, const ProgramPlace& marked, const GridSize& size = {});
 
 }  // namespace penstock

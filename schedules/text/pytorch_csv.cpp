@@ -26,7 +26,6 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/program_parts.hpp"
-#include "schedules/text/csv_dialect.hpp"
 #include "schedules/text/text_cursor.hpp"
 #include "text/csv_rows.hpp"
 

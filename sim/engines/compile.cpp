@@ -32,11 +32,8 @@
 #include "schedules/check/walk.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/index.hpp"
-#include "sim/engines/message_ways.hpp"
-#include "sim/engines/queue_senders.hpp"
 #include "sim/engines/tape.hpp"
-#include "sim/engines/tape_classes.hpp"
-#include "sim/engines/tape_code.hpp"
+#include "sim/engines/tape_writer.hpp"
 
 namespace penstock {
 namespace {

@@ -10,28 +10,35 @@
 #include <cstdint>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <tl/expected.hpp>
 
 #include "report/timeline/timeline.hpp"
-#include "report/timeline/walk_timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/channel_check.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
-#include "schedules/passes/action_ways.hpp"
+#include "schedules/passes/turn_state.hpp"
+#include "sim/engines/compile.hpp"
+#include "sim/engines/evaluate.hpp"
+#include "sim/engines/tape.hpp"
 #include "sim/network/message_costs.hpp"
 #include "topology/cluster.hpp"
 #include "topology/collective.hpp"
 
 namespace penstock {
+
 namespace {
 
 /// Messages that never overlap in time with each other: those of one queue between two ranks, or one hop of
@@ -101,10 +108,6 @@ class Groups {
   std::set<std::int32_t> known_;  // stages
   std::map<std::vector<std::int32_t>, std::int32_t> groups_;
 };
-
-}  // namespace
-
-namespace {
 
 /// Calls `see` with each message that a rank's list sends and each collective of it, until it returns true.
 /// Messages of a compute list are those that lower() would put in. Returns the last answer.
@@ -199,6 +202,28 @@ tl::expected<Timeline, Hang> event_simulation(const Experiment& experiment) {
   return event_run(experiment).map([&](const EngineRun& run) {
     return timeline_of(run.flat, experiment.program.placement, run.times);
   });
+}
+
+// The critical-path engine. If durations are fixed, an action starts at the end of the longest path to it.
+// One pass over the program's tape finds the longest paths to all actions. A program that hangs has no tape;
+// the channel check then explains the hang.
+
+tl::expected<EngineRun, Hang> critical_path_run(const Experiment& experiment) {
+  FlatProgram flat = flatten(experiment.program, experiment.costs,
+                             {.channels = experiment.channels, .iterations = experiment.program.iterations});
+  std::optional<Tape> tape = compile(flat, experiment.channels, microbatch_groups(experiment.costs));
+  // A program with crossed messages has no tape, unless the messages are eager.
+  if (!tape || experiment.channels.eager_bytes > 0) {
+    if (auto hang = find_hang(experiment.program, experiment.channels, experiment.costs))
+      return tl::unexpected(*std::move(hang));
+  }
+  // A launch order can cause a hang but changes no time, so the tape does not contain it.
+  if (auto hang = find_launch_hang(flat, experiment.channels)) return tl::unexpected(*std::move(hang));
+  TapeCosts costs = tape_costs(*tape, experiment);
+  ProgramTimes times = times_of(*tape, costs, flat, experiment.channels);
+  return EngineRun{.flat = std::move(flat),
+                   .times = std::move(times),
+                   .tape = PricedTape{.tape = *std::move(tape), .costs = std::move(costs)}};
 }
 
 }  // namespace penstock

@@ -6,13 +6,14 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+
 #include <tl/expected.hpp>
 
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
-#include "schedules/check/program_times.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/engines/tape.hpp"
 #include "text/enum_words.hpp"  // IWYU pragma: export
@@ -58,5 +59,15 @@ tl::expected<EngineRun, Hang> run_engine(const Experiment& experiment, Engine en
 /// The timelines of these runs.
 tl::expected<Timeline, Hang> critical_path(const Experiment& experiment);
 tl::expected<Timeline, Hang> event_simulation(const Experiment& experiment);
+
+// The event engine with durations that the caller chooses. event_simulation(), and the trials of risk.hpp use
+// it.
+
+/// Returns the times of event_simulation() if compute actions take `durations.compute`. A transfer arrives
+/// `durations.latency` after the links have carried its bytes. The engine computes holds from the shared
+/// links and ignores `durations.hold`. Requires a program that does not hang, laid out for the experiment's
+/// channels.
+ProgramTimes event_walk(const Experiment& experiment, const FlatProgram& flat,
+                        const WalkDurations& durations);
 
 }  // namespace penstock

@@ -1,18 +1,23 @@
 #pragma once
-// Computes the times of a tape under one table of costs.
+// The times of a tape: under one table of costs, under eight tables side by side (lanes.cpp), and as the
+// spans of a timeline. compile.hpp makes tapes.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/flat_program.hpp"
-#include "schedules/check/program_times.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
+#include "sim/engines/compile.hpp"
 #include "sim/engines/tape.hpp"
 
 namespace penstock {
@@ -108,5 +113,35 @@ class RepeatedTape {
   std::vector<Ns> registers_;
   std::vector<Register> lasting_;  // registers that left() returns
 };
+
+// Times one tape under several tables of costs at once. Sweeps of costs, noise and searches use it.
+
+using LaneTimes = std::array<Ns, kLanes>;
+
+/// One time for each lane.
+struct alignas(kLaneBytes) LaneLine {
+  LaneTimes of{};
+};
+
+/// A function that writes the durations of the instructions from number `first` on, one line each.
+using FillDurations = std::function<void(std::size_t first, std::span<LaneLine> durations)>;
+
+/// Returns the makespan for each of 1 to kLanes tables, as makespan_ns() computes it. Requires that
+/// tape_costs() has made the tables for `tape`. Lanes without a table return 0.
+LaneTimes makespans_ns(const Tape& tape, std::span<const TapeCosts> tables);
+
+/// Returns the makespans if every instruction has its own duration in every lane. All lanes use the links of
+/// `costs`; its durations are not read. `fill` is called for one block of instructions after another.
+LaneTimes makespans_ns(const Tape& tape, const TapeCosts& costs, const FillDurations& fill);
+
+/// Returns the name of the vector code that this processor runs: "avx512", "avx2" or "portable".
+std::string_view lane_code();
+
+// Makes the timeline of a tape from placement rounds (compile.hpp) without storing the times of
+// instructions.
+
+/// Returns the spans of the lowered program. Requires the tape of `program` and its costs. The program must
+/// have neither collectives nor RESHARDs.
+Timeline timeline_of_turns(const Program& program, const TurnTape& turns, const TapeCosts& costs);
 
 }  // namespace penstock

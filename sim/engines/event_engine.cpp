@@ -1,6 +1,11 @@
 // The event engine: a clock that jumps from event to event, ordered by (time, sequence). Messages become
-// ready by the rules of schedules/check/rendezvous_walk.hpp. A message that has started is a flow in a
-// FlowNetwork. Its end changes whenever another flow starts or ends on one of its links.
+// ready by the rules of schedules/check/rendezvous_walk.hpp; once started they are flows in a FlowNetwork,
+// so their ends move whenever another flow starts or ends on a link of theirs. engines.cpp chooses this
+// engine where links are shared.
+//
+// An event needs some entry of ten arrays of the flat program. Hundreds of ranks take turns, so each event
+// would wait for ten lines of memory. EventState is the program transposed: all that one event needs lies
+// together.
 
 #include <algorithm>
 #include <cstddef>
@@ -18,20 +23,136 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
-#include "schedules/check/launch_order.hpp"
-#include "schedules/check/program_times.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
 #include "sim/engines/engines.hpp"
-#include "sim/engines/event_state.hpp"
-#include "sim/engines/event_walk.hpp"
 #include "sim/network/flow_network.hpp"
 #include "sim/network/message_costs.hpp"
 #include "topology/collective.hpp"
 
 namespace penstock {
+
 namespace {
+
+/// The end of a message that has not ended.
+constexpr Ns kUnknown = -1;
+
+/// A position of a rank's list that the event engine processes. Leaves are no steps, and transfers are steps
+/// only if channels block.
+struct EventStep {
+  Ns duration_ns = 0;  // duration of a compute action
+  Ns start_ns = 0;
+  std::int32_t position = 0;
+  std::int32_t message = kNone;     // its message; for a compute action the first message that it waits for
+  std::int32_t more_waits = kNone;  // compute action: position of the next message that it waits for
+  std::int32_t first_send = kNone;  // compute action: first transfer that waits for it, the start of a list
+  FlatOp op = FlatOp::compute;
+};
+
+struct alignas(64) EventMessage {
+  Ns latency_ns = 0;  // latency of a transfer
+  Ns start_ns = 0;
+  Ns end_ns = kUnknown;
+  Bytes bytes = 0;
+  std::int32_t missing = 0;         // events that the start waits for; after the start, flows in progress
+  std::int32_t flow_class = kNone;  // class of a transfer's flow
+  std::int32_t next_at_sender = kNone;
+  std::int32_t next_at_receiver = kNone;
+  std::int32_t next_send = kNone;  // next transfer that the same compute action produces
+  std::int32_t to_rank = 0;        // receiver of a transfer
+};
+
+struct EventState {
+  std::vector<EventStep> steps;
+  std::vector<std::int32_t> rank_begin;  // the steps of rank r are [rank_begin[r], rank_begin[r + 1])
+  std::vector<EventMessage> messages;
+};
+
+/// Returns the state before the first event. The classes of flows are numbers of `network`.
+EventState event_state(const FlatProgram& flat, const WalkDurations& durations, bool blocking,
+                       FlowNetwork& network);
+
+/// Returns the times of all actions and messages after a run.
+ProgramTimes times_of(const EventState& state, const FlatProgram& flat);
+
+/// Returns true for positions that advance() must process. Leaves run with their group. Transfers that do not
+/// block start from the end of a compute action (first_send) or from the start of the run.
+bool is_step(FlatOp op, bool blocking) {
+  return op != FlatOp::leaf && (blocking || (op != FlatOp::send && op != FlatOp::recv));
+}
+
+EventStep step_of(const FlatProgram& flat, const WalkDurations& durations, std::int32_t position) {
+  EventStep step{
+      .position = position, .message = flat.message[index(position)], .op = flat.ops[index(position)]};
+  if (step.op != FlatOp::compute) return step;
+  step.duration_ns = durations.compute[index(position)];
+  // Usually a compute action waits for at most one message, so the step stores the first one.
+  const std::int32_t wait = flat.next_wait[index(position)];
+  if (wait == kNone) return step;
+  step.message = flat.message[index(wait)];
+  step.more_waits = flat.next_wait[index(wait)];
+  return step;
+}
+
+EventMessage message_of(const FlatMessage& message, Ns latency_ns, FlowNetwork& network) {
+  const bool is_transfer = message.recv != kNone;
+  return {.latency_ns = latency_ns,
+          .bytes = message.bytes,
+          .missing = message.pending,
+          .flow_class = is_transfer ? network.class_of(message.from_rank, message.to_rank) : kNone,
+          .next_at_sender = message.next_at_sender,
+          .next_at_receiver = message.next_at_receiver,
+          .to_rank = message.to_rank};
+}
+
+/// Links the transfers to the compute actions that produce them.
+void join_sends(EventState& state, const FlatProgram& flat) {
+  std::vector<std::int32_t> first_send(flat.ops.size(), kNone);
+  for (std::size_t id = 0; id < flat.messages.size(); ++id) {
+    const std::int32_t producer = flat.messages[id].producer;
+    if (producer == kNone) continue;
+    state.messages[id].next_send = std::exchange(first_send[index(producer)], static_cast<std::int32_t>(id));
+  }
+  for (EventStep& step : state.steps) step.first_send = first_send[index(step.position)];
+}
+
+EventState event_state(const FlatProgram& flat, const WalkDurations& durations, bool blocking,
+                       FlowNetwork& network) {
+  EventState state;
+  state.steps.reserve(flat.ops.size());
+  for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
+    state.rank_begin.push_back(static_cast<std::int32_t>(state.steps.size()));
+    for (std::int32_t p = flat.rank_begin[index(rank)]; p < flat.rank_begin[index(rank) + 1]; ++p) {
+      if (is_step(flat.ops[index(p)], blocking)) state.steps.push_back(step_of(flat, durations, p));
+    }
+  }
+  state.rank_begin.push_back(static_cast<std::int32_t>(state.steps.size()));
+  state.messages.reserve(flat.messages.size());
+  for (std::size_t id = 0; id < flat.messages.size(); ++id)
+    state.messages.push_back(message_of(flat.messages[id], durations.latency[id], network));
+  if (!blocking) join_sends(state, flat);
+  return state;
+}
+
+ProgramTimes times_of(const EventState& state, const FlatProgram& flat) {
+  ProgramTimes times = empty_times(flat);
+  for (const EventStep& step : state.steps) {
+    const bool computes = step.op == FlatOp::compute;
+    // All leaves of a group have its times. The times of messages are stored by message number, so their
+    // positions have none.
+    const std::int32_t after = computes ? flat.group_end(step.position) : step.position + 1;
+    for (std::int32_t p = step.position; (computes || step.op == FlatOp::reshard) && p < after; ++p) {
+      times.start[index(p)] = step.start_ns;
+      times.end[index(p)] = step.start_ns + step.duration_ns;
+    }
+  }
+  for (std::size_t id = 0; id < state.messages.size(); ++id) {
+    times.message_start[id] = state.messages[id].start_ns;
+    times.message_end[id] = state.messages[id].end_ns;
+  }
+  return times;
+}
 
 /// The end of a rank's compute action, the arrival of a message, or the end of a launch by a rank's host.
 /// Events with equal times are processed in the order in which they were created.

@@ -1,6 +1,6 @@
 #pragma once
 // The input and the names of the vector code for each processor family. Used only in sim/engines. lanes.cpp
-// chooses the code. lanes_portable.cpp, lanes_avx2.cpp and lanes_avx512.cpp each compile lane_loop.hpp for
+// chooses the code. lanes.cpp, lanes_avx2.cpp and lanes_avx512.cpp each compile lane_loop.hpp for
 // their processors.
 
 #include <cstddef>

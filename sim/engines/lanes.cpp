@@ -5,8 +5,6 @@
 //
 // The program chooses the vector code at run time, so one build serves all processors.
 
-#include "sim/engines/lanes.hpp"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -17,11 +15,13 @@
 
 #include "schedules/ir/action.hpp"
 #include "sim/engines/evaluate.hpp"
+#include "sim/engines/lane_loop.hpp"
 #include "sim/engines/lane_run.hpp"
-#include "sim/engines/queue_senders.hpp"
 #include "sim/engines/tape.hpp"
+#include "sim/engines/tape_writer.hpp"
 
 namespace penstock {
+
 namespace {
 
 static_assert(sizeof(LaneLine) == kLaneBytes);
@@ -153,5 +153,9 @@ LaneTimes makespans_ns(const Tape& tape, const TapeCosts& costs, const FillDurat
 }
 
 std::string_view lane_code() { return code().name; }
+
+// The lanes for any processor: the compiler splits a vector of eight into what the processor has.
+
+void run_lanes_portable(const LaneRun& run) { run_loop(run); }
 
 }  // namespace penstock

@@ -5,31 +5,38 @@
 //
 // The tape of one pass is A: run from the clocks at the end of one pass, it gives the next. The clocks and
 // queues at the end of each pass are enough for the comparison. If more than clocks and queues lasts from
-// pass to pass, or if links are shared, the program is flattened with all its repetitions. stream_period.cpp
+// pass to pass, or if links are shared, the program is flattened with all its repetitions. steady_state.cpp
 // handles streams.
 
 #include "sim/engines/steady_state.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "report/timeline/spans.hpp"
+#include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/flat_program.hpp"
-#include "schedules/check/program_times.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/passes/take_turns.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/evaluate.hpp"
-#include "sim/engines/period.hpp"
-#include "sim/engines/stream_period.hpp"
 
 namespace penstock {
+
 namespace {
 
 /// The times of one repetition in a fixed order.
@@ -154,6 +161,257 @@ std::optional<Period> steady_period(const Experiment& experiment, Engine engine)
   }
   const auto run = run_engine(experiment, engine);
   return run ? period_of_one_pass(experiment, engine, *run) : std::nullopt;
+}
+
+// A stream is one long pass. This file compares the actions of one microbatch, rank by rank, with those of
+// later ones. It needs a stretch that is longer than the number of microbatches that depend on each other. If
+// all times of the stretch have moved by one amount, all later times do so as well.
+//
+//   rank 0:  F3 B0 F4 B1 F5 B2       microbatch 3: F3 at 0, B3 at 6 ...
+//   rank 1:     F3 B3 F4 B4          microbatch 4: the same actions, each 3 later
+
+namespace {
+
+// --- runs -------------------------------------------------------------------------------------------------
+
+/// An action of a run that has a microbatch, or that computes.
+struct RunAction {
+  std::int32_t rank = 0;
+  const Action& action;
+  std::array<Ns, 2> times{};
+  bool opens_compute = false;  ///< true for a compute action or the first action of a group
+};
+
+/// Calls `see` for all actions, rank by rank in program order.
+template <class See>
+void for_each_action(const EngineRun& run, const See& see) {
+  const FlatProgram& flat = run.flat;
+  for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
+    const std::size_t end = index(flat.rank_begin[index(rank) + 1]);
+    for (std::size_t p = index(flat.rank_begin[index(rank)]); p < end; ++p) {
+      const std::int32_t message = flat.message[p];
+      const std::array<Ns, 2> times = message == kNone ? std::array{run.times.start[p], run.times.end[p]}
+                                                       : std::array{run.times.message_start[index(message)],
+                                                                    run.times.message_end[index(message)]};
+      see({.rank = rank,
+           .action = flat.actions[p],
+           .times = times,
+           .opens_compute = flat.ops[p] == FlatOp::compute});
+    }
+  }
+}
+
+template <class See>
+void for_each_action(const Timeline& run, const See& see) {
+  for (const Spans& of_rank : spans_by_rank(run)) {
+    for (std::size_t i = 0; i < of_rank.size(); ++i) {
+      see({.rank = of_rank[i].rank,
+           .action = of_rank[i].action,
+           .times = {of_rank[i].start_ns, of_rank[i].end_ns},
+           .opens_compute = opens_compute(of_rank, i)});
+    }
+  }
+}
+
+// --- depth ------------------------------------------------------------------------------------------------
+
+/// Computes the depth: the largest distance of two neighbours in a rank's list, plus one. In F4 B1 F5 B2 the
+/// microbatches 1 and 5 have the distance 4, so 5 microbatches depend on each other. Actions without a
+/// microbatch (STEP) are skipped.
+class NeighbourDepth {
+ public:
+  explicit NeighbourDepth(std::size_t ranks) : before_(ranks, kNoMicrobatch) {}
+
+  void note(std::int32_t rank, std::int32_t microbatch) {
+    if (microbatch == kNoMicrobatch) return;
+    std::int32_t& before = before_[index(rank)];
+    if (before != kNoMicrobatch) depth_ = std::max(depth_, std::abs(microbatch - before) + 1);
+    before = microbatch;
+  }
+  std::int32_t depth() const { return depth_; }
+
+  // The members of a sink of TurnTaking. They see the same actions as a lowered list has.
+  void compute(std::int32_t rank, std::span<const Action> group) {
+    for (const Action& action : group) note(rank, action.microbatch);
+  }
+  void message(const StageMessage& message, std::int32_t from_rank, std::int32_t to_rank) {
+    note(from_rank, message.microbatch);
+    note(to_rank, message.microbatch);
+  }
+  void collective(std::int32_t /*rank*/, const Action& /*action*/) {}
+
+ private:
+  std::vector<std::int32_t> before_;  // for each rank the microbatch of its previous action
+  std::int32_t depth_ = 1;
+};
+
+template <class Run>
+std::size_t depth_of(const Run& run, const Program& program) {
+  NeighbourDepth depth(program.ranks.size());
+  for_each_action(run, [&](const RunAction& here) { depth.note(here.rank, here.action.microbatch); });
+  return index(depth.depth());
+}
+
+// --- times by microbatch ----------------------------------------------------------------------------------
+
+/// The actions of each microbatch, rank by rank in program order, as one row. All rows are in one list,
+/// because a search compares millions of them.
+class MicrobatchRows {
+ public:
+  template <class Run>
+  MicrobatchRows(const Run& run, const Program& program) : begin_(index(program.microbatches) + 1, 0) {
+    // The first pass counts the entries of each row, so that all rows fit in one list.
+    const auto for_rows = [&](const auto& act) {
+      for_each_action(run, [&](const RunAction& here) {
+        if (here.action.microbatch != kNoMicrobatch)
+          act(index(here.action.microbatch / program.slices), here);
+      });
+    };
+    for_rows([&](std::size_t row, const RunAction&) { ++begin_[row + 1]; });
+    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+    std::vector<std::size_t> next(begin_.begin(), begin_.end() - 1);
+    entries_.resize(begin_.back());
+    for_rows([&](std::size_t row, const RunAction& here) {
+      entries_[next[row]++] = {.times = here.times,
+                               .rank = here.rank,
+                               .what = kKinds * static_cast<std::uint32_t>(here.action.stage) +
+                                       static_cast<std::uint32_t>(here.action.kind)};
+    });
+  }
+
+  std::size_t size() const { return begin_.size() - 1; }
+
+  /// Returns the time from each action of row `earlier` to the action of row `later`, if it is equal for all
+  /// actions. Returns nothing if the times or the actions differ.
+  std::optional<Ns> shift(std::size_t earlier, std::size_t later) const {
+    const std::span<const Entry> first = row(earlier);
+    const std::span<const Entry> second = row(later);
+    if (first.empty() || first.size() != second.size()) return std::nullopt;
+    const Ns amount = second.front().times[0] - first.front().times[0];
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      // Times are compared first, because most rows differ in one of the first few.
+      if (second[i].times[0] - first[i].times[0] != amount) return std::nullopt;
+      if (second[i].times[1] - first[i].times[1] != amount) return std::nullopt;
+    }
+    const bool same = std::ranges::equal(
+        first, second, [](const Entry& a, const Entry& b) { return a.rank == b.rank && a.what == b.what; });
+    return same ? std::optional(amount) : std::nullopt;
+  }
+
+ private:
+  static constexpr std::uint32_t kKinds = static_cast<std::uint32_t>(ActionKind::step) + 1;
+
+  struct Entry {
+    std::array<Ns, 2> times{};
+    std::int32_t rank = 0;
+    std::uint32_t what = 0;  ///< stage and kind
+  };
+
+  std::span<const Entry> row(std::size_t number) const {
+    return std::span(entries_).subspan(begin_[number], begin_[number + 1] - begin_[number]);
+  }
+
+  std::vector<std::size_t> begin_;  // index: microbatch
+  std::vector<Entry> entries_;
+};
+
+/// Returns false if no `length` consecutive rows can all repeat `back` rows later. Each such sequence
+/// contains one of the rows that are checked here.
+bool may_repeat(const MicrobatchRows& rows, std::size_t depth, std::size_t back, std::size_t length) {
+  for (std::size_t m = depth + length - 1; m + back + depth < rows.size(); m += length)
+    if (rows.shift(m, m + back)) return true;
+  return false;
+}
+
+/// Returns the period of the rows, without the first and the last `depth` rows.
+std::optional<Period> period_of_rows(const MicrobatchRows& rows, std::size_t depth) {
+  for (std::size_t back = 1; 3 * depth + 2 * back <= rows.size() && back <= 4 * depth; ++back) {
+    // Usually nothing repeats after `back` rows. It is enough to check one of every depth + back rows.
+    if (!may_repeat(rows, depth, back, depth + back)) continue;
+    std::optional<Ns> common;
+    std::size_t run = 0;
+    for (std::size_t m = depth; m + back + depth < rows.size(); ++m) {
+      const auto amount = rows.shift(m, m + back);
+      run = !amount ? 0 : amount == common ? run + 1 : 1;
+      common = amount;
+      // All rows that depend on each other have moved by one amount, and so have the rows of one more period.
+      // So all later rows move as well.
+      if (run >= depth + back) return Period{*amount, static_cast<std::int64_t>(back)};
+    }
+  }
+  return std::nullopt;
+}
+
+// --- rounds -----------------------------------------------------------------------------------------------
+
+/// Returns the end of the last compute action of each microbatch.
+template <class Run>
+std::vector<Ns> microbatch_ends(const Run& run, const Program& program) {
+  std::vector<Ns> ends(index(program.microbatches), 0);
+  for_each_action(run, [&](const RunAction& here) {
+    if (!here.opens_compute || here.action.microbatch == kNoMicrobatch) return;
+    Ns& end = ends[index(here.action.microbatch / program.slices)];
+    end = std::max(end, here.times[1]);
+  });
+  return ends;
+}
+
+/// Returns the compute time of the busiest rank.
+template <class Run>
+Ns most_compute(const Run& run, std::size_t ranks) {
+  std::vector<Ns> busy(ranks, 0);
+  for_each_action(run, [&](const RunAction& here) {
+    if (here.opens_compute) busy[index(here.rank)] += here.times[1] - here.times[0];
+  });
+  return busy.empty() ? 0 : std::ranges::max(busy);
+}
+
+template <class Run>
+std::optional<Period> mean_of_rounds_in(const Run& run, const Program& program, std::int64_t round) {
+  const auto depth = static_cast<std::int64_t>(depth_of(run, program));
+  const std::int64_t rounds = (program.microbatches - 2 * depth) / round;
+  if (rounds < 2) return std::nullopt;
+  // Uses the last half of the whole rounds before the pipeline drains, when the pipeline is full. It compares
+  // the mean ends of two stretches, because single ends vary.
+  const std::int64_t stretch = std::max<std::int64_t>(1, rounds / 4) * round;
+  const auto last = program.microbatches - depth;
+  const std::vector<Ns> ends = microbatch_ends(run, program);
+  double moved_ns = 0;
+  for (std::int64_t m = last - stretch; m < last; ++m)
+    moved_ns += static_cast<double>(ends[index(m)] - ends[index(m - stretch)]);
+  const auto mean = static_cast<Ns>(std::llround(moved_ns / static_cast<double>(stretch)));
+  // The mean may be below the compute time of the busiest rank, which is a lower bound.
+  const double share = static_cast<double>(stretch) / program.microbatches;
+  const auto busy = static_cast<double>(most_compute(run, program.ranks.size()));
+  return Period{std::max(mean, static_cast<Ns>(std::ceil(busy * share))), stretch};
+}
+
+}  // namespace
+
+std::optional<Period> period_of_stream(const EngineRun& run, const Program& program) {
+  return period_of_rows(MicrobatchRows(run, program), depth_of(run, program));
+}
+std::optional<Period> period_of_stream(const Timeline& run, const Program& program) {
+  return period_of_rows(MicrobatchRows(run, program), depth_of(run, program));
+}
+
+std::optional<Period> mean_of_rounds(const EngineRun& run, const Program& program, std::int64_t round) {
+  return mean_of_rounds_in(run, program, round);
+}
+std::optional<Period> mean_of_rounds(const Timeline& run, const Program& program, std::int64_t round) {
+  return mean_of_rounds_in(run, program, round);
+}
+
+std::int32_t dependency_depth(const Program& program) {
+  NeighbourDepth depth(program.ranks.size());
+  if (!is_lowered(program)) {
+    take_turns(program, depth);
+    return depth.depth();
+  }
+  for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
+    for (const Action& action : program.ranks[index(rank)]) depth.note(rank, action.microbatch);
+  }
+  return depth.depth();
 }
 
 }  // namespace penstock

@@ -1,17 +1,27 @@
 #pragma once
-// The state of each rank and stage in a streamed walk (streamed_walk.cpp).
+// What a streamed walk (streamed_walk.cpp) stores while it goes: the state of each rank and stage, the
+// messages under way, and the queues that they pass. rank_ledger.hpp has what each rank holds.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
-#include "report/result/rank_meter.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/passes/turn_state.hpp"
+#include "sim/engines/repeat.hpp"
+#include "sim/network/message_costs.hpp"
 
 namespace penstock {
 
@@ -124,6 +134,254 @@ struct LaterForwards {
     }
     return false;
   }
+};
+
+// The outputs that stages have produced and no action has received yet. A streamed walk (streamed_walk.cpp)
+// stores no other messages. It is the Inputs argument of TurnTaking.
+
+/// An activation or gradient of one microbatch that is sent but not received.
+struct MessageInFlight {
+  static constexpr std::int32_t kNoUnit = -1;
+
+  std::int32_t unit = kNoUnit;
+  bool between_ranks = false;  ///< false: the message stays on its rank and arrives at once
+  Ns start_ns = 0;
+  Ns arrival_ns = 0;
+  Bytes bytes = 0;
+};
+
+/// The messages of one stage edge and direction, by microbatch. The table size is a power of two, and at
+/// least the largest distance between two microbatches in the table.
+class FlightTable {
+ public:
+  const MessageInFlight* find(std::int32_t unit) const {
+    const std::size_t at = index(unit) & (size_ - 1);
+    const MessageInFlight& place = size_ == few_.size() ? few_[at] : places_[at];
+    return place.unit == unit ? &place : nullptr;
+  }
+  void put(const MessageInFlight& message) { open(message.unit) = message; }
+  /// Adds a message that stays on its rank.
+  MessageInFlight& put_local(std::int32_t unit) {
+    MessageInFlight& place = open(unit);
+    place.unit = unit;
+    place.between_ranks = false;
+    place.bytes = 0;
+    return place;
+  }
+  /// Removes and returns a message. Requires that find(unit) is not null.
+  MessageInFlight take(std::int32_t unit) {
+    MessageInFlight& place = place_of(unit);
+    const MessageInFlight taken = place;
+    place.unit = MessageInFlight::kNoUnit;
+    --count_;
+    return taken;
+  }
+
+  template <class State>
+  void show(State& state) {
+    state.same(count_);
+    if (!state.goes_on()) return;
+    std::vector<MessageInFlight> messages = take_all();
+    for (MessageInFlight& message : messages) {
+      state.unit(message.unit);
+      state.same(message.bytes);
+      if (state.flag(message.between_ranks)) {
+        state.time(message.start_ns);
+        state.time(message.arrival_ns);
+      }
+    }
+    for (const MessageInFlight& message : messages) put(message);
+  }
+
+ private:
+  std::span<MessageInFlight> places() {
+    return size_ == few_.size() ? std::span<MessageInFlight>(few_) : std::span<MessageInFlight>(places_);
+  }
+  /// Returns a free place for the message.
+  MessageInFlight& open(std::int32_t unit) {
+    MessageInFlight* place = &place_of(unit);
+    while (place->unit != MessageInFlight::kNoUnit) place = &grown_for(unit);
+    ++count_;
+    return *place;
+  }
+  MessageInFlight& place_of(std::int32_t unit) { return places()[index(unit) & (size_ - 1)]; }
+
+  /// Removes all messages and returns them by microbatch. The order does not depend on the size of the table.
+  std::vector<MessageInFlight> take_all() {
+    std::vector<MessageInFlight> messages;
+    messages.reserve(static_cast<std::size_t>(std::exchange(count_, 0)));
+    for (MessageInFlight& place : places()) {
+      if (place.unit != MessageInFlight::kNoUnit) messages.push_back(place);
+      place.unit = MessageInFlight::kNoUnit;
+    }
+    // A table of size 4 stores the units 5 6 7 8 at 1 2 3 0. A rotation to the least unit therefore sorts
+    // them.
+    std::ranges::rotate(messages, std::ranges::min_element(messages, {}, &MessageInFlight::unit));
+    if (!std::ranges::is_sorted(messages, {}, &MessageInFlight::unit))
+      std::ranges::sort(messages, {}, &MessageInFlight::unit);
+    return messages;
+  }
+
+  [[gnu::noinline]] MessageInFlight& grown_for(std::int32_t unit) {
+    const std::vector<MessageInFlight> messages = take_all();
+    // Two messages need the same place. This cannot happen if the table is larger than their distance.
+    size_ *= 2;
+    places_.assign(size_, {});
+    for (const MessageInFlight& message : messages) put(message);
+    return place_of(unit);
+  }
+
+  std::size_t size_ = 2;  // always a power of two
+  std::int64_t count_ = 0;
+  std::array<MessageInFlight, 2> few_{};
+  std::vector<MessageInFlight> places_;  // used if the table has more than two places
+};
+
+class MessagesInFlight {
+ public:
+  explicit MessagesInFlight(const Program& program) : ways_(program), tables_(ways_.count()) {}
+
+  const EdgeNumbers& edges() const { return ways_.edges(); }
+
+  /// Returns a stage that has not produced an input of the action yet. Returns nothing if no input is missing
+  /// (as HandedOver).
+  std::optional<std::int32_t> missing_giver(const Action& action) const {
+    for (const ActionWay& way : ways_.taken_by(action)) {
+      if (tables_[way.number].find(action.microbatch) == nullptr) return way.stage;
+    }
+    return std::nullopt;
+  }
+  /// Adds the outputs of the action (as HandedOver). While `see` runs for a message, latest() returns that
+  /// message.
+  template <class See>
+  void hand_on(const Action& action, const See& see) {
+    for (const ActionWay& way : ways_.given_by(action)) {
+      latest_way_ = way.number;
+      latest_ = &tables_[way.number].put_local(action.microbatch);
+      see(way);
+    }
+  }
+
+  MessageInFlight& latest() { return *latest_; }
+  /// Returns the number of the latest message's edge and direction (ActionWay).
+  std::size_t latest_way() const { return latest_way_; }
+
+  /// Removes the action's inputs and calls `see` for each of them. Requires that no input is missing.
+  template <class See>
+  void take_in(const Action& action, const See& see) {
+    for (const ActionWay& way : ways_.taken_by(action)) see(tables_[way.number].take(action.microbatch));
+  }
+
+  /// Removes all messages that no action has received.
+  void clear() { std::ranges::fill(tables_, FlightTable()); }
+
+  template <class State>
+  void show(State& state) {
+    for (std::size_t table = 0; table < tables_.size() && state.goes_on(); ++table)
+      tables_[table].show(state);
+  }
+
+ private:
+  ActionWays ways_;
+  std::vector<FlightTable> tables_;  // one for each edge and direction
+  MessageInFlight* latest_ = nullptr;
+  std::size_t latest_way_ = 0;
+};
+
+// The routes of messages from rank to rank in a streamed walk (streamed_walk.cpp): their prices and queues. A
+// route is created when the first message takes it.
+
+/// The route of messages of one stage edge and direction between two ranks.
+struct TransferWay {
+  std::int32_t from_rank = 0;
+  std::int32_t to_rank = 0;
+  std::size_t sender_queue = 0;
+  std::size_t receiver_queue = 0;
+  Ns hold_ns = 0;
+  Ns latency_ns = 0;
+  Bytes bytes = 0;            ///< bytes of one message
+  std::int64_t messages = 0;  ///< number of messages that have taken the route
+};
+
+class TransferWays {
+ public:
+  /// Keeps references to both arguments, which must outlive this object.
+  TransferWays(const Experiment& experiment, const EdgeNumbers& edges);
+
+  /// Returns the route of a message. `number` is the number of the message's edge and direction
+  /// (schedules/passes/turn_state.hpp).
+  TransferWay& way_of(const StageMessage& message, std::size_t number, std::int32_t from_rank,
+                      std::int32_t to_rank) {
+    EdgeWays& ways = ways_[number];
+    const auto leads = [&](const TransferWay& way) {
+      return way.from_rank == from_rank && way.to_rank == to_rank;
+    };
+    if (leads(ways.first)) return ways.first;
+    if (ways.first.from_rank == kNoRank) return ways.first = new_way(message, number, from_rank, to_rank);
+    const auto known = std::ranges::find_if(ways.others, leads);
+    if (known != ways.others.end()) return *known;
+    return ways.others.emplace_back(new_way(message, number, from_rank, to_rank));
+  }
+
+  /// Returns the start of a message that is ready at `ready_ns`. It starts after all earlier messages of its
+  /// two queues.
+  Ns start(const TransferWay& way, Ns ready_ns) {
+    Ns& leaves = queues_[way.sender_queue].free_ns;
+    Ns& enters = queues_[way.receiver_queue].free_ns;
+    const Ns start_ns = std::max({ready_ns, leaves, enters});
+    leaves = enters = start_ns + way.hold_ns;
+    return start_ns;
+  }
+
+  /// Calls `see` for every route.
+  template <class See>
+  void for_each(const See& see) {
+    for (EdgeWays& ways : ways_) {
+      if (ways.first.from_rank != kNoRank) see(ways.first);
+      for (TransferWay& way : ways.others) see(way);
+    }
+  }
+
+  /// Shows the state to a visitor. If a queue is free by the clocks of all its senders (`clock_of(rank)`),
+  /// its time has no effect and is not shown.
+  template <class State, class ClockOf>
+  void show(State& state, const ClockOf& clock_of) {
+    state.same(std::ssize(queues_));
+    for (Queue& queue : queues_) {
+      // If old times were shown, they would never move with the others, and no two moments would be alike.
+      const auto matters = [&](std::int32_t sender) { return queue.free_ns > clock_of(sender); };
+      if (state.flag(std::ranges::any_of(queue.senders, matters))) state.time(queue.free_ns);
+    }
+    for_each([&](TransferWay& way) {
+      state.same(way.to_rank);
+      state.count(way.messages);
+    });
+  }
+
+ private:
+  static constexpr std::int32_t kNoRank = -1;
+
+  /// The first route is stored in place, because an edge usually has no other route.
+  struct EdgeWays {
+    TransferWay first{.from_rank = kNoRank};
+    std::vector<TransferWay> others;
+  };
+  struct Queue {
+    Ns free_ns = 0;
+    std::vector<std::int32_t> senders;  // ranks that send through the queue
+  };
+
+  TransferWay new_way(const StageMessage& message, std::size_t number, std::int32_t from_rank,
+                      std::int32_t to_rank);
+  std::size_t queue_at(std::int32_t rank, std::size_t number, std::int32_t sender);
+
+  const Experiment& experiment_;
+  const EdgeNumbers& edges_;
+  TransferPrices prices_;
+  std::vector<EdgeWays> ways_;  // index: edge and flow
+  std::vector<Queue> queues_;
+  std::map<std::pair<std::int32_t, std::size_t>, std::size_t> queue_numbers_;  // key: rank, and queue at the
+                                                                               // rank
 };
 
 }  // namespace penstock

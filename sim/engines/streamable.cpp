@@ -1,7 +1,7 @@
 // The patterns of the loops contain all actions, and the costs say which of them take no time. Neither
 // depends on the number of repetitions, so these checks are fast for any length.
 
-#include "sim/engines/streamable.hpp"
+#include "sim/engines/streamed_walk.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -20,7 +20,7 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
-#include "sim/engines/held_amounts.hpp"
+#include "sim/engines/rank_ledger.hpp"
 
 namespace penstock {
 namespace {

@@ -2,6 +2,7 @@
 // Times a program while its actions are generated from loops (action_loops.hpp). No list is stored. If the
 // state repeats, the walk jumps. tests/sim/streamed_walk_test.cpp compares it with the other engines.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -15,7 +16,10 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/action_loops.hpp"
-#include "sim/engines/period.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
+#include "sim/engines/rank_ledger.hpp"
+#include "sim/engines/steady_state.hpp"
 
 namespace penstock {
 
@@ -47,8 +51,8 @@ enum class Jumps : std::uint8_t {
 
 /// Walks through `lists`, which replace the experiment's own lists. Every transfer has its route to itself.
 /// Memory grows with the stored loops and the messages in flight. Requires that not_streamed()
-/// (streamable.hpp) returns nothing. Error: the order cannot be executed, or the members of a collective do
-/// not join it in one order.
+/// (streamed_walk.hpp) returns nothing. Error: the order cannot be executed, or the members of a collective
+/// do not join it in one order.
 tl::expected<StreamedRun, std::string> stream(const Experiment& experiment,
                                               std::span<const ActionLoops> lists, Jumps jumps = Jumps::taken);
 
@@ -56,5 +60,22 @@ tl::expected<StreamedRun, std::string> stream(const Experiment& experiment,
 /// nothing if no period shows within 64 passes, or within 2^22 actions that the walk places one by one.
 /// Requires that not_streamed() returns nothing.
 std::optional<Period> streamed_period(const Experiment& experiment, std::span<const ActionLoops> lists);
+
+// Checks a program before a streamed walk (streamed_walk.cpp) starts.
+
+/// Returns the property of the experiment that a streamed walk cannot handle, or nothing if it can run.
+/// `lists` must contain compute actions only.
+std::optional<std::string> not_streamed(const Experiment& experiment, std::span<const ActionLoops> lists);
+
+/// Returns the stages that each rank holds, ascending.
+std::vector<std::vector<std::int32_t>> stages_by_rank(const Placement& placement, std::size_t ranks);
+
+/// Returns for each rank whether its memory changes are reported in the order in which peaks count them.
+std::vector<TellingOrder> telling_orders(const Experiment& experiment, std::span<const ActionLoops> lists);
+
+/// Returns whether all passes of a stage take time.
+bool takes_time(const StageCost& cost);
+/// Returns whether a message over the edge has bytes in either direction.
+bool has_bytes(const EdgeCost& edge);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 #pragma once
 // A compiled program: the dependencies between actions and messages, without durations. compile.hpp makes it,
-// evaluate.hpp times it, and lanes.hpp times it under several cost tables at once.
+// evaluate.hpp times it, and evaluate.hpp times it under several cost tables at once.
 //
 // One instruction raises one clock and sends at most one message:
 //
@@ -28,7 +28,7 @@ namespace penstock {
 using Register = std::uint32_t;
 inline constexpr Register kNoRegister = std::numeric_limits<Register>::max();
 
-/// The number of cost tables in one pass over a tape (lanes.hpp): 64-bit times that fill a cache line.
+/// The number of cost tables in one pass over a tape (evaluate.hpp): 64-bit times that fill a cache line.
 inline constexpr std::size_t kLanes = 8;
 inline constexpr std::size_t kLaneBytes = kLanes * sizeof(Ns);
 

@@ -1,19 +1,21 @@
-// The order of the placement rounds is one in which every action finds its inputs. It is also the order of
-// each queue at both ends. So a placed action can be compiled at once, without a walk:
+// Compiles compute lists to a tape without lists of messages. compile.cpp makes such a tape from a flat
+// program.
+//
+// The order in which ranks take turns is one in which everything finds what it needs, and the order of
+// each queue at both its ends. So nothing has to be followed: what is placed is compiled.
 //
 //   turn of rank 0: 0F0      x = max(clock 0) + F; queue 0>1 and a new register take its arrival
 //   turn of rank 1: 1F0      x = max(clock 1, that register) + F; the register is free again
 //
-// A table holds the arrival register of each sent message, by edge, flow and number, until an action receives
-// the message. The start of a collective is computed in one register, from the clocks of its members and the
-// ends of their previous collectives. The same register then holds its end, until no later collective or
-// action of a member needs it.
-
-#include "sim/engines/turn_tape.hpp"
+// A message lies in a table (HandedRegisters) by edge, flow and number, as the register of its arrival,
+// until an action takes it in. A collective is gathered in a register from the clocks of its members and
+// the ends of their collectives before it. That register is its end. It stays for as long as a rank's next
+// collective or action may ask for it. Tests: tests/sim/turn_run_test.cpp.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <utility>
@@ -26,16 +28,76 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/passes/take_turns.hpp"
 #include "schedules/passes/turn_state.hpp"
-#include "sim/engines/handed_registers.hpp"
-#include "sim/engines/message_ways.hpp"
-#include "sim/engines/numbering.hpp"
-#include "sim/engines/queue_senders.hpp"
+#include "sim/engines/compile.hpp"
 #include "sim/engines/tape.hpp"
-#include "sim/engines/tape_classes.hpp"
-#include "sim/engines/tape_code.hpp"
+#include "sim/engines/tape_writer.hpp"
 
 namespace penstock {
+
 namespace {
+
+/// Records which outputs exist, like HandedOver, and the register that holds the arrival of each output that
+/// comes from another rank.
+class HandedRegisters {
+ public:
+  explicit HandedRegisters(const Program& program)
+      : ways_(program), units_(index(program.unit_count())), there_(ways_.count() * units_, kNowhere) {}
+
+  std::optional<std::int32_t> missing_giver(const Action& action) const {
+    for (const ActionWay& way : ways_.taken_by(action)) {
+      if (there_[place_of(way, action)] == kNowhere) return way.stage;
+    }
+    return std::nullopt;
+  }
+
+  template <class See>
+  void hand_on(const Action& action, const See& see) {
+    for (const ActionWay& way : ways_.given_by(action)) {
+      newest_way_ = way.number;
+      newest_ = place_of(way, action);
+      there_[newest_] = kOnRank;
+      see(way);
+    }
+  }
+
+  /// Records that the newest output goes to another rank, and that `arrival` is the register of its arrival
+  /// time.
+  void newest_arrives(Register arrival) { there_[newest_] = arrival; }
+  /// Returns the number of the newest output's edge and direction (ActionWay). It is below way_count().
+  std::size_t newest_way() const { return newest_way_; }
+  std::size_t way_count() const { return ways_.count(); }
+
+  /// Calls `use` with the registers of the action's inputs that come from other ranks. Each register is
+  /// passed only once.
+  template <class Use>
+  void take_in(const Action& action, const Use& use) {
+    for (const ActionWay& way : ways_.taken_by(action)) {
+      Register& there = there_[place_of(way, action)];
+      if (there >= kOnRank) continue;
+      use(std::exchange(there, kOnRank));
+    }
+  }
+  /// Returns the registers of outputs that no action has received.
+  std::vector<Register> left() const {
+    std::vector<Register> registers;
+    std::ranges::copy_if(there_, std::back_inserter(registers), [](Register at) { return at < kOnRank; });
+    return registers;
+  }
+
+ private:
+  static constexpr Register kNowhere = kNoRegister;
+  static constexpr Register kOnRank = kNoRegister - 1;
+
+  std::size_t place_of(const ActionWay& way, const Action& action) const {
+    return way.number * units_ + index(action.microbatch);
+  }
+
+  ActionWays ways_;
+  std::size_t units_;
+  std::vector<Register> there_;  // index: edge and direction, then unit
+  std::size_t newest_ = 0;
+  std::size_t newest_way_ = 0;
+};
 
 /// The registers of collectives' ends that a later action may need.
 class CollectiveEnds {

@@ -8,7 +8,6 @@
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "schedules/ir/edge_numbers.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
 
@@ -37,7 +36,7 @@ void set_device(RankMemory& memory, const Experiment& experiment, std::int32_t r
 ///     receive_buffers    from the transfer's start to the consumer's end
 ///     transient          while F, B, I, W or R runs
 ///
-/// At one instant, releases come before charges, and then program order counts (holdings.hpp).
+/// At one instant, releases come before charges, and then program order counts (spans.hpp).
 class MemoryOfRanks {
  public:
   /// Keeps a reference to the experiment, which must outlive this object.

@@ -7,9 +7,9 @@
 //
 // Messages mostly start and end in order of time. If they do not, a buffer that has ended may still be
 // counted, so the bound is never too small. tape_peak.cpp computes exact peaks and uses this bound to skip
-// ranks. Tests: tests/sim/row_run_test.cpp.
+// ranks. Tests: tests/sim/turn_run_test.cpp.
 
-#include "sim/memory/message_bounds.hpp"
+#include "sim/memory/peaks.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -23,10 +23,10 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
-#include "schedules/passes/action_ways.hpp"
+#include "schedules/passes/turn_state.hpp"
+#include "sim/engines/compile.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/engines/tape.hpp"
-#include "sim/engines/turn_tape.hpp"
 
 namespace penstock {
 namespace {

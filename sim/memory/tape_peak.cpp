@@ -9,14 +9,14 @@
 // time.
 //
 // At one instant, releases of earlier charges come first, then all other changes in the order of the list
-// (report/timeline/holdings.hpp). Two things are charged and released at the same instant. One is the send
+// (report/timeline/spans.hpp). Two things are charged and released at the same instant. One is the send
 // buffer of a message that takes no time. The other is the transient bytes of an action that takes no time,
 // such as that of a stage without layers.
 //
 // If only the highest peak is wanted, message_bounds.cpp rules out most ranks. memory.cpp handles all other
-// programs. Tests: tests/sim/row_run_test.cpp.
+// programs. Tests: tests/sim/turn_run_test.cpp.
 
-#include "sim/memory/tape_peak.hpp"
+#include "sim/memory/peaks.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -33,16 +33,13 @@
 
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
-#include "schedules/ir/edge_numbers.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
-#include "schedules/passes/action_ways.hpp"
+#include "schedules/passes/turn_state.hpp"
+#include "sim/engines/compile.hpp"
 #include "sim/engines/evaluate.hpp"
-#include "sim/engines/streamable.hpp"
+#include "sim/engines/streamed_walk.hpp"
 #include "sim/engines/tape.hpp"
-#include "sim/engines/turn_tape.hpp"
-#include "sim/memory/list_holdings.hpp"
-#include "sim/memory/message_bounds.hpp"
 
 namespace penstock {
 namespace {

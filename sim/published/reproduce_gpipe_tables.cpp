@@ -16,11 +16,10 @@
 
 #include <fmt/format.h>
 
-#include "sim/planning/largest_value.hpp"
-#include "sim/planning/stage_memory.hpp"
+#include "sim/choose/largest_value.hpp"
 #include "sim/published/reproduce.hpp"
 #include "sim/published/reproduce_runs.hpp"
-#include "topology/unit_factors.hpp"
+#include "topology/size_arithmetic.hpp"
 
 namespace penstock {
 namespace {

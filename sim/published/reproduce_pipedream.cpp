@@ -5,20 +5,27 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
-#include "scenarios/partition/balanced_cuts.hpp"
+#include "scenarios/partition/partition.hpp"
+#include "scenarios/partition/pipedream_levels.hpp"
+#include "scenarios/partition/pipedream_partition.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
-#include "sim/published/library_models.hpp"
 #include "sim/published/reproduce.hpp"
 #include "sim/published/reproduce_runs.hpp"
 
 namespace penstock {
+
 namespace {
 
 /// Returns the units for each minibatch of four stages. `warmup` is the number of forwards in each stage's
@@ -83,6 +90,194 @@ std::vector<ReproducedFigure> reproduce_pipedream_depth() {
   figures.push_back(
       formula("GNMT-8 in 4 stages, four minibatches in flight: ms a minibatch, the slowest stage", 25.868,
               period_units(predicted_run("1f1b-rr", {.stages = 4, .microbatches = 64}, gnmt))));
+  return figures;
+}
+
+// PipeDream's partitioner on its released profiles, and the bytes that its plans send (section 5.2, figure
+// 17). Each row of the released program's output is planned again: the configuration, the period, and the
+// time of one worker. A row also has the time of data parallelism for m workers on bandwidth B, (T + 4 (m -
+// 1) W / (B m)) / m.
+
+namespace {
+
+PipelinePlan plan_of(const LayerGraph& graph, std::int32_t workers, double bytes_per_second,
+                     const PlanOptions& options) {
+  const std::vector<BandwidthLevel> levels = {{.components = workers, .bytes_per_second = bytes_per_second}};
+  auto plan = plan_pipeline(graph, levels, options);
+  if (!plan) throw std::logic_error(plan.error());
+  return *std::move(plan);
+}
+
+/// One row of the released partitioner's output.
+struct PublishedPlan {
+  const char* model;
+  double bytes_per_second;
+  double period_seconds;
+  double single_seconds;         ///< time of one worker that has all layers
+  double data_parallel_seconds;  ///< time of a single stage that is replicated on all workers
+  const char* configuration;     ///< replicas of the stages
+  std::int32_t workers;
+  PlanForm form;
+  CutTransfers transfers;
+};
+
+constexpr auto kReplicated = PlanForm::replicated;
+constexpr auto kStraight = PlanForm::straight;
+constexpr auto kCounted = CutTransfers::counted;
+constexpr auto kFree = CutTransfers::free;
+
+constexpr PublishedPlan kPlans[] = {
+    {"vgg16", 1e9, 0.205520896, 0.672535, 0.583206382, "3-1", 4, kReplicated, kCounted},
+    {"vgg16", 1e9, 0.175732624, 0.672535, 0.583206382, "3-1", 4, kReplicated, kFree},
+    {"vgg16", 1e9, 0.411041792, 0.672535, 0.583206382, "1-1-1-1", 4, kStraight, kCounted},
+    {"vgg16", 1e9, 0.21645, 0.672535, 0.583206382, "1-1-1-1", 4, kStraight, kFree},
+    {"vgg16", 1.25e9, 0.05479489083076923, 0.672535, 0.1458015955, "13-2-1", 16, kReplicated, kCounted},
+    {"vgg16", 1e10, 0.23559, 0.672535, 0.2096410132, "1-1-1-1", 4, kStraight, kCounted},
+    {"alexnet", 1e9, 0.03421714133333334, 0.085321, 0.20463277, "3-1", 4, kReplicated, kCounted},
+    {"alexnet", 1.25e9, 0.0150994944, 0.085321, 0.0511581925, "15-1", 16, kReplicated, kCounted},
+    {"alexnet", 1e9, 0.018874368, 0.085321, 0.0626146, "15-1", 16, kReplicated, kCounted},
+    {"alexnet", 1e10, 0.022186, 0.085321, 0.039660502, "2-1-1", 4, kReplicated, kCounted},
+    {"gnmt", 1e9, 0.025868, 0.089416, 0.603651856, "1-1-1-1", 4, kReplicated, kCounted},
+    {"gnmt", 1e9, 0.025868, 0.089416, 0.603651856, "1-1-1-1", 4, kStraight, kCounted},
+    {"resnet50", 1e9, 0.162880924, 0.443419, 0.187525846, "2-2", 4, kReplicated, kCounted},
+};
+
+std::string what_of(const PublishedPlan& row) {
+  return fmt::format("{} on {} at {:g} GB/s{}{}", row.model, row.workers, row.bytes_per_second / 1e9,
+                     row.form == kStraight ? ", straight" : "", row.transfers == kFree ? ", free cuts" : "");
+}
+
+std::string configuration_of(const PipelinePlan& plan) {
+  std::vector<std::size_t> replicas;
+  replicas.reserve(plan.stages.size());
+  for (const PlannedStage& stage : plan.stages) replicas.push_back(stage.devices.size());
+  return fmt::format("{}", fmt::join(replicas, "-"));
+}
+
+double single_seconds(const LayerGraph& graph) {
+  double compute = 0;
+  for (const Layer& layer : graph.layers)
+    compute += static_cast<double>(layer.forward_ns + layer.backward_ns) / 1e9;
+  return compute;
+}
+
+/// Returns the seconds of data parallelism in the released code: (T + 4(m-1)W/(Bm)) / m.
+double data_parallel_seconds(const LayerGraph& graph, std::int32_t workers, double bytes_per_second) {
+  double weights = 0;
+  for (const Layer& layer : graph.layers) weights += static_cast<double>(layer.weights);
+  const double m = workers;
+  return (single_seconds(graph) + 4 * (m - 1) * weights / (bytes_per_second * m)) / m;
+}
+
+/// Adds a row's period, time of one worker and time of data parallelism, to nine digits. The plan may have
+/// another configuration that is equally fast; the note then states it.
+void add_plan(std::vector<ReproducedFigure>& figures, const PublishedPlan& row) {
+  const LayerGraph graph = library_model(row.model).graph;
+  const PipelinePlan plan =
+      plan_of(graph, row.workers, row.bytes_per_second,
+              {.objective = PlanObjective::sum, .form = row.form, .transfers = row.transfers});
+  const double period = plan.period_ns * 1e-9;
+  const std::string configuration = configuration_of(plan);
+  figures.push_back(
+      noted(formula(what_of(row) + ": seconds", row.period_seconds, period),
+            configuration == row.configuration
+                ? configuration
+                : fmt::format("{}; the released code has {}, as fast", configuration, row.configuration)));
+  figures.push_back(formula(what_of(row) + ": over one worker", row.single_seconds / row.period_seconds,
+                            single_seconds(graph) / period));
+  figures.push_back(formula(what_of(row) + ": over data parallelism",
+                            row.data_parallel_seconds / row.period_seconds,
+                            data_parallel_seconds(graph, row.workers, row.bytes_per_second) / period));
+}
+
+/// Adds the configurations of the repository that its own partitioner finds.
+void add_released_configurations(std::vector<ReproducedFigure>& figures) {
+  struct Row {
+    const char* model;
+    std::int32_t workers;
+    const char* configuration;
+    std::size_t first_replicas;
+  };
+  const PlanOptions options{.objective = PlanObjective::sum};
+  for (const Row& row : {Row{"vgg16", 4, "3-1", 3},
+                         {"vgg16", 8, "7-1", 7},
+                         {"alexnet", 4, "3-1", 3},
+                         {"alexnet", 16, "15-1", 15},
+                         {"gnmt", 4, "1-1-1-1", 1}}) {
+    const PipelinePlan plan = plan_of(library_model(row.model).graph, row.workers, 1e9, options);
+    figures.push_back(noted(formula(fmt::format("{} on {}, released {}: replicas of the input stage",
+                                                row.model, row.workers, row.configuration),
+                                    static_cast<double>(row.first_replicas),
+                                    static_cast<double>(plan.stages.front().devices.size())),
+                            "planned " + configuration_of(plan)));
+  }
+  const PipelinePlan vgg = plan_of(library_model("vgg16").graph, 16, 1.25e9, options);
+  figures.push_back(missed(Tolerance::exact, "vgg16 on 16, released 15-1: replicas of the input stage", 15,
+                           static_cast<double>(vgg.stages.front().devices.size()),
+                           "planned " + configuration_of(vgg) +
+                               ", as the released partitioner does; the released file is not its output"));
+}
+
+// --- traffic --------------------------------------------------------------------------------------------
+
+/// Returns the megabytes for each sample of a pipeline of two stages on 4 devices. The first stage has
+/// `before` layers; 0 means that one stage has all layers.
+double megabytes(const LibraryModel& model, std::int32_t samples, std::size_t before,
+                 std::int32_t first_replicas) {
+  PlannedStage first;
+  PlannedStage second;
+  // Without a cut the first stage has all layers.
+  for (std::size_t layer = 0; layer < model.graph.layers.size(); ++layer)
+    (layer < before || before == 0 ? first : second).weights += model.graph.layers[layer].weights;
+  for (std::int32_t device = 0; device < 4; ++device)
+    (device < first_replicas ? first : second).devices.push_back(device);
+  PipelinePlan plan{.period_ns = 0, .stages = {first}};
+  if (before > 0) {
+    const auto cut = cut_bytes(model.graph, static_cast<std::int32_t>(before));
+    if (!cut) throw std::logic_error(cut.error());
+    // The profile states the bytes for its own batch.
+    plan.stages[0].cut = *cut * samples / model.batch;
+    plan.stages.push_back(second);
+  }
+  return bytes_per_minibatch(plan) / samples / 1e6;
+}
+
+}  // namespace
+
+std::vector<ReproducedFigure> reproduce_pipedream_plans() {
+  std::vector<ReproducedFigure> figures;
+  for (const PublishedPlan& row : kPlans) add_plan(figures, row);
+  add_released_configurations(figures);
+  const PlanOptions straight{.objective = PlanObjective::sum, .form = kStraight};
+  figures.push_back(
+      noted(at_most("resnet50 on 4 at 1 GB/s, straight: seconds", 0.258149,
+                    plan_of(library_model("resnet50").graph, 4, 1e9, straight).period_ns * 1e-9),
+            "the released code counts tensors that no later layer reads"));
+  return figures;
+}
+
+std::vector<ReproducedFigure> reproduce_pipedream_traffic() {
+  const LibraryModel vgg = library_model("vgg16");
+  const LibraryModel resnet = library_model("resnet50");
+  const LibraryModel alexnet = library_model("alexnet");
+  constexpr std::size_t kVggFullyConnected = 33;  // layers before node35
+  std::size_t resnet_cut = 0;                     // index of node95, the last layer before the cut
+  while (!resnet.graph.layers[resnet_cut].name.ends_with("-95")) ++resnet_cut;
+  std::size_t alexnet_cut = 0;  // layers before the first fully connected layer
+  while (!alexnet.graph.layers[alexnet_cut].name.starts_with("Linear")) ++alexnet_cut;
+  const double alexnet_all = megabytes(alexnet, 256, 0, 4);
+  std::vector<ReproducedFigure> figures = {
+      shown("VGG-16, 64 samples a minibatch, data parallel", megabytes(vgg, 64, 0, 4)),
+      shown("VGG-16, 64 samples a minibatch, 3-1 before node35", megabytes(vgg, 64, kVggFullyConnected, 3)),
+      at_least("VGG-16: part of the bytes that the pipeline saves, over 85 %", 0.85,
+               1 - megabytes(vgg, 64, kVggFullyConnected, 3) / megabytes(vgg, 64, 0, 4)),
+      shown("ResNet-50, 128 samples a minibatch, data parallel", megabytes(resnet, 128, 0, 4)),
+      shown("ResNet-50, 128 samples a minibatch, 2-2 behind node95",
+            megabytes(resnet, 128, resnet_cut + 1, 2)),
+      no_more("AlexNet, 256 samples a minibatch, 3-1 over data parallel",
+              megabytes(alexnet, 256, alexnet_cut, 3) / alexnet_all),
+  };
+  figures[4].note = "the pipeline sends more than data parallelism";
   return figures;
 }
 

@@ -22,9 +22,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "scenarios/read/cluster_spec.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "sim/published/reproduce.hpp"
-#include "sim/published/reproduce_cluster_runs.hpp"
+#include "sim/published/reproduce_runs.hpp"
 #include "topology/presets.hpp"
 
 namespace penstock {

@@ -15,17 +15,15 @@
 
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
+#include "scenarios/prepare/cut.hpp"  // IWYU pragma: keep (its members are read)
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/prepare/one_copy.hpp"  // IWYU pragma: keep (its members are read)
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/program.hpp"
+#include "sim/engines/compile.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/evaluate.hpp"
-#include "sim/engines/period.hpp"
-#include "sim/engines/stream_period.hpp"
-#include "sim/engines/turn_tape.hpp"
-#include "sim/engines/turn_timeline.hpp"
+#include "sim/engines/steady_state.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/runs/plan_run.hpp"
 

@@ -11,7 +11,7 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
-#include "sim/engines/period.hpp"
+#include "sim/engines/steady_state.hpp"
 
 namespace penstock {
 

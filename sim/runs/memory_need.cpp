@@ -25,9 +25,9 @@
 #include <fmt/format.h>
 
 #include "report/print/units.hpp"
-#include "scenarios/host/memory_room.hpp"
+#include "scenarios/host/process_limits.hpp"
+#include "scenarios/prepare/cut.hpp"  // IWYU pragma: keep (its members are read)
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/prepare/one_copy.hpp"  // IWYU pragma: keep (its members are read)
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"

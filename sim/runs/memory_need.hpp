@@ -1,6 +1,6 @@
 #pragma once
 // What a stored run takes of this machine's memory, known before it is taken. What there is
-// of it: scenarios/host/memory_room.hpp.
+// of it: scenarios/host/process_limits.hpp.
 
 #include <optional>
 #include <string>

@@ -21,13 +21,13 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include "scenarios/prepare/cut.hpp"  // IWYU pragma: keep (its members are read)
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/prepare/one_copy.hpp"  // IWYU pragma: keep (its members are read)
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
-#include "sim/engines/streamable.hpp"
+#include "sim/engines/streamed_walk.hpp"
 #include "sim/runs/memory_need.hpp"
 
 namespace penstock {

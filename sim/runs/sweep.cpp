@@ -24,18 +24,14 @@
 
 #include <fmt/format.h>
 
-#include "report/print/one_line.hpp"
 #include "report/print/units.hpp"
 #include "report/result/figure_rows.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_figures.hpp"
 #include "report/result/sweep_progress.hpp"
 #include "report/result/sweep_table.hpp"
-#include "scenarios/model/device_model.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/read/batch.hpp"
-#include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/user_error.hpp"
 #include "schedules/ir/shape.hpp"
@@ -46,6 +42,7 @@
 #include "sim/runs/endless_stream.hpp"
 #include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {

@@ -12,7 +12,6 @@
 
 #include "report/result/sweep_progress.hpp"
 #include "report/result/sweep_table.hpp"
-#include "scenarios/read/batch.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "sim/engines/engines.hpp"
 

@@ -18,17 +18,14 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "backend/calibration/calibration_program.hpp"
+#include "backend/calibration/calibration_samples.hpp"
 #include "backend/calibration/calibration_text.hpp"
-#include "backend/calibration/cost_file.hpp"
-#include "backend/calibration/line_fit.hpp"
-#include "backend/executor/link_pace.hpp"
 #include "backend/executor/measured_run.hpp"
 #include "backend/executor/module_family.hpp"
+#include "backend/executor/transport.hpp"
 #include "backend/process/process_run.hpp"
 #include "backend/threads/thread_run.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/flat_program.hpp"

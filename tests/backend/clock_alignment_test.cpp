@@ -1,5 +1,6 @@
-// Clocks of several hosts: what round trips say of them, and whole runs by ranks whose clocks are set apart
-// and run too fast or too slow.
+// Several hosts have several clocks. The tests show what round trips say of them, and run whole jobs
+// whose clocks are set apart and run too fast or too slow. The times that a rank reports, and the clock
+// of a run, follow.
 
 #include <algorithm>
 #include <chrono>
@@ -10,24 +11,32 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <stop_token>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backend/executor/link_pace.hpp"
+#include "backend/executor/clock.hpp"
 #include "backend/executor/measured_run.hpp"
-#include "backend/executor/occupy_module.hpp"
+#include "backend/executor/module_family.hpp"
+#include "backend/executor/transport.hpp"
 #include "backend/executor/watchdog.hpp"
 #include "backend/process/clock_alignment.hpp"
+#include "backend/process/control_message.hpp"
 #include "backend/process/process_execution.hpp"
+#include "backend/process/socket_transport.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_json.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
+#include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
+#include "tests/backend/execution.hpp"
 #include "tests/backend/process_fixture.hpp"
 #include "tests/sim/experiments.hpp"
 
@@ -274,6 +283,131 @@ TEST(ClockAlignment, TheErrorIsPartOfTheResultAndSaidInItsNotes) {
       testing::Contains("the ranks run on several hosts: their clocks are aligned by round trips before "
                         "and after each run, and times of two ranks are right to 41.000 us"));
   EXPECT_EQ(result_from_json(result_to_json(**result), "r.json")->clock_error_ns, 41'000);
+}
+
+// The times that a rank tells are its own: as many as its list has, and such as it can have measured.
+
+FlatProgram flat_of_text(const std::string& text) {
+  const Program program = read_program(text);
+  return flatten(program, free_costs(program), {.channels = {}, .iterations = program.iterations});
+}
+
+FlatProgram gpipe_of_two() {
+  const Program program = lowered(*generate("gpipe", {.stages = 2, .microbatches = 2}));
+  return flatten(program, free_costs(program), {.channels = {}, .iterations = 1});
+}
+
+/// What a rank could have measured: everything takes 10, one after the other.
+Done measured_by(const FlatProgram& flat, std::int32_t rank) {
+  Done done{.start = {}, .end = {}, .message_start = {}, .message_end = {}, .account = {}};
+  const std::int32_t begin = flat.rank_begin[index(rank)];
+  for (std::int32_t p = begin; p < flat.rank_begin[index(rank) + 1]; ++p) {
+    const bool is_own = flat.message[index(p)] == kNone;
+    done.start.push_back(is_own ? 10 * (p - begin) : 0);
+    done.end.push_back(is_own ? 10 * (p - begin) + 10 : 0);
+  }
+  const std::size_t messages = messages_of(flat, rank).size();
+  done.message_start.assign(messages, 5);
+  done.message_end.assign(messages, 95);  // messages overlap with everything
+  return done;
+}
+
+/// The place in the rank's list.
+std::size_t place_of_action(const FlatProgram& flat, std::int32_t rank, const std::string& action) {
+  const std::int32_t begin = flat.rank_begin[index(rank)];
+  std::int32_t p = begin;
+  while (to_text(flat.actions[index(p)]) != action) ++p;
+  return index(p - begin);
+}
+
+TEST(RankTimes, ThoseOfARankThatRanItsListAreTaken) {
+  const FlatProgram flat = gpipe_of_two();
+  for (const std::int32_t rank : {0, 1})
+    EXPECT_EQ(fault_of(flat, rank, measured_by(flat, rank)), std::nullopt) << rank;
+  Done at_once = measured_by(flat, 0);
+  at_once.start.assign(at_once.start.size(), 7);
+  at_once.end = at_once.start;
+  EXPECT_EQ(fault_of(flat, 0, at_once), std::nullopt) << "what costs nothing";
+}
+
+TEST(RankTimes, AsManyAsItsListHas) {
+  const FlatProgram flat = gpipe_of_two();
+  const Done right = measured_by(flat, 1);
+  for (std::vector<Ns> Done::* times : {&Done::start, &Done::end, &Done::message_start, &Done::message_end}) {
+    Done fewer = right;
+    (fewer.*times).pop_back();
+    EXPECT_EQ(fault_of(flat, 1, fewer), "it sent times of another program");
+    Done more = right;
+    (more.*times).push_back(0);
+    EXPECT_EQ(fault_of(flat, 1, more), "it sent times of another program");
+  }
+}
+
+TEST(RankTimes, NothingEndsBeforeItStarts) {
+  const FlatProgram flat = gpipe_of_two();
+  Done action = measured_by(flat, 1);
+  action.start.back() = action.end.back() + 1;
+  EXPECT_EQ(fault_of(flat, 1, action), "it sent an end that comes before its start");
+  Done message = measured_by(flat, 1);
+  message.message_start.back() = message.message_end.back() + 1;
+  EXPECT_EQ(fault_of(flat, 1, message), "it sent an end that comes before its start");
+}
+
+TEST(RankTimes, NothingEndsBeyondWhatAClockShows) {
+  const FlatProgram flat = gpipe_of_two();
+  Done action = measured_by(flat, 1);
+  action.end.back() = kLastNs;
+  EXPECT_EQ(fault_of(flat, 1, action), std::nullopt);
+  action.end.back() = kLastNs + 1;
+  EXPECT_EQ(fault_of(flat, 1, action), "it sent a time of more than 146 years");
+  Done message = measured_by(flat, 1);
+  message.message_end.front() = kLastNs + 1;
+  EXPECT_EQ(fault_of(flat, 1, message), "it sent a time of more than 146 years");
+}
+
+TEST(RankTimes, NoActionStartsBeforeTheOneBeforeItEnds) {
+  const FlatProgram flat = gpipe_of_two();
+  Done done = measured_by(flat, 0);
+  done.end[place_of_action(flat, 0, "0F0")] += 1'000;
+  EXPECT_EQ(fault_of(flat, 0, done), "it sent times by which 0F1 starts before 0F0 ends");
+  done = measured_by(flat, 0);
+  done.start[place_of_action(flat, 0, "0STEP")] = done.end[place_of_action(flat, 0, "0B1")] - 1;
+  EXPECT_EQ(fault_of(flat, 0, done), "it sent times by which 0STEP starts before 0B1 ends");
+}
+
+TEST(RankTimes, AnOverlappedPairIsOneAction) {
+  const FlatProgram flat = flat_of_text(
+      "penstock program 1\nschedule pair\nmicrobatches 2\nstage 0: rank 0\n"
+      "rank 0: 0F0 (0F1;0B0)OVERLAP_F_B 0B1 0STEP\n");
+  Done done = measured_by(flat, 0);
+  const std::size_t first = place_of_action(flat, 0, "0F1");
+  done.start[first + 1] = done.start[first];
+  done.end[first] = done.end[first + 1];
+  EXPECT_EQ(fault_of(flat, 0, done), std::nullopt);
+}
+
+// The clock of a run, at scales that stretch its times beyond what nanoseconds count.
+
+using std::chrono::steady_clock;
+
+constexpr Ns kOneMillisecond = 1'000'000;
+constexpr Ns kBeyondCounting = 10'000'000'000'000'000;  // 115 days
+
+TEST(SteadyClock, MomentsAreAsFarAwayAsTheScaleSays) {
+  const steady_clock::time_point start = steady_clock::now();
+  EXPECT_EQ(SteadyClock(1, start).moment_of(kOneMillisecond) - start, std::chrono::milliseconds(1));
+  EXPECT_EQ(SteadyClock(10, start).moment_of(kOneMillisecond) - start, std::chrono::milliseconds(10));
+  EXPECT_GT(SteadyClock(1000, start).moment_of(kBeyondCounting) - start, std::chrono::hours(24 * 365));
+}
+
+TEST(SteadyClock, AHoldThatIsTooLongToCountEndsByAStopAlone) {
+  std::stop_source stop;
+  const std::jthread stopping([&stop] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    stop.request_stop();
+  });
+  SteadyClock(1000).hold_for(kBeyondCounting, stop.get_token());
+  EXPECT_TRUE(stop.stop_requested());
 }
 
 }  // namespace

@@ -14,7 +14,6 @@
 
 #include <gtest/gtest.h>
 
-#include "backend/process/byte_form.hpp"
 #include "backend/process/clock_alignment.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "backend/executor/executor.hpp"
-#include "backend/executor/payload.hpp"
 #include "backend/executor/stage_module.hpp"
+#include "backend/executor/transport.hpp"
 #include "schedules/ir/program.hpp"
 #include "tests/backend/echo_model.hpp"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend/executor/executor.hpp"
-#include "backend/executor/link_pace.hpp"
+#include "backend/executor/transport.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"

@@ -1,19 +1,32 @@
-// Whom the coordinator names when it has waited for all, and nobody is missing any more.
+// The coordinator names the rank that is missing or late when it has waited for all. The watchdog finds
+// late ranks from what workers write down, and a parent hears how its children ended.
 
 #include <array>
+#include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
+#include <new>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <system_error>
+#include <thread>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backend/executor/progress.hpp"
-#include "backend/process/attendance.hpp"
+#include "backend/executor/watchdog.hpp"
+#include "backend/process/child_processes.hpp"
 #include "backend/process/control_message.hpp"
 #include "backend/process/fault_judge.hpp"
 #include "backend/process/process_execution.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/program.hpp"
+#include "tests/backend/execution.hpp"
 #include "tests/backend/process_fixture.hpp"
 
 namespace penstock {
@@ -98,6 +111,92 @@ TEST_F(FaultJudgeTest, WhereTheLastOneHasComeLateNobodyIsNamed) {
   attendance_.arrive(1);
   for (const Phase phase : {Phase::joining, Phase::comparing, Phase::preparing})
     EXPECT_EQ(fault_in(phase), "");
+}
+
+// Whom the watchdog takes for late, from what workers write down while it reads.
+
+constexpr std::chrono::seconds kLateAfter(1);
+constexpr std::int64_t kMomentOfLook = 60'000'000'000;
+
+/// As RankWorker writes it: the time first.
+void note_standing(Progress& progress, std::int32_t position, std::int32_t message, std::int64_t since_ns) {
+  progress.since_ns = since_ns;
+  progress.position = position;
+  progress.waits_for = message;
+}
+
+/// Rank 1 has waited for 1RECV_F0 for a minute, which is no fault while rank 0 gets on. Its wait ends while
+/// the watchdog looks.
+TEST(Watchdog, ARankWhoseLongWaitEndsWhileItLooksIsNotLate) {
+  const Program program = read_program(
+      "penstock program 1\nschedule one-way\nmicrobatches 1\nstage 0: rank 0\nstage 1: rank 1\n"
+      "rank 0: 0F0 0SEND_F0 0RECV_B0 0B0 0STEP\n"
+      "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1STEP\n");
+  const FlatProgram flat = flatten(program, free_costs(program), {.channels = {}, .iterations = 1});
+  const std::int32_t forward = flat.rank_begin[1] + 1;
+  std::array<Progress, 2> progress;
+  const Watchdog watchdog(flat, progress, kLateAfter);
+  note_standing(progress[0], flat.rank_begin[0], kNone, kMomentOfLook);
+
+  std::atomic<int> ready = 0;  // rounds that the watchdog has begun; -1: no more
+  std::atomic<int> ended = 0;  // rounds in which the wait has ended
+  std::jthread worker([&] {
+    for (int round = 1;; ++round) {
+      while (ready >= 0 && ready < round) continue;
+      if (ready < 0) return;
+      note_standing(progress[1], forward, kNone, kMomentOfLook);
+      ended = round;
+    }
+  });
+  int taken_for_late = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int round = 1; std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(1000); ++round) {
+    note_standing(progress[1], forward, flat.message[static_cast<std::size_t>(forward - 1)], 0);
+    ready = round;
+    do {
+      if (watchdog.overdue(kMomentOfLook)) ++taken_for_late;
+    } while (ended < round);
+  }
+  ready = -1;
+  EXPECT_EQ(taken_for_late, 0);
+}
+
+// How children end, and what their parent hears of it where no socket is left to say it over.
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// How a child ends that can say it over no socket.
+std::string end_of_child(const std::function<int()>& work) {
+  ChildProcesses children;
+  const auto started = children.start(work);
+  EXPECT_TRUE(started);
+  std::optional<std::string> how;
+  for (const auto until = steady_clock::now() + seconds(5); !how && steady_clock::now() < until;) {
+    how = children.how_ended(0);
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  return how.value_or("it goes on");
+}
+
+TEST(ChildProcesses, AChildsLastWordsReachItsParentWithoutASocket) {
+  EXPECT_EQ(end_of_child([]() -> int { throw std::bad_alloc(); }),
+            "its process could not go on: it has too little memory");
+  EXPECT_EQ(end_of_child([]() -> int { throw 7; }),
+            "its process could not go on: an exception of unknown type");
+  EXPECT_EQ(end_of_child([]() -> int { throw std::runtime_error("no room"); }),
+            "its process could not go on: no room");
+  EXPECT_THAT(
+      end_of_child([]() -> int { throw std::system_error(EAGAIN, std::generic_category(), "a thread"); }),
+      AllOf(StartsWith("its process could not go on: a thread: Resource temporarily unavailable"),
+            HasSubstr("perhaps because no thread can be started: allow more threads (ulimit -u, pids.max)")));
+  EXPECT_EQ(end_of_child([]() -> int { throw std::system_error(EMFILE, std::generic_category(), "a file"); }),
+            "its process could not go on: a file: Too many open files");
+  EXPECT_EQ(end_of_child([] { return 3; }), "its process ended with status 3");
 }
 
 }  // namespace

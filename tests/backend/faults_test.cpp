@@ -26,7 +26,7 @@
 
 #include "backend/executor/clock.hpp"
 #include "backend/executor/executor.hpp"
-#include "backend/executor/occupy_module.hpp"
+#include "backend/executor/module_family.hpp"
 #include "backend/threads/in_process_transport.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/shape.hpp"

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "backend/executor/payload.hpp"
 #include "backend/executor/stage_module.hpp"
+#include "backend/executor/transport.hpp"
 #include "schedules/ir/action.hpp"
 
 namespace penstock {

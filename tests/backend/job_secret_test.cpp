@@ -20,9 +20,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backend/process/message_proof.hpp"
 #include "tests/backend/process_fixture.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {

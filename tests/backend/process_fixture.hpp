@@ -24,7 +24,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/executor/executor.hpp"
-#include "backend/executor/occupy_module.hpp"
+#include "backend/executor/module_family.hpp"
 #include "backend/executor/stage_module.hpp"
 #include "backend/process/process_execution.hpp"
 #include "schedules/check/flat_program.hpp"

@@ -29,7 +29,7 @@
 #include <vector>
 
 #include "backend/process/control_message.hpp"
-#include "backend/process/message_proof.hpp"
+#include "backend/process/job_secret.hpp"
 #include "backend/process/process_execution.hpp"
 #include "backend/process/socket_loop.hpp"
 #include "backend/process/worker.hpp"

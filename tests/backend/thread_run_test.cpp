@@ -9,9 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backend/executor/link_pace.hpp"
 #include "backend/executor/task_room.hpp"
-#include "backend/threads/thread_room.hpp"
+#include "backend/executor/transport.hpp"
 #include "backend/threads/thread_run.hpp"
 #include "report/compare/compare.hpp"
 #include "report/result/result.hpp"

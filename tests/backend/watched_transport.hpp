@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "backend/executor/payload.hpp"
 #include "backend/executor/transport.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"

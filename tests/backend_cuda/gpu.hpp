@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backend/cuda/devices.hpp"
+#include "backend/cuda/workers.hpp"
 
 #define PENSTOCK_NEEDS_GPU() \
   if (const auto found = penstock::cuda_devices(); !found) GTEST_SKIP() << found.error()

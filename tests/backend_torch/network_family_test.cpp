@@ -15,9 +15,8 @@
 
 #include <gtest/gtest.h>
 
-#include "backend/executor/link_pace.hpp"
 #include "backend/executor/module_family.hpp"
-#include "backend/executor/stage_bytes.hpp"
+#include "backend/executor/transport.hpp"
 #include "backend/process/process_run.hpp"
 #include "backend/threads/thread_run.hpp"
 #include "report/print/memory_category.hpp"

@@ -15,13 +15,11 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <tl/expected.hpp>
 
-#include "backend/torch/made_network.hpp"
 #include "backend/torch/models.hpp"
-#include "backend/torch/network_profile.hpp"
+#include "backend/torch/network_family.hpp"
 #include "backend/torch/tensor_codec.hpp"
 #include "backend/torch/torch_stage.hpp"
 #include "schedules/rules/generators.hpp"
-#include "tests/backend_torch/near.hpp"
 #include "tests/backend_torch/torch_run.hpp"
 
 namespace penstock::nn {

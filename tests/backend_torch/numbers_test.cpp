@@ -18,10 +18,8 @@
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
 #include "tests/backend/program_facts.hpp"
-#include "tests/backend_torch/near.hpp"
 #include "tests/backend_torch/reference_training.hpp"
 #include "tests/backend_torch/torch_run.hpp"
-#include "tests/backend_torch/unsplit_transformer.hpp"
 
 namespace penstock::nn {
 namespace {

@@ -9,7 +9,8 @@
 #include <tuple>
 #include <vector>
 
-#include "backend/torch/layer.hpp"
+#include "backend/torch/layers.hpp"
+#include "backend/torch/models.hpp"
 #include "schedules/ir/program.hpp"
 
 namespace penstock::nn {
@@ -35,5 +36,14 @@ struct TrainingRecord {
 /// Requires that each microbatch's backward uses the versions of its forward, or that nobody compares the
 /// gradients of one that does not.
 TrainingRecord train_unsplit(const Program& program, const ReferenceTask& task);
+
+// The transformer of backend/torch/models.hpp as one expression that autograd differentiates, and its data.
+
+/// Of one microbatch, from the weights of all stages end to end. Without dropout.
+at::Tensor unsplit_loss(const TransformerShape& shape, const Tensors& weights, std::int32_t microbatch);
+
+/// Random token numbers [2, positions], and for each the one that shall follow.
+at::Tensor tokens_of(const TransformerShape& shape, std::int32_t microbatch);
+at::Tensor targets_of(const TransformerShape& shape, std::int32_t microbatch);
 
 }  // namespace penstock::nn

@@ -1,5 +1,6 @@
 #include "tests/backend_torch/torch_run.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -13,6 +14,8 @@
 #include <vector>
 
 #include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/equal.h>
 
 #include "backend/executor/clock.hpp"
 #include "backend/executor/module_family.hpp"
@@ -24,9 +27,37 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/passes/lower.hpp"
 #include "schedules/text/program_text.hpp"
-#include "tests/backend_torch/near.hpp"
 
 namespace penstock::nn {
+
+testing::AssertionResult near(const at::Tensor& actual, const at::Tensor& expected) {
+  if (!actual.defined() || actual.sizes() != expected.sizes()) {
+    return testing::AssertionFailure() << "the shape differs";
+  }
+  if (expected.numel() == 0) return testing::AssertionSuccess();
+  const double distance = actual.detach().sub(expected.detach()).abs().max().item().toDouble();
+  const double largest = expected.detach().abs().max().item().toDouble();
+  if (distance <= 1e-9 * std::max(1.0, largest)) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "off by " << distance << ", the largest value is " << largest;
+}
+
+testing::AssertionResult near(const Tensors& actual, const Tensors& expected) {
+  if (actual.size() != expected.size()) {
+    return testing::AssertionFailure() << actual.size() << " tensors, expected " << expected.size();
+  }
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    if (const auto result = near(actual[i], expected[i]); !result) {
+      return testing::AssertionFailure() << "tensor " << i << ": " << result.message();
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
+bool same(const Tensors& actual, const Tensors& expected) {
+  return std::ranges::equal(actual, expected,
+                            [](const at::Tensor& a, const at::Tensor& b) { return at::equal(a, b); });
+}
+
 namespace {
 
 /// What the stages that feed nobody saw, and what is left over in any of them.

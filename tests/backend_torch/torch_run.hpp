@@ -1,5 +1,6 @@
 #pragma once
-// Runs programs with LibTorch stages on threads, and compares what they computed with a reference.
+// Runs programs with LibTorch stages on threads, and compares the tensors that they computed with a
+// reference.
 
 #include <cstdint>
 #include <memory>
@@ -9,12 +10,24 @@
 #include <gtest/gtest.h>
 
 #include "backend/executor/executor.hpp"
+#include "backend/torch/layers.hpp"
 #include "backend/torch/models.hpp"
 #include "backend/torch/torch_stage.hpp"
 #include "schedules/ir/program.hpp"
 #include "tests/backend_torch/reference_training.hpp"
 
 namespace penstock::nn {
+
+/// 1e-9 of the larger of 1 and the largest expected magnitude: what two orders of summation in double may
+/// differ by, and no formula.
+testing::AssertionResult near(const at::Tensor& actual, const at::Tensor& expected);
+/// Each of them, and as many.
+testing::AssertionResult near(const Tensors& actual, const Tensors& expected);
+
+/// Bit by bit.
+bool same(const Tensors& actual, const Tensors& expected);
+
+// Runs programs with LibTorch stages on threads, and compares what they computed with a reference.
 
 /// Validated and lowered. Test-fatal (throws) when that fails.
 Program complete(const Program& program);

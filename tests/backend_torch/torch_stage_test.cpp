@@ -4,16 +4,20 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
 #include "backend/torch/layers.hpp"
 #include "backend/torch/models.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
+#include "tests/backend_torch/reference_training.hpp"
 #include "tests/backend_torch/torch_run.hpp"
-#include "tests/backend_torch/unsplit_transformer.hpp"
 
 namespace penstock::nn {
 namespace {
@@ -76,6 +80,95 @@ TEST(TorchStage, AShapeThatDoesNotFitIsAnErrorOfItsActionWithoutABacktrace) {
   EXPECT_EQ(run.error.find("rank 1: 1F0: "), 0U) << run.error;
   EXPECT_NE(run.error.find("cannot be multiplied"), std::string::npos) << run.error;
   EXPECT_EQ(run.error.find("frame #"), std::string::npos) << run.error;
+}
+
+// Stage graphs that are not chains: what several stages take is summed on the way back, what several stages
+// give is joined on the way forward.
+
+constexpr std::int64_t kBranchWidth = 4;
+
+at::Tensor drawn(std::uint64_t seed) {
+  return at::normal(0, 1, {3, kBranchWidth}, at::make_generator<at::CPUGeneratorImpl>(seed), at::kDouble);
+}
+at::Tensor input_of(std::int32_t microbatch) { return drawn(2 * static_cast<std::uint64_t>(microbatch)); }
+at::Tensor target_of(std::int32_t microbatch) {
+  return drawn(2 * static_cast<std::uint64_t>(microbatch) + 1);
+}
+
+StageDefinition stage_of(std::uint64_t number, Join join = Join::sum, std::int64_t inputs = kBranchWidth) {
+  StageDefinition stage{
+      .layer = mlp({.width = inputs, .hidden = 6, .outputs = kBranchWidth}), .weights = {}, .join = join};
+  at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(100 + number);
+  stage.weights = stage.layer->initial_weights(generator);
+  return stage;
+}
+
+at::Tensor perceptron(const Tensors& w, const at::Tensor& x) {
+  return at::matmul(at::gelu(at::matmul(x, w[0].t()) + w[1]), w[2].t()) + w[3];
+}
+
+void expect_numbers(const std::string& text, const std::vector<StageDefinition>& stages,
+                    const LossOfWeights& loss) {
+  const Program program = read_program(text);
+  const TorchRun run = run_on_threads(program, stages,
+                                      {.inputs = input_of,
+                                       .targets = target_of,
+                                       .optimizer = {.learning_rate = 0.1},
+                                       .loss_scale = 0.5,
+                                       .seed = 1,
+                                       .observer = {}});
+  ASSERT_EQ(run.error, "");
+  ReferenceTask task{.weights = {}, .loss = loss, .loss_scale = 0.5, .learning_rate = 0.1};
+  for (const StageDefinition& stage : stages) task.weights.push_back(stage.weights);
+  EXPECT_TRUE(near(run.record, train_unsplit(program, task)));
+}
+
+constexpr const char* kDiamond =
+    "penstock program 1\nschedule diamond\nmicrobatches 2\niterations 3\nedges 0>1 0>2 1>3 2>3\n"
+    "stage 0: rank 0\nstage 1: rank 1\nstage 2: rank 2\nstage 3: rank 3\n"
+    "rank 0: 0F0 0F1 0B0 0B1 0STEP\nrank 1: 1F0 1F1 1B0 1B1 1STEP\n"
+    "rank 2: 2F0 2F1 2I0 2I1 2W0 2W1 2STEP\nrank 3: 3F0 3B0 3F1 3B1 3STEP\n";
+
+TEST(Branches, ADiamondThatSumsItsArms) {
+  expect_numbers(kDiamond, {stage_of(0), stage_of(1), stage_of(2), stage_of(3)},
+                 [](const std::vector<Tensors>& w, std::int32_t microbatch) {
+                   const at::Tensor x = perceptron(w[0], input_of(microbatch));
+                   const at::Tensor y = perceptron(w[3], perceptron(w[1], x) + perceptron(w[2], x));
+                   return at::mse_loss(y, target_of(microbatch));
+                 });
+}
+
+TEST(Branches, ADiamondThatPutsItsArmsSideBySide) {
+  expect_numbers(kDiamond,
+                 {stage_of(0), stage_of(1), stage_of(2), stage_of(3, Join::concatenate, 2 * kBranchWidth)},
+                 [](const std::vector<Tensors>& w, std::int32_t microbatch) {
+                   const at::Tensor x = perceptron(w[0], input_of(microbatch));
+                   const at::Tensor arms = at::cat({perceptron(w[1], x), perceptron(w[2], x)}, -1);
+                   return at::mse_loss(perceptron(w[3], arms), target_of(microbatch));
+                 });
+}
+
+TEST(Branches, ASkipConnectionBackToItsOwnRank) {
+  expect_numbers(
+      "penstock program 1\nschedule skip\nmicrobatches 2\niterations 2\nedges 0>1 0>2 1>2\n"
+      "stage 0: rank 0\nstage 1: rank 1\nstage 2: rank 0\n"
+      "rank 0: 0F0 0F1 2F0 2B0 2F1 2B1 0B0 0B1 0STEP 2STEP\nrank 1: 1F0 1F1 1B0 1B1 1STEP\n",
+      {stage_of(0), stage_of(1), stage_of(2)}, [](const std::vector<Tensors>& w, std::int32_t microbatch) {
+        const at::Tensor x = perceptron(w[0], input_of(microbatch));
+        return at::mse_loss(perceptron(w[2], x + perceptron(w[1], x)), target_of(microbatch));
+      });
+}
+
+TEST(Branches, TwoHeadsAddTheirLosses) {
+  expect_numbers(
+      "penstock program 1\nschedule heads\nmicrobatches 2\niterations 2\nedges 0>1 0>2\n"
+      "stage 0: rank 0\nstage 1: rank 1\nstage 2: rank 2\n"
+      "rank 0: 0F0 0F1 0B0 0B1 0STEP\nrank 1: 1F0 1F1 1B0 1B1 1STEP\nrank 2: 2F0 2B0 2F1 2B1 2STEP\n",
+      {stage_of(0), stage_of(1), stage_of(2)}, [](const std::vector<Tensors>& w, std::int32_t microbatch) {
+        const at::Tensor x = perceptron(w[0], input_of(microbatch));
+        const at::Tensor target = target_of(microbatch);
+        return at::mse_loss(perceptron(w[1], x), target) + at::mse_loss(perceptron(w[2], x), target);
+      });
 }
 
 }  // namespace

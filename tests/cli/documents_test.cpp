@@ -21,8 +21,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/transcript.hpp"
-#include "tests/scratch_folder.hpp"
-#include "tests/source_path.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {

@@ -31,16 +31,15 @@
 #include "backend/executor/executor.hpp"
 #include "backend/executor/measured_run.hpp"
 #include "backend/executor/module_family.hpp"
-#include "backend/executor/occupy_module.hpp"
+#include "cli/executable.hpp"
 #include "cli/extensions.hpp"
+#include "cli/measuring.hpp"
 #include "cli/outcome.hpp"
-#include "cli/program_main.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "tests/backend/faulty_module.hpp"
 #include "tests/cli/transcript.hpp"
-#include "tests/scratch_folder.hpp"
-#include "tests/source_path.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {
@@ -378,6 +377,26 @@ TEST_F(ExitCodes, FourIsAPortThatIsBusyOrAPeerThatNeverComes) {
 
 TEST_F(ExitCodes, SeventySevenIsAPartThatIsNotThere) {
   expect(ExitCode::not_available, "CUDA_VISIBLE_DEVICES= " + kRun + "--backend cuda-local");
+}
+
+// What scripts learn from a run that did not end well.
+
+TEST(Measuring, EachKindOfErrorHasAnExitCode) {
+  EXPECT_EQ(exit_code_of(ErrorKind::bad_input), ExitCode::bad_input);
+  EXPECT_EQ(exit_code_of(ErrorKind::check_failed), ExitCode::check_failed);
+  EXPECT_EQ(exit_code_of(ErrorKind::run_failed), ExitCode::run_failed);
+  EXPECT_EQ(exit_code_of(ErrorKind::not_available), ExitCode::not_available);
+}
+
+TEST(Measuring, ANetworkThatLacksAPartIsBadInput) {
+  Experiment experiment;
+  experiment.network.emplace();
+  Extensions extensions;
+  extensions.network = [](const Experiment&) { return tl::unexpected(std::string("conv-net: no width")); };
+  const auto result = measure_by_backend(experiment, {}, {}, std::nullopt, extensions);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().kind, ErrorKind::bad_input);
+  EXPECT_EQ(result.error().message, "conv-net: no width");
 }
 
 }  // namespace

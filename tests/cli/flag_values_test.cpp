@@ -19,9 +19,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/command_line.hpp"
-#include "tests/schedules/text_files.hpp"
-#include "tests/scratch_folder.hpp"
-#include "tests/source_path.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {

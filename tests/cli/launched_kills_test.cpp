@@ -29,8 +29,7 @@
 
 #include "cli/outcome.hpp"
 #include "tests/backend/process_fixture.hpp"
-#include "tests/schedules/text_files.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {

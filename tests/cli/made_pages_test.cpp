@@ -1,7 +1,7 @@
 // The table of schedules, the gallery, the README's pictures and the page of published figures show what the
 // program predicts today. PENSTOCK_UPDATE_GOLDENS=1 writes them.
 
-#include "cli/commands/schedule_listing.hpp"
+#include "cli/commands/schedules_command.hpp"
 
 #include <cstdlib>
 #include <filesystem>
@@ -13,12 +13,11 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/commands/reproduce_output.hpp"
+#include "cli/commands/reproduce_command.hpp"
 #include "schedules/ir/shape.hpp"
 #include "sim/published/reproduce.hpp"
 #include "tests/cli/transcript.hpp"
-#include "tests/scratch_folder.hpp"
-#include "tests/source_path.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {

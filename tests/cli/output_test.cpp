@@ -1,7 +1,5 @@
 // Where an answer goes: what one of its places cannot take costs no other.
 
-#include "cli/output.hpp"
-
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -23,10 +21,11 @@
 
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
+#include "cli/output.hpp"
 #include "cli/output_file.hpp"
+#include "cli/terminal.hpp"
 #include "report/print/text_sink.hpp"
-#include "tests/schedules/text_files.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {
@@ -289,6 +288,33 @@ TEST(Output, AWordWithoutEndIsCut) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "no schedule " + std::string(128, 'x') + "... (199872 more bytes) is known\n");
 }
+
+// What a bar leaves on the terminal: nothing, however narrow it is.
+
+using testing::HasSubstr;
+
+/// All that a bar writes from its first call to its end.
+std::string written(ProgressDisplay display) {
+  testing::internal::CaptureStderr();
+  {
+    ProgressBar bar(display);
+    bar.show(3, 6);
+    bar.show(6, 6);
+  }
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(ProgressBar, IsWipedByAsManyBlanksAsItHasCharacters) {
+  const std::string text = written(ProgressDisplay::on);
+  EXPECT_THAT(text, HasSubstr("\r[###############...............] 3 of 6"));
+  ASSERT_TRUE(text.ends_with(" \r")) << text;
+  const std::size_t wiped = text.size() - 1 - (text.rfind('\r', text.size() - 2) + 1);
+  const std::size_t last = text.rfind("\r[");
+  EXPECT_EQ(wiped, text.find('\r', last + 1) - last - 1);
+  EXPECT_LT(wiped, 80U) << "a line of a usual terminal";
+}
+
+TEST(ProgressBar, WritesNothingWhereItIsOff) { EXPECT_EQ(written(ProgressDisplay::off), ""); }
 
 }  // namespace
 }  // namespace penstock

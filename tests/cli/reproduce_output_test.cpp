@@ -1,6 +1,6 @@
 // The answer of `penstock reproduce`: what is published, predicted, how far apart, and the verdict.
 
-#include "cli/commands/reproduce_output.hpp"
+#include "cli/commands/reproduce_command.hpp"
 
 #include <cstddef>
 #include <string>

@@ -1,17 +1,317 @@
-// `sweep --resume` takes the rows of the same sweep and of no other: each thing that decides a point,
-// changed, is another sweep; what decides none is not.
+// The file of `sweep --resume`: what was added is there again, whatever a crash left of the last line.
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <barrier>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
 #include <filesystem>
+#include <fstream>
+#include <ios>
+#include <map>
+#include <memory>
+#include <sstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <tl/expected.hpp>
 
+#include "cli/sweep_progress_file.hpp"
+#include "report/result/sweep_progress.hpp"
+#include "report/result/sweep_table.hpp"
 #include "tests/cli/transcript.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {
+
+/// A point that its number of stages tells from others.
+SweepPoint point_of(std::int32_t stages) {
+  SweepPoint point{.row = {}, .notes = {"a note"}};
+  point.row.schedule = "1f1b";
+  point.row.stages = stages;
+  point.row.micro_batch_size = 1;
+  point.row.global_batch_size = 1;
+  point.row.makespan_ns = 17 * stages;
+  point.row.throughput.samples_per_update = 1;
+  return point;
+}
+
+/// So many points of the sweep that these tests are about.
+SweepHead sweep_of(std::size_t points) { return {.points = points, .digest = "5eed"}; }
+
+class ProgressFile : public testing::Test {
+ protected:
+  ~ProgressFile() override { std::filesystem::remove(name_); }
+
+  std::string text() const {
+    std::ostringstream all;
+    all << std::ifstream(name_).rdbuf();
+    return all.str();
+  }
+  void write(const std::string& text, std::ios::openmode mode = std::ios::trunc) const {
+    std::ofstream(name_, std::ios::out | mode) << text;
+  }
+  /// Why the file is not taken as the progress of a sweep of so many points.
+  std::string refusal(std::size_t points) const {
+    const auto opened = SweepProgressFile::open(name_, sweep_of(points));
+    return opened ? "no error" : opened.error();
+  }
+
+  const std::string name_ = testing::TempDir() + "progress_" +
+                            testing::UnitTest::GetInstance()->current_test_info()->name() + ".jsonl";
+};
+
+TEST_F(ProgressFile, IsMadeAndReadAgain) {
+  {
+    const auto file = SweepProgressFile::open(name_, sweep_of(9));
+    ASSERT_TRUE(file) << file.error();
+    EXPECT_TRUE((*file)->known().empty());
+    (*file)->add(4, point_of(2));
+    (*file)->add(1, point_of(3));
+    EXPECT_TRUE((*file)->state());
+  }
+  const auto again = SweepProgressFile::open(name_, sweep_of(9));
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_EQ((*again)->known(), (std::map<std::size_t, SweepPoint>{{1, point_of(3)}, {4, point_of(2)}}));
+}
+
+TEST_F(ProgressFile, EveryPointIsThereBeforeTheNext) {
+  const auto file = SweepProgressFile::open(name_, sweep_of(9));
+  (*file)->add(0, point_of(1));
+  EXPECT_EQ(text(),
+            "{\"schema_version\":3,\"kind\":\"sweep-progress\",\"points\":9,\"digest\":\"5eed\",\"shard\":1,"
+            "\"shards\":1,\"title\":\"\",\"notes\":[],\"chunks_note\":\"\"}\n" +
+                sweep_point_json(0, point_of(1)));
+}
+
+// Cut anywhere, the file has the points whose lines are whole, and can be added to.
+TEST_F(ProgressFile, ALineThatACrashLeftUnfinishedIsDropped) {
+  (*SweepProgressFile::open(name_, sweep_of(9)))->add(0, point_of(1));
+  const std::string one = text();
+  const std::string line = sweep_point_json(1, point_of(2));
+  for (const std::size_t length : {std::size_t{1}, line.size() / 2, line.size() - 1}) {
+    write(one + line.substr(0, length));
+    const auto file = SweepProgressFile::open(name_, sweep_of(9));
+    ASSERT_TRUE(file) << file.error();
+    EXPECT_EQ((*file)->known().size(), 1U);
+    (*file)->add(1, point_of(2));
+    EXPECT_EQ(text(), one + line);
+  }
+}
+
+TEST_F(ProgressFile, WhatHasNoEndIsNotRead) {
+  for (const char* const endless : {"/dev/zero", "/dev/full"}) {
+    const auto refused = SweepProgressFile::open(endless, sweep_of(9));
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error(), std::string(endless) + ": cannot be read: expected a file");
+  }
+}
+
+TEST_F(ProgressFile, ALineWithoutEndIsNotReadToItsEnd) {
+  const std::string head = sweep_progress_head(sweep_of(9));
+  constexpr std::uintmax_t kHuge = 10'000'000'000;  // of zeros, which take no room
+  const auto refusal_of = [&](const std::string& begin) {
+    write(begin);
+    std::filesystem::resize_file(name_, kHuge);
+    // Time of this process, which a busy machine does not lengthen.
+    const std::clock_t before = std::clock();
+    const std::string refused = refusal(9);
+    EXPECT_LT(std::clock() - before, CLOCKS_PER_SEC);
+    EXPECT_EQ(std::filesystem::file_size(name_), kHuge) << "it is left alone";
+    return refused;
+  };
+  const std::string fault = ": expected a line of at most 1 MiB; name another file";
+  EXPECT_EQ(refusal_of(""), name_ + ":1" + fault);
+  EXPECT_EQ(refusal_of(head), name_ + ":2" + fault);
+  EXPECT_EQ(refusal_of(head + sweep_point_json(0, point_of(1))), name_ + ":3" + fault);
+}
+
+TEST_F(ProgressFile, ManyMoreLinesThanPointsAreNotRead) {
+  write(sweep_progress_head(sweep_of(2)));
+  for (int i = 0; i < 4; ++i) write(sweep_point_json(0, point_of(1)), std::ios::app);
+  EXPECT_EQ(refusal(2), "no error");
+  write(sweep_point_json(0, point_of(1)), std::ios::app);
+  EXPECT_EQ(refusal(2), name_ + ":6: expected at most 5 lines for 2 points; name another file");
+}
+
+TEST_F(ProgressFile, WhatNobodyWouldReadIsNotWritten) {
+  SweepPoint long_one = point_of(1);
+  long_one.row.reason = std::string(kLongestProgressLine, 'x');
+  SweepPoint next = point_of(2);
+  next.row.reason = std::string(kLongestProgressLine - 4'096, 'x');
+  {
+    const auto file = SweepProgressFile::open(name_, sweep_of(9));
+    (*file)->add(0, long_one);
+    (*file)->add(1, next);
+  }
+  EXPECT_EQ((*SweepProgressFile::open(name_, sweep_of(9)))->known(),
+            (std::map<std::size_t, SweepPoint>{{1, next}}));
+}
+
+TEST_F(ProgressFile, TwoSweepsDoNotAddToOneFile) {
+  {
+    const auto first = SweepProgressFile::open(name_, sweep_of(9));
+    ASSERT_TRUE(first) << first.error();
+    EXPECT_THAT(refusal(9),
+                testing::HasSubstr("another sweep adds to it: wait for its end, or name another"));
+    (*first)->add(0, point_of(1));
+  }
+  EXPECT_EQ((*SweepProgressFile::open(name_, sweep_of(9)))->known().size(), 1U);
+}
+
+// Also a new one, which both make.
+TEST_F(ProgressFile, OfManyThatOpenItAtOneInstantOneHasIt) {
+  constexpr int kRounds = 200;
+  constexpr std::size_t kSweeps = 4;
+  for (int round = 0; round < kRounds; ++round) {
+    std::filesystem::remove(name_);
+    std::vector<tl::expected<std::unique_ptr<SweepProgressFile>, std::string>> opened(kSweeps);
+    std::vector<std::thread> threads;
+    threads.reserve(kSweeps);
+    std::barrier together(kSweeps);
+    for (std::size_t i = 0; i < kSweeps; ++i) {
+      threads.emplace_back([&, i] {
+        together.arrive_and_wait();
+        opened[i] = SweepProgressFile::open(name_, sweep_of(9));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    int winners = 0;
+    for (const auto& one : opened) {
+      winners += one ? 1 : 0;
+      if (one) {
+        (*one)->add(0, point_of(1));
+      } else {
+        EXPECT_THAT(one.error(), testing::StartsWith(name_ + ": another sweep adds to it"));
+      }
+    }
+    ASSERT_EQ(winners, 1) << "in round " << round;
+    opened.clear();
+    ASSERT_EQ((*SweepProgressFile::open(name_, sweep_of(9)))->known().size(), 1U);
+  }
+}
+
+TEST_F(ProgressFile, AReadOnlyFileIsLeftAlone) {
+  write(sweep_progress_head(sweep_of(9)));
+  std::filesystem::permissions(name_, std::filesystem::perms::owner_read);
+  EXPECT_EQ(refusal(9), name_ + ": cannot be written: it is read-only; make it writable or name another");
+}
+
+TEST_F(ProgressFile, AKilledSweepHoldsItNoLonger) {
+  const pid_t sweep = fork();
+  if (sweep == 0) {
+    const auto held = SweepProgressFile::open(name_, sweep_of(9));
+    (*held)->add(0, point_of(1));
+    kill(getpid(), SIGKILL);
+  }
+  waitpid(sweep, nullptr, 0);
+  const auto again = SweepProgressFile::open(name_, sweep_of(9));
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_EQ((*again)->known().size(), 1U);
+}
+
+TEST_F(ProgressFile, AFirstLineThatACrashLeftUnfinishedIsWrittenAgain) {
+  for (const std::size_t length : {0U, 1U, 20U}) {
+    write(sweep_progress_head(sweep_of(9)).substr(0, length));
+    const auto file = SweepProgressFile::open(name_, sweep_of(9));
+    ASSERT_TRUE(file) << file.error();
+    EXPECT_EQ(text(), sweep_progress_head(sweep_of(9)));
+  }
+}
+
+TEST_F(ProgressFile, WhatIsNoneIsRefusedAndLeftAlone) {
+  write("my thesis\n");
+  EXPECT_THAT(refusal(9), testing::HasSubstr("expected a part of a sweep"));
+  EXPECT_EQ(text(), "my thesis\n");
+  write("my thesis, without an end");
+  EXPECT_THAT(refusal(9), testing::HasSubstr("expected a part of a sweep"));
+  (void)SweepProgressFile::open(name_, sweep_of(9));
+  write(sweep_progress_head(sweep_of(8)));
+  EXPECT_THAT(refusal(9), testing::HasSubstr("the file is of a sweep of 8 points, this one has 9"));
+  write("{\"point\":0}\n", std::ios::app);
+  EXPECT_THAT(refusal(8), testing::HasSubstr(".jsonl:2: expected a point of a sweep"));
+}
+
+TEST_F(ProgressFile, AWordInTheWrongPlaceIsRefused) {
+  for (const char* const head :
+       {R"({"schema_version":1,"kind":5,"points":9})",
+        R"({"schema_version":1,"kind":["sweep-progress"],"points":9})", R"(["sweep-progress"])",
+        R"("sweep-progress")", R"({"schema_version":1e999,"kind":"sweep-progress"})"}) {
+    write(std::string(head) + "\n");
+    EXPECT_THAT(refusal(9), testing::HasSubstr("expected a part of a sweep")) << head;
+  }
+  write(R"({"schema_version":2,"kind":"sweep-progress","points":9,"digest":"5eed"})"
+        "\n");
+  EXPECT_THAT(refusal(9), testing::HasSubstr("expected schema_version 3, got 2: another penstock wrote it"));
+  for (const char* const numbers :
+       {R"("points":"all","shard":1,"shards":1)", R"("shard":1,"shards":1)",
+        R"("points":9,"shard":0,"shards":1)", R"("points":9,"shard":2,"shards":1)",
+        R"("points":9,"shard":1,"shards":9e9)", R"("points":18446744073709551615,"shard":1,"shards":1)"}) {
+    write(R"({"schema_version":3,"kind":"sweep-progress","digest":"5eed",)" + std::string(numbers) + "}\n");
+    EXPECT_THAT(refusal(9), testing::HasSubstr("points, shard, shards: expected a number of points"))
+        << numbers;
+  }
+}
+
+// As many points say nothing of which they are.
+TEST_F(ProgressFile, AnotherSweepIsRefusedAndLeftAlone) {
+  for (const char* const digest : {R"(,"digest":"feed")", R"(,"digest":5)", R"(,"digest":["5eed"])", ""}) {
+    const std::string other =
+        R"({"schema_version":3,"kind":"sweep-progress","points":9,"shard":1,"shards":1)" +
+        std::string(digest) + "}\n";
+    write(other);
+    EXPECT_EQ(refusal(9),
+              name_ +
+                  ": the file is of another sweep: the scenario, a file that it names, the flags or "
+                  "penstock have changed since it began; name another file, or remove it");
+    EXPECT_EQ(text(), other);
+  }
+}
+
+TEST_F(ProgressFile, AnotherShardIsRefused) {
+  SweepHead third = sweep_of(9);
+  third.shard = {.index = 2, .count = 4};
+  write(sweep_progress_head(third) + sweep_point_json(2, point_of(1)));
+  EXPECT_EQ(refusal(9), name_ + ": the file is of shard 3/4, this one is 1/1; name another file");
+  EXPECT_EQ((*SweepProgressFile::open(name_, third))->known().size(), 1U);
+  write(sweep_point_json(3, point_of(1)), std::ios::app);
+  EXPECT_EQ(SweepProgressFile::open(name_, third).error(),
+            name_ + ":3: point 3 is none of shard 3/4 of 9 points");
+}
+
+TEST_F(ProgressFile, ANumberThatItsFieldCannotHoldIsRefused) {
+  const std::string line = sweep_point_json(1, point_of(2));
+  const auto with = [&](const std::string& was, const std::string& becomes) {
+    std::string changed = line;
+    changed.replace(changed.find(was), was.size(), becomes);
+    write(sweep_progress_head(sweep_of(9)) + changed);
+    return refusal(9);
+  };
+  EXPECT_EQ(with("\"point\":1", "\"point\":1"), "no error");
+  EXPECT_THAT(with("\"point\":1", "\"point\":1.5"),
+              testing::HasSubstr("point: expected an integer from 0 to"));
+  EXPECT_THAT(with("\"point\":1", "\"point\":-1"), testing::HasSubstr("got -1"));
+  EXPECT_THAT(with("\"stages\":2", "\"stages\":0"),
+              testing::HasSubstr(":2: expected a point of a sweep: stages: expected an integer from 1 to"));
+  EXPECT_THAT(with("\"idle_over_total\":0.0", "\"idle_over_total\":1.5"),
+              testing::HasSubstr("idle_over_total: expected a part in [0, 1], got 1.5"));
+  EXPECT_THAT(with("\"stages\":2", "\"stages\":4294967298"),
+              testing::HasSubstr("stages: expected an integer"));
+  EXPECT_THAT(with("\"makespan_ns\":34", "\"makespan_ns\":9e121"),
+              testing::HasSubstr("makespan_ns: expected"));
+  EXPECT_THAT(with("\"makespan_ns\":34", "\"makespan_ns\":18446744073709551615"),
+              testing::HasSubstr("got 18446744073709551615"));
+}
+
+// `sweep --resume` takes the rows of the same sweep and of no other: each thing that decides a point,
+// changed, is another sweep; what decides none is not.
 
 using testing::HasSubstr;
 using testing::Not;

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/scratch_folder.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {

@@ -1,18 +1,23 @@
-// Every file of tests/cli/transcripts is a test: its commands are run from the source directory and must
-// print what it says. PENSTOCK_UPDATE_GOLDENS=1 writes the files anew instead.
-
-#include "tests/cli/transcript.hpp"
-#include "tests/source_path.hpp"
+// Commands run as users run them. Every file of tests/cli/transcripts is a test: its commands are run
+// from the source directory and must print what it says. PENSTOCK_UPDATE_GOLDENS=1 writes the files anew
+// instead. The examples of --help, and the way from a network to a comparison, follow.
 
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/transcript.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {
@@ -54,6 +59,120 @@ TEST_P(Transcript, SaysWhatTheCommandPrints) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, Transcript, testing::ValuesIn(transcripts()), test_name);
+
+// The examples that --help shows work as they stand, in the source directory.
+
+namespace fs = std::filesystem;
+
+/// A folder in which the ready-made scenarios are found and files may be written.
+class HelpExamples : public testing::TestWithParam<const char*> {
+ protected:
+  HelpExamples() {
+    fs::create_directory_symlink(fs::path(source_path()) / "scenarios", folder_.path() / "scenarios");
+  }
+
+  /// The lines under "Examples:", up to a pipe into another program.
+  std::vector<std::string> examples() const {
+    std::istringstream help(outcome_of(std::string("penstock ") + GetParam() + " --help", folder_.path()));
+    std::vector<std::string> commands;
+    bool inside = false;
+    for (std::string line; std::getline(help, line);) {
+      inside |= line.starts_with("Examples:");
+      if (inside && line.starts_with("  penstock")) commands.push_back(line.substr(2, line.find(" | ") - 2));
+    }
+    return commands;
+  }
+
+  ScratchFolder folder_;
+};
+
+TEST_P(HelpExamples, AllWork) {
+  const std::vector<std::string> commands = examples();
+  EXPECT_FALSE(commands.empty());
+  for (const std::string& command : commands) {
+    EXPECT_THAT(outcome_of(command, folder_.path()), testing::Not(testing::HasSubstr("[exit")))
+        << "$ " << command;
+  }
+}
+
+// `run`, `calibrate` and `compare` take as long as what they measure; those of `diff` name files of a user.
+INSTANTIATE_TEST_SUITE_P(OfCommand, HelpExamples,
+                         testing::Values("", "simulate", "sweep", "show", "check", "convert", "plan", "model",
+                                         "schedules", "reproduce", "fit", "largest"),
+                         [](const auto& command) {
+                           return *command.param == '\0' ? std::string("penstock")
+                                                         : std::string(command.param);
+                         });
+
+// From a network to a comparison, as a user goes: profile, plan, simulate, run, compare. What is run is real
+// mathematics; its times are not held to anything, as the ranks share the test machine's cores.
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// A folder of its own, gone with the test.
+class WholeWay : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!fs::exists(fs::path(PENSTOCK_EXECUTABLE).parent_path() / "penstock-torch"))
+      GTEST_SKIP() << "no penstock-torch: it was built without LibTorch";
+  }
+  json read(const std::string& file) const { return json::parse(std::ifstream(folder_.path() / file)); }
+  /// What the command prints, errors and exit code included.
+  std::string run(const std::string& arguments) const {
+    return outcome_of("penstock " + arguments, folder_.path());
+  }
+  void expect_good(const std::string& arguments) const {
+    const std::string outcome = run(arguments);
+    EXPECT_EQ(outcome.find("[exit"), std::string::npos) << "$ penstock " << arguments << "\n" << outcome;
+  }
+
+  /// Profiles the network, plans it on three devices, and takes the plan through all the rest.
+  void go(const std::string& network, const std::string& plan_flags) const {
+    expect_good("profile " + network +
+                " --size width=4 --size image=12 --micro-batch-size 4 --repeats 5 -o graph.txt");
+    folder_.write("scenario.yaml",
+                  "model: {profile: graph.txt, batch: 4, network: {" + network +
+                      ": {width: 4, image: 12}}}\n"
+                      "cluster: {preset: uniform, devices: 3, bandwidth: 10 GB/s, latency: 2 us}\n"
+                      "training: {micro_batch_size: 4, optimizer: momentum}\n");
+    expect_good("plan scenario.yaml " + plan_flags + " -o plan.yaml");
+    expect_good("simulate plan.yaml --timeline -o predicted.json --quiet");
+    expect_good("run plan.yaml --timeline --warmup 1 --repeats 1 -o measured.json --quiet");
+    // Bounds that nothing exceeds: what counts is that the two can be compared.
+    expect_good("compare predicted.json measured.json --tolerance 1000 --bubble-tolerance 1");
+    const json predicted = read("predicted.json");
+    const json measured = read("measured.json");
+    EXPECT_TRUE(predicted["kind"].get<std::string>() == "predicted");
+    EXPECT_TRUE(measured["kind"].get<std::string>() == "measured");
+    EXPECT_EQ(measured["program"]["digest"], predicted["program"]["digest"]) << "not the same program";
+    EXPECT_EQ(measured["timeline"].size(), predicted["timeline"].size());
+    for (const json& rank : measured["ranks"]) EXPECT_GT(rank["peak_bytes"].get<std::int64_t>(), 0);
+  }
+
+  ScratchFolder folder_;
+};
+
+TEST_F(WholeWay, OfAConvolutionalNetwork) { go("conv-net", ""); }
+
+TEST_F(WholeWay, OfABranchingNetworkInAStraightPipeline) {
+  go("branch-net", "--straight");
+  EXPECT_EQ(read("measured.json")["program"]["stages"].get<int>(), 3);
+}
+
+TEST_F(WholeWay, EndsWhereTheScenarioIsNotOfTheNetwork) {
+  expect_good("profile conv-net --size width=4 --size image=12 --repeats 1 -o graph.txt");
+  folder_.write("scenario.yaml",
+                "model: {profile: graph.txt, network: {conv-net: {blocks: 3}}, batch: 1}\n"
+                "schedule: {name: gpipe, stages: 1, microbatches: 1}\n");
+  EXPECT_EQ(
+      run("run scenario.yaml"),
+      "! penstock: scenario.yaml:1:38: model.network: the model has a layer \"Conv2d-6\", the "
+      "network conv-net "
+      "with these sizes has not; its layers go from Conv2d-0 to Linear-7. Profile it again, or correct the "
+      "sizes\n"
+      "[exit 2]\n");
+}
 
 }  // namespace
 }  // namespace penstock

@@ -15,7 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/fuzz/targets.hpp"
-#include "tests/source_path.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {

@@ -1,6 +1,6 @@
 // The trace for Perfetto: valid JSON, exact times, and rows whose spans never overlap.
 
-#include "report/result/chrome_trace.hpp"
+#include "report/result/result_export.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 
 #include "report/print/text_sink.hpp"
 #include "report/result/result.hpp"
-#include "report/timeline/timeline_rows.hpp"
+#include "report/timeline/timeline_boxes.hpp"
 #include "tests/report/sample_result.hpp"
 
 namespace penstock {

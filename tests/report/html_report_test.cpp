@@ -9,14 +9,12 @@
 #include <vector>
 
 #include "report/compare/compare.hpp"
-#include "report/pages/compare_html.hpp"
 #include "report/result/result.hpp"
 #include "report/result/sweep_table.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
 #include "tests/report/markup.hpp"
 #include "tests/report/sample_result.hpp"
-#include "tests/report/sample_sweep.hpp"
 
 namespace penstock {
 namespace {

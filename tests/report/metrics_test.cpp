@@ -1,9 +1,10 @@
 // Bubble, exposed communication, live activations, versions and throughput, on timelines small enough to
-// check by hand.
+// check by hand. What the idle time before an action was, and the table of stage units, follow.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -14,9 +15,8 @@
 #include <gtest/gtest.h>
 
 #include "report/result/metrics.hpp"
-#include "report/result/rank_meter.hpp"
 #include "report/result/result.hpp"
-#include "report/timeline/holdings.hpp"
+#include "report/timeline/spans.hpp"
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/action.hpp"
@@ -183,7 +183,7 @@ TEST(Holdings, WhatComesAndGoesAtOneInstantIsCountedInProgramOrder) {
   EXPECT_EQ(peak_amount(nested), 2);
 }
 
-/// Every change in the order that holdings.hpp states, sorted as it stands: (time, whether it is a charge).
+/// Every change in the order that spans.hpp states, sorted as it stands: (time, whether it is a charge).
 /// Of one time, releases of what was held before come first (phase 0); what begins there, or ends as it
 /// begins, follows by its place in the program (phase 1).
 std::vector<std::pair<Ns, bool>> sorted_changes(const std::vector<Holding>& holdings) {
@@ -319,6 +319,106 @@ TEST(Metrics, KCountsTheRanksOfOnePipelineWhateverCopiesAndChunksThereAre) {
   EXPECT_EQ(size("data-parallel", {.stages = 4, .microbatches = 8}), 4) << "all stages are on all ranks";
   EXPECT_EQ(size("data-parallel", {.stages = 4, .microbatches = 8, .replicas = {2}}), 4);
   EXPECT_EQ(size("dualpipe", {.stages = 4, .microbatches = 8}), 4) << "stages 0 and 3 share ranks";
+}
+
+// What the idle time before an action was.
+
+/// On rank 1; messages are of the stage before.
+Span span(ActionKind kind, std::int32_t stage, std::int32_t microbatch, Ns start_ns, Ns end_ns) {
+  return {.rank = 1,
+          .action = {.kind = kind, .stage = stage, .microbatch = microbatch, .peer = stage - 1},
+          .start_ns = start_ns,
+          .end_ns = end_ns};
+}
+
+TEST(IdleBeforeActions, IsWaitingUntilTheMessageIsOnItsWayThenTransferThenLaunch) {
+  //   0         30           70  75          100
+  //   | waiting | transfer   | launch | F    |
+  const std::vector<Span> spans = {span(ActionKind::recv_forward, 1, 0, 30, 70),
+                                   span(ActionKind::forward, 1, 0, 75, 100)};
+  EXPECT_EQ(idle_before_actions(spans),
+            (std::vector<IdleBefore>{{.position = 1, .transfer_ns = 40, .launch_ns = 5, .waiting_ns = 30}}));
+}
+
+TEST(IdleBeforeActions, WhatHadArrivedBeforeTheRankWasFreeLeavesOnlyLaunch) {
+  const std::vector<Span> spans = {span(ActionKind::forward, 1, 0, 0, 100),
+                                   span(ActionKind::recv_backward, 1, 0, 20, 60),
+                                   span(ActionKind::backward, 1, 0, 103, 200)};
+  EXPECT_EQ(idle_before_actions(spans)[1], (IdleBefore{.position = 2, .launch_ns = 3}));
+}
+
+TEST(IdleBeforeActions, AMessageOfAnotherActionDoesNotCount) {
+  const std::vector<Span> spans = {
+      span(ActionKind::recv_forward, 1, 0, 0, 10), span(ActionKind::forward, 1, 0, 10, 20),
+      span(ActionKind::recv_forward, 1, 1, 20, 90), span(ActionKind::backward, 1, 0, 60, 70)};
+  EXPECT_EQ(idle_before_actions(spans)[1], (IdleBefore{.position = 3, .launch_ns = 40}));
+}
+
+TEST(IdleBeforeActions, ARecomputationWaitedForItsGradientOnlyIfThatHadArrived) {
+  const std::vector<Span> late = {span(ActionKind::recv_backward, 1, 0, 10, 50),
+                                  span(ActionKind::recompute, 1, 0, 52, 60)};
+  EXPECT_EQ(idle_before_actions(late)[0],
+            (IdleBefore{.position = 1, .transfer_ns = 40, .launch_ns = 2, .waiting_ns = 10}));
+  const std::vector<Span> early = {span(ActionKind::recv_backward, 1, 0, 10, 50),
+                                   span(ActionKind::recompute, 1, 0, 5, 20)};
+  EXPECT_EQ(idle_before_actions(early)[0], (IdleBefore{.position = 1, .launch_ns = 5}));
+}
+
+TEST(IdleBeforeActions, AStepWaitsForItsReduction) {
+  const std::vector<Span> spans = {span(ActionKind::reduce_grad, 1, kNoMicrobatch, 0, 30),
+                                   span(ActionKind::step, 1, kNoMicrobatch, 31, 40)};
+  EXPECT_EQ(idle_before_actions(spans)[0], (IdleBefore{.position = 1, .transfer_ns = 30, .launch_ns = 1}));
+}
+
+TEST(IdleBeforeActions, AnOverlappedPairWaitsForWhatBothNeedAndIsOneAction) {
+  std::vector<Span> spans = {
+      span(ActionKind::recv_forward, 1, 1, 0, 10), span(ActionKind::recv_backward, 1, 0, 0, 40),
+      span(ActionKind::forward, 1, 1, 44, 60), span(ActionKind::backward, 1, 0, 44, 60)};
+  spans[2].action.overlaps_next = true;
+  EXPECT_EQ(idle_before_actions(spans),
+            (std::vector<IdleBefore>{{.position = 2, .transfer_ns = 40, .launch_ns = 4}}));
+}
+
+// What was put into the table is found again, in whatever order units come.
+
+/// Puts a number at each of the units of two stages, and finds all of them again after each.
+void holds_all(const std::vector<std::int32_t>& units) {
+  StageUnitTable<std::int32_t> table(-1);
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> put;
+  for (const std::int32_t unit : units) {
+    for (const std::int32_t stage : {7, 0}) {
+      EXPECT_EQ(table.at(stage, unit), -1) << stage << " " << unit;
+      table.at(stage, unit) = put[{stage, unit}] = static_cast<std::int32_t>(put.size());
+      for (const auto& [place, value] : put) ASSERT_EQ(table.at(place.first, place.second), value);
+    }
+  }
+}
+
+TEST(StageUnitTable, FindsUnitsThatComeInOrder) {
+  std::vector<std::int32_t> units(300);
+  for (std::size_t i = 0; i < units.size(); ++i) units[i] = static_cast<std::int32_t>(i);
+  holds_all(units);
+  std::ranges::reverse(units);
+  holds_all(units);
+}
+
+TEST(StageUnitTable, FindsTheUnitsOfOneReplicaAmongThousands) {
+  holds_all({12'345, 112'345, 212'345, 312'345, 1'000'000'000});
+}
+
+TEST(StageUnitTable, FindsUnitsFarAwayOnceThoseBeforeThemAreThere) {
+  std::vector<std::int32_t> units{100, 300, 150};
+  for (std::int32_t unit = 0; unit < 100; ++unit) units.push_back(unit);
+  holds_all(units);
+}
+
+TEST(StageUnitTable, FindsUnitsInAnyOrder) {
+  std::vector<std::int32_t> units(400);
+  for (std::size_t i = 0; i < units.size(); ++i) units[i] = static_cast<std::int32_t>(i);
+  for (std::uint32_t seed = 1; seed <= 10; ++seed) {
+    std::shuffle(units.begin(), units.end(), std::mt19937(seed));
+    holds_all(units);
+  }
 }
 
 }  // namespace

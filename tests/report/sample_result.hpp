@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "report/result/result.hpp"
+#include "report/result/sweep_table.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
 
@@ -34,5 +35,16 @@ Result result_of(const Timeline& timeline, const Shape& shape);
 
 /// One span on rank 0 ..., for timelines written out in a test.
 Span span_of(std::int32_t rank, Action action, Ns start_ns, Ns end_ns);
+
+// A small sweep made by hand for the tests of report/.
+
+/// Five rows with M = 1, and the same five with M = 4:
+///
+///   0, 5   gpipe, K = 1   fits
+///   1, 6   gpipe, K = 2   fits
+///   2, 7   gpipe, K = 3   skipped
+///   3, 8   1f1b, K = 1    out of memory
+///   4, 9   1f1b, K = 2    fits, and has a steady rate
+Sweep small_sweep();
 
 }  // namespace penstock::sample

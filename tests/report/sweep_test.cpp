@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/report/sample_sweep.hpp"
+#include "tests/report/sample_result.hpp"
 
 namespace penstock {
 namespace {

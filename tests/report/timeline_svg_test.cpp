@@ -1,25 +1,48 @@
-// Timelines and charts as SVG: well-formed, complete, bounded in size.
-
-#include "report/timeline/timeline_svg.hpp"
-
-#include <gtest/gtest.h>
+// Timelines and charts as SVG: well-formed, complete, bounded in size. golden() compares them with files of
+// tests/report/golden.
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "report/pages/memory_chart.hpp"
+#include <gtest/gtest.h>
+
+#include "report/pages/html_report.hpp"
 #include "report/print/chart_svg.hpp"
 #include "report/print/palette.hpp"
-#include "report/timeline/box_svg.hpp"
 #include "report/timeline/timeline_boxes.hpp"
-#include "tests/report/golden.hpp"
+#include "report/timeline/timeline_svg.hpp"
 #include "tests/report/markup.hpp"
 #include "tests/report/sample_result.hpp"
+#include "tests/test_files.hpp"
+
+namespace penstock::sample {
+
+/// The content of the golden file `name`; a sentence when it cannot be read. With the environment variable
+/// PENSTOCK_UPDATE_GOLDENS=1 the file is written from `actual` first.
+std::string golden(std::string_view name, std::string_view actual);
+
+std::string golden(std::string_view name, std::string_view actual) {
+  const std::string path = source_path("tests/report/golden/") + std::string(name);
+  const char* const update = std::getenv("PENSTOCK_UPDATE_GOLDENS");
+  if (update != nullptr && std::string_view(update) == "1") std::ofstream(path, std::ios::binary) << actual;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return "cannot read " + path + "; run the test with PENSTOCK_UPDATE_GOLDENS=1 to write it";
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace penstock::sample
 
 namespace penstock {
+
+// Timelines and charts as SVG: well-formed, complete, bounded in size.
+
 namespace {
 
 using sample::markup_fault;

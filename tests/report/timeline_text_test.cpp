@@ -9,7 +9,6 @@
 #include <sstream>
 #include <string>
 
-#include "report/print/action_grid.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/program.hpp"
 #include "tests/report/sample_result.hpp"

@@ -10,8 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "report/print/axis.hpp"
-#include "report/print/one_line.hpp"
 #include "report/print/palette.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"

@@ -1,11 +1,22 @@
-// The batch rule.
+// The batch rule finds the third of global batch, microbatch size and number of microbatches. Then follow
+// figures that differ from microbatch to microbatch, and copies of a pipeline that share the microbatches.
 
-#include "scenarios/read/batch.hpp"
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <gtest/gtest.h>
 
-#include <cstdint>
-#include <optional>
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "scenarios/read/scenario_text.hpp"
+#include "schedules/check/user_error.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "tests/scenarios/read_scenario.hpp"
 
 namespace penstock {
 namespace {
@@ -148,6 +159,160 @@ TEST(Batch, OnlyAsynchronousSchedulesTakeAMicrobatchForAMinibatch) {
   EXPECT_EQ(meaning_of_microbatch("1f1b"), kPart);
   EXPECT_EQ(meaning_of_microbatch("1F1B_RR"), kWhole);
   EXPECT_EQ(meaning_of_microbatch("of a program file"), kPart);
+}
+
+// Figures that differ from microbatch to microbatch, in the three ways in which a scenario may write them.
+
+/// K = 2, M = 3; F and B of the stages as stated.
+std::string scenario_of(std::string_view forward, std::string_view backward, std::string_view others = "") {
+  return std::string("model:\n  batch: 1\n  stages:\n    forward: ") + std::string(forward) +
+         "\n    backward: " + std::string(backward) + "\n" + std::string(others) +
+         "schedule: {name: 1f1b, stages: 2, microbatches: 3}\n";
+}
+
+/// F of every microbatch on a stage.
+std::vector<Ns> forwards(const Experiment& experiment, std::size_t stage) {
+  std::vector<Ns> times;
+  for (const MicrobatchCost& one : experiment.costs.microbatches)
+    times.push_back(one.stages[stage].forward_ns);
+  return times;
+}
+
+TEST(MicrobatchFigures, AListInAStagesPlaceIsOneAMicrobatch) {
+  const Experiment experiment = prepared(scenario_of("[[1 ns, 5 ns, 3 ns], 4 ns]", "8 ns"));
+  EXPECT_EQ(forwards(experiment, 0), (std::vector<Ns>{1, 5, 3}));
+  EXPECT_EQ(forwards(experiment, 1), (std::vector<Ns>{4, 4, 4}));
+  EXPECT_EQ(experiment.costs.stages[0].forward_ns, 3);  // the mean, for what asks of no microbatch
+  EXPECT_TRUE(experiment.notes.empty());
+}
+
+TEST(MicrobatchFigures, OneListForAllStages) {
+  const Experiment experiment = prepared(scenario_of("{microbatches: [1 ns, 5 ns, 3 ns]}", "8 ns"));
+  EXPECT_EQ(forwards(experiment, 0), (std::vector<Ns>{1, 5, 3}));
+  EXPECT_EQ(forwards(experiment, 1), (std::vector<Ns>{1, 5, 3}));
+}
+
+// microbatch_times.csv:  1,5,3 / 2,2,7
+TEST(MicrobatchFigures, AFileHasARowAStage) {
+  const Experiment experiment = prepared(scenario_of("{file: microbatch_times.csv, unit: ns}", "8 ns"));
+  EXPECT_EQ(forwards(experiment, 0), (std::vector<Ns>{1, 5, 3}));
+  EXPECT_EQ(forwards(experiment, 1), (std::vector<Ns>{2, 2, 7}));
+}
+
+// The same file the other way round: two microbatches of three stages each, 1 5 3 and 2 2 7.
+TEST(MicrobatchFigures, OrARowAMicrobatch) {
+  const Experiment experiment =
+      prepared(scenario_of("{file: microbatch_times.csv, unit: us, rows: microbatches}", "8 us"),
+               {{.key = "schedule.stages", .value = "3"}});
+  EXPECT_EQ(experiment.costs.microbatches[1].stages[0].forward_ns, 2'000);
+}
+
+TEST(MicrobatchFigures, AnOverrideMayNameTheFile) {
+  const Experiment experiment =
+      prepared(scenario_of("1 ns", "8 ns"),
+               {{.key = "model.stages.forward", .value = "{file: microbatch_times.csv, unit: ns}"}});
+  EXPECT_EQ(forwards(experiment, 1), (std::vector<Ns>{2, 2, 7}));
+}
+
+// B = I + W holds in each microbatch, and each is scaled to the microbatch in force.
+TEST(MicrobatchFigures, EachMicrobatchIsPricedAsOneAlone) {
+  const Experiment experiment = prepared(scenario_of("1 ns", "{microbatches: [3 ns, 9 ns, 4 ns]}") +
+                                         "training: {micro_batch_size: 2}\n");
+  const StageCost& one = experiment.costs.microbatches[1].stages[1];
+  EXPECT_EQ(one.backward_ns, 18);
+  EXPECT_EQ(one.backward_input_ns + one.backward_weight_ns, 18);
+}
+
+TEST(MicrobatchFigures, ShortListsRepeatAndANoteSaysSo) {
+  const Experiment experiment = prepared(scenario_of("{microbatches: [1 ns, 5 ns]}", "8 ns"));
+  EXPECT_EQ(forwards(experiment, 0), (std::vector<Ns>{1, 5, 1}));
+  EXPECT_EQ(experiment.costs.stage_of({.kind = ActionKind::forward, .stage = 0, .microbatch = 2}).forward_ns,
+            1);
+  ASSERT_EQ(experiment.notes.size(), 1U);
+  EXPECT_EQ(experiment.notes[0],
+            "s.yaml:4:14: model.stages.forward: 2 microbatches are listed, which repeat up to M");
+}
+
+TEST(MicrobatchFigures, OfLongListsTheFirstCount) {
+  const Experiment experiment = prepared(scenario_of("{microbatches: [1 ns, 5 ns, 3 ns, 9 ns]}", "8 ns"));
+  EXPECT_EQ(forwards(experiment, 0), (std::vector<Ns>{1, 5, 3}));
+  EXPECT_EQ(experiment.notes.at(0),
+            "s.yaml:4:14: model.stages.forward: 4 microbatches are listed, of which the first M are taken");
+}
+
+TEST(MicrobatchFigures, SlicesShareTheirMicrobatch) {
+  const Experiment experiment = prepared(
+      scenario_of("{microbatches: [2 ns, 6 ns, 4 ns]}", "8 ns") + "training: {micro_batch_size: 1}\n",
+      {{.key = "schedule.name", .value = "seq-1f1b"}, {.key = "schedule.slices", .value = "2"}});
+  // Units 2 and 3 are the slices of microbatch 1.
+  EXPECT_EQ(experiment.costs.stage_of({.kind = ActionKind::forward, .stage = 0, .microbatch = 3}).forward_ns,
+            3);
+}
+
+TEST(MicrobatchFigures, AreWrittenAsTheyAreRead) {
+  const std::string text = scenario_of("[[1 ns, 5 ns, 3 ns], 4 ns]", "{microbatches: [8 ns, 7 ns, 9 ns]}");
+  const Scenario scenario = read_scenario(text);
+  const auto& figures = std::get<StageFigures>(scenario.model);
+  EXPECT_EQ(read_scenario(stages_to_yaml(figures, 1) + "schedule: {name: 1f1b, stages: 2, microbatches: 3}\n")
+                .model.index(),
+            scenario.model.index());
+  const std::string written = stages_to_yaml(figures, 1);
+  EXPECT_NE(written.find("forward: [[1 ns, 5 ns, 3 ns], 4 ns]"), std::string::npos) << written;
+  EXPECT_NE(written.find("backward: {microbatches: [8 ns, 7 ns, 9 ns]}"), std::string::npos) << written;
+}
+
+// Copies of a whole pipeline as a scenario asks for them.
+
+Experiment experiment_in(const std::string& text) {
+  auto experiment = prepare(read_scenario(text));
+  if (!experiment) throw std::runtime_error(experiment.error().message);
+  return *std::move(experiment);
+}
+
+// 64 samples in microbatches of 4 are 16: eight for each copy of the pipeline.
+TEST(DataParallel, CopiesShareTheMicrobatchesOfTheGlobalBatch) {
+  const Experiment experiment = experiment_in(
+      "schedule: {name: 1f1b, stages: 4, data_parallel: 2}\n"
+      "training: {global_batch_size: 64, micro_batch_size: 4}\n");
+  EXPECT_EQ(experiment.program.rank_count(), 8);
+  EXPECT_EQ(experiment.program.stage_count(), 4);
+  EXPECT_EQ(experiment.program.microbatches, 16) << "over all copies";
+  EXPECT_EQ(experiment.cluster.device_count(), 8) << "as many as ranks";
+}
+
+// The links that the copies of a rank have to their neighbours say how long a transfer takes: here copies of
+// a stage are on one node, so that every transfer of activations is between nodes.
+TEST(DataParallel, SchedulesThatWeighCostsAreGivenThoseOfOneCopy) {
+  const std::string model =
+      "model: {stages: {forward: 1 ms, backward: 2 ms, activation: 10 MB, kept: 1 GiB}}\n"
+      "cluster: {preset: two-level, nodes: 2, devices_per_node: 2, intra_bandwidth: 100 GB/s,"
+      " inter_bandwidth: 10 GB/s}\n";
+  const Experiment one = experiment_in(
+      model + "schedule: {name: zb-2p, stages: 2, microbatches: 6, memory_limit: [3 GiB, 2 GiB]}\n");
+  const Experiment two = experiment_in(model +
+                                       "schedule: {name: zb-2p, stages: 2, microbatches: 12, memory_limit: "
+                                       "[3 GiB, 2 GiB], data_parallel: 2}\n");
+  ASSERT_EQ(two.program.rank_count(), 4);
+  const auto forwards_first = [](const Experiment& experiment, std::size_t rank) {
+    std::int32_t count = 0;
+    for (const Action& action : experiment.program.ranks[rank]) {
+      if (action.kind == ActionKind::backward_input) break;
+      count += action.kind == ActionKind::forward ? 1 : 0;
+    }
+    return count;
+  };
+  for (const std::size_t copy : {std::size_t{0}, std::size_t{1}}) {
+    EXPECT_EQ(forwards_first(two, copy), forwards_first(one, 0)) << "the limit of rank 0 of the pipeline";
+    EXPECT_EQ(forwards_first(two, 2 + copy), forwards_first(one, 1));
+  }
+}
+
+TEST(DataParallel, RefusesMicrobatchesThatDoNotDivide) {
+  const auto experiment =
+      prepare(read_scenario("schedule: {name: gpipe, stages: 2, microbatches: 5, data_parallel: 2}"));
+  ASSERT_FALSE(experiment);
+  EXPECT_EQ(experiment.error().kind, ErrorKind::bad_input) << "bad input";
+  EXPECT_NE(experiment.error().message.find("the nearest that work: 4 and 6"), std::string::npos);
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 
 #include <string>
 
-#include "scenarios/pricing/kernel_library.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/load_architecture.hpp"
-#include "tests/source_path.hpp"
+#include "tests/test_files.hpp"
 #include "topology/device_types.hpp"
 
 namespace penstock {

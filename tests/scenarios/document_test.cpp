@@ -13,8 +13,8 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "scenarios/read/override.hpp"
-#include "tests/scratch_folder.hpp"
+#include "scenarios/read/document_edits.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {

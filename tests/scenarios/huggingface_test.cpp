@@ -12,10 +12,9 @@
 #include <gtest/gtest.h>
 
 #include "scenarios/architecture/architecture.hpp"
-#include "scenarios/read/huggingface_families.hpp"
-#include "scenarios/read/huggingface_keys.hpp"
+#include "scenarios/read/huggingface.hpp"
 #include "scenarios/read/load_architecture.hpp"
-#include "tests/scratch_folder.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {

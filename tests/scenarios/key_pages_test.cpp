@@ -2,7 +2,7 @@
 // docs/reference/scenario.md for readers and docs/reference/scenario.schema.json for editors.
 // PENSTOCK_UPDATE_GOLDENS=1 writes them.
 
-#include "scenarios/read/keys.hpp"
+#include "scenarios/read/reader.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -23,7 +23,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "tests/source_path.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {

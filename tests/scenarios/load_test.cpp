@@ -12,16 +12,14 @@
 #include <variant>
 #include <vector>
 
-#include "read_scenario.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
-#include "scenarios/read/cluster_spec.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
-#include "schedules/ir/search_effort.hpp"
 #include "schedules/ir/shape.hpp"
+#include "tests/scenarios/read_scenario.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"
 

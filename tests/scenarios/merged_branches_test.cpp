@@ -1,6 +1,6 @@
 // Wide branches are merged, and what is left has the model's time and bytes and can be planned over.
 
-#include "scenarios/partition/merged_branches.hpp"
+#include "scenarios/partition/layer_graph_downsets.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "scenarios/model/model.hpp"
-#include "scenarios/partition/layer_graph_downsets.hpp"
 #include "scenarios/partition/pipedream_partition.hpp"
 #include "schedules/ir/action.hpp"
 

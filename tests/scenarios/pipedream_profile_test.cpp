@@ -11,11 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include "reference_profile.hpp"
 #include "scenarios/model/model.hpp"
-#include "scenarios/partition/balanced_cuts.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "schedules/ir/action.hpp"
+#include "tests/scenarios/library_model.hpp"
 
 namespace penstock {
 namespace {

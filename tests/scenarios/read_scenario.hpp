@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/load.hpp"
-#include "scenarios/read/override.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "tests/source_path.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 

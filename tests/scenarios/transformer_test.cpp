@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "read_scenario.hpp"
+#include "tests/scenarios/read_scenario.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "scenarios/prepare/experiment.hpp"

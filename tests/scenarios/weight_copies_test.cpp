@@ -1,7 +1,6 @@
 // Copies of weights that share out optimizer state, gradients and weights: what each holds, what each waits
 // for.
 
-#include "scenarios/pricing/weight_copies.hpp"
 #include "scenarios/pricing/collectives.hpp"
 
 #include <gtest/gtest.h>
@@ -14,14 +13,13 @@
 #include <vector>
 
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/pricing/kernel_library.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_memory.hpp"
 #include "scenarios/pricing/layer_terms.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
-#include "scenarios/pricing/step_prices.hpp"
 #include "scenarios/read/load.hpp"
 #include "tests/scenarios/device_workload.hpp"
-#include "tests/source_path.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {

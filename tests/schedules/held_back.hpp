@@ -8,7 +8,7 @@
 
 #include "schedules/ir/program.hpp"
 #include "schedules/text/program_text.hpp"
-#include "tests/source_path.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 

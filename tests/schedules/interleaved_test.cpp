@@ -1,6 +1,10 @@
-// Schedules over several chunks a rank: groups of microbatches, and which shapes are refused.
+// Schedules over several stages a rank: groups of microbatches, which shapes are refused, and schedules
+// whose microbatches enter the pipeline at both ends.
 
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -12,6 +16,7 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {
@@ -159,6 +164,163 @@ TEST(SeqOneFOneB, SlicesAscendForwardAndDescendBackward) {
 TEST(SeqOneFOneB, RefusesNoSlices) {
   EXPECT_EQ(generate("seq-1f1b", {.stages = 2, .microbatches = 2, .slices = 0}).error(),
             "slices: expected a number of at least 1, got 0");
+}
+
+// Schedules whose microbatches enter the pipeline at both ends: DualPipe, Chimera, GEMS.
+
+/// One rank's compute actions as DualPipe's authors name them: stream a enters at rank 0, b at the last rank,
+/// each numbered from 0; pairs in parentheses.
+std::string in_streams(const Program& program, std::int32_t rank) {
+  const std::int32_t half = program.microbatches / 2;
+  std::string text;
+  bool in_pair = false;
+  for (const Action& action : program.ranks.at(static_cast<std::size_t>(rank))) {
+    if (!is_compute(action.kind) || action.kind == ActionKind::step) continue;
+    const bool opens = action.overlaps_next && !in_pair;
+    text += fmt::format("{}{}{}{}{}", in_pair ? "&" : (text.empty() ? "" : " "), opens ? "(" : "",
+                        letters(action.kind), action.microbatch < half ? "a" : "b", action.microbatch % half);
+    if (in_pair && !action.overlaps_next) text += ")";
+    in_pair = action.overlaps_next;
+  }
+  return text;
+}
+
+/// The published order without its "{...}" groups of transfers.
+std::string compute_only(const std::string& line) {
+  std::stringstream words(line);
+  std::string text;
+  bool in_group = false;
+  for (std::string word; words >> word;) {
+    if (word.starts_with("{")) in_group = true;
+    if (!in_group) text += (text.empty() ? "" : " ") + word;
+    if (word.ends_with("}")) in_group = false;
+  }
+  return text;
+}
+
+// deepseek-ai/DualPipe, commit 3da1bbea, run with 4 ranks and 8 microbatches.
+TEST(DualPipe, RunsInThePublishedOrder) {
+  const Program program = *generate("dualpipe", {.stages = 4, .microbatches = 8});
+  EXPECT_EQ(in_streams(program, 0),
+            "Fa0 Fa1 Fa2 Fb0 Ib0 Wb0 Fb1 (Fa3&Bb1) (Fb2&Ba0) Bb2 (Fb3&Ba1) Bb3 Ia2 Wa2 Ia3 Wa3");
+  EXPECT_EQ(in_streams(program, 1),
+            "Fa0 Fb0 Fa1 Fb1 Fa2 Bb0 (Fb2&Ba0) (Fa3&Bb1) (Fb3&Ba1) Bb2 Ba2 Ib3 Ia3 Wb3 Wa3");
+  EXPECT_EQ(in_streams(program, 2),
+            "Fb0 Fa0 Fb1 Fa1 Fb2 Ba0 (Fa2&Bb0) (Fb3&Ba1) (Fa3&Bb1) Ba2 Bb2 Ia3 Ib3 Wa3 Wb3");
+  EXPECT_EQ(in_streams(program, 3),
+            "Fb0 Fb1 Fb2 Fa0 Ia0 Wa0 Fa1 (Fb3&Ba1) (Fa2&Bb0) Ba2 (Fa3&Bb1) Ba3 Ib2 Wb2 Ib3 Wb3");
+}
+
+TEST(DualPipe, RunsInTheOrderOfEveryPublishedDump) {
+  const std::filesystem::path folder = source_path("../shared/reference/dualpipe");
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "DualPipe's dumps are not beside this checkout";
+  for (const auto& [ranks, microbatches] : {std::pair{4, 8}, {8, 20}}) {
+    std::ifstream file(folder / fmt::format("dualpipe_{}rank_{}mb.txt", ranks, microbatches));
+    ASSERT_TRUE(file) << ranks << " ranks";
+    const Program program = *generate("dualpipe", {.stages = ranks, .microbatches = microbatches});
+    std::int32_t rank = 0;
+    for (std::string line; std::getline(file, line); ++rank)
+      EXPECT_EQ(in_streams(program, rank), compute_only(line)) << "rank " << rank;
+    EXPECT_EQ(rank, ranks);
+  }
+}
+
+TEST(DualPipe, NamesTheRuleAndTheNearestShapesThatWork) {
+  const auto message = [](std::int32_t k, std::int32_t m) {
+    return generate("dualpipe", {.stages = k, .microbatches = m}).error();
+  };
+  EXPECT_THAT(message(3, 12), testing::EndsWith("got 3; the nearest that work are 2 and 4"));
+  EXPECT_THAT(message(1, 12), testing::EndsWith("got 1; the nearest that work are 2"));
+  EXPECT_THAT(message(4, 7), testing::EndsWith("got 7; the nearest that works is 8"));
+  EXPECT_THAT(message(4, 9), testing::EndsWith("got 9; the nearest that work are 8 and 10"));
+  EXPECT_EQ(generate("dualpipe-v", {.stages = 2, .microbatches = 3}).error(),
+            "microbatches: dualpipe-v needs at least as many as the model has stages, 2 x 2 = 4; got 3; the "
+            "nearest that works is 4");
+}
+
+std::string forwards_and_backwards(const Program& program, std::int32_t rank) {
+  std::string text;
+  for (const Action& action : program.ranks.at(static_cast<std::size_t>(rank))) {
+    if (action.kind != ActionKind::forward && action.kind != ActionKind::backward) continue;
+    text += fmt::format("{}{}{}", text.empty() ? "" : " ", letters(action.kind), action.microbatch);
+  }
+  return text;
+}
+
+// Chimera (SC'21), the figure of D = 4 and N = 4.
+TEST(Chimera, RunsInThePublishedOrder) {
+  const Program program = *generate("chimera", {.stages = 4, .microbatches = 4});
+  EXPECT_EQ(forwards_and_backwards(program, 0), "F0 F1 F2 B2 F3 B3 B0 B1");
+  EXPECT_EQ(forwards_and_backwards(program, 1), "F0 F2 F1 F3 B2 B0 B3 B1");
+  EXPECT_EQ(forwards_and_backwards(program, 2), "F2 F0 F3 F1 B0 B2 B1 B3");
+  EXPECT_EQ(forwards_and_backwards(program, 3), "F2 F3 F0 B0 F1 B1 B2 B3");
+}
+
+TEST(Chimera, SendsHalfOfEachUnitDown) {
+  const auto down = [](std::int32_t k, std::int32_t m) {
+    const Program program = *generate("chimera", {.stages = k, .microbatches = m});
+    std::vector<std::int32_t> microbatches;
+    for (std::int32_t i = 0; i < m; ++i) {
+      if (program.placement.rank_of(0, i) == 0) microbatches.push_back(i);
+    }
+    return microbatches;
+  };
+  EXPECT_THAT(down(4, 4), testing::ElementsAre(0, 1));
+  EXPECT_THAT(down(4, 8), testing::ElementsAre(0, 1, 4, 5));
+  EXPECT_THAT(down(4, 3), testing::ElementsAre(0, 1));
+  EXPECT_THAT(down(4, 6), testing::ElementsAre(0, 1, 4));
+  EXPECT_THAT(down(2, 1), testing::ElementsAre(0));
+}
+
+/// What a rank does with a stage after its last backward there, up to its STEP.
+std::string after_last_backward(const std::vector<Action>& list, std::int32_t stage) {
+  std::size_t last = 0;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i].kind == ActionKind::backward && list[i].stage == stage) last = i;
+  }
+  return to_text(list.at(last + 1));
+}
+
+TEST(Chimera, ReducesEachStageRightAfterItsLastBackward) {
+  for (const std::int32_t k : {2, 4, 8}) {
+    const Program program = *generate("chimera", {.stages = k, .microbatches = 2 * k});
+    for (std::int32_t stage = 0; stage < k; ++stage) {
+      for (const std::int32_t rank : program.placement.stages[static_cast<std::size_t>(stage)].ranks) {
+        EXPECT_EQ(after_last_backward(program.ranks[static_cast<std::size_t>(rank)], stage),
+                  fmt::format("{}REDUCE_GRAD", stage))
+            << "rank " << rank << " of " << k;
+      }
+    }
+  }
+}
+
+TEST(Chimera, ReducesAtTheEndOrNotAtAllWhenToldSo) {
+  Shape shape{.stages = 4, .microbatches = 4, .reduction = Reduction::at_end};
+  const std::vector<Action> list = generate("chimera", shape)->ranks.front();
+  std::string end;
+  for (std::size_t i = list.size() - 5; i < list.size(); ++i) end += to_text(list[i]) + " ";
+  EXPECT_EQ(end, "0B1 0REDUCE_GRAD 3REDUCE_GRAD 0STEP 3STEP ");
+  shape.replica_sync = ReplicaSync::off;
+  const Program alone = *generate("chimera", shape);
+  for (const std::vector<Action>& rank : alone.ranks) {
+    for (const Action& action : rank) EXPECT_NE(action.kind, ActionKind::reduce_grad);
+  }
+}
+
+TEST(Chimera, RefusesAnOddNumberOfRanks) {
+  EXPECT_EQ(
+      generate("chimera", {.stages = 5, .microbatches = 10}).error(),
+      "stages: chimera's two directions fill each other's bubbles only on an even number of ranks; got 5; "
+      "the nearest that work are 4 and 6");
+}
+
+TEST(Gems, TakesTurnsBetweenTheDirections) {
+  const Program program = *generate("gems", {.stages = 3, .microbatches = 5, .iterations = 2});
+  for (std::int32_t m = 0; m < 10; ++m) {  // the second iteration begins downwards again
+    const bool down = m % 5 % 2 == 0;
+    EXPECT_EQ(program.placement.rank_of(0, m), down ? 0 : 2) << m;
+    EXPECT_EQ(program.placement.rank_of(1, m), 1) << "the middle rank holds its stage once";
+  }
 }
 
 }  // namespace

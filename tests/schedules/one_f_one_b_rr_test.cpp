@@ -1,5 +1,8 @@
-// 1F1B-RR's warm-ups, routing, order and weight versions.
+// Relatives of 1F1B: 1F1B-RR with its warm-ups, routing, order and weight versions, then PipeDream-2BW and
+// kFkB.
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -10,11 +13,17 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "report/result/metrics.hpp"
 #include "schedules/check/validate.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
-#include "tests/source_path.hpp"
+#include "sim/engines/engines.hpp"
+#include "tests/sim/experiments.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {
@@ -215,6 +224,145 @@ TEST(OneFOneBRR, MatchesTheReleasedRuntimeActionForAction) {
     }
   }
   EXPECT_EQ(actions, 256);
+}
+
+// How far 1F1B-RR runs ahead of its first backward.
+
+TEST(RoundRobinWarmup, IsOneForwardPerLaterStageWithoutReplicas) {
+  EXPECT_EQ(round_robin_warmup(4, 1), 3);
+  EXPECT_EQ(round_robin_warmup(1, 1), 0);
+}
+
+TEST(RoundRobinWarmup, KeepsEachReplicaBusyUntilItsFirstMinibatchComesBack) {
+  EXPECT_EQ(round_robin_warmup(7, 4), 1);
+  EXPECT_EQ(round_robin_warmup(3, 1), 2);
+  EXPECT_EQ(round_robin_warmup(2, 2), 0);
+}
+
+// ceil(workers / replicas), as the partitioner's paper has it.
+TEST(RoundRobinWarmup, WithTheOneAtWorkIsAReplicasShareOfTheWorkersRoundedUp) {
+  for (int replicas = 1; replicas <= 8; ++replicas) {
+    for (int workers = replicas; workers <= 40; ++workers)
+      EXPECT_EQ(round_robin_warmup(workers, replicas) + 1, (workers + replicas - 1) / replicas);
+  }
+}
+
+// PipeDream-2BW: two weight versions, a delay of one update on every stage, no flush.
+
+template <class Check>
+void for_all_shapes(Check check) {
+  for (std::int32_t k = 1; k <= 6; ++k) {
+    for (std::int32_t m = 1; m <= 8; ++m) {
+      for (const std::int32_t iterations : {1, 2, 5}) {
+        SCOPED_TRACE(testing::Message() << "K=" << k << " M=" << m << " iterations=" << iterations);
+        const Shape shape{.stages = k, .microbatches = m, .iterations = iterations};
+        const auto program = generate("pipedream-2bw", shape);
+        ASSERT_TRUE(program) << program.error();
+        check(shape, *program);
+      }
+    }
+  }
+}
+
+TEST(PipeDream2BW, EveryMinibatchUsesTheWeightsOfOneUpdateAgo) {
+  for_all_shapes([](const Shape& shape, const Program& program) {
+    const auto valid = validate(program);
+    EXPECT_TRUE(valid) << valid.error();
+    EXPECT_EQ(program.update, UpdateRule::double_buffered);
+    for (const std::vector<Action>& list : program.ranks) {
+      for (const Action& action : list) {
+        if (!has_weight_version(action.kind)) continue;
+        EXPECT_EQ(action.weight_version, std::max(0, action.microbatch / shape.microbatches - 1))
+            << to_text(action);
+      }
+    }
+  });
+}
+
+TEST(PipeDream2BW, NeverNeedsMoreThanTwoVersions) {
+  for_all_shapes([](const Shape&, const Program& program) {
+    const Experiment experiment = experiment_of(program, unit_costs(program),
+                                                uniform_links(program.rank_count(), kUnlimitedBandwidth, 0));
+    const Result result =
+        summarize(*critical_path(experiment), {.program = experiment.program, .costs = experiment.costs});
+    for (const RankReport& rank : result.ranks) EXPECT_LE(rank.weight_versions, 2) << "rank " << rank.rank;
+  });
+}
+
+TEST(PipeDream2BW, StepsOnceAMinibatch) {
+  for_all_shapes([](const Shape& shape, const Program& program) {
+    for (const std::vector<Action>& list : program.ranks) {
+      EXPECT_EQ(std::ranges::count(list, ActionKind::step, &Action::kind), shape.iterations);
+    }
+  });
+}
+
+TEST(PipeDream2BW, FillsThePipelineOnce) {
+  for_all_shapes([](const Shape& shape, const Program& program) {
+    if (shape.microbatches < shape.stages) return;
+    const StageCost cost{.forward_ns = 7, .backward_ns = 13};
+    const Experiment experiment = experiment_of(program, uniform_costs(program, cost),
+                                                uniform_links(program.rank_count(), kUnlimitedBandwidth, 0));
+    EXPECT_EQ(makespan_ns(experiment), (shape.microbatches * shape.iterations + shape.stages - 1) * (7 + 13));
+  });
+}
+
+// kFkB: what groups are, and what they are for.
+
+Program generated(const std::string& schedule, const Shape& shape) {
+  const auto program = generate(schedule, shape);
+  EXPECT_TRUE(program) << program.error();
+  return program.value_or(Program{});
+}
+
+/// Units of 1 ms; F takes 1, B 2, each message `latency`.
+double time_of(const std::string& schedule, const Shape& shape, double latency) {
+  const Program program = generated(schedule, shape);
+  const auto latency_ns = static_cast<Ns>(latency * 1e6);
+  const Experiment experiment = experiment_of(
+      program, unit_costs(program), uniform_links(program.rank_count(), kUnlimitedBandwidth, latency_ns));
+  return static_cast<double>(critical_path(experiment)->makespan_ns) / 1e6;
+}
+
+TEST(KFkB, IsOneFOneBWithGroupsOfOneAndGPipeWithOneGroup) {
+  for (std::int32_t stages = 1; stages <= 5; ++stages) {
+    for (std::int32_t microbatches = 1; microbatches <= 9; ++microbatches) {
+      const Shape plain = {.stages = stages, .microbatches = microbatches};
+      Shape ones = plain;
+      ones.group_size = 1;
+      Shape all = plain;
+      all.group_size = microbatches;
+      EXPECT_EQ(generated("kfkb", ones).ranks, generated("1f1b", plain).ranks);
+      EXPECT_EQ(generated("kfkb", all).ranks, generated("gpipe", plain).ranks);
+    }
+  }
+}
+
+TEST(KFkB, ALastGroupMayBeSmaller) {
+  const Program program = generated("kfkb", {.stages = 2, .microbatches = 5, .group_size = 2});
+  std::string last;
+  for (const Action& action : program.ranks[1]) last += to_text(action) + ' ';
+  EXPECT_EQ(last, "1F0 1F1 1B0 1B1 1F2 1F3 1B2 1B3 1F4 1B4 1STEP ");
+}
+
+TEST(KFkB, RecomputesMicrobatchByMicrobatch) {
+  const Program program =
+      generated("kfkb", {.stages = 1, .microbatches = 2, .checkpoint = Checkpoint::always});
+  std::string list;
+  for (const Action& action : program.ranks[0]) list += to_text(action) + ' ';
+  EXPECT_EQ(list, "0F0 0F1 0R0 0B0 0R1 0B1 0STEP ");
+}
+
+// 1F1B's steady state waits for links at every microbatch. Groups hide all but the way there and back, at the
+// price of k times the activations; slower links need larger ones.
+TEST(KFkB, HidesTheLatencyOfLinksThatOneFOneBWaitsFor) {
+  const Shape twos = {.stages = 4, .microbatches = 16};
+  Shape fours = twos;
+  fours.group_size = 4;
+  EXPECT_EQ(time_of("kfkb", twos, 0), 57);
+  EXPECT_EQ(time_of("kfkb", twos, 0.5), 57 + 6 * 0.5);
+  EXPECT_GT(time_of("1f1b", twos, 0.5), 57 + 6 * 0.5);
+  EXPECT_GT(time_of("kfkb", twos, 2), time_of("kfkb", fours, 2));
 }
 
 }  // namespace

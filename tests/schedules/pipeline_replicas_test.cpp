@@ -1,6 +1,5 @@
-// Copies of whole pipelines.
-
-#include "schedules/passes/pipeline_replicas.hpp"
+// Copies of whole pipelines share the microbatches and reduce their gradients; stages may be cut into
+// gradient buckets.
 
 #include <algorithm>
 #include <cstdint>
@@ -13,8 +12,12 @@
 #include "report/result/metrics.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/validate.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/passes/lower.hpp"
+#include "schedules/passes/replicas.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
 #include "sim/engines/engines.hpp"
@@ -137,6 +140,110 @@ TEST(PipelineReplicas, RefuseMicrobatchesThatDoNotDivide) {
             "data_parallel: 1f1b-rr has replicas of its own; give `replicas` instead");
   EXPECT_THAT(generate("1f1b", {.stages = 2, .microbatches = 2, .reduction = Reduction::at_end}).error(),
               HasSubstr("reduction: 1f1b does not take it"));
+}
+
+// Stages cut into gradient buckets.
+
+using testing::HasSubstr;
+
+Shape with_buckets(Shape shape, std::vector<std::int32_t> buckets) {
+  shape.buckets = std::move(buckets);
+  return shape;
+}
+
+std::string lists_of(const std::string& schedule, const Shape& shape) {
+  const auto program = generate(schedule, shape);
+  if (!program) return program.error();
+  const std::string text = to_text(*program);
+  return text.substr(text.find("stage 0:"));
+}
+
+TEST(Buckets, OfAReplicatedStageAreReducedWhileTheBackwardPassGoesOn) {
+  Shape shape{.stages = 2, .microbatches = 2};
+  shape.replicas = {2, 1};
+  shape.routing = Routing::global;
+  EXPECT_EQ(lists_of("1f1b-rr", with_buckets(shape, {3, 1})),
+            "stage 0: ranks 0 1 route 0 1\n"
+            "stage 1: ranks 0 1 route 0 1\n"
+            "stage 2: ranks 0 1 route 0 1\n"
+            "stage 3: rank 2\n"
+            "rank 0: 0F0 1F0 2F0 2B0 2REDUCE_GRAD 1B0 1REDUCE_GRAD 0B0 0REDUCE_GRAD 2STEP 1STEP 0STEP\n"
+            "rank 1: 0F1 1F1 2F1 2B1 2REDUCE_GRAD 1B1 1REDUCE_GRAD 0B1 0REDUCE_GRAD 2STEP 1STEP 0STEP\n"
+            "rank 2: 3F0 3B0 3STEP 3F1@1 3B1@1 3STEP\n");
+}
+
+TEST(Buckets, OfAStageThatNobodySharesOnlyRunInARow) {
+  EXPECT_EQ(lists_of("gpipe", with_buckets({.stages = 1, .microbatches = 2}, {2})),
+            "stage 0: rank 0\n"
+            "stage 1: rank 0\n"
+            "rank 0: 0F0 1F0 0F1 1F1 1B0 0B0 1B1 0B1 1STEP 0STEP\n");
+}
+
+TEST(Buckets, OfAPipelinesCopies) {
+  Shape shape{.stages = 1, .microbatches = 4, .data_parallel = 2};
+  EXPECT_THAT(lists_of("1f1b", with_buckets(shape, {2})),
+              HasSubstr("rank 0: 0F0 1F0 1B0 0B0 0F2 1F2 1B2 1REDUCE_GRAD 0B2 0REDUCE_GRAD 1STEP 0STEP\n"));
+  shape.reduction = Reduction::at_end;
+  EXPECT_THAT(lists_of("1f1b", with_buckets(shape, {2})),
+              HasSubstr("1REDUCE_GRAD 0REDUCE_GRAD 1STEP 0STEP\n"));
+}
+
+TEST(Buckets, OfOneChangeNothing) {
+  const Shape shape{.stages = 3, .microbatches = 4};
+  EXPECT_EQ(generate("1f1b", with_buckets(shape, {1})), generate("1f1b", shape));
+  EXPECT_EQ(generate("1f1b", with_buckets(shape, {1, 1, 1})), generate("1f1b", shape));
+}
+
+TEST(Buckets, SplitBackwardsKeepTheirOrder) {
+  const auto program = generate("zb-h1", with_buckets({.stages = 2, .microbatches = 2}, {2}));
+  ASSERT_TRUE(program) << program.error();
+  EXPECT_THAT(to_text(*program), HasSubstr("rank 1: 2F0 3F0 3I0 2I0 2F1 3F1 3I1 2I1 "));
+}
+
+TEST(Buckets, OfEveryScheduleAreValidAndCanBeLowered) {
+  int cut = 0;
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    const Shape shape =
+        with_buckets({.stages = 2, .microbatches = 8, .virtual_stages = chunks_to_try(schedule)}, {3});
+    const auto program = generate(schedule.name, shape);
+    if (!program) {
+      EXPECT_THAT(program.error(), HasSubstr("overlapped pairs")) << schedule.name;
+      continue;
+    }
+    const auto valid = validate(*program);
+    EXPECT_TRUE(valid) << schedule.name << ": " << valid.error();
+    EXPECT_TRUE(lower(*program)) << schedule.name;
+    ++cut;
+  }
+  EXPECT_GT(cut, 20);
+}
+
+// Minibatch 7 goes back through rank 8, whose second reduction waits for minibatch 16's forward on other
+// ranks, which waits for minibatch 7: no rank may stop at a bucket's reduction until all are there.
+TEST(Buckets, OfUnevenReplicasAreReducedWithoutOneOrderOfAllRanks) {
+  Shape shape{.stages = 3, .microbatches = 56};
+  shape.replicas = {8, 7, 1};
+  shape.routing = Routing::global;
+  ASSERT_TRUE(lower(*generate("1f1b-rr", shape)));
+  const auto program = lower(*generate("1f1b-rr", with_buckets(shape, {4})));
+  ASSERT_TRUE(program) << program.error();
+  EXPECT_FALSE(find_hang(*program, {.model = ChannelModel::directed}, unit_costs(*program)));
+}
+
+TEST(Buckets, MustBeOneNumberOrOneAStage) {
+  EXPECT_THAT(
+      lists_of("1f1b", with_buckets({.stages = 3, .microbatches = 4}, {2, 2})),
+      HasSubstr(
+          "expected one number of at least 1, or 3, one for each stage of the schedule, got 2 numbers"));
+  EXPECT_THAT(lists_of("1f1b", with_buckets({.stages = 3, .microbatches = 4}, {0})), HasSubstr("at least 1"));
+  EXPECT_THAT(lists_of("1f1b", with_buckets({.stages = 3, .microbatches = 4}, {2'000'000'000})),
+              HasSubstr("an impossible shape"));
+}
+
+TEST(Buckets, DoNotGoWithRecomputation) {
+  EXPECT_THAT(lists_of("gpipe",
+                       with_buckets({.stages = 2, .microbatches = 2, .checkpoint = Checkpoint::always}, {2})),
+              HasSubstr("recomputation"));
 }
 
 }  // namespace

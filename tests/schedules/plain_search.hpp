@@ -28,7 +28,7 @@ struct PlainTimes {
 std::optional<PlainTimes> plain_times(const Lists& lists, const OrderCosts& costs);
 /// Whether all ranks stay within their memory limits.
 bool plainly_fits(const Lists& lists, const OrderCosts& costs);
-/// What squeeze() promises (squeeze.hpp).
+/// What squeeze() promises (retimed_lists.hpp).
 Lists plain_squeeze(Lists lists, const OrderCosts& costs);
 /// The lists of an order that is followed in one way; nothing when it jams.
 std::optional<Lists> plain_follow(const OrderCosts& costs, const PreferredOrder& order,

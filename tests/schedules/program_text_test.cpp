@@ -1,6 +1,5 @@
-#include "schedules/text/program_text.hpp"
-
-#include <gtest/gtest.h>
+// The text of a program reads back byte for byte. The difference of two programs and the shortest edit script
+// between two lists follow.
 
 #include <algorithm>
 #include <array>
@@ -10,9 +9,15 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_diff.hpp"
+#include "schedules/text/program_text.hpp"
 
 namespace penstock {
 namespace {
@@ -182,6 +187,131 @@ TEST(ProgramText, RandomProgramsComeBackEqual) {
     ASSERT_EQ(*again, program) << "seed " << seed << "\n" << text;
     ASSERT_EQ(to_text(*again), text) << "seed " << seed;
   }
+}
+
+// What changes between two programs, read off small schedules.
+
+Program made(const char* schedule, std::int32_t stages, std::int32_t microbatches) {
+  return *generate(schedule, {.stages = stages, .microbatches = microbatches});
+}
+
+TEST(ProgramDiff, OfAProgramWithItselfIsEmpty) {
+  const ProgramDiff diff = diff_programs(made("1f1b", 4, 8), made("1f1b", 4, 8));
+  EXPECT_TRUE(diff.empty());
+  EXPECT_EQ(to_text(diff, 10), "");
+}
+
+TEST(ProgramDiff, TheNameOfTheScheduleDoesNotCount) {
+  Program renamed = made("gpipe", 2, 2);
+  renamed.schedule = "custom";
+  EXPECT_TRUE(diff_programs(made("gpipe", 2, 2), renamed).empty());
+}
+
+// gpipe  rank 0: F0 F1 B0 B1 STEP   rank 1: F0 F1 B0 B1 STEP
+// 1f1b   rank 0: F0 F1 B0 B1 STEP   rank 1: F0 B0 F1 B1 STEP
+TEST(ProgramDiff, ShowsWhereAnActionMovedTo) {
+  const ProgramDiff diff = diff_programs(made("gpipe", 2, 2), made("1f1b", 2, 2));
+  ASSERT_EQ(diff.ranks.size(), 1U) << to_text(diff, 10);
+  EXPECT_EQ(diff.ranks[0].rank, 1);
+  EXPECT_EQ(to_text(diff, 10),
+            "rank 1: 2 changes in 5 actions\n"
+            "  position 1: - 1F1\n"
+            "  position 3: + 1F1\n");
+}
+
+TEST(ProgramDiff, ShowsSettingsAndPlacement) {
+  Program more = made("gpipe", 2, 2);
+  more.iterations = 3;
+  more.placement.stages[1].ranks = {0};
+  const ProgramDiff diff = diff_programs(made("gpipe", 2, 2), more);
+  EXPECT_THAT(diff.settings, testing::ElementsAre("+ iterations 3", "stage 1: rank 1 -> stage 1: rank 0"));
+}
+
+TEST(ProgramDiff, ARankThatOnlyOneHasIsEmptyInTheOther) {
+  const ProgramDiff diff = diff_programs(made("gpipe", 1, 1), made("gpipe", 2, 1));
+  ASSERT_FALSE(diff.ranks.empty());
+  EXPECT_EQ(diff.ranks.back().rank, 1);
+  EXPECT_EQ(diff.ranks.back().actions, 0);
+  EXPECT_THAT(diff.ranks.back().changes[0].added, testing::ElementsAre("1F0", "1B0", "1STEP"));
+}
+
+TEST(ProgramDiff, SeesWeightVersionsAndOverlaps) {
+  Program other = made("gpipe", 1, 2);
+  other.ranks[0][1].weight_version = 1;
+  other.ranks[0][2].overlaps_next = true;
+  EXPECT_EQ(to_text(diff_programs(made("gpipe", 1, 2), other), 10),
+            "rank 0: 2 changes in 5 actions\n"
+            "  position 1: - 0F1 + 0F1@1\n"
+            "  position 3: - 0B1 + &0B1\n");
+}
+
+TEST(ProgramDiff, CountsWhatItDoesNotShow) {
+  const std::string text = to_text(diff_programs(made("gpipe", 4, 16), made("1f1b", 4, 16)), 1);
+  EXPECT_THAT(text, testing::HasSubstr("  and "));
+}
+
+// Scripts against a slow, obvious table of longest common subsequences.
+
+using Words = std::vector<std::string>;
+
+std::size_t longest_common(const Words& a, const Words& b) {
+  std::vector<std::vector<std::size_t>> best(a.size() + 1, std::vector<std::size_t>(b.size() + 1, 0));
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      best[i][j] = a[i - 1] == b[j - 1] ? best[i - 1][j - 1] + 1 : std::max(best[i - 1][j], best[i][j - 1]);
+    }
+  }
+  return best[a.size()][b.size()];
+}
+
+/// What the script makes of `before`, taking added words from `after`; its `same` words must agree.
+Words applied(const std::vector<Edit>& script, const Words& before, const Words& after) {
+  Words made;
+  std::size_t x = 0;
+  std::size_t y = 0;
+  for (const Edit edit : script) {
+    if (edit == Edit::same) {
+      EXPECT_EQ(before.at(x), after.at(y));
+    }
+    if (edit != Edit::removed) made.push_back(after.at(y++));
+    if (edit != Edit::added) ++x;
+  }
+  EXPECT_EQ(x, before.size());
+  return made;
+}
+
+Words random_words(std::mt19937& random) {
+  Words words(random() % 12);
+  for (std::string& word : words) word = std::string(1, static_cast<char>('a' + random() % 4));
+  return words;
+}
+
+TEST(EditScript, OfRandomListsIsRightAndShortest) {
+  std::mt19937 random(7);
+  for (int i = 0; i < 5000; ++i) {
+    const Words before = random_words(random);
+    const Words after = random_words(random);
+    const std::vector<Edit> script = edit_script(before, after);
+    ASSERT_EQ(applied(script, before, after), after);
+    EXPECT_EQ(std::ranges::count(script, Edit::same),
+              static_cast<std::ptrdiff_t>(longest_common(before, after)));
+  }
+}
+
+TEST(EditScript, OfListsThatDifferInTooMuchReplacesTheMiddle) {
+  Words before{"first"};
+  Words after{"first"};
+  for (std::int32_t i = 0; i < kMostEdits; ++i) {
+    before.push_back("b" + std::to_string(i));
+    after.push_back("a" + std::to_string(i));
+  }
+  before.emplace_back("last");
+  after.emplace_back("last");
+  const std::vector<Edit> script = edit_script(before, after);
+  EXPECT_EQ(applied(script, before, after), after);
+  EXPECT_EQ(script.front(), Edit::same);
+  EXPECT_EQ(script.back(), Edit::same);
+  EXPECT_EQ(std::ranges::count(script, Edit::same), 2);
 }
 
 }  // namespace

@@ -17,12 +17,8 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/search/follow_order.hpp"
 #include "schedules/search/order_follower.hpp"
-#include "schedules/search/order_steps.hpp"
-#include "schedules/search/order_tails.hpp"
 #include "schedules/search/retimed_lists.hpp"
-#include "schedules/search/squeeze.hpp"
 #include "schedules/search/timed_lists.hpp"
-#include "schedules/search/wake_times.hpp"
 #include "tests/schedules/plain_search.hpp"
 
 namespace penstock {

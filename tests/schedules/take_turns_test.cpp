@@ -25,7 +25,7 @@
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
-#include "tests/sim/random_experiment.hpp"
+#include "tests/sim/experiments.hpp"
 
 namespace penstock {
 namespace {

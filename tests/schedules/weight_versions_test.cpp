@@ -124,7 +124,7 @@ TEST(WeightVersions, AreKeptAsTheSimulatorCountsThem) {
   }
 }
 
-Program program_of(const std::string& list) {
+Program program_of_list(const std::string& list) {
   const auto program = parse_program(
       "penstock program 1\nschedule custom\nmicrobatches 2\niterations 2\nversions mixed\nupdate microbatch\n"
       "stage 0: rank 0\nrank 0: " +
@@ -137,7 +137,7 @@ Program program_of(const std::string& list) {
 }
 
 TEST(WeightVersions, OfSplitBackwardsCountBothHalves) {
-  const WeightVersions found = weight_versions(program_of("0F0 0F1 0I0 0W0 0STEP 0I1 0W1@1 0STEP"));
+  const WeightVersions found = weight_versions(program_of_list("0F0 0F1 0I0 0W0 0STEP 0I1 0W1@1 0STEP"));
   EXPECT_EQ(found.at(0, 1), (UnitVersions{.forward = 0, .backward = 0, .weight = 1, .update = 1}));
   EXPECT_EQ(found.stages[0].forward, (Staleness{.least = 0, .most = 1}));
   EXPECT_EQ(found.stages[0].backward, (Staleness{.least = 0, .most = 1}));
@@ -145,12 +145,12 @@ TEST(WeightVersions, OfSplitBackwardsCountBothHalves) {
 }
 
 TEST(WeightVersions, OfAGradientBehindTheLastStepWaitForTheNextPass) {
-  const WeightVersions found = weight_versions(program_of("0F0 0B0 0STEP 0F1 0B1"));
+  const WeightVersions found = weight_versions(program_of_list("0F0 0B0 0STEP 0F1 0B1"));
   EXPECT_EQ(found.at(0, 1), (UnitVersions{.forward = 0, .backward = 0, .weight = 0, .update = 1}));
 }
 
 TEST(WeightVersions, OfTheirForwardAreDemandedUnlessTheProgramSaysMixed) {
-  Program program = program_of("0F0 0F1 0B0 0STEP 0B1@1 0STEP");
+  Program program = program_of_list("0F0 0F1 0B0 0STEP 0B1@1 0STEP");
   EXPECT_TRUE(validate(program));
   program.mixed_versions = false;
   const auto refused = validate(program);

@@ -14,21 +14,21 @@
 #include <gtest/gtest.h>
 
 #include "report/result/result.hpp"
-#include "scenarios/prepare/device_prices.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/prepare/order_times.hpp"
+#include "scenarios/prepare/priced_scenario.hpp"
+#include "scenarios/prepare/schedule_outline.hpp"
 #include "scenarios/pricing/chain_costs.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/runs/simulate.hpp"
-#include "tests/source_path.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {
 
-Scenario read(const std::string& text) {
+Scenario scenario_from(const std::string& text) {
   auto scenario = parse_scenario(text, "test.yaml", source_path("tests/scenarios/configs"));
   EXPECT_TRUE(scenario) << scenario.error() << "\n" << text;
   return *std::move(scenario);
@@ -37,7 +37,7 @@ Scenario read(const std::string& text) {
 Result run(const std::string& text) {
   SimulateOptions options;
   options.steady = SteadyState::skip;
-  auto result = simulate_scenario(read(text), options);
+  auto result = simulate_scenario(scenario_from(text), options);
   EXPECT_TRUE(result) << result.error().message << "\n" << text;
   return *std::move(result);
 }
@@ -45,7 +45,7 @@ Result run(const std::string& text) {
 double seconds(const std::string& text) { return static_cast<double>(run(text).makespan_ns) * 1e-9; }
 
 std::vector<std::int64_t> layers_of(const std::string& text) {
-  const auto prices = price_on_devices(read(text));
+  const auto prices = price_on_devices(scenario_from(text));
   EXPECT_TRUE(prices) << prices.error();
   return prices->layers;
 }
@@ -98,12 +98,12 @@ TEST(BalancedSplit, LayersThatDoNotDivideAreBalancedByThemselves) {
 
 TEST(BalancedSplit, WhoAsksForEvenIsToldWhatDivides) {
   const auto refused =
-      simulate_scenario(read(forty_layers("{name: 1f1b, stages: 16, layer_split: even}")), {});
+      simulate_scenario(scenario_from(forty_layers("{name: 1f1b, stages: 16, layer_split: even}")), {});
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message,
               testing::HasSubstr("40 layers do not divide over 16 stages (layer_split: even); "));
-  const auto too_many =
-      simulate_scenario(read(forty_layers("{name: interleaved, stages: 16, virtual_stages: 3}")), {});
+  const auto too_many = simulate_scenario(
+      scenario_from(forty_layers("{name: interleaved, stages: 16, virtual_stages: 3}")), {});
   ASSERT_FALSE(too_many);
   EXPECT_THAT(too_many.error().message, testing::HasSubstr("40 layers are too few for 48 stages"));
 }
@@ -188,9 +188,9 @@ TEST(OrderTimes, AreThoseOfTheEngines) {
         "schedule: {{name: {}, stages: 4{}}}\n"
         "training: {{micro_batch_size: 1, global_batch_size: 16}}\n",
         schedule, has_chunks ? ", virtual_stages: 2" : "");
-    const auto experiment = prepare(read(text), ProgramForm::lists);
+    const auto experiment = prepare(scenario_from(text), ProgramForm::lists);
     ASSERT_TRUE(experiment) << experiment.error().message;
-    const auto prices = price_on_devices(read(text));
+    const auto prices = price_on_devices(scenario_from(text));
     ASSERT_TRUE(prices) << prices.error();
     const auto order = OrderTimes::of(experiment->program);
     ASSERT_TRUE(order) << schedule;

@@ -14,7 +14,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "sim/baseline/baseline.hpp"
+#include "sim/hold/baseline.hpp"
 
 namespace penstock {
 

@@ -1,6 +1,6 @@
 // A CI holds its schedules to a committed baseline: worse fails, better is only said.
 
-#include "sim/baseline/baseline.hpp"
+#include "sim/hold/baseline.hpp"
 
 #include <unistd.h>
 

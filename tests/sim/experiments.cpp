@@ -2,14 +2,21 @@
 
 #include "tests/sim/experiments.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
+#include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/mixed_bits.hpp"
+#include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
@@ -18,6 +25,7 @@
 #include "topology/presets.hpp"
 
 namespace penstock {
+
 namespace {
 
 /// A figure of 1 to `most`, always the same for the same numbers.
@@ -110,6 +118,197 @@ CostTable differing_costs(const Program& program, std::size_t distinct) {
 FlatProgram flat_of(const Experiment& experiment) {
   return flatten(experiment.program, experiment.costs,
                  {.channels = experiment.channels, .iterations = experiment.program.iterations});
+}
+
+// A random program is a random linear order of all compute actions that respects their dependencies, cut into
+// the lists of the ranks: such lists can be executed, unless an overlapped pair's second leaf needs the
+// first.
+
+namespace {
+
+class RandomProgram {
+ public:
+  explicit RandomProgram(std::uint32_t seed, const RandomSizes& most = {}) : random_(seed), most_(most) {}
+
+  Experiment experiment() {
+    for (;;) {
+      auto lowered = lower(program());
+      if (!lowered) continue;
+      if (chance(60)) delay_sends(*lowered);
+      Experiment made = experiment_of(*lowered, costs(*lowered),
+                                      uniform_links(lowered->rank_count(), 1e9 * pick(1, 4), pick(0, 30)));
+      made.channels = channels();
+      if (!find_hang(made.program, made.channels, made.costs)) return made;
+    }
+  }
+
+  Program program() {
+    Program program{.schedule = "random", .microbatches = pick(1, most_.microbatches)};
+    program.iterations = chance(30) ? pick(2, 3) : 1;
+    program.barrier = program.iterations > 1 && chance(30);
+    program.recompute = chance(50) ? RecomputeTiming::late : RecomputeTiming::early;
+    program.ranks.resize(static_cast<std::size_t>(pick(1, most_.ranks)));
+    const std::int32_t stages = pick(1, most_.stages);
+    for (std::int32_t stage = 0; stage < stages; ++stage)
+      program.placement.stages.push_back(placement(program));
+    if (chance(30)) add_edges(program, stages);
+    emit_in_random_order(program);
+    overlap_some(program);
+    append_collectives_and_steps(program);
+    return program;
+  }
+
+ private:
+  std::int32_t pick(std::int32_t least, std::int32_t most) {
+    return std::uniform_int_distribution<std::int32_t>(least, most)(random_);
+  }
+  bool chance(std::int32_t percent) { return pick(1, 100) <= percent; }
+
+  StagePlacement placement(const Program& program) {
+    std::vector<std::int32_t> ranks;
+    for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) ranks.push_back(rank);
+    std::ranges::shuffle(ranks, random_);
+    ranks.resize(chance(30) ? static_cast<std::size_t>(pick(1, program.rank_count())) : 1);
+    StagePlacement placed{.ranks = ranks, .route = {}};
+    const auto replicas = static_cast<std::int32_t>(ranks.size());
+    for (std::int32_t i = 0; i < pick(1, 4); ++i) placed.route.push_back(pick(0, replicas - 1));
+    return placed;
+  }
+
+  void add_edges(Program& program, std::int32_t stages) {
+    for (std::int32_t from = 0; from < stages; ++from) {
+      for (std::int32_t to = from + 1; to < stages; ++to) {
+        if (to == from + 1 || chance(30)) program.edges.push_back({from, to});
+      }
+    }
+  }
+
+  /// Everything that is still to be emitted, one random ready action after the other.
+  void emit_in_random_order(Program& program) {
+    const StageNeighbours neighbours = stage_neighbours(program);
+    const auto stages = static_cast<std::size_t>(program.stage_count());
+    const auto units = static_cast<std::size_t>(program.microbatches);
+    std::vector<std::vector<bool>> f(stages, std::vector<bool>(units)), b = f, done = f;
+    std::vector<std::vector<bool>> split = f, recompute = f, recomputed = f;
+    for (std::size_t s = 0; s < stages; ++s) {
+      for (std::size_t m = 0; m < units; ++m) {
+        split[s][m] = chance(50);
+        recompute[s][m] = chance(20);
+      }
+    }
+    for (;;) {
+      std::vector<Action> ready;
+      for (std::size_t s = 0; s < stages; ++s) {
+        for (std::size_t m = 0; m < units; ++m) {
+          const auto all = [&](const std::vector<std::int32_t>& others, const auto& there) {
+            return std::ranges::all_of(
+                others, [&](std::int32_t o) { return bool(there[static_cast<std::size_t>(o)][m]); });
+          };
+          const auto stage = static_cast<std::int32_t>(s);
+          const auto unit = static_cast<std::int32_t>(m);
+          const bool gradient_there = f[s][m] && all(neighbours.successors[s], b);
+          if (!f[s][m]) {
+            if (all(neighbours.predecessors[s], f))
+              ready.push_back({.kind = ActionKind::forward, .stage = stage, .microbatch = unit});
+          } else if (recompute[s][m] && !recomputed[s][m]) {
+            if (program.recompute == RecomputeTiming::early || gradient_there)
+              ready.push_back({.kind = ActionKind::recompute, .stage = stage, .microbatch = unit});
+          } else if (!b[s][m]) {
+            if (gradient_there)
+              ready.push_back({.kind = split[s][m] ? ActionKind::backward_input : ActionKind::backward,
+                               .stage = stage,
+                               .microbatch = unit});
+          } else if (split[s][m] && !done[s][m]) {
+            ready.push_back({.kind = ActionKind::backward_weight, .stage = stage, .microbatch = unit});
+          }
+        }
+      }
+      if (ready.empty()) return;
+      const Action action =
+          ready[static_cast<std::size_t>(pick(0, static_cast<std::int32_t>(ready.size()) - 1))];
+      const auto s = static_cast<std::size_t>(action.stage);
+      const auto m = static_cast<std::size_t>(action.microbatch);
+      if (action.kind == ActionKind::forward) f[s][m] = true;
+      if (action.kind == ActionKind::recompute) recomputed[s][m] = true;
+      if (action.kind == ActionKind::backward || action.kind == ActionKind::backward_input) b[s][m] = true;
+      if (action.kind == ActionKind::backward_weight) done[s][m] = true;
+      program.ranks[static_cast<std::size_t>(program.placement.rank_of(action.stage, action.microbatch))]
+          .push_back(action);
+    }
+  }
+
+  void overlap_some(Program& program) {
+    for (auto& list : program.ranks) {
+      for (std::size_t i = 0; i + 1 < list.size(); ++i) {
+        const bool pair = list[i].kind == ActionKind::forward && list[i + 1].kind == ActionKind::backward &&
+                          list[i].microbatch != list[i + 1].microbatch;
+        if (pair && chance(30)) list[i].overlaps_next = true;
+      }
+    }
+  }
+
+  void append_collectives_and_steps(Program& program) {
+    for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
+      const bool reduce = chance(60);
+      const bool unshard = chance(20);
+      for (const std::int32_t rank : program.placement.stages[static_cast<std::size_t>(stage)].ranks) {
+        auto& list = program.ranks[static_cast<std::size_t>(rank)];
+        if (unshard) list.insert(list.begin(), {.kind = ActionKind::unshard, .stage = stage});
+        if (reduce) list.push_back({.kind = ActionKind::reduce_grad, .stage = stage});
+        list.push_back({.kind = ActionKind::step, .stage = stage});
+        if (unshard) list.push_back({.kind = ActionKind::reshard, .stage = stage});
+      }
+    }
+  }
+
+  /// Moves some SENDs behind later actions of their rank: a message leaves when its producer ends and its
+  /// queues let it, wherever its SEND stands.
+  void delay_sends(Program& program) {
+    for (auto& list : program.ranks) {
+      for (std::size_t i = list.size(); i-- > 0;) {
+        if (!is_send(list[i].kind) || !chance(40)) continue;
+        const std::size_t last = std::min(i + static_cast<std::size_t>(pick(1, 4)), list.size() - 1);
+        const auto from = list.begin() + static_cast<std::ptrdiff_t>(i);
+        std::rotate(from, from + 1, list.begin() + static_cast<std::ptrdiff_t>(group_end(list, last)));
+      }
+    }
+  }
+
+  CostTable costs(const Program& program) {
+    CostTable costs;
+    for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
+      costs.stages.push_back({.forward_ns = pick(0, 20),
+                              .backward_ns = pick(0, 40),
+                              .backward_input_ns = pick(0, 20),
+                              .backward_weight_ns = pick(0, 20),
+                              .recompute_ns = pick(0, 20),
+                              .step_ns = pick(0, 5),
+                              .overlapped_pair_ns = chance(50) ? pick(0, 50) : -1,
+                              .weights = pick(0, 100),
+                              .gradients = pick(0, 100)});
+    }
+    for (std::size_t edge = 0; edge < stage_edges(program).size(); ++edge)
+      costs.edges.push_back({pick(0, 60), pick(0, 60)});
+    return costs;
+  }
+
+  ChannelOptions channels() {
+    return {.model = kChannelModels[static_cast<std::size_t>(pick(0, 4))],
+            .blocking = chance(20),
+            .capacity = chance(30) ? pick(1, 3) : 0,
+            .eager_bytes = chance(30) ? pick(1, 50) : 0};
+  }
+
+  std::mt19937 random_;
+  RandomSizes most_;
+};
+
+}  // namespace
+
+Experiment random_experiment(std::uint32_t seed) { return RandomProgram(seed).experiment(); }
+
+Program random_compute_program(std::uint32_t seed, const RandomSizes& most) {
+  return RandomProgram(seed, most).program();
 }
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
 #pragma once
-// Small experiments for tests: equal stages, uniform links.
+// Small experiments for tests: equal stages over uniform links, and seeded random programs on random
+// machines.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 
 namespace penstock {
@@ -39,5 +41,23 @@ FlatProgram flat_of(const Experiment& experiment);
 
 /// The makespan by the critical-path engine.
 Ns makespan_ns(const Experiment& experiment);
+
+// Seeded random programs on random machines, for comparing engines.
+
+/// A valid, lowered program that does not hang: random stage graph, placement (several stages a rank,
+/// replicas), order, split backwards, recomputation, overlapped pairs, collectives, iterations, SENDs that
+/// stand behind later actions than their producers, channel options; random costs on a uniform cluster. Equal
+/// seeds give equal experiments.
+Experiment random_experiment(std::uint32_t seed);
+
+/// Of how many at most a random program has between one and that many.
+struct RandomSizes {
+  std::int32_t ranks = 4;
+  std::int32_t stages = 5;
+  std::int32_t microbatches = 4;
+};
+
+/// The compute program of such an experiment. Some cannot be executed.
+Program random_compute_program(std::uint32_t seed, const RandomSizes& most);
 
 }  // namespace penstock

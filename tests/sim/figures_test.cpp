@@ -1,7 +1,12 @@
-// Figures need no timeline: those that are read off one rank's spans after the other are those of the whole
-// timeline, for every generator, channel and engine; and those of a sweep's rows are among them.
+// Figures need no timeline. Those that an engine reads off one rank's spans after the other equal those
+// of the whole timeline, for every generator, channel and engine. What a million samples cost, and the
+// rates of copies on devices, follow.
 
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -9,15 +14,21 @@
 #include "report/result/metrics.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/prepare/priced_scenario.hpp"
+#include "scenarios/read/load.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/rules/generators.hpp"
+#include "sim/choose/plan_search.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/runs/simulate.hpp"
+#include "sim/runs/sweep.hpp"
 #include "tests/schedules/shapes.hpp"
 #include "tests/sim/experiments.hpp"
-#include "tests/sim/random_experiment.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {
@@ -133,6 +144,127 @@ TEST(Figures, NeedNoTimelineOnRandomPrograms) {
     expect_figures(experiment, Engine::event);
     ASSERT_FALSE(HasFailure());
   }
+}
+
+// What a million samples cost, in each of the places that say it.
+
+/// Two devices at 3.60 an hour: 0.001 a second each.
+Scenario priced_scenario(const std::string& schedule, const std::string& price = ", price: 3.6") {
+  auto scenario = parse_scenario(
+      "model: {stages: {forward: 1 ms, backward: 2 ms}}\ncluster: {preset: uniform, devices: 2" + price +
+          "}\nschedule: {" + schedule + "}\n",
+      "s.yaml", {}, {});
+  EXPECT_TRUE(scenario) << scenario.error();
+  return *std::move(scenario);
+}
+
+std::optional<double> cost_of(const Scenario& scenario) {
+  const auto result = simulate_scenario(scenario, {});
+  EXPECT_TRUE(result) << result.error().message;
+  return result->throughput.cost_per_million_samples;
+}
+
+TEST(Cost, IsDevicesTimesTimeTimesPrice) {
+  // One sample takes 6 ms on 2 devices, a million 12 million device-ms.
+  ASSERT_TRUE(cost_of(priced_scenario("name: naive, stages: 2, microbatches: 1")));
+  EXPECT_NEAR(*cost_of(priced_scenario("name: naive, stages: 2, microbatches: 1")), 12, 1e-9);
+}
+
+TEST(Cost, OfAStreamIsThatOfItsSteadyRate) {
+  // 1F1B on two stages completes a minibatch every 3 ms: 2 devices * 3 ms * 1e6 samples at 0.001 a second.
+  EXPECT_NEAR(*cost_of(priced_scenario("name: 1f1b-rr, stages: 2, microbatches: 4")), 6, 1e-9);
+}
+
+TEST(Cost, IsAbsentWithoutAPriceAndNothingWhereDevicesAreFree) {
+  EXPECT_FALSE(cost_of(priced_scenario("name: gpipe, stages: 2, microbatches: 4", "")));
+  EXPECT_EQ(cost_of(priced_scenario("name: gpipe, stages: 2, microbatches: 4", ", price: 0")), 0);
+  EXPECT_FALSE(cost_per_million_samples({}, 2, 1.0)) << "no rate";
+}
+
+TEST(Cost, IsInEveryRowOfASweep) {
+  SweepGrid grid;
+  grid.schedules = {"gpipe", "1f1b-rr"};
+  grid.stages = {2};
+  grid.microbatches = {4};
+  const auto swept = sweep(priced_scenario("name: gpipe, stages: 2, microbatches: 4"), grid);
+  ASSERT_EQ(swept.rows.size(), 2);
+  EXPECT_EQ(swept.rows[0].throughput.cost_per_million_samples,
+            cost_of(priced_scenario("name: gpipe, stages: 2, microbatches: 4")));
+  EXPECT_NEAR(swept.rows[1].throughput.cost_per_million_samples.value(), 6, 1e-9);
+}
+
+TEST(Cost, OfAPlanIsItsDeviceHoursTimesThePrice) {
+  const auto scenario = parse_scenario(
+      "model: {layers: [{name: a, forward: 1 ms, backward: 2 ms}, {name: b, forward: 1 ms, backward: 2 "
+      "ms}]}\n"
+      "cluster: {preset: uniform, devices: 2, price: 2}\n",
+      "s.yaml", {}, {});
+  ASSERT_TRUE(scenario) << scenario.error();
+  const auto plan = evaluate_plan(*scenario, {});
+  ASSERT_TRUE(plan) << plan.error();
+  EXPECT_DOUBLE_EQ(plan->cost_per_million_samples().value(), 2 * plan->device_hours_per_million_samples());
+}
+
+// A model on devices is one pipeline of several copies. Here all of them run.
+
+constexpr std::string_view kFourCopies = R"(
+model: {huggingface: llama-3.1-8b.json, sequence: 4096, layers: 16}
+cluster: {device: h100-sxm, nodes: 4}
+parallel: {tensor: 2}
+schedule: {name: 1f1b, stages: 4}
+training: {global_batch_size: 64}
+)";
+
+Scenario scheduled(const std::string& schedule) {
+  return parse_scenario(kFourCopies, "a.yaml", source_path("scenarios/library/models"),
+                        std::vector<Override>{{.key = "schedule.name", .value = schedule}})
+      .value();
+}
+
+/// The same stages in a program of all copies, whose reductions move nothing: what they cost is part of STEP.
+Scenario all_copies(const Scenario& scenario) {
+  const SettledScenario one = price_on_devices(scenario).value().settled;
+  Scenario copies = one.scenario;
+  copies.shape.data_parallel = one.copies;
+  copies.batch.global_batch_size = *one.scenario.batch.global_batch_size * one.copies;
+  auto& cluster = std::get<UniformCluster>(copies.cluster.shape);
+  cluster.devices *= one.copies;
+  auto& figures = std::get<StageFigures>(copies.model);
+  for (Bytes& gradients : figures.gradients.values) gradients = 0;
+  return copies;
+}
+
+/// What is left of a reduction of no bytes among four: 2 (n - 1) latencies of 5 us.
+constexpr Ns kRingLatency = Ns{2} * 3 * 5'000;
+
+// Four copies of four stages, eight devices each: 16 ranks that all do what the four of one copy do.
+TEST(DeviceCopies, OneStandsForAll) {
+  for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
+    SCOPED_TRACE(schedule);
+    const Scenario scenario = scheduled(schedule);
+    const Result one = simulate_scenario(scenario, {}).value();
+    const Result all = simulate_scenario(all_copies(scenario), {}).value();
+    ASSERT_EQ(one.ranks.size(), 4U);
+    ASSERT_EQ(all.ranks.size(), 16U);
+    EXPECT_EQ(all.makespan_ns, one.makespan_ns + kRingLatency);
+    EXPECT_NEAR(all.throughput.samples_per_second / one.throughput.samples_per_second, 1, 1e-4);
+    EXPECT_NEAR(all.bubble.idle_over_total, one.bubble.idle_over_total, 1e-4);
+    for (std::size_t rank = 0; rank < 4; ++rank)
+      EXPECT_EQ(one.ranks[rank].busy_ns, all.ranks[4 * rank].busy_ns) << rank;
+  }
+}
+
+TEST(DeviceCopies, RatesAreThoseOfAllDevices) {
+  const Result result = simulate_scenario(scheduled("1f1b"), {}).value();
+  ASSERT_TRUE(result.model);
+  ASSERT_TRUE(result.throughput.model);
+  EXPECT_EQ(result.model->devices, 32);
+  const ModelRates& rates = *result.throughput.model;
+  EXPECT_DOUBLE_EQ(rates.tokens_per_second, 64 * 4096 / (static_cast<double>(result.makespan_ns) * 1e-9));
+  EXPECT_DOUBLE_EQ(rates.tokens_per_second_per_device, rates.tokens_per_second / 32);
+  EXPECT_DOUBLE_EQ(rates.mfu, rates.model_flops_per_second_per_device / 989.4e12);
+  EXPECT_GT(rates.mfu, 0.2);
+  EXPECT_LT(rates.mfu, 0.6);
 }
 
 }  // namespace

@@ -7,12 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bench/gpu/nominal_costs.hpp"
 #include "bench/gpu/validation_rows.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
-#include "schedules/ir/edge_numbers.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/rules/generators.hpp"
 #include "tests/sim/experiments.hpp"

@@ -14,7 +14,6 @@
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/flat_program.hpp"
-#include "schedules/check/program_times.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
@@ -22,14 +21,12 @@
 #include "schedules/text/program_text.hpp"
 #include "sim/engines/compile.hpp"
 #include "sim/engines/engines.hpp"
-#include "sim/engines/lanes.hpp"
-#include "sim/engines/period.hpp"
+#include "sim/engines/evaluate.hpp"
 #include "sim/engines/steady_state.hpp"
 #include "sim/network/message_costs.hpp"
 #include "tests/scenarios/read_scenario.hpp"
 #include "tests/schedules/shapes.hpp"
 #include "tests/sim/experiments.hpp"
-#include "tests/sim/random_experiment.hpp"
 #include "tests/sim/reference_engine.hpp"
 
 namespace penstock {

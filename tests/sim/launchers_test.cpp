@@ -1,7 +1,7 @@
 // What a launcher is told is what was priced: every assumption of a price that is flipped changes the command
 // line, or the launcher is said to lack it.
 
-#include "sim/tuning/launchers.hpp"
+#include "sim/choose/launchers.hpp"
 
 #include <algorithm>
 #include <array>
@@ -19,19 +19,16 @@
 #include <gtest/gtest.h>
 
 #include "scenarios/architecture/architecture.hpp"
-#include "scenarios/model/device_model.hpp"
+#include "scenarios/model/model.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
-#include "scenarios/pricing/layer_recompute.hpp"
 #include "scenarios/pricing/layer_split.hpp"
-#include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "schedules/ir/gather.hpp"
 #include "schedules/ir/shape.hpp"
-#include "sim/tuning/configuration.hpp"
-#include "sim/tuning/sensitivity.hpp"
-#include "sim/tuning/tune.hpp"
-#include "sim/tuning/tuning_space.hpp"
+#include "sim/choose/configuration.hpp"
+#include "sim/choose/tune.hpp"
+#include "sim/choose/tune_questions.hpp"
+#include "sim/choose/tuning_space.hpp"
 #include "tests/sim/tune_request.hpp"
 
 namespace penstock {

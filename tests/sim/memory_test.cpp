@@ -1,18 +1,32 @@
 // Bytes held by category, exact on every rank. K stages, M microbatches; links take no time unless stated.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "report/print/memory_category.hpp"
 #include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/prepare/prepared_program.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/load.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
+#include "sim/choose/tune.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/runs/simulate.hpp"
 #include "tests/sim/experiments.hpp"
+#include "tests/sim/tune_request.hpp"
+#include "tests/test_files.hpp"
 #include "topology/presets.hpp"
 
 namespace penstock {
@@ -227,6 +241,211 @@ TEST(Memory, IsBackAtTheWeightsInTheEnd) {
     }
     EXPECT_GT(taken, 0) << schedule.name;
   }
+}
+
+// What layers compute again inside their backward pass, where a schedule splits that pass: I computes it, W
+// reads it, and it is held in between. A walk through the lists of a program says what each rank then holds
+// at most:
+//
+//   F  + kept     B  - kept     I  + recomputed     W  - kept - recomputed
+//
+// Small programs by hand, and recomputation as an action of its own (R), are tested above.
+
+Scenario on_devices(std::string_view schedule, std::int32_t virtual_stages, LayerRecompute recompute) {
+  const std::string text = fmt::format(
+      "model: {{transformer: {{layers: 32, hidden: 4096, heads: 32, kv_heads: 8, sequence: 4096, "
+      "vocabulary: 32000, feed_forward: 12288, gated: true}}}}\n"
+      "cluster: {{device: a100-sxm}}\nparallel: {{data: 2}}\n"
+      "schedule: {{name: {}, stages: 4, microbatches: 16{}}}\n"
+      "training: {{micro_batch_size: 1, recompute: {}}}\n",
+      schedule, virtual_stages > 1 ? fmt::format(", virtual_stages: {}", virtual_stages) : "",
+      to_text(recompute));
+  return parse_scenario(text, "test.yaml", ".").value();
+}
+
+std::vector<Bytes> activation_peaks(const Scenario& scenario) {
+  const auto result = simulate_scenario(scenario, {});
+  EXPECT_TRUE(result) << result.error().message;
+  std::vector<Bytes> peaks;
+  for (const RankReport& rank : result->ranks)
+    peaks.push_back(rank.memory.peaks[static_cast<std::size_t>(MemoryCategory::activations)]);
+  return peaks;
+}
+
+/// Returns what the list holds at most. The leaves of an overlapped group begin together.
+Bytes most_in_list(const std::vector<Action>& list, const CostTable& costs) {
+  Bytes held = 0;
+  Bytes most = 0;
+  Bytes released = 0;
+  for (const Action& action : list) {
+    if (action.stage < 0) continue;
+    const StageCost& cost = costs.stages[static_cast<std::size_t>(action.stage)];
+    if (action.kind == ActionKind::forward) held += cost.kept;
+    if (action.kind == ActionKind::backward_input) held += cost.recomputed;
+    if (action.kind == ActionKind::backward) released += cost.kept;
+    if (action.kind == ActionKind::backward_weight) released += cost.kept + cost.recomputed;
+    if (action.overlaps_next) continue;
+    most = std::max(most, held);
+    held -= released;
+    released = 0;
+  }
+  return most;
+}
+
+//   rank 3   F0 I0 F1 I1 F2 I2 F3 I3 W0 ...     four microbatches wait for W: all of them whole
+//   rank 0   F0 F1 F2 F3 .. I0 W0 F4 I1 W1      three wait for I with their layers' inputs, one is whole
+TEST(Recomputation, OfASplitBackwardPassIsHeldUntilWHasReadIt) {
+  const Scenario scenario = on_devices("zb-h1", 1, LayerRecompute::full);
+  const CostTable costs = prepare(scenario)->costs;
+  const std::vector<Bytes> peaks = activation_peaks(scenario);
+  ASSERT_EQ(peaks.size(), 4U);
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    const Bytes inputs = costs.stages[rank].kept;
+    const Bytes whole = inputs + costs.stages[rank].recomputed;
+    const auto r = static_cast<Bytes>(rank);
+    EXPECT_EQ(peaks[rank], (3 - r) * inputs + (r + 1) * whole) << "rank " << rank;
+  }
+  const std::vector<Bytes> without = activation_peaks(on_devices("zb-h1", 1, LayerRecompute::none));
+  EXPECT_EQ(peaks[3], without[3]) << "the last rank saves nothing";
+  EXPECT_LT(3 * peaks[0], without[0]);
+}
+
+TEST(Recomputation, OfAWholeBackwardPassIsThereALayerAtATime) {
+  const Scenario scenario = on_devices("1f1b", 1, LayerRecompute::full);
+  const CostTable costs = prepare(scenario)->costs;
+  const std::vector<Bytes> peaks = activation_peaks(scenario);
+  for (std::size_t rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(peaks[rank], static_cast<Bytes>(4 - rank) * costs.stages[rank].kept) << "rank " << rank;
+}
+
+TEST(Recomputation, AgreesWithAWalkThroughTheListsOfEverySchedule) {
+  int compared = 0;
+  int split = 0;
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    for (const LayerRecompute recompute :
+         {LayerRecompute::selective, LayerRecompute::norm, LayerRecompute::activation, LayerRecompute::mlp,
+          LayerRecompute::full}) {
+      const Scenario scenario = on_devices(schedule.name, takes_chunks(schedule) ? 2 : 1, recompute);
+      const auto experiment = prepare(scenario);
+      if (!experiment) continue;  // one of several ranks a stage, which a model on devices has not
+      SCOPED_TRACE(testing::Message() << schedule.name << " " << to_text(recompute));
+      const std::vector<Bytes> peaks = activation_peaks(scenario);
+      for (std::size_t rank = 0; rank < peaks.size(); ++rank) {
+        const std::vector<Action>& list = experiment->program.ranks[rank];
+        EXPECT_EQ(peaks[rank], most_in_list(list, experiment->costs)) << "rank " << rank;
+        split += std::ranges::find(list, ActionKind::backward_weight, &Action::kind) != list.end() ? 1 : 0;
+      }
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 100);
+  EXPECT_GT(split, 150) << "ranks that split their backward passes";
+}
+
+// With full recomputation zb-v would be the fastest here, and between I and W it holds more than twice what a
+// device has.
+TEST(Recomputation, DoesNotMakeASplitBackwardPassFit) {
+  TuneRequest request = tune_request(
+      "model: {transformer: {layers: 64, hidden: 5120, heads: 64, kv_heads: 8, head_dim: 128, sequence: "
+      "16384, "
+      "vocabulary: 151936, feed_forward: 25600, gated: true, query_key_norm: true}}\n"
+      "cluster: {device: a100-sxm, nodes: 2}\n",
+      64);
+  request.schedules = {"1f1b", "zb-h1", "zb-v"};
+  request.choices.stages = {4};
+  request.choices.tensor = {2};
+  request.choices.context = {1};
+  request.choices.recompute = {LayerRecompute::full};
+  request.layer_splits = {{}};
+  const auto report = tune(request, {.top = 100});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->candidates.front().configuration.schedule, "1f1b");
+  EXPECT_TRUE(report->candidates.front().fits);
+  int split = 0;
+  for (const TunedConfiguration& tuned : report->candidates) {
+    if (tuned.configuration.schedule == "1f1b") continue;
+    EXPECT_FALSE(tuned.fits) << tuned.configuration.schedule;
+    EXPECT_GT(tuned.peak_bytes, Bytes{100} << 30) << tuned.configuration.schedule;
+    ++split;
+  }
+  EXPECT_GT(split, 3);
+}
+
+// PipeDream's released runtime clones a stage's weights warm-up + 1 times when it starts, beside the live
+// ones: one version more than is ever needed, and all the time.
+
+std::vector<Bytes> versions_of(const Result& result) {
+  std::vector<Bytes> bytes;
+  for (const RankReport& rank : result.ranks)
+    bytes.push_back(rank.memory.peaks[static_cast<std::size_t>(MemoryCategory::weight_versions)]);
+  return bytes;
+}
+
+Result result_of(std::string_view text) {
+  const auto scenario = parse_scenario(text, "a.yaml", ".", {});
+  EXPECT_TRUE(scenario) << scenario.error();
+  const auto result = simulate_scenario(scenario.value(), {});
+  EXPECT_TRUE(result) << result.error().message;
+  return result.value();
+}
+
+// Four stages, 1F1B: stage s runs 3 - s minibatches ahead of its first backward pass.
+constexpr std::string_view kFourStages =
+    "model: {stages: {forward: 1 ms, backward: 2 ms, weights: 1 MB}}\n"
+    "schedule: {name: 1f1b-rr, stages: 4, microbatches: 40}\n";
+
+TEST(WeightClones, AreOneMoreThanTheVersionsThatAreNeeded) {
+  constexpr Bytes kMegabyte = 1'000'000;
+  const std::string text(kFourStages);
+  EXPECT_EQ(versions_of(result_of(text)),
+            (std::vector<Bytes>{3 * kMegabyte, 2 * kMegabyte, 1 * kMegabyte, 0}));
+  EXPECT_EQ(versions_of(result_of(text + "training: {weight_versions: needed}\n")),
+            versions_of(result_of(text)));
+  EXPECT_EQ(versions_of(result_of(text + "training: {weight_versions: cloned}\n")),
+            (std::vector<Bytes>{4 * kMegabyte, 3 * kMegabyte, 2 * kMegabyte, 1 * kMegabyte}));
+}
+
+TEST(WeightClones, ChangeNoTime) {
+  const std::string text(kFourStages);
+  EXPECT_EQ(result_of(text + "training: {weight_versions: cloned}\n").makespan_ns,
+            result_of(text).makespan_ns);
+}
+
+TEST(WeightClones, OfVggsFullyConnectedLayersAre472MiB) {
+  const std::string file = source_path("scenarios/library/vgg16-cluster-a-15-1.yaml");
+  const auto fullest = [&](const std::vector<Override>& overrides) {
+    const auto result = simulate_scenario(load_scenario(file, overrides).value(), {});
+    return result.value().ranks.back().memory.peak_bytes;
+  };
+  const Bytes more = fullest({{.key = "training.weight_versions", .value = "cloned"}}) - fullest({});
+  EXPECT_EQ(more / (1 << 20), 471) << "123.6 million parameters of 4 bytes: 471.6 MiB";
+}
+
+TEST(WeightClones, AreInTheCostsOfACutThatIsTried) {
+  const auto scenario = parse_scenario(
+      "model: {layers: [{name: a, forward: 1 ms, backward: 2 ms, weights: 1 MB},\n"
+      "                 {name: b, forward: 1 ms, backward: 2 ms, weights: 3 MB}]}\n"
+      "partition: [1]\n"
+      "schedule: {name: 1f1b-rr, stages: 2, microbatches: 8}\n"
+      "training: {weight_versions: cloned}\n",
+      "a.yaml", ".", {});
+  ASSERT_TRUE(scenario) << scenario.error();
+  const auto experiment = prepare(*scenario);
+  ASSERT_TRUE(experiment) << experiment.error().message;
+  EXPECT_EQ(experiment->costs.stages[0].cloned_weights, 2'000'000);
+  EXPECT_EQ(experiment->costs.stages[1].cloned_weights, 3'000'000);
+  EXPECT_EQ(costs_of_cut(*scenario, experiment->program), experiment->costs);
+}
+
+// A list that is loops has no actions to count them in.
+TEST(WeightClones, KeepAProgramFromBeingStreamed) {
+  const std::vector<Override> cloned = {{.key = "training.weight_versions", .value = "cloned"}};
+  const auto scenario = parse_scenario(kFourStages, "a.yaml", ".", cloned);
+  ASSERT_TRUE(scenario) << scenario.error();
+  const auto experiment = prepare(*scenario, ProgramForm::loops);
+  ASSERT_TRUE(experiment) << experiment.error().message;
+  EXPECT_TRUE(experiment->loops.empty());
+  EXPECT_EQ(experiment->why_lists, "clones of weights, which are counted in a stored program,");
 }
 
 }  // namespace

@@ -5,11 +5,11 @@
 
 #include <string>
 
-#include "scenarios/partition/plan_options.hpp"
+#include "scenarios/partition/partition.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "sim/planning/plan_evaluation.hpp"
-#include "tests/source_path.hpp"
+#include "sim/choose/plan_search.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 

@@ -1,21 +1,37 @@
-// PipeDream's figures as start and end times (SOSP'19, Figures 2, 3, 4 and 8; backward takes twice a forward,
-// links are free), 0-based. Figure 8 draws no gradient reduction among the replicas.
+// Published figures as start and end times, 0-based: PipeDream (SOSP'19, Figures 2, 3, 4, 7 and 8) and
+// the schedules of PyTorch. A backward takes twice a forward, and links are free unless stated. Figure 8
+// draws no gradient reduction among the replicas.
 
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <sstream>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "report/result/metrics.hpp"
+#include "scenarios/read/load.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/passes/pytorch_passes.hpp"
 #include "schedules/rules/generators.hpp"
+#include "schedules/text/pytorch_csv.hpp"
 #include "sim/engines/engines.hpp"
-#include "sim/engines/period.hpp"
 #include "sim/engines/steady_state.hpp"
+#include "sim/runs/simulate.hpp"
 #include "tests/sim/experiments.hpp"
+#include "tests/test_files.hpp"
+#include "topology/presets.hpp"
 
 namespace penstock {
 namespace {
@@ -119,6 +135,211 @@ TEST(PipeDreamFigure, EightReplicatesTheInputStage) {
 TEST(PipeDreamFigure, EightWithAReductionAmongReplicasStartsTheThirdForwardLater) {
   const Rows rows = drawn(figure_eight(ReplicaSync::on, 8), kUnit);
   EXPECT_THAT(rows[0], testing::HasSubstr("F4@8-10")) << "both replicas' gradients are there at 8";
+}
+
+// A machine as PipeDream's Fig. 7 (SOSP'19) draws it: servers with fast links inside and a slow one between
+// them. What a boundary between two stages costs depends on the link that it lies on; here by hand.
+//
+//     server 0               server 1
+//   gpu0 ==== gpu1 --------- gpu2 ==== gpu3      ==== 10 GB/s, ---- 1 GB/s
+
+constexpr Ns kMicrosecond = 1000;
+constexpr Ns kMillisecond = 1000 * kMicrosecond;
+
+const std::string kTwoServers =
+    "cluster: {preset: two-level, nodes: 2, devices_per_node: 2, intra_bandwidth: 10 GB/s, "
+    "inter_bandwidth: 1 GB/s}\n";
+
+/// The makespan with stage s on the s-th of `devices`.
+Ns makespan_on(const std::vector<std::int32_t>& devices, const std::string& text) {
+  auto scenario = parse_scenario(text + kTwoServers, "s.yaml", ".");
+  EXPECT_TRUE(scenario) << scenario.error();
+  if (!scenario) return 0;
+  std::get<TwoLevelCluster>(scenario->cluster.shape).device_order = devices;
+  const auto result = simulate_scenario(*scenario, {});
+  EXPECT_TRUE(result) << result.error().message;
+  return result ? result->makespan_ns : 0;
+}
+
+/// The boundary's link is gpu0 = gpu1.
+const std::vector<std::int32_t> kBesideEachOther = {0, 1, 2, 3};
+/// The boundary's link is gpu0 - gpu2.
+const std::vector<std::int32_t> kOnTwoServers = {0, 2, 1, 3};
+
+/// Two stages of 1 ms forward and 2 ms backward, with a boundary of 3 MB: 300 us on a fast link, 3 ms on a
+/// slow one.
+std::string two_stages(const std::string& schedule) {
+  return "model: {layers: [{name: a, forward: 1 ms, backward: 2 ms, output: 3 MB}, "
+         "{name: b, forward: 1 ms, backward: 2 ms}]}\npartition: [1]\nschedule: " +
+         schedule + "\n";
+}
+
+TEST(FastAndSlowLinks, AMinibatchWaitsForTheBoundaryOnceEachWay) {
+  // F, activation, F, B, gradient, B: the compute, and twice the boundary.
+  const std::string text = two_stages("{name: naive, stages: 2, microbatches: 1}");
+  const Ns compute = 6 * kMillisecond;
+  EXPECT_EQ(makespan_on(kBesideEachOther, text), compute + 2 * 300 * kMicrosecond);
+  EXPECT_EQ(makespan_on(kOnTwoServers, text), compute + 2 * 3 * kMillisecond);
+}
+
+TEST(FastAndSlowLinks, APipelineHidesTheFastBoundaryAndIsPacedByTheSlowOne) {
+  // GPipe, 8 microbatches. A fast boundary is shorter than a forward and shows once each way, as if there
+  // were no pipeline behind it: 8 + 1 forwards, 8 + 1 backwards. Over the slow one messages are back to back:
+  //   gpu0  F F F F F F F F                                                     B
+  //   link    aaaaaaaa aaaaaaaa ... 8 times 3 ms        gggggggg ... 8 times 3 ms
+  //   gpu2             F        F    ...        F B B B B B B B B
+  const std::string text = two_stages("{name: gpipe, stages: 2, microbatches: 8}");
+  constexpr Ns kForward = kMillisecond;
+  constexpr Ns kBackward = 2 * kMillisecond;
+  const Ns fast = makespan_on(kBesideEachOther, text);
+  const Ns slow = makespan_on(kOnTwoServers, text);
+  EXPECT_EQ(fast, (8 + 1) * (kForward + kBackward) + 2 * 300 * kMicrosecond);
+  EXPECT_EQ(slow, 2 * (kForward + kBackward) + 2 * 8 * 3 * kMillisecond);
+  EXPECT_EQ(slow - fast, 26'400 * kMicrosecond);
+}
+
+/// Four equal layers in three stages on gpu0 = gpu1 - gpu2. Behind b goes the large tensor.
+std::string four_layers(const std::string& cuts) {
+  return "model: {layers: [{name: a, forward: 1 ms, backward: 2 ms, output: 1 MB}, "
+         "{name: b, forward: 1 ms, backward: 2 ms, output: 4 MB}, "
+         "{name: c, forward: 1 ms, backward: 2 ms, output: 1 MB}, {name: d, forward: 1 ms, backward: 2 "
+         "ms}]}\n"
+         "schedule: {name: naive, stages: 3, microbatches: 1}\npartition: " +
+         cuts + "\n";
+}
+
+TEST(FastAndSlowLinks, ThePartitionSaysWhichTensorCrossesTheSlowLink) {
+  //   a b = c - d    4 MB over the fast link (400 us), 1 MB over the slow one (1 ms)
+  //   a = b - c d    1 MB over the fast link (100 us), 4 MB over the slow one (4 ms)
+  // The 3 MB by which the tensors differ move from 0.1 to 1 ns a byte, each way: 2 * 3 MB * 0.9 ns.
+  const Ns large_on_fast = makespan_on(kBesideEachOther, four_layers("[2, 3]"));
+  const Ns large_on_slow = makespan_on(kBesideEachOther, four_layers("[1, 2]"));
+  const Ns compute = 12 * kMillisecond;
+  EXPECT_EQ(large_on_fast, compute + 2 * (400 * kMicrosecond + kMillisecond));
+  EXPECT_EQ(large_on_slow, compute + 2 * (100 * kMicrosecond + 4 * kMillisecond));
+  EXPECT_EQ(large_on_slow - large_on_fast, 2 * 3 * 900 * kMicrosecond);
+}
+
+// The schedules of torch.distributed.pipelining as CSV: read, simulated to the stated makespans and peaks in
+// unit times, written back equal, and made again by our own generators and lowering. The files are PyTorch's
+// own and are read where they stand; a few lines are carried over below.
+
+const std::filesystem::path kFolder = source_path("../shared/reference/pytorch");
+
+std::string text_in(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// F = I = W = 1, B = 2, an overlapped pair 3.
+Experiment in_unit_times(const Program& program) {
+  const StageCost unit{.forward_ns = 1,
+                       .backward_ns = 2,
+                       .backward_input_ns = 1,
+                       .backward_weight_ns = 1,
+                       .overlapped_pair_ns = 3,
+                       .kept = 1};
+  return experiment_of(program, uniform_costs(program, unit),
+                       uniform_links(program.rank_count(), kUnlimitedBandwidth, 0));
+}
+
+int transfers(const Program& program) {
+  int count = 0;
+  for (const auto& list : program.ranks)
+    count += static_cast<int>(std::ranges::count_if(list, [](const Action& a) { return is_send(a.kind); }));
+  return count;
+}
+
+class PyTorchFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(kFolder)) GTEST_SKIP() << "PyTorch's files are not beside this checkout";
+    manifest_ = nlohmann::json::parse(text_in(kFolder / "manifest.json"));
+  }
+  nlohmann::json manifest_;
+};
+
+TEST_F(PyTorchFiles, SimulateToTheStatedMakespansPeaksAndTransfers) {
+  int cases = 0;
+  for (const auto& test_case : manifest_.at("cases")) {
+    const std::string name = test_case.at("name");
+    for (const char* form : {".compute_only.csv", ".compute_comms.csv"}) {
+      if (!std::filesystem::exists(kFolder / (name + form))) continue;
+      SCOPED_TRACE(name + form);
+      const auto program = parse_pytorch_csv(text_in(kFolder / (name + form)), name);
+      ASSERT_TRUE(program) << program.error();
+      const Experiment experiment = in_unit_times(*program);
+      const Result result =
+          summarize(*critical_path(experiment), {.program = experiment.program, .costs = experiment.costs});
+      EXPECT_EQ(static_cast<double>(result.makespan_ns),
+                test_case.at("unit_makespan_F1_I1_W1_B2_FB3").get<double>());
+      const auto peaks = test_case.at("peak_live_activations_per_rank").get<std::vector<std::int64_t>>();
+      for (const RankReport& rank : result.ranks)
+        EXPECT_EQ(rank.peak_live_activations, peaks.at(static_cast<std::size_t>(rank.rank)));
+      EXPECT_EQ(transfers(experiment.program), test_case.at("p2p_transfers").get<int>());
+      ++cases;
+    }
+  }
+  EXPECT_GE(cases, 60);
+}
+
+/// The schedule's own name, as PyTorch calls it.
+std::string schedule_of(const std::string& name) { return name.substr(0, name.find("_pp")); }
+
+/// Blank cells stand for idle slots, which a program does not have.
+std::string without_blanks(const std::string& csv) {
+  std::stringstream lines(csv);
+  std::string result;
+  for (std::string line; std::getline(lines, line);) {
+    std::stringstream cells(line);
+    std::string row;
+    for (std::string cell; std::getline(cells, cell, ',');) {
+      if (!cell.empty()) row += (row.empty() ? "" : ",") + cell;
+    }
+    result += row + "\n";
+  }
+  return result;
+}
+
+TEST_F(PyTorchFiles, AreMadeByOurGeneratorsLoweringAndShardingPasses) {
+  int cases = 0;
+  for (const auto& test_case : manifest_.at("cases")) {
+    const std::string name = test_case.at("name");
+    SCOPED_TRACE(name);
+    const auto program = generate(schedule_of(name), {.stages = test_case.at("pp"),
+                                                      .microbatches = test_case.at("microbatches"),
+                                                      .virtual_stages = test_case.at("stages_per_rank")});
+    ASSERT_TRUE(program) << program.error();
+    EXPECT_EQ(without_blanks(text_in(kFolder / (name + ".compute_only.csv"))), to_pytorch_csv(*program));
+    EXPECT_EQ(to_pytorch_csv(*lower(*program)), text_in(kFolder / (name + ".compute_comms.csv")));
+    const auto sharded = lower(insert_reduce_grad(insert_unshard_reshard(*program)));
+    ASSERT_TRUE(sharded) << sharded.error();
+    EXPECT_EQ(to_pytorch_csv(*sharded), text_in(kFolder / (name + ".compute_comms_fsdp.csv")));
+    ++cases;
+  }
+  EXPECT_EQ(cases, 38);
+}
+
+TEST(PyTorchForm, TheLoweringOfItsOwnUnitTestWithoutBlanks) {
+  const auto program = parse_pytorch_csv("0F0,0F1,,0B0,,0B1\n,1F0,1B0,1F1,1B1,\n", "unit.csv");
+  ASSERT_TRUE(program) << program.error();
+  EXPECT_EQ(to_pytorch_csv(*lower(*program)),
+            "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
+            "1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1\n");
+}
+
+TEST(PyTorchForm, Interleaved1F1BWithFullyShardedStagesAsPrintedInAnIssueOfIts) {
+  // pytorch/pytorch#172668: two ranks, two chunks, two microbatches.
+  const Program program = *generate("Interleaved1F1B", {.stages = 2, .microbatches = 2, .virtual_stages = 2});
+  EXPECT_EQ(
+      to_pytorch_csv(*lower(insert_reduce_grad(insert_unshard_reshard(program)))),
+      "0UNSHARD,2UNSHARD,0F0,0SEND_F0,2RECV_F0,0F1,0SEND_F1,2RECV_F1,2F0,2SEND_F0,2F1,2SEND_F1,2RECV_B0,2B0,"
+      "2SEND_B0,2RECV_B1,2B1,2SEND_B1,2REDUCE_GRAD,2RESHARD,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD,0RESHARD\n"
+      "1UNSHARD,3UNSHARD,1RECV_F0,1F0,1SEND_F0,1RECV_F1,1F1,1SEND_F1,3RECV_F0,3F0,3RECV_F1,3B0,3SEND_B0,"
+      "1RECV_B0,3F1,3B1,3SEND_B1,1RECV_B1,3REDUCE_GRAD,3RESHARD,1B0,1SEND_B0,1B1,1SEND_B1,1REDUCE_GRAD,"
+      "1RESHARD\n");
 }
 
 }  // namespace

@@ -17,7 +17,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/source_path.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {

@@ -22,11 +22,11 @@
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/memory/memory.hpp"
-#include "sim/runs/schedule_figures.hpp"
 #include "sim/runs/simulate.hpp"
+#include "sim/runs/uniform_run.hpp"
 #include "tests/scenarios/read_scenario.hpp"
 #include "tests/sim/experiments.hpp"
-#include "tests/source_path.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {

@@ -20,7 +20,7 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/runs/simulate.hpp"
-#include "tests/source_path.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {

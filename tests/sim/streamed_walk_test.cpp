@@ -1,11 +1,11 @@
-// A streamed walk says what a stored run says, to the nanosecond and the byte, whether it jumps or not: for
-// every generator over random costs, small ones (they repeat early) and unequal ones (they do not).
-
-#include "sim/engines/streamed_walk.hpp"
+// A streamed walk gives the figures of a stored run, to the nanosecond and the byte, whether it jumps or not.
+// It is tested for every generator over random costs: small ones repeat early, unequal ones do not. The rules
+// of its jumps and the versions that are alive follow.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <random>
@@ -20,14 +20,17 @@
 
 #include "report/result/metrics.hpp"
 #include "report/result/result.hpp"
-#include "report/timeline/arrivals.hpp"
+#include "report/timeline/spans.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
-#include "sim/engines/streamable.hpp"
+#include "sim/engines/rank_ledger.hpp"
+#include "sim/engines/repeat.hpp"
+#include "sim/engines/streamed_walk.hpp"
 #include "sim/memory/memory.hpp"
 #include "tests/sim/experiments.hpp"
 
@@ -287,6 +290,166 @@ TEST(Stream, GivesUpALongPassThatDoesNotRepeat) {
   const auto run = stream(experiment, loops->lists);
   ASSERT_FALSE(run);
   EXPECT_THAT(run.error(), testing::StartsWith("their times do not repeat within the first "));
+}
+
+// How far a streamed walk may jump: of a period of several repetitions only as much is left as has to be
+// walked.
+
+constexpr std::int32_t kRepetitions = 100;
+constexpr std::int32_t kPeriod = 4;
+
+/// One rank with the list kRepetitions x {F0}, in which every fourth action takes longer.
+class OneRank {
+ public:
+  bool more_is_held_after_each = false;
+  bool ahead = false;
+
+  OneRank() {
+    list_.repeat({Action{.kind = ActionKind::forward, .microbatch = 0}}, kRepetitions);
+    cursor_ = list_.begin();
+  }
+
+  OneRank(const OneRank&) = delete;  // its cursor points into its list
+  OneRank& operator=(const OneRank&) = delete;
+
+  void compute() {
+    clock_ns_ += cursor_.inner() % kPeriod == 0 ? 5 : 1;
+    held_ += more_is_held_after_each ? 1 : 0;
+    ++cursor_;
+  }
+
+  static std::int32_t rank_count() { return 1; }
+  Ns clock_ns(std::int32_t /*rank*/) const { return clock_ns_; }
+  const LoopCursor& cursor(std::int32_t /*rank*/) const { return cursor_; }
+  std::int64_t actions() const { return cursor_.inner(); }
+  static bool routes_repeat(std::int32_t /*units*/) { return true; }
+  bool reads_ahead() const { return ahead; }
+  void settle_all() {}
+  template <class State>
+  void show(State& state) {
+    state.same(cursor_.inner() % kPeriod);
+    state.held(held_);
+    state.time(clock_ns_);
+  }
+
+ private:
+  ActionLoops list_;
+  LoopCursor cursor_;
+  Ns clock_ns_ = 0;
+  std::int64_t held_ = 0;
+};
+
+/// How many repetitions are left behind the first jump.
+std::optional<std::int64_t> left_after_jump(OneRank& walk) {
+  RepeatSearch search;
+  for (std::int32_t i = 0; i < kRepetitions / 2; ++i) {
+    walk.compute();
+    if (const auto jump = search.look(walk, {})) {
+      EXPECT_EQ(jump->shift.units, kPeriod);
+      EXPECT_EQ(jump->shift.time_ns, 5 + kPeriod - 1);
+      return kRepetitions - walk.cursor(0).inner() - jump->times * jump->moves[0].inner;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> left_of_plain() {
+  OneRank walk;
+  return left_after_jump(walk);
+}
+
+TEST(Repeat, LessThanAPeriodIsLeftAndARepetition) {
+  const auto left = left_of_plain();
+  ASSERT_TRUE(left);
+  EXPECT_GT(*left, 1);
+  EXPECT_LE(*left, 1 + kPeriod);
+}
+
+TEST(Repeat, APeriodMoreIsWalkedWhereMoreIsHeldAfterEach) {
+  OneRank walk;
+  walk.more_is_held_after_each = true;
+  EXPECT_EQ(left_after_jump(walk), *left_of_plain() + kPeriod) << "its peak is the last one's";
+}
+
+TEST(Repeat, APeriodMoreIsWalkedWhereListsAreReadAhead) {
+  OneRank walk;
+  walk.ahead = true;
+  EXPECT_EQ(left_after_jump(walk), *left_of_plain() + kPeriod);
+}
+
+// The versions of a stage's weights that are alive lie in runs of equal neighbours; held against a table with
+// an entry for each of them.
+
+TEST(LiveVersions, AreOpenAsOftenAsTheyWentForwardAndNotBack) {
+  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    LiveVersions versions;
+    std::map<std::int32_t, std::int32_t> open{{0, 0}};  // of those that are not dropped
+    for (int step = 0; step < 200; ++step) {
+      const auto chosen = std::next(open.begin(), static_cast<std::ptrdiff_t>(random() % open.size()));
+      const std::int32_t version = chosen->first;
+      const auto what = random() % 4;
+      if (what == 0) {
+        versions.step();
+        open[versions.newest()] = 0;
+      } else if (what == 1) {
+        versions.forward(version);
+        ++chosen->second;
+      } else if (what == 2 && chosen->second > 0) {
+        versions.backward(version);
+        --chosen->second;
+      } else if (what == 3 && version != versions.newest()) {
+        versions.drop(version);
+        open.erase(version);
+      }
+      ASSERT_EQ(versions.newest(), open.rbegin()->first);
+      for (const auto& [known, times] : open)
+        ASSERT_EQ(versions.is_open(known), times > 0) << "seed " << seed;
+    }
+  }
+}
+
+TEST(LiveVersions, AreAlikeWhereOnlyTheirNumbersHaveMoved) {
+  LiveVersions early;
+  early.forward(0);
+  early.step();
+  LiveVersions late;
+  for (int i = 0; i < 5; ++i) {
+    late.step();
+    late.drop(i);
+  }
+  late.forward(5);
+  late.step();
+  KeepState kept;
+  early.show(kept);
+  const KeptState state = std::move(kept).kept();
+  CompareState same(state, {});
+  late.show(same);
+  EXPECT_TRUE(same.alike());
+  late.forward(5);
+  late.forward(6);
+  late.step();
+  CompareState other(state, {});
+  late.show(other);
+  EXPECT_FALSE(other.alike());
+}
+
+TEST(LiveVersions, MoveOnWithTheRepetitionsThatAreJumpedOver) {
+  LiveVersions versions;
+  versions.forward(0);
+  versions.step();
+  KeepState before;
+  versions.show(before);
+  const KeptState state = std::move(before).kept();
+  versions.backward(0);
+  versions.forward(1);
+  versions.drop(0);
+  versions.step();
+  AdvanceState advance(state, {}, 10);
+  versions.show(advance);
+  EXPECT_EQ(versions.newest(), 12);
+  EXPECT_TRUE(versions.is_open(11));
+  EXPECT_FALSE(versions.is_open(12));
 }
 
 }  // namespace

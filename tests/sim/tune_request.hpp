@@ -9,10 +9,10 @@
 
 #include "report/result/result.hpp"
 #include "scenarios/read/load.hpp"
+#include "sim/choose/configuration.hpp"
+#include "sim/choose/tune.hpp"
 #include "sim/runs/simulate.hpp"
-#include "sim/tuning/configuration.hpp"
-#include "sim/tuning/tune.hpp"
-#include "tests/source_path.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 

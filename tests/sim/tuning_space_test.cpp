@@ -10,22 +10,24 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "scenarios/architecture/architecture.hpp"
-#include "scenarios/model/device_model.hpp"
+#include "scenarios/model/model.hpp"
 #include "scenarios/pricing/layer_split.hpp"
-#include "scenarios/pricing/parallel.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
-#include "sim/tuning/configuration.hpp"
-#include "sim/tuning/space_size.hpp"
-#include "sim/tuning/tune.hpp"
-#include "sim/tuning/tuning_space.hpp"
+#include "sim/choose/configuration.hpp"
+#include "sim/choose/tune.hpp"
+#include "sim/choose/tune_questions.hpp"
+#include "sim/choose/tuning_space.hpp"
 #include "tests/sim/tune_request.hpp"
 
 namespace penstock {
@@ -239,6 +241,161 @@ TEST(TuningSpace, SeveralNumbersOfNodes) {
   for (const Configuration& of : *space) EXPECT_EQ(device_count(of), 8 * of.nodes);
   EXPECT_EQ(space->front().nodes, 1);
   EXPECT_EQ(space->back().nodes, 2);
+}
+
+// What cannot run under the scenario's channels, or refuses one of its options, is left out of a search and
+// named; the others' answer is that of a space without it.
+
+/// Four stages under channels that hold two messages, which zb-v needs more of for as many microbatches, and
+/// 1f1b does not.
+TuneRequest narrow_request(std::vector<std::string> schedules) {
+  TuneRequest request = tune_request(kTunedLlama, 64);
+  request.choices.micro_batch_size = {1};
+  request.base.channels.capacity = 2;
+  request.schedules = std::move(schedules);
+  request.choices.stages = {4};
+  request.choices.sharding = {0};
+  return request;
+}
+
+TEST(Tuning, AScheduleThatHangsIsLeftOutAndNamed) {
+  const TuneRequest request = narrow_request({"zb-v", "1f1b"});
+  for (const bool prune : {true, false}) {
+    const auto report = tune(request, {.prune = prune});
+    ASSERT_TRUE(report) << report.error().message;
+    ASSERT_EQ(report->left_out.size(), 1U);
+    const LeftOut& left_out = report->left_out.front();
+    EXPECT_EQ(left_out.schedule, "zb-v");
+    EXPECT_TRUE(left_out.hangs);
+    EXPECT_THAT(left_out.reason, testing::EndsWith(" microbatches hangs under these channels"));
+    EXPECT_EQ(report->evaluated + report->pruned_by_memory + report->pruned_by_time + left_out.configurations,
+              report->space);
+    for (const TunedConfiguration& tuned : report->candidates) {
+      EXPECT_EQ(tuned.configuration.schedule, "1f1b");
+      EXPECT_EQ(tuned.step_ns, simulated_configuration(request, tuned.configuration).makespan_ns);
+    }
+  }
+}
+
+/// The same answer as without the schedule.
+TEST(Tuning, WhatIsLeftOutChangesNothingForTheOthers) {
+  const auto with = tune(narrow_request({"zb-v", "1f1b"}), {});
+  const auto without = tune(narrow_request({"1f1b"}), {});
+  ASSERT_TRUE(with) << with.error().message;
+  ASSERT_TRUE(without) << without.error().message;
+  EXPECT_TRUE(without->left_out.empty());
+  EXPECT_EQ(with->candidates.front().configuration, without->candidates.front().configuration);
+  EXPECT_EQ(with->candidates.front().step_ns, without->candidates.front().step_ns);
+}
+
+TEST(Tuning, AScheduleThatRefusesAnOptionIsLeftOut) {
+  TuneRequest request = tune_request(kTunedLlama, 16);
+  request.base.shape.group_size = 4;
+  request.schedules = {"1f1b", "interleaved"};
+  request.choices.stages = {1, 2};
+  const auto report = tune(request, {});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->candidates.front().configuration.schedule, "interleaved");
+  ASSERT_EQ(report->left_out.size(), 1U);
+  EXPECT_EQ(report->left_out.front().schedule, "1f1b");
+  EXPECT_FALSE(report->left_out.front().hangs);
+  EXPECT_THAT(report->left_out.front().reason, testing::StartsWith("group_size: 1f1b does not take it"));
+}
+
+/// Outlines have fewer microbatches, of which a rule may want more.
+TEST(Tuning, AProgramWhoseOutlineIsRefusedIsOutlinedWhole) {
+  TuneRequest request = tune_request(kTunedLlama, 24);
+  request.base.shape.group_size = 6;
+  request.schedules = {"interleaved"};
+  request.choices.stages = {4};
+  request.choices.data = {1};
+  request.choices.micro_batch_size = {1};
+  const auto report = tune(request, {});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_TRUE(report->left_out.empty());
+}
+
+TEST(Tuning, WhereNothingCanRunTheErrorSaysWhy) {
+  const auto hanging = tune(narrow_request({"zb-v"}), {});
+  ASSERT_FALSE(hanging);
+  EXPECT_EQ(hanging.error().kind, ErrorKind::check_failed);
+  EXPECT_THAT(hanging.error().message, testing::HasSubstr(" of zb-v: zb-v with 4 stages and "));
+  TuneRequest refusing = tune_request(kTunedLlama, 16);
+  refusing.base.shape.group_size = 4;
+  refusing.schedules = {"1f1b"};
+  const auto refused = tune(refusing, {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::bad_input);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("group_size: 1f1b does not take it"));
+}
+
+// Schedules that search their order for what stages cost: which of a space is the best must not depend on how
+// many are listed, nor on whether it was found here or on a machine with one figure changed.
+
+/// A configuration that is the best once its order is searched for, and has many before it until then.
+TuneRequest request_of_searches() {
+  TuneRequest request = tune_request(
+      "model: {huggingface: llama-3.1-70b.json, sequence: 2048}\ncluster: {device: b200-sxm, nodes: 8}\n",
+      64);
+  request.schedules = {"interleaved", "zb-v"};
+  request.choices.stages = {4, 8};
+  request.choices.micro_batch_size = {2, 4};
+  request.choices.sharding = {0, 1};
+  request.choices.recompute = {LayerRecompute::none, LayerRecompute::selective};
+  return request;
+}
+
+TEST(Tuning, HowManyAreListedDoesNotDecideWhichIsBest) {
+  const TuneRequest request = request_of_searches();
+  const auto shortest = tune(request, {.top = 1});
+  ASSERT_TRUE(shortest) << shortest.error().message;
+  const TunedConfiguration& best = shortest->candidates.front();
+  EXPECT_FALSE(best.constructed);
+  for (const std::size_t top : {2UL, 10UL, 20UL, 50UL}) {
+    const auto report = tune(request, {.top = top});
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_EQ(report->candidates.front().configuration, best.configuration) << top;
+    EXPECT_EQ(report->candidates.front().step_ns, best.step_ns) << top;
+    EXPECT_GE(report->candidates.size(), top);
+  }
+}
+
+/// Also where a search has carried another one of a value forward.
+TEST(Tuning, ValuesOfTheBestCostNothing) {
+  const TuneRequest request = request_of_searches();
+  const auto report = tune(request, {});
+  ASSERT_TRUE(report) << report.error().message;
+  const ChoiceTexts texts = choice_texts(request, report->candidates.front().configuration);
+  for (std::size_t choice = 0; choice < kChoices.size(); ++choice) {
+    const auto cost = std::ranges::find_if(report->choices, [&](const ChoiceCost& one) {
+      return one.choice == kChoices[choice] && one.value == texts[choice];
+    });
+    ASSERT_NE(cost, report->choices.end()) << kChoices[choice];
+    EXPECT_EQ(cost->best, std::optional<std::size_t>(0)) << kChoices[choice];
+  }
+}
+
+TEST(Sensitivity, NoRowIsWorseThanTheBestOfThisMachineThere) {
+  TuneRequest request = tune_request(
+      "model: {huggingface: ../../../scenarios/library/models/llama-3.1-8b.json, sequence: 2048}\ncluster: "
+      "{device: h100-sxm, nodes: 2}\n",
+      32);
+  request.schedules = {"interleaved", "zb-v"};
+  request.choices.stages = {2, 4, 8};
+  request.choices.sharding = {0, 1};
+  request.choices.recompute = {LayerRecompute::none};
+  const auto report = tune(request, {.top = 1});
+  ASSERT_TRUE(report) << report.error().message;
+  const auto rows = sensitivity(request, report->candidates.front());
+  ASSERT_TRUE(rows) << rows.error();
+  EXPECT_EQ(rows->size(), 8U);
+  for (const SensitivityRow& row : *rows) {
+    EXPECT_LE(row.loss.value_or(0), 0) << row.figure << " " << row.factor;
+    const TunedConfiguration& old = report->candidates.front();
+    // Another machine may balance the layers of the same configuration in another way.
+    const bool is_same = row.best.configuration == old.configuration && row.best.layers == old.layers;
+    EXPECT_TRUE(!is_same || !row.loss || *row.loss == 0) << row.figure << " " << row.factor;
+  }
 }
 
 }  // namespace

@@ -1,29 +1,187 @@
-// A run that turns have placed straight into a tape is the run of its stored lists: every figure, span,
-// sample of memory and note, and the digest.
-
-#include "sim/runs/turn_run.hpp"
+// Some runs place actions while ranks take turns, and never store lowered lists. The tape of such a run
+// equals the tape of the lists, to the nanosecond, for every generator and for random programs under every
+// channel model. Then whole runs and points of a sweep are compared.
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "report/result/result.hpp"
+#include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/check/validate.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
+#include "sim/engines/compile.hpp"
 #include "sim/engines/engines.hpp"
+#include "sim/engines/evaluate.hpp"
+#include "sim/engines/tape.hpp"
 #include "sim/runs/endless_stream.hpp"
 #include "sim/runs/plan_run.hpp"
+#include "sim/runs/runs_without_lists.hpp"
 #include "sim/runs/simulate.hpp"
+#include "tests/schedules/shapes.hpp"
+#include "tests/sim/experiments.hpp"
 
 namespace penstock {
 namespace {
+
+/// The spans of compute actions, rank by rank in program order.
+std::vector<Span> compute_spans(const std::vector<Span>& spans) {
+  std::vector<Span> found;
+  std::ranges::copy_if(spans, std::back_inserter(found),
+                       [](const Span& span) { return is_compute(span.action.kind); });
+  return found;
+}
+
+/// The same from a tape with collectives, by the positions of its origins.
+std::vector<Span> compute_spans(const Program& program, const TurnTape& turns,
+                                const std::vector<InstructionTimes>& times) {
+  std::vector<Span> spans;
+  std::vector<std::size_t> instruction_at;
+  for (const auto& list : program.ranks) instruction_at.resize(instruction_at.size() + list.size());
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    if (turns.tape.origins[i].position >= 0) instruction_at[index(turns.tape.origins[i].position)] = i;
+  }
+  std::size_t position = 0;
+  for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
+    InstructionTimes at;
+    const std::vector<Action>& list = program.ranks[index(rank)];
+    for (std::size_t i = 0; i < list.size(); ++i, ++position) {
+      if (!is_compute(list[i].kind)) continue;
+      if (opens_group(list, i)) at = times[instruction_at[position]];
+      spans.push_back({.rank = rank,
+                       .action = list[i],
+                       .replica = program.placement.replica_on(list[i].stage, rank),
+                       .start_ns = at.start_ns,
+                       .end_ns = at.end_ns});
+    }
+  }
+  return spans;
+}
+
+/// Holds the tape of a compute program's turns against the run of its lowered lists; false where it has none.
+bool agrees(const Program& compute, const CostTable& costs, ChannelModel model) {
+  auto lowered = lower(compute);
+  const std::optional<TurnTape> turns = compile_turns(compute, {.model = model}, microbatch_groups(costs));
+  if (!lowered) {
+    EXPECT_FALSE(turns);
+    return false;
+  }
+  if (!turns) return false;
+  Experiment experiment = experiment_of(*lowered, costs, uniform_links(compute.rank_count(), 1e9, 7));
+  experiment.channels = {.model = model};
+  const auto run = critical_path_run(experiment);
+  EXPECT_TRUE(run.has_value()) << "what is placed does not hang";
+  if (!run) return false;
+  const Timeline expected = timeline_of(run->flat, compute.placement, run->times);
+
+  const TapeCosts prices = tape_costs(turns->tape, experiment);
+  EXPECT_EQ(makespan_ns(turns->tape, prices), expected.makespan_ns);
+  const std::vector<InstructionTimes> times = instruction_times(turns->tape, prices);
+  EXPECT_EQ(compute_spans(compute, *turns, times), compute_spans(expected.spans));
+  const bool drops = std::ranges::any_of(compute.ranks, [](const std::vector<Action>& list) {
+    return std::ranges::find(list, ActionKind::reshard, &Action::kind) != list.end();
+  });
+  if (turns->has_collectives || drops) return true;
+  EXPECT_EQ(timeline_of_turns(compute, *turns, prices), expected);
+  EXPECT_LE(turns->tape.size(), run->tape->tape.size()) << "a message starts when it is placed";
+  EXPECT_EQ(turns->tape.both_ends, run->tape->tape.both_ends);
+  return true;
+}
+
+TEST(TurnTape, EqualsTheTapeOfListsOnEveryGeneratorUnderEveryChannelModel) {
+  int compared = 0;
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    const int before = compared;
+    for (const std::int32_t stages : {1, 2, 3, 4}) {
+      for (const std::int32_t microbatches : {1, 2, 4, 6, 8}) {
+        const auto program = generate(
+            schedule.name,
+            {.stages = stages, .microbatches = microbatches, .virtual_stages = chunks_to_try(schedule)});
+        if (!program) continue;
+        for (const ChannelModel model : kChannelModels) {
+          SCOPED_TRACE(testing::Message()
+                       << schedule.name << " K=" << stages << " M=" << microbatches << " " << to_text(model));
+          EXPECT_TRUE(agrees(*program, uneven_costs(*program, 17), model));
+          ASSERT_FALSE(HasFailure());
+          ++compared;
+        }
+      }
+    }
+    EXPECT_GT(compared, before) << schedule.name;
+  }
+  EXPECT_GT(compared, 1500);
+}
+
+TEST(TurnTape, EqualsTheTapeOfListsWhereMicrobatchesDiffer) {
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    const auto program =
+        generate(schedule.name, {.stages = 4, .microbatches = 8, .virtual_stages = chunks_to_try(schedule)});
+    SCOPED_TRACE(schedule.name);
+    ASSERT_TRUE(program) << program.error();
+    EXPECT_TRUE(agrees(*program, differing_costs(*program, index(program->microbatches) / 2),
+                       ChannelModel::directed));
+  }
+}
+
+TEST(TurnTape, EqualsTheTapeOfListsOnRandomPrograms) {
+  int compared = 0;
+  for (std::uint32_t seed = 1; seed <= 60'000; ++seed) {
+    Program program = random_compute_program(seed, {});
+    program.iterations = 1;
+    if (!validate(program)) continue;
+    SCOPED_TRACE(testing::Message() << "seed " << seed << "\n" << to_text(program));
+    compared += agrees(program, uneven_costs(program, seed), kChannelModels[seed % kChannelModels.size()]);
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_GT(compared, 20'000);
+}
+
+TEST(TurnTape, AMessageRidesOnItsProducersInstruction) {
+  const Program program = *generate("gpipe", {.stages = 2, .microbatches = 8});
+  const std::optional<TurnTape> turns = compile_turns(program, {});
+  ASSERT_TRUE(turns);
+  EXPECT_EQ(turns->tape.size(), 2 * (8 + 8 + 1)) << "F, B and STEP alone: none for activations and gradients";
+  EXPECT_EQ(turns->units.size(), 2 * 8);
+  EXPECT_LT(turns->tape.register_count, 20) << "registers of messages are used again";
+}
+
+TEST(TurnTape, LeavesToListsWhatDoesNotFollowFromTurns) {
+  Program program = *generate("1f1b", {.stages = 2, .microbatches = 4});
+  EXPECT_TRUE(compile_turns(program, {}));
+  EXPECT_FALSE(compile_turns(program, {.blocking = true}));
+  EXPECT_FALSE(compile_turns(program, {.capacity = 1}));
+  EXPECT_FALSE(compile_turns(program, {.eager_bytes = 5}));
+  program.iterations = 2;
+  EXPECT_FALSE(compile_turns(program, {}));
+}
+
+TEST(TurnTape, ThereIsNoneOfAnOrderThatCannotBeExecuted) {
+  const auto program = parse_program(
+      "penstock program 1\nschedule custom\nmicrobatches 1\nstage 0: rank 0\nstage 1: rank 1\n"
+      "rank 0: 0B0 0F0 0STEP\nrank 1: 1F0 1B0 1STEP\n",
+      "crossed.psched");
+  ASSERT_TRUE(program);
+  EXPECT_FALSE(compile_turns(*program, {}));
+}
+
+// A run that turns have placed straight into a tape is the run of its stored lists: every figure, span,
+// sample of memory and note, and the digest.
 
 Scenario turn_scenario(const std::string& text) {
   auto loaded = parse_scenario(text, "turns.yaml", ".");
@@ -121,6 +279,112 @@ TEST(TurnRun, SaysThatItsTurnsStall) {
   const auto run = turn_run(stalling, {}, std::nullopt);
   ASSERT_FALSE(run);
   EXPECT_EQ(run.error().message, "ranks wait for each other");
+}
+
+// A sweep's row is timed on a tape that turns have written, without a lowered program: it says what the run
+// of that program says.
+
+Scenario row_scenario(const std::string& text) {
+  auto loaded = parse_scenario(text, "row.yaml", ".");
+  EXPECT_TRUE(loaded) << loaded.error();
+  return *loaded;
+}
+
+const SimulateOptions kRow{
+    .memory = {.samples = false}, .timeline = TimelineKept::none, .figures = WantedFigures::of_rows};
+const SimulateOptions kRun{.memory = {.samples = false}};  // from its spans
+
+/// Holds a row against the run of the same scenario; false where it is not timed without lists.
+bool agrees(const Scenario& scenario) {
+  const auto plan = planned(scenario, kRow);
+  if (!plan || plan->engine != RunEngine::turns) return false;
+  const auto row = predict(scenario, kRow);
+  const auto run = predict_stored(scenario, kRun);
+  EXPECT_EQ(row.has_value(), run.has_value());
+  if (!row || !run) return true;
+  const Result& made = row->result;
+  const Result& expected = run->result;
+  EXPECT_EQ(made.makespan_ns, expected.makespan_ns);
+  EXPECT_EQ(made.bubble, expected.bubble);
+  EXPECT_EQ(made.throughput, expected.throughput) << "the steady rate, too";
+  EXPECT_EQ(made.engine, expected.engine);
+  EXPECT_EQ(made.link_sharing, expected.link_sharing);
+  EXPECT_EQ(made.notes, expected.notes);
+  EXPECT_EQ(made.ranks.size(), expected.ranks.size());
+  for (std::size_t rank = 0; rank < made.ranks.size(); ++rank) {
+    EXPECT_EQ(made.ranks[rank].busy_ns, expected.ranks[rank].busy_ns) << rank;
+    EXPECT_EQ(made.ranks[rank].memory.peak_bytes, expected.ranks[rank].memory.peak_bytes) << rank;
+    EXPECT_EQ(made.ranks[rank].memory.capacity, expected.ranks[rank].memory.capacity) << rank;
+    EXPECT_EQ(made.ranks[rank].memory.unit, expected.ranks[rank].memory.unit) << rank;
+  }
+  return true;
+}
+
+/// Free links and a microbatch's activation as the unit; stages and edges with bytes; messages that hold
+/// their links and arrive late; stages without a time; what I computes again for W; weights with clones.
+const std::vector<std::string> kModels = {
+    "",
+    "model: {stages: {forward: 3 ms, backward: 7 ms, kept: 5 MB, weights: 2 MB, activation: 1 MB}}\n",
+    "model: {stages: {forward: 3 ms, backward_input: 4 ms, backward_weight: 2 ms, kept: 6 MB, "
+    "released_by_input: 2 MB, weights: 3 MB}}\ncluster: {preset: uniform, latency: 1 ms}\n",
+    "model: {stages: {forward: 3 ms, backward: 5 ms, kept: 6 MB, transient: 9 MB, activation: 7 MB}}\n"
+    "cluster: {preset: uniform, bandwidth: 1 GB/s, latency: 2 ms, memory: 30 MB}\n",
+    "model: {stages: {forward: 0 ms, backward: 5 ms, kept: 6 MB}}\n",
+    "model: {stages: {forward: 3 ms, backward: 6 ms, kept: 1 MB, recomputed: 5 MB, transient: 4 MB, "
+    "recomputed_at_once: 3 MB, activation: 1 MB}}\ncluster: {preset: uniform, bandwidth: 4 GB/s}\n",
+    "model: {stages: {forward: 3 ms, backward_input: 0 ms, backward_weight: 0 ms, kept: 1 MB, recomputed: 5 "
+    "MB, "
+    "step: 1 ms}}\n",
+    "model: {stages: {forward: 3 ms, backward: 7 ms, kept: 5 MB, weights: 2 MB}}\n"
+    "training: {weight_versions: cloned}\n"};
+
+TEST(RowRun, SaysWhatTheRunOfItsProgramSaysOnEveryGenerator) {
+  int compared = 0;
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    for (const std::int32_t stages : {1, 2, 3, 4, 8}) {
+      for (const std::int32_t microbatches : {1, 2, 4, 6, 16}) {
+        for (const std::string& model : kModels) {
+          const Scenario point = row_scenario(model + "schedule: {name: " + std::string(schedule.name) +
+                                              ", stages: " + std::to_string(stages) +
+                                              ", microbatches: " + std::to_string(microbatches) +
+                                              (takes_chunks(schedule) ? ", virtual_stages: 2" : "") + "}\n");
+          SCOPED_TRACE(testing::Message()
+                       << schedule.name << " K=" << stages << " M=" << microbatches << " " << model);
+          compared += agrees(point) ? 1 : 0;
+          ASSERT_FALSE(HasFailure());
+        }
+      }
+    }
+  }
+  EXPECT_GT(compared, 1500);
+}
+
+TEST(RowRun, KnowsRecomputationAndBarriers) {
+  const std::string model =
+      "model: {stages: {forward: 3 ms, backward: 5 ms, kept: 6 MB, activation: 1 MB}}\n";
+  EXPECT_TRUE(agrees(
+      row_scenario(model + "schedule: {name: 1f1b, stages: 4, microbatches: 8, checkpoint: always}\n")));
+  EXPECT_TRUE(
+      agrees(row_scenario(model + "schedule: {name: 1f1b, stages: 4, microbatches: 8, barrier: true}\n")));
+}
+
+TEST(RowRun, KnowsStagesWithoutALayer) {
+  // The first stage takes no time, as one with an embedding alone; its STEP does.
+  const std::string times =
+      "model: {stages: {forward: [0 ms, 3 ms, 2 ms, 3 ms], backward_input: [0 ms, 4 ms, 3 ms, 3 ms], "
+      "backward_weight: [0 ms, 2 ms, 3 ms, 2 ms], step: 1 ms, kept: [1 MB, 6 MB, 5 MB, 4 MB], "
+      "transient: [8 MB, 1 MB, 2 MB, 3 MB], weights: 3 MB, activation: 2 MB}}\n"
+      "cluster: {preset: uniform, bandwidth: 4 GB/s, latency: 1 ms}\n";
+  for (const std::string_view schedule : {"gpipe", "1f1b", "zb-h1", "zb-h2", "eager-1f1b"}) {
+    for (const std::int32_t microbatches : {1, 2, 5, 9}) {
+      EXPECT_TRUE(agrees(row_scenario(times + "schedule: {name: " + std::string(schedule) +
+                                      ", stages: 4, microbatches: " + std::to_string(microbatches) + "}\n")))
+          << schedule << " " << microbatches;
+    }
+  }
+  EXPECT_TRUE(agrees(row_scenario(times + "schedule: {name: zb-v, stages: 2, microbatches: 6}\n")));
+  EXPECT_TRUE(agrees(row_scenario(
+      times + "schedule: {name: interleaved, stages: 2, virtual_stages: 2, microbatches: 6}\n")));
 }
 
 }  // namespace

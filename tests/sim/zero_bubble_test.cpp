@@ -27,7 +27,7 @@
 #include "sim/engines/engines.hpp"
 #include "sim/memory/memory.hpp"
 #include "tests/sim/experiments.hpp"
-#include "tests/source_path.hpp"
+#include "tests/test_files.hpp"
 #include "topology/cluster.hpp"
 
 namespace penstock {

@@ -1,13 +1,19 @@
 // Routes on networks drawn by hand, where the right answer can be seen.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
+#include <random>
+#include <span>
 #include <string>
+#include <tuple>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <tl/expected.hpp>
 
 #include "tests/topology/way.hpp"
 #include "topology/cluster.hpp"
@@ -195,6 +201,184 @@ TEST(Cluster, OfOneDeviceNeedsNoLink) {
   ClusterBuilder builder("lonely");
   builder.add_device({.name = "a"});
   EXPECT_EQ(builder.build().value().route(0, 0), Route{});
+}
+
+}  // namespace
+
+}  // namespace penstock
+
+namespace penstock::reference {
+
+// Slow and obvious routes to hold Cluster::route against: Floyd and Warshall's three loops over all
+// nodes, then a walk that tries the links in order.
+
+/// Latency, number of links and narrowest bandwidth of the best way; nothing where there is none.
+struct Way {
+  std::int64_t latency_ns = 0;
+  std::int64_t links = 0;
+  double bytes_per_second = kUnlimitedBandwidth;
+
+  friend bool operator==(const Way&, const Way&) = default;
+};
+using Ways = std::vector<std::vector<std::optional<Way>>>;
+
+inline std::optional<Way> joined(const std::optional<Way>& a, const std::optional<Way>& b) {
+  if (!a || !b) return std::nullopt;
+  return Way{a->latency_ns + b->latency_ns, a->links + b->links,
+             std::min(a->bytes_per_second, b->bytes_per_second)};
+}
+
+inline std::optional<Way> better(const std::optional<Way>& a, const std::optional<Way>& b) {
+  if (!a || !b) return a ? a : b;
+  const auto order = [](const Way& way) {
+    return std::tuple(way.latency_ns, way.links, -way.bytes_per_second);
+  };
+  return order(*b) < order(*a) ? b : a;
+}
+
+inline Way way_of(const Link& link) { return {link.latency_ns, 1, link.bytes_per_second}; }
+
+/// The best way of every ordered pair of nodes.
+inline Ways best_ways(std::span<const Link> links, std::int32_t nodes) {
+  Ways best(nodes, std::vector<std::optional<Way>>(nodes));
+  for (std::int32_t node = 0; node < nodes; ++node) best[node][node] = Way{};
+  for (const auto& link : links) best[link.from][link.to] = better(best[link.from][link.to], way_of(link));
+  for (std::int32_t via = 0; via < nodes; ++via) {
+    for (std::int32_t from = 0; from < nodes; ++from) {
+      for (std::int32_t to = 0; to < nodes; ++to) {
+        best[from][to] = better(best[from][to], joined(best[from][via], best[via][to]));
+      }
+    }
+  }
+  return best;
+}
+
+/// The route that Cluster::route promises, or nothing where no way leads.
+inline std::optional<Route> route(std::span<const Link> links, const Ways& best, std::int32_t from,
+                                  std::int32_t to) {
+  const auto& way = best[from][to];
+  if (!way) return std::nullopt;
+  Route route{{}, way->bytes_per_second, way->latency_ns};
+  for (auto node = from; node != to;) {
+    const auto found = std::ranges::find_if(links, [&](const Link& link) {
+      return link.from == node && joined(way_of(link), best[link.to][to]) == best[node][to];
+    });
+    route.links.push_back(static_cast<std::int32_t>(found - links.begin()));
+    node = found->to;
+  }
+  return route;
+}
+
+}  // namespace penstock::reference
+
+namespace penstock {
+
+// Every route of seeded random networks against the slow reference: few different latencies and
+// bandwidths, so that ties of all kinds are common.
+
+namespace {
+
+/// Draws whole numbers; the standard distributions differ between libraries, this does not.
+class Dice {
+ public:
+  explicit Dice(std::uint32_t seed) : engine_(seed) {}
+  /// From 0 to `sides` - 1.
+  std::int32_t roll(std::int32_t sides) {
+    return static_cast<std::int32_t>(engine_() % static_cast<std::uint32_t>(sides));
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+/// A network with devices first, so that the builder's node numbers are the cluster's.
+struct Network {
+  std::int32_t devices = 0;
+  std::int32_t nodes = 0;
+  std::vector<Link> links;
+};
+
+Network random_network(std::uint32_t seed) {
+  Dice dice(seed);
+  Network network;
+  network.devices = 1 + dice.roll(8);
+  network.nodes = network.devices + dice.roll(5);
+  const auto links = network.nodes == 1 ? 0 : dice.roll(5 * network.nodes);
+  for (std::int32_t i = 0; i < links; ++i) {
+    const auto from = dice.roll(network.nodes);
+    const auto to = (from + 1 + dice.roll(network.nodes - 1)) % network.nodes;
+    network.links.push_back({"", from, to, 10.0 * (1 + dice.roll(3)), dice.roll(3)});
+  }
+  return network;
+}
+
+/// All devices joined directly, some pairs more than once, by links that detours may beat.
+Network random_mesh(std::uint32_t seed) {
+  Dice dice(seed);
+  Network network;
+  network.devices = network.nodes = 2 + dice.roll(6);
+  for (std::int32_t from = 0; from < network.nodes; ++from) {
+    for (std::int32_t to = 0; to < network.nodes; ++to) {
+      for (auto copies = from == to ? 0 : 1 + dice.roll(2); copies > 0; --copies) {
+        network.links.push_back({"", from, to, 10.0 * (1 + dice.roll(3)), 2 + dice.roll(4)});
+      }
+    }
+  }
+  return network;
+}
+
+tl::expected<Cluster, std::string> built(const Network& network) {
+  ClusterBuilder builder("random");
+  for (std::int32_t i = 0; i < network.devices; ++i) builder.add_device({});
+  for (auto i = network.devices; i < network.nodes; ++i) builder.add_switch("switch");
+  for (const auto& link : network.links) {
+    builder.add_link(link.from, link.to, link.bytes_per_second, link.latency_ns);
+  }
+  return builder.build();
+}
+
+/// The routes of all ordered pairs of devices, or nothing when a pair has none.
+using AllRoutes = std::optional<std::vector<Route>>;
+
+AllRoutes reference_routes(const Network& network) {
+  const auto best = reference::best_ways(network.links, network.nodes);
+  std::vector<Route> routes;
+  for (std::int32_t from = 0; from < network.devices; ++from) {
+    for (std::int32_t to = 0; to < network.devices; ++to) {
+      const auto route = reference::route(network.links, best, from, to);
+      if (!route) return std::nullopt;
+      routes.push_back(*route);
+    }
+  }
+  return routes;
+}
+
+AllRoutes cluster_routes(const Network& network) {
+  const auto cluster = built(network);
+  if (!cluster) return std::nullopt;
+  std::vector<Route> routes;
+  for (std::int32_t from = 0; from < network.devices; ++from) {
+    for (std::int32_t to = 0; to < network.devices; ++to) routes.push_back(cluster->route(from, to));
+  }
+  return routes;
+}
+
+TEST(RouteReference, AgreesOnRandomNetworks) {
+  std::int32_t connected = 0;
+  for (std::uint32_t seed = 0; seed < 3000; ++seed) {
+    const auto expected = reference_routes(random_network(seed));
+    ASSERT_EQ(cluster_routes(random_network(seed)), expected) << "seed " << seed;
+    if (expected) ++connected;
+  }
+  // Both outcomes are common, so that neither goes untested.
+  EXPECT_GT(connected, 800);
+  EXPECT_LT(connected, 2200);
+}
+
+TEST(RouteReference, AgreesOnRandomMeshes) {
+  for (std::uint32_t seed = 0; seed < 1000; ++seed) {
+    ASSERT_EQ(cluster_routes(random_mesh(seed)), reference_routes(random_mesh(seed))) << "seed " << seed;
+  }
 }
 
 }  // namespace

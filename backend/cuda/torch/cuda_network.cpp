@@ -1,10 +1,12 @@
 // The networks of backend/torch with their tensors on a worker's device. The CPU draws random weights and
 // data from fixed seeds and copies them to the device. A run on GPUs therefore starts with the same numbers
 // as a run on CPUs. This happens before the clock starts, because the CPU draws more slowly than the GPU
-// computes. Each module runs on its worker's stream (stream_bound_module.cpp).
+// computes. Each module runs on its worker's stream (stream_modules.cpp).
 // tests/backend_cuda/torch/cuda_numbers_test.cpp compares the results with a CPU.
 
 #include "backend/cuda/torch/cuda_network.hpp"
+
+#include <cublas_api.h>
 
 #include <chrono>
 #include <cstddef>
@@ -14,36 +16,39 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/cuda/CUDAContextLight.h>
 #include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
 #include <tl/expected.hpp>
 
 #include "backend/cuda/local_run.hpp"
 #include "backend/cuda/stream.hpp"
-#include "backend/cuda/stream_bound_module.hpp"
+#include "backend/cuda/stream_modules.hpp"
 #include "backend/cuda/torch/device_tensor_codec.hpp"
-#include "backend/cuda/torch/stream_scope.hpp"
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/clock.hpp"
 #include "backend/executor/executor.hpp"
 #include "backend/executor/module_family.hpp"
 #include "backend/executor/stage_module.hpp"
-#include "backend/torch/cut_network.hpp"
 #include "backend/torch/models.hpp"
 #include "backend/torch/networks.hpp"
 #include "backend/torch/torch_stage.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/index.hpp"
-#include "schedules/ir/iterations.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock::nn {
+
 namespace {
 
 constexpr std::chrono::minutes kUntilMade(5);  // time limit for making the weights of a rank's stages
@@ -221,5 +226,33 @@ tl::expected<CudaModules, std::string> cuda_network(const Experiment& experiment
   return CudaModules{.family = std::make_unique<CudaNetworkFamily>(experiment, *std::move(cut), places),
                      .codec = std::make_unique<DeviceTensorCodec>()};
 }
+
+// LibTorch uses the stream in a thread-local variable. A guard sets the variable to the worker's stream and
+// later restores it. cuBLAS chooses kernels by the number of SMs, so it must know the size of the partition.
+
+namespace {
+
+/// Sets the number of SMs for which cuBLAS chooses kernels. LibTorch has one cuBLAS handle for each thread
+/// and stream. Setting the number again takes no measurable time.
+void count_on(std::int32_t sms) {
+  const cublasStatus_t status = cublasSetSmCountTarget(at::cuda::getCurrentCUDABlasHandle(), sms);
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw std::runtime_error(std::string("cublasSetSmCountTarget: ") + cublasGetStatusString(status));
+}
+
+}  // namespace
+
+struct StreamScope::Guard {
+  explicit Guard(const CudaPlace& place)
+      : stream(c10::cuda::getStreamFromExternal(place.stream.stream,
+                                                static_cast<c10::DeviceIndex>(place.stream.device))) {}
+  c10::cuda::CUDAStreamGuard stream;
+};
+
+StreamScope::StreamScope(const CudaPlace& place) : guard_(std::make_unique<Guard>(place)) {
+  if (!place.whole) count_on(place.sms);
+}
+
+StreamScope::~StreamScope() = default;
 
 }  // namespace penstock::nn

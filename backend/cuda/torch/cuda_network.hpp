@@ -2,10 +2,12 @@
 // Makes the neural network of an experiment on GPUs. The transports cuda-local and nccl run it if the
 // scenario names a network.
 
+#include <memory>
 #include <optional>
 #include <string>
-#include <tl/expected.hpp>
 #include <vector>
+
+#include <tl/expected.hpp>
 
 #include "backend/cuda/local_run.hpp"
 #include "backend/cuda/workers.hpp"
@@ -18,5 +20,26 @@ namespace penstock::nn {
 /// get no modules. Error: cut_network() fails.
 tl::expected<CudaModules, std::string> cuda_network(const Experiment& experiment,
                                                     const std::vector<std::optional<CudaPlace>>& places);
+
+// Makes LibTorch work on a worker's stream and SMs.
+
+/// While this object exists, LibTorch runs the calling thread's work on the worker's stream. Its matrix
+/// products use only the SMs of the worker's partition. The thread that made the object must destroy it.
+class StreamScope {
+ public:
+  explicit StreamScope(const CudaPlace& place);
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+  ~StreamScope();
+
+ private:
+  struct Guard;
+  std::unique_ptr<Guard> guard_;
+};
+
+/// Returns a StreamScope, as EnterStream in stream_modules.hpp requires.
+inline std::shared_ptr<void> enter_stream(const CudaPlace& place) {
+  return std::make_shared<StreamScope>(place);
+}
 
 }  // namespace penstock::nn

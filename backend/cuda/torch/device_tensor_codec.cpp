@@ -25,11 +25,10 @@
 #include <cuda_runtime_api.h>
 #include <driver_types.h>
 
-#include "backend/cuda/cuda_error.hpp"
-#include "backend/cuda/device_codec.hpp"
+#include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/stream.hpp"
-#include "backend/executor/payload.hpp"
-#include "backend/torch/layer.hpp"
+#include "backend/executor/transport.hpp"
+#include "backend/torch/layers.hpp"
 #include "backend/torch/torch_stage.hpp"
 #include "text/numbers.hpp"
 

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "backend/cuda/device_codec.hpp"
+#include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/stream.hpp"
-#include "backend/executor/payload.hpp"
+#include "backend/executor/transport.hpp"
 
 namespace penstock::nn {
 

@@ -12,10 +12,10 @@
 
 #include <tl/expected.hpp>
 
-#include "backend/cuda/occupy_family.hpp"
-#include "backend/executor/link_pace.hpp"
+#include "backend/cuda/stream_modules.hpp"
 #include "backend/executor/measured_run.hpp"
-#include "backend/executor/occupy_module.hpp"
+#include "backend/executor/module_family.hpp"
+#include "backend/executor/transport.hpp"
 #include "backend/nccl/nccl_run.hpp"
 #include "report/result/result.hpp"
 #include "schedules/check/flat_program.hpp"

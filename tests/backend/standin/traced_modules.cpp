@@ -28,14 +28,12 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
-#include "backend/cuda/cuda_error.hpp"
-#include "backend/cuda/device_codec.hpp"
 #include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/kernels.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/executor/module_family.hpp"
-#include "backend/executor/payload.hpp"
 #include "backend/executor/stage_module.hpp"
+#include "backend/executor/transport.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"

@@ -14,22 +14,22 @@
 #include <gtest/gtest.h>
 
 #include "backend/cuda/local_transport.hpp"
-#include "backend/cuda/stream_bound_module.hpp"
+#include "backend/cuda/stream_modules.hpp"
 #include "backend/cuda/stream_queue.hpp"
+#include "backend/cuda/torch/cuda_network.hpp"
 #include "backend/cuda/torch/device_tensor_codec.hpp"
-#include "backend/cuda/torch/stream_scope.hpp"
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/clock.hpp"
 #include "backend/executor/executor.hpp"
-#include "backend/executor/link_pace.hpp"
+#include "backend/executor/transport.hpp"
 #include "backend/torch/models.hpp"
 #include "backend/torch/torch_stage.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/rules/generators.hpp"
 #include "tests/backend/execution.hpp"
 #include "tests/backend_cuda/gpu.hpp"
+#include "tests/backend_torch/reference_training.hpp"
 #include "tests/backend_torch/torch_run.hpp"
-#include "tests/backend_torch/unsplit_transformer.hpp"
 
 namespace penstock::nn {
 namespace {

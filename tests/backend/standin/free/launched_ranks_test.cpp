@@ -17,7 +17,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backend/nccl/listening_socket.hpp"
 #include "backend/nccl/nccl_run.hpp"
 #include "backend/nccl/rendezvous.hpp"
 #include "schedules/check/flat_program.hpp"

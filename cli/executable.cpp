@@ -1,0 +1,147 @@
+// Runs the program and catches its exceptions. Errors of users are values, which other code prints. A
+// std::bad_alloc that arrives here means that a shape needs too much memory (exit 2). Any
+// other exception is a fault of the program (exit 3).
+
+#include "cli/executable.hpp"
+
+#include <fcntl.h>
+#include <malloc.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <exception>
+#include <filesystem>
+#include <new>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "cli/command_line.hpp"
+#include "cli/extensions.hpp"
+#include "cli/outcome.hpp"
+#include "cli/output.hpp"
+#include "scenarios/host/process_limits.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// Makes glibc retain freed memory in the process. Otherwise glibc would return the memory of each prediction
+/// to the kernel and request it again, page by page.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  constexpr int kMebibyte = 1 << 20;
+  // Blocks below 32 MiB come from the heap. The heap retains up to 1 GiB of free memory and grows by at least
+  // 4 MiB.
+  mallopt(M_MMAP_THRESHOLD, 32 * kMebibyte);
+  mallopt(M_TRIM_THRESHOLD, 1024 * kMebibyte);
+  mallopt(M_TOP_PAD, 4 * kMebibyte);
+#endif
+}
+
+/// Occupies the descriptors of standard streams that the caller has closed (`>&-`). Otherwise the next opened
+/// file would get such a number, and printed text would go into that file. Each descriptor is opened for the
+/// wrong direction, so that using the stream still fails.
+void keep_numbers_of_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) >= 0) continue;
+    // open() returns the lowest free descriptor. That is `stream`, because all lower ones are in use.
+    static_cast<void>(open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY));
+  }
+}
+
+}  // namespace
+
+int program_main(int argc, const char* const* argv, AddressSpace addresses, Extensions extensions) {
+  if (addresses == AddressSpace::bounded_by_memory) bound_address_space();
+  keep_freed_memory();
+  keep_numbers_of_closed_streams();
+  // NOLINTNEXTLINE(misc-include-cleaner): <csignal> has it
+  std::signal(SIGPIPE, SIG_IGN);  // makes write() to a closed pipe return an error
+  // NOLINTNEXTLINE(misc-include-cleaner): <csignal> has it
+  std::signal(SIGXFSZ, SIG_IGN);  // makes write() beyond `ulimit -f` return an error
+  try {
+    return static_cast<int>(run_command_line(argc, argv, std::move(extensions)));
+  } catch (const std::bad_alloc&) {
+    write_stderr(
+        "penstock: this machine has too little memory for the shape that was asked for; take fewer stages, "
+        "microbatches or iterations");
+    return static_cast<int>(ExitCode::bad_input);
+  } catch (const std::exception& fault) {
+    write_stderr(
+        fmt::format("penstock: internal error: {}\nThis is a fault of penstock: please report it with the "
+                    "command and its files.",
+                    fault.what()));
+    return static_cast<int>(ExitCode::internal_error);
+  }
+}
+
+// Limits the address space of this process with RLIMIT_AS. A process that it starts with execv() inherits the
+// limit. Therefore the old limit is stored, and executable.cpp restores it before execv().
+
+namespace {
+
+std::optional<rlimit>& bound_before() {
+  static std::optional<rlimit> bound;
+  return bound;
+}
+
+}  // namespace
+
+void bound_address_space() {
+// Sanitizers reserve more addresses than the machine has memory, and have limits of their own.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  const auto memory = memory_to_take();
+  const auto mapped = addresses_in_use();
+  rlimit bound{};
+  if (!memory || !mapped || getrlimit(RLIMIT_AS, &bound) != 0) return;
+  bound_before() = bound;
+  bound.rlim_cur = std::min(bound.rlim_cur, static_cast<rlim_t>(*mapped + *memory));
+  // If setrlimit() fails, a shape that is too large only ends with a worse message.
+  static_cast<void>(setrlimit(RLIMIT_AS, &bound));
+#endif
+}
+
+void restore_address_space() {
+  if (bound_before()) static_cast<void>(setrlimit(RLIMIT_AS, &*bound_before()));
+}
+
+// Starts another executable in place of this one. `penstock` needs neither LibTorch nor CUDA. The executables
+// that do are in the same folder and take the same arguments. With execv the process keeps its id, its
+// terminal and its signals, and the arguments need no second form. /proc/self/exe gives the folder, whatever
+// the working directory or PATH.
+
+UserError become(std::string_view executable, const std::vector<std::string>& arguments,
+                 std::string_view what) {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string path = (self.parent_path() / executable).string();
+  if (!std::filesystem::exists(path, error)) {
+    return {
+        .kind = ErrorKind::not_available,
+        .message = fmt::format("{} needs {}, which was not built or not installed beside {}; the configure "
+                               "step says what it did not find",
+                               what, executable, self.filename().string())};
+  }
+  std::vector<std::string> copies = arguments;  // execv() takes pointers to non-const
+  std::vector<char*> pointers;
+  pointers.reserve(copies.size() + 1);
+  for (std::string& copy : copies) pointers.push_back(copy.data());
+  pointers.push_back(nullptr);
+  restore_address_space();
+  execv(path.c_str(), pointers.data());
+  // execv() returns only if it fails.
+  return {.kind = ErrorKind::not_available,
+          .message = fmt::format("cannot start {}: {}", path,
+                                 std::error_code(errno, std::generic_category()).message())};
+}
+
+}  // namespace penstock

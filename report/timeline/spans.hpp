@@ -1,0 +1,187 @@
+#pragma once
+// What is read off the spans of one rank: the messages that each compute action waited for, the reasons for
+// idle time, and the amounts that the rank holds over time. metrics.hpp, compare.hpp and sim/memory use it. A
+// table by stage and unit comes first.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "report/timeline/timeline.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+
+/// A table with a row for each stage that has been used, because a rank has few stages with many units each.
+/// Consecutive units are in a vector. Units with far larger numbers, such as the units of one replica among
+/// many, are in a hash table. Memory: O(largest stage + used units).
+template <class Value>
+class StageUnitTable {
+ public:
+  /// Creates an empty table. `unknown` is the value of a unit that has not been set.
+  explicit StageUnitTable(Value unknown = {}) : unknown_(std::move(unknown)) {}
+
+  /// Returns the value of a unit. The reference is valid until the next call with another stage or unit.
+  /// Requires stage >= 0 and unit >= 0.
+  Value& at(std::int32_t stage, std::int32_t unit) {
+    if (index(stage) < row_of_stage_.size() && row_of_stage_[index(stage)] != kNoRow) {
+      std::vector<Value>& near = rows_[index(row_of_stage_[index(stage)])].near;
+      if (index(unit) < near.size()) [[likely]]
+        return near[index(unit)];
+    }
+    return made_at(stage, unit);
+  }
+
+ private:
+  static constexpr std::int32_t kNoRow = -1;
+  static constexpr std::size_t kAlwaysNear = 64;
+
+  /// The units of one stage.
+  struct Row {
+    std::vector<Value> near;  ///< the values of small unit numbers, by unit
+    std::unordered_map<std::int32_t, Value> far;
+  };
+
+  /// Creates the value of a unit that is not in a vector yet, or finds it in the hash table.
+  Value& made_at(std::int32_t stage, std::int32_t unit) {
+    if (index(stage) >= row_of_stage_.size()) row_of_stage_.resize(index(stage) + 1, kNoRow);
+    std::int32_t& number = row_of_stage_[index(stage)];
+    if (number == kNoRow) {
+      number = static_cast<std::int32_t>(rows_.size());
+      rows_.emplace_back();
+    }
+    Row& row = rows_[index(number)];
+    if (index(unit) < 2 * row.near.size() + kAlwaysNear) {
+      lengthen(row, index(unit) + 1);
+      return row.near[index(unit)];
+    }
+    return row.far.try_emplace(unit, unknown_).first->second;
+  }
+
+  /// Makes the row's vector longer, and moves the units that now fit into it out of the hash table.
+  void lengthen(Row& row, std::size_t length) {
+    row.near.resize(length, unknown_);
+    std::erase_if(row.far, [&](auto& entry) {
+      const bool is_near = index(entry.first) < length;
+      if (is_near) row.near[index(entry.first)] = std::move(entry.second);
+      return is_near;
+    });
+  }
+
+  Value unknown_;
+  std::vector<std::int32_t> row_of_stage_;
+  std::vector<Row> rows_;
+};
+
+/// The spans of one rank in program order.
+using Spans = std::span<const Span>;
+
+/// Returns the spans of each rank, indexed by rank. `timeline` must outlive the result.
+std::vector<Spans> spans_by_rank(const Timeline& timeline);
+
+/// Returns true if spans[i] is a compute action, but not the second action of an overlapped pair.
+inline bool opens_compute(Spans spans, std::size_t i) {
+  return is_compute(spans[i].action.kind) && (i == 0 || !spans[i - 1].action.overlaps_next);
+}
+
+/// Returns the time in [from, to) during which at least one span is active. Sorts the spans by start.
+Ns covered_ns(std::span<const Span*> spans, Ns from, Ns to);
+
+/// A reader that finds the messages for which each compute action waits. The caller adds one rank's spans in
+/// program order.
+class Arrivals {
+ public:
+  explicit Arrivals(RecomputeTiming recompute) : recompute_(recompute) {}
+
+  /// Adds the next span of the rank.
+  void add(const Span& span);
+  /// Returns the messages for which the action at spans[i] waits. If an overlapped pair begins there, it
+  /// returns the messages of both actions. The result is valid until the next call.
+  std::span<const Span*> of_group(Spans spans, std::size_t i);
+
+ private:
+  /// A RECV, and the index of the previous RECV of the same stage, unit and direction.
+  struct Received {
+    const Span* span = nullptr;
+    std::int32_t before = -1;
+  };
+  /// Adds the messages for which one action waits: all RECVs of its input, and its collective if its kind
+  /// needs one.
+  void gather(const Action& leaf);
+
+  RecomputeTiming recompute_;
+  std::vector<Received> received_;
+  // the index in received_ of the newest RECV, by direction (forward or backward)
+  StageUnitTable<std::array<std::int32_t, 2>> newest_{{-1, -1}};
+  std::map<std::pair<ActionKind, std::int32_t>, const Span*> collectives_;
+  std::vector<const Span*> waited_;
+};
+
+/// The idle time of one rank before one of its compute actions, divided into three parts.
+struct IdleBefore {
+  /// The index of the action among the rank's spans. For an overlapped pair it is the index of the first
+  /// action.
+  std::size_t position = 0;
+  /// The time during which at least one message for the action was under way.
+  Ns transfer_ns = 0;
+  /// The time from the arrival of all messages on the idle rank to the start of the action.
+  Ns launch_ns = 0;
+  /// The time during which none of these messages was under way, because other ranks had not sent them yet.
+  Ns waiting_ns = 0;
+
+  Ns idle_ns() const { return transfer_ns + launch_ns + waiting_ns; }
+  friend bool operator==(const IdleBefore&, const IdleBefore&) = default;
+};
+
+/// Returns the idle time before each compute action or overlapped pair of a rank, in program order. With
+/// blocking channels, a rank may also wait for transfers that the action does not need. launch_ns includes
+/// that time.
+std::vector<IdleBefore> idle_before_actions(Spans spans);
+
+// The amounts that a rank holds over time (activations, buffers, weight versions), and the order in which
+// they change. Every peak that Penstock reports follows this order.
+
+/// The end of a holding that lasts until the program ends.
+inline constexpr Ns kHeldForEver = std::numeric_limits<Ns>::max();
+/// The charge position of holdings that exist before the rank's first action.
+inline constexpr std::int32_t kBeforeFirst = -1;
+
+/// An amount of memory that one action charges (allocates) on its rank. The same or another action releases
+/// it.
+struct Holding {
+  Ns from_ns = 0;
+  Ns until_ns = kHeldForEver;
+  /// The position of the charging action in the rank's program order.
+  std::int32_t charged_by = kBeforeFirst;
+  /// The position of the releasing action. It is not used if the holding is never released.
+  std::int32_t released_by = kBeforeFirst;
+  /// A number >= 0 that groups holdings, such as a memory category. The caller chooses small numbers.
+  std::int32_t kind = 0;
+  std::int64_t amount = 1;
+};
+
+/// The charge or the release of one holding.
+struct HoldingChange {
+  Ns time_ns = 0;
+  /// The index of the holding in the caller's list.
+  std::int32_t holding = 0;
+  bool charge = true;
+};
+
+/// Returns all charges and releases, ordered by time. At one instant, releases of earlier charges come first.
+/// All other changes follow in program order. A holding that begins and ends at the same instant is charged
+/// before it is released.
+std::vector<HoldingChange> changes_in_order(std::span<const Holding> holdings);
+
+/// Returns the peak: the largest sum of amounts that exist at the same time.
+std::int64_t peak_amount(std::span<const Holding> holdings);
+
+}  // namespace penstock

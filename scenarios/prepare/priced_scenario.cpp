@@ -1,0 +1,307 @@
+// Prices the stages of a model if the scenario leaves them open. The placed program says how many stages
+// share the layers, and on which ranks they are. The prices become figures of stages, as if a user had
+// written them. All other models stay as they are.
+
+#include "scenarios/prepare/priced_scenario.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/prepare/balanced_split.hpp"
+#include "scenarios/prepare/cut.hpp"
+#include "scenarios/prepare/prepared_program.hpp"
+#include "scenarios/pricing/chain_costs.hpp"
+#include "scenarios/pricing/iteration_costs.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/stage_prices.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/return_if_error.hpp"
+#include "schedules/ir/shape.hpp"
+#include "topology/device_types.hpp"
+#include "topology/size_arithmetic.hpp"
+
+namespace penstock {
+
+tl::expected<SettledScenario, std::string> settle(OneCopy copy, const ScheduleInForce& in_force,
+                                                  const Program& placed) {
+  if (copy.work) {
+    return device_prices(std::move(copy), in_force, placed).map([](DevicePrices&& prices) {
+      return std::move(prices.settled);
+    });
+  }
+  if (std::holds_alternative<FittedModel>(copy.scenario.model))
+    return fitted_prices(std::move(copy), in_force, placed);
+  return SettledScenario{.scenario = std::move(copy.scenario)};
+}
+
+// One of the copies of a pipeline is priced, as a scenario of stages:
+//
+//   degrees of parallelism, program -> layers by stage -> their prices -> costs, links, notes
+//
+// What copies tell each other is no message of the program: the part of it that nothing hides is in STEP,
+// which lasts equally long on all ranks, since all of them wait for the norm of all gradients before they
+// update.
+
+// --- device figures --------------------------------------------------------------------------------------
+//
+// A table of costs that was priced becomes figures as if they had been written, one of a list for each stage.
+
+namespace {
+
+template <typename Value>
+PerStage<Value> figures_by_stage(const CostTable& costs, Value StageCost::* figure) {
+  PerStage<Value> figures{.values = {}, .is_list = true, .place = "model"};
+  for (const StageCost& cost : costs.stages) figures.values.push_back(cost.*figure);
+  return figures;
+}
+
+}  // namespace
+
+StageFigures figures_of_stages(const CostTable& costs) {
+  StageFigures figures;
+  figures.forward = figures_by_stage(costs, &StageCost::forward_ns);
+  figures.backward_input = figures_by_stage(costs, &StageCost::backward_input_ns);
+  figures.backward_weight = figures_by_stage(costs, &StageCost::backward_weight_ns);
+  figures.step = figures_by_stage(costs, &StageCost::step_ns);
+  figures.kept = figures_by_stage(costs, &StageCost::kept);
+  figures.recomputed = figures_by_stage(costs, &StageCost::recomputed);
+  figures.recomputed_at_once = figures_by_stage(costs, &StageCost::recomputed_at_once);
+  figures.weights = figures_by_stage(costs, &StageCost::weights);
+  figures.gradients = figures_by_stage(costs, &StageCost::gradients);
+  figures.optimizer_state = figures_by_stage(costs, &StageCost::optimizer_state);
+  figures.transient = figures_by_stage(costs, &StageCost::transient);
+  figures.activation = {.values = {}, .is_list = true, .place = "model"};
+  for (const EdgeCost& edge : costs.edges) figures.activation.values.push_back(edge.activation);
+  // Edges of a chain are by the stage that they leave, and a gradient is as large as its activation.
+  figures.activation.values.push_back(0);  // out of the last stage
+  return figures;
+}
+
+// --- device notes ----------------------------------------------------------------------------------------
+//
+// A price is as good as what was assumed for it, so that all of it is said: which devices share what, and by
+// which constants a layer was priced.
+
+namespace {
+
+std::string_view on_or_off(bool flag) { return flag ? "on" : "off"; }
+
+/// Which devices share what, and what lies between them.
+std::string devices_note(const Workload& work) {
+  const Parallel& parallel = work.parallel;
+  const auto place = [&](DeviceGroup group) {
+    return is_on_nvlink(parallel, work.ranks, group, work.device) ? "NVLink" : "network";
+  };
+  return fmt::format(
+      "{} x {}: tensor {} x context {} ({}) x {} stages x data {}, expert {}, order {}; tensor over {}, "
+      "stages over {}, copies over {}; a rank is {} of them, and its figures are those of one",
+      device_count(parallel, work.ranks), work.device.name, parallel.tensor, parallel.context,
+      to_text(parallel.context_exchange), work.ranks, parallel.data, parallel.expert, to_text(parallel.order),
+      place(DeviceGroup::tensor), place(DeviceGroup::pipeline), place(DeviceGroup::data),
+      parallel.devices_per_rank());
+}
+
+/// Everything that a scenario may leave out, with the value that was taken.
+std::string prices_note(const LayerSplit& split, const Workload& work) {
+  const Parallel& parallel = work.parallel;
+  const DeviceType& device = work.device;
+  return fmt::format(
+      "priced with sequence {}, precision {}, {} bytes a gradient, {} bytes a parameter for the optimizer, "
+      "recompute {}, layer_split {}, sequence_parallel {}, tensor_overlap {}, data_overlap {}{}, "
+      "sharding {}{}, sustained {}, collectives {}, step_fraction {}",
+      work.sequence, to_text(work.precision), work.gradient_bytes, work.optimizer_bytes,
+      to_text(work.recompute), to_text(split), on_or_off(parallel.sequence_parallel),
+      on_or_off(parallel.tensor_overlap), on_or_off(parallel.data_overlap),
+      parallel.data_overlap ? fmt::format(" (buckets of {})", parallel.bucket_size) : "", parallel.sharding,
+      parallel.sharding > 1 ? fmt::format(" (gather {})", to_text(parallel.gather)) : "",
+      sustained_factor(work), device.collectives, device.step_fraction);
+}
+
+/// Says which layers each stage has, and why the prices have decided that.
+std::string layers_note(const LayerSplit& split, const Workload& work, std::span<const std::int64_t> layers) {
+  const std::string reason =
+      split.rule == LayerSplit::Rule::unstated
+          ? fmt::format("{} layers do not divide over {} stages, and are balanced by price",
+                        work.model.layers.size(), layers.size())
+          : fmt::format("{} layers are balanced by price", work.model.layers.size());
+  return fmt::format("{}; by stage: [{}]", reason, fmt::join(layers, ", "));
+}
+
+}  // namespace
+
+std::vector<std::string> device_notes(const Workload& work, const LayerSplit& split,
+                                      std::span<const std::int64_t> layers) {
+  const LayerSplit in_force = {
+      .rule = rule_in_force(split, std::ssize(work.model.layers), static_cast<std::int32_t>(layers.size())),
+      .counts = split.counts};
+  std::vector<std::string> notes = {devices_note(work), prices_note(in_force, work)};
+  if (in_force.rule == LayerSplit::Rule::balanced) notes.push_back(layers_note(split, work, layers));
+  if (work.deferred_head) {
+    notes.emplace_back(
+        "the head's weight gradient is computed at the end of the step, from what all microbatches leave "
+        "(training.deferred_head)");
+  }
+  if (work.model.experts && work.unexplained_expert_seconds > 0) {
+    notes.push_back(fmt::format(
+        "each layer of experts has {:.4g} ms both ways that no known kernel explains (training.expert_layer)",
+        work.unexplained_expert_seconds * 1e3));
+  }
+  return notes;
+}
+
+// --- device prices ---------------------------------------------------------------------------------------
+
+namespace {
+
+/// The layers of each stage, by the rule in force. Errors: those of split_layers(), and more stages than can
+/// be given layers.
+tl::expected<std::vector<std::int64_t>, std::string> layers_by_stage(const DeviceModel& model,
+                                                                     const Workload& work,
+                                                                     const StatedSchedule& schedule,
+                                                                     const Program& placed) {
+  const auto layers = std::ssize(work.model.layers);
+  const std::int32_t stages = placed.stage_count();
+  if (rule_in_force(model.split, layers, stages) != LayerSplit::Rule::balanced)
+    return split_layers(model.split, layers, stages);
+  if (has_layers_for(layers, stages)) return balanced_split(work, *model.kernels, schedule, placed);
+  return tl::unexpected(
+      fmt::format("{} layers are too few for {} stages: each needs one, but for the first and the last; "
+                  "choose fewer stages or virtual stages",
+                  layers, stages));
+}
+
+}  // namespace
+
+tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const ScheduleInForce& in_force,
+                                                      const Program& placed) {
+  const auto model = std::get<DeviceModel>(copy.scenario.model);
+  Workload work = *std::move(copy.work);
+  work.micro_batch_size = in_force.batch.micro_batch_size;
+  auto layers = layers_by_stage(model, work, in_force.schedule, placed);
+  if (!layers) return tl::unexpected(layers.error());
+  std::vector<std::int32_t> ranks = placed.placement.ranks_of_stages();
+  const std::int64_t microbatches = in_force.batch.microbatches;
+  const auto costs = copy_costs(work, *model.kernels, *layers, ranks, microbatches);
+  if (!costs) return tl::unexpected(costs.error());
+  Scenario priced = std::move(copy.scenario);
+  // From here on a rank is one device. The links are those of the copy; what was built for the scenario's own
+  // cluster is another one.
+  priced.cluster.shape = links_between_stages(work);
+  priced.cluster.built.reset();
+  // So that the price of a rank is that of all devices that it stands for, in all copies.
+  if (auto& price = priced.cluster.price_per_device_hour)
+    *price *= work.parallel.devices_per_rank() * static_cast<double>(work.parallel.data);
+  priced.model = figures_of_stages(*costs);
+  priced.batch = in_force.stated;
+  // Priced for this very microbatch: nothing is left to scale.
+  priced.batch.own_micro_batch_size = work.micro_batch_size;
+  for (std::string& note : device_notes(work, model.split, *layers)) priced.notes.push_back(std::move(note));
+  return DevicePrices{
+      .settled = {.scenario = std::move(priced), .copies = work.parallel.data, .trained = trained_by(work)},
+      .work = work,
+      .kernels = model.kernels,
+      .layers = *std::move(layers),
+      .rank_of_stage = std::move(ranks),
+      .microbatches = microbatches};
+}
+
+tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenario) {
+  PENSTOCK_ASSIGN_OR_RETURN(OneCopy copy, one_copy(scenario));
+  PENSTOCK_ASSIGN_OR_RETURN(const ScheduleInForce in_force, schedule_in_force(copy.scenario, copy.copies));
+  PENSTOCK_ASSIGN_OR_RETURN(const Program placed, placed_stages(in_force.schedule));
+  return device_prices(std::move(copy), in_force, placed);
+}
+
+// Not checked against 64 bits: the constants of a fit are within factors of those that device_prices() has
+// checked.
+void set_times(CostTable& costs, const DevicePrices& prices, const Workload& work) {
+  const std::vector<std::int32_t>& ranks = prices.rank_of_stage;
+  const std::vector<StagePrice> stages = price_stages(work, *prices.kernels, prices.layers, ranks);
+  costs = chain_costs(stages, ranks, longest_step(work, *prices.kernels, stages, ranks), prices.microbatches);
+}
+
+// Prices one copy of the pipeline, which represents all copies, as on named devices. The fitted step contains
+// the communication between copies.
+
+// --- fitted figures --------------------------------------------------------------------------------------
+//
+// The forward pass takes a third of a microbatch's time, because each of its products has two in the backward
+// pass. An activation has two bytes for each token and hidden dimension.
+
+namespace {
+
+constexpr std::int64_t kForwardPart = 3;
+constexpr std::int64_t kBytesOfActivation = 2;
+
+}  // namespace
+
+StageFigures fitted_figures(const FittedModel& model, const std::vector<FittedStage>& stages) {
+  const std::string place = "model.fitted";
+  StageFigures figures;
+  figures.forward = {.values = {}, .is_list = true, .place = place};
+  figures.backward = figures.forward;
+  figures.step = figures.forward;
+  for (const FittedStage& stage : stages) {
+    const std::int64_t forward_ns = stage.microbatch_ns / kForwardPart;
+    figures.forward.values.push_back(forward_ns);
+    figures.backward.values.push_back(stage.microbatch_ns - forward_ns);
+    figures.step.values.push_back(stage.step_ns);
+  }
+  // The product may exceed 64 bits. Then the largest value is used, and byte_fault() reports it.
+  const Wide activation = static_cast<Wide>(kBytesOfActivation) * model.kind.micro_batch_size *
+                          model.kind.sequence * model.kind.hidden;
+  figures.activation = {.values = {saturated(activation)}, .is_list = false, .place = place};
+  return figures;
+}
+
+std::string fit_note(const FittedModel& model) {
+  return fmt::format(
+      "costs fitted on {}: {} layers of {}, data {}; a third of a microbatch is forward, the last stage has "
+      "the head; of memory they say nothing",
+      model.costs->source, model.layers, to_text(model.kind), model.copies);
+}
+
+// --- fitted prices ---------------------------------------------------------------------------------------
+
+tl::expected<SettledScenario, std::string> fitted_prices(OneCopy copy, const ScheduleInForce& in_force,
+                                                         const Program& placed) {
+  auto model = std::get<FittedModel>(copy.scenario.model);
+  model.kind.micro_batch_size = in_force.batch.micro_batch_size;
+  // Layers are divided evenly, because costs were fitted for layers of one kind. schedule.layer_split applies
+  // only to models on devices.
+  const std::int32_t count = placed.stage_count();
+  if (model.layers % count != 0) {
+    return tl::unexpected(
+        fmt::format("{} layers do not divide over {} stages; choose other stages or virtual stages",
+                    model.layers, count));
+  }
+  const std::vector<std::int64_t> layers(static_cast<std::size_t>(count), model.layers / count);
+  const std::vector<std::int32_t> ranks = placed.placement.ranks_of_stages();
+  const auto stages = fitted_stages(
+      *model.costs, {.kind = model.kind, .copies = model.copies, .layers = layers, .rank_of_stage = ranks});
+  if (!stages) return tl::unexpected("model.fitted: " + stages.error());
+  Scenario priced = std::move(copy.scenario);
+  priced.model = fitted_figures(model, *stages);
+  priced.batch = in_force.stated;
+  priced.batch.own_micro_batch_size = in_force.batch.micro_batch_size;
+  priced.notes.push_back(fit_note(model));
+  return SettledScenario{.scenario = std::move(priced), .copies = model.copies};
+}
+
+}  // namespace penstock

@@ -1,0 +1,101 @@
+#pragma once
+// From a model whose stages have no costs yet to a scenario of stages with costs. Kernels price a transformer
+// on named devices, and measured iterations price a model with fitted costs.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/prepare/cut.hpp"
+#include "scenarios/prepare/prepared_program.hpp"
+#include "scenarios/pricing/iteration_costs.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+
+// --- settled scenario ------------------------------------------------------------------------------------
+
+/// A scenario whose model is stages or layers with stated cuts.
+struct SettledScenario {
+  Scenario scenario;
+  std::int32_t copies = 1;                ///< of the pipeline, of which the scenario is one
+  std::optional<TrainedModel> trained{};  ///< where a model is priced on named devices
+};
+
+// --- settle ----------------------------------------------------------------------------------------------
+
+/// `placed` is placed_stages() of the copy's schedule in force, or the same with loops in the place of
+/// lists. Errors: those of device_prices() and fitted_prices().
+tl::expected<SettledScenario, std::string> settle(OneCopy copy, const ScheduleInForce& in_force,
+                                                  const Program& placed);
+
+// Turns a transformer on named devices into a scenario of stages. It computes the costs and bytes of each
+// stage, the links between stages, and the number of devices of all copies.
+
+// --- device figures --------------------------------------------------------------------------------------
+
+/// Returns stage figures that are equal to the costs in `costs`. Requires that the stages form a chain.
+StageFigures figures_of_stages(const CostTable& costs);
+
+// --- device notes ----------------------------------------------------------------------------------------
+
+/// Returns the notes for the user, one for each subject. They name the devices and their degrees of
+/// parallelism, the sources of the prices, and the layers of each stage if the split is balanced. They also
+/// name each term that kernels do not explain. Requires a workload with all degrees set.
+std::vector<std::string> device_notes(const Workload& work, const LayerSplit& split,
+                                      std::span<const std::int64_t> layers);
+
+// --- device prices ---------------------------------------------------------------------------------------
+
+/// The prices of one copy of the pipeline as a scenario of stages. All copies are alike.
+struct DevicePrices {
+  SettledScenario settled;
+  Workload work;  ///< the workload with its degrees and its microbatch size set
+  std::shared_ptr<const KernelTables> kernels;
+  std::vector<std::int64_t> layers;         ///< the number of layers of each model stage
+  std::vector<std::int32_t> rank_of_stage;  ///< the rank of each model stage
+  std::int64_t microbatches = 1;            ///< the number of microbatches of one copy
+};
+
+/// Returns the prices of one copy. `placed` is its program, placed by the schedule in force. Errors: layers
+/// that cannot be divided among the stages, times or bytes that exceed 64 bits.
+tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const ScheduleInForce& in_force,
+                                                      const Program& placed);
+/// Prepares a scenario and returns the prices of one copy. Requires a model on named devices. Errors: sizes
+/// that do not divide (degrees, layers, heads, experts, sequences, batches); more devices than the cluster
+/// has; a precision that the devices lack; copies that the schedule makes itself.
+tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenario);
+
+/// Replaces the stage times in `costs` by the times of devices with other constants. `work` must equal the
+/// workload of `prices` except for these constants. Requires costs of a program whose stages form a chain.
+void set_times(CostTable& costs, const DevicePrices& prices, const Workload& work);
+
+// Turns a model with fitted costs into a scenario of stages.
+
+// --- fitted figures --------------------------------------------------------------------------------------
+
+/// Returns the figures of the stages. They hold for the microbatch size of `model`, and nothing is scaled.
+StageFigures fitted_figures(const FittedModel& model, const std::vector<FittedStage>& stages);
+
+std::string fit_note(const FittedModel& model);
+
+// --- fitted prices ---------------------------------------------------------------------------------------
+
+/// Returns one copy of the pipeline as a scenario of stages. All copies are alike. `placed` is the copy's
+/// program, placed by the schedule in force. Requires a model with fitted costs. Errors: layers that cannot
+/// be divided among the stages, a kind of layer without fitted costs.
+tl::expected<SettledScenario, std::string> fitted_prices(OneCopy copy, const ScheduleInForce& in_force,
+                                                         const Program& placed);
+
+}  // namespace penstock

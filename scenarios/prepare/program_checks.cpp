@@ -1,0 +1,273 @@
+// Checks a program before an engine runs it. A schedule's rule knows only a chain of stages. So the model's
+// own edges are added first, then the program is validated and gets its messages. The times and bytes of the
+// whole run are bounded before anything adds them up.
+
+#include "scenarios/prepare/program_checks.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/pricing/chain_costs.hpp"
+#include "schedules/check/user_error.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/passes/lower.hpp"
+#include "topology/cluster.hpp"
+#include "topology/size_arithmetic.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// Puts the edges that the model states into the program.
+tl::expected<Program, std::string> with_model_edges(Program program, const Model& model) {
+  const auto* figures = std::get_if<StageFigures>(&model);
+  if (figures == nullptr || figures->edges.empty()) return program;
+  std::vector<StageEdge> edges = figures->edges;
+  // Programs have their edges in order, so that equal ones compare equal.
+  std::ranges::sort(edges);
+  if (!program.edges.empty() && program.edges != edges) {
+    return tl::unexpected(std::string(
+        "model.stages.edges: the schedule's program has stage edges of its own; leave the key out"));
+  }
+  for (const StageEdge& edge : edges) {
+    if (edge.to >= program.stage_count()) {
+      return tl::unexpected(
+          fmt::format("model.stages.edges: the edge [{}, {}] names a stage beyond the last, {}", edge.from,
+                      edge.to, program.stage_count() - 1));
+    }
+  }
+  program.edges = std::move(edges);
+  return program;
+}
+
+}  // namespace
+
+bool has_edges(const Model& model) {
+  const auto* figures = std::get_if<StageFigures>(&model);
+  return figures != nullptr && !figures->edges.empty();
+}
+
+tl::expected<Program, UserError> lowered_program(Program compute, const Model& model) {
+  const auto program = with_model_edges(std::move(compute), model);
+  if (!program) return bad_input(program.error());
+  // Parsed but not legal: exit 1, where edges that name no stage were bad input.
+  const auto invalid = [](const std::string& reason) {
+    return UserError{.kind = ErrorKind::check_failed, .message = reason};
+  };
+  if (auto valid = validate(*program); !valid) return tl::unexpected(invalid(valid.error()));
+  return lower(*program).map_error(invalid);
+}
+
+// Checks that sums of times and bytes fit in 64 bits, before engines and searches compute them.
+
+// --- byte range ------------------------------------------------------------------------------------------
+//
+// No rank holds and no link carries more bytes than the whole run produces:
+//
+//   bytes <= units x sum over stages of (kept + recomputed + input + transient)
+//            + versions x sum over stages of weights + sum of their clones, gradients, optimizer state
+//            + iterations x units x sum over edges of (activation + gradient)
+//            + updates x replicas x sum over stages of 2 (weights + gradients)
+//
+// The number of versions is at most one more than the smaller of microbatches and stages. If this bound is
+// below 2^62 bytes (4 EiB), no sum can overflow.
+
+namespace {
+
+constexpr double kMostBytes = 4.6e18;  // 2^62
+
+struct Times {
+  double units = 0;     // the units of one iteration
+  double passes = 0;    // the units of all iterations
+  double versions = 0;  // the weight versions that exist at one moment
+  double updates = 0;
+};
+
+void add_stage(PartSum& sum, const StageCost& cost, std::size_t stage, double replicas, const Times& times) {
+  sum.add("kept of stage {}", stage, static_cast<double>(cost.kept), times.units);
+  sum.add("recomputed of stage {}", stage, static_cast<double>(cost.recomputed), times.units);
+  sum.add("input of stage {}", stage, static_cast<double>(cost.input), times.units);
+  sum.add("transient of stage {}", stage, static_cast<double>(cost.transient), 1);
+  sum.add("weights of stage {}", stage, static_cast<double>(cost.weights), times.versions);
+  sum.add("clones of the weights of stage {}", stage, static_cast<double>(cost.cloned_weights), 1);
+  sum.add("gradients of stage {}", stage, static_cast<double>(cost.gradients), 1);
+  sum.add("optimizer state of stage {}", stage, static_cast<double>(cost.optimizer_state), 1);
+  // A ring all-reduce sends at most twice the reduced bytes.
+  if (replicas <= 1) return;
+  sum.add("reduced weights of stage {}", stage, static_cast<double>(cost.weights), 2 * times.updates);
+  sum.add("reduced gradients of stage {}", stage, static_cast<double>(cost.gradients), 2 * times.updates);
+}
+
+/// Returns costs in which each figure is the largest of all microbatches.
+CostTable largest_of(const CostTable& costs) {
+  CostTable largest;
+  largest.stages = costs.stages;
+  largest.edges = costs.edges;
+  for (const MicrobatchCost& one : costs.microbatches) {
+    for (std::size_t stage = 0; stage < one.stages.size(); ++stage) {
+      StageCost& most = largest.stages[stage];
+      most.kept = std::max(most.kept, one.stages[stage].kept);
+      most.recomputed = std::max(most.recomputed, one.stages[stage].recomputed);
+      most.input = std::max(most.input, one.stages[stage].input);
+      most.transient = std::max(most.transient, one.stages[stage].transient);
+    }
+    for (std::size_t edge = 0; edge < one.edges.size(); ++edge) {
+      EdgeCost& most = largest.edges[edge];
+      most.activation = std::max(most.activation, one.edges[edge].activation);
+      most.gradient = std::max(most.gradient, one.edges[edge].gradient);
+    }
+  }
+  return largest;
+}
+
+}  // namespace
+
+std::optional<std::string> byte_fault(const Program& program, const CostTable& costs) {
+  const double units = static_cast<double>(program.unit_count());
+  const double passes = units * program.iterations;
+  const Times times = {.units = units,
+                       .passes = passes,
+                       .versions = std::min(passes, static_cast<double>(program.placement.stages.size())) + 1,
+                       .updates = program.update == UpdateRule::microbatch ? passes : program.iterations};
+  const CostTable largest = largest_of(costs);
+  PartSum sum;
+  for (std::size_t stage = 0; stage < largest.stages.size(); ++stage) {
+    const auto replicas = static_cast<double>(program.placement.stages[stage].ranks.size());
+    add_stage(sum, largest.stages[stage], stage, replicas, times);
+  }
+  for (std::size_t edge = 0; edge < largest.edges.size(); ++edge) {
+    sum.add("activation of edge {}", edge, static_cast<double>(largest.edges[edge].activation), times.passes);
+    sum.add("gradient of edge {}", edge, static_cast<double>(largest.edges[edge].gradient), times.passes);
+  }
+  if (sum.sum() < kMostBytes) return std::nullopt;
+  return fmt::format(
+      "all in all the run would make {:.3g} bytes, and 64 bits count no more than 4.6e18 safely: {}; take "
+      "smaller sizes, or fewer microbatches or iterations",
+      sum.sum(), sum.largest());
+}
+
+// --- time range ------------------------------------------------------------------------------------------
+//
+// A run cannot end later than if all its work ran one after the other:
+//
+//   end <= iterations x sum over stages of (units x (F + B + I + W + R + pairs) + updates x STEP + gathers)
+//          + iterations x sum over edges of units x both transfers
+//          + launches by hosts of all these
+//
+// Transfers take the rate of the slowest link. There are no more collectives than compute actions and
+// updates. A pair takes the stated time of one of its two stages, which may exceed the time of its parts, and
+// each action may be in a pair. If this bound is below 2^62 ns (146 years), no time can overflow.
+
+namespace {
+
+constexpr double kMostNanoseconds = 4.6e18;  // 2^62
+/// The largest number of actions of one unit on one stage: F, I, W and R.
+constexpr double kActionsOfAUnit = 4;
+
+void add_stage(PartSum& sum, const StageCost& cost, std::size_t stage, double units) {
+  const auto add = [&](const char* form, Ns each_ns) {
+    sum.add(form, stage, static_cast<double>(each_ns), units);
+  };
+  add("{}F", cost.forward_ns);
+  add("{}B", cost.backward_ns);
+  add("{}I", cost.backward_input_ns);
+  add("{}W", cost.backward_weight_ns);
+  add("{}R", cost.recompute_ns);
+  // A negative value means that the time is not stated. The pair then takes the time of its parts, which are
+  // already counted.
+  if (cost.overlapped_pair_ns < 0) return;
+  sum.add("an overlapped pair of stage {}", stage, static_cast<double>(cost.overlapped_pair_ns),
+          kActionsOfAUnit * units);
+}
+
+/// Returns the nanoseconds that the bytes take on the slowest link.
+double transfer_ns(Bytes bytes, const Cluster& cluster) {
+  const double rate = cluster.least_bytes_per_second();
+  return rate == kUnlimitedBandwidth ? 0 : static_cast<double>(bytes) / rate / kSecondsPerNanosecond;
+}
+
+struct Collectives {
+  const Cluster& cluster;
+  double replicas = 1;
+  double count = 0;  ///< the number of collectives of one replica
+};
+
+/// Adds the collectives of a ring. It sends at most twice the bytes that it reduces or gathers, in 2 (n - 1)
+/// steps. In the worst case all its routes share one link.
+void add_collectives(PartSum& sum, const StageCost& cost, std::size_t stage, const Collectives& ring) {
+  const double bytes_ns =
+      2 * ring.replicas *
+      (transfer_ns(cost.gradients, ring.cluster) + transfer_ns(cost.weights, ring.cluster));
+  const double steps_ns =
+      2 * (ring.replicas - 1) * static_cast<double>(ring.cluster.latency_of_all_links_ns());
+  sum.add("a collective of stage {}", stage, bytes_ns + steps_ns, ring.count);
+}
+
+/// Returns the number of stages, in which each replica counts separately.
+std::size_t placed_stages(const Program& program) {
+  std::size_t count = 0;
+  for (const auto& stage : program.placement.stages) count += stage.ranks.size();
+  return count;
+}
+
+PartSum sum_of_times(const Program& program, const CostTable& costs, const Cluster& cluster) {
+  PartSum sum;
+  const double units = static_cast<double>(program.unit_count()) * program.iterations;
+  const double updates = program.update == UpdateRule::microbatch ? units : program.iterations;
+  // All replicas take part in each collective. Weights are gathered for an update or before each use.
+  const double collectives = updates + kActionsOfAUnit * units;
+  // If microbatches differ, any of them may be the longest, so all tables count.
+  const auto for_all_tables = [&](const auto& use) {
+    use(costs.stages, costs.edges);
+    for (const MicrobatchCost& one : costs.microbatches) use(one.stages, one.edges);
+  };
+  for_all_tables([&](const std::vector<StageCost>& stages, const std::vector<EdgeCost>& edges) {
+    for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+      add_stage(sum, stages[stage], stage, units);
+      sum.add("{}STEP", stage, static_cast<double>(stages[stage].step_ns), updates);
+      const double replicas = static_cast<double>(program.placement.stages[stage].ranks.size());
+      if (replicas > 1) {
+        add_collectives(sum, stages[stage], stage,
+                        {.cluster = cluster, .replicas = replicas, .count = collectives});
+      }
+    }
+    for (std::size_t edge = 0; edge < edges.size(); ++edge) {
+      const double both =
+          transfer_ns(edges[edge].activation, cluster) + transfer_ns(edges[edge].gradient, cluster);
+      sum.add("a message there and back", edge,
+              both + 2 * static_cast<double>(cluster.latency_of_all_links_ns()), units);
+    }
+  });
+  // Each unit launches F, B, I, W and R of a stage, and both ends of the two messages of an edge. Each update
+  // launches STEP and the collectives of each replica.
+  const double launches = units * (static_cast<double>(5 * costs.stages.size() + 4 * costs.edges.size())) +
+                          (updates + collectives) * static_cast<double>(placed_stages(program));
+  sum.add("a launch", 0, static_cast<double>(costs.launch.overhead_ns), launches);
+  return sum;
+}
+
+}  // namespace
+
+std::optional<std::string> time_fault(const Program& program, const CostTable& costs,
+                                      const Cluster& cluster) {
+  const PartSum sum = sum_of_times(program, costs, cluster);
+  if (sum.sum() < kMostNanoseconds) return std::nullopt;
+  return fmt::format(
+      "one thing after the other, the run would take {:.3g} s, and 64 bits of nanoseconds end at 146 years: "
+      "{}; take shorter times, fewer microbatches or iterations, or faster links",
+      sum.sum() * kSecondsPerNanosecond, sum.longest());
+}
+
+}  // namespace penstock

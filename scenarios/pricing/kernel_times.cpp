@@ -1,0 +1,268 @@
+// Models a product that is divided into tiles of tm x tn. The multiprocessors compute the tiles in w =
+// ceil(m/tm) ceil(n/tn) / SMs waves. The result is the best of six tile sizes:
+//
+//   waves  = (1 - tail) ceil(w) + tail max(w, 1)        a last wave that is not full costs up to a full one
+//   rel    = min(1, (tm tn / 32768)^s)                  small tiles load more for each operation
+//   t_tile = waves 2 tm tn (k + kk) / (e rel peak / SMs)
+//   t_mem  = bytes of X, W and Y / (bw x memory rate)
+//   t      = t0 + q m k / memory rate + (t_tile^4 + t_mem^4)^(1/4)
+//
+// Each device and precision has seven constants. For shapes of at least 1024 that were not used in the fit,
+// the error is 4 to 7 %. kernel_tables.cpp uses measured products instead if they exist. Tested by
+// kernel_tables_test.cpp.
+
+#include "scenarios/pricing/kernel_times.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "text/csv_table.hpp"
+#include "topology/size_arithmetic.hpp"
+
+namespace penstock {
+
+namespace {
+
+struct Tile {
+  double m;
+  double n;
+};
+constexpr std::array<Tile, 6> kTiles = {{{.m = 256, .n = 128},
+                                         {.m = 128, .n = 256},
+                                         {.m = 128, .n = 128},
+                                         {.m = 128, .n = 64},
+                                         {.m = 64, .n = 128},
+                                         {.m = 256, .n = 256}}};
+constexpr double kFullTile = 32768;
+/// The share of the launch overhead that belongs to the separate kernel for quantising.
+constexpr double kQuantisingLaunch = 0.6;
+
+}  // namespace
+
+double modelled_gemm_seconds(double m, double n, double k, double value_bytes, const GemmConstants& constants,
+                             const DeviceRates& rates) {
+  double tiles_s = std::numeric_limits<double>::infinity();
+  for (const Tile& tile : kTiles) {
+    const double w = std::ceil(m / tile.m) * std::ceil(n / tile.n) / rates.multiprocessors;
+    const double waves = (1 - constants.tail) * std::ceil(w) + constants.tail * std::max(w, 1.0);
+    const double relative = std::min(1.0, std::pow(tile.m * tile.n / kFullTile, constants.small_tiles));
+    const double rate = constants.tile_efficiency * relative * rates.flops_per_second / rates.multiprocessors;
+    tiles_s = std::min(tiles_s, waves * 2 * tile.m * tile.n * (k + constants.extra_depth) / rate);
+  }
+  // X and W have values of the product's precision, while Y always has 2 bytes.
+  const double bytes = value_bytes * (m * k + k * n) + 2 * m * n;
+  const double memory_s = bytes / (constants.memory_efficiency * rates.memory_bytes_per_second);
+  // This soft maximum is the larger of both times if they differ much. If they are equal, it is a fifth more,
+  // because computation and transfers then disturb each other.
+  const double overlapped_s = std::pow(std::pow(tiles_s, 4) + std::pow(memory_s, 4), 0.25);
+  return constants.launch_us * kSecondsPerMicrosecond +
+         constants.quantise * m * k / rates.memory_bytes_per_second + overlapped_s;
+}
+
+double quantising_seconds(double m, double k, const GemmConstants& constants, const DeviceRates& rates) {
+  if (constants.quantise == 0) return 0;  // 16-bit products read their input directly
+  return constants.quantise * m * k / rates.memory_bytes_per_second +
+         kQuantisingLaunch * constants.launch_us * kSecondsPerMicrosecond;
+}
+
+// A table of measured products without interpolation. Neighbouring shapes differ by more than interpolation
+// would gain, and the machine's owner can measure the shapes of the model. Other shapes are priced by the
+// device's tables of short bursts and its sustained factor (kernel_tables.cpp).
+//
+//     Y[m, n] = X[m, k] W[k, n]        dX[m, k] = dY[m, n] W^T        dW[n, k] = dY^T X over m rows
+//
+// Tested by product_table_test.cpp.
+
+namespace {
+
+/// The sum and number of a shape's rows, for their mean.
+struct Mean {
+  double sum = 0;
+  double rows = 0;
+};
+
+}  // namespace
+
+GemmShape shape_of(Product product, const GemmShape& forward) {
+  const auto [m, n, k] = forward;
+  switch (product) {
+    case Product::forward:
+      return forward;
+    case Product::input_gradient:
+      return {.m = m, .n = k, .k = n};
+    case Product::weight_gradient:
+      return {.m = n, .n = k, .k = m};
+  }
+  return forward;
+}
+
+tl::expected<ProductTable, std::string> ProductTable::parse(std::string_view text) {
+  static constexpr std::array<std::string_view, 6> kColumns = {"product", "groups", "m", "n", "k", "us"};
+  const auto table = CsvTable::parse(text, kColumns);
+  if (!table) return tl::unexpected(table.error());
+  std::array<std::map<Key, Mean>, kProductCount> means;
+  for (std::size_t row = 0; row < table->row_count(); ++row) {
+    const std::string& name = table->cell(row, "product");
+    const auto product = enum_of_text<Product>(name);
+    if (!product) {
+      return tl::unexpected(
+          fmt::format("{}: product: expected forward, input-gradient or weight-gradient, got \"{}\"",
+                      table->line(row), name));
+    }
+    std::array<double, 5> figures{};
+    for (std::size_t i = 0; i < figures.size(); ++i) {
+      const auto figure = table->positive(row, kColumns[i + 1]);
+      if (!figure) return tl::unexpected(figure.error());
+      figures[i] = *figure;
+    }
+    const auto [groups, m, n, k, us] = figures;
+    Mean& mean =
+        // A shape may have several rows.
+        means[static_cast<std::size_t>(*product)][{groups, m, n, k}];
+    mean.sum += us * kSecondsPerMicrosecond;
+    mean.rows += 1;
+  }
+  ProductTable products;
+  for (std::size_t i = 0; i < kProductCount; ++i) {
+    for (const auto& [key, mean] : means[i]) products.seconds_[i][key] = mean.sum / mean.rows;
+  }
+  return products;
+}
+
+std::optional<double> ProductTable::seconds(Product product, double groups, const GemmShape& shape) const {
+  const auto& of_product = seconds_[static_cast<std::size_t>(product)];
+  const auto found = of_product.find({groups, shape.m, shape.n, shape.k});
+  if (found == of_product.end()) return std::nullopt;
+  return found->second;
+}
+
+std::size_t ProductTable::size() const {
+  return std::accumulate(seconds_.begin(), seconds_.end(), std::size_t{0},
+                         [](std::size_t sum, const auto& one) { return sum + one.size(); });
+}
+
+// Interpolates the rates of kernels by size. Rates are smooth functions of logarithms, so linear
+// interpolation in logarithms is accurate to a few percent:
+//
+//    log f(x) = sum over the 2^d corners c of the cell around log x:  weight_c(log x) log f(c)
+//
+// The weights are products of the distances to the opposite sides. Beyond an edge, the figure of the edge
+// applies. Tested by kernel_tables_test.cpp.
+
+namespace {
+
+/// The cell of an axis that contains a size. It has the index of its lower end, and the relative position of
+/// the size in the cell.
+struct Cell {
+  std::size_t lower = 0;
+  double way = 0;  // from 0 to 1
+};
+
+Cell cell_of(const std::vector<double>& axis, double size) {
+  if (size <= axis.front()) return {.lower = 0, .way = 0};
+  if (size >= axis.back()) return {.lower = axis.size() - 1, .way = 0};
+  const auto upper = std::ranges::upper_bound(axis, size);
+  const auto lower = std::prev(upper);
+  return {.lower = static_cast<std::size_t>(std::distance(axis.begin(), lower)),
+          .way = (size - *lower) / (*upper - *lower)};
+}
+
+template <std::size_t Axes>
+double square_distance(const std::array<double, Axes>& a, const std::array<double, Axes>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < Axes; ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return sum;
+}
+
+}  // namespace
+
+template <std::size_t Axes>
+LogGrid<Axes>::LogGrid(const std::map<Point, double>& figures) {
+  std::vector<std::pair<Point, double>> known;
+  known.reserve(figures.size());
+  for (const auto& [sizes, figure] : figures) {
+    Point point = sizes;
+    for (double& size : point) size = std::log(size);
+    known.emplace_back(point, std::log(figure));
+    for (std::size_t i = 0; i < Axes; ++i) axes_[i].push_back(point[i]);
+  }
+  std::size_t count = 1;
+  for (std::vector<double>& axis : axes_) {
+    std::ranges::sort(axis);
+    axis.erase(std::ranges::unique(axis).begin(), axis.end());
+    count *= axis.size();
+  }
+  // NaN marks points without a measurement, because not every combination of sizes was measured.
+  figures_.assign(count, std::numeric_limits<double>::quiet_NaN());
+  for (const auto& [point, figure] : known) {
+    std::array<std::size_t, Axes> steps{};
+    // A point of the grid is the lower end of its own cell.
+    for (std::size_t i = 0; i < Axes; ++i) steps[i] = cell_of(axes_[i], point[i]).lower;
+    figures_[place(steps)] = figure;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    // A point without a measurement gets the figure of the nearest measured point.
+    if (!std::isnan(figures_[i])) continue;
+    Point hole{};
+    std::size_t rest = i;
+    // This loop inverts place(), in which the last axis varies fastest.
+    for (std::size_t axis = Axes; axis-- > 0;) {
+      hole[axis] = axes_[axis][rest % axes_[axis].size()];
+      rest /= axes_[axis].size();
+    }
+    figures_[i] = std::ranges::min_element(known, {}, [&](const auto& entry) {
+                    return square_distance(entry.first, hole);
+                  })->second;
+  }
+}
+
+template <std::size_t Axes>
+std::size_t LogGrid<Axes>::place(const std::array<std::size_t, Axes>& steps) const {
+  std::size_t place = 0;
+  for (std::size_t i = 0; i < Axes; ++i) place = place * axes_[i].size() + steps[i];
+  return place;
+}
+
+template <std::size_t Axes>
+double LogGrid<Axes>::at(const Point& sizes) const {
+  std::array<Cell, Axes> cells{};
+  for (std::size_t i = 0; i < Axes; ++i) cells[i] = cell_of(axes_[i], std::log(sizes[i]));
+  double sum = 0;
+  for (std::size_t corner = 0; corner < (std::size_t{1} << Axes); ++corner) {
+    double weight = 1;
+    std::array<std::size_t, Axes> steps{};
+    for (std::size_t i = 0; i < Axes; ++i) {
+      const bool is_upper = ((corner >> i) & 1U) != 0;
+      weight *= is_upper ? cells[i].way : 1 - cells[i].way;
+      // A corner with weight 0 uses the lower end, so that no index exceeds the axis.
+      steps[i] = cells[i].lower + (is_upper && cells[i].way > 0 ? 1 : 0);
+    }
+    if (weight > 0) sum += weight * figures_[place(steps)];
+  }
+  return std::exp(sum);
+}
+
+template <std::size_t Axes>
+void LogGrid<Axes>::scale(double factor) {
+  for (double& figure : figures_) figure += std::log(factor);
+}
+
+template class LogGrid<1>;
+template class LogGrid<2>;
+template class LogGrid<3>;
+
+}  // namespace penstock

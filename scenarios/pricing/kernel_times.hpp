@@ -1,0 +1,133 @@
+#pragma once
+// The three sources of a kernel's time: a formula for a matrix product (modelled_gemm_seconds()), one
+// machine's own products by exact shape (ProductTable), and interpolation between measured sizes (LogGrid).
+// KernelTables chooses between them (kernel_tables.hpp).
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "text/enum_words.hpp"  // IWYU pragma: export
+
+namespace penstock {
+
+/// The arithmetic and memory rates of a device.
+struct DeviceRates {
+  /// The dense rate of the device in the product's precision, greater than 0.
+  double flops_per_second = 0;
+  double memory_bytes_per_second = 0;
+  double multiprocessors = 1;
+};
+
+/// The constants of the model, fitted for one device and precision.
+struct GemmConstants {
+  /// The constant e, which is the share of the peak that a wave of large tiles reaches.
+  double tile_efficiency = 1;
+  /// The constant kk, which is the cost of the start and end of a tile, in steps of k.
+  double extra_depth = 0;
+  /// The constant s, which determines how fast the rate falls for small tiles.
+  double small_tiles = 0;
+  /// The constant bw, which is the share of the memory rate that a product reaches.
+  double memory_efficiency = 1;
+  /// The constant t0, which is the launch overhead.
+  double launch_us = 0;
+  /// The constant tail, which is the counted share of the last wave's idle time.
+  double tail = 1;
+  /// The constant q, which is the number of bytes that quantising moves for each element of the m x k input.
+  double quantise = 0;
+};
+
+/// Returns the seconds of Y[m, n] = X[m, k] W[k, n] for values of `value_bytes`. The time includes the
+/// quantising of X.
+double modelled_gemm_seconds(double m, double n, double k, double value_bytes, const GemmConstants& constants,
+                             const DeviceRates& rates);
+/// Returns the part of modelled_gemm_seconds() for quantising, which a fused product does not need. Measured
+/// times in tables also contain this part.
+double quantising_seconds(double m, double k, const GemmConstants& constants, const DeviceRates& rates);
+
+// The products of a layer as one machine measured them in long training runs. Each product has its role
+// (forward or a gradient), so a factor between a burst and a training step is not needed.
+
+/// The shape of Y[m, n] = X[m, k] W[k, n].
+struct GemmShape {
+  double m = 1;
+  double n = 1;
+  double k = 1;
+  double flops() const { return 2 * m * n * k; }
+};
+
+/// The three products for a layer's Y = X W in a training step.
+enum class Product : std::uint8_t {
+  forward,          // Y = X W
+  input_gradient,   // dX = dY W^T
+  weight_gradient,  // dW = X^T dY, and its addition to the sum over microbatches
+};
+template <>
+inline constexpr auto kEnumWords<Product> =
+    std::to_array<EnumWord<Product>>({{Product::forward, "forward"},
+                                      {Product::input_gradient, "input-gradient"},
+                                      {Product::weight_gradient, "weight-gradient"}});
+inline constexpr std::size_t kProductCount = kEnumWords<Product>.size();
+
+/// Returns the shape of one of the three products. `forward` is the shape of the forward product Y[m, n] =
+/// X[m, k] W[k, n].
+GemmShape shape_of(Product product, const GemmShape& forward);
+
+/// The measured products of one machine.
+class ProductTable {
+ public:
+  /// Reads lines "product,groups,m,n,k,us" with a header, for values of 16 bits. A line is the time of
+  /// `groups` products at once, each with m rows. Lines of equal shapes are averaged. Error: "LINE: what is
+  /// wrong".
+  static tl::expected<ProductTable, std::string> parse(std::string_view text);
+
+  /// Returns the seconds of the product with exactly this shape, or nothing if it was not measured.
+  std::optional<double> seconds(Product product, double groups, const GemmShape& shape) const;
+
+  bool empty() const { return size() == 0; }
+  std::size_t size() const;
+
+ private:
+  using Key = std::array<double, 4>;  // groups, m, n, k
+  std::array<std::map<Key, double>, kProductCount> seconds_;
+};
+
+// A function of sizes that is known at the points of a grid. Between the points it is linear in the
+// logarithms of sizes and values. Beyond the edges it is constant.
+
+/// A positive figure that depends on `Axes` positive sizes. A grid point without a figure gets the figure of
+/// the nearest point that has one, by distance in logarithms.
+template <std::size_t Axes>
+class LogGrid {
+ public:
+  using Point = std::array<double, Axes>;
+
+  LogGrid() = default;
+  /// Creates the grid from known figures. Requires at least one figure, and sizes and figures > 0.
+  explicit LogGrid(const std::map<Point, double>& figures);
+
+  bool empty() const { return figures_.empty(); }
+  /// Returns the figure at these sizes. Requires !empty() and sizes > 0.
+  double at(const Point& sizes) const;
+  /// Multiplies all figures by `factor`. Requires a factor > 0.
+  void scale(double factor);
+
+ private:
+  std::size_t place(const std::array<std::size_t, Axes>& steps) const;
+
+  std::array<std::vector<double>, Axes> axes_;  // logarithms of the sizes, ascending
+  std::vector<double> figures_;                 // logarithms, with the last axis varying fastest
+};
+
+extern template class LogGrid<1>;
+extern template class LogGrid<2>;
+extern template class LogGrid<3>;
+
+}  // namespace penstock

@@ -1,0 +1,170 @@
+#pragma once
+// A Hugging Face config.json on its way to an Architecture. HuggingFaceConfig remembers what was asked of it,
+// so that no key is passed over unseen. A row of the families says what their configurations leave out.
+// huggingface_config.cpp, huggingface_families.cpp and huggingface_model.cpp implement this header.
+// load_architecture.cpp uses it.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "scenarios/architecture/architecture.hpp"
+#include "scenarios/read/document.hpp"
+#include "scenarios/read/reader.hpp"
+
+namespace penstock {
+
+/// The names of one figure in different families, the most common one first.
+using KeyNames = std::vector<std::string_view>;
+
+/// A part of the configuration whose cost cannot be computed.
+struct UnpricedKey {
+  const Node* place = nullptr;
+  std::string key;
+  std::string description;  ///< the key and the reason: "layer_types (linear_attention)"
+};
+
+/// The mapping of a configuration. If it contains a text model (`text_config`), the keys of that model take
+/// precedence. Every read marks its keys as read. Null counts as no value.
+class HuggingFaceConfig {
+ public:
+  /// Requires that `root` is a mapping and that `problem` outlives this object.
+  HuggingFaceConfig(Node root, Problem& problem);
+
+  /// Removes the key. Returns false if there was none.
+  bool ignore(std::string_view key);
+  /// Returns all keys, for messages.
+  std::vector<std::string_view> keys() const;
+
+  /// Returns true if the key has a value. Does not mark the key as read.
+  bool has(std::string_view key) const;
+  /// Returns the value of the first name that has one, or null if none has.
+  const Node* find(const KeyNames& names);
+  std::optional<std::int64_t> size(const KeyNames& names, Range range);
+  /// Like size(), but returns nothing for 0 and false, which mean none.
+  std::optional<std::int64_t> size_if_any(const KeyNames& names, Range range);
+  /// Returns the size. If it is absent, notes a problem and returns 1.
+  std::int64_t required(const KeyNames& names, Range range);
+  std::optional<bool> flag(const KeyNames& names);
+  /// Returns a word, or an empty text if the key is absent.
+  std::string word(const KeyNames& names);
+  /// Returns whole numbers, or an empty list if the key is absent.
+  std::vector<std::int64_t> numbers(std::string_view key, Range range);
+  /// Marks the keys as read, because they have no effect on this model.
+  void know(const KeyNames& names);
+
+  /// Notes a part without a price. `node` is the value of `key`.
+  void add_unpriced(const Node& node, std::string_view key, std::string_view detail);
+  /// Returns the noted parts, and unread keys that hint at structure, such as all mappings.
+  std::vector<UnpricedKey> unpriced() const;
+  /// Returns unread keys that are switched on and do not hint at structure.
+  std::vector<std::string> unknown() const;
+
+  const Node& root() const { return root_; }
+  /// Notes a problem at `node`, the value of `key`. The second form notes it at the value of `names`, or at
+  /// the whole mapping if none of them has a value.
+  void complain(const Node& node, std::string_view key, std::string_view text) const;
+  void complain(const KeyNames& names, std::string_view text);
+
+ private:
+  /// A key that is not read and that is switched on.
+  struct Unread {
+    const Node* key = nullptr;
+    bool hints = false;  ///< true if the key hints at structure
+  };
+
+  const Node* nested() const;
+  /// Returns the value of the key, or null if it is absent or null.
+  const Node* value_of(std::string_view key) const;
+  std::vector<Unread> unread() const;
+
+  Node root_;
+  std::string nested_key_;  ///< empty if only the root has keys
+  std::set<std::string, std::less<>> read_;
+  std::vector<UnpricedKey> noted_;
+  Problem* problem_;
+};
+
+/// Returns true for values that mean "switched off": null, false, 0, "none", and empty lists and mappings.
+bool is_off(const Node& value);
+
+// Classifies keys of a configuration that no code reads, by their names.
+
+/// Returns true for keys that change neither sizes nor work: token ids, dropout, rotary angles, initial
+/// values, settings of tokenizers and generators, and the storage of weights. Keys of multi-token prediction
+/// also count, because a scenario must request it.
+bool is_without_price(std::string_view key);
+
+/// Returns true for keys that contain the name of a model part or of its size, such as "mamba_d_state" or
+/// "vision_config".
+bool hints_at_structure(std::string_view key);
+
+// The properties of model families that their configurations do not state. Used by load_architecture.hpp.
+
+/// The weights of the norm of queries and keys, if a model has this norm.
+enum class QueryKeyNorm : std::uint8_t {
+  per_head,  ///< head_dim weights, which all heads share
+  wide,      ///< separate weights for each head
+  bare       ///< no weights
+};
+
+/// The properties of a family, which apply if a configuration has no key for them. The defaults describe a
+/// plain Llama: gated, RMSNorm, rotary positions, no biases, an untied head.
+struct HuggingFaceFamily {
+  /// The model types, separated by blanks. A * at an end matches any text.
+  std::string_view names;
+  /// The reason why models of this family cannot be priced. Empty if they can.
+  std::string_view unpriced{};
+  bool tied = false;
+  bool layer_norm = false;
+  bool gated = true;
+  std::int64_t norms = 2;  ///< the norms of a layer
+  bool query_key_value_bias = false;
+  bool output_bias = false;
+  /// True if the key `attention_bias` also applies to the attention's output.
+  bool output_has_attention_bias = true;
+  bool feed_forward_bias = false;
+  bool head_bias = false;
+  bool query_key_norm = false;
+  QueryKeyNorm query_key_norm_kind = QueryKeyNorm::per_head;
+  bool attention_sinks = false;
+  bool router_bias = false;
+  bool expert_bias = false;
+  bool shared_gate = false;
+  bool learned_positions = false;
+  std::int64_t further_positions = 0;  ///< learned positions that no token can have
+  bool embedding_norm = false;
+  /// True if layers have windows only under `use_sliding_window: true`.
+  bool windows_by_switch = false;
+  /// Every n-th layer sees all tokens. With 0, no layer does if there is a window.
+  std::int64_t full_every = 0;
+  /// True if both parts of a layer share a norm under `use_parallel_residual`.
+  bool one_norm_beside = false;
+  std::int64_t head_dim = 0;  ///< 0 means hidden / heads
+  std::int64_t heads = 0;     ///< for this and the next figures, 0 means that the key is required
+  std::int64_t kv_heads = 0;
+  std::int64_t vocabulary = 0;
+};
+
+/// Returns the family of a model type, or null if it is unknown. The comparison ignores case, `_`, `-` and
+/// `.`.
+const HuggingFaceFamily* find_family(std::string_view model_type);
+
+// Finds which layers of a configuration have experts, and which have an attention window.
+
+/// Returns the kinds of `layers` layers. No layer has experts if the model has none. Types of layers without
+/// attention become unpriced keys of `config`. A list of another length is a problem.
+std::vector<LayerKind> layer_kinds_of(HuggingFaceConfig& config, const HuggingFaceFamily& family,
+                                      std::size_t layers, bool has_experts);
+
+// Turns the keys of a configuration into an Architecture. Used by load_architecture.hpp.
+
+/// Returns the model that the configuration describes. Notes problems in `config`: sizes that are missing,
+/// out of range or do not divide. Parts that cannot be priced become its unpriced keys.
+Architecture architecture_of(HuggingFaceConfig& config, const HuggingFaceFamily& family);
+
+}  // namespace penstock

@@ -1,0 +1,208 @@
+// Writes a configuration into a copy of the request's scenario. The search prices the same scenario as
+// `simulate`, so that both give the same figures. Tests: tests/sim/tuning_test.cpp.
+
+#include "sim/choose/configuration.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/document_edits.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// Limit of the actions that a configuration's search for an order may place in all its passes. They take
+/// about 0.15 s.
+constexpr std::int64_t kSearchedActions = 5'000'000;
+constexpr std::int64_t kLeastPasses = 10;
+
+/// Returns the passes of a schedule that searches its order; long orders get fewer. Returns nothing for other
+/// schedules.
+std::optional<std::int64_t> passes_of(const Configuration& of) {
+  const ScheduleInfo* schedule = find_schedule(of.schedule);
+  if (!takes_option(*schedule, "effort")) return std::nullopt;
+  // The F, I and W of each stage and microbatch.
+  const std::int64_t actions = std::int64_t{3} * of.stages * of.virtual_stages * of.microbatches;
+  return std::clamp(kSearchedActions / actions, kLeastPasses, SearchEffort::kDefaultPasses);
+}
+
+}  // namespace
+
+std::vector<std::string> default_tuned_schedules() { return {"1f1b", "interleaved", "zb-h1", "zb-v"}; }
+
+std::vector<LayerSplit> default_layer_splits() {
+  return {{.rule = LayerSplit::Rule::even},
+          {.rule = LayerSplit::Rule::ends_one_less},
+          {.rule = LayerSplit::Rule::balanced}};
+}
+
+const DeviceModel& model_of(const TuneRequest& request) { return std::get<DeviceModel>(request.base.model); }
+
+TuneRequest with_layers(TuneRequest request, const Configuration& configuration,
+                        const std::vector<std::int64_t>& layers) {
+  LayerSplit& split = request.layer_splits[configuration.layer_split];
+  if (split.rule == LayerSplit::Rule::balanced) split = {.rule = LayerSplit::Rule::listed, .counts = layers};
+  return request;
+}
+
+std::int64_t device_count(const Configuration& configuration) {
+  return std::int64_t{configuration.tensor} * configuration.context * configuration.data *
+         configuration.stages;
+}
+
+namespace {
+
+/// Returns the sharding that the configuration's scenario states in its schedule.
+/// parallel.distributed_optimizer already expresses 0 and 1, so they are stated only to replace another value
+/// of the base.
+std::optional<std::int32_t> stated_sharding(const TuneRequest& request, const Configuration& configuration) {
+  if (configuration.sharding > 1 || request.base.shape.sharding) return configuration.sharding;
+  return std::nullopt;
+}
+
+}  // namespace
+
+void set_choices(Workload& work, const Configuration& configuration) {
+  Parallel& parallel = work.parallel;
+  parallel.tensor = configuration.tensor;
+  parallel.context = configuration.context;
+  parallel.context_exchange = configuration.context_exchange;
+  parallel.expert = configuration.expert;
+  parallel.data = configuration.data;
+  parallel.order = configuration.order;
+  parallel.sharding = configuration.sharding;
+  work.ranks = configuration.stages;
+  work.micro_batch_size = configuration.micro_batch_size;
+  work.recompute = configuration.recompute;
+}
+
+Scenario scenario_of(const TuneRequest& request, const Configuration& configuration) {
+  Scenario scenario = request.base;
+  auto& model = std::get<DeviceModel>(scenario.model);
+  set_choices(model.work, configuration);
+  model.distributed_optimizer = configuration.sharding > 0;
+  // The schedule states higher stages of sharding.
+  model.work.parallel.sharding = std::min(configuration.sharding, 1);
+  model.split = request.layer_splits[configuration.layer_split];
+  model.copies = configuration.data;
+  model.devices = device_count(configuration);
+  scenario.schedule = std::string(configuration.schedule);
+  scenario.program.reset();       // the base's program file would replace the schedule
+  scenario.shape.iterations = 1;  // one step is enough, because all iterations take the same time
+  scenario.shape.stages = configuration.stages;
+  scenario.shape.sharding = stated_sharding(request, configuration);
+  // A schedule whose rule fixes v does not accept the option.
+  const ScheduleInfo* schedule = find_schedule(configuration.schedule);
+  scenario.shape.virtual_stages = schedule->chunks > 0 ? 1 : configuration.virtual_stages;
+  scenario.states_chunks = true;
+  if (const auto passes = passes_of(configuration)) scenario.shape.effort.passes = *passes;
+  scenario.batch = Batch{.micro_batch_size = configuration.micro_batch_size,
+                         .global_batch_size = request.global_batch_size,
+                         .microbatches = {}};
+  return scenario;
+}
+
+std::vector<Override> overrides_of(const TuneRequest& request, const Configuration& configuration) {
+  const ScheduleInfo* schedule = find_schedule(configuration.schedule);
+  const std::int32_t chunks = schedule->chunks > 0 ? 1 : configuration.virtual_stages;
+  const auto number = [](std::string key, std::int64_t value) {
+    return Override{.key = std::move(key), .value = fmt::to_string(value)};
+  };
+  const auto word = [](std::string key, std::string_view value) {
+    return Override{.key = std::move(key), .value = fmt::format("{}", value)};
+  };
+  std::vector<Override> overrides = {
+      number("cluster.nodes", configuration.nodes),
+      number("parallel.tensor", configuration.tensor),
+      number("parallel.context", configuration.context),
+      word("parallel.context_exchange", to_text(configuration.context_exchange)),
+      number("parallel.expert", configuration.expert),
+      number("parallel.data", configuration.data),
+      word("parallel.distributed_optimizer", configuration.sharding > 0 ? "true" : "false"),
+      word("schedule.name", configuration.schedule),
+      number("schedule.stages", configuration.stages),
+      word("schedule.layer_split", to_text(request.layer_splits[configuration.layer_split])),
+      number("training.micro_batch_size", configuration.micro_batch_size),
+      number("training.global_batch_size", request.global_batch_size),
+      word("training.recompute", to_text(configuration.recompute))};
+  if (takes_chunks(*schedule) || request.base.shape.virtual_stages > 1)
+    overrides.push_back(number("schedule.virtual_stages", chunks));
+  if (const auto passes = passes_of(configuration)) overrides.push_back(number("schedule.passes", *passes));
+  if (model_of(request).states_order || configuration.order != Parallel{}.order)
+    overrides.push_back(word("parallel.order", to_text(configuration.order)));
+  if (const auto sharding = stated_sharding(request, configuration))
+    overrides.push_back(number("schedule.sharding", *sharding));
+  if (request.base.shape.iterations > 1) overrides.push_back(number("training.iterations", 1));
+  // The two batch sizes already determine M; a different M of the base would contradict them.
+  if (request.base.batch.microbatches)
+    overrides.push_back(number("schedule.microbatches", configuration.microbatches));
+  return overrides;
+}
+
+// The search retains the best configuration for each value of each choice. Each value has a number, so a
+// configuration of thirteen choices has thirteen numbers:
+//
+//     tensor 8 -> 0, context 1 -> 1, .. sharding 1 -> 12;  the next one: tensor 4 -> 13, context 1 -> 1, ..
+
+ChoiceTexts choice_texts(const TuneRequest& request, const Configuration& of) {
+  return {fmt::to_string(of.tensor),
+          fmt::to_string(of.context),
+          of.context == 1 ? "none" : std::string(to_text(of.context_exchange)),
+          fmt::to_string(of.expert),
+          fmt::to_string(of.data),
+          std::string(to_text(of.order)),
+          fmt::to_string(of.stages),
+          fmt::to_string(of.virtual_stages),
+          std::string(of.schedule),
+          to_text(request.layer_splits[of.layer_split]),
+          fmt::to_string(of.micro_batch_size),
+          std::string(to_text(of.recompute)),
+          fmt::to_string(of.sharding)};
+}
+
+// The search compares values as numbers, which is faster than as text. Texts are made only for what is
+// printed.
+ChoiceCodes choice_codes(const Configuration& of) {
+  return {of.tensor,
+          of.context,
+          of.context == 1 ? 0 : 1 + static_cast<std::int64_t>(of.context_exchange),
+          of.expert,
+          of.data,
+          static_cast<std::int64_t>(of.order),
+          of.stages,
+          of.virtual_stages,
+          std::distance(schedule_table().data(), find_schedule(of.schedule)),
+          static_cast<std::int64_t>(of.layer_split),
+          of.micro_batch_size,
+          static_cast<std::int64_t>(of.recompute),
+          of.sharding};
+}
+
+ValueNumbers::Numbers ValueNumbers::of(const Configuration& configuration) {
+  const ChoiceCodes codes = choice_codes(configuration);
+  Numbers numbers{};
+  for (std::size_t choice = 0; choice < codes.size(); ++choice) {
+    const auto [entry, fresh] = known_[choice].try_emplace(codes[choice], static_cast<std::uint16_t>(count_));
+    if (fresh) ++count_;
+    numbers[choice] = entry->second;
+  }
+  return numbers;
+}
+
+}  // namespace penstock

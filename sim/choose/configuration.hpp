@@ -1,0 +1,159 @@
+#pragma once
+// A configuration: one set of degrees, schedule and batch sizes with which a model can be trained on a
+// cluster. A TuneRequest asks which is best.
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/document_edits.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
+
+namespace penstock {
+
+/// A point of the space that is searched. Ties are broken in the order of the members.
+struct Configuration {
+  std::int32_t nodes = 1;
+  std::int32_t tensor = 1;
+  std::int32_t context = 1;
+  ContextExchange context_exchange = ContextExchange::ring;
+  std::int32_t expert = 1;
+  std::int32_t data = 1;  ///< number of copies of the pipeline
+  PlacementOrder order = PlacementOrder::tp_cp_ep_dp_pp;
+  std::int32_t stages = 1;             ///< number of ranks of one pipeline
+  std::int32_t virtual_stages = 1;     ///< model stages of each rank
+  std::string_view schedule = "1f1b";  ///< name in the table of schedules
+  std::size_t layer_split = 0;         ///< index into TuneRequest::layer_splits
+  std::int32_t micro_batch_size = 1;
+  std::int32_t microbatches = 1;  ///< microbatches of one copy of the pipeline
+  LayerRecompute recompute = LayerRecompute::none;
+  std::int32_t sharding = 0;  ///< ZeRO stage over the copies of each weight
+
+  friend auto operator<=>(const Configuration&, const Configuration&) = default;
+};
+
+/// A framework that can run a configuration (launchers.hpp).
+enum class Launcher : std::uint8_t { megatron, torchtitan };
+template <>
+inline constexpr auto kEnumWords<Launcher> = std::to_array<EnumWord<Launcher>>(
+    {{Launcher::megatron, "megatron"}, {Launcher::torchtitan, "torchtitan"}});
+
+/// The allowed values of each choice. An empty list allows everything that the rules of the space allow.
+struct TuneChoices {
+  std::vector<std::int32_t> tensor{};
+  std::vector<std::int32_t> context{};
+  std::vector<ContextExchange> context_exchange{};
+  std::vector<std::int32_t> expert{};
+  std::vector<std::int32_t> data{};
+  std::vector<PlacementOrder> order{};
+  std::vector<std::int32_t> stages{};
+  std::vector<std::int32_t> virtual_stages{};
+  std::vector<std::int32_t> micro_batch_size{};
+  std::vector<LayerRecompute> recompute{};
+  std::vector<std::int32_t> sharding{};
+};
+
+/// Returns the schedules that are tried if the request names none.
+std::vector<std::string> default_tuned_schedules();
+/// Returns the layouts that are tried if the request names none: even, ends-one-less, balanced.
+std::vector<LayerSplit> default_layer_splits();
+
+/// A model, its devices and its batch, and the allowed choices.
+struct TuneRequest {
+  /// A scenario with a DeviceModel on named devices. Its degrees, schedule, batch and iterations are not
+  /// used.
+  Scenario base;
+  std::int64_t global_batch_size = 1;
+  std::vector<std::int32_t> nodes{};  ///< numbers of nodes to be tried; empty: all nodes of the cluster
+  std::vector<std::string> schedules = default_tuned_schedules();
+  std::vector<LayerSplit> layer_splits = default_layer_splits();
+  TuneChoices choices{};
+  /// If present, the space has only what this launcher can run as it is priced.
+  std::optional<Launcher> launcher{};
+};
+
+/// Returns the model with its training and its devices. Requires a request that tuning_space() accepts.
+const DeviceModel& model_of(const TuneRequest& request);
+
+/// Returns the request with the configuration's layout written out as `layers`, one count a stage, if it is
+/// balanced by price. scenario_of() and overrides_of() then give the configuration these layers.
+TuneRequest with_layers(TuneRequest request, const Configuration& configuration,
+                        const std::vector<std::int64_t>& layers);
+
+/// Returns the number of devices that the configuration uses.
+std::int64_t device_count(const Configuration& configuration);
+
+/// Writes the configuration's choices into a workload: degrees, sharding, ranks, microbatch and
+/// recomputation.
+void set_choices(Workload& work, const Configuration& configuration);
+
+/// Returns the values that describe the configuration in a scenario file, on top of the request's scenario.
+/// edited_scenario() with them reads back as scenario_of().
+std::vector<Override> overrides_of(const TuneRequest& request, const Configuration& configuration);
+
+/// Returns the scenario that simulate() and a run take, with one iteration. Requires a configuration of the
+/// request's space.
+Scenario scenario_of(const TuneRequest& request, const Configuration& configuration);
+
+// The choices of a configuration and their values.
+
+/// The members of a Configuration that are choices, by the names that users see.
+inline constexpr std::array<std::string_view, 13> kChoices = {
+    "tensor",         "context",  "context_exchange", "expert",           "data",      "order",   "stages",
+    "virtual_stages", "schedule", "layer_split",      "micro_batch_size", "recompute", "sharding"};
+
+/// The value of each choice as text.
+using ChoiceTexts = std::array<std::string, kChoices.size()>;
+ChoiceTexts choice_texts(const TuneRequest& request, const Configuration& of);
+
+/// The value of each choice as a number that orders the values.
+using ChoiceCodes = std::array<std::int64_t, kChoices.size()>;
+ChoiceCodes choice_codes(const Configuration& of);
+
+/// Numbers the values of all choices from 0 on in the order of their appearance. Every configuration has one
+/// value for each choice.
+class ValueNumbers {
+ public:
+  using Numbers = std::array<std::uint16_t, kChoices.size()>;
+
+  Numbers of(const Configuration& configuration);
+  std::size_t count() const { return count_; }
+
+ private:
+  std::array<std::map<std::int64_t, std::uint16_t>, kChoices.size()> known_;
+  std::size_t count_ = 0;
+};
+
+// Configurations that cannot run under the scenario's settings on any machine.
+
+/// The configurations of one schedule that are left out for one kind of reason.
+struct LeftOut {
+  std::string schedule;
+  std::size_t configurations = 0;
+  std::string reason;  ///< reason of the first one: "zb-v with 4 stages and 32 microbatches hangs .."
+  /// true: they hang under the scenario's channels; false: the schedule refuses an option
+  bool hangs = false;
+};
+
+/// Adds one to the count of the entry for this schedule and kind of reason. Adds the entry if it is missing.
+inline void add_left_out(std::vector<LeftOut>& all, std::string_view schedule, const std::string& reason,
+                         bool hangs) {
+  for (LeftOut& known : all) {
+    if (known.schedule != schedule || known.hangs != hangs) continue;
+    ++known.configurations;
+    return;
+  }
+  all.push_back({.schedule = std::string(schedule), .configurations = 1, .reason = reason, .hangs = hangs});
+}
+
+}  // namespace penstock

@@ -1,0 +1,351 @@
+// Computes times and peaks of configurations. configuration_prices.cpp bounds them without a program.
+//
+// Tens of thousands of configurations share hundreds of programs. A search that uses lower bounds times few
+// of them, so each is generated when it is first timed. All together might not fit into memory, so the number
+// of stored instructions is limited. Tests: tests/sim/tuning_test.cpp.
+
+#include "sim/choose/configuration_figures.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/prepare/schedule_outline.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/user_error.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/choose/configuration.hpp"
+#include "sim/choose/configuration_prices.hpp"
+#include "sim/choose/stoppable_work.hpp"
+#include "sim/engines/compile.hpp"
+#include "sim/engines/evaluate.hpp"
+#include "sim/engines/parallel_loop.hpp"
+#include "sim/engines/tape.hpp"
+#include "sim/memory/peaks.hpp"
+#include "sim/runs/plan_run.hpp"
+#include "sim/runs/simulate.hpp"
+#include "topology/presets.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// Limit of the stored tape instructions. An instruction takes about 60 bytes, including its part of the
+/// program.
+constexpr std::size_t kMostInstructions = 16'000'000;
+
+/// Generates the program for stages of equal cost, as one copy of the pipeline runs it. It has no sharding,
+/// because the prices include what copies exchange.
+Generated constructed(const Scenario& scenario, std::int32_t microbatches) {
+  Shape shape = scenario.shape;
+  shape.sharding.reset();
+  shape.gather = Gather::microbatch;
+  shape.microbatches = microbatches;
+  return generate(scenario.schedule, shape);
+}
+
+/// Compiles the program from its lowered lists. This is needed for channels that block or have a capacity,
+/// and for launches of the host.
+tl::expected<TunedProgram, std::string> walked(const Scenario& scenario, const Program& program) {
+  auto lowered = lower(program);
+  if (!lowered) return tl::unexpected(lowered.error());
+  const CostTable costs{.stages = std::vector<StageCost>(index(program.stage_count())),
+                        .edges = std::vector<EdgeCost>(stage_edges(program).size()),
+                        .launch = scenario.launch};
+  const FlatProgram flat =
+      flatten(*lowered, costs, {.channels = scenario.channels, .iterations = lowered->iterations});
+  auto tape = compile(flat, scenario.channels);
+  if (!tape) {
+    return tl::unexpected(fmt::format("{} with {} stages and {} microbatches hangs under these channels",
+                                      scenario.schedule, scenario.shape.stages, program.microbatches));
+  }
+  // The tape is stored in the same field as the tape of placement rounds, so that both are timed by the same
+  // code.
+  TurnTape turns;
+  turns.tape = *std::move(tape);
+  return TunedProgram{.program = *std::move(lowered),
+                      .is_lowered = true,
+                      .channels = scenario.channels,
+                      .turns = std::move(turns)};
+}
+
+/// Compiles the program. If placement rounds can express it, no list of messages is made. Such lists would
+/// take most of a program's memory.
+tl::expected<TunedProgram, std::string> made(const TuneRequest& request, const Configuration& configuration) {
+  const Scenario scenario = scenario_of(request, configuration);
+  auto program = constructed(scenario, configuration.microbatches);
+  if (!program) return tl::unexpected(program.error());
+  auto turns =
+      scenario.launch.is_free() ? compile_turns(*program, scenario.channels) : std::optional<TurnTape>();
+  if (!turns || turns->has_collectives) return walked(scenario, *program);
+  return TunedProgram{
+      .program = *std::move(program), .channels = scenario.channels, .turns = *std::move(turns)};
+}
+
+}  // namespace
+
+tl::expected<const ScheduleOutline*, std::string> ProgramLibrary::outline(
+    const Configuration& configuration) {
+  // From M = 2 K on, programs that differ only in M share an outline.
+  const std::int32_t microbatches = outlined_microbatches(configuration.stages, configuration.microbatches);
+  Key key(configuration.schedule, configuration.stages, configuration.virtual_stages, microbatches);
+  if (const auto known = outlines_.find(key); known != outlines_.end()) return &known->second;
+  const Scenario scenario = scenario_of(request_, configuration);
+  auto program = constructed(scenario, microbatches);
+  if (!program && microbatches < configuration.microbatches) {
+    // Some schedules accept M but not the smaller number: groups of 6 on 4 ranks divide 24 but not 8.
+    key = key_of(configuration);
+    if (const auto known = outlines_.find(key); known != outlines_.end()) return &known->second;
+    program = constructed(scenario, configuration.microbatches);
+  }
+  if (!program) return tl::unexpected(program.error());
+  return &outlines_.emplace(key, outline_of(*program)).first->second;
+}
+
+std::shared_ptr<const TunedProgram> ProgramLibrary::found(const Key& key) {
+  const std::scoped_lock lock(mutex_);
+  const auto known = std::ranges::find(cached_, key, &Cached::key);
+  if (known == cached_.end()) return nullptr;
+  cached_.splice(cached_.begin(), cached_, known);
+  return cached_.front().program;
+}
+
+void ProgramLibrary::store(const Key& key, const std::shared_ptr<const TunedProgram>& program) {
+  const std::scoped_lock lock(mutex_);
+  cached_.push_front({.key = key, .program = program});
+  instructions_ += program->turns.tape.size();
+  // The newest program is stored, however large it is. Callers that still use a dropped program own a share
+  // of the program.
+  while (instructions_ > kMostInstructions && cached_.size() > 1) {
+    instructions_ -= cached_.back().program->turns.tape.size();
+    cached_.pop_back();
+  }
+}
+
+tl::expected<std::shared_ptr<const TunedProgram>, std::string> ProgramLibrary::program(
+    const Configuration& configuration) {
+  // The mutex is not locked while a program is made. If two threads need the same program, both make it,
+  // which is rare and harmless.
+  const Key key = key_of(configuration);
+  if (auto known = found(key)) return known;
+  auto program = made(request_, configuration);
+  if (!program) return tl::unexpected(program.error());
+  auto shared = std::make_shared<const TunedProgram>(*std::move(program));
+  store(key, shared);
+  return shared;
+}
+
+// Times configurations of one program. They differ only in two small tables, costs and links, so up to eight
+// run over the tape at once. A peak needs the times of all actions, because messages are held while they
+// wait. Configurations with equal costs are computed once, for example if selective recomputation recomputes
+// nothing. Tests: tests/sim/tuning_test.cpp.
+
+namespace {
+
+/// Returns the program's experiment without its lists. Prices do not use the lists, which take nearly all of
+/// the program's memory.
+Experiment without_lists(const TunedProgram& tuned) {
+  const Program& whole = tuned.program;
+  Experiment experiment;
+  experiment.program.placement = whole.placement;
+  experiment.program.edges = whole.edges;
+  experiment.program.microbatches = whole.microbatches;
+  experiment.program.update = whole.update;
+  experiment.program.ranks.resize(whole.ranks.size());
+  experiment.channels = tuned.channels;
+  return experiment;
+}
+
+void set(Experiment& experiment, const PricedConfiguration& priced) {
+  experiment.costs = priced.costs;
+  experiment.cluster = uniform_cluster(priced.links).value();
+}
+
+/// Returns for each configuration the index of the first one with the same costs, which may be itself.
+std::vector<std::size_t> first_alike(std::span<const PricedConfiguration> priced) {
+  std::vector<std::size_t> firsts;
+  for (const PricedConfiguration& one : priced)
+    firsts.push_back(static_cast<std::size_t>(std::ranges::find(priced, one) - priced.begin()));
+  return firsts;
+}
+
+/// Returns a value for each configuration. Calls `of` once for configurations with the same costs.
+template <typename Value, typename Of>
+std::vector<Value> for_all(std::span<const PricedConfiguration> priced, const Of& of) {
+  const std::vector<std::size_t> firsts = first_alike(priced);
+  std::vector<std::size_t> different;
+  for (std::size_t i = 0; i < priced.size(); ++i) {
+    if (firsts[i] == i) different.push_back(i);
+  }
+  std::vector<Value> values(priced.size());
+  of(different, values);
+  for (std::size_t i = 0; i < priced.size(); ++i) values[i] = values[firsts[i]];
+  return values;
+}
+
+/// Returns the peak by simulate(). Used if actions of the program overlap, and under channels that placement
+/// rounds do not model.
+Bytes simulated_peak(const TunedProgram& tuned, const PricedConfiguration& priced) {
+  Experiment experiment = without_lists(tuned);
+  experiment.program = tuned.is_lowered ? tuned.program : lower(tuned.program).value();
+  set(experiment, priced);
+  const SimulateOptions options{.memory = {.samples = false},
+                                .steady = SteadyState::skip,
+                                .timeline = TimelineKept::none,
+                                .figures = WantedFigures::of_rows};
+  return highest_peak_bytes(simulate(experiment, options).value());
+}
+
+}  // namespace
+
+std::vector<Ns> step_times(const TunedProgram& tuned, std::span<const PricedConfiguration> priced) {
+  Experiment experiment = without_lists(tuned);
+  const Tape& tape = tuned.turns.tape;
+  return for_all<Ns>(priced, [&](const std::vector<std::size_t>& different, std::vector<Ns>& steps) {
+    for (std::size_t first = 0; first < different.size(); first += kLanes) {
+      const std::size_t lanes = std::min(kLanes, different.size() - first);
+      std::vector<TapeCosts> tables;
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        set(experiment, priced[different[first + lane]]);
+        tables.push_back(tape_costs(tape, experiment));
+      }
+      // One pass over the tape computes up to eight tables. Lanes without a table are ignored.
+      const LaneTimes times = makespans_ns(tape, tables);
+      for (std::size_t lane = 0; lane < lanes; ++lane) steps[different[first + lane]] = times[lane];
+    }
+  });
+}
+
+std::vector<Bytes> peak_bytes(const TunedProgram& tuned, std::span<const PricedConfiguration> priced) {
+  Experiment experiment = without_lists(tuned);
+  return for_all<Bytes>(priced, [&](const std::vector<std::size_t>& different, std::vector<Bytes>& peaks) {
+    for (const std::size_t one : different) {
+      set(experiment, priced[one]);
+      const TapeCosts costs = tape_costs(tuned.turns.tape, experiment);
+      const auto peak = tuned.is_lowered
+                            ? std::nullopt
+                            : highest_tape_peak(tuned.program, priced[one].costs, tuned.turns, costs);
+      peaks[one] = peak ? *peak : simulated_peak(tuned, priced[one]);
+    }
+  });
+}
+
+// The work runs on threads that are abandoned when the search is stopped. So it owns all its data: the
+// configurations with their prices, and a share of the program library.
+
+namespace {
+
+/// Groups the indices of configurations by program, in the order in which the programs first appear.
+std::vector<std::vector<std::size_t>> by_program(const std::vector<AskedConfiguration>& asked) {
+  std::map<ProgramLibrary::Key, std::size_t> place;
+  std::vector<std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const auto [known, fresh] =
+        place.try_emplace(ProgramLibrary::key_of(asked[i].configuration), groups.size());
+    if (fresh) groups.emplace_back();
+    groups[known->second].push_back(i);
+  }
+  return groups;
+}
+
+/// The figures, or the error.
+struct FoundFigures {
+  std::vector<std::int64_t> figures{};  // empty if the work was stopped
+  std::string error{};
+};
+
+/// Computes the figures of the configurations of one program, which is generated here if it is not cached.
+FoundFigures figures_of_group(const std::vector<AskedConfiguration>& asked,
+                              const std::vector<std::size_t>& group, ProgramLibrary& programs,
+                              FiguresOfProgram figures_of) {
+  const auto program = programs.program(asked[group.front()].configuration);
+  if (!program) return {.error = program.error()};
+  std::vector<PricedConfiguration> priced;
+  priced.reserve(group.size());
+  for (const std::size_t place : group) priced.push_back(asked[place].priced);
+  return {.figures = figures_of(**program, priced)};
+}
+
+FoundFigures found_figures(const std::vector<AskedConfiguration>& asked, ProgramLibrary& programs,
+                           FiguresOfProgram figures_of, const std::function<bool()>& stopped) {
+  const auto groups = by_program(asked);
+  std::vector<FoundFigures> of_groups(groups.size());
+  parallel_loop(groups.size(), [&](std::size_t g) {
+    if (!stopped || !stopped()) of_groups[g] = figures_of_group(asked, groups[g], programs, figures_of);
+  });
+  FoundFigures all{.figures = std::vector<std::int64_t>(asked.size())};
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    // If one group was stopped or its program hangs, the whole call has no figures.
+    if (of_groups[g].figures.empty()) return std::move(of_groups[g]);
+    for (std::size_t i = 0; i < groups[g].size(); ++i) all.figures[groups[g][i]] = of_groups[g].figures[i];
+  }
+  return all;
+}
+
+}  // namespace
+
+tl::expected<std::vector<std::int64_t>, std::string> figures_of_all(std::vector<AskedConfiguration> asked,
+                                                                    std::shared_ptr<ProgramLibrary> programs,
+                                                                    FiguresOfProgram figures_of,
+                                                                    const std::function<bool()>& stopped) {
+  auto figures =
+      done_unless(stopped, [asked = std::move(asked), programs = std::move(programs), figures_of, stopped] {
+        return found_figures(asked, *programs, figures_of, stopped);
+      });
+  if (!figures) return std::vector<std::int64_t>();
+  if (!figures->error.empty()) return tl::unexpected(std::move(figures->error));
+  return std::move(figures->figures);
+}
+
+// Simulates configurations whose schedule searches its order. The order depends only on the schedule, p, v, M
+// and the costs of stages and links. Configurations with equal costs share a search, even if they differ in
+// other ways, for example in a recomputation of nothing. Tests: tests/sim/tuning_space_test.cpp.
+
+tl::expected<std::optional<SearchedFigures>, UserError> SearchedOrders::of(
+    const Configuration& configuration, const PricedConfiguration& priced) {
+  // Only few are searched (TuneOptions::refined for one question), so a linear search is enough.
+  const ProgramLibrary::Key key = ProgramLibrary::key_of(configuration);
+  const auto known = std::ranges::find_if(
+      searched_, [&](const Searched& one) { return one.key == key && one.priced == priced; });
+  if (known != searched_.end()) return known->figures;
+  const SimulateOptions options{.memory = {.samples = false},
+                                .steady = SteadyState::skip,
+                                .timeline = TimelineKept::none,
+                                .figures = WantedFigures::of_rows};
+  const TuneRequest request = with_layers(request_, configuration, priced.layers);
+  const auto searched = done_unless(stopped_, [scenario = scenario_of(request, configuration), options] {
+    return simulate_scenario(scenario, options);
+  });
+  if (!searched) return std::nullopt;
+  if (!*searched) return tl::unexpected(searched->error());
+  const Result& result = **searched;
+  searched_.push_back(
+      {.key = key,
+       .priced = priced,
+       .figures = {
+           .step_ns = result.makespan_ns, .peak_bytes = highest_peak_bytes(result), .notes = result.notes}});
+  return searched_.back().figures;
+}
+
+}  // namespace penstock

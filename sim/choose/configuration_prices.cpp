@@ -1,0 +1,250 @@
+// Prices configurations. A space has thousands of configurations, but a layer is divided in only a few
+// hundred ways:
+//
+//     tensor, context and its exchange, experts and where their group lies, microbatch, recomputation
+//
+// If copies share gradients, their number and placement count as well. A layer is priced once for each of
+// these. A configuration adds up the layers of its stages and its step.
+//
+// Bounds, tapes and peaks add in 64 bits, and configurations compare by time x devices. So each configuration
+// is checked against the sum of everything that it runs, one action after another:
+//
+//     devices x (M x sum over stages of (F + B + R + both transfers + launches) + sum of STEP)  <  2^62 ns
+//
+// Tests: tests/sim/tuning_test.cpp.
+
+#include "sim/choose/configuration_prices.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/prepare/balanced_split.hpp"
+#include "scenarios/prepare/schedule_outline.hpp"
+#include "scenarios/pricing/chain_costs.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/stage_prices.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/index.hpp"
+#include "sim/choose/configuration.hpp"
+#include "topology/cluster.hpp"
+#include "topology/size_arithmetic.hpp"
+
+namespace penstock {
+
+namespace {
+
+constexpr double kMost = 4.6e18;  // 2^62, in nanoseconds or bytes
+
+/// Returns an error message if a sum does not fit into 64 bits; otherwise an empty text.
+std::string sum_fault(const PricedConfiguration& priced, const Configuration& configuration) {
+  const auto microbatches = static_cast<double>(configuration.microbatches);
+  // F, B (or I and W), R, and both ends of two messages, for each stage and microbatch.
+  constexpr double kLaunches = 8;
+  PartSum times;  // nanoseconds
+  PartSum sizes;
+  const std::vector<StageCost>& stages = priced.costs.stages;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const StageCost& cost = stages[i];
+    times.add("{}F", i, static_cast<double>(cost.forward_ns), microbatches);
+    times.add("{}B", i, static_cast<double>(cost.backward_ns), microbatches);
+    times.add("{}R", i, static_cast<double>(cost.recompute_ns), microbatches);
+    times.add("a launch", i, static_cast<double>(priced.costs.launch.overhead_ns), kLaunches * microbatches);
+    times.add("{}STEP", i, static_cast<double>(cost.step_ns), 1);
+    sizes.add("kept of stage {}", i, static_cast<double>(cost.kept), microbatches);
+    sizes.add("recomputed of stage {}", i, static_cast<double>(cost.recomputed), microbatches);
+    sizes.add("weights of stage {}", i, static_cast<double>(cost.weights), 1);
+    sizes.add("gradients of stage {}", i, static_cast<double>(cost.gradients), 1);
+    sizes.add("optimizer state of stage {}", i, static_cast<double>(cost.optimizer_state), 1);
+    sizes.add("transient of stage {}", i, static_cast<double>(cost.transient), 1);
+  }
+  for (std::size_t i = 0; i < priced.costs.edges.size(); ++i) {
+    const EdgeCost& edge = priced.costs.edges[i];
+    const double both = static_cast<double>(edge.activation) + static_cast<double>(edge.gradient);
+    times.add("a message there and back", i,
+              both / priced.links.bytes_per_second / kSecondsPerNanosecond +
+                  2 * static_cast<double>(priced.links.latency_ns),
+              microbatches);
+    sizes.add("activation and gradient of edge {}", i, both, microbatches);
+  }
+  const std::int64_t devices = device_count(configuration);
+  const bool fits_times = times.sum() * static_cast<double>(devices) < kMost;
+  if (fits_times && sizes.sum() < kMost) return {};
+  return fmt::format(
+      "tune: one thing after the other, a step of {} microbatches takes {:.3g} s on each of {} devices and "
+      "makes {:.3g} bytes, and 64 bits end at 9.2e18 nanoseconds or bytes: {}; take shorter times, smaller "
+      "sizes or faster links",
+      configuration.microbatches, times.sum() * kSecondsPerNanosecond, devices, sizes.sum(),
+      fits_times ? sizes.largest() : times.longest());
+}
+
+}  // namespace
+
+ConfigurationPrices::ConfigurationPrices(const TuneRequest& request)
+    : request_(request), work_(model_of(request).work) {
+  work_.parallel.gather = request.base.shape.gather;
+}
+
+// Requires that work_ has the configuration's choices. Of most degrees a layer's price depends only on the
+// number of NVLink domains of a group. This number depends on all degrees and the stages.
+const LayerPrices& ConfigurationPrices::layers_of(const Configuration& configuration) {
+  const auto domains_of = [&](DeviceGroup group) {
+    return group_domains(work_.parallel, work_.ranks, group, work_.device);
+  };
+  const bool shares = configuration.sharding > 1;
+  const LayerKey key(configuration.tensor, configuration.context, configuration.context_exchange,
+                     configuration.expert, domains_of(DeviceGroup::expert), configuration.micro_batch_size,
+                     configuration.recompute, shares ? configuration.sharding : 0,
+                     shares ? configuration.data : 0, shares ? domains_of(DeviceGroup::data) : 0,
+                     shares ? domains_of(DeviceGroup::expert_copies) : 0);
+  auto& known = layers_[key];
+  if (!known) known = std::make_unique<const LayerPrices>(work_, *model_of(request_).kernels);
+  return *known;
+}
+
+// Requires that work_ has the configuration's choices.
+std::vector<std::int64_t> ConfigurationPrices::cut_of(const Configuration& configuration,
+                                                      const ScheduleOutline& outline) {
+  const LayerSplit& split = request_.layer_splits[configuration.layer_split];
+  const auto layers = static_cast<std::int64_t>(work_.model.layers.size());
+  const auto stages = static_cast<std::int32_t>(outline.rank_of_stage.size());
+  if (rule_in_force(split, layers, stages) != LayerSplit::Rule::balanced) {
+    const auto [known, fresh] = cuts_.try_emplace({configuration.layer_split, stages});
+    if (fresh) known->second = split_layers(split, layers, stages).value();
+    return known->second;
+  }
+  // Many configurations share the times of their layers and differ only in memory.
+  const LayerPrices& prices = layers_of(configuration);
+  const auto [known, fresh] = level_.try_emplace({&prices, outline.rank_of_stage});
+  if (fresh) known->second = level_layers(layer_times(work_, prices), outline.rank_of_stage, {});
+  return known->second;
+}
+
+PricedConfiguration ConfigurationPrices::of(const Configuration& configuration,
+                                            const ScheduleOutline& outline) {
+  set_choices(work_, configuration);
+  PricedConfiguration priced = of(configuration, outline, cut_of(configuration, outline));
+  const LayerSplit& split = request_.layer_splits[configuration.layer_split];
+  const auto layers = static_cast<std::int64_t>(work_.model.layers.size());
+  const auto stages = static_cast<std::int32_t>(outline.rank_of_stage.size());
+  const bool is_balanced = rule_in_force(split, layers, stages) == LayerSplit::Rule::balanced;
+  if (!is_balanced || !priced.fault.empty()) return priced;
+  const ScheduleOutline whole = outline_of_whole(outline, configuration.microbatches);
+  const SplitTask task{.work = work_,
+                       .kernels = *model_of(request_).kernels,
+                       .prices = layers_of(configuration),
+                       .outline = whole,
+                       .microbatches = configuration.microbatches};
+  std::vector<std::int64_t> fitted = fitted_split(task, priced.layers, priced.costs);
+  return fitted == priced.layers ? priced : of(configuration, outline, std::move(fitted));
+}
+
+// Gives the result of prepare() for the configuration's scenario. A test compares the two to the nanosecond.
+PricedConfiguration ConfigurationPrices::of(const Configuration& configuration,
+                                            const ScheduleOutline& outline,
+                                            std::vector<std::int64_t> layers) {
+  set_choices(work_, configuration);
+  const std::vector<std::int32_t>& rank_of_stage = outline.rank_of_stage;
+  const std::vector<StagePrice> prices = price_stages(work_, layers_of(configuration), layers, rank_of_stage);
+  const RankStep step = longest_step(work_, *model_of(request_).kernels, prices, rank_of_stage);
+  PricedConfiguration priced{.layers = std::move(layers), .costs = {}, .links = links_between_stages(work_)};
+  priced.fault = chain_fault(prices, step, configuration.microbatches).value_or("");
+  if (!priced.fault.empty()) return priced;
+  priced.costs = chain_costs(prices, rank_of_stage, step, configuration.microbatches);
+  priced.costs.launch = request_.base.launch;
+  priced.fault = sum_fault(priced, configuration);
+  return priced;
+}
+
+// Bounds a configuration's step from below. Let s be the earliest stage of rank r. The rank cannot begin
+// before the first microbatch has passed all stages before s. After the work of the rank, the last gradient
+// still has to return through these stages:
+//
+//     step >= sum over i < s of (F_i + transfer_i)  +  M * (work of r)  +  sum over i < s of (B_i
+//             + transfer_i)  +  STEP of the first stage's rank
+//
+// If backward passes are whole, the last action of r is the backward pass of stage s. If they are split,
+// weight gradients may run while the gradient returns. So their time counts only in a bound without that
+// return.
+//
+//     stage 0   F0                                    B7 STEP
+//     stage 1      F0                              B7
+//     stage 2         |--- M (F + B) of the rank --|             s = 2, M = 8
+//
+// The bound of the memory is the bytes that a rank holds at some of its fullest moments, without messages.
+// Tests: tests/sim/tuning_test.cpp.
+
+namespace {
+
+/// The time of a message from the first stage to each stage, and back. Messages between stages of one rank
+/// take no time.
+struct TravelTimes {
+  std::vector<Ns> there;
+  std::vector<Ns> back;
+};
+
+TravelTimes travel_times(const PricedConfiguration& priced, const ScheduleOutline& outline) {
+  const std::vector<StageCost>& stages = priced.costs.stages;
+  TravelTimes travel{.there = {0}, .back = {0}};
+  for (std::size_t i = 0; i + 1 < stages.size(); ++i) {
+    const bool crosses = outline.rank_of_stage[i] != outline.rank_of_stage[i + 1];
+    const Ns transfer =
+        crosses ? serialization_ns(priced.costs.edges[i].activation, priced.links.bytes_per_second) +
+                      priced.links.latency_ns
+                : 0;
+    const Ns backward = outline.splits_backward ? stages[i].backward_input_ns : stages[i].backward_ns;
+    travel.there.push_back(travel.there.back() + stages[i].forward_ns + transfer);
+    travel.back.push_back(travel.back.back() + backward + transfer);
+  }
+  return travel;
+}
+
+std::size_t first_rank(const ScheduleOutline& outline) { return index(outline.rank_of_stage.front()); }
+
+/// Returns the sum of the STEPs of all stages of the rank.
+Ns step_of(const PricedConfiguration& priced, const RankOutline& rank) {
+  Ns step = 0;
+  for (const std::int32_t stage : rank.stages) step += priced.costs.stages[index(stage)].step_ns;
+  return step;
+}
+
+/// Returns the bound of one rank, which is the larger of two. The first ends with the STEP of the first
+/// stage, after the last gradient has returned to it. The second counts weight gradients and not this return.
+Ns step_bound(const PricedConfiguration& priced, const ScheduleOutline& outline, const RankOutline& rank,
+              const TravelTimes& travel, std::int64_t microbatches) {
+  Ns needed = 0;  // earliest time at which the last gradient can start back to the first stage
+  Ns work = 0;
+  for (const std::int32_t stage : rank.stages) {
+    const StageCost& cost = priced.costs.stages[index(stage)];
+    needed += cost.forward_ns + (outline.splits_backward ? cost.backward_input_ns : cost.backward_ns);
+    work += cost.forward_ns + cost.backward_ns;
+  }
+  const std::size_t earliest = index(rank.stages.front());
+  const Ns back =
+      microbatches * needed + travel.back[earliest] + step_of(priced, outline.ranks[first_rank(outline)]);
+  return travel.there[earliest] + std::max(back, microbatches * work + step_of(priced, rank));
+}
+
+}  // namespace
+
+LowerBounds lower_bounds(const PricedConfiguration& priced, const ScheduleOutline& outline,
+                         std::int32_t microbatches) {
+  const TravelTimes travel = travel_times(priced, outline);
+  LowerBounds bounds;
+  for (const RankOutline& rank : outline.ranks) {
+    bounds.step_ns = std::max(bounds.step_ns, step_bound(priced, outline, rank, travel, microbatches));
+    bounds.peak_bytes = std::max(bounds.peak_bytes, least_peak_bytes(priced.costs, rank));
+  }
+  return bounds;
+}
+
+}  // namespace penstock

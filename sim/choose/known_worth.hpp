@@ -1,0 +1,69 @@
+#pragma once
+// The best configurations that a search has found so far. They decide which other configurations may still
+// change the answer.
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "sim/choose/configuration.hpp"
+
+namespace penstock {
+
+/// The time and memory of a configuration, or lower bounds of them.
+struct Worth {
+  std::int64_t time = 0;  ///< time of a step times the number of devices, in nanoseconds
+  Bytes bytes = 0;        ///< bytes of its fullest device
+
+  friend auto operator<=>(const Worth&, const Worth&) = default;
+};
+
+/// The best configurations so far that have one value.
+struct BestOfValue {
+  std::optional<std::size_t> fitting{};
+  Worth fitting_worth{};
+  std::optional<std::size_t> fastest{};  ///< the fastest one, even if it does not fit
+  std::int64_t fastest_time = std::numeric_limits<std::int64_t>::max();
+};
+
+class KnownWorth {
+ public:
+  /// Creates an empty record. The answer lists the first `top` configurations; a device has `usable` bytes;
+  /// `values` is the number of values of all choices.
+  KnownWorth(std::size_t top, Bytes usable, std::size_t values)
+      : top_(top), usable_(usable), values_(values) {}
+
+  bool fits(Bytes bytes) const { return bytes <= usable_; }
+  /// Sets how many configurations may fit. If they are fewer than `top`, some of the first ones do not fit.
+  void set_possible_fits(std::size_t count) { others_count_ = count < top_; }
+
+  /// Returns true if a configuration with this lower bound may still be in the answer. It may be one of the
+  /// first, on the front of time and memory, or the best with one of its values.
+  bool may_matter(const ValueNumbers::Numbers& numbers, const Worth& least) const;
+
+  /// Records the time of a configuration. Its peak memory may be unknown.
+  void note_time(std::size_t number, const ValueNumbers::Numbers& numbers, std::int64_t time);
+  void note(std::size_t number, const ValueNumbers::Numbers& numbers, const Worth& worth);
+
+  const BestOfValue& of_value(std::size_t value) const { return values_[value]; }
+
+ private:
+  bool may_be_first(const Worth& least) const;
+  bool may_be_on_front(const Worth& least) const;
+  bool may_be_best_of_value(const ValueNumbers::Numbers& numbers, const Worth& least) const;
+  void add_to_front(const Worth& worth);
+
+  std::size_t top_;
+  Bytes usable_;
+  bool others_count_ = false;
+  std::vector<std::int64_t> fitting_times_;  // times of the first configurations, ascending
+  std::vector<std::int64_t> other_times_;
+  std::vector<Worth> front_;
+  std::vector<BestOfValue> values_;
+};
+
+}  // namespace penstock

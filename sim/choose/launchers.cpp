@@ -1,0 +1,682 @@
+// Writes command lines of frameworks. A price is valid only for a run that does what was assumed. For each
+// assumption one table gives the arguments of Megatron-LM and torchtitan, or the reason why they cannot do
+// it:
+//
+//     assumption       Megatron-LM                            torchtitan
+//     tensor overlap   --tp-comm-overlap                      --parallelism.enable_async_tensor_parallel
+//     sharding 1       --use-distributed-optimizer            in a pipeline a shard degree, never resharded
+//     deferred head    --defer-embedding-wgrad-compute        lacks it
+//
+// The search leaves out what its launcher lacks, and the same rows write the command line, so the two always
+// agree. An argument that is not written has the launcher's default, which was priced.
+// tests/sim/launchers_test.cpp flips every assumption and checks that the text changes or the configuration
+// is refused.
+
+#include "sim/choose/launchers.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/choose/configuration.hpp"
+
+namespace penstock {
+
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+std::string lacks_nothing(const LaunchedRun& /*run*/) { return ""; }
+Arguments says_nothing(const LaunchedRun& /*run*/) { return {}; }
+
+const Parallel& degrees_of(const LaunchedRun& run) { return run.work.parallel; }
+
+/// Returns whether a weight has copies that exchange data at least once a step.
+bool has_copies(const LaunchedRun& run) {
+  const Parallel& parallel = degrees_of(run);
+  return parallel.weight_copies() > 1 || (run.work.model.experts && parallel.expert_copies() > 1);
+}
+
+const LayerSplit& split_of(const LaunchedRun& run) { return run.request.layer_splits[run.of.layer_split]; }
+
+/// Returns the number of layers of each model stage. Requires a configuration of the space, whose layout fits
+/// the model.
+std::vector<std::int64_t> layers_of_stages(const LaunchedRun& run) {
+  return split_layers(split_of(run), static_cast<std::int64_t>(run.work.model.layers.size()),
+                      run.of.stages * run.of.virtual_stages)
+      .value();
+}
+
+/// Returns whether the scenario states schedule options that change the program. The size of interleaved
+/// groups does not count if `takes_group_size` says that the launcher has an argument for it.
+bool has_own_options(const LaunchedRun& run, bool takes_group_size) {
+  const Shape& stated = run.request.base.shape;
+  Shape plain;
+  // These options are choices, or they affect how a program is found and not what it is.
+  plain.stages = stated.stages;
+  plain.microbatches = stated.microbatches;
+  plain.virtual_stages = stated.virtual_stages;
+  plain.iterations = stated.iterations;
+  plain.barrier = stated.barrier;
+  plain.sharding = stated.sharding;
+  plain.gather = stated.gather;
+  plain.effort = stated.effort;
+  if (takes_group_size) plain.group_size = stated.group_size;
+  return stated != plain;
+}
+
+// --- Megatron-LM ------------------------------------------------------------------------------------------
+
+/// Returns the layers of stages as Megatron's layout: [3, 4, 3] is "Et*3|t*4|t*3L". The embedding is at the
+/// start; the layers of multi-token prediction and the loss are at the end.
+std::string megatron_layout(const LaunchedRun& run) {
+  std::vector<std::string> stages;
+  for (const std::int64_t count : layers_of_stages(run)) {
+    const std::string_view first = stages.empty() ? "E" : "";
+    stages.push_back(count == 0 ? std::string(first) : fmt::format("{}t*{}", first, count));
+  }
+  if (const std::int64_t more = run.work.model.multi_token; more > 0)
+    stages.back() += more == 1 ? "m" : fmt::format("m*{}", more);
+  stages.back().push_back('L');
+  return fmt::format("{}", fmt::join(stages, "|"));
+}
+
+std::string megatron_lacks_context(const LaunchedRun& run) {
+  const Parallel& parallel = degrees_of(run);
+  if (parallel.context == 1) return "";
+  if (run.work.sequence % (2 * std::int64_t{parallel.context}) != 0) {
+    return fmt::format("its context parallelism takes sequences that {}, twice the degree, divides",
+                       2 * parallel.context);
+  }
+  const std::int64_t sharing = std::int64_t{parallel.context} * parallel.tensor;
+  if (parallel.context_exchange == ContextExchange::all_to_all && run.work.model.kv_heads % sharing != 0) {
+    return fmt::format("its all-to-all exchange takes key heads that tensor x context, {}, divides", sharing);
+  }
+  return "";
+}
+
+/// Returns whether the pipeline's copies are numbered last. With one stage or one copy both orders number the
+/// ranks equally.
+bool puts_copies_last(const LaunchedRun& run) {
+  const Parallel& parallel = degrees_of(run);
+  return run.of.stages > 1 && parallel.data > 1 && parallel.order == PlacementOrder::tp_cp_ep_pp_dp;
+}
+
+std::string megatron_lacks_order(const LaunchedRun& run) {
+  const Parallel& parallel = degrees_of(run);
+  const bool alike = parallel.expert == parallel.tensor * parallel.context;
+  if (!puts_copies_last(run) || !run.work.model.experts || alike) return "";
+  return "with copies of the pipeline furthest apart (parallel.order: tp-cp-ep-pp-dp) its experts have as "
+         "many "
+         "copies as all else; take parallel.order: tp-cp-ep-dp-pp";
+}
+
+std::string megatron_lacks_schedule(const LaunchedRun& run) {
+  const Configuration& of = run.of;
+  if (of.stages == 1) return "";
+  if (of.schedule != "1f1b" && of.schedule != "interleaved")
+    return fmt::format("it has no schedule {}; take --schedule 1f1b,interleaved", of.schedule);
+  if (has_own_options(run, of.schedule == "interleaved")) {
+    return fmt::format("it has no {} with the options that `schedule` states in the scenario; leave them out",
+                       of.schedule);
+  }
+  if (of.virtual_stages > 1 && of.microbatches % of.stages != 0) {
+    return fmt::format("its interleaved schedule takes multiples of {} microbatches, the stages, not {}",
+                       of.stages, of.microbatches);
+  }
+  return "";
+}
+
+Arguments megatron_schedule(const LaunchedRun& run) {
+  Arguments arguments = {fmt::format("--pipeline-model-parallel-size {}", run.of.stages)};
+  if (const std::int32_t group = run.request.base.shape.group_size; group > 0 && run.of.virtual_stages > 1)
+    arguments.push_back(fmt::format("--microbatch-group-size-per-virtual-pipeline-stage {}", group));
+  return arguments;
+}
+
+/// Returns the arguments for the layers. A layout states the total number of stages, so it replaces the
+/// number of virtual stages.
+Arguments megatron_layer_split(const LaunchedRun& run) {
+  const LayerSplit::Rule rule = split_of(run).rule;
+  const bool is_plain = rule == LayerSplit::Rule::even || rule == LayerSplit::Rule::ends_one_less;
+  if (run.of.stages > 1 && !is_plain)
+    return {fmt::format("--pipeline-model-parallel-layout \"{}\"", megatron_layout(run))};
+  Arguments arguments;
+  if (run.of.virtual_stages > 1)
+    arguments.push_back(fmt::format("--num-virtual-stages-per-pipeline-rank {}", run.of.virtual_stages));
+  if (run.of.stages > 1 && rule == LayerSplit::Rule::ends_one_less) {
+    arguments.emplace_back("--account-for-embedding-in-pipeline-split");
+    arguments.emplace_back("--account-for-loss-in-pipeline-split");
+  }
+  return arguments;
+}
+
+Arguments megatron_recompute(const LaunchedRun& run) {
+  switch (run.work.recompute) {
+    case LayerRecompute::none:
+    case LayerRecompute::activation:
+      return {};
+    case LayerRecompute::selective:
+      return {"--recompute-granularity selective"};
+    case LayerRecompute::norm:
+      return {"--recompute-granularity selective --recompute-modules layernorm"};
+    case LayerRecompute::mlp:
+      return {"--recompute-granularity selective --recompute-modules mlp"};
+    case LayerRecompute::full:
+      return {"--recompute-granularity full --recompute-method uniform", "--recompute-num-layers 1"};
+  }
+  return {};
+}
+
+std::string megatron_lacks_sharding(const LaunchedRun& run) {
+  if (run.of.sharding < 2) return "";
+  if (run.of.stages > 1) {
+    return "its sharding of gradients and weights (Megatron-FSDP) is documented beside tensor, expert and "
+           "context parallelism, not in a pipeline; take --sharding none,1, or --pp-size 1";
+  }
+  if (degrees_of(run).gather == Gather::step)
+    return "Megatron-FSDP exchanges gradients in every microbatch; leave parallel.gather out";
+  return "";
+}
+
+/// Returns whether the optimizer is distributed. With a single copy it is so only in name, because fp8
+/// weights require the option.
+bool is_distributed(const LaunchedRun& run) {
+  const bool holds_8_bits = run.work.precision == GemmPrecision::fp8;
+  return run.of.sharding > 0 || (holds_8_bits && !has_copies(run));
+}
+
+Arguments megatron_sharding(const LaunchedRun& run) {
+  Arguments arguments;
+  if (is_distributed(run)) arguments.emplace_back("--use-distributed-optimizer");
+  if (run.of.sharding > 1) {
+    arguments.push_back(fmt::format("--use-megatron-fsdp --data-parallel-sharding-strategy {}",
+                                    run.of.sharding == 2 ? "optim_grads" : "optim_grads_params"));
+    arguments.emplace_back("--no-gradient-accumulation-fusion --ckpt-format fsdp_dtensor");
+  }
+  return arguments;
+}
+
+Arguments megatron_data_overlap(const LaunchedRun& run) {
+  if (!degrees_of(run).data_overlap) return {};
+  Arguments arguments = {"--overlap-grad-reduce"};
+  if (run.of.sharding > 0) arguments.emplace_back("--overlap-param-gather");
+  return arguments;
+}
+
+/// Returns the number of 4-byte values that the optimizer holds for a weight beside its copy of it; 2 for
+/// Adam.
+std::int32_t state_of(const LaunchedRun& run) { return run.work.optimizer_bytes / 4 - 1; }
+
+std::string megatron_lacks_optimizer(const LaunchedRun& run) {
+  if (state_of(run) == 2) return "";
+  if (run.request.base.optimizer == Optimizer::rmsprop)
+    return "it has no optimizer rmsprop; take training.optimizer: adam";
+  if (is_distributed(run)) return "its distributed optimizer is adam; take --sharding none";
+  return "";
+}
+
+Arguments megatron_optimizer(const LaunchedRun& run) {
+  Arguments arguments;
+  if (run.work.gradient_bytes == 2) arguments.emplace_back("--grad-reduce-in-bf16");
+  if (state_of(run) == 1) arguments.emplace_back("--optimizer sgd");
+  if (state_of(run) == 0) arguments.emplace_back("--optimizer sgd --sgd-momentum 0");
+  return arguments;
+}
+
+std::string megatron_lacks_precision(const LaunchedRun& run) {
+  if (run.work.precision != GemmPrecision::fp8 || is_distributed(run)) return "";
+  return "it holds weights in 8 bits (--fp8-param-gather) only with its distributed optimizer; take "
+         "another "
+         "--sharding than none";
+}
+
+Arguments megatron_precision(const LaunchedRun& run) {
+  switch (run.work.precision) {
+    case GemmPrecision::bf16:
+      return {"--bf16"};
+    case GemmPrecision::fp8:
+      return {"--bf16 --fp8-format hybrid --fp8-param-gather"};
+    case GemmPrecision::fp4:
+      return {"--bf16 --fp4-format e2m1 --fp4-param-gather"};
+  }
+  return {};
+}
+
+std::string megatron_lacks_head(const LaunchedRun& run) {
+  if (!run.work.deferred_head) return "";
+  if (run.of.stages > 1) return "";
+  return "it defers the head's weight gradient (training.deferred_head) only in a pipeline; take more "
+         "stages";
+}
+
+Arguments megatron_head(const LaunchedRun& run) {
+  Arguments arguments;
+  if (run.work.deferred_head) arguments.emplace_back("--defer-embedding-wgrad-compute");
+  if (run.work.model.multi_token > 0)
+    arguments.push_back(fmt::format("--mtp-num-layers {}", run.work.model.multi_token));
+  return arguments;
+}
+
+/// Returns comments about the variable for CUDA's queues, which Megatron-LM checks at its start. Blackwell,
+/// the only device with 4-bit products, needs none.
+std::vector<std::string> megatron_comments(const LaunchedRun& run) {
+  const bool is_blackwell = run.work.device.fp4_flops_per_second > 0;
+  if (run.of.sharding > 1) return {"it starts only where CUDA_DEVICE_MAX_CONNECTIONS is not 1"};
+  if (is_blackwell || (run.of.tensor == 1 && run.of.context == 1)) return {};
+  return {"it starts only with CUDA_DEVICE_MAX_CONNECTIONS=1 in the environment"};
+}
+
+// --- torchtitan -------------------------------------------------------------------------------------------
+
+/// Returns the name of PyTorch's schedule class. An empty name means that torchtitan runs the schedule from a
+/// file of its actions.
+std::string_view torchtitan_schedule_name(std::string_view schedule) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kNames = {
+      {{"1f1b", "1F1B"},
+       {"gpipe", "GPipe"},
+       {"interleaved", "Interleaved1F1B"},
+       {"looped-bfs", "LoopedBFS"},
+       {"interleaved-zero-bubble", "InterleavedZeroBubble"},
+       {"zbv-zero-bubble", "ZBVZeroBubble"},
+       {"dualpipe-v", "DualPipeV"}}};
+  for (const auto& [name, theirs] : kNames) {
+    if (name == schedule) return theirs;
+  }
+  return "";
+}
+
+/// Returns whether the schedule's second chunk goes back over the ranks, as in two of torchtitan's own
+/// schedules.
+bool lies_as_v(std::string_view schedule) {
+  constexpr std::array<std::string_view, 6> kVs = {"zb-v",   "v-half",          "v-min",
+                                                   "1f1b-v", "zbv-zero-bubble", "dualpipe-v"};
+  return std::ranges::find(kVs, schedule) != kVs.end();
+}
+
+std::string torchtitan_lacks_schedule(const LaunchedRun& run) {
+  if (run.of.stages == 1) return "";
+  const std::string_view schedule = run.of.schedule;
+  // A file of actions expresses all options except recomputation, for which PyTorch has no action.
+  const bool is_named = !torchtitan_schedule_name(schedule).empty();
+  const bool recomputes = run.request.base.shape.checkpoint != Checkpoint::never;
+  if (recomputes || (is_named && has_own_options(run, false))) {
+    return fmt::format("it has no {} with the options that `schedule` states in the scenario; leave them out",
+                       schedule);
+  }
+  if (schedule == "seq-1f1b") return "it has no slices of a sequence; take another --schedule than seq-1f1b";
+  const bool is_searched = takes_option(*find_schedule(schedule), "placement");
+  if (is_searched && run.of.virtual_stages > 1) {
+    return fmt::format("it does not place several stages of {} on a rank as the search does; take v = 1",
+                       schedule);
+  }
+  return "";
+}
+
+/// Returns the arguments for the schedule. Next to a file of actions the schedule's name says how stages are
+/// placed on ranks.
+Arguments torchtitan_schedule(const LaunchedRun& run) {
+  Arguments arguments;
+  const auto add = [&](std::string_view key, const auto& value) {
+    arguments.push_back(fmt::format("--parallelism.pipeline_parallel_{} {}", key, value));
+  };
+  add("degree", run.of.stages);
+  if (run.of.stages == 1) return arguments;
+  const std::string_view name = torchtitan_schedule_name(run.of.schedule);
+  if (!name.empty()) {
+    add("schedule", name);
+  } else {
+    const std::string_view several = lies_as_v(run.of.schedule) ? "ZBVZeroBubble" : "PipelineScheduleMulti";
+    add("schedule", run.of.virtual_stages == 1 ? "PipelineScheduleSingle" : several);
+    add("schedule_csv", "schedule.csv");
+  }
+  add("microbatch_size", run.of.micro_batch_size);
+  return arguments;
+}
+
+/// Returns the modules of each stage. torchtitan's models call them tok_embeddings, layers.0, .., norm and
+/// output.
+std::string torchtitan_modules(const LaunchedRun& run) {
+  std::vector<std::string> stages;
+  std::int64_t next = 0;
+  const std::vector<std::int64_t> counts = layers_of_stages(run);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    std::vector<std::string> modules;
+    if (i == 0) modules.emplace_back("tok_embeddings");
+    for (std::int64_t n = 0; n < counts[i]; ++n) modules.push_back(fmt::format("layers.{}", next++));
+    if (i + 1 == counts.size()) modules.emplace_back("norm,output");
+    stages.push_back(fmt::format("{}", fmt::join(modules, ",")));
+  }
+  return fmt::format("{}", fmt::join(stages, " "));
+}
+
+std::string torchtitan_lacks_layer_split(const LaunchedRun& run) {
+  // Balanced layers become a list when the command line is written. While the space is built, the list is not
+  // known.
+  if (run.of.stages == 1 || split_of(run).rule == LayerSplit::Rule::balanced) return "";
+  const std::vector<std::int64_t> counts = layers_of_stages(run);
+  // The first and the last stage have other modules as well.
+  const bool has_empty = std::any_of(counts.begin() + 1, counts.end() - 1, [](auto n) { return n == 0; });
+  return has_empty ? "it has no stage without a module; take another --layer-split" : "";
+}
+
+Arguments torchtitan_layer_split(const LaunchedRun& run) {
+  if (run.of.stages == 1) return {};
+  const LayerSplit::Rule rule = split_of(run).rule;
+  if (rule != LayerSplit::Rule::even && rule != LayerSplit::Rule::ends_one_less)
+    return {fmt::format("--parallelism.module_fqns_per_model_part {}", torchtitan_modules(run))};
+  // torchtitan counts an end with one layer less as if it had all its layers.
+  const std::int64_t ends = rule == LayerSplit::Rule::ends_one_less ? 1 : 0;
+  const auto layers = static_cast<std::int64_t>(run.work.model.layers.size());
+  const std::int64_t each = (layers + 2 * ends) / (std::int64_t{run.of.stages} * run.of.virtual_stages);
+  return {fmt::format("--parallelism.pipeline_parallel_layers_per_stage {}", each),
+          fmt::format("--parallelism.pipeline_parallel_first_stage_less_layers {}", ends),
+          fmt::format("--parallelism.pipeline_parallel_last_stage_less_layers {}", ends)};
+}
+
+// In a pipeline the local batch is what one copy trains in a step, and torchtitan cuts it into microbatches.
+// Without a pipeline the local batch is the microbatch, and gradients are accumulated up to the global batch.
+Arguments torchtitan_batch(const LaunchedRun& run) {
+  const std::int64_t local =
+      run.of.stages == 1 ? run.of.micro_batch_size : run.request.global_batch_size / run.of.data;
+  return {fmt::format("--training.local_batch_size {} --training.global_batch_size {} --training.seq_len {}",
+                      local, run.request.global_batch_size, run.work.sequence)};
+}
+
+// FSDP shards over data x context. In a pipeline it synchronizes only in the last microbatch, and without
+// resharding it gathers once a step: sharding 1. Without a pipeline every microbatch scatters its gradients
+// and frees its weights after its backward pass: sharding 3. With one microbatch and without resharding that
+// is sharding 2.
+std::string torchtitan_lacks_sharding(const LaunchedRun& run) {
+  const Parallel& parallel = degrees_of(run);
+  const std::int32_t sharding = parallel.sharding;
+  if (sharding == 0) {
+    if (parallel.context > 1)
+      return "its copies of context parallelism share out weights (FSDP); take another --sharding than none";
+    const bool is_alone = parallel.tensor == 1 && run.of.stages == 1 && parallel.expert == 1;
+    if (parallel.data > 1 && !is_alone)
+      return "it replicates weights (DDP) beside no other parallelism; take another --sharding than none";
+    return "";
+  }
+  if (run.of.stages > 1) {
+    if (parallel.sharding_between_steps() == 1) return "";
+    return "in a pipeline it gathers weights once a step and holds gradients whole until the last "
+           "microbatch; take --sharding 1";
+  }
+  const bool has_one = run.of.microbatches == 1;
+  if (sharding == 1) {
+    return "without a pipeline it scatters gradients in every microbatch; take --sharding 3, or 2 with one "
+           "microbatch a step";
+  }
+  if (parallel.gather == Gather::step && !has_one)
+    return "without a pipeline it exchanges in every microbatch; leave parallel.gather out";
+  if (sharding == 2 && !has_one)
+    return "without a pipeline it gathers weights in every microbatch; take --sharding 3";
+  return "";
+}
+
+Arguments torchtitan_sharding(const LaunchedRun& run) {
+  const Parallel& parallel = degrees_of(run);
+  const bool shards = parallel.sharding > 0;
+  Arguments arguments = {
+      fmt::format("--parallelism.data_parallel_replicate_degree {}", shards ? 1 : parallel.data),
+      fmt::format("--parallelism.data_parallel_shard_degree {}", shards ? parallel.data : 1)};
+  if (shards) {
+    const bool reshards = parallel.sharding_between_steps() == 3;
+    arguments.push_back(
+        fmt::format("--parallelism.fsdp_reshard_after_forward {}", reshards ? "always" : "never"));
+  }
+  return arguments;
+}
+
+/// Returns the arguments for the precision. 8-bit gathers work only with FSDP.
+Arguments torchtitan_precision(const LaunchedRun& run) {
+  if (run.work.precision == GemmPrecision::bf16) return {};
+  Arguments arguments = {"--model.converters quantize.linear.float8"};
+  const bool compiles = run.of.tensor > 1 && degrees_of(run).tensor_overlap;
+  if (!compiles) arguments.back() += " --compile.enable";
+  if (degrees_of(run).sharding > 0)
+    arguments.emplace_back("--quantize.linear.float8.enable_fsdp_float8_all_gather");
+  return arguments;
+}
+
+std::string torchtitan_lacks_precision(const LaunchedRun& run) {
+  if (run.work.precision == GemmPrecision::fp4) return "it has no fp4; take --precision bf16";
+  return "";
+}
+
+std::vector<std::string> torchtitan_comments(const LaunchedRun& run) {
+  if (run.of.stages == 1 || !torchtitan_schedule_name(run.of.schedule).empty()) return {};
+  return {"schedule.csv: penstock tune ... -o best.yaml; penstock convert best.yaml -o schedule.csv"};
+}
+
+// --- the table --------------------------------------------------------------------------------------------
+
+// In the order in which arguments are written.
+constexpr std::array<LaunchAssumption, 16> kAssumptions = {{
+    {.name = "tensor parallelism",
+     .megatron = {lacks_nothing,
+                  [](const LaunchedRun& run) -> Arguments {
+                    return {fmt::format("--tensor-model-parallel-size {}", run.of.tensor)};
+                  }},
+     .torchtitan = {lacks_nothing,
+                    [](const LaunchedRun& run) -> Arguments {
+                      return {fmt::format("--parallelism.tensor_parallel_degree {}", run.of.tensor)};
+                    }}},
+    {.name = "sequence parallelism",
+     .megatron = {
+         [](const LaunchedRun& run) -> std::string {
+           const Parallel& parallel = degrees_of(run);
+           const bool needs = parallel.tensor > 1 && run.work.model.experts.has_value();
+           if (!needs || parallel.sequence_parallel) return "";
+           return "it trains experts with tensor parallelism only if sequence parallelism is on; take "
+                  "parallel.sequence_parallel: on";
+         },
+         [](const LaunchedRun& run) -> Arguments {
+           if (run.of.tensor == 1 || !degrees_of(run).sequence_parallel) return {};
+           return {"--sequence-parallel"};
+         }},
+     .torchtitan = {[](const LaunchedRun& run) -> std::string {
+                      if (run.of.tensor == 1 || degrees_of(run).sequence_parallel) return "";
+                      return "its tensor parallelism has sequence parallelism with it; take "
+                             "parallel.sequence_parallel: on";
+                    },
+                    says_nothing}},
+    {.name = "tensor overlap",
+     .megatron = {[](const LaunchedRun& run) -> std::string {
+                    const Parallel& parallel = degrees_of(run);
+                    const bool overlaps = parallel.tensor > 1 && parallel.tensor_overlap;
+                    if (!overlaps || parallel.sequence_parallel) return "";
+                    return "it overlaps tensor collectives only with sequence parallelism; take "
+                           "parallel.tensor_overlap: off";
+                  },
+                  [](const LaunchedRun& run) -> Arguments {
+                    if (run.of.tensor == 1 || !degrees_of(run).tensor_overlap) return {};
+                    return {"--tp-comm-overlap"};
+                  }},
+     .torchtitan = {lacks_nothing,
+                    [](const LaunchedRun& run) -> Arguments {
+                      if (run.of.tensor == 1 || !degrees_of(run).tensor_overlap) return {};
+                      return {"--parallelism.enable_async_tensor_parallel --compile.enable"};
+                    }}},
+    {.name = "context parallelism",
+     .megatron = {megatron_lacks_context,
+                  [](const LaunchedRun& run) -> Arguments {
+                    std::string argument = fmt::format("--context-parallel-size {}", run.of.context);
+                    const bool is_ring = run.of.context_exchange == ContextExchange::ring;
+                    if (run.of.context > 1)
+                      argument += is_ring ? " --cp-comm-type p2p" : " --cp-comm-type a2a";
+                    return {std::move(argument)};
+                  }},
+     .torchtitan = {[](const LaunchedRun& run) -> std::string {
+                      const bool is_ring = run.of.context_exchange == ContextExchange::ring;
+                      if (run.of.context == 1 || is_ring) return "";
+                      return "it exchanges keys and values, not heads; take --context-exchange ring";
+                    },
+                    [](const LaunchedRun& run) -> Arguments {
+                      std::string argument =
+                          fmt::format("--parallelism.context_parallel_degree {}", run.of.context);
+                      // "alltoall" passes keys and values on to the next device; "allgather" would bring all
+                      // at once.
+                      if (run.of.context > 1)
+                        argument += " --parallelism.context_parallel_rotate_method alltoall";
+                      return {std::move(argument)};
+                    }}},
+    {.name = "expert parallelism",
+     .megatron = {lacks_nothing,
+                  [](const LaunchedRun& run) -> Arguments {
+                    if (!run.work.model.experts) return {};
+                    return {fmt::format("--expert-model-parallel-size {} --expert-tensor-parallel-size 1",
+                                        run.of.expert)};
+                  }},
+     .torchtitan = {lacks_nothing,
+                    [](const LaunchedRun& run) -> Arguments {
+                      if (!run.work.model.experts) return {};
+                      return {
+                          fmt::format("--parallelism.expert_parallel_degree {} "
+                                      "--parallelism.expert_tensor_parallel_degree 1",
+                                      run.of.expert)};
+                    }}},
+    {.name = "order of devices",
+     .megatron = {megatron_lacks_order,
+                  [](const LaunchedRun& run) -> Arguments {
+                    if (!puts_copies_last(run)) return {};
+                    return {"--use-tp-pp-dp-mapping"};
+                  }},
+     .torchtitan =
+         {[](const LaunchedRun& run) -> std::string {
+            if (!puts_copies_last(run)) return "";
+            return "its stages are furthest apart; take parallel.order: tp-cp-ep-dp-pp, or leave it "
+                   "out";
+          },
+          says_nothing}},
+    {.name = "schedule",
+     .megatron = {megatron_lacks_schedule, megatron_schedule},
+     .torchtitan = {torchtitan_lacks_schedule, torchtitan_schedule}},
+    {.name = "layer split",
+     .megatron = {lacks_nothing, megatron_layer_split},
+     .torchtitan = {torchtitan_lacks_layer_split, torchtitan_layer_split}},
+    {.name = "batch",
+     .megatron = {lacks_nothing,
+                  [](const LaunchedRun& run) -> Arguments {
+                    return {fmt::format("--micro-batch-size {} --global-batch-size {} --seq-length {}",
+                                        run.of.micro_batch_size, run.request.global_batch_size,
+                                        run.work.sequence)};
+                  }},
+     .torchtitan = {lacks_nothing, torchtitan_batch}},
+    {.name = "recomputation",
+     .megatron = {[](const LaunchedRun& run) -> std::string {
+                    if (run.work.recompute != LayerRecompute::activation) return "";
+                    return "it recomputes only the activation of experts; take another --recompute";
+                  },
+                  megatron_recompute},
+     .torchtitan = {[](const LaunchedRun& run) -> std::string {
+                      const LayerRecompute recompute = run.work.recompute;
+                      if (recompute == LayerRecompute::none || recompute == LayerRecompute::full) return "";
+                      return "its selective checkpoints recompute more than a part of each layer; take "
+                             "--recompute none,full";
+                    },
+                    [](const LaunchedRun& run) -> Arguments {
+                      return {fmt::format("--activation_checkpoint.mode {}", to_text(run.work.recompute))};
+                    }}},
+    {.name = "sharding",
+     .megatron = {megatron_lacks_sharding, megatron_sharding},
+     .torchtitan = {torchtitan_lacks_sharding, torchtitan_sharding}},
+    {.name = "data overlap",
+     .megatron = {lacks_nothing, megatron_data_overlap},
+     .torchtitan = {[](const LaunchedRun& run) -> std::string {
+                      if (degrees_of(run).data_overlap || !has_copies(run)) return "";
+                      return "its copies always exchange beside the passes; take parallel.data_overlap: on";
+                    },
+                    says_nothing}},
+    {.name = "bucket size",
+     .megatron = {lacks_nothing,
+                  [](const LaunchedRun& run) -> Arguments {
+                    const std::int64_t size = degrees_of(run).bucket_size;
+                    if (size == Parallel{}.bucket_size) return {};
+                    return {fmt::format("--ddp-bucket-size {}", size)};
+                  }},
+     .torchtitan = {[](const LaunchedRun& run) -> std::string {
+                      if (degrees_of(run).bucket_size == Parallel{}.bucket_size || !has_copies(run)) return "";
+                      return "its buckets are not counted in values; leave parallel.bucket_size out";
+                    },
+                    says_nothing}},
+    {.name = "gradients and optimizer",
+     .megatron = {megatron_lacks_optimizer, megatron_optimizer},
+     .torchtitan = {[](const LaunchedRun& run) -> std::string {
+                      if (run.work.gradient_bytes != 4)
+                        return "it reduces gradients in 4 bytes; take training.gradient_bytes: 4";
+                      if (state_of(run) != 2) return "its optimizers are adam; take training.optimizer: adam";
+                      return "";
+                    },
+                    says_nothing}},
+    {.name = "precision",
+     .megatron = {megatron_lacks_precision, megatron_precision},
+     .torchtitan = {torchtitan_lacks_precision, torchtitan_precision}},
+    {.name = "head and multi-token prediction",
+     .megatron = {megatron_lacks_head, megatron_head},
+     .torchtitan =
+         {[](const LaunchedRun& run) -> std::string {
+            if (run.work.deferred_head)
+              return "it does not defer the head's weight gradient; take training.deferred_head: off";
+            if (run.work.model.multi_token > 0)
+              return "it trains no multi-token prediction; leave model.multi_token out";
+            return "";
+          },
+          says_nothing}},
+}};
+
+const LauncherAnswer& answer_of(Launcher launcher, const LaunchAssumption& assumption) {
+  return launcher == Launcher::megatron ? assumption.megatron : assumption.torchtitan;
+}
+
+}  // namespace
+
+std::string_view release_of(Launcher launcher) {
+  return launcher == Launcher::megatron ? "Megatron-LM core_v0.15.0" : "torchtitan v0.2.1";
+}
+
+std::span<const LaunchAssumption> launch_assumptions() { return kAssumptions; }
+
+std::string beyond_launcher(Launcher launcher, const LaunchedRun& run) {
+  for (const LaunchAssumption& assumption : kAssumptions) {
+    std::string reason = answer_of(launcher, assumption).lacks(run);
+    if (!reason.empty()) return reason;
+  }
+  return "";
+}
+
+std::string launch_arguments(Launcher launcher, const TuneRequest& request,
+                             const Configuration& configuration) {
+  Workload work = model_of(request).work;
+  work.parallel.gather = request.base.shape.gather;
+  set_choices(work, configuration);
+  const LaunchedRun run{.request = request, .of = configuration, .work = work};
+  Arguments arguments;
+  for (const LaunchAssumption& assumption : kAssumptions)
+    std::ranges::move(answer_of(launcher, assumption).arguments(run), std::back_inserter(arguments));
+  std::string text = fmt::format("# {}, on {} devices\n", release_of(launcher), device_count(configuration));
+  for (const std::string& comment :
+       launcher == Launcher::megatron ? megatron_comments(run) : torchtitan_comments(run))
+    text += fmt::format("# {}\n", comment);
+  return text + fmt::format("  {}\n", fmt::join(arguments, " \\\n  "));
+}
+
+}  // namespace penstock

@@ -1,0 +1,419 @@
+// Moves of the search. A plan is a list of cuts and a list of replicas. A move copies both and changes an
+// entry or two:
+//
+//     layers  0 1 2 | 3 4 | 5        cuts 3 5        a cut moves, a stage splits:   0 1 | 2 | 3 4 | 5
+//     replicas  4      1    2        replicas 4 1 2                                   3   1    1    2
+//
+// Tests: tests/sim/plan_search_test.cpp.
+
+#include "sim/choose/plan_choice.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/partition.hpp"
+#include "scenarios/partition/pipedream_levels.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/rules/generators.hpp"
+#include "topology/cluster.hpp"
+#include "topology/collective.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// Lists all neighbours of one choice, move by move.
+class Moves {
+ public:
+  Moves(const PlanChoice& from, const PlanSpace& space) : from_(from), space_(space) {
+    if (from_.placement != PlanPlacement::stated) return;
+    // Stated devices fit only the old replicas. So moves start from the plan with its devices in order, which
+    // is itself a move.
+    from_.placement = PlanPlacement::in_order;
+    from_.devices.clear();
+    found_.push_back(from_);
+  }
+
+  std::vector<PlanChoice> all() {
+    move_cuts();
+    move_replicas();
+    for (std::size_t stage = 0; stage < from_.stages(); ++stage) split(stage);
+    for (std::size_t stage = 0; stage + 1 < from_.stages(); ++stage) merge(stage);
+    // Without a reduction, buckets have no effect, so they are set to 0. Otherwise two choices would mean the
+    // same plan.
+    for (PlanChoice& choice : found_)
+      if (!reduces(choice)) choice.buckets = 0;
+    return std::move(found_);
+  }
+
+ private:
+  /// begin_of() returns the number of layers before the stage, and end_of() the number of layers up to its
+  /// end.
+  std::int32_t begin_of(std::size_t stage) const { return stage == 0 ? 0 : from_.cuts[stage - 1]; }
+  std::int32_t end_of(std::size_t stage) const {
+    return stage == from_.cuts.size() ? space_.layers : from_.cuts[stage];
+  }
+  std::int32_t idle() const { return space_.devices - from_.device_count(); }
+  bool is_straight() const { return space_.form == PlanForm::straight; }
+
+  void move_cuts() {
+    for (std::size_t cut = 0; cut < from_.cuts.size(); ++cut) {
+      // A cut may be anywhere between its neighbouring cuts, so that both stages have at least one layer.
+      for (std::int32_t place = begin_of(cut) + 1; place < end_of(cut + 1); ++place) {
+        if (place == from_.cuts[cut]) continue;
+        found_.push_back(from_);
+        found_.back().cuts[cut] = place;
+      }
+    }
+  }
+
+  /// Adds the choice with one replica moved from `giver` to `taker`. The index after the last stage
+  /// represents the idle devices.
+  void add_with(std::size_t giver, std::size_t taker) {
+    found_.push_back(from_);
+    if (giver < from_.stages()) --found_.back().replicas[giver];
+    if (taker < from_.stages()) ++found_.back().replicas[taker];
+  }
+
+  void move_replicas() {
+    if (is_straight()) return;
+    const std::size_t idle_devices = from_.stages();
+    for (std::size_t stage = 0; stage < from_.stages(); ++stage) {
+      if (idle() > 0) add_with(idle_devices, stage);
+      // The last replica of a stage stays. merge() removes stages.
+      if (from_.replicas[stage] == 1) continue;
+      add_with(stage, idle_devices);
+      for (std::size_t taker = 0; taker < from_.stages(); ++taker)
+        if (taker != stage) add_with(stage, taker);
+    }
+  }
+
+  /// Splits the stage at every layer, with every share of its replicas. For example, 4 replicas on three
+  /// layers become 1-3, 2-2 and 3-1 at two places.
+  void split(std::size_t stage) {
+    // A stage with one replica can split only if an idle device becomes the second replica.
+    const bool takes_idle = idle() > 0 && (is_straight() || from_.replicas[stage] == 1);
+    const std::int32_t shared = from_.replicas[stage] + (takes_idle ? 1 : 0);
+    for (std::int32_t share = 1; share < shared; ++share) {
+      for (std::int32_t place = begin_of(stage) + 1; place < end_of(stage); ++place) {
+        PlanChoice& choice = found_.emplace_back(from_);
+        const auto at = static_cast<std::ptrdiff_t>(stage);
+        choice.cuts.insert(choice.cuts.begin() + at, place);
+        choice.replicas[stage] = share;
+        choice.replicas.insert(choice.replicas.begin() + at + 1, shared - share);
+      }
+    }
+  }
+
+  /// Merges the stage with the next one.
+  void merge(std::size_t stage) {
+    PlanChoice merged = from_;
+    const auto at = static_cast<std::ptrdiff_t>(stage);
+    merged.cuts.erase(merged.cuts.begin() + at);
+    merged.replicas[stage] = is_straight() ? 1 : from_.replicas[stage] + from_.replicas[stage + 1];
+    merged.replicas.erase(merged.replicas.begin() + at + 1);
+    found_.push_back(merged);
+    if (is_straight()) return;
+    // The merged stage may have more replicas than it needs, so the move also gives some of them to another
+    // stage.
+    for (std::int32_t handed = 1; handed <= 2 && handed < merged.replicas[stage]; ++handed) {
+      for (std::size_t taker = 0; taker < merged.stages(); ++taker) {
+        if (taker == stage) continue;
+        PlanChoice& choice = found_.emplace_back(merged);
+        choice.replicas[stage] -= handed;
+        choice.replicas[taker] += handed;
+      }
+    }
+  }
+
+  PlanChoice from_;
+  const PlanSpace& space_;
+  std::vector<PlanChoice> found_;
+};
+
+/// Adds all choices that begin like `begun`, which has a cut after each of its stages. The next stage takes
+/// any number of the free devices, and any number of the remaining layers.
+void add_choices(PlanChoice begun, const PlanSpace& space, std::vector<PlanChoice>& found) {
+  const std::int32_t from = begun.cuts.empty() ? 0 : begun.cuts.back();
+  const std::int32_t left = space.devices - begun.device_count();
+  const std::int32_t most = space.form == PlanForm::straight ? std::min(left, 1) : left;
+  for (std::int32_t replicas = 1; replicas <= most; ++replicas) {
+    PlanChoice next = begun;
+    next.replicas.push_back(replicas);
+    found.push_back(next);
+    if (left == replicas) continue;
+    for (std::int32_t cut = from + 1; cut < space.layers; ++cut) {
+      next.cuts.push_back(cut);
+      add_choices(next, space, found);
+      next.cuts.pop_back();
+    }
+  }
+}
+
+}  // namespace
+
+std::int32_t PlanChoice::device_count() const { return std::accumulate(replicas.begin(), replicas.end(), 0); }
+
+std::int32_t warmup_of(const PlanChoice& choice, std::size_t stage, std::int32_t later) {
+  const std::int32_t replicas = choice.replicas[stage];
+  return round_robin_warmup(later + replicas, replicas) + choice.deeper;
+}
+
+bool reduces(const PlanChoice& choice) {
+  return std::ranges::any_of(choice.replicas, [](std::int32_t replicas) { return replicas > 1; });
+}
+
+std::string configuration_of(const PlanChoice& choice) {
+  return fmt::format("{}", fmt::join(choice.replicas, "-"));
+}
+
+// For k stages there are C(layers - 1, k - 1) sets of cuts, and C(devices, k) replications on up to all
+// devices. A straight plan has one replication.
+std::int64_t count_choices(const PlanSpace& space, std::int64_t most) {
+  double total = 0;
+  double cuts = 1;
+  double replications = space.devices;
+  for (std::int32_t stages = 1; stages <= std::min(space.layers, space.devices); ++stages) {
+    total += cuts * (space.form == PlanForm::straight ? 1 : replications);
+    cuts *= static_cast<double>(space.layers - stages) / stages;
+    replications *= static_cast<double>(space.devices - stages) / (stages + 1);
+    // The number would overflow any integer, so the loop ends at `most`.
+    if (total > static_cast<double>(most)) return most;
+  }
+  return std::llround(total);
+}
+
+std::vector<PlanChoice> all_choices(const PlanSpace& space) {
+  std::vector<PlanChoice> found;
+  add_choices({}, space, found);
+  return found;
+}
+
+std::vector<PlanChoice> neighbours(const PlanChoice& choice, const PlanSpace& space) {
+  return Moves(choice, space).all();
+}
+
+// Bounds the period of a plan from below without a simulation. C_s is the compute of a minibatch on stage s,
+// R_s the time of its ring, r_s its replicas, and W_s its warm-up. A minibatch sends x bytes over a link of
+// bandwidth B:
+//
+//     period >= (C_s + R_s) / r_s                                   a replica's STEP waits for its ring
+//     period >= x / B                                               for every link
+//     period >= (time from F on s to the end and back + R_s) / (r_s (W_s + 1))
+//
+// The third line holds because forward j + W + 1 of a replica follows the update by its minibatch j. With
+// gradients in buckets, the ring may run during the backward pass, and max(C_s, R_s) replaces the sum.
+// plan_trials.cpp simulates the plans that this bound does not rule out. Tests:
+// tests/sim/plan_search_test.cpp.
+
+namespace {
+
+constexpr double kRoundings = 1 - 1e-7;  // margin for the simulator's rounding to nanoseconds
+
+/// Places the replicas of one stage after the other, each on the server with the most free devices. Of equal
+/// servers it takes the first. On two servers of 4, the six ranks of 4-2 get the devices 0 4 1 5 | 2 6.
+std::vector<std::int32_t> spread(const PlanChoice& choice, std::int32_t servers, std::int32_t size) {
+  std::vector<std::int32_t> used(static_cast<std::size_t>(servers), 0);
+  std::vector<std::int32_t> devices;
+  for (std::int32_t rank = 0; rank < choice.device_count(); ++rank) {
+    const auto emptiest = std::ranges::min_element(used) - used.begin();
+    devices.push_back((static_cast<std::int32_t>(emptiest) * size) +
+                      used[static_cast<std::size_t>(emptiest)]++);
+  }
+  return devices;
+}
+
+}  // namespace
+
+// Devices are numbered component by component, the innermost level first. A server is a component of the
+// highest level, and has as many devices as the levels below it together.
+std::vector<std::int32_t> devices_of(const PlanChoice& choice, std::span<const BandwidthLevel> levels) {
+  if (choice.placement == PlanPlacement::stated) return choice.devices;
+  if (choice.placement == PlanPlacement::spread && levels.size() > 1) {
+    std::int32_t size = 1;
+    for (const BandwidthLevel& level : levels.first(levels.size() - 1)) size *= level.components;
+    return spread(choice, levels.back().components, size);
+  }
+  std::vector<std::int32_t> devices(static_cast<std::size_t>(choice.device_count()));
+  std::iota(devices.begin(), devices.end(), 0);
+  return devices;
+}
+
+PlanBound::PlanBound(const LayerGraph& graph, std::span<const std::int32_t> order,
+                     std::span<const BandwidthLevel> levels, const Cluster& cluster, bool buckets,
+                     std::int64_t state)
+    : levels_(levels.begin(), levels.end()),
+      cluster_(cluster),
+      overhead_ns_(static_cast<double>(2 * graph.overhead_ns)),
+      buckets_(buckets),
+      state_(static_cast<double>(state)),
+      routes_(cluster.devices().size()) {
+  // An output is alive from its layer to the last layer in this order that reads it. A cut sends the sum of
+  // the outputs that are alive there.
+  std::vector<std::size_t> last(graph.layers.size(), 0);
+  for (std::size_t place = 0; place < order.size(); ++place) {
+    last[static_cast<std::size_t>(order[place])] = place;
+    for (const std::int32_t input : graph.layers[static_cast<std::size_t>(order[place])].inputs)
+      last[static_cast<std::size_t>(input)] = place;
+  }
+  std::vector<double> dies(order.size(), 0);
+  sums_.assign(order.size() + 1, {});
+  for (std::size_t place = 0; place < order.size(); ++place) {
+    const Layer& layer = graph.layers[static_cast<std::size_t>(order[place])];
+    const auto output = static_cast<double>(layer.output);
+    // The output is added before the sum is computed. So an output that no layer reads is not counted at any
+    // cut.
+    dies[last[static_cast<std::size_t>(order[place])]] += output;
+    sums_[place + 1] = {
+        .time_ns = sums_[place].time_ns + static_cast<double>(layer.forward_ns + layer.backward_ns),
+        .weights = sums_[place].weights + static_cast<double>(layer.weights),
+        .kept = sums_[place].kept + static_cast<double>(layer.kept_bytes()),
+        .alive = sums_[place].alive + output - dies[place]};
+  }
+}
+
+// A stage's sums are the difference between the cut after it and the cut before it. Only `alive` is a value
+// of the cut itself.
+const PlanBound::Sums& PlanBound::sums_before(const PlanChoice& choice, std::size_t stage) const {
+  if (stage == choice.stages()) return sums_.back();
+  return sums_[static_cast<std::size_t>(stage == 0 ? 0 : choice.cuts[stage - 1])];
+}
+
+const PlanBound::RoutePrice& PlanBound::route_price(std::int32_t from, std::int32_t to) {
+  std::vector<RoutePrice>& from_here = routes_[index(from)];
+  // The vector is resized once to its full size, so that references to its elements stay valid.
+  if (from_here.empty()) from_here.resize(cluster_.devices().size());
+  RoutePrice& known = from_here[index(to)];
+  if (known.is_known) return known;
+  const Route route = cluster_.route(from, to);
+  known = {.links = {route.links.begin(), route.links.end()},
+           .ns_per_byte = 1e9 / route.bytes_per_second,
+           .latency_ns = static_cast<double>(route.latency_ns),
+           .is_known = true};
+  return known;
+}
+
+void PlanBound::load(LinkNumber link, double bytes) {
+  const auto at = static_cast<std::size_t>(link);
+  if (at >= link_ns_.size()) link_ns_.resize(at + 1, 0);
+  link_ns_[at] += bytes * 1e9 / cluster_.link_bytes_per_second(link);
+}
+
+const PlanBound::Ring& PlanBound::ring(Devices devices) {
+  std::vector<std::int32_t> key(devices.begin(), devices.end());
+  const auto known = rings_.find(key);
+  if (known != rings_.end()) return known->second;
+  Ring ring;
+  const std::vector<std::int32_t> order = ring_order(cluster_, devices);
+  // A ring's time grows linearly with its bytes, so one price of many bytes gives the time for each.
+  constexpr Bytes kBytes = Bytes{1} << 30;
+  const CollectiveRoute route = collective_route(cluster_, order, Collective::all_reduce, kBytes);
+  ring.ns_per_byte =
+      static_cast<double>(route.cost.bytes_per_link) / kBytes * 1e9 / route.cost.bytes_per_second;
+  ring.latency_ns = static_cast<double>(route.cost.latency_ns);
+  for (const CollectivePhase& phase : route.phases) {
+    for (const RingHop& hop : phase.hops) {
+      for (const LinkNumber link : route_price(hop.from, hop.to).links)
+        ring.loads.emplace_back(link, static_cast<double>(hop.bytes) / kBytes);
+    }
+  }
+  return rings_.emplace(std::move(key), std::move(ring)).first->second;
+}
+
+// Adds the ring's bytes to its links. The weights are reduced once in `minibatches` minibatches.
+void PlanBound::load_ring(const Ring& ring, double bytes, double minibatches) {
+  for (const auto& [link, part] : ring.loads) load(link, part * bytes / minibatches);
+}
+
+/// Adds a minibatch in both directions to the links, and returns the least time that the two directions take.
+double PlanBound::cross(Devices from, Devices to, double bytes) {
+  // Replica g mod r sends minibatch g to replica g mod r'. After lcm(r, r') minibatches each pair has carried
+  // one, and the pairs repeat.
+  const std::size_t pairs = std::lcm(from.size(), to.size());
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t pair = 0; pair < pairs; ++pair) {
+    const std::int32_t here = from[pair % from.size()];
+    const std::int32_t there = to[pair % to.size()];
+    double ns = 0;
+    for (const RoutePrice* one : {&route_price(here, there), &route_price(there, here)}) {
+      ns += one->ns_per_byte * bytes + one->latency_ns;
+      for (const LinkNumber link : one->links) load(link, bytes / static_cast<double>(pairs));
+    }
+    // The fastest pair gives the bound, because minibatches of all other pairs take longer.
+    least = std::min(least, ns);
+  }
+  return least;
+}
+
+double PlanBound::period_ns(const PlanChoice& choice) {
+  const std::vector<std::int32_t> devices = devices_of(choice, levels_);
+  link_ns_.assign(link_ns_.size(), 0);
+  // The loop starts at the last stage, because the round trip of a stage includes the round trips of later
+  // stages.
+  double period = 0;
+  double round_trip_ns = 0;  // time from the stage's forward to the end of the pipeline and back
+  std::size_t end = devices.size();
+  auto later = static_cast<std::int32_t>(0);
+  Devices behind;
+  for (std::size_t s = choice.stages(); s-- > 0;) {
+    const auto replicas = static_cast<std::size_t>(choice.replicas[s]);
+    const Devices here(devices.data() + end - replicas, replicas);
+    end -= replicas;
+    const Sums& before = sums_before(choice, s);
+    const Sums& after = sums_before(choice, s + 1);
+    const double compute = after.time_ns - before.time_ns + overhead_ns_;
+    const double weights = after.weights - before.weights;
+    if (!behind.empty()) round_trip_ns += cross(here, behind, after.alive);
+    round_trip_ns += compute;
+    const auto r = static_cast<double>(replicas);
+    double reduction = 0;
+    if (replicas > 1) {
+      const Ring& around = ring(here);
+      reduction = around.ns_per_byte * weights + around.latency_ns;
+      // A ring reduces one minibatch of each replica at once.
+      load_ring(around, weights, r);
+    }
+    // If compute and ring run at the same time, the longer one bounds the replica's time.
+    const bool hides = buckets_ || choice.buckets > 0;
+    period = std::max(period, (hides ? std::max(compute, reduction) : compute + reduction) / r);
+    // The third line of the formula at the top of this file.
+    const std::int32_t warmup = warmup_of(choice, s, later);
+    period = std::max(period, (round_trip_ns + (hides ? 0 : reduction)) / (r * (warmup + 1)));
+    later += choice.replicas[s];
+    behind = here;
+  }
+  for (const double ns : link_ns_) period = std::max(period, ns);
+  return period * kRoundings;
+}
+
+// With the weights w of a stage, its activations a and its warm-up W, the bound is w (1 + state) + a (W + 1).
+// With buckets, one bucket's gradients may be freed before the next one's exist, so the bound counts no
+// gradients.
+double PlanBound::peak_bytes(const PlanChoice& choice) const {
+  const double state = buckets_ || choice.buckets > 0 ? 0 : state_;
+  double peak = 0;
+  std::int32_t later = 0;
+  for (std::size_t s = choice.stages(); s-- > 0;) {
+    const Sums& before = sums_before(choice, s);
+    const Sums& after = sums_before(choice, s + 1);
+    const std::int32_t live = warmup_of(choice, s, later) + 1;
+    peak = std::max(peak, (after.weights - before.weights) * (1 + state) + (after.kept - before.kept) * live);
+    later += choice.replicas[s];
+  }
+  return peak * kRoundings;
+}
+
+}  // namespace penstock

@@ -1,0 +1,589 @@
+// Searches the space in rounds. Configurations are taken in the order of their lower bounds, the fastest
+// first:
+//
+//     space -> prices, bounds of all -> a round of those that may still matter -> their times, eight at once
+//           -> peaks of those that still may -> what is known now -> the next round
+//
+// A configuration may matter if it could be among the first `top`, on the front of time and memory, or the
+// best with one of its values. Each question is first answered by its bounds and then by its time. Bounds are
+// never above the truth, so the answer equals that of timing everything.
+//
+// Orders are searched, and balanced layers are moved between stages, for a pool that does not depend on
+// `top`. The number of listed configurations therefore does not decide which one is best. Tests:
+// tests/sim/tuning_test.cpp.
+
+#include "sim/choose/tune.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/architecture/architecture.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/prepare/priced_scenario.hpp"
+#include "scenarios/prepare/schedule_outline.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/check/user_error.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/choose/configuration.hpp"
+#include "sim/choose/configuration_figures.hpp"
+#include "sim/choose/configuration_prices.hpp"
+#include "sim/choose/known_worth.hpp"
+#include "sim/choose/stoppable_work.hpp"
+#include "sim/choose/tuning_space.hpp"
+#include "topology/device_types.hpp"
+#include "topology/size_arithmetic.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// Rounds grow. The results of the first few rule out most of the others. A large round occupies all cores
+/// and lanes, but also times configurations that its own first results would rule out.
+constexpr std::size_t kFirstRound = 8;
+constexpr std::size_t kLargestRound = 512;
+constexpr std::size_t kMeasuredAtOnce = 4;
+
+/// Number of configurations that may have equal figures and differ only in how they recompute and how layers
+/// are divided: three kinds of recomputation times two rules.
+constexpr std::size_t kMostAlike = 6;
+
+/// Returns the bytes that a configuration may use of a device, or the largest `Bytes` if its memory is
+/// unlimited.
+Bytes usable_of(const TuneRequest& request) {
+  return model_of(request).work.device.usable_memory().value_or(std::numeric_limits<Bytes>::max());
+}
+
+/// Returns the error of a space in which no configuration can run.
+UserError nothing_runs(const std::vector<LeftOut>& left_out) {
+  std::string message =
+      "tune: no configuration can run; change what `schedule` has in the scenario, or allow other schedules "
+      "(--schedule):";
+  for (const LeftOut& one : left_out)
+    message += fmt::format("\n  {} of {}: {}", one.configurations, one.schedule, one.reason);
+  const bool all_hang = std::ranges::all_of(left_out, &LeftOut::hangs);
+  return {.kind = all_hang ? ErrorKind::check_failed : ErrorKind::bad_input, .message = std::move(message)};
+}
+
+/// A configuration during the search.
+struct Candidate {
+  Configuration configuration;
+  ValueNumbers::Numbers values{};
+  Worth least;                        ///< its lower bounds
+  std::optional<Ns> step_ns{};        ///< absent until it is timed
+  std::optional<Bytes> peak_bytes{};  ///< absent until it is measured, which requires a time
+  /// Layers of each stage, if a search has found others than ConfigurationPrices::of() gives.
+  std::vector<std::int64_t> layers{};
+};
+
+/// One search, which runs once. Candidates are indices into candidates_, ascending by the bound of their
+/// time. The rounds fill in figures, and only a candidate with both figures is listed.
+class TuneSearch {
+ public:
+  TuneSearch(const TuneRequest& request, const TuneOptions& options)
+      : request_(request),
+        options_(options),
+        prices_(request),
+        programs_(std::make_shared<ProgramLibrary>(request)),
+        searched_(request, options.stopped),
+        usable_(usable_of(request)) {}
+
+  tl::expected<TuneReport, UserError> report() {
+    // A tape is made once for all costs. With eager messages the sizes would decide which rank waits for
+    // which.
+    if (request_.base.channels.eager_bytes > 0) {
+      return failure(
+          "tune: channels with eager messages make another program of every size; leave schedule.eager out");
+    }
+    const auto space = tuning_space(request_);
+    if (!space) return failure(space.error());
+    if (const auto refusal = space_refusal(*space)) return failure(*refusal);
+    auto runnable = runnable_space(*space, request_.base.channels, programs_, options_.stopped);
+    if (!runnable) return failure(kNothingKnown);
+    if (runnable->configurations.empty()) return tl::unexpected(nothing_runs(runnable->left_out));
+    report_.left_out = std::move(runnable->left_out);
+    if (auto bounded = find_bounds(runnable->configurations); !bounded) return failure(bounded.error());
+    // This follows find_bounds(), which numbers the values.
+    KnownWorth known(std::max(kMostAlike * options_.top, pool_size()), usable_, values_.count());
+    known.set_possible_fits(static_cast<std::size_t>(
+        std::ranges::count_if(candidates_, [&](const Candidate& c) { return known.fits(c.least.bytes); })));
+    if (auto done = run(known); !done) return failure(done.error());
+    report_.space = space->size();
+    const DeviceType& device = model_of(request_).work.device;
+    report_.usable = device.usable_memory();
+    if (report_.usable) report_.capacity = device.memory_bytes;
+    return reported(known);
+  }
+
+ private:
+  static constexpr std::string_view kNothingKnown = "interrupted before any configuration was timed";
+
+  /// Returns an error of bad input.
+  static tl::unexpected<UserError> failure(std::string_view message) {
+    return bad_input(std::string(message));
+  }
+
+  bool is_stopped() const { return options_.stopped && options_.stopped(); }
+
+  // Computes the prices and bounds of all configurations.
+
+  tl::expected<void, std::string> find_bounds(const std::vector<Configuration>& space) {
+    candidates_.reserve(space.size());
+    for (const Configuration& configuration : space) {
+      // A configuration that has no bound when the search is stopped is no candidate.
+      if (is_stopped()) return {};
+      const auto outline = programs_->outline(configuration);
+      if (!outline) return tl::unexpected(outline.error());
+      const PricedConfiguration priced = prices_.of(configuration, **outline);
+      if (!priced.fault.empty()) return tl::unexpected(priced.fault);
+      const LowerBounds bounds = lower_bounds(priced, **outline, configuration.microbatches);
+      candidates_.push_back(
+          {.configuration = configuration,
+           .values = values_.of(configuration),
+           .least = {.time = bounds.step_ns * device_count(configuration), .bytes = bounds.peak_bytes}});
+    }
+    // The sort is stable: equal bounds keep the order of the space, so the rounds are the same on any
+    // machine.
+    std::ranges::stable_sort(candidates_, {}, [](const Candidate& c) { return c.least.time; });
+    return {};
+  }
+
+  PricedConfiguration priced(const Candidate& candidate) {
+    const ScheduleOutline& outline = **programs_->outline(candidate.configuration);
+    if (candidate.layers.empty()) return prices_.of(candidate.configuration, outline);
+    return prices_.of(candidate.configuration, outline, candidate.layers);
+  }
+
+  // Runs the rounds.
+
+  tl::expected<void, std::string> run(KnownWorth& known) {
+    std::size_t next = 0;
+    for (std::size_t most = kFirstRound; next < candidates_.size();
+         most = std::min(2 * most, kLargestRound)) {
+      std::vector<std::size_t> round;
+      for (; next < candidates_.size() && round.size() < most; ++next) {
+        const Candidate& candidate = candidates_[next];
+        if (!options_.prune || known.may_matter(candidate.values, candidate.least)) {
+          round.push_back(next);
+        } else {
+          // A candidate that may fit counts as ruled out by its time, even if another question ruled it out
+          // as well.
+          ++(known.fits(candidate.least.bytes) ? report_.pruned_by_time : report_.pruned_by_memory);
+        }
+      }
+      if (auto timed = time(round); !timed) return timed;
+      if (is_stopped()) return {};  // the times of the round are incomplete
+      if (auto measured = measure(round, known); !measured) return measured;
+      if (is_stopped()) return {};
+      decided_ = next;
+      if (options_.progress) options_.progress(decided_, candidates_.size());
+    }
+    return {};
+  }
+
+  /// Computes one figure for each candidate and stores it. If the search is stopped before all are known,
+  /// none is stored.
+  tl::expected<void, std::string> find(std::optional<std::int64_t> Candidate::* figure,
+                                       const std::vector<std::size_t>& numbers, FiguresOfProgram figures_of) {
+    std::vector<AskedConfiguration> asked;
+    for (const std::size_t number : numbers) {
+      const Candidate& candidate = candidates_[number];
+      asked.push_back({.configuration = candidate.configuration, .priced = priced(candidate)});
+    }
+    const auto figures = figures_of_all(std::move(asked), programs_, figures_of, options_.stopped);
+    if (!figures) return tl::unexpected(figures.error());
+    for (std::size_t i = 0; i < figures->size(); ++i) candidates_[numbers[i]].*figure = (*figures)[i];
+    return {};
+  }
+
+  /// Times all candidates of a round, whether their peaks are needed or not.
+  tl::expected<void, std::string> time(const std::vector<std::size_t>& round) {
+    report_.evaluated += round.size();
+    return find(&Candidate::step_ns, round, step_times);
+  }
+
+  /// Finds the peaks of the candidates that may still matter now that their times are known. It takes the
+  /// fastest first and few at a time: finding a peak takes longer than finding a time, and each known peak
+  /// rules out other candidates.
+  tl::expected<void, std::string> measure(const std::vector<std::size_t>& round, KnownWorth& known) {
+    // All times are recorded before the first peak, because a time alone may rule out a candidate that is
+    // slower for every one of its values.
+    for (const std::size_t number : round)
+      known.note_time(number, candidates_[number].values, time_of(candidates_[number]));
+    std::vector<std::size_t> left = round;
+    std::ranges::stable_sort(left, {}, [&](std::size_t number) { return worth_at_least(number); });
+    for (std::size_t next = 0; next < left.size() && !is_stopped();) {
+      std::vector<std::size_t> wanted;
+      for (; next < left.size() && wanted.size() < kMeasuredAtOnce; ++next) {
+        const Candidate& candidate = candidates_[left[next]];
+        if (!options_.prune || known.may_matter(candidate.values, worth_at_least(left[next])))
+          wanted.push_back(left[next]);
+      }
+      if (auto measured = measure_all(wanted); !measured || is_stopped()) return measured;
+      for (const std::size_t number : wanted) {
+        const Candidate& candidate = candidates_[number];
+        known.note(number, candidate.values, {.time = time_of(candidate), .bytes = *candidate.peak_bytes});
+      }
+    }
+    return {};
+  }
+
+  /// Returns the computed time of a candidate and the lower bound of its memory. Requires that it is timed.
+  Worth worth_at_least(std::size_t number) const {
+    return {.time = time_of(candidates_[number]), .bytes = candidates_[number].least.bytes};
+  }
+
+  tl::expected<void, std::string> measure_all(const std::vector<std::size_t>& numbers) {
+    return find(&Candidate::peak_bytes, numbers, peak_bytes);
+  }
+
+  /// Returns the step time times the devices. All configurations train the same global batch, so it orders
+  /// them by tokens per second and device on any number of nodes.
+  static std::int64_t time_of(const Candidate& candidate) {
+    return *candidate.step_ns * device_count(candidate.configuration);
+  }
+
+  // The report.
+
+  /// Sorts candidates by fit, time, memory and tuple.
+  void sort(std::vector<std::size_t>& measured) const {
+    std::ranges::sort(measured, {}, [&](std::size_t number) {
+      const Candidate& of = candidates_[number];
+      return std::tuple(*of.peak_bytes > usable_, time_of(of), *of.peak_bytes, of.configuration);
+    });
+  }
+
+  /// Computes the missing peaks, searches the orders, and builds the list and its report.
+  tl::expected<TuneReport, UserError> reported(const KnownWorth& known) {
+    if (auto peaks = measure_fastest(known); !peaks) return failure(peaks.error());
+    const std::vector<std::size_t> measured = measured_numbers();
+    std::vector<std::size_t> pool = listed_numbers(known, measured, std::min(pool_size(), measured.size()));
+    std::vector<std::size_t> listed = listed_numbers(known, measured, count_of_first(measured, options_.top));
+    if (listed.empty()) return failure(kNothingKnown);
+    refine(pool);
+    complete(listed, pool);
+    if (listed.empty()) return tl::unexpected(nothing_runs(report_.left_out));
+    std::map<std::size_t, std::size_t> place;  // index in the report, by number of the candidate
+    for (const std::size_t number : listed) {
+      place[number] = report_.candidates.size();
+      report_.candidates.push_back(tuned(number));
+    }
+    report_.notes = notes_of(listed.front());
+    if (const std::int32_t iterations = request_.base.shape.iterations; iterations > 1) {
+      report_.notes.push_back(fmt::format(
+          "a step is one iteration: training.iterations is {} in the scenario, and 1 in what is timed and in "
+          "what -o writes",
+          iterations));
+    }
+    if (is_stopped()) {
+      report_.notes.push_back(
+          fmt::format("interrupted: {} of {} configurations are decided", decided_, candidates_.size()));
+    }
+    for (const std::size_t number : front_of(listed)) report_.front.push_back(place.at(number));
+    add_choices(listed);
+    return std::move(report_);
+  }
+
+  /// Finds the peaks of the fastest candidates of each value, of which perhaps only the times are known.
+  tl::expected<void, std::string> measure_fastest(const KnownWorth& known) {
+    std::vector<std::size_t> wanted;
+    for (std::size_t value = 0; value < values_.count(); ++value) {
+      const auto& fastest = known.of_value(value).fastest;
+      if (fastest && !candidates_[*fastest].peak_bytes) wanted.push_back(*fastest);
+    }
+    std::ranges::sort(wanted);
+    const auto repeated = std::ranges::unique(wanted);
+    wanted.erase(repeated.begin(), repeated.end());
+    return measure_all(wanted);
+  }
+
+  /// Returns how many of the sorted candidates are listed so that they include `top` different ones, and
+  /// those that differ from these in no figure.
+  std::size_t count_of_first(const std::vector<std::size_t>& sorted, std::size_t top) const {
+    std::size_t different = 0;
+    for (std::size_t i = 0; i < sorted.size(); ++i) {
+      if (!has_twin_before(sorted, i) && ++different > top) return i;
+    }
+    return sorted.size();
+  }
+
+  /// Returns the candidates whose time and memory are known, the best first.
+  std::vector<std::size_t> measured_numbers() const {
+    std::vector<std::size_t> measured;
+    for (std::size_t i = 0; i < candidates_.size(); ++i) {
+      if (candidates_[i].peak_bytes) measured.push_back(i);
+    }
+    sort(measured);
+    return measured;
+  }
+
+  /// Returns the first `first` of `measured`, the front, and the best of every value, the best first.
+  std::vector<std::size_t> listed_numbers(const KnownWorth& known, std::vector<std::size_t> measured,
+                                          std::size_t first) const {
+    std::vector<bool> is_listed(candidates_.size(), false);
+    for (std::size_t i = 0; i < first; ++i) is_listed[measured[i]] = true;
+    for (const std::size_t number : front_of(measured)) is_listed[number] = true;
+    for (std::size_t value = 0; value < values_.count(); ++value) {
+      const BestOfValue& best = known.of_value(value);
+      if (best.fitting) is_listed[*best.fitting] = true;
+      if (best.fastest) is_listed[*best.fastest] = true;
+    }
+    std::erase_if(measured, [&](std::size_t number) { return !is_listed[number]; });
+    return measured;
+  }
+
+  /// Returns the candidates that no other beats in time and memory.
+  std::vector<std::size_t> front_of(std::vector<std::size_t> numbers) const {
+    std::ranges::stable_sort(numbers, {}, [&](std::size_t n) {
+      return std::pair(time_of(candidates_[n]), *candidates_[n].peak_bytes);
+    });
+    std::vector<std::size_t> front;
+    for (const std::size_t number : numbers) {
+      // The candidates are sorted by time, so each one on the front must be smaller than the one before it.
+      if (front.empty() || *candidates_[number].peak_bytes < *candidates_[front.back()].peak_bytes)
+        front.push_back(number);
+    }
+    return front;
+  }
+
+  /// Returns the size of the pool. It is large enough to hold as many different candidates as are refined.
+  std::size_t pool_size() const { return kMostAlike * options_.refined; }
+
+  /// Refines candidates one after the other, until next_to_refine() finds no more. Schedules that weigh costs
+  /// search their order as in simulate(), and balanced layers become those that simulate() finds. Leaves the
+  /// pool sorted and without candidates that cannot run.
+  void refine(std::vector<std::size_t>& pool) {
+    refined_.assign(candidates_.size(), false);
+    refused_.assign(candidates_.size(), false);
+    sort(pool);
+    while (!is_stopped()) {
+      const auto next = next_to_refine(pool);
+      if (!next) return;
+      refine_one(*next);
+      // A better order may move a candidate up and another one into the first ones, so the loop starts again.
+      std::erase_if(pool, [&](std::size_t number) { return refused_[number]; });
+      sort(pool);
+    }
+  }
+
+  /// Returns the first candidate of the sorted pool that should still be refined, or nothing. The candidates
+  /// at the head of the pool should be refined, where twins count as one. So should those whose schedules
+  /// search their order and may become better than the best.
+  std::optional<std::size_t> next_to_refine(const std::vector<std::size_t>& pool) const {
+    std::size_t different = 0;
+    std::size_t searching = 0;
+    for (std::size_t i = 0; i < pool.size(); ++i) {
+      const std::size_t number = pool[i];
+      if (!has_twin_before(pool, i)) {
+        ++different;
+        if (weighs_costs(number)) ++searching;
+      }
+      const bool is_first = different <= options_.refined;
+      const bool may_be_best = weighs_costs(number) && searching <= options_.refined &&
+                               candidates_[number].least.time < time_of(candidates_[pool.front()]);
+      if (may_be_refined(number) && (is_first || may_be_best)) return number;
+    }
+    return std::nullopt;
+  }
+
+  /// Returns whether an earlier candidate has the same figures and differs only in how it recomputes or by
+  /// which rule layers are divided. In a sorted list all candidates between the two have the same figures.
+  bool has_twin_before(const std::vector<std::size_t>& sorted, std::size_t i) const {
+    const Candidate& own = candidates_[sorted[i]];
+    while (i-- > 0) {
+      const Candidate& other = candidates_[sorted[i]];
+      if (other.step_ns != own.step_ns || other.peak_bytes != own.peak_bytes) return false;
+      Configuration alike = other.configuration;
+      alike.recompute = own.configuration.recompute;
+      alike.layer_split = own.configuration.layer_split;
+      if (alike == own.configuration) return true;
+    }
+    return false;
+  }
+
+  /// Adds the first candidates of the pool to the list, because refinement may have moved some up. Removes
+  /// candidates that cannot run.
+  void complete(std::vector<std::size_t>& listed, const std::vector<std::size_t>& pool) const {
+    const std::size_t first = count_of_first(pool, options_.top);
+    for (std::size_t i = 0; i < first; ++i) {
+      if (std::ranges::find(listed, pool[i]) == listed.end()) listed.push_back(pool[i]);
+    }
+    std::erase_if(listed, [&](std::size_t number) { return refused_[number]; });
+    sort(listed);
+  }
+
+  bool weighs_costs(std::size_t number) const {
+    return find_schedule(candidates_[number].configuration.schedule)->weighs_costs;
+  }
+
+  /// Returns whether the figures are those of an order for equal stages, which no search has replaced.
+  bool is_constructed(std::size_t number) const { return weighs_costs(number) && !refined_[number]; }
+
+  bool is_balanced(std::size_t number) const {
+    const Configuration& of = candidates_[number].configuration;
+    return of.stages > 1 && request_.layer_splits[of.layer_split].rule == LayerSplit::Rule::balanced;
+  }
+  bool may_be_refined(std::size_t number) const {
+    return (weighs_costs(number) || is_balanced(number)) && !refined_[number];
+  }
+
+  /// Refines one candidate. Layers are moved first, because an order is searched for the costs that they
+  /// have.
+  void refine_one(std::size_t number) {
+    if (is_balanced(number)) move_layers(candidates_[number]);
+    if (is_stopped()) return;
+    if (weighs_costs(number)) {
+      search_order(number);
+    } else {
+      refined_[number] = true;
+    }
+  }
+
+  /// Replaces layers that are balanced by price by those that simulate() finds, if these are better.
+  void move_layers(Candidate& candidate) {
+    const auto found = done_unless(
+        options_.stopped,
+        [scenario = scenario_of(request_, candidate.configuration)] { return price_on_devices(scenario); });
+    if (!found || !*found) return;
+    Candidate moved = candidate;
+    moved.layers = (*found)->layers;
+    const std::vector<AskedConfiguration> asked = {
+        {.configuration = moved.configuration, .priced = priced(moved)}};
+    const auto steps = figures_of_all(asked, programs_, step_times, options_.stopped);
+    const auto peaks = figures_of_all(asked, programs_, peak_bytes, options_.stopped);
+    if (!steps || !peaks || steps->empty() || peaks->empty()) return;
+    moved.step_ns = steps->front();
+    moved.peak_bytes = peaks->front();
+    const auto order_of = [&](const Candidate& one) {
+      return std::tuple(*one.peak_bytes > usable_, *one.step_ns, *one.peak_bytes);
+    };
+    if (order_of(moved) < order_of(candidate)) candidate = std::move(moved);
+  }
+
+  /// Searches the order of one candidate, and leaves it out if that order cannot run.
+  void search_order(std::size_t number) {
+    Candidate& candidate = candidates_[number];
+    auto searched = searched_.of(candidate.configuration, priced(candidate));
+    if (!searched) {
+      refused_[number] = true;
+      add_left_out(report_.left_out, candidate.configuration.schedule, searched.error().message,
+                   searched.error().hang.has_value());
+      return;
+    }
+    if (!*searched) return;  // stopped
+    candidate.step_ns = (*searched)->step_ns;
+    candidate.peak_bytes = (*searched)->peak_bytes;
+    refined_[number] = true;
+  }
+
+  /// Returns the assumptions of simulate() for the candidate. If the search was stopped, it does not search
+  /// an order for this.
+  std::vector<std::string> notes_of(std::size_t number) {
+    const Configuration& of = candidates_[number].configuration;
+    const PricedConfiguration costs = priced(candidates_[number]);
+    if (refined_[number] && weighs_costs(number)) return (*searched_.of(of, costs))->notes;
+    Scenario scenario = scenario_of(with_layers(request_, of, costs.layers), of);
+    if (is_stopped()) scenario.shape.effort.passes = 0;
+    auto experiment =
+        done_unless(options_.stopped, [scenario] { return prepare(scenario, ProgramForm::lists); });
+    if (!experiment || !*experiment) return {};
+    return std::move((*experiment)->notes);
+  }
+
+  TunedConfiguration tuned(std::size_t number) {
+    const Candidate& candidate = candidates_[number];
+    TunedConfiguration tuned =
+        tuned_configuration(request_, candidate.configuration, *candidate.step_ns, *candidate.peak_bytes);
+    tuned.layers = priced(candidate).layers;
+    tuned.constructed = is_constructed(number);
+    return tuned;
+  }
+
+  /// Adds each value of each choice, ascending, with the best configuration for it. The first candidate with
+  /// a value gives its name.
+  void add_choices(const std::vector<std::size_t>& listed) {
+    using ChoiceAndCode = std::pair<std::size_t, std::int64_t>;
+    std::map<ChoiceAndCode, std::pair<std::uint16_t, std::string>> named;
+    for (const Candidate& candidate : candidates_) {
+      const ChoiceCodes codes = choice_codes(candidate.configuration);
+      for (std::size_t choice = 0; choice < kChoices.size(); ++choice) {
+        const auto [entry, fresh] = named.try_emplace({choice, codes[choice]});
+        if (!fresh) continue;
+        entry->second = {candidate.values[choice], choice_texts(request_, candidate.configuration)[choice]};
+      }
+    }
+    for (const auto& [choice, value] : named) {
+      ChoiceCost cost{.choice = kChoices[choice.first], .value = value.second, .best = {}, .faster = {}};
+      set_best_of_value(cost, value.first, listed);
+      report_.choices.push_back(std::move(cost));
+    }
+  }
+
+  /// Sets the best of a value from the sorted list, which has the best of every value: the first that fits,
+  /// and the first that does not fit if it is faster.
+  void set_best_of_value(ChoiceCost& cost, std::uint16_t value,
+                         const std::vector<std::size_t>& listed) const {
+    std::optional<std::size_t> other;
+    for (std::size_t place = 0; place < listed.size(); ++place) {
+      const Candidate& candidate = candidates_[listed[place]];
+      if (std::ranges::find(candidate.values, value) == candidate.values.end()) continue;
+      auto& first = *candidate.peak_bytes <= usable_ ? cost.best : other;
+      if (!first) first = place;
+    }
+    const auto time_at = [&](std::size_t place) { return time_of(candidates_[listed[place]]); };
+    if (other && (!cost.best || time_at(*other) < time_at(*cost.best))) cost.faster = other;
+  }
+
+  const TuneRequest& request_;
+  const TuneOptions& options_;
+  ConfigurationPrices prices_;
+  std::shared_ptr<ProgramLibrary> programs_;  // shared, because abandoned work may still use it
+  SearchedOrders searched_;
+  ValueNumbers values_;
+  Bytes usable_;  // usable bytes of a device
+  std::vector<Candidate> candidates_;
+  std::vector<bool> refined_;
+  std::vector<bool> refused_;  // candidates whose searched order cannot run
+  std::size_t decided_ = 0;    // number of candidates, from the first, that are decided
+  TuneReport report_;
+};
+
+}  // namespace
+
+tl::expected<TuneReport, UserError> tune(const TuneRequest& request, const TuneOptions& options) {
+  return TuneSearch(request, options).report();
+}
+
+TunedConfiguration tuned_configuration(const TuneRequest& request, const Configuration& configuration,
+                                       Ns step_ns, Bytes peak_bytes) {
+  const Workload& work = model_of(request).work;
+  // Device-seconds of a step, because rates are those of one device.
+  const double device_seconds =
+      static_cast<double>(step_ns * device_count(configuration)) * kSecondsPerNanosecond;
+  const auto samples = static_cast<double>(request.global_batch_size);
+  return {.configuration = configuration,
+          .step_ns = step_ns,
+          .peak_bytes = peak_bytes,
+          .fits = peak_bytes <= usable_of(request),
+          .tokens_per_second_per_device = samples * static_cast<double>(work.sequence) / device_seconds,
+          .mfu = samples * flops_per_sample(work.model, work.sequence) / device_seconds /
+                 peak_flops(work.device, work.precision)};
+}
+
+}  // namespace penstock

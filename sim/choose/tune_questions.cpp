@@ -1,0 +1,381 @@
+// Asks the search (tune.cpp) further questions: accuracy_groups(), sensitivity() and against_best().
+//
+// Groups candidates that predictions cannot distinguish. An error that all configurations of a model on a
+// machine share, such as that of its clocks, changes no order. Only the difference of errors does. A group
+// begins with its best candidate and holds all whose tokens per second are within two standard deviations of
+// it:
+//
+//     |log(rate / rate of the first)| <= 2 deviation
+
+#include "sim/choose/tune_questions.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tl/expected.hpp>
+
+#include "report/result/result.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/choose/configuration.hpp"
+#include "sim/choose/tune.hpp"
+#include "sim/choose/tuning_space.hpp"
+#include "sim/hold/measured_runs.hpp"
+#include "sim/hold/predicted_runs.hpp"
+#include "sim/runs/plan_run.hpp"
+#include "sim/runs/simulate.hpp"
+#include "topology/device_types.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// Returns the spread of errors of the library's measured steps. It changes no prediction, so it is not a
+/// fit.
+RatioSpread library_spread() {
+  const MeasuredRuns runs = library_runs();
+  const auto predicted = predict_runs(runs, nullptr, nullptr);
+  if (!predicted) throw std::logic_error(predicted.error());
+  return ratio_spread(runs, *predicted);
+}
+
+}  // namespace
+
+AccuracyGroups accuracy_groups(const TuneReport& report) {
+  AccuracyGroups answer{.spread = library_spread(), .groups = {}};
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < report.candidates.size(); ++i) {
+    const TunedConfiguration& best = report.candidates[first];
+    const TunedConfiguration& one = report.candidates[i];
+    const double ratio = std::log(best.tokens_per_second_per_device / one.tokens_per_second_per_device);
+    // Candidates are sorted, so after the first one out of range no other belongs to the group.
+    const bool is_new = one.fits != best.fits || std::abs(ratio) > 2 * answer.spread.deviation;
+    if (is_new) first = i;
+    answer.groups.push_back(answer.groups.empty() ? 0 : answer.groups.back() + (is_new ? 1 : 0));
+  }
+  return answer;
+}
+
+// Searches again for machines with one figure changed. If a constant of the device is wrong by a factor of
+// two, the answer changes by no more than this table shows. Each row is a search. Tests:
+// tests/sim/tuning_space_test.cpp.
+
+namespace {
+
+/// A function that multiplies one figure of a device.
+using Change = void (*)(DeviceType&, double factor);
+
+/// `sustained` and `collectives` multiply times, so a factor of the rate divides them.
+constexpr std::array<std::pair<std::string_view, Change>, 4> kFigures = {
+    {{"memory",
+      [](DeviceType& device, double factor) {
+        device.memory_bytes =
+            static_cast<std::int64_t>(std::llround(static_cast<double>(device.memory_bytes) * factor));
+      }},
+     {"sustained rate",
+      [](DeviceType& device, double factor) {
+        device.sustained /= factor;
+        device.sustained_fp4 /= factor;
+      }},
+     {"network bandwidth",
+      [](DeviceType& device, double factor) { device.network_bytes_per_second *= factor; }},
+     {"rate of collectives", [](DeviceType& device, double factor) { device.collectives /= factor; }}}};
+constexpr std::array kHalfAndDouble = {0.5, 2.0};
+
+/// Returns the tuned configuration as simulate() predicts it on the request's machine, with the same layers.
+tl::expected<TunedConfiguration, std::string> tuned_there(const TuneRequest& request,
+                                                          const TunedConfiguration& tuned) {
+  const Configuration& configuration = tuned.configuration;
+  SimulateOptions options;
+  options.steady = SteadyState::skip;
+  const auto result = simulate_scenario(
+      scenario_of(with_layers(request, configuration, tuned.layers), configuration), options);
+  if (!result) return tl::unexpected(result.error().message);
+  auto there = tuned_configuration(request, configuration, result->makespan_ns, highest_peak_bytes(*result));
+  there.layers = tuned.layers;
+  return there;
+}
+
+/// Returns the time of a step times the number of devices. All configurations train the same batch, so this
+/// is inverse to tokens per second and device. Unlike rates it is exact, so equal configurations have a loss
+/// of exactly 0.
+std::int64_t device_time(const TunedConfiguration& tuned) {
+  return tuned.step_ns * device_count(tuned.configuration);
+}
+
+/// Compares like the order of candidates: configurations that fit come first, then the fastest.
+bool is_better(const TunedConfiguration& one, const TunedConfiguration& other) {
+  if (one.fits != other.fits) return one.fits;
+  return device_time(one) < device_time(other);
+}
+
+/// Searches on the machine with the figure changed, and times the old best configuration there. The old best
+/// may have a searched order that the new search does not examine.
+tl::expected<SensitivityRow, std::string> row_of(TuneRequest request, const TunedConfiguration& best,
+                                                 const std::pair<std::string_view, Change>& figure,
+                                                 double factor) {
+  figure.second(std::get<DeviceModel>(request.base.model).work.device, factor);
+  // The search examines as many orders as the search that found `best`.
+  const auto report = tune(request, {.top = 1});
+  if (!report) return tl::unexpected(report.error().message);
+  const auto old = tuned_there(request, best);
+  if (!old) return tl::unexpected(old.error());
+  const TunedConfiguration& found = report->candidates.front();
+  SensitivityRow row{.figure = figure.first, .factor = factor, .best = is_better(*old, found) ? *old : found};
+  if (old->fits)
+    row.loss = static_cast<double>(device_time(row.best)) / static_cast<double>(device_time(*old)) - 1;
+  return row;
+}
+
+}  // namespace
+
+tl::expected<std::vector<SensitivityRow>, std::string> sensitivity(const TuneRequest& request,
+                                                                   const TunedConfiguration& best) {
+  std::vector<SensitivityRow> rows;
+  for (const auto& figure : kFigures) {
+    for (const double factor : kHalfAndDouble) {
+      auto row = row_of(request, best, figure, factor);
+      if (!row) return tl::unexpected(row.error());
+      rows.push_back(*std::move(row));
+    }
+  }
+  return rows;
+}
+
+tl::expected<std::optional<TensorOverlapWorth>, std::string> tensor_overlap_worth(
+    const TuneRequest& request, const TunedConfiguration& best) {
+  if (best.configuration.tensor == 1 || !model_of(request).work.parallel.tensor_overlap) return std::nullopt;
+  TuneRequest without = request;
+  std::get<DeviceModel>(without.base.model).work.parallel.tensor_overlap = false;
+  const auto same = tuned_there(without, best);
+  if (!same) return tl::unexpected(same.error());
+  const auto report = tune(without, {.top = 1});
+  if (!report) return tl::unexpected(report.error().message);
+  const TunedConfiguration& found = report->candidates.front();
+  // The best configuration may have a searched order that the new search does not examine.
+  return TensorOverlapWorth{.same = *same, .best = is_better(*same, found) ? *same : found};
+}
+
+// Compares a measured run with the best answer to its question. The question of a run's scenario is its
+// model, precision, overlaps, devices and global batch. Its answer is its degrees, stages, schedule and
+// microbatch. The search answers the same question. The cost of each value of the run is the best step with
+// this value, compared with the best of all:
+//
+//     run: tensor 4, stages 8, ..    best of all: tensor 8, stages 4      best with tensor 4: 2 % longer
+//
+// Tests: tests/sim/tuning_test.cpp.
+
+namespace {
+
+/// A question with the search's answer.
+struct Answered {
+  TuneRequest request;
+  std::vector<Configuration> space;
+  TuneReport report;
+};
+
+/// Returns the run's workload without what a configuration chooses. Of the degrees only their placement and
+/// their overlaps remain.
+Workload question_of(const Scenario& run) {
+  Workload work = std::get<DeviceModel>(run.model).work;
+  const Parallel chosen = std::exchange(work.parallel, {});
+  work.parallel.sequence_parallel = chosen.sequence_parallel;
+  work.parallel.tensor_overlap = chosen.tensor_overlap;
+  work.parallel.data_overlap = chosen.data_overlap;
+  work.parallel.bucket_size = chosen.bucket_size;
+  work.recompute = {};
+  work.ranks = 1;
+  work.micro_batch_size = 1;
+  return work;
+}
+
+/// Returns how the run divides its layers. If it states no rule, the rule is the one that applies by default.
+LayerSplit split_of(const Scenario& run) {
+  const auto& model = std::get<DeviceModel>(run.model);
+  const ScheduleInfo* schedule = find_schedule(run.schedule);
+  const auto layers = static_cast<std::int64_t>(model.work.model.layers.size());
+  const std::int32_t stages = run.shape.stages * chunks_of(*schedule, run.shape);
+  return {.rule = rule_in_force(model.split, layers, stages), .counts = model.split.counts};
+}
+
+/// Returns the samples of a step. The row of a run has columns for all three factors.
+std::int64_t global_batch(const Scenario& run) {
+  return *run.batch.micro_batch_size * *run.batch.microbatches * *std::get<DeviceModel>(run.model).copies;
+}
+
+/// Builds the question. Error: the devices do not fill whole nodes.
+tl::expected<TuneRequest, std::string> request_of(const Scenario& run) {
+  TuneRequest request{.base = run, .global_batch_size = global_batch(run)};
+  const DeviceType& device = model_of(request).work.device;
+  const std::int64_t devices = model_of(request).devices;
+  if (devices % device.devices_per_node != 0) {
+    return tl::unexpected(fmt::format("devices: expected whole nodes of {} {}, got {}",
+                                      device.devices_per_node, device.name, devices));
+  }
+  request.base.cluster.named =
+      DeviceCluster{.type = device, .nodes = static_cast<std::int32_t>(devices / device.devices_per_node)};
+  // The space must contain the run's own choices, so that their cost can be found.
+  auto& model = std::get<DeviceModel>(request.base.model);
+  model.split = split_of(run);
+  const LayerSplit& split = model.split;
+  if (std::ranges::find(request.layer_splits, split) == request.layer_splits.end())
+    request.layer_splits.push_back(split);
+  if (std::ranges::find(request.schedules, run.schedule) == request.schedules.end())
+    request.schedules.push_back(run.schedule);
+  return request;
+}
+
+/// Returns whether two requests are equal. The nodes need no comparison, because they follow from the devices
+/// and their kind.
+bool asks_the_same(const TuneRequest& a, const TuneRequest& b) {
+  return a.global_batch_size == b.global_batch_size && a.layer_splits == b.layer_splits &&
+         a.schedules == b.schedules && model_of(a).devices == model_of(b).devices &&
+         question_of(a.base) == question_of(b.base);
+}
+
+/// Returns the run's order, or the usual one where both number the devices equally.
+PlacementOrder order_in_space(const Scenario& run) {
+  const DeviceModel& model = std::get<DeviceModel>(run.model);
+  Parallel parallel = model.work.parallel;
+  parallel.data = *model.copies;
+  return orders_differ(parallel, run.shape.stages, model.work.device) ? parallel.order : Parallel{}.order;
+}
+
+/// Returns the run's configuration as the space writes it. A choice without effect has the space's single
+/// value: the exchange of one device, schedule and layout of one stage, sharding without copies.
+Configuration configuration_of(const Scenario& run, const TuneRequest& request) {
+  const DeviceModel& model = std::get<DeviceModel>(run.model);
+  const Parallel& parallel = model.work.parallel;
+  const bool has_copies = *model.copies * parallel.context > 1;
+  const auto split = std::ranges::find(request.layer_splits, split_of(run));
+  return {.nodes = request.base.cluster.named->nodes,
+          .tensor = parallel.tensor,
+          .context = parallel.context,
+          .context_exchange = parallel.context > 1 ? parallel.context_exchange : ContextExchange::ring,
+          .expert = parallel.expert,
+          .data = *model.copies,
+          .order = order_in_space(run),
+          .stages = run.shape.stages,
+          .virtual_stages = std::max(run.shape.virtual_stages, find_schedule(run.schedule)->chunks),
+          .schedule = run.shape.stages == 1 ? "1f1b" : find_schedule(run.schedule)->name,
+          .layer_split =
+              run.shape.stages == 1 ? 0 : static_cast<std::size_t>(split - request.layer_splits.begin()),
+          .micro_batch_size = static_cast<std::int32_t>(*run.batch.micro_batch_size),
+          .microbatches = static_cast<std::int32_t>(*run.batch.microbatches),
+          .recompute = model.work.recompute,
+          .sharding = has_copies ? run.shape.sharding.value_or(parallel.sharding) : 0};
+}
+
+/// Simulates the run itself, because it may be outside the space.
+tl::expected<Ns, std::string> step_of(const Scenario& run) {
+  const SimulateOptions options{.memory = {.samples = false},
+                                .steady = SteadyState::skip,
+                                .timeline = TimelineKept::none,
+                                .figures = WantedFigures::of_rows};
+  const auto result = simulate_scenario(run, options);
+  if (!result) return tl::unexpected(result.error().message);
+  return result->makespan_ns;
+}
+
+std::vector<ChosenValue> values_of(const Answered& answered, const Configuration& configuration) {
+  const TuneReport& report = answered.report;
+  const auto best = static_cast<double>(report.candidates.front().step_ns);
+  const ChoiceTexts texts = choice_texts(answered.request, configuration);
+  std::vector<ChosenValue> values;
+  for (std::size_t choice = 0; choice < kChoices.size(); ++choice) {
+    const auto cost = std::ranges::find_if(report.choices, [&](const ChoiceCost& one) {
+      return one.choice == kChoices[choice] && one.value == texts[choice];
+    });
+    // No configuration of the space has this value, for example a microbatch of 32 samples.
+    if (cost == report.choices.end()) continue;
+    ChosenValue& value = values.emplace_back(ChosenValue{kChoices[choice], texts[choice], {}});
+    if (cost->best) value.longer = static_cast<double>(report.candidates[*cost->best].step_ns) / best - 1;
+  }
+  std::ranges::stable_sort(values, std::ranges::greater(), [](const ChosenValue& value) {
+    return value.longer.value_or(std::numeric_limits<double>::infinity());
+  });
+  return values;
+}
+
+/// Lists the values in which `best` differs from `own`.
+std::string differences(const Answered& answered, const Configuration& own, const Configuration& best) {
+  const ChoiceTexts owns = choice_texts(answered.request, own);
+  const ChoiceTexts bests = choice_texts(answered.request, best);
+  std::vector<std::string> words;
+  for (std::size_t choice = 0; choice < kChoices.size(); ++choice) {
+    if (owns[choice] != bests[choice]) words.push_back(fmt::format("{} {}", kChoices[choice], bests[choice]));
+  }
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+/// The questions so far, each searched once. There are few, so a linear search is enough.
+class Questions {
+ public:
+  tl::expected<const Answered*, std::string> answer(TuneRequest request) {
+    for (const Answered& known : answered_) {
+      if (asks_the_same(known.request, request)) return &known;
+    }
+    auto space = tuning_space(request);
+    if (!space) return tl::unexpected(space.error());
+    auto report = tune(request, {.top = 1, .refined = 1});
+    if (!report) return tl::unexpected(report.error().message);
+    return &answered_.emplace_back(
+        Answered{.request = std::move(request), .space = *std::move(space), .report = *std::move(report)});
+  }
+
+ private:
+  std::deque<Answered> answered_;  // a deque, because its elements do not move when it grows
+};
+
+tl::expected<AgainstBest, std::string> compared(const MeasuredRun& run, Questions& questions) {
+  const auto step = step_of(run.scenario);
+  if (!step) return tl::unexpected(step.error());
+  auto request = request_of(run.scenario);
+  if (!request) return tl::unexpected(request.error());
+  const auto answered = questions.answer(*std::move(request));
+  if (!answered) return tl::unexpected(answered.error());
+  const Configuration own = configuration_of(run.scenario, (*answered)->request);
+  const TunedConfiguration& best = (*answered)->report.candidates.front();
+  return AgainstBest{.id = run.id,
+                     .in_space = std::ranges::binary_search((*answered)->space, own),
+                     .step_ns = *step,
+                     .best_ns = best.step_ns,
+                     .best_differs = differences(**answered, own, best.configuration),
+                     .values = values_of(**answered, own)};
+}
+
+}  // namespace
+
+tl::expected<std::vector<AgainstBest>, std::string> against_best(std::span<const MeasuredRun> runs,
+                                                                 const AgainstBestProgress& progress) {
+  Questions questions;
+  std::vector<AgainstBest> all;
+  for (const MeasuredRun& run : runs) {
+    auto one = compared(run, questions);
+    if (!one) return tl::unexpected(fmt::format("{}: {}", run.id, one.error()));
+    all.push_back(*std::move(one));
+    if (progress) progress(all.size(), runs.size());
+  }
+  return all;
+}
+
+}  // namespace penstock

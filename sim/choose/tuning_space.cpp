@@ -1,0 +1,419 @@
+// Builds the space as nested loops over all choices. A rule cuts the loops as early as possible:
+//
+//     nodes > tensor > context, exchange > stages > data (what is left) > expert > microbatch >
+//     recomputation, sharding > schedule > v > layout
+//
+// Pricing has the rules about divisibility; this file has the others. Tests: tests/sim/tuning_space_test.cpp.
+
+#include "sim/choose/tuning_space.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/choose/configuration.hpp"
+#include "sim/choose/launchers.hpp"
+
+namespace penstock {
+
+namespace {
+
+constexpr std::int32_t kMostSamples = 16;
+constexpr std::array kRecomputes = {LayerRecompute::none, LayerRecompute::selective, LayerRecompute::full};
+constexpr std::array kExchanges = {ContextExchange::ring, ContextExchange::all_to_all};
+constexpr std::array kOrders = {PlacementOrder::tp_cp_ep_dp_pp, PlacementOrder::tp_cp_ep_pp_dp};
+/// The ZeRO stages that have a price.
+constexpr std::array kShardings = {0, 1, 2, 3};
+
+/// Returns whether the request allows the value. An empty list allows everything.
+template <typename Value>
+bool allows(const std::vector<Value>& choices, Value value) {
+  return choices.empty() || std::ranges::find(choices, value) != choices.end();
+}
+
+/// Returns the divisors, ascending. The numbers are counts of devices and experts, so trying all is fast.
+std::vector<std::int32_t> divisors(std::int64_t number) {
+  std::vector<std::int32_t> found;
+  for (std::int32_t i = 1; i <= number; ++i) {
+    if (number % i == 0) found.push_back(i);
+  }
+  return found;
+}
+
+/// Returns whether the schedule trains one pipeline synchronously with one copy of the weights. The table
+/// calls the schedules named here synchronous, but data-parallel has no pipeline, dualpipe, chimera and gems
+/// have two ranks for a stage, and pipedream-2bw trains with the weights of the previous minibatch.
+bool is_tunable(const ScheduleInfo& schedule) {
+  constexpr std::array<std::string_view, 5> kOthers = {"data-parallel", "dualpipe", "chimera", "gems",
+                                                       "pipedream-2bw"};
+  return !schedule.asynchronous && std::ranges::find(kOthers, schedule.name) == kOthers.end();
+}
+
+/// The progress of a configuration through the loops. The rules of each step may end it.
+enum class Step : std::uint8_t { begun, filled, priced, batched, sharded, scheduled, cut };
+
+/// Runs the loops of the head of this file, a few of them in each member. now_ is the configuration so far.
+class Space {
+ public:
+  Space(const TuneRequest& request, std::vector<const ScheduleInfo*> schedules)
+      : request_(request),
+        choices_(request.choices),
+        work_(model_of(request).work),
+        schedules_(std::move(schedules)) {}
+
+  std::vector<Configuration> all() {
+    const std::int32_t own = request_.base.cluster.named->nodes;
+    for (const std::int32_t nodes :
+         request_.nodes.empty() ? std::vector<std::int32_t>{own} : request_.nodes) {
+      now_.nodes = nodes;
+      devices_ = std::int64_t{nodes} * work_.device.devices_per_node;
+      add_degrees();
+    }
+    // The order of the loops differs from the order of the members, so the result is sorted.
+    std::ranges::sort(found_);
+    return std::move(found_);
+  }
+
+  /// Returns which rule ended all configurations of an empty space: the one that stopped those that came
+  /// farthest.
+  std::string what_ended_all() const {
+    switch (farthest_) {
+      case Step::begun:
+        return fmt::format(
+            "expected tensor x context x stages x data that make {} devices (tensor at most {}, experts in "
+            "equal "
+            "parts)",
+            devices_, work_.device.nvlink_devices);
+      case Step::filled:
+        return fault_;
+      case Step::priced:
+        return fmt::format(
+            "expected microbatches of 1, 2, 4, .. {} samples that divide a global batch of {} shared by the "
+            "copies "
+            "({} copies in the last one tried)",
+            kMostSamples, request_.global_batch_size, now_.data);
+      case Step::batched:
+        return fmt::format(
+            "ZeRO {} shares out what copies of the weights hold and needs two copies: data x context is 1",
+            fmt::join(choices_.sharding, ", "));
+      case Step::sharded:
+        return faulty_ == farthest_ && !fault_.empty()
+                   ? fault_
+                   : "no schedule asked for takes the virtual stages asked for";
+      case Step::scheduled:
+        return uncut_text();
+      case Step::cut:
+        break;
+    }
+    return {};
+  }
+
+ private:
+  void add_degrees() {
+    for (const std::int32_t tensor : divisors(devices_)) {
+      if (!allows(choices_.tensor, tensor) || tensor > work_.device.nvlink_devices) continue;
+      now_.tensor = tensor;
+      for (const std::int32_t context : divisors(devices_ / tensor)) {
+        if (!allows(choices_.context, context)) continue;
+        now_.context = context;
+        for (const ContextExchange exchange : kExchanges) {
+          // One device exchanges nothing, so only one exchange is tried.
+          if (context == 1 && exchange != ContextExchange::ring) continue;
+          if (context > 1 && !allows(choices_.context_exchange, exchange)) continue;
+          now_.context_exchange = exchange;
+          add_pipelines();
+        }
+      }
+    }
+  }
+
+  void add_pipelines() {
+    const std::int64_t copies = devices_ / now_.tensor / now_.context;
+    for (const std::int32_t stages : divisors(copies)) {
+      now_.stages = stages;
+      now_.data = static_cast<std::int32_t>(copies / stages);
+      if (!allows(choices_.stages, stages) || !allows(choices_.data, now_.data)) continue;
+      const std::int64_t experts = work_.model.experts ? work_.model.experts->count : 1;
+      for (const std::int32_t expert : divisors(experts)) {
+        if (!allows(choices_.expert, expert)) continue;
+        now_.expert = expert;
+        reach(Step::filled);
+        if (is_priced()) add_orders();
+      }
+    }
+  }
+
+  /// Tries the order that the scenario states, or both if that makes a difference. The usual one stands for
+  /// both otherwise.
+  void add_orders() {
+    const PlacementOrder usual = Parallel{}.order;
+    const PlacementOrder stated = model_of(request_).work.parallel.order;
+    const bool differ = orders_differ(work_.parallel, now_.stages, work_.device);
+    const bool is_stated = model_of(request_).states_order && choices_.order.empty();
+    for (const PlacementOrder order : kOrders) {
+      const bool is_allowed = is_stated ? order == stated : allows(choices_.order, order);
+      if (differ ? !is_allowed : order != usual) continue;
+      now_.order = order;
+      add_batches();
+    }
+    now_.order = usual;
+  }
+
+  /// Returns whether the degrees divide heads, widths, sequences and experts.
+  bool is_priced() {
+    set_choices(work_, now_);
+    const auto fault = fault_of(work_);
+    if (fault) keep_fault(Step::filled, *fault);
+    return !fault;
+  }
+
+  void reach(Step step) { farthest_ = std::max(farthest_, step); }
+  /// Stores the first reason why a configuration that came this far went no farther.
+  void keep_fault(Step step, const std::string& fault) {
+    if (step < farthest_ || (step == faulty_ && !fault_.empty())) return;
+    faulty_ = step;
+    fault_ = fault;
+  }
+
+  /// Returns the message that layers divide over none of the numbers of stages. It names the first few.
+  std::string uncut_text() const {
+    constexpr std::size_t kNamed = 8;
+    std::vector<std::string> numbers;
+    numbers.reserve(uncut_.size());
+    for (const std::int32_t stages : uncut_) numbers.push_back(fmt::to_string(stages));
+    if (numbers.size() > kNamed) {
+      numbers.resize(kNamed);
+      numbers.emplace_back("..");
+    }
+    std::vector<std::string> rules;
+    rules.reserve(request_.layer_splits.size());
+    for (const LayerSplit& split : request_.layer_splits) rules.push_back(to_text(split));
+    return fmt::format(
+        "{} layers divide over none of the stages asked for, virtual ones counted ({}), by layer_split {}; "
+        "take "
+        "--layer-split balanced",
+        work_.model.layers.size(), fmt::join(numbers, ", "), fmt::join(rules, ", "));
+  }
+
+  /// Tries microbatches of every size that fills the global batch, and then the choices that depend on a
+  /// microbatch alone.
+  void add_batches() {
+    reach(Step::priced);
+    for (std::int32_t samples = 1; samples <= kMostSamples; samples *= 2) {
+      const std::int64_t together = std::int64_t{samples} * now_.data;
+      if (!allows(choices_.micro_batch_size, samples) || request_.global_batch_size % together != 0) continue;
+      now_.micro_batch_size = samples;
+      now_.microbatches = static_cast<std::int32_t>(request_.global_batch_size / together);
+      reach(Step::batched);
+      for (const LayerRecompute recompute : kRecomputes) {
+        if (!allows(choices_.recompute, recompute)) continue;
+        now_.recompute = recompute;
+        for (const std::int32_t sharding : kShardings) {
+          if (!allows(choices_.sharding, sharding)) continue;
+          if (sharding > 0 && now_.data * now_.context == 1) continue;
+          now_.sharding = sharding;
+          reach(Step::sharded);
+          add_schedules();
+        }
+      }
+    }
+  }
+
+  void add_schedules() {
+    if (now_.stages == 1) {
+      add_single_stage();
+      return;
+    }
+    for (const ScheduleInfo* schedule : schedules_) {
+      now_.schedule = schedule->name;
+      for (const std::int32_t chunks : chunks_of_schedule(*schedule)) {
+        if (!allows(choices_.virtual_stages, chunks)) continue;
+        now_.virtual_stages = chunks;
+        if (is_taken(*schedule)) add_layouts();
+      }
+    }
+  }
+
+  /// Adds a pipeline of one stage, which runs microbatch after microbatch under any schedule and layout. The
+  /// first layout that has one stage stands for all. A list of several stages is no such layout.
+  void add_single_stage() {
+    now_.schedule = "1f1b";
+    now_.virtual_stages = 1;
+    if (!allows(choices_.virtual_stages, 1)) return;
+    reach(Step::scheduled);
+    for (std::size_t i = 0; i < request_.layer_splits.size(); ++i) {
+      if (!is_cut(i, 1)) continue;
+      now_.layer_split = i;
+      found_.push_back(now_);
+      return;
+    }
+  }
+
+  /// Returns the values of v. A schedule that takes other values is, with v = 1, another schedule with its
+  /// own name.
+  std::vector<std::int32_t> chunks_of_schedule(const ScheduleInfo& schedule) const {
+    if (schedule.chunks > 0) return {schedule.chunks};
+    if (!takes_chunks(schedule)) return {1};
+    std::vector<std::int32_t> chunks;
+    const auto most = static_cast<std::int64_t>(work_.model.layers.size()) + 2;
+    for (std::int32_t v = 2; std::int64_t{v} * now_.stages <= most; ++v) chunks.push_back(v);
+    return chunks;
+  }
+
+  /// Returns whether the schedule accepts these numbers. It is asked once for all degrees that share them.
+  bool is_taken(const ScheduleInfo& schedule) {
+    const auto key = std::tuple(schedule.name, now_.stages, now_.virtual_stages, now_.microbatches);
+    const auto [known, fresh] = taken_.try_emplace(key, false);
+    if (fresh) {
+      Shape shape = request_.base.shape;
+      shape.stages = now_.stages;
+      shape.virtual_stages = schedule.chunks > 0 ? 1 : now_.virtual_stages;
+      shape.microbatches = now_.microbatches;
+      shape.iterations = 1;  // like in scenario_of()
+      const auto taken = check_shape(schedule.name, shape);
+      known->second = taken.has_value();
+      if (!taken) keep_fault(Step::sharded, taken.error());
+    }
+    return known->second;
+  }
+
+  void add_layouts() {
+    const std::int32_t stages = now_.stages * now_.virtual_stages;
+    reach(Step::scheduled);
+    for (std::size_t i = 0; i < request_.layer_splits.size(); ++i) {
+      now_.layer_split = i;
+      if (is_looked_at(request_.layer_splits[i]) && is_cut(i, stages)) found_.push_back(now_);
+    }
+  }
+
+  /// Returns whether the layout is tried with this v. Balanced layers exist for every v. Unless v is chosen,
+  /// only powers of two are tried, because similar numbers of virtual stages hardly differ.
+  bool is_looked_at(const LayerSplit& split) const {
+    if (split.rule != LayerSplit::Rule::balanced || !choices_.virtual_stages.empty()) return true;
+    return std::has_single_bit(static_cast<std::uint32_t>(now_.virtual_stages));
+  }
+
+  /// Returns whether the layout divides the model's layers into this many stages.
+  bool is_cut(std::size_t split, std::int32_t stages) {
+    const auto [known, fresh] = cuts_.try_emplace({split, stages}, false);
+    if (fresh) {
+      const auto layers = static_cast<std::int64_t>(work_.model.layers.size());
+      const LayerSplit& rule = request_.layer_splits[split];
+      known->second = rule_in_force(rule, layers, stages) == LayerSplit::Rule::balanced
+                          ? has_layers_for(layers, stages)
+                          : split_layers(rule, layers, stages).has_value();
+    }
+    if (known->second) {
+      reach(Step::cut);
+    } else {
+      uncut_.insert(stages);
+    }
+    return known->second;
+  }
+
+  const TuneRequest& request_;
+  const TuneChoices& choices_;
+  Workload work_;  // has the choices of now_ after is_priced()
+  std::vector<const ScheduleInfo*> schedules_;
+  std::int64_t devices_ = 1;
+  Configuration now_;
+  std::map<std::tuple<std::string_view, std::int32_t, std::int32_t, std::int32_t>, bool> taken_;
+  std::map<std::pair<std::size_t, std::int32_t>, bool> cuts_;
+  std::vector<Configuration> found_;
+  Step farthest_ = Step::begun;
+  Step faulty_ = Step::begun;  // step at which fault_ was stored
+  std::string fault_;
+  std::set<std::int32_t> uncut_;  // numbers of stages into which some layout does not divide the layers
+};
+
+tl::expected<std::vector<const ScheduleInfo*>, std::string> schedules_of(const TuneRequest& request) {
+  std::vector<const ScheduleInfo*> schedules;
+  for (const std::string& name : request.schedules) {
+    const ScheduleInfo* schedule = find_schedule(name);
+    if (schedule == nullptr) return tl::unexpected(fmt::format("schedule: unknown schedule \"{}\"", name));
+    if (!is_tunable(*schedule)) {
+      return tl::unexpected(
+          fmt::format("schedule: {} is not tuned: expected schedules that train synchronously, with one copy "
+                      "of the weights in a pipeline, such as 1f1b or zb-v",
+                      schedule->name));
+    }
+    if (std::ranges::find(schedules, schedule) == schedules.end()) schedules.push_back(schedule);
+  }
+  return schedules;
+}
+
+/// Removes what the launcher cannot run. Returns the number of removed configurations for each reason.
+std::map<std::string, std::size_t> keep_launchable(std::vector<Configuration>& space, Launcher launcher,
+                                                   const TuneRequest& request) {
+  std::map<std::string, std::size_t> taken;
+  Workload work = model_of(request).work;
+  work.parallel.gather = request.base.shape.gather;
+  std::erase_if(space, [&](const Configuration& of) {
+    set_choices(work, of);
+    const std::string reason = beyond_launcher(launcher, {.request = request, .of = of, .work = work});
+    if (!reason.empty()) ++taken[reason];
+    return !reason.empty();
+  });
+  return taken;
+}
+
+/// Returns the message for a space of which the launcher can run nothing. It lists the reasons, the one for
+/// most configurations first.
+std::string nothing_launchable(Launcher launcher, const std::map<std::string, std::size_t>& taken) {
+  std::vector<std::pair<std::size_t, std::string_view>> reasons;
+  reasons.reserve(taken.size());
+  for (const auto& [reason, count] : taken) reasons.emplace_back(count, reason);
+  std::ranges::stable_sort(reasons, std::ranges::greater{}, &std::pair<std::size_t, std::string_view>::first);
+  std::string message = fmt::format(
+      "tune: no configuration is left that {} runs as it is priced ({}); allow others:", to_text(launcher),
+      release_of(launcher));
+  for (const auto& [count, reason] : reasons)
+    message += fmt::format("\n  {} configurations: {}", count, reason);
+  return message;
+}
+
+}  // namespace
+
+tl::expected<std::vector<Configuration>, std::string> tuning_space(const TuneRequest& request) {
+  if (!std::holds_alternative<DeviceModel>(request.base.model)) {
+    return tl::unexpected(
+        std::string("tune: expected a model on named devices: model.huggingface, model.sequence and "
+                    "cluster.device, or --model, --sequence and --device"));
+  }
+  auto schedules = schedules_of(request);
+  if (!schedules) return tl::unexpected(schedules.error());
+  Space space(request, *std::move(schedules));
+  auto all = space.all();
+  if (!all.empty() && request.launcher) {
+    const auto taken = keep_launchable(all, *request.launcher, request);
+    if (all.empty()) return tl::unexpected(nothing_launchable(*request.launcher, taken));
+  }
+  if (!all.empty()) return all;
+  const DeviceCluster& cluster = *request.base.cluster.named;
+  return tl::unexpected(
+      fmt::format("tune: no configuration is left on {} devices ({} x {} {}): {}; allow more choices",
+                  cluster.device_count(), cluster.nodes, cluster.type.devices_per_node, cluster.type.name,
+                  space.what_ended_all()));
+}
+
+}  // namespace penstock

@@ -1,0 +1,218 @@
+// Numbers the classes of a tape and finds the registers of its queues, while compile.cpp or turn_tape.cpp
+// writes the tape.
+//
+// Groups of actions of the same kinds on the same stages have one duration class; where microbatches
+// differ, of microbatches that cost the same. Alone, an action is looked up by group of microbatches,
+// stage and kind; a longer group leaf by leaf, as a path in a tree:
+//
+//   (0F5;3B2)   first 0F -> its place in the table; then (0F, 3B) -> number of that pair
+//
+// Numbers follow the order in which classes are met, and so does the tape's list of them.
+
+#include "sim/engines/tape_writer.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
+#include "schedules/ir/program.hpp"
+#include "sim/engines/evaluate.hpp"
+#include "sim/engines/tape.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// Returns the entry at `place`. The table grows if needed.
+std::uint32_t& entry(std::vector<std::uint32_t>& table, std::size_t place, std::uint32_t unknown) {
+  if (place >= table.size()) table.resize(place + 1, unknown);
+  return table[place];
+}
+
+}  // namespace
+
+TapeClasses::TapeClasses(const MicrobatchGroups& groups, std::int32_t ranks, Tape& tape)
+    : groups_(groups), ranks_(static_cast<Register>(ranks)), tape_(tape) {
+  tape_.durations.emplace_back();
+  tape_.links.reserve(4 * index(ranks));
+  for (Register clock = 0; clock < ranks_; ++clock) tape_.links.push_back({.c = clock, .e = clock});
+}
+
+std::uint32_t TapeClasses::new_single(std::uint32_t place, std::span<const Action> group) {
+  return entry(single_, place, kNoClass) = new_duration(group, false);
+}
+
+std::uint32_t TapeClasses::longer_group(std::span<const Action> group) {
+  // The number of leaves is part of the key. So the place of a first leaf and the number of a longer group
+  // cannot be confused.
+  std::uint32_t leaves = place_of(group.front());
+  std::uint32_t count = 1;
+  for (const Action& leaf : group.subspan(1)) leaves = longer_.of({count++, leaves, place_of(leaf)}).number;
+  std::uint32_t& known = entry(of_longer_, leaves, kNoClass);
+  if (known == kNoClass) known = new_duration(group, false);
+  return known;
+}
+
+std::uint32_t TapeClasses::new_duration(std::span<const Action> actions, bool launches) {
+  tape_.durations.push_back({.first = static_cast<std::uint32_t>(tape_.class_actions.size()),
+                             .count = static_cast<std::uint32_t>(actions.size()),
+                             .launches = launches});
+  tape_.class_actions.insert(tape_.class_actions.end(), actions.begin(), actions.end());
+  return static_cast<std::uint32_t>(tape_.durations.size() - 1);
+}
+
+std::uint32_t TapeClasses::link_of_further(Register a) {
+  std::uint32_t& known = entry(unlinked_, a - ranks_, kNoClass);
+  if (known != kNoClass) return known;
+  tape_.links.push_back({.c = a, .e = a});
+  return known = static_cast<std::uint32_t>(tape_.links.size() - 1);
+}
+
+// Messages of one stage edge and direction between the same two ranks have one route, because they pass the
+// same queue at each end. If microbatches differ, each group has its own route. So queues are compared route
+// by route:
+//
+//   rank 0 sends on A   route A -> B            a message leaves A and B at the same moment: one register
+//   rank 2 sends on C   routes C -> D, C -> E   C holds the messages of D and of E: three registers
+//
+// An eager message is not in the receiver's queue. It counts as a message of that queue only if a later
+// message waits behind it there. Other eager messages of one sender may go to other ranks, because messages
+// in the receiver's queue wait for them at the sender. If a receiver's queue also sends, it never shares the
+// sender's register, because an eager message does not wait for what leaves there.
+
+MessageWays::MessageWays(ChannelModel model, const MicrobatchGroups& groups, std::size_t ways)
+    : model_(model), groups_(groups) {
+  transfers_.reserve(ways);
+  ways_.reserve(ways);
+  queues_.reserve(2 * ways);
+  recent_.reserve(4 * ways);
+}
+
+std::uint32_t MessageWays::find(const TransferClass& message, bool eager, std::size_t place) {
+  if (place >= recent_.size()) recent_.resize(place + 1);
+  const auto [way, is_new] =
+      numbers_.of({static_cast<std::uint32_t>(message.from_rank), static_cast<std::uint32_t>(message.to_rank),
+                   static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(message.send.peer)});
+  if (is_new) add_way(message, eager);
+  recent_[place] = {message.from_rank, message.to_rank, message.send.peer, way};
+  return way;
+}
+
+void MessageWays::add_way(const TransferClass& message, bool eager) {
+  transfers_.push_back(message);
+  const StageEdge stages = edge_of(message_of(message.send));
+  const std::uint32_t edge =
+      edges_.of({static_cast<std::uint32_t>(stages.from), static_cast<std::uint32_t>(stages.to)}).number;
+  const Flow flow = flow_of(message.send.kind);
+  ways_.push_back({.sender = queue_at(message.from_rank, {message.to_rank, true, flow, edge}),
+                   .receiver = queue_at(message.to_rank, {message.from_rank, false, flow, edge}),
+                   .eager = eager,
+                   .is_of_queue = !eager});
+}
+
+std::uint32_t MessageWays::queue_at(std::int32_t rank, const MessageEnd& end) {
+  const auto [queue, is_new] = queue_numbers_.of(
+      {static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(queue_of(model_, end))});
+  if (is_new) queues_.push_back({.stands_for = queue});
+  return queue;
+}
+
+/// Finds pairs of queues that hold the same messages. One queue represents both.
+void MessageWays::pair_queues() {
+  // Find the queue at the other end of each queue's messages, or kSeveral.
+  for (const Way& way : ways_) {
+    if (!way.is_of_queue) continue;
+    note(way.sender, way.receiver);
+    note(way.receiver, way.sender);
+  }
+  // The last rule at the top of this file: the receiving queue of an eager message is not paired if it also
+  // sends.
+  std::vector<bool> sends(queues_.size(), false);
+  for (const Way& way : ways_) sends[way.sender] = true;
+  for (const Way& way : ways_) {
+    if (way.eager && sends[way.receiver]) queues_[way.receiver].across = kSeveral;
+  }
+  // Two queues hold the same messages if each has only the other at the other end.
+  for (std::uint32_t queue = 0; queue < queues_.size(); ++queue) {
+    const std::uint32_t across = queues_[queue].across;
+    const bool equal = across < kSeveral && queues_[across].across == queue;
+    if (equal) queues_[queue].stands_for = std::min(queue, across);
+  }
+}
+
+/// Records that a message of `queue` has the queue `across` at its other end.
+void MessageWays::note(std::uint32_t queue, std::uint32_t across) {
+  std::uint32_t& known = queues_[queue].across;
+  known = known == kNoQueue || known == across ? across : kSeveral;
+}
+
+WayRegisters MessageWays::in_registers(Register first) && {
+  pair_queues();
+  WayRegisters found{.transfers = std::move(transfers_), .links = {}};
+  found.links.reserve(ways_.size());
+  std::vector<Register> number(queues_.size(), kNoRegister);
+  Register next = first;
+  const auto numbered = [&](std::uint32_t queue) {
+    Register& known = number[queues_[queue].stands_for];
+    if (known == kNoRegister) known = next++;
+    return known;
+  };
+  for (std::size_t way = 0; way < ways_.size(); ++way) {
+    const Register sender = numbered(ways_[way].sender);
+    // Nothing at the receiver delays an eager message. compile.cpp handles messages that wait behind it.
+    const Register receiver = ways_[way].eager ? sender : numbered(ways_[way].receiver);
+    found.links.push_back({.c = sender, .e = receiver, .transfer = static_cast<std::int32_t>(way)});
+    found.both_ends |= sender != receiver;
+  }
+  found.queue_count = next - first;
+  return found;
+}
+
+// A rank's clock increases by at least the duration of each action. Suppose that one rank sends all messages
+// of a queue when its actions end, and no message holds the queue longer than such an action takes. Then the
+// queue is free before the next message comes:
+//
+//   rank 0      | 0F0   | 0F1   |       0F1 ends at least one duration after 0F0
+//   queue 0>1           |-hold-|        the hold ends earlier
+
+std::optional<std::vector<std::uint32_t>> QueueSenders::of(const Tape& tape) const {
+  if (!only_clocks_ || tape.both_ends) return std::nullopt;
+  std::vector<std::int32_t> rank_of(tape.register_count, -1);  // for each queue its only sender, or -1
+  for (const LinkClass& link : tape.links) {
+    if (link.transfer == LinkClass::kNoTransfer) continue;
+    std::int32_t& rank = rank_of[link.c];
+    const std::int32_t sender = tape.transfers[index(link.transfer)].from_rank;
+    // Messages of two ranks may come in any order.
+    if (rank != -1 && rank != sender) return std::nullopt;
+    rank = sender;
+  }
+  std::vector<std::uint32_t> senders;
+  for (std::uint32_t duration = 0; duration < sends_.size(); ++duration) {
+    if (sends_[duration]) senders.push_back(duration);
+  }
+  return senders;
+}
+
+QueuesFollowed queues_followed(const Tape& tape, std::span<const PricedLink> links,
+                               std::span<const Ns> durations) {
+  if (tape.both_ends) return QueuesFollowed::both_ends;
+  if (!tape.senders) return QueuesFollowed::one_end;
+  // The longest hold of all queues is compared with the shortest sender of all queues, because a pass follows
+  // either all queues or none.
+  Ns longest_hold = 0;
+  for (const PricedLink& link : links) longest_hold = std::max(longest_hold, link.hold_ns);
+  const bool any_shorter = durations.empty() || std::ranges::any_of(*tape.senders, [&](std::uint32_t sender) {
+                             return durations[sender] < longest_hold;
+                           });
+  return longest_hold > 0 && any_shorter ? QueuesFollowed::one_end : QueuesFollowed::none;
+}
+
+}  // namespace penstock

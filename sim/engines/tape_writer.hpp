@@ -1,0 +1,292 @@
+#pragma once
+// The parts with which compile.cpp and turn_tape.cpp write a tape (tape.hpp): numbers for keys that recur,
+// the instructions, the classes of durations, the queues that messages pass, and the ranks that send
+// through each queue.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/mixed_bits.hpp"
+#include "schedules/ir/needs.hpp"
+#include "sim/engines/evaluate.hpp"
+#include "sim/engines/tape.hpp"
+
+namespace penstock {
+
+/// Numbers keys of `kWords` words from 0 on, in the order of their first use. The hash table has open
+/// addressing, is at most half full, and contains only numbers. A vector contains the keys.
+template <std::size_t kWords>
+class Numbering {
+ public:
+  using Key = std::array<std::uint32_t, kWords>;
+  struct Found {
+    std::uint32_t number = 0;
+    bool is_new = false;
+  };
+
+  Numbering() : places_(64, kFree) { keys_.reserve(places_.size() / 2); }
+
+  Found of(const Key& key) {
+    std::size_t place = free_or_equal(key);
+    if (places_[place] != kFree) return {.number = places_[place], .is_new = false};
+    if (2 * (keys_.size() + 1) > places_.size()) {
+      grow();
+      place = free_or_equal(key);
+    }
+    places_[place] = static_cast<std::uint32_t>(keys_.size());
+    keys_.push_back(key);
+    return {.number = places_[place], .is_new = true};
+  }
+
+  /// Compares without a branch for each word and without a call, because keys are short and mostly equal.
+  static bool equal(const Key& a, const Key& b) {
+    std::uint32_t difference = 0;
+    for (std::size_t word = 0; word < kWords; ++word) difference |= a[word] ^ b[word];
+    return difference == 0;
+  }
+
+ private:
+  static constexpr std::uint32_t kFree = 0xffff'ffff;
+
+  /// Returns the first place, from the key's hash on, that is free or holds the key's number.
+  std::size_t free_or_equal(const Key& key) const {
+    const std::size_t mask = places_.size() - 1;
+    std::size_t place = hash(key) & mask;
+    while (places_[place] != kFree && !equal(keys_[places_[place]], key)) place = (place + 1) & mask;
+    return place;
+  }
+
+  static std::size_t hash(const Key& key) {
+    std::uint64_t bits = 0;
+    for (const std::uint32_t word : key) bits = (bits ^ word) * 0x9e3779b97f4a7c15ULL;
+    return mixed(bits);
+  }
+
+  void grow() {
+    places_.assign(2 * places_.size(), kFree);
+    for (std::uint32_t number = 0; number < keys_.size(); ++number)
+      places_[free_or_equal(keys_[number])] = number;
+  }
+
+  std::vector<Key> keys_;              // index: number of the key
+  std::vector<std::uint32_t> places_;  // size is a power of two
+};
+
+/// The instructions of a tape. They are narrow until some class number is too large; then all become wide.
+class TapeCode {
+ public:
+  void reserve(std::size_t instructions) { narrow_.reserve(instructions); }
+  std::size_t size() const { return !is_wide_ ? narrow_.size() : wide_.size(); }
+
+  void add(Register a, Register b, Register d, std::uint32_t duration, std::uint32_t link) {
+    if (!is_wide_ && fits(duration | link)) [[likely]] {
+      narrow_.emplace_back(a, b, d, static_cast<std::uint16_t>(duration), static_cast<std::uint16_t>(link));
+    } else {
+      add_wide({.a = a, .b = b, .d = d, .duration = duration, .link = link});
+    }
+  }
+
+  Register last_clock() const { return !is_wide_ ? narrow_.back().a : wide_.back().a; }
+  Register last_message() const { return !is_wide_ ? narrow_.back().d : wide_.back().d; }
+  std::uint32_t last_duration() const { return !is_wide_ ? narrow_.back().duration : wide_.back().duration; }
+  /// Lets the last instruction send its message to register `d`.
+  void send_along(Register d) { (!is_wide_ ? narrow_.back().d : wide_.back().d) = d; }
+  /// Lets the last instruction send its message to register `d` over a link.
+  void send_along(Register d, std::uint32_t link) {
+    send_along(d);
+    if (!fits(link)) widen();
+    if (!is_wide_) {
+      narrow_.back().link = static_cast<std::uint16_t>(link);
+    } else {
+      wide_.back().link = link;
+    }
+  }
+
+  std::variant<std::vector<NarrowInstruction>, std::vector<WideInstruction>> instructions() && {
+    if (!is_wide_) return std::move(narrow_);
+    return std::move(wide_);
+  }
+
+ private:
+  static bool fits(std::uint32_t number) { return number <= std::numeric_limits<std::uint16_t>::max(); }
+
+  [[gnu::noinline]] void add_wide(const WideInstruction& instruction) {
+    widen();
+    wide_.push_back(instruction);
+  }
+
+  /// Makes all instructions of the tape wide. With two sizes in one tape, the loop would have to check each
+  /// instruction.
+  [[gnu::noinline]] void widen() {
+    if (is_wide_) return;
+    is_wide_ = true;
+    wide_.reserve(narrow_.capacity());
+    for (const NarrowInstruction& step : narrow_)
+      wide_.emplace_back(step.a, step.b, step.d, step.duration, step.link);
+    narrow_ = {};
+  }
+
+  bool is_wide_ = false;
+  std::vector<NarrowInstruction> narrow_;
+  std::vector<WideInstruction> wide_;  // all instructions, as soon as one is wide
+};
+
+/// Numbers classes in the order of their first use, and adds them to the tape. Each call takes constant time.
+class TapeClasses {
+ public:
+  /// Creates the classes of a program with `ranks` ranks. The tape must outlive this object.
+  TapeClasses(const MicrobatchGroups& groups, std::int32_t ranks, Tape& tape);
+
+  /// Returns the class of a group of compute actions, or of a collective.
+  std::uint32_t duration_of(std::span<const Action> group) {
+    if (group.size() > 1) return longer_group(group);
+    const std::uint32_t place = place_of(group.front());
+    if (place < single_.size() && single_[place] != kNoClass) return single_[place];
+    return new_single(place, group);
+  }
+
+  /// Returns the class of a launch by a host.
+  std::uint32_t launch() {
+    if (launch_ == kNoClass) launch_ = new_duration({}, true);
+    return launch_;
+  }
+
+  /// Returns the link class of instructions that raise register `a` and send no message. The ranks' clocks
+  /// have the first link classes.
+  std::uint32_t link_of_none(Register a) { return a < ranks_ ? a : link_of_further(a); }
+
+ private:
+  static constexpr std::uint32_t kNoClass = 0xffff'ffff;
+
+  std::uint32_t link_of_further(Register a);
+  std::uint32_t new_single(std::uint32_t place, std::span<const Action> group);
+  std::uint32_t longer_group(std::span<const Action> group);
+  std::uint32_t new_duration(std::span<const Action> actions, bool launches);
+
+  static constexpr std::uint32_t kActionKindCount = static_cast<std::uint32_t>(ActionKind::step) + 1;
+  std::uint32_t place_of(const Action& action) const {
+    return static_cast<std::uint32_t>(groups_.place_of(action)) * kActionKindCount +
+           static_cast<std::uint32_t>(action.kind);
+  }
+
+  MicrobatchGroups groups_;
+  Register ranks_;
+  Tape& tape_;
+  std::vector<std::uint32_t> single_;  // duration class by group of microbatches, stage and kind
+  Numbering<3> longer_;  // longer groups; key: number of leaves, number of the leaves before, last leaf
+  std::vector<std::uint32_t> of_longer_;
+  std::uint32_t launch_ = kNoClass;
+  std::vector<std::uint32_t> unlinked_;  // link class of each register after the ranks' clocks
+};
+
+/// The transfer and link classes of all routes, by route number.
+struct WayRegisters {
+  std::vector<TransferClass> transfers;
+  std::vector<LinkClass> links;
+  Register queue_count = 0;  ///< number of registers that the queues take
+  bool both_ends = false;    ///< true if c and e differ for some link
+};
+
+/// Numbers routes in the order of their first messages. Messages of different groups have different routes.
+class MessageWays {
+ public:
+  /// Creates an empty object. `ways` is the expected number of routes.
+  MessageWays(ChannelModel model, const MicrobatchGroups& groups, std::size_t ways);
+
+  /// Returns the number of the message's route in constant time.
+  std::uint32_t of(const TransferClass& message, bool eager) {
+    const std::size_t place = 4 * groups_.place_of(message.send) +
+                              2 * static_cast<std::size_t>(flow_of(message.send.kind)) +
+                              static_cast<std::size_t>(eager);
+    if (place < recent_.size() && recent_[place].is_of(message)) return recent_[place].way;
+    return find(message, eager, place);
+  }
+  /// Records that a message waits in the receiver's queue behind an eager message of the route.
+  void queue_eager(std::uint32_t way) { ways_[way].is_of_queue = true; }
+  std::size_t size() const { return ways_.size(); }
+
+  /// Assigns registers from `first` on to the queues, after all messages are known. Two queues with the same
+  /// messages at their two ends get one register.
+  WayRegisters in_registers(Register first) &&;
+
+ private:
+  static constexpr std::uint32_t kNoQueue = 0xffff'ffff;
+  static constexpr std::uint32_t kSeveral = kNoQueue - 1;
+
+  struct Way {
+    std::uint32_t sender = 0;  // numbers of the two queues
+    std::uint32_t receiver = 0;
+    bool eager = false;
+    bool is_of_queue = false;  // true if some message counts for the receiver's queue
+  };
+  struct Queue {
+    std::uint32_t across = kNoQueue;  // queue at the other end of its messages, or kSeveral
+    std::uint32_t stands_for = 0;     // this queue, or the equal queue at the other end
+  };
+  /// The last route that a stage's messages of one kind took. The next message usually takes it again.
+  struct Recent {
+    std::int32_t from_rank = -1;
+    std::int32_t to_rank = -1;
+    std::int32_t peer = kNoPeer;
+    std::uint32_t way = 0;
+
+    bool is_of(const TransferClass& message) const {
+      return from_rank == message.from_rank && to_rank == message.to_rank && peer == message.send.peer;
+    }
+  };
+
+  std::uint32_t find(const TransferClass& message, bool eager, std::size_t place);
+  void add_way(const TransferClass& message, bool eager);
+  std::uint32_t queue_at(std::int32_t rank, const MessageEnd& end);
+  void pair_queues();
+  void note(std::uint32_t queue, std::uint32_t across);
+
+  ChannelModel model_;
+  MicrobatchGroups groups_;
+  std::vector<TransferClass> transfers_;
+  std::vector<Way> ways_;
+  std::vector<Queue> queues_;
+  std::vector<Recent> recent_;  // index: sending stage, group of microbatches, flow, eager or not
+  Numbering<4> numbers_;        // numbers of routes; key: sender, receiver, index in recent_, peer
+  Numbering<2> queue_numbers_;  // numbers of queues; key: rank, and number at the rank
+  Numbering<2> edges_;
+};
+
+// Finds out whether messages ever wait for their queues. If they never do, passes over a tape need not follow
+// the queues.
+
+/// Collects the senders of messages while a tape is written.
+class QueueSenders {
+ public:
+  /// Records a message that the sending rank's clock sends, in an instruction of this duration class.
+  void add(std::uint32_t duration) {
+    if (duration >= sends_.size()) sends_.resize(duration + 1, false);
+    sends_[duration] = true;
+  }
+  /// Records a message with any other sender.
+  void add_other() { only_clocks_ = false; }
+
+  /// Returns the value of Tape::senders for `tape`. Requires that the links of the tape are complete. Takes
+  /// O(classes).
+  std::optional<std::vector<std::uint32_t>> of(const Tape& tape) const;
+
+ private:
+  bool only_clocks_ = true;
+  std::vector<bool> sends_;  // index: duration class
+};
+
+/// Returns the queues that all passes over the tape must follow, whether they start at 0 or continue.
+/// `durations` are by class; if they are empty, instructions may take any time. Takes O(classes).
+QueuesFollowed queues_followed(const Tape& tape, std::span<const PricedLink> links,
+                               std::span<const Ns> durations);
+
+}  // namespace penstock

@@ -1,0 +1,420 @@
+// Compares present figures with those of a baseline. A figure fails if it is worse by more than the
+// tolerance:
+//
+//     makespan, peak bytes   now > then * (1 + tolerance)
+//     bubble                 now > then + tolerance
+//     tokens a second, MFU   now < then / (1 + the makespan's tolerance)
+//     hangs, crosses, valid  a new hang, messages that newly cross, no longer valid
+//
+// Tests: tests/sim/baseline_test.cpp.
+
+#include "sim/hold/baseline.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <pugixml.hpp>
+#include <tl/expected.hpp>
+
+#include "report/print/units.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/load.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "schedules/check/user_error.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/digest.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/text/program_text.hpp"
+#include "sim/runs/memory_need.hpp"
+#include "sim/runs/simulate.hpp"
+#include "text/escaping.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// Checks all channel models, not only that of the scenario, so that a baseline reports a hang before a user
+/// changes the channels.
+void find_hangs(Measurement& now, const Experiment& experiment) {
+  for (const ChannelModel model : kChannelModels) {
+    ChannelOptions options = experiment.channels;
+    options.model = model;
+    auto hang = find_hang(experiment.program, options, experiment.costs);
+    now.figures.hangs[model] = hang && !hang->cycle.empty();
+    if (!hang) continue;
+    if (!hang->crossed.empty()) now.figures.crosses.insert(model);
+    now.hangs[model] = std::move(hang->message);
+  }
+}
+
+std::int64_t forwards_of(const Program& program) {
+  std::int64_t forwards = 0;
+  for (const auto& list : program.ranks) {
+    forwards += std::ranges::count(list, ActionKind::forward, &Action::kind);
+  }
+  return forwards * program.iterations;
+}
+
+MemoryUnit memory_unit(const Result& result) {
+  return result.ranks.empty() ? MemoryUnit::bytes : result.ranks.front().memory.unit;
+}
+
+StoredRun run_figures(const Result& result) {
+  StoredRun figures{.makespan_ns = result.makespan_ns,
+                    .idle_over_total = result.bubble.idle_over_total,
+                    .peak_bytes = shown_amount(highest_peak_bytes(result), memory_unit(result))};
+  if (const auto& model = result.throughput.model) {
+    figures.rates = ReachedRates{.tokens_per_second = model->tokens_per_second,
+                                 .tokens_per_second_per_device = model->tokens_per_second_per_device,
+                                 .mfu = model->mfu};
+  }
+  return figures;
+}
+
+/// Returns the peak of the fullest rank, or of the first one if several are equally full.
+std::optional<HeldPeak> peak_of(const Result& result) {
+  const auto fullest = std::ranges::max_element(
+      result.ranks, {}, [](const RankReport& rank) { return rank.memory.peak_bytes; });
+  if (fullest == result.ranks.end()) return std::nullopt;
+  const RankMemory& memory = fullest->memory;
+  return HeldPeak{
+      .rank = fullest->rank, .action = memory.peak_action, .unit = memory.unit, .held = memory.at_peak};
+}
+
+/// Collects the differences of one entry.
+class Differences {
+ public:
+  /// Compares two flags. `better` says whether the change is an improvement.
+  void flag(std::string figure, bool then, bool now, bool better, const std::string& why) {
+    if (then == now) return;
+    const std::string detail = why.empty() || better ? "" : ": " + in_one_line(why);
+    add(std::move(figure), fmt::format("{}", then), fmt::format("{}{}", now, detail), !better);
+  }
+
+  /// Compares two numbers of which less is better. Fails above then * (1 + tolerance).
+  void number(std::string figure, double then, double now, double tolerance) {
+    if (then == now) return;
+    // A change from 0 has no percentage. Any growth from 0 exceeds every tolerance.
+    const double change = then == 0 ? 0 : now / then - 1;
+    const std::string percent = then == 0 ? "" : fmt::format(" ({:+.4g} %)", 100 * change);
+    add(std::move(figure), shortest_number(then), shortest_number(now) + percent,
+        now > then * (1 + tolerance));
+  }
+
+  /// Compares two ratios of which less is better. Fails above then + tolerance.
+  void ratio(std::string figure, double then, double now, double tolerance) {
+    constexpr double kRounding = 1e-12;  // difference between the floating-point results of two machines
+    if (std::abs(now - then) <= kRounding) return;
+    add(std::move(figure), shortest_number(then), shortest_number(now), now > then + tolerance + kRounding);
+  }
+
+  /// Compares two rates of which more is better.
+  void rate(std::string figure, double then, double now, double tolerance) {
+    // Relative difference between the floating-point results of two machines.
+    constexpr double kRounding = 1e-9;
+    if (std::abs(now - then) <= kRounding * then) return;
+    add(std::move(figure), shortest_number(then), shortest_number(now),
+        now * (1 + tolerance) * (1 + kRounding) < then);
+  }
+
+  void add(std::string figure, std::string expected, std::string actual, bool failed) {
+    findings_.push_back({std::move(figure), std::move(expected), std::move(actual), failed});
+  }
+
+  std::vector<BaselineFinding> take() { return std::move(findings_); }
+
+ private:
+  std::vector<BaselineFinding> findings_;
+};
+
+void compare_hangs(Differences& differences, const BaselineFigures& expected, const Measurement& now) {
+  for (const auto& [model, then] : expected.hangs) {
+    const auto found = now.figures.hangs.find(model);
+    // A channel model that the baseline does not list is not compared.
+    if (found == now.figures.hangs.end()) continue;
+    differences.flag(fmt::format("hangs under {}", to_text(model)), then, found->second, !found->second, "");
+    const bool crosses = now.figures.crosses.contains(model);
+    differences.flag(fmt::format("messages cross under {}", to_text(model)), expected.crosses.contains(model),
+                     crosses, !crosses, "");
+  }
+}
+
+void compare_rates(Differences& differences, const ReachedRates& then, const ReachedRates& now,
+                   double tolerance) {
+  differences.rate("tokens_per_second", then.tokens_per_second, now.tokens_per_second, tolerance);
+  differences.rate("tokens_per_second_per_device", then.tokens_per_second_per_device,
+                   now.tokens_per_second_per_device, tolerance);
+  differences.rate("mfu", then.mfu, now.mfu, tolerance);
+}
+
+void compare_runs(Differences& differences, const BaselineFigures& expected, const Measurement& now,
+                  const BaselineTolerance& tolerance) {
+  if (!expected.run && !now.figures.run) return;
+  if (!now.figures.run) {
+    differences.add("runs", "true", fmt::format("false: {}", in_one_line(now.problem)), true);
+  } else if (!expected.run) {
+    // The earlier program hung and has no figures. That it runs now is an improvement.
+    differences.add("runs", "false", "true", false);
+  } else {
+    differences.number("makespan_ns", static_cast<double>(expected.run->makespan_ns),
+                       static_cast<double>(now.figures.run->makespan_ns), tolerance.makespan);
+    differences.ratio("idle_over_total", expected.run->idle_over_total, now.figures.run->idle_over_total,
+                      tolerance.bubble);
+    differences.number("peak_bytes", expected.run->peak_bytes, now.figures.run->peak_bytes,
+                       tolerance.peak_bytes);
+    if (expected.run->rates && now.figures.run->rates)
+      compare_rates(differences, *expected.run->rates, *now.figures.run->rates, tolerance.makespan);
+  }
+}
+
+void add_lines(std::vector<std::string>& lines, const std::string& text) {
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));
+}
+
+/// Returns the whole messages of the problems that the findings name in one line.
+std::vector<std::string> problems_of(const BaselineFigures& expected, const Measurement& now) {
+  std::vector<std::string> lines;
+  add_lines(lines, now.problem);
+  for (const auto& [model, message] : now.hangs) {
+    const auto then = expected.hangs.find(model);
+    if (then == expected.hangs.end()) continue;
+    const bool newly_hangs = !then->second && now.figures.hangs.at(model);
+    const bool newly_crosses = !expected.crosses.contains(model) && now.figures.crosses.contains(model);
+    const bool is_new = newly_hangs || newly_crosses;
+    if (is_new && message != now.problem) add_lines(lines, message);
+  }
+  return lines;
+}
+
+/// Adds the reasons for the findings, from the figures, and from programs and paths if the baseline holds
+/// them.
+void explain(BaselineVerdict& verdict, const BaselineEntry& entry, const Measurement& now) {
+  verdict.reasons = problems_of(*entry.figures, now);
+  if (!entry.held || verdict.findings.empty() || !now.run) return;
+  const auto lines = explanation_of(*entry.held, *now.run);
+  verdict.reasons.insert(verdict.reasons.end(), lines.begin(), lines.end());
+}
+
+/// Returns the notes about a program file. Notes of a scenario concern assumptions about its own file and are
+/// left out.
+std::vector<std::string> import_notes(const Scenario& scenario) {
+  return scenario.program ? scenario.notes : std::vector<std::string>{};
+}
+
+/// Measures the entry's scenario again. It asks for the longest path only if the baseline has one to compare
+/// with, because the path needs the span of every action.
+BaselineVerdict verdict_of(const BaselineEntry& entry, const BaselineTolerance& tolerance,
+                           const std::filesystem::path& directory) {
+  BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}};
+  const auto now = measure(directory / entry.scenario, entry.held ? RunHeld::yes : RunHeld::no);
+  if (!now) {
+    verdict.error = now.error();
+    return verdict;
+  }
+  verdict.notes = now->notes;
+  if (!entry.figures) {
+    verdict.error = "is listed without figures: measure it with `penstock check --baseline FILE --update`";
+  } else {
+    verdict.findings = findings_of(*entry.figures, *now, tolerance);
+    if (!verdict.findings.empty()) explain(verdict, entry, *now);
+  }
+  return verdict;
+}
+
+SimulateOptions simulate_options(RunHeld held) {
+  return {.memory = {.samples = false},
+          .steady = SteadyState::skip,
+          .timeline = held == RunHeld::yes ? TimelineKept::all : TimelineKept::none};
+}
+
+}  // namespace
+
+bool BaselineVerdict::failed() const {
+  return error.has_value() || std::ranges::any_of(findings, &BaselineFinding::failed);
+}
+
+tl::expected<Measurement, std::string> measure(const std::filesystem::path& scenario, RunHeld held) {
+  const auto loaded = load_scenario_or_program(scenario);
+  if (!loaded) return tl::unexpected(loaded.error());
+  if (auto refusal = memory_refusal(*loaded, simulate_options(held)))
+    return tl::unexpected(*std::move(refusal));
+  const auto experiment = prepare(*loaded);
+  // A scenario that cannot be read has no figures. A program that breaks a rule has one figure: it is not
+  // valid.
+  if (!experiment && experiment.error().kind == ErrorKind::bad_input)
+    return tl::unexpected(experiment.error().message);
+  if (!experiment) {
+    Measurement invalid;
+    invalid.notes = import_notes(*loaded);
+    invalid.figures.valid = false;
+    invalid.problem = experiment.error().message;
+    if (held == RunHeld::yes && loaded->program)
+      invalid.run = HeldRun{.program = to_text(*loaded->program), .path = {}};
+    return invalid;
+  }
+  Measurement now{
+      .figures = {.digest = digest(experiment->program), .forwards = forwards_of(experiment->program)},
+      .problem = {},
+      .hangs = {},
+      .notes = import_notes(*loaded)};
+  find_hangs(now, *experiment);
+  const auto result = simulate(*experiment, simulate_options(held));
+  if (held == RunHeld::yes) now.run = HeldRun{.program = to_text(experiment->program), .path = {}};
+  if (!result) {
+    now.problem = result.error().message;
+    return now;
+  }
+  now.figures.run = run_figures(*result);
+  if (!now.run) return now;
+  now.run->path = longest_path(result->timeline, experiment->program);
+  now.run->peak = peak_of(*result);
+  return now;
+}
+
+std::vector<BaselineFinding> findings_of(const BaselineFigures& expected, const Measurement& now,
+                                         const BaselineTolerance& tolerance) {
+  Differences differences;
+  differences.flag("valid", expected.valid, now.figures.valid, now.figures.valid, now.problem);
+  // An invalid program has no other figures.
+  if (!now.figures.valid) return differences.take();
+  compare_hangs(differences, expected, now);
+  // If the baseline's program was invalid, it has no digest and no amount of work to compare with.
+  if (expected.valid && expected.digest != now.figures.digest) {
+    differences.add("digest", expected.digest, now.figures.digest, tolerance.digest);
+  }
+  if (expected.valid && expected.forwards != now.figures.forwards) {
+    differences.add("forwards", fmt::format("{}", expected.forwards), fmt::format("{}", now.figures.forwards),
+                    true);
+  }
+  compare_runs(differences, expected, now, tolerance);
+  return differences.take();
+}
+
+std::vector<BaselineVerdict> compare(const Baseline& baseline, const std::filesystem::path& directory) {
+  std::vector<BaselineVerdict> verdicts;
+  verdicts.reserve(baseline.entries.size());
+  for (const BaselineEntry& entry : baseline.entries) {
+    verdicts.push_back(verdict_of(entry, baseline.tolerance, directory));
+  }
+  return verdicts;
+}
+
+tl::expected<Baseline, std::string> updated(const Baseline& baseline,
+                                            const std::filesystem::path& directory) {
+  Baseline now = baseline;
+  // The entries retain the order of the file, so that a diff shows only changes.
+  for (BaselineEntry& entry : now.entries) {
+    auto measurement = measure(directory / entry.scenario, now.holds_programs ? RunHeld::yes : RunHeld::no);
+    if (!measurement) {
+      // A file that cannot be read must not lose its figures. If the file is gone, the message says how to
+      // remove the entry.
+      std::error_code error;
+      const bool is_gone = !std::filesystem::exists(directory / entry.scenario, error);
+      return tl::unexpected(
+          measurement.error() +
+          (is_gone && entry.figures ? "\nif it is gone for good, take its entry out of the baseline" : ""));
+    }
+    entry.figures = std::move(measurement->figures);
+    // Only a program that ran is stored, because later differences are compared with it.
+    entry.held = entry.figures->valid ? std::move(measurement->run) : std::nullopt;
+    entry.notes = std::move(measurement->notes);
+  }
+  return now;
+}
+
+std::vector<BaselineVerdict> accepted_by(const Baseline& before, const Baseline& after) {
+  std::vector<BaselineVerdict> verdicts;
+  for (const BaselineEntry& entry : after.entries) {
+    const auto then = std::ranges::find(before.entries, entry.scenario, &BaselineEntry::scenario);
+    if (then == before.entries.end() || !then->figures) {
+      verdicts.push_back(
+          {.scenario = entry.scenario, .findings = {}, .error = "is new", .notes = entry.notes});
+      continue;
+    }
+    BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}, .notes = entry.notes};
+    verdict.findings =
+        // The tolerance is 0, so every difference that the update accepts is shown.
+        findings_of(*then->figures, {.figures = *entry.figures, .problem = {}}, BaselineTolerance{});
+    if (then->held && entry.held && !verdict.findings.empty())
+      verdict.reasons = explanation_of(*then->held, *entry.held);
+    verdicts.push_back(std::move(verdict));
+  }
+  return verdicts;
+}
+
+// Writes JUnit XML that GitHub, GitLab and Jenkins can read. A scenario that exceeds its tolerance is a
+// failure; one that cannot be read is an error.
+
+namespace {
+
+std::string lines_of(const BaselineVerdict& verdict) {
+  std::string lines;
+  for (const BaselineFinding& finding : verdict.findings) {
+    lines += fmt::format("{}: {}: expected {}, is {}\n", finding.failed ? "FAIL" : "note", finding.figure,
+                         finding.expected, finding.actual);
+  }
+  for (const std::string& reason : verdict.reasons) lines += reason + '\n';
+  return lines;
+}
+
+/// Describes the first finding that fails.
+std::string summary_of(const BaselineVerdict& verdict) {
+  const auto failed = std::ranges::find_if(verdict.findings, &BaselineFinding::failed);
+  return fmt::format("{}: expected {}, is {}", failed->figure, failed->expected, failed->actual);
+}
+
+void add_case(pugi::xml_node suite, const BaselineVerdict& verdict) {
+  pugi::xml_node test = suite.append_child("testcase");
+  test.append_attribute("classname") = "penstock.check";
+  test.append_attribute("name") = xml_text(verdict.scenario).c_str();
+  const auto add = [&](const char* kind, const std::string& message, const std::string& text) {
+    pugi::xml_node node = test.append_child(kind);
+    if (!message.empty()) node.append_attribute("message") = xml_text(message).c_str();
+    node.append_child(pugi::node_pcdata).set_value(xml_text(text).c_str());
+  };
+  if (verdict.error) {
+    add("error", "the scenario cannot be measured", *verdict.error);
+  } else if (verdict.failed()) {
+    add("failure", summary_of(verdict), lines_of(verdict));
+  } else if (!verdict.findings.empty()) {
+    add("system-out", "", lines_of(verdict));
+  }
+}
+
+}  // namespace
+
+std::string to_junit(const std::vector<BaselineVerdict>& verdicts) {
+  const auto errors =
+      std::ranges::count_if(verdicts, [](const auto& verdict) { return verdict.error.has_value(); });
+  const auto failed = std::ranges::count_if(verdicts, &BaselineVerdict::failed);
+  pugi::xml_document document;
+  pugi::xml_node declaration = document.append_child(pugi::node_declaration);
+  declaration.append_attribute("version") = "1.0";
+  declaration.append_attribute("encoding") = "UTF-8";
+  pugi::xml_node suite = document.append_child("testsuites").append_child("testsuite");
+  suite.append_attribute("name") = "penstock check";
+  suite.append_attribute("tests") = static_cast<unsigned>(verdicts.size());
+  // failed() also counts errors, which have an attribute of their own.
+  suite.append_attribute("failures") = static_cast<unsigned>(failed - errors);
+  suite.append_attribute("errors") = static_cast<unsigned>(errors);
+  for (const BaselineVerdict& verdict : verdicts) add_case(suite, verdict);
+  std::ostringstream text;
+  document.save(text, "  ");
+  return text.str();
+}
+
+}  // namespace penstock

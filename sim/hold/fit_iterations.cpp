@@ -1,0 +1,377 @@
+// Finds the costs of layers from the iterations of one stage. On one stage an iteration is linear in its
+// costs (iteration_costs.cpp has the equation). Layers, degrees, microbatch sizes and counts differ from row
+// to row, so least squares can separate the costs:
+//
+//     minimise  sum over rows of (predicted / measured - 1)^2,  no cost below 0
+//
+// The bubble and the unequal first and last stages of a pipeline are in no cost. The engine computes them
+// from the costs, and the rows of several stages test both. The rows of one stage are tested in fifths: each
+// fifth is predicted with costs fitted on the other four. Tests: tests/sim/measured_runs_test.cpp.
+
+#include "sim/hold/fit_iterations.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <Eigen/Dense>
+#include <tl/expected.hpp>
+
+#include "scenarios/pricing/iteration_costs.hpp"
+#include "schedules/ir/action.hpp"
+#include "sim/engines/parallel_loop.hpp"
+#include "sim/hold/measured_runs.hpp"
+#include "sim/hold/predicted_runs.hpp"
+#include "sim/runs/plan_run.hpp"
+#include "sim/runs/simulate.hpp"
+#include "topology/size_arithmetic.hpp"
+
+namespace penstock {
+
+namespace {
+
+constexpr double kMillion = 1e6;
+
+// --- the equations ----------------------------------------------------------------------------------------
+
+/// The position of each cost among the unknowns. First come the constant, a layer of the step and a million
+/// parameters of the step. Then come the reductions, and then the layer and the ends of each kind. With
+/// hidden sizes 1024 and 2048 and one kind of layer for each:
+///
+///     0 constant  1 layer  2 parameters | 3, 4 reductions | 5 layer, 6 ends | 7 layer, 8 ends
+struct Unknowns {
+  std::map<std::int64_t, std::size_t> reductions;  ///< key: hidden size
+  std::map<FittedLayer, std::size_t> layers;       ///< position of the layer; its ends come right after it
+  std::size_t count = 3;
+};
+
+Unknowns unknowns_of(const std::vector<Iteration>& rows) {
+  Unknowns unknowns;
+  for (const Iteration& row : rows) {
+    if (unknowns.reductions.emplace(row.kind.hidden, unknowns.count).second) ++unknowns.count;
+  }
+  for (const Iteration& row : rows) {
+    if (unknowns.layers.emplace(row.kind, unknowns.count).second) unknowns.count += 2;
+  }
+  return unknowns;
+}
+
+/// Returns the equation of a row of one stage, which has both the embedding and the head. The sum of its
+/// costs should equal the measured time.
+LinearEquation equation_of(const Iteration& row, const Unknowns& unknowns, std::int64_t vocabulary) {
+  const auto layers = static_cast<double>(row.layers);
+  const auto microbatches = static_cast<double>(row.microbatches);
+  const ModelPartSize all{.layers = row.layers, .has_embedding = true, .has_head = true};
+  const double millions = device_parameters(row.kind, vocabulary, all) / kMillion;
+  const std::size_t layer = unknowns.layers.at(row.kind);
+  LinearEquation equation{
+      .terms = {{0, 1},
+                {1, layers},
+                {2, millions},
+                {unknowns.reductions.at(row.kind.hidden), millions * ring_share(row.data)},
+                {layer, microbatches * layers},
+                {layer + 1, microbatches}},
+      .value = 1};
+  // The equation is divided by the measured time. Residuals are then relative errors, and long iterations
+  // count no more than short ones.
+  for (auto& [unknown, coefficient] : equation.terms) coefficient *= kSecondsPerNanosecond / row.seconds;
+  return equation;
+}
+
+std::vector<LinearEquation> equations_of(const std::vector<Iteration>& rows, const Unknowns& unknowns,
+                                         std::int64_t vocabulary) {
+  std::vector<LinearEquation> equations;
+  equations.reserve(rows.size());
+  for (const Iteration& row : rows) equations.push_back(equation_of(row, unknowns, vocabulary));
+  return equations;
+}
+
+/// Rounds a cost to whole nanoseconds. The cost of a million parameters may exceed any integer if the models
+/// have few, so it is limited.
+Ns whole(double ns) {
+  constexpr double kMost = 1e18;
+  return static_cast<Ns>(std::llround(std::min(ns, kMost)));
+}
+
+// --- judging ----------------------------------------------------------------------------------------------
+
+std::vector<Iteration> of_one_stage(const Iterations& iterations) {
+  std::vector<Iteration> rows;
+  for (const Iteration& row : iterations.rows)
+    if (row.stages == 1) rows.push_back(row);
+  return rows;
+}
+
+/// Returns the predicted seconds of a row of one stage. The linear equation is enough, because there are no
+/// messages and no bubble.
+double seconds_on_one_stage(const IterationCosts& costs, const Iteration& row) {
+  const ModelPartSize all{.layers = row.layers, .has_embedding = true, .has_head = true};
+  const Ns ns = row.microbatches * microbatch_ns(costs.layers.at(row.kind), all) +
+                step_ns(costs, row.kind, all, row.data);
+  return static_cast<double>(ns) * kSecondsPerNanosecond;
+}
+
+/// Returns the errors of rows of one stage. Each fifth of the rows is predicted from a fit to the other rows.
+/// Returns nothing if there are fewer than five rows or no row could be predicted.
+std::optional<RunGroup> left_out_in_fifths(const std::vector<Iteration>& rows, std::int64_t vocabulary) {
+  constexpr std::size_t kParts = 5;
+  GroupErrors errors;
+  for (std::size_t part = 0; part < kParts; ++part) {
+    std::vector<Iteration> fitted;
+    // Every fifth row is left out, so that each part has rows from the whole file.
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      if (i % kParts != part) fitted.push_back(rows[i]);
+    const IterationCosts costs = costs_of_iterations(fitted, vocabulary);
+    for (std::size_t i = part; i < rows.size(); i += kParts) {
+      // If only this fifth has this kind of layer, the other rows give no cost for it.
+      if (costs.layers.contains(rows[i].kind))
+        errors.add(seconds_on_one_stage(costs, rows[i]) / rows[i].seconds - 1);
+    }
+  }
+  if (rows.size() < kParts || errors.empty()) return std::nullopt;
+  return errors.named("rows of 1 stage, left out in fifths");
+}
+
+/// Returns the seconds that the engine predicts, for any number of stages.
+tl::expected<double, std::string> simulated_seconds(const MeasuredRun& run) {
+  SimulateOptions options;
+  options.steady = SteadyState::skip;
+  options.timeline = TimelineKept::none;
+  options.figures = WantedFigures::of_rows;
+  const auto prediction = predict(run.scenario, options);
+  if (!prediction) return tl::unexpected(fmt::format("{}: {}", run.id, prediction.error().message));
+  return static_cast<double>(prediction->result.makespan_ns) * kSecondsPerNanosecond;
+}
+
+/// Returns the errors of the rows of several stages, or nothing if there are none.
+std::optional<RunGroup> not_fitted(const RunsReport& report) {
+  GroupErrors errors;
+  for (const PredictedRun& row : report.rows)
+    if (!row.fitted) errors.add(row.error);
+  if (errors.empty()) return std::nullopt;
+  return errors.named("rows of several stages");
+}
+
+}  // namespace
+
+IterationCosts costs_of_iterations(const std::vector<Iteration>& rows, std::int64_t vocabulary) {
+  const Unknowns unknowns = unknowns_of(rows);
+  const std::vector<double> found =
+      non_negative_least_squares(equations_of(rows, unknowns, vocabulary), unknowns.count);
+  IterationCosts costs{.source = {},
+                       .vocabulary = vocabulary,
+                       .layers = {},
+                       .step = {.constant_ns = whole(found[0]),
+                                .layer_ns = whole(found[1]),
+                                .million_parameters_ns = whole(found[2]),
+                                .million_reduced_ns = {}}};
+  for (const auto& [hidden, unknown] : unknowns.reductions)
+    costs.step.million_reduced_ns[hidden] = whole(found[unknown]);
+  for (const auto& [kind, unknown] : unknowns.layers)
+    costs.layers[kind] = {.layer_ns = whole(found[unknown]), .ends_ns = whole(found[unknown + 1])};
+  return costs;
+}
+
+tl::expected<RunsReport, std::string> predict_iterations(const MeasuredRuns& runs,
+                                                         const std::vector<bool>& is_fitted) {
+  std::vector<tl::expected<double, std::string>> seconds(runs.runs.size(), 0.0);
+  parallel_loop(seconds.size(), [&](std::size_t i) { seconds[i] = simulated_seconds(runs.runs[i]); });
+  RunsReport report;
+  GroupErrors all;
+  ErrorsByGroup groups;
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    if (!seconds[i]) return tl::unexpected(seconds[i].error());
+    const MeasuredRun& run = runs.runs[i];
+    const double error = *seconds[i] / run.step_seconds - 1;
+    report.rows.push_back({.id = run.id,
+                           .measured_seconds = run.step_seconds,
+                           .predicted_seconds = *seconds[i],
+                           .error = error,
+                           .fitted = is_fitted[i]});
+    // Errors of fitted rows show how well the formula fits, not how well it predicts. So the group's name
+    // contains "fitted".
+    groups.add(is_fitted[i] ? run.source + ", fitted" : run.source, error);
+    all.add(error);
+  }
+  report.groups = groups.groups();
+  std::ranges::sort(report.groups, {}, &RunGroup::name);
+  if (!all.empty()) report.all = all.named("all");
+  return report;
+}
+
+tl::expected<FitReport, std::string> fit_iterations(const Iterations& iterations,
+                                                    const FitAssumptions& assumed) {
+  const std::vector<Iteration> fitted = of_one_stage(iterations);
+  if (fitted.empty()) {
+    return tl::unexpected(
+        fmt::format("{}: expected rows of one stage, on which costs are fitted, got none", iterations.file));
+  }
+  const Unknowns unknowns = unknowns_of(fitted);
+  const std::int64_t vocabulary = assumed.vocabulary;
+  FitReport report{
+      .costs = costs_of_iterations(fitted, vocabulary),
+      .constants = unknowns.count,
+      .determined = identifiable_unknowns(equations_of(fitted, unknowns, vocabulary), unknowns.count),
+      .measured = {},
+      .runs = {},
+      .unpriced = {},
+      .held_out = {},
+      .left_out = left_out_in_fifths(fitted, vocabulary)};
+  report.costs.link_bytes_per_second = assumed.link_bytes_per_second;
+  report.costs.source = fmt::format("{}: {} iterations of one stage", iterations.file, fitted.size());
+  Iterations priced{.file = iterations.file, .header = iterations.header, .rows = {}};
+  std::vector<bool> is_fitted;
+  // A kind of layer that only pipelines of several stages have has no costs, so its rows are not predicted.
+  for (const Iteration& row : iterations.rows) {
+    if (!report.costs.layers.contains(row.kind)) {
+      report.unpriced.push_back(row.line);
+      continue;
+    }
+    priced.rows.push_back(row);
+    is_fitted.push_back(row.stages == 1);
+  }
+  report.measured = runs_with(priced, std::make_shared<const IterationCosts>(report.costs));
+  auto runs = predict_iterations(report.measured, is_fitted);
+  if (!runs) return tl::unexpected(fmt::format("{}: {}", iterations.file, runs.error()));
+  report.runs = *std::move(runs);
+  report.held_out = not_fitted(report.runs);
+  return report;
+}
+
+// Solves linear least squares with no value below 0, by Lawson and Hanson, Solving Least Squares Problems
+// (1974), chapter 23. A set P of unknowns may be above 0, the others are 0:
+//
+//     while some unknown outside P would make the residual smaller (gradient A^T (b - A x) > 0)
+//       take the one with the steepest gradient into P, s = the least squares of P alone
+//       while s has an unknown of P that is not above 0
+//         go from x towards s until the first of them is 0, drop it from P, s = the least squares of P
+//       x = s
+//
+// Columns are scaled to length 1, so the gradients do not depend on units. Eigen's QR with pivots solves the
+// inner problems, because columns of nearly the same direction are common here. Tests:
+// tests/sim/measured_runs_test.cpp.
+
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+/// Tolerance below which gradients and values count as 0, relative to the length of the right side.
+constexpr double kNothing = 1e-12;
+
+/// The equations, with every column scaled to length 1 (or 0).
+struct System {
+  MatrixXd columns;
+  VectorXd values;
+  VectorXd lengths;
+};
+
+System system_of(const std::vector<LinearEquation>& equations, std::size_t unknowns) {
+  const auto rows = static_cast<Index>(equations.size());
+  System system{.columns = MatrixXd::Zero(rows, static_cast<Index>(unknowns)),
+                .values = VectorXd(rows),
+                .lengths = VectorXd(static_cast<Index>(unknowns))};
+  for (Index row = 0; row < rows; ++row) {
+    const LinearEquation& equation = equations[static_cast<std::size_t>(row)];
+    // An equation may name an unknown several times.
+    for (const auto& [unknown, coefficient] : equation.terms)
+      system.columns(row, static_cast<Index>(unknown)) += coefficient;
+    system.values(row) = equation.value;
+  }
+  for (Index column = 0; column < system.columns.cols(); ++column) {
+    const double length = system.columns.col(column).norm();
+    system.lengths(column) = length;
+    // An unknown that no equation names has a column of zeros and stays 0.
+    if (length > 0) system.columns.col(column) /= length;
+  }
+  return system;
+}
+
+/// Returns the least squares of the unknowns in `passive`, with all others 0.
+VectorXd solved(const System& system, const std::vector<Index>& passive) {
+  MatrixXd part(system.columns.rows(), static_cast<Index>(passive.size()));
+  for (std::size_t i = 0; i < passive.size(); ++i)
+    part.col(static_cast<Index>(i)) = system.columns.col(passive[i]);
+  const VectorXd values = part.colPivHouseholderQr().solve(system.values);
+  VectorXd all = VectorXd::Zero(system.columns.cols());
+  for (std::size_t i = 0; i < passive.size(); ++i) all(passive[i]) = values(static_cast<Index>(i));
+  return all;
+}
+
+/// Returns the unknown outside `passive` with the steepest gradient, or nothing if no gradient is above the
+/// tolerance.
+std::optional<Index> steepest(const System& system, const VectorXd& at, const std::vector<Index>& passive) {
+  VectorXd gradient = system.columns.transpose() * (system.values - system.columns * at);
+  for (const Index unknown : passive) gradient(unknown) = -std::numeric_limits<double>::infinity();
+  Index best = 0;
+  if (gradient.size() == 0 || gradient.maxCoeff(&best) <= kNothing * system.values.norm())
+    return std::nullopt;
+  return best;
+}
+
+/// Moves from `at` towards `target`, but only until the first unknown of `passive` reaches 0. Removes the
+/// unknowns that reach 0 from `passive`.
+VectorXd within_bounds(const VectorXd& at, const VectorXd& target, std::vector<Index>& passive) {
+  double part = 1;
+  for (const Index unknown : passive) {
+    if (target(unknown) <= 0) part = std::min(part, at(unknown) / (at(unknown) - target(unknown)));
+  }
+  // If part < 1, an unknown would cross 0. The first one to do so is now 0 up to rounding.
+  VectorXd moved = at + part * (target - at);
+  std::erase_if(passive, [&](Index unknown) {
+    const bool is_nothing = target(unknown) <= 0 && moved(unknown) <= kNothing;
+    if (is_nothing) moved(unknown) = 0;
+    return is_nothing;
+  });
+  return moved;
+}
+
+}  // namespace
+
+std::vector<double> non_negative_least_squares(const std::vector<LinearEquation>& equations,
+                                               std::size_t unknowns) {
+  const System system = system_of(equations, unknowns);
+  VectorXd at = VectorXd::Zero(static_cast<Index>(unknowns));
+  std::vector<Index> passive;
+  // Each round ends with another set and a smaller residual. The limit stops cycles that rounding could
+  // cause.
+  for (std::size_t round = 0; round < 3 * unknowns; ++round) {
+    const auto next = steepest(system, at, passive);
+    if (!next) break;
+    passive.push_back(*next);
+    VectorXd target = solved(system, passive);
+    // According to the gradient, this unknown rises from 0. If it does not rise, the gradient was only
+    // rounding.
+    if (target(*next) <= 0) break;
+    while (std::ranges::any_of(passive, [&](Index unknown) { return target(unknown) <= 0; })) {
+      at = within_bounds(at, target, passive);
+      target = solved(system, passive);
+    }
+    // All unknowns of the set are above 0, so the best point of the set is valid.
+    at = target;
+  }
+  std::vector<double> answer(unknowns, 0);
+  for (const Index unknown : passive)
+    answer[static_cast<std::size_t>(unknown)] = at(unknown) / system.lengths(unknown);
+  return answer;
+}
+
+std::size_t identifiable_unknowns(const std::vector<LinearEquation>& equations, std::size_t unknowns) {
+  // Columns have length 1, so a pivot below this means a combination of other columns.
+  constexpr double kTolerance = 1e-9;
+  auto factors = system_of(equations, unknowns).columns.colPivHouseholderQr();
+  factors.setThreshold(kTolerance);
+  return static_cast<std::size_t>(factors.rank());
+}
+
+}  // namespace penstock

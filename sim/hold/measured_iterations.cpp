@@ -1,0 +1,262 @@
+// Reads iterations from CSV files of Penstock and vTrain. vTrain's files begin with "# GPUs, global batch,
+// ..". This line holds column names and is no comment, and the "#" in "# layers" means "number of". Names are
+// therefore compared without "#" and in lower case:
+//
+//     # vTrain (..): iterations of GPTs           a comment, since no number follows below it
+//     # GPUs,global batch,micro batch,..          the names: devices, global_batch_size, micro_batch_size, ..
+//     2,16,8,..
+//
+// measured_runs.cpp reads the other format, in which each row names its model's file. Tests:
+// tests/sim/measured_runs_test.cpp.
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/pricing/iteration_costs.hpp"
+#include "scenarios/read/document.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "sim/hold/fit_iterations.hpp"
+#include "sim/hold/measured_runs.hpp"
+#include "text/csv_rows.hpp"
+#include "text/numbers.hpp"
+#include "topology/presets.hpp"
+
+namespace penstock {
+
+namespace {
+
+struct ColumnName {
+  std::string_view name;
+  std::string_view of_vtrain;
+};
+constexpr auto kIterationColumns = std::to_array<ColumnName>({{"global_batch_size", "global batch"},
+                                                              {"micro_batch_size", "micro batch"},
+                                                              {"hidden", "hidden size"},
+                                                              {"heads", "attention heads"},
+                                                              {"layers", "layers"},
+                                                              {"sequence", "sequence length"},
+                                                              {"tensor", "tensor parallelism"},
+                                                              {"data", "data parallelism"},
+                                                              {"stages", "pipeline parallelism"}});
+constexpr std::string_view kDevices = "devices";
+constexpr std::string_view kSeconds = "step_seconds";
+constexpr std::string_view kMilliseconds = "iteration time (ms)";
+
+/// Returns the name of a column without "#" and spaces, in lower case, and as Penstock's name if it has one:
+/// "layers" for " # Layers", "devices" for "GPUs".
+std::string plain_name(std::string_view cell) {
+  while (!cell.empty() && (cell.front() == '#' || cell.front() == ' ')) cell.remove_prefix(1);
+  while (!cell.empty() && cell.back() == ' ') cell.remove_suffix(1);
+  std::string name(cell);
+  std::ranges::transform(name, name.begin(),
+                         [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  for (const ColumnName& column : kIterationColumns) {
+    if (name == column.of_vtrain) return std::string(column.name);
+  }
+  return name == "gpus" ? std::string(kDevices) : name;
+}
+
+/// The index of each column in the file, by Penstock's name.
+using Places = std::map<std::string, std::size_t, std::less<>>;
+
+/// Returns a message about the first missing column, or nothing. The column of devices is optional.
+std::optional<std::string> missing_column(const Places& places) {
+  for (const ColumnName& column : kIterationColumns) {
+    if (!places.contains(column.name))
+      return fmt::format("expected a column \"{}\" (or \"{}\")", column.name, column.of_vtrain);
+  }
+  if (places.contains(kSeconds) || places.contains(kMilliseconds)) return std::nullopt;
+  return fmt::format("expected a column \"{}\" or \"{}\"", kSeconds, kMilliseconds);
+}
+
+/// Reads the cells of one row and remembers its first fault.
+class IterationReader {
+ public:
+  IterationReader(const Places& places, const std::vector<std::string>& cells)
+      : places_(places), cells_(cells) {}
+
+  /// Reads a whole number from 1 to `most`. After a fault it returns 1, so that reading continues and one
+  /// pass finds the first fault.
+  std::int64_t count(std::string_view column, std::int64_t most) {
+    const std::string& cell = text(column);
+    const auto value = number_of_text<std::int64_t>(cell);
+    if (value && *value >= 1 && *value <= most) return *value;
+    expected(column, fmt::format("a whole number from 1 to {}, got \"{}\"", most, cell));
+    return 1;
+  }
+  std::int32_t degree(std::string_view column) {
+    constexpr std::int64_t kMost = 1 << 20;
+    return static_cast<std::int32_t>(count(column, kMost));
+  }
+  bool has(std::string_view column) const { return places_.contains(column); }
+
+  double seconds() {
+    constexpr double kMillisecond = 1e-3;
+    // The limit is eleven days. Its nanoseconds fit into 64 bits even after predictions of other rows
+    // multiply them.
+    constexpr double kMostSeconds = 1e6;
+    const std::string_view column = has(kSeconds) ? kSeconds : kMilliseconds;
+    const double unit = column == kSeconds ? 1 : kMillisecond;
+    const auto value = finite_number(text(column));
+    if (value && *value > 0 && *value * unit <= kMostSeconds) return *value * unit;
+    expected(column,
+             fmt::format("a number above 0 and up to {}, got \"{}\"", kMostSeconds / unit, text(column)));
+    return 1;
+  }
+
+  void expected(std::string_view column, std::string_view what) {
+    if (fault_.empty()) fault_ = fmt::format("{}: expected {}", column, what);
+  }
+  const std::string& fault() const { return fault_; }
+
+ private:
+  const std::string& text(std::string_view column) const { return cells_[places_.find(column)->second]; }
+
+  const Places& places_;
+  const std::vector<std::string>& cells_;
+  std::string fault_;
+};
+
+/// Notes a fault if the sizes of the row do not divide each other or do not match the number of devices.
+void check_sizes(IterationReader& row, const Iteration& of, std::int64_t global) {
+  const std::int64_t part = of.kind.micro_batch_size * of.data;
+  if (global % part != 0) {
+    row.expected("global_batch_size",
+                 fmt::format("a multiple of micro_batch_size x data = {}, got {}", part, global));
+  }
+  if (of.layers % of.stages != 0)
+    row.expected("layers", fmt::format("a multiple of stages = {}, got {}", of.stages, of.layers));
+  // Each degree is at most 2^20, so the product of three fits into 64 bits.
+  const std::int64_t devices = std::int64_t{of.kind.tensor} * of.data * of.stages;
+  constexpr std::int64_t kMostDevices = std::int64_t{1} << 31;
+  if (!row.has(kDevices)) return;
+  const std::int64_t stated = row.count(kDevices, kMostDevices);
+  if (stated != devices)
+    row.expected(kDevices, fmt::format("tensor x data x stages = {}, got {}", devices, stated));
+}
+
+/// Reads one row. Error: "LINE: COLUMN: expected .., got ..".
+tl::expected<Iteration, std::string> iteration_of(const Places& places, const CsvRow& cells) {
+  constexpr std::int64_t kMostSize = 1 << 20;
+  constexpr std::int64_t kMostLayers = 10'000;
+  constexpr std::int64_t kMostSamples = 1 << 28;
+  IterationReader row(places, cells.cells);
+  Iteration of{.kind = {.hidden = row.count("hidden", kMostSize),
+                        .heads = row.count("heads", kMostSize),
+                        .sequence = row.count("sequence", kMostSamples),
+                        .tensor = row.degree("tensor"),
+                        .micro_batch_size = row.count("micro_batch_size", kMostSamples)},
+               .layers = row.count("layers", kMostLayers),
+               .data = row.degree("data"),
+               .stages = row.degree("stages"),
+               .seconds = row.seconds(),
+               .line = cells.line,
+               .cells = cells.cells};
+  const std::int64_t global = row.count("global_batch_size", kMostSamples);
+  if (row.fault().empty()) check_sizes(row, of, global);
+  if (!row.fault().empty()) return tl::unexpected(fmt::format("{}: {}", cells.line, row.fault()));
+  // check_sizes() has verified that this division leaves no remainder.
+  of.microbatches = global / (of.kind.micro_batch_size * of.data);
+  return of;
+}
+
+/// Returns the index of each column. If columns share a name, the first one counts.
+Places places_of(const std::vector<std::string>& header) {
+  Places places;
+  for (std::size_t i = 0; i < header.size(); ++i) places.emplace(plain_name(header[i]), i);
+  return places;
+}
+
+/// Returns whether the line is blank. The CSV reader returns a blank line as a row with one empty cell.
+bool is_empty(const CsvRow& row) {
+  return row.cells.empty() || (row.cells.size() == 1 && row.cells.front().empty());
+}
+
+/// Removes comment lines above the column names. The names may begin with '#' like a comment, but a row of
+/// numbers follows them directly.
+void drop_comments_above_names(std::vector<CsvRow>& rows) {
+  std::size_t first = 0;
+  while (first + 1 < rows.size() && rows[first].cells.front().starts_with('#') &&
+         !finite_number(rows[first + 1].cells.front()))
+    ++first;
+  rows.erase(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(first));
+}
+
+}  // namespace
+
+tl::expected<Iterations, std::string> read_iterations(const std::string& file) {
+  const auto text = read_text_file(file, file);
+  if (!text) return tl::unexpected(text.error());
+  auto rows = csv_rows(*text);
+  if (!rows) return tl::unexpected(fmt::format("{}:{}: {}", file, rows.error().line, rows.error().message));
+  std::erase_if(*rows, is_empty);
+  drop_comments_above_names(*rows);
+  if (rows->size() < 2) {
+    return tl::unexpected(
+        fmt::format("{}: expected names of columns and rows below them, got {} rows", file, rows->size()));
+  }
+  Iterations iterations{.file = file, .header = rows->front().cells, .rows = {}};
+  const Places places = places_of(iterations.header);
+  if (const auto missing = missing_column(places)) {
+    return tl::unexpected(fmt::format("{}:{}: {}, got {}", file, rows->front().line, *missing,
+                                      fmt::join(iterations.header, ", ")));
+  }
+  for (std::size_t i = 1; i < rows->size(); ++i) {
+    const CsvRow& cells = (*rows)[i];
+    if (cells.cells.front().starts_with('#')) continue;
+    if (cells.cells.size() != iterations.header.size()) {
+      return tl::unexpected(fmt::format("{}:{}: expected {} cells as in the first row, got {}", file,
+                                        cells.line, iterations.header.size(), cells.cells.size()));
+    }
+    auto iteration = iteration_of(places, cells);
+    if (!iteration) return tl::unexpected(fmt::format("{}:{}", file, iteration.error()));
+    iterations.rows.push_back(*std::move(iteration));
+  }
+  return iterations;
+}
+
+MeasuredRuns runs_with(const Iterations& iterations, const std::shared_ptr<const IterationCosts>& costs) {
+  MeasuredRuns runs{.header = iterations.header, .runs = {}};
+  for (const Iteration& row : iterations.rows) {
+    Scenario scenario;
+    scenario.schedule = "1f1b";
+    // Without a link rate the scenario has no cluster, and its messages take no time.
+    if (costs->link_bytes_per_second > 0) {
+      UniformCluster links;
+      links.devices = row.stages;
+      links.bytes_per_second = costs->link_bytes_per_second;
+      scenario.cluster.shape = links;
+    }
+    scenario.shape.stages = row.stages;
+    scenario.batch.micro_batch_size = row.kind.micro_batch_size;
+    scenario.batch.microbatches = row.microbatches;
+    scenario.model = FittedModel{.costs = costs, .kind = row.kind, .layers = row.layers, .copies = row.data};
+    runs.runs.push_back({.id = fmt::format("line {}", row.line),
+                         .source = fmt::format("{} {}", row.stages, row.stages == 1 ? "stage" : "stages"),
+                         .model = {},
+                         .device = {},
+                         .precision = {},
+                         .scenario = std::move(scenario),
+                         .step_seconds = row.seconds,
+                         .cells = row.cells});
+  }
+  return runs;
+}
+
+}  // namespace penstock

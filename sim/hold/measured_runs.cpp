@@ -1,0 +1,317 @@
+// Reads measured runs and makes of each row the scenario that its cells describe. All rows share settings
+// that no column states: sequence parallelism with tensor parallelism, Adam, fused attention and loss.
+// measured_iterations.cpp reads the other format, whose models are given by sizes. Tests:
+// tests/sim/measured_runs_test.cpp.
+
+#include "sim/hold/measured_runs.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/architecture/architecture.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/document.hpp"
+#include "scenarios/read/load_architecture.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/hold/library_texts.hpp"
+#include "text/csv_table.hpp"
+#include "text/numbers.hpp"
+#include "topology/device_types.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// The columns that every file must have.
+constexpr std::array<std::string_view, 13> kRunColumns = {
+    "source",           "model",        "device",   "precision", "devices",   "tensor",      "stages",
+    "micro_batch_size", "microbatches", "sequence", "schedule",  "recompute", "step_seconds"};
+
+/// Reads the cells of one row and remembers its first fault.
+class RowReader {
+ public:
+  RowReader(const CsvTable& table, std::size_t row) : table_(table), row_(row) {}
+
+  const std::string& text(std::string_view column) const { return table_.cell(row_, column); }
+  bool has(std::string_view column) const { return table_.has(column) && !text(column).empty(); }
+
+  std::int64_t count(std::string_view column) {
+    const auto value = number_of_text<std::int64_t>(text(column));
+    if (value && *value >= 1 && *value <= kMost) return *value;
+    expected(column, fmt::format("a whole number from 1 to {}", kMost));
+    return 1;
+  }
+  std::int32_t small(std::string_view column) { return static_cast<std::int32_t>(count(column)); }
+  /// Like small(), or `usual` without a cell.
+  std::int32_t small_or(std::string_view column, std::int32_t usual) {
+    return has(column) ? small(column) : usual;
+  }
+
+  double seconds(std::string_view column) {
+    const auto value = finite_number(text(column));
+    if (value && *value > 0) return *value;
+    expected(column, "a number above 0");
+    return 1;
+  }
+
+  /// Reads "yes" or "no"; returns `usual` without a cell.
+  bool flag_or(std::string_view column, bool usual) {
+    if (!has(column)) return usual;
+    if (text(column) == "yes" || text(column) == "no") return text(column) == "yes";
+    expected(column, "yes or no");
+    return false;
+  }
+
+  /// Reads a value of an enum by its word.
+  template <EnumWithWords Enum>
+  Enum choice(std::string_view column) {
+    const auto value = enum_of_text<Enum>(text(column));
+    if (!value) expected(column, fmt::format("one of {}", fmt::join(words_of<Enum>(), ", ")));
+    return value.value_or(kEnumWords<Enum>.front().value);
+  }
+
+  void expected(std::string_view column, std::string_view what) {
+    refuse(column, fmt::format("expected {}, got \"{}\"", what, text(column)));
+  }
+  /// Records a message about a cell, if it is the first fault of the row.
+  void refuse(std::string_view column, std::string_view message) {
+    if (fault_.empty()) fault_ = fmt::format("{}: {}: {}", table_.line(row_), column, message);
+  }
+  const std::string& fault() const { return fault_; }
+  std::size_t line() const { return table_.line(row_); }
+
+ private:
+  static constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  const CsvTable& table_;
+  std::size_t row_;
+  std::string fault_;
+};
+
+/// Caches the architectures by file and number of layers, so that each is read once.
+class Architectures {
+ public:
+  explicit Architectures(const TextOfModel& text_of) : text_of_(text_of) {}
+
+  /// Returns the model with its first `layers` layers, or with all if nothing is stated.
+  tl::expected<Architecture, std::string> of(const std::string& model, std::optional<std::int64_t> layers) {
+    const auto key = std::pair(model, layers);
+    if (const auto found = known_.find(key); found != known_.end()) return found->second;
+    auto text = text_of_(model);
+    if (!text) return tl::unexpected(text.error());
+    ArchitectureRequest request;
+    request.config = model;
+    request.text = *std::move(text);
+    request.layers = layers;
+    const auto part = load_architecture(request);
+    if (!part) return tl::unexpected(part.error());
+    return known_.emplace(key, part->architecture).first->second;
+  }
+
+ private:
+  const TextOfModel& text_of_;
+  std::map<std::pair<std::string, std::optional<std::int64_t>>, Architecture> known_;
+};
+
+/// Returns the copies that fill the row's devices.
+std::int32_t copies_of(RowReader& row, const Parallel& parallel) {
+  const std::int64_t devices = row.count("devices");
+  const std::int64_t one = std::int64_t{parallel.devices_per_rank()} * row.count("stages");
+  if (devices % one != 0)
+    row.expected("devices", fmt::format("a multiple of tensor x context x stages, {}", one));
+  return static_cast<std::int32_t>(std::max<std::int64_t>(1, devices / one));
+}
+
+/// Returns the parallelism of a row. Sequence parallelism is Parallel's default.
+Parallel parallel_of(RowReader& row) {
+  Parallel parallel{.tensor = row.small("tensor"),
+                    .context = row.small_or("context", 1),
+                    .expert = row.small_or("expert", 1),
+                    .tensor_overlap = row.flag_or("tensor_overlap", true),
+                    .data_overlap = row.flag_or("data_overlap", true)};
+  // Products of degrees must not overflow before they are compared with the devices.
+  if (!row.fault().empty()) return parallel;
+  parallel.data = row.has("data") ? row.small("data") : copies_of(row, parallel);
+  if (row.has("context_exchange"))
+    parallel.context_exchange = row.choice<ContextExchange>("context_exchange");
+  if (row.has("order")) parallel.order = row.choice<PlacementOrder>("order");
+  return parallel;
+}
+
+/// Returns the state that copies share out, if the row states it.
+std::optional<std::int32_t> sharding_of(RowReader& row) {
+  if (!row.has("sharding")) return std::nullopt;
+  const auto value = number_of_text<std::int32_t>(row.text("sharding"));
+  if (value && *value >= 0 && *value <= 3) return value;
+  row.expected("sharding", "0, 1, 2 or 3");
+  return std::nullopt;
+}
+
+DeviceModel model_of(RowReader& row, const DeviceType& device, const KernelsOf& kernels_of) {
+  DeviceModel model;
+  model.work.sequence = row.count("sequence");
+  model.work.parallel = parallel_of(row);
+  model.work.device = device;
+  model.work.precision = row.choice<GemmPrecision>("precision");
+  model.work.recompute = row.choice<LayerRecompute>("recompute");
+  model.work.gradient_bytes = row.small_or("gradient_bytes", 4);
+  if (model.work.gradient_bytes != 2 && model.work.gradient_bytes != 4)
+    row.expected("gradient_bytes", "2 or 4");
+  if (row.has("layer_split")) {
+    if (const auto split = parse_layer_split(row.text("layer_split"))) {
+      model.split = *split;
+    } else {
+      row.refuse("layer_split", split.error());
+    }
+  }
+  model.kernels = kernels_of(device);
+  model.devices = row.count("devices");
+  model.copies = model.work.parallel.data;
+  return model;
+}
+
+/// The reason why a row has no run.
+struct RowFault {
+  std::string text;
+  bool leaves_out = false;  ///< the row is valid, but nothing is known that could predict it
+};
+
+std::string id_of(const RowReader& row) {
+  return row.has("id") ? row.text("id") : fmt::format("line {}", row.line());
+}
+
+/// Makes the run of a row. Error: the row's first fault, or what is not known.
+tl::expected<MeasuredRun, RowFault> run_of(RowReader& row, Architectures& architectures,
+                                           const KernelsOf& kernels_of) {
+  const auto fault = [&row] { return tl::unexpected(RowFault{.text = row.fault()}); };
+  if (find_schedule(row.text("schedule")) == nullptr)
+    row.expected("schedule", "a schedule's name, as `penstock schedules` lists them");
+  if (!row.fault().empty()) return fault();
+  const DeviceType* device = find_device_type(row.text("device"));
+  if (device == nullptr) {
+    row.expected("device", fmt::format("one of {}", device_type_names()));
+    return tl::unexpected(RowFault{.text = row.fault(), .leaves_out = true});
+  }
+  DeviceModel model = model_of(row, *device, kernels_of);
+  MeasuredRun run{.id = id_of(row),
+                  .source = row.text("source"),
+                  .model = row.text("model"),
+                  .device = device->name,
+                  .precision = row.text("precision")};
+  if (row.has("release")) run.release = row.text("release");
+  run.step_seconds = row.seconds("step_seconds");
+  if (row.has("peak_gib")) run.peak_gib = row.seconds("peak_gib");
+  const auto layers = row.has("layers") ? std::optional(row.count("layers")) : std::nullopt;
+  Scenario& scenario = run.scenario;
+  scenario.schedule = row.text("schedule");
+  scenario.shape.stages = row.small("stages");
+  scenario.shape.virtual_stages = row.small_or("virtual_stages", 1);
+  scenario.shape.sharding = sharding_of(row);
+  scenario.batch.micro_batch_size = row.count("micro_batch_size");
+  scenario.batch.microbatches = row.count("microbatches");
+  // After a fault the cells hold placeholder values, from which no scenario may be built.
+  if (!row.fault().empty()) return fault();
+  const auto architecture = architectures.of(run.model, layers);
+  if (!architecture) {
+    row.refuse("model", architecture.error());
+    return tl::unexpected(RowFault{.text = row.fault(), .leaves_out = true});
+  }
+  model.work.model = *architecture;
+  scenario.model = std::move(model);
+  return run;
+}
+
+/// Returns the file of a model that a row names: a path from `directory`, or a name in its folder `models`.
+std::filesystem::path model_file(const std::filesystem::path& directory, const std::string& model) {
+  const std::filesystem::path named = directory / "models" / (model + ".json");
+  std::error_code ignored;
+  const bool is_name = model.find('/') == std::string::npos && std::filesystem::exists(named, ignored);
+  return is_name ? named : directory / model;
+}
+
+}  // namespace
+
+std::string model_name(const std::string& file) {
+  const std::size_t begin = file.rfind('/') + 1;  // 0 without a folder: npos + 1 wraps to 0
+  return file.substr(begin, file.rfind('.') - begin);
+}
+
+tl::expected<MeasuredRuns, std::string> read_measured_runs(const std::string& file,
+                                                           const KernelsOf& kernels_of) {
+  const auto text = read_text_file(file, file);
+  if (!text) return tl::unexpected(text.error());
+  const std::filesystem::path directory = std::filesystem::path(file).parent_path();
+  const auto text_of = [&](const std::string& model) {
+    const std::filesystem::path path = model_file(directory, model);
+    return read_text_file(path, path.string());
+  };
+  return parse_measured_runs(*text, file, text_of, kernels_of);
+}
+
+tl::expected<MeasuredRuns, std::string> parse_measured_runs(std::string_view text, const std::string& file,
+                                                            const TextOfModel& text_of,
+                                                            const KernelsOf& kernels_of) {
+  const auto table = CsvTable::parse(text, kRunColumns);
+  if (!table) return tl::unexpected(fmt::format("{}:{}", file, table.error()));
+  MeasuredRuns runs{.header = table->header(), .runs = {}};
+  Architectures architectures(text_of);
+  for (std::size_t i = 0; i < table->row_count(); ++i) {
+    RowReader row(*table, i);
+    auto run = run_of(row, architectures, kernels_of);
+    if (!run) {
+      if (!run.error().leaves_out) return tl::unexpected(fmt::format("{}:{}", file, run.error().text));
+      runs.left_out.push_back({.line = table->line(i), .id = id_of(row), .why = run.error().text});
+      continue;
+    }
+    run->cells = table->cells(i);
+    runs.runs.push_back(*std::move(run));
+  }
+  if (runs.runs.empty() && !runs.left_out.empty())
+    return tl::unexpected(fmt::format("{}:{}", file, runs.left_out.front().why));
+  if (runs.runs.empty())
+    return tl::unexpected(fmt::format("{}: expected rows below the columns, got none", file));
+  return runs;
+}
+
+// The rows name the files of model configurations. These files are texts of the library, too.
+
+namespace {
+
+/// Returns a text of the library. Requires that a text with this name exists.
+std::string_view text_named(std::string_view name) {
+  const auto text = std::ranges::find(library_texts(), name, &LibraryText::name);
+  if (text == library_texts().end()) throw std::logic_error(fmt::format("the library has no {}", name));
+  return text->text;
+}
+
+}  // namespace
+
+MeasuredRuns library_runs() {
+  auto runs = parse_measured_runs(text_named("training_steps"), "training_steps.csv",
+                                  [](const std::string& model) -> tl::expected<std::string, std::string> {
+                                    return std::string(text_named(model_name(model)));
+                                  });
+  if (!runs) throw std::logic_error(runs.error());
+  return *std::move(runs);
+}
+
+}  // namespace penstock

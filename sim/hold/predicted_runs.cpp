@@ -1,0 +1,486 @@
+// Predicts measured runs. Rows of one source, device and precision share constants, because they share
+// clocks, a collective library and a way to reduce gradients. Rows with experts share them within a release.
+// Errors are reported by source, device and model:
+//
+//     rows --RunPrices--> prices --constants of their site--> seconds, compared with the measured ones
+//     rows of `fitted_on` --by site--> fit_constants --+
+//
+// Tests: tests/sim/measured_runs_test.cpp.
+
+#include "sim/hold/predicted_runs.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlopt.hpp>
+#include <tl/expected.hpp>
+
+#include "report/result/result.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/prepare/priced_scenario.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "sim/engines/compile.hpp"
+#include "sim/engines/evaluate.hpp"
+#include "sim/engines/parallel_loop.hpp"
+#include "sim/hold/measured_runs.hpp"
+#include "sim/runs/simulate.hpp"
+#include "topology/size_arithmetic.hpp"
+
+namespace penstock {
+
+namespace {
+
+bool has_experts(const MeasuredRun& run) {
+  return std::get<DeviceModel>(run.scenario.model).work.model.experts.has_value();
+}
+
+/// The source, device and precision of a run. A run with experts has its release as well.
+struct Site {
+  std::string source;
+  std::string device;
+  std::string precision;
+  bool experts = false;
+  std::string release{};
+  auto operator<=>(const Site&) const = default;
+};
+Site site_of(const MeasuredRun& run) {
+  const bool experts = has_experts(run);
+  return {.source = run.source,
+          .device = run.device,
+          .precision = run.precision,
+          .experts = experts,
+          .release = experts ? run.release : ""};
+}
+
+/// The prices of each row. Threads fill the elements in any order.
+using AllPrices = std::vector<std::optional<tl::expected<RunPrices, std::string>>>;
+
+tl::expected<std::vector<RunPrices>, std::string> priced(const MeasuredRuns& runs,
+                                                         const std::function<void()>& one_done) {
+  AllPrices made(runs.runs.size());
+  parallel_loop(made.size(), [&](std::size_t i) {
+    made[i] = RunPrices::make(runs.runs[i].scenario);
+    one_done();
+  });
+  std::vector<RunPrices> prices;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    // The rows are examined in order, so that the error of the first faulty row is returned, whichever thread
+    // ended first.
+    auto& one = made[i].value();
+    if (!one) return tl::unexpected(fmt::format("{}: {}", runs.runs[i].id, one.error()));
+    prices.push_back(*std::move(one));
+  }
+  return prices;
+}
+
+/// Returns whether two rows are one measurement. Two files may hold the same configuration with the same id
+/// and step; then it was fitted on itself.
+bool is_same(const MeasuredRun& a, const MeasuredRun& b) {
+  return a.id == b.id && a.step_seconds == b.step_seconds && a.scenario.model == b.scenario.model;
+}
+
+std::vector<RunGroup> groups_of(const MeasuredRuns& runs, const std::vector<PredictedRun>& rows) {
+  ErrorsByGroup groups;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const MeasuredRun& run = runs.runs[i];
+    groups.add(fmt::format("{} {} {}", run.source, run.device, model_name(run.model)), rows[i].error);
+  }
+  return groups.groups();
+}
+
+/// Returns the class of a run. Rows of one class are predicted through the same terms.
+std::string class_of(const MeasuredRun& run) {
+  const auto& model = std::get<DeviceModel>(run.scenario.model);
+  const bool has_stages = run.scenario.shape.stages > 1;
+  const bool is_near = model.devices <= model.work.device.nvlink_devices;
+  if (model.work.model.experts) return has_stages ? "experts, pipeline" : "experts, no pipeline";
+  const std::string place = is_near ? "one NVLink domain" : "network";
+  if (run.scenario.shape.sharding.value_or(1) > 1) return "fully sharded, " + place;
+  return has_stages ? "dense, pipeline" : "dense, no pipeline, " + place;
+}
+
+std::vector<RunGroup> classes_of(const MeasuredRuns& runs, const std::vector<PredictedRun>& rows) {
+  ErrorsByGroup classes;
+  for (std::size_t i = 0; i < rows.size(); ++i) classes.add(class_of(runs.runs[i]), rows[i].error);
+  std::vector<RunGroup> named = classes.groups();
+  std::ranges::sort(named, {}, &RunGroup::name);
+  return named;
+}
+
+/// The rows on which constants may be fitted, with their prices.
+class FitRows {
+ public:
+  FitRows(const MeasuredRuns* runs, const std::vector<RunPrices>& prices) : runs_(runs), prices_(prices) {}
+
+  /// Returns the rows of a site. With experts and no row of the release, it returns those of all releases.
+  std::vector<TimedRun> of(const Site& site) const {
+    std::vector<TimedRun> rows = those([&](const Site& other) { return other == site; });
+    if (!rows.empty() || !site.experts) return rows;
+    return those([&](Site other) {
+      other.release = site.release;
+      return other == site;
+    });
+  }
+
+ private:
+  template <typename IsWanted>
+  std::vector<TimedRun> those(const IsWanted& is_wanted) const {
+    std::vector<TimedRun> rows;
+    for (std::size_t i = 0; runs_ != nullptr && i < runs_->runs.size(); ++i) {
+      if (is_wanted(site_of(runs_->runs[i])))
+        rows.push_back({.prices = &prices_[i], .measured_seconds = runs_->runs[i].step_seconds});
+    }
+    return rows;
+  }
+
+  const MeasuredRuns* runs_;
+  const std::vector<RunPrices>& prices_;
+};
+
+/// Returns the constants of one site. Without rows they are `own`, the device's.
+GroupConstants constants_of_site(const Site& site, const DeviceConstants& own, const FitRows& fit_rows) {
+  const std::vector<TimedRun> rows = fit_rows.of(site);
+  std::vector<TimedRun> dense;
+  if (site.experts)
+    dense = fit_rows.of({.source = site.source, .device = site.device, .precision = site.precision});
+  FittedConstants fit = fit_constants(dense.empty() ? rows : dense, own);
+  if (!dense.empty()) {
+    FittedConstants with_experts = fit_expert_layer(rows, fit.constants);
+    fit.constants = with_experts.constants;
+    std::ranges::move(with_experts.fitted, std::back_inserter(fit.fitted));
+  }
+  return {.source = site.source,
+          .device = site.device,
+          .precision = site.precision,
+          .release = site.release,
+          .constants = fit.constants,
+          .rows = rows.size() + dense.size(),
+          .fitted = std::move(fit.fitted)};
+}
+
+/// Returns the constants of each site of `runs`.
+std::map<Site, GroupConstants> constants_of(const MeasuredRuns& runs, const FitRows& fit_rows) {
+  std::map<Site, GroupConstants> constants;
+  for (const MeasuredRun& run : runs.runs) {
+    const Site site = site_of(run);
+    if (!constants.contains(site))
+      constants[site] = constants_of_site(site, own_constants(run.scenario), fit_rows);
+  }
+  return constants;
+}
+
+PredictedRun predicted(const MeasuredRun& run, const RunPrices& prices, const DeviceConstants& constants) {
+  PredictedRun row{.id = run.id, .measured_seconds = run.step_seconds};
+  row.predicted_seconds = prices.step_seconds(constants);
+  row.error = row.predicted_seconds / row.measured_seconds - 1;
+  if (run.peak_gib) {
+    row.measured_gib = run.peak_gib;
+    row.predicted_gib = static_cast<double>(prices.peak_bytes()) / kBytesPerGibibyte;
+    row.memory_error = *row.predicted_gib / *row.measured_gib - 1;
+  }
+  return row;
+}
+
+}  // namespace
+
+tl::expected<RunsReport, std::string> predict_runs(
+    const MeasuredRuns& runs, const MeasuredRuns* fitted_on,
+    const std::function<void(std::size_t done, std::size_t all)>& progress) {
+  // If `fitted_on` is `runs`, its rows are priced only once.
+  const bool is_other = fitted_on != nullptr && fitted_on != &runs;
+  const std::size_t all = runs.runs.size() + (is_other ? fitted_on->runs.size() : 0);
+  std::atomic<std::size_t> done = 0;
+  const auto one_done = [&] {
+    const std::size_t now = ++done;
+    if (progress) progress(now, all);
+  };
+  const auto prices = priced(runs, one_done);
+  if (!prices) return tl::unexpected(prices.error());
+  std::vector<RunPrices> fit_prices;
+  if (is_other) {
+    auto made = priced(*fitted_on, one_done);
+    if (!made) return tl::unexpected(made.error());
+    fit_prices = *std::move(made);
+  }
+  const std::map<Site, GroupConstants> constants =
+      constants_of(runs, FitRows(fitted_on, is_other ? fit_prices : *prices));
+  RunsReport report;
+  GroupErrors errors;
+  GroupErrors memory_errors;
+  for (std::size_t i = 0; i < runs.runs.size(); ++i) {
+    const MeasuredRun& run = runs.runs[i];
+    PredictedRun row = predicted(run, (*prices)[i], constants.at(site_of(run)).constants);
+    row.fitted = fitted_on != nullptr && std::ranges::any_of(fitted_on->runs, [&](const MeasuredRun& other) {
+                   return is_same(run, other);
+                 });
+    errors.add(row.error);
+    if (row.memory_error) memory_errors.add(*row.memory_error);
+    report.rows.push_back(std::move(row));
+  }
+  report.groups = groups_of(runs, report.rows);
+  report.classes = classes_of(runs, report.rows);
+  report.left_out = runs.left_out;
+  for (const auto& [site, of] : constants) report.constants.push_back(of);
+  report.all = errors.named("all");
+  if (!memory_errors.empty()) report.all_memory = memory_errors.named("memory");
+  return report;
+}
+
+// Times one configuration for many candidate constants. Constants change durations but never the program. The
+// program is therefore generated, lowered and compiled once. A candidate then prices the layers, fills a
+// table of costs and runs the tape:
+//
+//     scenario --make()--> program, tape, peak       constants --step_seconds()--> costs --tape--> makespan
+
+namespace {
+
+constexpr double kSecondsPerMillisecond = 1e-3;
+
+/// Returns the workload with other constants. The value of `sustained` is set for every precision, because a
+/// workload uses only one of them.
+Workload with_constants(Workload work, const DeviceConstants& constants) {
+  work.device.sustained = constants.sustained;
+  work.device.sustained_fp4 = constants.sustained;
+  work.device.collectives = constants.collectives;
+  work.device.step_fraction = constants.step_fraction;
+  work.unexplained_expert_seconds = constants.expert_layer_ms * kSecondsPerMillisecond;
+  return work;
+}
+
+}  // namespace
+
+DeviceConstants own_constants(const Scenario& scenario) {
+  const Workload& work = std::get<DeviceModel>(scenario.model).work;
+  return {.sustained = sustained_factor(work),
+          .collectives = work.device.collectives,
+          .step_fraction = work.device.step_fraction,
+          .expert_layer_ms = work.unexplained_expert_seconds / kSecondsPerMillisecond};
+}
+
+tl::expected<RunPrices, std::string> RunPrices::make(const Scenario& scenario) {
+  auto prices = price_on_devices(scenario);
+  if (!prices) return tl::unexpected(prices.error());
+  auto experiment = prepare(prices->settled.scenario);
+  if (!experiment) return tl::unexpected(experiment.error().message);
+  SimulateOptions options;
+  options.steady = SteadyState::skip;
+  const auto result = simulate(*experiment, options);
+  if (!result) return tl::unexpected(result.error().message);
+  RunPrices run;
+  // The peak does not depend on the constants, so the device's own are used.
+  run.peak_bytes_ = highest_peak_bytes(*result);
+  const FlatProgram flat =
+      flatten(experiment->program, experiment->costs,
+              {.channels = experiment->channels, .iterations = experiment->program.iterations});
+  // simulate() has already returned an error if the program hangs.
+  run.tape_ = compile(flat, experiment->channels, microbatch_groups(experiment->costs)).value();
+  run.prices_ = *std::move(prices);
+  run.experiment_ = *std::move(experiment);
+  return run;
+}
+
+double RunPrices::step_seconds(const DeviceConstants& constants) const {
+  Experiment experiment = experiment_;
+  set_times(experiment.costs, prices_, with_constants(prices_.work, constants));
+  return static_cast<double>(makespan_ns(tape_, tape_costs(tape_, experiment))) * kSecondsPerNanosecond;
+}
+
+// Finds the constants that bring predicted steps closest to measured ones.
+//
+// The effect of a constant is the column d log(predicted) / d log(constant), with one entry a run. Constants
+// are taken in the order sustained, collectives, step_fraction, expert_layer. A constant is fitted if the
+// part of its column that is not a combination of earlier columns is larger than the scatter of measurements.
+// Then BOBYQA (Powell, 2009; NLopt), which needs no derivatives, solves
+//
+//     minimise  sum over runs of log(predicted(constants) / measured)^2   within the bounds
+//
+// Tests: FitConstants in tests/sim/measured_runs_test.cpp.
+
+namespace {
+
+struct Constant {
+  const char* name;
+  double DeviceConstants::* value;
+  double least;
+  double most;
+  /// Absolute change by which the effect of a constant is measured whose value may be 0; 0: see kNudge.
+  double step = 0;
+};
+constexpr std::array<Constant, 4> kConstants = {{
+    {.name = "sustained", .value = &DeviceConstants::sustained, .least = 0.9, .most = 1.6},
+    {.name = "collectives", .value = &DeviceConstants::collectives, .least = 1, .most = 2.2},
+    {.name = "step_fraction", .value = &DeviceConstants::step_fraction, .least = 0, .most = 0.35},
+    {.name = "expert_layer", .value = &DeviceConstants::expert_layer_ms, .least = 0, .most = 5, .step = 1},
+}};
+/// Relative change of a constant by which its effect is measured. It is small beside the bounds, and far
+/// larger than the rounding of a step to whole nanoseconds.
+constexpr double kNudge = 0.05;
+/// Smallest effect on a run that is more than scatter, per 100 % change of the constant or per `step`.
+constexpr double kLeastEffect = 0.01;
+/// Relative tolerance of the constants. They are printed with four digits.
+constexpr double kTolerance = 1e-6;
+constexpr int kMostEvaluations = 200;
+
+/// A vector with one entry a run.
+using Column = std::vector<double>;
+
+/// Returns d log(predicted) / d log(constant) for each run, or d log(predicted) for a `step` of the constant.
+Column effect_of(std::span<const TimedRun> runs, const DeviceConstants& prior, const Constant& constant) {
+  DeviceConstants nudged = prior;
+  // A constant without a step whose prior is 0 stays 0 here and shows no effect, so it is never fitted.
+  nudged.*constant.value =
+      constant.step > 0 ? prior.*constant.value + constant.step : prior.*constant.value * (1 + kNudge);
+  const double change = constant.step > 0 ? 1 : std::log1p(kNudge);
+  Column column;
+  for (const TimedRun& run : runs) {
+    column.push_back(std::log(run.prices->step_seconds(nudged) / run.prices->step_seconds(prior)) / change);
+  }
+  return column;
+}
+
+double product(const Column& a, const Column& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+/// Returns the part of a column that is orthogonal to the given orthonormal columns.
+Column beside(Column column, const std::vector<Column>& basis) {
+  for (const Column& unit : basis) {
+    const double part = product(column, unit);
+    for (std::size_t i = 0; i < column.size(); ++i) column[i] -= part * unit[i];
+  }
+  return column;
+}
+
+/// Returns the constants whose effects the runs can separate, found by Gram and Schmidt. Each constant counts
+/// only with the part of its column that earlier constants do not explain. `sustained` comes first, so
+/// `collectives` keeps its prior if both only scale all runs.
+std::vector<Constant> identifiable_constants(std::span<const TimedRun> runs, const DeviceConstants& prior,
+                                             std::span<const Constant> candidates) {
+  std::vector<Constant> identifiable;
+  std::vector<Column> basis;
+  for (const Constant& constant : candidates) {
+    Column column = beside(effect_of(runs, prior, constant), basis);
+    const double length = std::sqrt(product(column, column));
+    // kLeastEffect is the effect on one run, and a column's length grows with the square root of the number
+    // of runs.
+    if (length < kLeastEffect * std::sqrt(static_cast<double>(runs.size()))) continue;
+    for (double& entry : column) entry /= length;
+    basis.push_back(std::move(column));
+    identifiable.push_back(constant);
+  }
+  return identifiable;
+}
+
+DeviceConstants with_values(DeviceConstants constants, const std::vector<Constant>& fitted,
+                            const std::vector<double>& values) {
+  for (std::size_t i = 0; i < fitted.size(); ++i) constants.*fitted[i].value = values[i];
+  return constants;
+}
+
+double squares(std::span<const TimedRun> runs, const DeviceConstants& constants) {
+  double sum = 0;
+  for (const TimedRun& run : runs) {
+    const double error = std::log(run.prices->step_seconds(constants) / run.measured_seconds);
+    sum += error * error;
+  }
+  return sum;
+}
+
+FittedConstants fitted(std::span<const TimedRun> runs, const DeviceConstants& prior,
+                       std::span<const Constant> candidates) {
+  FittedConstants fit{.constants = prior, .fitted = {}};
+  // Without runs all columns are empty, and no constant is fitted.
+  const std::vector<Constant> identifiable = identifiable_constants(runs, prior, candidates);
+  if (identifiable.empty()) return fit;
+  nlopt::opt search(nlopt::LN_BOBYQA, static_cast<unsigned>(identifiable.size()));
+  std::vector<double> values;
+  std::vector<double> least;
+  std::vector<double> most;
+  for (const Constant& constant : identifiable) {
+    fit.fitted.emplace_back(constant.name);
+    least.push_back(constant.least);
+    most.push_back(constant.most);
+    // NLopt requires a start within the bounds.
+    values.push_back(std::clamp(prior.*constant.value, constant.least, constant.most));
+  }
+  search.set_lower_bounds(least);
+  search.set_upper_bounds(most);
+  search.set_xtol_rel(kTolerance);
+  search.set_maxeval(kMostEvaluations);
+  // NLopt passes one pointer to a C function, so a lambda with captures is not possible.
+  struct Question {
+    std::span<const TimedRun> runs;
+    const DeviceConstants& prior;
+    const std::vector<Constant>& identifiable;
+  } question{.runs = runs, .prior = prior, .identifiable = identifiable};
+  search.set_min_objective(
+      [](const std::vector<double>& at, std::vector<double>& /*gradient*/, void* asked) {
+        const auto& of = *static_cast<const Question*>(asked);
+        return squares(of.runs, with_values(of.prior, of.identifiable, at));
+      },
+      &question);
+  double error = 0;
+  search.optimize(values, error);
+  fit.constants = with_values(prior, identifiable, values);
+  return fit;
+}
+
+}  // namespace
+
+FittedConstants fit_constants(std::span<const TimedRun> runs, const DeviceConstants& prior) {
+  return fitted(runs, prior, kConstants);
+}
+
+FittedConstants fit_expert_layer(std::span<const TimedRun> runs, const DeviceConstants& prior) {
+  return fitted(runs, prior, std::span(kConstants).last(1));
+}
+
+// Errors that all configurations of a group share cancel in the ratio of two predictions. The rest is the
+// spread around the group's mean. With e = log(predicted / measured) of row i of group g,
+//
+//     deviation^2 = sum over g, i of (e - mean of g)^2 / (rows - groups)
+
+RatioSpread ratio_spread(const MeasuredRuns& runs, const RunsReport& report) {
+  std::map<std::tuple<std::string, std::string, std::string, std::string>, std::vector<double>> groups;
+  for (std::size_t i = 0; i < report.rows.size(); ++i) {
+    const MeasuredRun& run = runs.runs[i];
+    groups[{run.source, run.device, run.precision, run.model}].push_back(std::log1p(report.rows[i].error));
+  }
+  RatioSpread spread;
+  double squares = 0;
+  for (const auto& [name, errors] : groups) {
+    // A ratio needs at least two rows.
+    if (errors.size() < 2) continue;
+    ++spread.groups;
+    spread.rows += errors.size();
+    const double mean =
+        std::accumulate(errors.begin(), errors.end(), 0.0) / static_cast<double>(errors.size());
+    for (const double error : errors) squares += (error - mean) * (error - mean);
+  }
+  // Each mean takes one degree of freedom. With at least one group of two rows, rows - groups is above 0.
+  if (spread.rows > spread.groups)
+    spread.deviation = std::sqrt(squares / static_cast<double>(spread.rows - spread.groups));
+  return spread;
+}
+
+}  // namespace penstock

@@ -1,0 +1,116 @@
+// Fills in the facts of a result that depend only on the experiment, so that every engine fills in the
+// same ones, and reads the others off spans.
+
+#include "sim/runs/run_facts.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "report/result/metrics.hpp"
+#include "report/result/result.hpp"
+#include "report/timeline/spans.hpp"
+#include "report/timeline/timeline.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "schedules/ir/action.hpp"
+#include "sim/network/message_costs.hpp"
+#include "sim/runs/plan_run.hpp"
+#include "sim/runs/simulate.hpp"
+#include "topology/collective.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// Returns nothing if the scenario does not price a model on named devices.
+std::optional<ModelFacts> model_facts(const std::optional<TrainedModel>& trained) {
+  if (!trained) return std::nullopt;
+  return ModelFacts{.report = {.parameters = trained->parameters,
+                               .active_parameters = trained->active_parameters,
+                               .flops_per_sample = trained->flops_per_sample,
+                               .devices = trained->devices},
+                    .tokens_per_sample = static_cast<double>(trained->tokens_per_sample),
+                    .peak_flops_per_second = trained->peak_flops_per_second};
+}
+
+}  // namespace
+
+RunFacts facts_of_experiment(const Experiment& experiment) {
+  return {.program = experiment.program,
+          .costs = experiment.costs,
+          .samples_per_microbatch = experiment.samples_per_microbatch,
+          .kind = ResultKind::predicted,
+          .scenario = experiment.name,
+          .channels = experiment.channels,
+          .price_per_device_hour = experiment.price_per_device_hour,
+          .notes = experiment.notes,
+          .pipeline_size = experiment.pipeline_size,
+          .model = model_facts(experiment.trained)};
+}
+
+std::int32_t copies_of(const Experiment& experiment) {
+  return experiment.trained ? experiment.trained->copies : 1;
+}
+
+// Each figure of a rank follows from the rank's own spans, and the traffic of a link follows from the spans
+// of the senders. So the spans of one rank are enough at a time. The caller may delete them before it makes
+// the spans of the next rank.
+
+SentBytes::SentBytes(const Experiment& experiment)
+    : experiment_(experiment),
+      edges_(experiment.program),
+      sizes_(experiment.costs, edges_),
+      rings_(experiment) {}
+
+void SentBytes::add(Spans of_rank, LinkBytes& links) {
+  for (const Span& span : of_rank) {
+    if (is_send(span.action.kind)) {
+      const std::int32_t to = experiment_.program.placement.rank_of(span.action.peer, span.action.microbatch);
+      bytes_to(to) += sizes_.of(span.action);
+    } else if (is_collective(span.action.kind)) {
+      for (const RingHop& hop : rings_.of(span.action).sent_by(span.rank)) bytes_to(hop.to) += hop.bytes;
+    }
+  }
+  // A route is looked up once for each neighbour and not once for each message.
+  for (const auto& [to, bytes] : bytes_to_) links.add(of_rank.front().rank, to, bytes);
+  bytes_to_.clear();
+}
+
+// A linear search is enough, because a rank has few neighbours.
+Bytes& SentBytes::bytes_to(std::int32_t rank) {
+  const auto known = std::ranges::find(bytes_to_, rank, &std::pair<std::int32_t, Bytes>::first);
+  return known != bytes_to_.end() ? known->second : bytes_to_.emplace_back(rank, 0).second;
+}
+
+SpanReadings::SpanReadings(const Experiment& experiment, const SimulateOptions& options)
+    : experiment_(experiment),
+      options_(options),
+      edges_(experiment.program),
+      memory_(experiment, options.memory),
+      sent_(experiment),
+      links_(experiment.cluster) {}
+
+void SpanReadings::add(Spans of_rank) {
+  const auto rank = static_cast<std::int32_t>(figures_.size());
+  memories_.push_back(memory_.of(rank, of_rank));
+  if (options_.figures == WantedFigures::of_rows) {
+    figures_.push_back(compute_times_of(of_rank));
+    return;
+  }
+  const RunFacts facts{.program = experiment_.program, .costs = experiment_.costs};
+  figures_.push_back(figures_of(of_rank, facts, edges_));
+  sent_.add(of_rank, links_);
+}
+
+RunFacts SpanReadings::facts() {
+  RunFacts facts = facts_of_experiment(experiment_);
+  facts.devices = rank_devices(experiment_);
+  facts.memories = std::move(memories_);
+  facts.links = links_.traffic();
+  return facts;
+}
+
+}  // namespace penstock

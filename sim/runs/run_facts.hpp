@@ -1,0 +1,104 @@
+#pragma once
+// What every result says of its run, whichever engine ran: the facts of the experiment, and what is read
+// off the spans of one rank after the other.
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "report/result/metrics.hpp"
+#include "report/result/result.hpp"
+#include "report/timeline/spans.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
+#include "sim/memory/memory.hpp"
+#include "sim/network/message_costs.hpp"
+#include "sim/runs/simulate.hpp"
+#include "topology/cluster.hpp"
+
+namespace penstock {
+
+/// Returns the facts of a prediction that depend only on the experiment. The experiment must outlive them.
+RunFacts facts_of_experiment(const Experiment& experiment);
+
+/// Returns the number of copies of the pipeline, of which the experiment contains one. Returns 1 if its
+/// program contains all copies.
+std::int32_t copies_of(const Experiment& experiment);
+
+// Sums the bytes that ranks send over each link of a cluster.
+
+class LinkBytes {
+ public:
+  /// Keeps a reference to the cluster, which must outlive this object.
+  explicit LinkBytes(const Cluster& cluster) : cluster_(cluster) {}
+
+  /// Adds the bytes that one rank sends to another. Each call looks up the route, so callers should add up
+  /// all messages of a pair first.
+  void add(std::int32_t from_rank, std::int32_t to_rank, Bytes bytes) {
+    for (const LinkNumber link : cluster_.route(from_rank, to_rank).links) bytes_of_link_[link] += bytes;
+  }
+
+  /// Returns the links that carried bytes, in the order of their numbers.
+  std::vector<LinkTraffic> traffic() const {
+    std::vector<LinkTraffic> traffic;
+    for (const auto& [link, bytes] : bytes_of_link_) {
+      if (bytes > 0) traffic.push_back({cluster_.link(link).name, bytes});
+    }
+    return traffic;
+  }
+
+ private:
+  const Cluster& cluster_;
+  std::map<LinkNumber, Bytes> bytes_of_link_;
+};
+
+// Computes figures of ranks and links from the spans of one rank after the other. Used by simulate.cpp and
+// runs_without_lists.cpp.
+
+/// Sums the bytes that ranks send, from the messages of one rank after the other.
+class SentBytes {
+ public:
+  /// Keeps a reference to the experiment, which must outlive this object.
+  explicit SentBytes(const Experiment& experiment);
+
+  /// Adds the messages of one rank to the links that they cross. Requires that the rank has spans.
+  void add(Spans of_rank, LinkBytes& links);
+
+ private:
+  Bytes& bytes_to(std::int32_t rank);
+
+  const Experiment& experiment_;
+  EdgeNumbers edges_;
+  TransferSizes sizes_;
+  CollectiveRings rings_;
+  std::vector<std::pair<std::int32_t, Bytes>> bytes_to_;  // sent by the present rank, by receiver
+};
+
+/// Computes the figures, memory and traffic of a run that `options` require.
+class SpanReadings {
+ public:
+  /// Keeps references to both arguments, which must outlive this object. The program's lists are not read.
+  SpanReadings(const Experiment& experiment, const SimulateOptions& options);
+
+  /// Adds the spans of the next rank, from the lowest rank to the highest. Does not store the spans.
+  void add(Spans of_rank);
+
+  /// Returns the figures by rank.
+  std::vector<RankFigures> take_figures() { return std::move(figures_); }
+  /// Returns the facts that follow from the spans and the experiment. Other facts have their defaults.
+  RunFacts facts();
+
+ private:
+  const Experiment& experiment_;
+  const SimulateOptions& options_;
+  EdgeNumbers edges_;
+  MemoryOfRanks memory_;
+  SentBytes sent_;
+  LinkBytes links_;
+  std::vector<RankFigures> figures_;
+  std::vector<RankMemory> memories_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,297 @@
+// Runs a program without its lowered lists. The first half runs a stream, the second half a tape of turns.
+//
+// A streamed walk gathers on its way what a stored run reads from its spans (streamed_walk.cpp); here
+// names of devices, traffic over links and the headline figures are put around that. A short run has the
+// digest and the steady rate, too, and does not say how it was timed: a stored one has the same figures.
+// Tests: tests/sim/streamed_run_test.cpp and tests/sim/turn_run_test.cpp.
+
+#include "sim/runs/runs_without_lists.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "report/result/metrics.hpp"
+#include "report/result/result.hpp"
+#include "report/timeline/spans.hpp"
+#include "report/timeline/timeline.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/action_loops.hpp"
+#include "schedules/ir/digest.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/passes/lower.hpp"
+#include "sim/engines/compile.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/engines/evaluate.hpp"
+#include "sim/engines/steady_state.hpp"
+#include "sim/engines/streamed_walk.hpp"
+#include "sim/memory/memory.hpp"
+#include "sim/memory/peaks.hpp"
+#include "sim/runs/plan_run.hpp"
+#include "sim/runs/run_facts.hpp"
+#include "sim/runs/simulate.hpp"
+#include "topology/cluster.hpp"
+
+namespace penstock {
+
+namespace {
+
+std::vector<LinkTraffic> link_traffic(const StreamedRun& run, const Cluster& cluster) {
+  LinkBytes links(cluster);
+  for (const RankTraffic& traffic : run.traffic) links.add(traffic.from_rank, traffic.to_rank, traffic.bytes);
+  return links.traffic();
+}
+
+void name_devices(std::vector<RankFigures>& ranks, const Experiment& experiment) {
+  const std::vector<std::string> devices = rank_devices(experiment);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    ranks[rank].report.device = devices[rank];
+    set_device(ranks[rank].report.memory, experiment, static_cast<std::int32_t>(rank));
+  }
+}
+
+/// Returns the number of STEPs of the first replica of stage 0. Samples per update are computed from it,
+/// because a program of loops has no lists in which to count STEPs.
+std::int64_t steps_of_input_stage(const Experiment& experiment) {
+  const std::int32_t rank = experiment.program.placement.stages.front().ranks.front();
+  std::int64_t steps = 0;
+  for (const RunLoop& loop : experiment.loops[index(rank)].loops()) {
+    for (const ActionRun& run : loop.runs) {
+      for (const PatternAction& here : run.pattern) {
+        const bool counts = here.action.kind == ActionKind::step && here.action.stage == 0;
+        if (counts) steps += std::int64_t{loop.count} * run.count;
+      }
+    }
+  }
+  return steps;
+}
+
+/// Returns the steady rate of a stream. Returns nothing for synchronous programs, because a walk does not
+/// repeat them.
+std::optional<double> stream_rate_of(const Experiment& experiment, const StreamedRun& run) {
+  const bool repeats = run.period_ns && *run.period_ns > 0 && run.period_microbatches > 0;
+  if (experiment.program.update != UpdateRule::microbatch || !repeats) return std::nullopt;
+  return samples_per_second({.period_ns = *run.period_ns, .microbatches = run.period_microbatches},
+                            experiment.samples_per_microbatch);
+}
+
+std::string streaming_note(const StreamedRun& run) {
+  const auto all = static_cast<double>(run.actions + run.jumped);
+  const double share = 100 * static_cast<double>(run.jumped) / all;
+  return fmt::format(
+      "{:.3g} compute actions were streamed, not stored ({:.1f} % of them jumped over as repetitions): there "
+      "is no digest, no timeline and no steady rate of repeated passes",
+      all, share);
+}
+
+std::vector<std::string> notes_of(const Experiment& experiment, const StreamedRun& run, bool shares_links) {
+  std::vector<std::string> notes = experiment.notes;
+  notes.push_back(streaming_note(run));
+  if (shares_links) {
+    notes.push_back(fmt::format("{}: each has them to itself here, since sharing needs a stored program",
+                                "messages share links"));
+  }
+  return notes;
+}
+
+/// Returns the facts that short and long runs have in common.
+RunFacts facts_of(const Experiment& experiment, const StreamedRun& run) {
+  RunFacts facts = facts_of_experiment(experiment);
+  facts.engine = to_text(Engine::critical_path);
+  facts.links = link_traffic(run, experiment.cluster);
+  return facts;
+}
+
+/// Makes the result of a program that has no lists.
+Result result_without_lists(const Experiment& experiment, StreamedRun run, RunFacts facts) {
+  facts.has_digest = false;
+  facts.updates = steps_of_input_stage(experiment);
+  return summarize(std::move(run.ranks), run.makespan_ns, std::move(facts));
+}
+
+Result result_of_long(const Experiment& experiment, StreamedRun run, bool shares_links) {
+  RunFacts facts = facts_of(experiment, run);
+  facts.engine = "streamed";
+  facts.link_sharing = shares_links ? LinkSharing::left_out : LinkSharing::none;
+  facts.steady_samples_per_second = stream_rate_of(experiment, run);
+  facts.notes = notes_of(experiment, run, shares_links);
+  return result_without_lists(experiment, std::move(run), std::move(facts));
+}
+
+std::optional<double> repeated_rate(const Experiment& experiment) {
+  const auto period = streamed_period(experiment, experiment.loops);
+  if (!period || period->period_ns == 0) return std::nullopt;
+  return samples_per_second(*period, experiment.samples_per_microbatch);
+}
+
+Result result_of_short(const Experiment& experiment, StreamedRun run, const SimulateOptions& options,
+                       std::optional<double> stream_rate) {
+  RunFacts facts = facts_of(experiment, run);
+  facts.steady_samples_per_second = stream_rate;
+  const bool repeats = experiment.program.update != UpdateRule::microbatch;
+  if (repeats && options.steady == SteadyState::find)
+    facts.steady_samples_per_second = repeated_rate(experiment);
+  Result result = result_without_lists(experiment, std::move(run), std::move(facts));
+  // lowered_digest() cannot fail, because it uses the same placement rounds as the walk, which did not stall.
+  if (options.digest == ProgramDigest::find)
+    result.program.digest = lowered_digest(experiment.program, experiment.loops).value();
+  return result;
+}
+
+}  // namespace
+
+tl::expected<Result, StalledTurns> streamed_run(const Experiment& experiment, const RunPlan& plan,
+                                                const SimulateOptions& options,
+                                                std::optional<double> stream_rate) {
+  auto run = stream(experiment, experiment.loops);
+  if (!run) return tl::unexpected(StalledTurns{std::move(run.error())});
+  name_devices(run->ranks, experiment);
+  return plan.is_long ? result_of_long(experiment, *std::move(run), plan.shares_links)
+                      : result_of_short(experiment, *std::move(run), options, stream_rate);
+}
+
+// Each step frees data that the next steps do not need, so that no two of the large parts are in memory at
+// once:
+//
+//   compute lists -> tape -> further passes: the steady rate of a synchronous schedule
+//                         -> one more pass: the spans of all ranks; the tape is gone
+//                            -> figures, rank by rank
+//                            -> the digest, since spans are lowered lists
+//                 -> for a point of a sweep: one pass: clocks, makespan
+//                                            -> peaks of memory from the lists alone, or from the tape
+//
+// Bytes for each compute action with one SEND and one RECV: compute lists 20, tape 20, spans 144.
+
+namespace {
+
+/// Returns the number of actions of the lowered program. Each message is a SEND and a RECV.
+std::size_t lowered_actions(const Program& program, const TurnTape& turns) {
+  std::size_t actions = 2 * turns.units.size();
+  for (const std::vector<Action>& list : program.ranks) actions += list.size();
+  return actions;
+}
+
+/// Returns the steady rate from passes over the tape. `passes` may have run some already.
+std::optional<double> rate_of_passes(const Experiment& experiment, const TurnTape& turns,
+                                     RepeatedTape& passes) {
+  const auto period =
+      period_of_passes(experiment.program, lowered_actions(experiment.program, turns), passes);
+  if (!period || period->period_ns == 0) return std::nullopt;
+  return samples_per_second(*period, experiment.samples_per_microbatch);
+}
+
+/// Returns true if the steady rate must come from passes. The rate of a stream is already known.
+bool asks_passes(const Experiment& experiment, const SimulateOptions& options) {
+  return options.steady == SteadyState::find && experiment.program.update != UpdateRule::microbatch;
+}
+
+// --- points of a sweep -----------------------------------------------------------------------------------
+
+std::vector<RankFigures> figures_of(const std::vector<ComputeTimes>& times) {
+  std::vector<RankFigures> ranks(times.size());
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    ranks[rank].report.busy_ns = times[rank].busy_ns;
+    ranks[rank].first_ns = times[rank].first_ns;
+    ranks[rank].last_ns = times[rank].last_ns;
+  }
+  return ranks;
+}
+
+std::vector<RankMemory> memory_of_peaks(const Experiment& experiment, const std::vector<Bytes>& peaks) {
+  std::vector<RankMemory> memories;
+  memories.reserve(peaks.size());
+  for (const Bytes peak : peaks) {
+    RankMemory& memory = memories.emplace_back();
+    memory.peak_bytes = peak;
+    set_device(memory, experiment, static_cast<std::int32_t>(memories.size()) - 1);
+  }
+  return memories;
+}
+
+/// Returns the memory of all ranks from the cheapest source that has it: lists, then the tape, then spans.
+std::vector<RankMemory> memories_of(const Experiment& experiment, const TurnTape& turns,
+                                    const TapeCosts& costs, const MemoryOptions& options) {
+  std::optional<std::vector<Bytes>> peaks = list_peaks(experiment.program, experiment.costs);
+  if (!peaks) peaks = tape_peaks(experiment.program, experiment.costs, turns, costs);
+  if (peaks) return memory_of_peaks(experiment, *peaks);
+  return memory_of(timeline_of_turns(experiment.program, turns, costs), experiment, options);
+}
+
+Result row_result(const Experiment& experiment, const TurnTape& turns, const SimulateOptions& options,
+                  std::optional<double> stream_rate) {
+  const TapeCosts costs = tape_costs(turns.tape, experiment);
+  // The first of the passes that the steady rate needs is the run itself.
+  RepeatedTape passes(turns.tape, costs, experiment.program);
+  std::vector<RankFigures> ranks = figures_of(passes.pass_with_compute());
+  const Ns makespan_ns = passes.latest_ns();
+  RunFacts facts = facts_of_experiment(experiment);
+  facts.engine = to_text(Engine::critical_path);
+  facts.memories = memories_of(experiment, turns, costs, options.memory);
+  facts.has_digest = false;
+  facts.steady_samples_per_second =
+      asks_passes(experiment, options) ? rate_of_passes(experiment, turns, passes) : stream_rate;
+  return summarize(std::move(ranks), makespan_ns, std::move(facts));
+}
+
+// --- all figures -----------------------------------------------------------------------------------------
+
+bool wants_digest(const SimulateOptions& options) {
+  return options.figures == WantedFigures::all && options.digest == ProgramDigest::find;
+}
+
+/// Returns the digest of the lowered program. The spans of each rank are its lowered list.
+std::string digest_of_spans(const Program& program, const Timeline& timeline) {
+  DigestOfLists lists(program);
+  for (const Spans& of_rank : spans_by_rank(timeline)) {
+    lists.begin_list(of_rank.size());
+    for (const Span& span : of_rank) lists.add(span.action);
+  }
+  return std::move(lists).text();
+}
+
+Result result_with_spans(const Experiment& experiment, TurnTape turns, const SimulateOptions& options,
+                         std::optional<double> stream_rate) {
+  const TapeCosts costs = tape_costs(turns.tape, experiment);
+  std::optional<double> rate = stream_rate;
+  if (asks_passes(experiment, options)) {
+    RepeatedTape passes(turns.tape, costs, experiment.program);
+    rate = rate_of_passes(experiment, turns, passes);
+  }
+  turns.tape.origins = {};  // the timeline does not need them
+  Timeline timeline = timeline_of_turns(experiment.program, turns, costs);
+  turns = {};
+
+  SpanReadings readings(experiment, options);
+  for (const Spans& of_rank : spans_by_rank(timeline)) readings.add(of_rank);
+  RunFacts facts = readings.facts();
+  facts.engine = to_text(Engine::critical_path);
+  facts.steady_samples_per_second = rate;
+  facts.has_digest = false;
+  std::string digest = wants_digest(options) ? digest_of_spans(experiment.program, timeline) : "";
+  const Ns makespan_ns = timeline.makespan_ns;
+  if (options.timeline == TimelineKept::all) facts.timeline = std::move(timeline);
+  Result result = summarize(readings.take_figures(), makespan_ns, std::move(facts));
+  result.program.digest = std::move(digest);
+  return result;
+}
+
+}  // namespace
+
+tl::expected<Result, StalledTurns> turn_run(const Experiment& experiment, const SimulateOptions& options,
+                                            std::optional<double> stream_rate) {
+  auto turns = compile_turns(experiment.program, experiment.channels, microbatch_groups(experiment.costs));
+  if (!turns) return tl::unexpected(StalledTurns{"ranks wait for each other"});
+  const bool is_row = options.figures == WantedFigures::of_rows && options.timeline == TimelineKept::none;
+  return is_row ? row_result(experiment, *turns, options, stream_rate)
+                : result_with_spans(experiment, *std::move(turns), options, stream_rate);
+}
+
+}  // namespace penstock

@@ -1,0 +1,101 @@
+// Every schedule gets a model of the same size: a stage that is a part of a rank's share, or a slice of a
+// sequence, takes that part of the time.
+
+#include "sim/runs/uniform_run.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "report/result/result.hpp"
+#include "report/timeline/timeline.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/runs/simulate.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// F, I and W of a K-th of the model (K ranks) take 1 ms, however many chunks and slices it is cut into.
+CostTable equal_stages(const Program& program) {
+  constexpr Ns kUnit = 1'000'000;
+  CostTable costs = unit_costs(program);
+  const Ns part = kUnit * program.rank_count() / program.stage_count() / program.slices;
+  for (StageCost& cost : costs.stages) {
+    cost.forward_ns = cost.backward_input_ns = cost.backward_weight_ns = cost.recompute_ns = part;
+    cost.backward_ns = 2 * part;
+  }
+  return costs;
+}
+
+/// Of the fullest rank: versions times the stages that it holds, in shares of a K-th of the model.
+double weights_of(const Program& program, const Result& result) {
+  std::int64_t most = 0;
+  for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
+    std::int64_t held = 0;
+    for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
+      if (program.placement.replica_on(stage, rank) >= 0) ++held;
+    }
+    most = std::max(most, held * result.ranks[static_cast<std::size_t>(rank)].weight_versions);
+  }
+  return static_cast<double>(most * program.rank_count()) / program.stage_count();
+}
+
+/// With a search for its order, where the schedule has one, as a scenario's model makes it do.
+Generated program_of(const ScheduleInfo& schedule, Shape shape) {
+  auto program = generate(schedule.name, shape);
+  if (!program || !schedule.weighs_costs || shape.costs) return program;
+  shape.costs = equal_stages(*program);
+  return generate(schedule.name, shape);
+}
+
+tl::expected<Result, std::string> result_of(const Program& program) {
+  return simulate_uniform(program, equal_stages(program), 0, SteadyState::skip);
+}
+
+}  // namespace
+
+Shape shape_for(const ScheduleInfo& schedule, Shape shape) {
+  if (!takes_chunks(schedule)) shape.virtual_stages = 1;
+  if (!takes_option(schedule, "slices")) shape.slices = 1;
+  return shape;
+}
+
+std::optional<ScheduleFigures> figures_of(const ScheduleInfo& schedule, const Shape& shape) {
+  const auto program = program_of(schedule, shape_for(schedule, shape));
+  if (!program) return std::nullopt;
+  auto result = result_of(*program);
+  if (!result) return std::nullopt;
+
+  ScheduleFigures figures{.schedule = schedule.name,
+                          .idle_over_total = result->bubble.idle_over_total,
+                          .longest_span_rate = result->bubble.longest_span_rate,
+                          .weights = weights_of(*program, *result),
+                          .result = *std::move(result)};
+  if (program->update == UpdateRule::double_buffered) {
+    Program twice = *program;  // its second version is born in the second minibatch
+    twice.iterations = 2;
+    if (const auto longer = result_of(twice)) figures.weights = weights_of(twice, *longer);
+  }
+  std::int64_t peak = 0;
+  for (const RankReport& rank : figures.result.ranks) peak = std::max(peak, rank.peak_live_activations);
+  figures.peak_activations =
+      static_cast<double>(peak * program->rank_count()) / (program->stage_count() * program->slices);
+  std::int64_t sends = 0;
+  for (const Span& span : figures.result.timeline.spans) sends += is_send(span.action.kind) ? 1 : 0;
+  figures.sends_per_microbatch = static_cast<double>(sends) / program->microbatches;
+  return figures;
+}
+
+}  // namespace penstock
