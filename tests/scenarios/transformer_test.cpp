@@ -10,12 +10,12 @@
 #include <variant>
 #include <vector>
 
-#include "tests/scenarios/read_scenario.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/scenario_text.hpp"
 #include "schedules/ir/cost_table.hpp"
+#include "tests/scenarios/read_scenario.hpp"
 #include "topology/cluster.hpp"
 
 namespace penstock {
