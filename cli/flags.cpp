@@ -17,6 +17,7 @@
 
 #include "cli/outcome.hpp"
 #include "cli/subcommand.hpp"
+#include "scenarios/model/model.hpp"
 #include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/quantities.hpp"
 #include "scenarios/read/scenario_text.hpp"

@@ -3,11 +3,9 @@
 
 #include <tl/expected.hpp>
 
-#include "backend/executor/measured_run.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/executable.hpp"
 #include "cli/extensions.hpp"
-#include "cli/measuring.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"

@@ -41,7 +41,6 @@
 #include "scenarios/host/process_limits.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "schedules/ir/action.hpp"
 #include "sim/runs/sweep.hpp"
 #include "text/escaping.hpp"
 

@@ -12,7 +12,6 @@
 #include <numeric>
 #include <optional>
 #include <set>
-#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>

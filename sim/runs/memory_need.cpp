@@ -29,7 +29,6 @@
 #include "scenarios/prepare/cut.hpp"  // IWYU pragma: keep (its members are read)
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
