@@ -1,7 +1,7 @@
 #pragma once
-// What an executable has beside the core: `penstock` nothing, `penstock-torch` networks on LibTorch,
-// `penstock-cuda` these and the backends of GPUs. Each has every subcommand; `penstock` becomes the one that
-// a run needs.
+// The parts that an executable has in addition to the core. `penstock` has none, and `penstock-torch` has
+// networks on LibTorch. `penstock-cuda` also has the GPU backends. All have the same subcommands, and
+// `penstock` replaces itself by the executable that a run needs.
 
 #include <functional>
 #include <map>
@@ -21,7 +21,8 @@
 
 namespace penstock {
 
-/// The arguments of `penstock run` for a backend of an extension. The references are valid during the call.
+/// The arguments of `penstock run` for the backend of an extension. The references are valid only during the
+/// call.
 struct BackendCall {
   const Experiment& experiment;
   const PaceOfLinks& pace;
@@ -31,27 +32,28 @@ struct BackendCall {
 
 /// The result of `penstock selftest`.
 struct SelfTestAnswer {
-  std::string text;  ///< text for the terminal
+  std::string text;  ///< The text for the terminal.
   bool all_right = true;
 };
 
 struct Extensions {
-  /// Backends by the name for --backend. They return nothing if another process has the result, like
-  /// measure().
+  /// The backends, by their name for --backend. They return nothing if another process has the result, as
+  /// measure() does.
   std::map<std::string, std::function<tl::expected<std::optional<Result>, UserError>(const BackendCall&)>>
       backends;
-  /// Makes modules for an experiment whose model names a network; empty if this executable has no networks.
-  /// Error: what the network lacks.
+  /// The function that makes modules for an experiment with a network. It is empty if this executable has no
+  /// networks. It returns an error if the network lacks something that the experiment needs.
   std::function<tl::expected<std::unique_ptr<ModuleFamily>, std::string>(const Experiment&)> network;
-  /// Measures the times and bytes of a network's layers on this machine; empty like `network`.
+  /// The function that measures the times and bytes of a network's layers on this machine. It may be empty,
+  /// like `network`.
   std::function<tl::expected<LayerGraph, std::string>(const NetworkSpec&, const ProfileOptions&)> profile;
-  /// Checks this machine's GPUs; empty if this executable has no GPU code.
+  /// The function that checks this machine's GPUs. It is empty if this executable has no GPU code.
   std::function<tl::expected<SelfTestAnswer, UserError>()> selftest{};
 };
 
 /// The arguments and the extensions of the running program.
 struct Invocation {
-  std::vector<std::string> arguments;  ///< argv
+  std::vector<std::string> arguments;  ///< The elements of argv.
   Extensions extensions;
 };
 

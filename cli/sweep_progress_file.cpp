@@ -66,7 +66,8 @@ std::string cannot_write(const std::string& name, int error) {
   return fmt::format("{}: cannot be written: {}", name, reason_of(error));
 }
 
-/// Returns true if `name` still refers to the open file. Another process may have removed or replaced the
+/// Returns true if `name` still refers to the open file. It does not if another process removed or replaced
+/// the file.
 /// file.
 bool is_still(int descriptor, const std::string& name) {
   struct stat open_file{};
@@ -75,7 +76,8 @@ bool is_still(int descriptor, const std::string& name) {
          open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
 }
 
-/// Returns true if the file's mode has no write permission. Root may write to such a file, but it is refused,
+/// Returns true if the file's mode has no write permission. Root could write to such a file, but it is
+/// refused, too.
 /// too.
 bool is_read_only(int descriptor) {
   struct stat file{};
@@ -168,7 +170,7 @@ tl::expected<void, std::string> SweepProgressFile::begin_with(const std::string&
 
 void SweepProgressFile::add(std::size_t number, const SweepPoint& point) {
   const std::string line = sweep_point_json(number, point);
-  // no reader would accept the line, so the point is computed again
+  // A reader would refuse such a long line, so the point is not stored. It is computed again later.
   if (line.size() > kLongestProgressLine) return;
   const std::lock_guard lock(mutex_);
   // Each line is flushed, so that a crash of this process loses no finished point.
@@ -182,20 +184,20 @@ tl::expected<void, std::string> SweepProgressFile::state() const {
   return tl::unexpected(cannot_write(name_, error_));
 }
 
-// The hash is of a text:
+// The digest is a hash of this text:
 //
-//   commit | scenario, with digests of files in the place of their names | flags of the shape | channels |
+//   commit | scenario, with hashes of files instead of their names | flags of the shape | channels |
 //   batch | grid
 //
-// Parts of a scenario that are files, and figures of microbatches, are written out in it. A Scenario that was
-// loaded has no such text: the kernel tables of a device are closed. So its files are read once more.
+// The text of the scenario comes from its files, which are read a second time. A loaded Scenario has no text,
+// because the kernel tables of a device cannot be written out.
 
 namespace {
 
 using Json = nlohmann::ordered_json;
 using Text = tl::expected<std::string, std::string>;
 
-/// SHA-256 in hex digits.
+/// Returns the SHA-256 of a text in hexadecimal digits.
 std::string hash_of(std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
   std::size_t size = 0;
@@ -204,9 +206,7 @@ std::string hash_of(std::string_view text) {
   return fmt::format("{:02x}", fmt::join(std::span(bytes).first(size), ""));
 }
 
-// --- the scenario ----------------------------------------------------------------------------------------
-
-/// The values of a scenario that edited_scenario() leaves as names of files.
+/// The keys of a scenario for which edited_scenario() returns the name of a file.
 const std::vector<std::vector<std::string_view>> kFiles = {{"model", "huggingface"},
                                                            {"model", "profile"},
                                                            {"model", "fitted"},
@@ -215,7 +215,7 @@ const std::vector<std::vector<std::string_view>> kFiles = {{"model", "huggingfac
                                                            {"cluster", "kernels", "collectives"},
                                                            {"cluster", "kernels", "products"}};
 
-/// Null where there is none.
+/// Returns the node at these keys, or a null pointer if there is none.
 Node* value_at(Node& document, const std::vector<std::string_view>& keys) {
   Node* node = &document;
   for (const std::string_view key : keys) {
@@ -224,7 +224,8 @@ Node* value_at(Node& document, const std::vector<std::string_view>& keys) {
   return node;
 }
 
-/// What a pipe held has gone with its first reader, and a second one might wait for ever.
+/// Returns an error if the file is a pipe or a device, because its content cannot be read twice. A second
+/// reader might wait for ever.
 tl::expected<void, std::string> check_read_again(const std::string& file) {
   std::error_code ignored;
   if (std::filesystem::is_regular_file(file, ignored)) return {};
@@ -233,7 +234,7 @@ tl::expected<void, std::string> check_read_again(const std::string& file) {
       file));
 }
 
-/// As it is after the overrides, with the hash of what each file holds that it names.
+/// Returns the scenario's text after the overrides. File names are replaced by hashes of their content.
 Text scenario_text(const InputFlags& input) {
   const auto overrides = scenario_overrides(input);
   if (!overrides) return tl::unexpected(overrides.error().message);
@@ -256,17 +257,16 @@ Text scenario_text(const InputFlags& input) {
   return document_to_yaml(*document);
 }
 
-// --- the flags and the grid ------------------------------------------------------------------------------
-
 template <typename Value>
 Json or_null(const std::optional<Value>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-// A field that is left out here is one in which two sweeps may differ and have the same digest. So all fields
-// are named, and one more in their struct is an error where it is compiled.
+// If a field were missing here, two different sweeps could have the same digest. Therefore each function
+// names all fields of its struct, and a new field is a compile error.
 
-/// Of what is no part of the document. The file, --set and the flags of the model are.
+/// Returns the flags that are not in the scenario's text. The file, --set and the model's flags are in that
+/// text.
 Json flags_json(const InputFlags& flags) {
   const auto& [file, settings, schedule, pp_size, num_microbatches, virtual_stages, group_size, slices,
                data_parallel, buckets, sharding, gather, passes, seed, budget_seconds, dialect,
@@ -301,7 +301,8 @@ Json batch_json(const Batch& batch) {
   return {own_micro_batch_size, or_null(micro_batch_size), or_null(global_batch_size), or_null(microbatches)};
 }
 
-/// Returns what decides the points. Known points and the shard are left out, because they change none.
+/// Returns the fields that decide the points. Known points and the shard are omitted, because they do not
+/// change any point.
 Json grid_json(const SweepGrid& grid) {
   const auto& [schedules, stages, virtual_stages, microbatches, batch, engine, known, shard, progress,
                finished, stopped] = grid;
@@ -315,7 +316,7 @@ tl::expected<std::string, UserError> sweep_digest(const InputFlags& input, const
   const Text text = scenario_text(input);
   if (!text) return bad_input(text.error());
   const Json all = {built_commit(), *text, flags_json(input), channels_json(scenario.channels),
-                    // The microbatch for which the figures hold is the file's own, whatever --set says.
+                    // The file's own microbatch, for which its costs hold, counts separately from --set.
                     batch_json(scenario.batch), grid_json(grid)};
   return hash_of(all.dump(-1, ' ', false, Json::error_handler_t::replace));
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The file of the points of a sweep that are done: `penstock sweep --resume FILE`, and the -o file of
-// `--shard`. A digest in it says which sweep it is. Used by commands/sweep_command.cpp.
+// Stores the finished points of a sweep: in the file of `penstock sweep --resume FILE`, or in the -o file of
+// `--shard`. A digest in the file identifies the sweep. commands/sweep_command.cpp uses it.
 
 #include <cstddef>
 #include <cstdio>
@@ -57,13 +57,10 @@ class SweepProgressFile {
   int error_ = 0;  ///< the errno of the first failed write; 0 if no write has failed
 };
 
-// Which sweep it is, so that `penstock sweep` takes no rows of another one from a file. Used by
-// commands/sweep_command.cpp.
-
-/// A hash, in hex digits, over all that decides the points of a sweep of `scenario`, which `input` has made:
-/// the scenario's text with its overrides in place and what the files hold that it names, the flags beside
-/// it, the grid, and the commit of penstock. Comments, and under which name the scenario or its files lie,
-/// are not in it. Error: a file that cannot be read a second time, as a pipe.
+/// Returns a hash, in hexadecimal digits, of everything that decides the points of a sweep. It covers the
+/// commit of penstock, the grid, the flags, and the scenario's text after overrides. It also covers the
+/// content of the files that the scenario names. Comments and file names do not change it. `input` must be
+/// the flags from which `scenario` was made. Returns an error if a file cannot be read twice, such as a pipe.
 tl::expected<std::string, UserError> sweep_digest(const InputFlags& input, const Scenario& scenario,
                                                   const SweepGrid& grid);
 

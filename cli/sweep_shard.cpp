@@ -1,9 +1,9 @@
-// A launcher numbers its processes from 0, users count shards from 1. A task of a job array may have several
-// processes, and then both numbers count:
+// Finds the shard of a process from a flag or a launcher. Launchers number processes from 0, and users number
+// shards from 1. If each task of a Slurm job array has several processes, both numbers count:
 //
 //   sbatch --array=0-1, srun -n 3      task 0: shards 1/6 2/6 3/6      task 1: shards 4/6 5/6 6/6
 //
-// SweepShard (tests/cli/sweep_merge_test.cpp) holds the variables of each launcher.
+// Tested by SweepShard (tests/cli/sweep_merge_test.cpp), which has the variables of each launcher.
 
 #include "cli/sweep_shard.hpp"
 
@@ -49,7 +49,7 @@ tl::expected<SweepShard, UserError> shard_of_flag(const std::string& flag) {
                   kMostShards, shown_name(flag)));
 }
 
-/// Returns the number in a variable; 0 where it is not set.
+/// Returns the number in an environment variable, or 0 if the variable is not set.
 tl::expected<std::int32_t, UserError> number_in(const Environment& environment, const char* name) {
   const char* text = environment(name);
   if (text == nullptr) return 0;
@@ -57,7 +57,7 @@ tl::expected<std::int32_t, UserError> number_in(const Environment& environment, 
   return bad_input(fmt::format("{}: expected a number from 0 on, got \"{}\"", name, shown_name(text)));
 }
 
-/// Returns the task of a job array, which is alone where there is no array.
+/// Returns the place of this task in its Slurm job array. Without an array it is task 0 of 1.
 tl::expected<SweepShard, UserError> task_of_array(const Environment& environment) {
   if (environment("SLURM_ARRAY_TASK_ID") == nullptr) return SweepShard{};
   const auto id = number_in(environment, "SLURM_ARRAY_TASK_ID");
@@ -78,13 +78,14 @@ tl::expected<SweepShard, UserError> task_of_array(const Environment& environment
       *id, *count, *least, apart));
 }
 
-/// Returns the variable of a step of Slurm in the place of the one of its job.
+/// Returns the variable that gives the size of a Slurm step, for the variable that gives the size of the job.
 const char* of_a_step(const char* name) {
   return std::string_view(name) == "SLURM_NTASKS" ? "SLURM_STEP_NUM_TASKS" : name;
 }
 
-/// Returns the variables as launched_rank() is to see them. SLURM_PROCID and SLURM_NTASKS also stand in the
-/// script of a job, which is alone; only a step, which srun started, has SLURM_STEP_NUM_TASKS.
+/// Returns the environment in which launched_rank() can find a step of Slurm. The script of a job also has
+/// SLURM_PROCID and SLURM_NTASKS, although it runs alone. Only a step that srun started has
+/// SLURM_STEP_NUM_TASKS.
 Environment of_steps(const Environment& environment) {
   return [&environment](const char* name) -> const char* {
     const bool is_step = environment("SLURM_STEP_NUM_TASKS") != nullptr;
@@ -117,17 +118,17 @@ tl::expected<std::optional<StatedShard>, UserError> shard_of_process(const std::
       .stated_by = rank.size > 1 ? of_a_step(rank.size_variable) : "SLURM_ARRAY_TASK_COUNT"};
 }
 
-// The parts of one sweep have the same head but for the number of their shard, and shard I of N has the
+// Merges the parts of one sweep. Their heads differ only in the number of the shard. Shard I of N has the
 // points I-1, I-1+N, I-1+2N, ...:
 //
 //   shard 1/3: points 0 3 6      shard 2/3: points 1 4 7      shard 3/3: points 2 5      rows 0 1 2 ... 7
 //
-// SweepMerge (tests/cli/sweep_merge_test.cpp) holds the bytes of merged sweeps and what is refused.
+// Tested by SweepMerge (tests/cli/sweep_merge_test.cpp).
 
 namespace {
 
 struct PartFile {
-  std::string name;  ///< as messages show it
+  std::string name;  ///< The name as messages show it.
   SweepPart part;
 };
 
@@ -143,7 +144,7 @@ tl::expected<PartFile, UserError> part_of(const std::string& file) {
   return PartFile{.name = name, .part = *std::move(part)};
 }
 
-/// Error: the two are not parts of one sweep, in as many shards.
+/// Returns an error if the two files are not parts of the same sweep with the same number of shards.
 tl::expected<void, UserError> check_same_sweep(const PartFile& first, const PartFile& other) {
   const SweepHead& one = first.part.head;
   const SweepHead& two = other.part.head;
@@ -158,7 +159,7 @@ tl::expected<void, UserError> check_same_sweep(const PartFile& first, const Part
                                to_text(one.shard), other.name, to_text(two.shard)));
 }
 
-/// Error: a point that its shard does not have, or points that are missing.
+/// Returns an error if the file has a point of another shard, or lacks a point of its own shard.
 tl::expected<void, UserError> check_complete(const PartFile& file) {
   const SweepHead& head = file.part.head;
   const std::size_t expected = head.shard.size(head.points);
@@ -170,7 +171,7 @@ tl::expected<void, UserError> check_complete(const PartFile& file) {
                   file.name, expected - found, expected, to_text(head.shard)));
 }
 
-/// Error: shards that no file has. Requires that no two files have the same one.
+/// Returns an error that lists the shards without a file. Requires that all files have different shards.
 tl::expected<void, UserError> check_all_there(const std::map<std::int32_t, std::string>& names,
                                               std::int32_t count) {
   constexpr std::size_t kMostNamed = 8;

@@ -1,6 +1,6 @@
 #pragma once
-// Shards of a sweep: which one this process makes, and how the parts of all shards become one sweep. Used by
-// commands/sweep_command.cpp.
+// Shards of a sweep: finds the shard that this process computes, and merges the parts of all shards into one
+// sweep. commands/sweep_command.cpp uses it.
 
 #include <optional>
 #include <string>
@@ -15,22 +15,22 @@
 
 namespace penstock {
 
-/// A shard, and the flag or the variable that states it.
+/// A shard, and the flag or environment variable that gives it.
 struct StatedShard {
   SweepShard shard;
   std::string stated_by;
 };
 
-/// Returns the shard that `flag` states ("2/4"). Where the flag is empty, returns the one that follows from
-/// the launcher's variables: RANK and WORLD_SIZE, those of Open MPI, MPICH or a step of Slurm, and those of a
-/// job array of Slurm, of which each task may have several processes. Returns nothing for a process that is
-/// alone. Error: a text that is no shard, or variables that contradict each other.
+/// Returns the shard that `flag` gives ("2/4"). If the flag is empty, the shard follows from the launcher's
+/// variables: RANK and WORLD_SIZE, or those of Open MPI, MPICH, a Slurm step or a Slurm job array. Each task
+/// of a job array may have several processes. Returns nothing if the process runs alone. Returns an error if
+/// the flag is no shard, or if the variables contradict each other.
 tl::expected<std::optional<StatedShard>, UserError> shard_of_process(const std::string& flag,
                                                                      const Environment& environment);
 
 /// Reads the parts that `sweep --shard` and `sweep --resume` write, and returns the sweep that one process
-/// would have made. Error: a file that is no part, parts of different sweeps, a shard that is missing, is
-/// there twice or is not complete; each with the names of the files.
+/// would compute. Returns an error if a file is no part, if parts belong to different sweeps, or if a shard
+/// is missing, duplicate or incomplete. The error names the files.
 tl::expected<Sweep, UserError> merged_sweep(const std::vector<std::string>& files);
 
 }  // namespace penstock

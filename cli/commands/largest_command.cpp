@@ -1,5 +1,5 @@
-// penstock largest: the largest value of a whole-number key with which every device has room for its peak.
-// Each value that is tried is one `simulate` with `--set KEY=VALUE`; largest_value() chooses which.
+// penstock largest: finds the largest value of a whole-number key for which every device has enough memory.
+// Each trial is one `simulate` with `--set KEY=VALUE`. largest_value() chooses the values to try.
 
 #include <algorithm>
 #include <cstddef>
@@ -37,19 +37,20 @@ struct LargestFlags {
   PredictionFlags prediction;
   OutputFlags output;
   std::string key;
-  std::int64_t least = 0;  // 0: one step
+  std::int64_t least = 0;  // the smallest value to try; 0 means the value of `step`
   std::int64_t most = std::int64_t{1} << 20;
   std::int64_t step = 1;
 };
 
-/// The flags of a run with that value.
+/// Returns the flags of a simulation in which the key has this value.
 InputFlags with_value(const LargestFlags& flags, std::string_view value) {
   InputFlags input = flags.prediction.input;
   input.settings.push_back(fmt::format("{}={}", flags.key, value));
   return input;
 }
 
-/// The rank that has least room for its peak; absent where no device states its memory.
+/// Returns the rank whose device has the least free memory at its peak, or nothing if no device states its
+/// memory.
 std::optional<std::size_t> tightest(const Result& result) {
   std::optional<std::size_t> found;
   const auto room = [&](std::size_t i) {
@@ -67,7 +68,7 @@ constexpr std::string_view kNoLimit =
     "no device of the cluster states its memory, so that every value fits; give cluster.memory, such as "
     "`--set cluster.memory=80GiB`";
 
-/// Predicts one value.
+/// Simulates one value and returns its peak memory, or the reason why it cannot be simulated.
 TriedValue tried(const LargestFlags& flags, std::int64_t value) {
   TriedValue tried{.value = value};
   const auto scenario = scenario_of(with_value(flags, std::to_string(value)), flags.prediction.channels);
@@ -86,7 +87,7 @@ TriedValue tried(const LargestFlags& flags, std::int64_t value) {
   }
   const auto rank = tightest(*result);
   if (!rank) {
-    // Without a limit every value fits: this one does not, so that the search ends with it.
+    // Without a limit every value would fit. This value counts as not fitting, so that the search ends here.
     tried.peak_bytes = 1;
     return tried;
   }
@@ -99,7 +100,8 @@ TriedValue tried(const LargestFlags& flags, std::int64_t value) {
   return tried;
 }
 
-/// Error: the key takes fractions or words as well, so there is no next value.
+/// Returns an error if the key also takes fractions or words, because then there is no next value. Returns
+/// nothing if the key takes only whole numbers.
 std::optional<std::string> key_fault(const LargestFlags& flags) {
   for (const std::string& fraction : {std::string("0.5"), fmt::format("{}.5", flags.least)}) {
     if (!scenario_of(with_value(flags, fraction), flags.prediction.channels)) continue;
@@ -109,21 +111,19 @@ std::optional<std::string> key_fault(const LargestFlags& flags) {
   return std::nullopt;
 }
 
-// --- the answer -------------------------------------------------------------------------------------------
-
 std::string device_text(const TriedValue& value) {
   return value.device.empty() ? fmt::format("rank {}", value.rank)
                               : fmt::format("rank {} ({})", value.rank, value.device);
 }
 
-/// "activations 50.10 GiB": the category that holds most at the peak.
+/// Returns the category that takes the most memory at the peak: "activations 50.10 GiB".
 std::string most_of_it(const TriedValue& value) {
   const auto most = std::ranges::max_element(value.at_peak);
   const auto category = static_cast<MemoryCategory>(most - value.at_peak.begin());
   return fmt::format("{} {}", to_text(category), format_bytes(*most));
 }
 
-/// "12: rank 0 (gpu0) needs 15.9 GiB of 16.0 GiB, most of it weights 9.1 GiB".
+/// Returns one line: "12: rank 0 (gpu0) needs 15.9 GiB of 16.0 GiB, most of it weights 9.1 GiB".
 std::string line_of(const TriedValue& value) {
   if (!value.refusal.empty()) return fmt::format("{}: refused, {}", value.value, value.refusal);
   const Bytes room = value.usable_bytes - value.peak_bytes;
@@ -172,8 +172,8 @@ std::string answer_json(const LargestFlags& flags, const LargestValue& found) {
          '\n';
 }
 
-/// Exit 2 where no value has a prediction: then the key, the file or the range is at fault. Exit 1 where the
-/// smallest value does not fit.
+/// Returns the outcome of the search. If the smallest value is refused or memory is unlimited, the exit code
+/// is 2. If the smallest value does not fit, it is 1.
 Outcome outcome_of(const LargestFlags& flags, const LargestValue& found) {
   if (found.largest) return ExitCode::ok;
   if (!found.next->refusal.empty()) return bad_input(found.next->refusal);
@@ -182,7 +182,7 @@ Outcome outcome_of(const LargestFlags& flags, const LargestValue& found) {
                     fmt::format("out of memory: no value of {} fits; {}", flags.key, line_of(*found.next)));
 }
 
-/// Error: what the flags themselves have wrong.
+/// Checks the flags. Returns an error for the first flag with a wrong value.
 tl::expected<void, UserError> checked(const LargestFlags& flags) {
   if (auto known =
           check_output_files(flags.output.files, {".txt", ".json"}, inputs_of(flags.prediction.input));

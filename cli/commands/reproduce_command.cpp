@@ -1,6 +1,6 @@
-// penstock reproduce: published figures beside what the simulator predicts, of all experiments or of those
-// that are named. A claim that does not hold is a miss and makes the exit status 1, known misses as well. One
-// line a figure: its class, what is published, what is allowed, what is predicted, and whether it holds.
+// penstock reproduce: prints published figures beside the simulator's predictions, for all experiments or the
+// named ones. A claim that does not hold is a miss. Any miss, even a known one, makes the exit code 1. Each
+// figure has one line:
 //
 //   class    published  allowed           predicted  holds
 //   equal      31.4000  0.05 (rounding)     31.4062  yes
@@ -8,8 +8,8 @@
 //   formula    24.0000  exact               24.0000  yes
 //   missed     25.0000  1 % (size)          21.9512  NO
 //
-// The class is the claim of the table of figures and never depends on the outcome. The Markdown form is a
-// part of the scenarios' page, written by a test.
+// The class is part of the table of figures and does not depend on the prediction. A test writes the Markdown
+// form into the documentation of the scenarios.
 
 #include "cli/commands/reproduce_command.hpp"
 
@@ -46,12 +46,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kPercent = 100;
 
-/// The counts of the last line.
+/// The numbers that the last line of the answer shows.
 struct Counts {
-  int printed = 0;   ///< Printed figures that are predicted: equal and missed.
-  int within = 0;    ///< Those of them that hold.
-  int bounds = 0;    ///< Bounds, whether they hold or not.
-  int formulas = 0;  ///< Closed forms and drawings, whether they hold or not.
+  int printed = 0;   ///< Printed figures that are compared, of the classes equal and missed.
+  int within = 0;    ///< Printed figures that are within their tolerance.
+  int bounds = 0;    ///< Bounds, both those that hold and those that do not.
+  int formulas = 0;  ///< Closed forms and drawings, both those that hold and those that do not.
   int missed = 0;    ///< Claims of any class that do not hold.
   int fitted = 0;
   int shown = 0;
@@ -78,7 +78,7 @@ Counts counts_of(const std::vector<Reproduced>& all) {
   return counts_of(figures);
 }
 
-/// "the misses are 3 of gpipe-memory, 1 of flexflow", or that there are none.
+/// Returns "the misses are 3 of gpipe-memory, 1 of flexflow", or a text for no misses.
 std::string misses_text(const std::vector<Reproduced>& all) {
   std::vector<std::string> parts;
   for (const Reproduced& reproduced : all) {
@@ -102,7 +102,7 @@ std::string published_text(const ReproducedFigure& figure) {
   return figure.published ? figure_text(*figure.published) : "-";
 }
 
-/// "0.05 (rounding)", "5 % (ratio)", "exact".
+/// Returns a tolerance with its kind: "0.05 (rounding)", "5 % (ratio)", "exact".
 std::string tolerance_text(const ReproducedFigure& figure) {
   const ToleranceKind& kind = kind_of(figure.tolerance_kind);
   if (kind.tolerance == Tolerance::exact) return std::string(kind.word);
@@ -111,7 +111,7 @@ std::string tolerance_text(const ReproducedFigure& figure) {
   return fmt::format("{:g} % ({})", kPercent * kind.part, kind.word);
 }
 
-/// The tolerance or the bound: "5 % (ratio)", "at least 1", "at most 0.1585 + 0.00005 (rounding)".
+/// Returns the tolerance or the bound: "5 % (ratio)", "at least 1", "at most 0.1585 + 0.00005 (rounding)".
 std::string allowed_text(const ReproducedFigure& figure) {
   if (!figure.is_held()) return "-";
   if (figure.figure_class != FigureClass::bound) return tolerance_text(figure);
@@ -127,21 +127,22 @@ std::string holds_text(const ReproducedFigure& figure) {
   return figure.holds() ? "yes" : "NO";
 }
 
-/// In percent, with its sign.
+/// Returns the relative error in percent, with its sign, or "-" if there is none.
 std::string error_text(const ReproducedFigure& figure) {
   const std::optional<double> error = figure.relative_error();
   if (!error) return "-";
-  constexpr double kLeastShown = 0.005;  // percent; below it a sign would say nothing
+  constexpr double kLeastShown =
+      0.005;  // in percent; a smaller error is shown as 0.00, because its sign would have no meaning
   const double percent = kPercent * *error;
   return std::abs(percent) < kLeastShown ? "0.00 %" : fmt::format("{:+.2f} %", percent);
 }
 
-/// With its note.
+/// Returns the description of a figure, followed by its note in parentheses if it has one.
 std::string what_of(const ReproducedFigure& figure) {
   return figure.note.empty() ? figure.what : fmt::format("{} ({})", figure.what, figure.note);
 }
 
-/// The cells of a line that both forms of the table have.
+/// Returns the cells of a figure that the text table and the Markdown table have in common.
 std::vector<std::string> cells_of(const ReproducedFigure& figure) {
   return {what_of(figure),
           std::string(to_text(figure.figure_class)),
@@ -177,7 +178,7 @@ std::string table_markdown(const std::vector<ReproducedFigure>& figures) {
   return text;
 }
 
-/// Returns the misses of all experiments, each with its experiment's name in front.
+/// Returns the misses of all experiments. Each begins with the name of its experiment.
 std::vector<ReproducedFigure> misses_of(const std::vector<Reproduced>& all) {
   std::vector<ReproducedFigure> misses;
   for (const Reproduced& reproduced : all) {
@@ -190,7 +191,7 @@ std::vector<ReproducedFigure> misses_of(const std::vector<Reproduced>& all) {
   return misses;
 }
 
-/// "ratio, 5 %: measured speeds ...", a line a kind.
+/// Returns one line for each kind of tolerance, such as "ratio, 5 %: measured speeds ...".
 std::string tolerances_text(std::string_view line_start) {
   std::string text;
   for (const ToleranceKind& kind : tolerance_table()) {
@@ -307,7 +308,7 @@ struct ReproduceFlags {
   OutputFlags output;
 };
 
-/// Each with its source and what is assumed.
+/// Returns a list of all experiments with their sources and assumptions.
 std::string list_text() {
   std::string text;
   for (const Reproduction& reproduction : reproduction_table()) {
@@ -325,7 +326,8 @@ Outcome list_experiments(const OutputFlags& output) {
   return ExitCode::ok;
 }
 
-/// All where none is named. Error: a name that no experiment has.
+/// Returns the named experiments, or all if no name is given. Returns an error if no experiment has a given
+/// name.
 tl::expected<std::vector<Reproduction>, UserError> chosen(const std::vector<std::string>& names) {
   const auto table = reproduction_table();
   if (names.empty()) return std::vector<Reproduction>(table.begin(), table.end());

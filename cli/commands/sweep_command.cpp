@@ -1,7 +1,7 @@
-// penstock sweep: one scenario over many schedules, K, v and M. The points are the product of the lists that
-// are given; each is simulated or has the reason why not, and rows come in the order of the lists whatever
-// thread was first. Many processes share a sweep without knowing of each other: each makes one shard of the
-// points into a file, and --merge puts the files together.
+// penstock sweep: simulates one scenario for many schedules, K, v and M. The points are all combinations of
+// the given lists. A point that cannot be simulated shows the reason. Rows have the order of the lists,
+// whichever thread ends first. Several processes can share a sweep without communication. Each process writes
+// one shard of the points to a file, and --merge joins the files:
 //
 //   --shard 1/2 -o part-1.jsonl   points 0 2 4 ...  --+
 //                                                      +-- --merge part-1.jsonl part-2.jsonl -o table.csv
@@ -48,7 +48,8 @@ namespace penstock {
 namespace {
 
 struct SweepFlags {
-  InputFlags input;  // schedule, pp_size, virtual_stages and num_microbatches stay empty: they are lists here
+  InputFlags input;  // schedule, pp_size, virtual_stages and num_microbatches stay empty, because a sweep has
+                     // lists of them
   ChannelFlags channels;
   OutputFlags output;
   std::string engine;
@@ -68,7 +69,8 @@ struct SweepFlags {
 const std::vector<std::string_view> kSweepFiles = {".csv", ".json", ".html", ".txt"};
 constexpr std::string_view kPartSuffix = ".jsonl";
 
-/// Error: the first axis of the grid that a program, which is one schedule of one shape, decides itself.
+/// Returns an error for the first list whose values a program file already fixes. A program file has one
+/// schedule and one shape.
 tl::expected<void, UserError> refuse_axes_of_program(const SweepFlags& flags) {
   for (const auto& [name, given] :
        {std::pair{"--schedule", !flags.schedules.empty()}, std::pair{"--pp-size", !flags.pp_sizes.empty()},
@@ -86,8 +88,9 @@ tl::expected<void, UserError> refuse_axes_of_program(const SweepFlags& flags) {
   return bad_input("--resume keeps the points of a long sweep, and a program has one: leave the flag out");
 }
 
-/// The scenario that every point starts from, without the sizes that are flags: which of its own figures
-/// those replace depends on each point's schedule. What a point sets itself need not be there.
+/// Returns the scenario from which every point starts. It omits the batch sizes of the flags, because the
+/// schedule of a point decides which sizes they replace. Returns an error if neither the scenario nor the
+/// flags give what each point needs.
 tl::expected<Scenario, UserError> base_scenario(const SweepFlags& flags) {
   InputFlags input = flags.input;
   input.micro_batch_size.reset();
@@ -110,7 +113,8 @@ tl::expected<Scenario, UserError> base_scenario(const SweepFlags& flags) {
   return scenario;
 }
 
-/// All of them known, so that a misspelt one does not show as thousands of skipped points.
+/// Returns the schedules of --schedule. Returns an error for an unknown name. Otherwise a typing error would
+/// appear as thousands of skipped points.
 tl::expected<std::vector<std::string>, UserError> schedules_of(const SweepFlags& flags) {
   for (const std::string& name : flags.schedules) {
     if (auto known = known_schedule(name); !known) return tl::unexpected(known.error());
@@ -118,8 +122,8 @@ tl::expected<std::vector<std::string>, UserError> schedules_of(const SweepFlags&
   return flags.schedules;
 }
 
-/// The sizes that flags state, --set among them: each stays while M changes, where one of the scenario's own
-/// may give way.
+/// Returns the batch sizes that the flags or --set state. Such a size does not change with M. A size that
+/// only the scenario's file states may change.
 Batch stated_sizes(const SweepFlags& flags, const Scenario& scenario) {
   Batch stated = stated_batch(flags.input);
   for (const std::string& setting : flags.input.settings) {
@@ -131,8 +135,9 @@ Batch stated_sizes(const SweepFlags& flags, const Scenario& scenario) {
   return stated;
 }
 
-/// --hold: makes the size that is held a stated one, where the scenario only implies it (a global batch of M
-/// microbatches). Error: the other size is stated, too, so that M could not change; or nobody says the size.
+/// Returns `stated` with the size that --hold names. If that size is not stated, it is computed from the
+/// scenario. Returns an error if the other size is stated, too, because then M cannot change. Also returns an
+/// error if the size is unknown.
 tl::expected<Batch, UserError> with_held_size(Batch stated, const SweepFlags& flags,
                                               const Scenario& scenario) {
   const MicrobatchMeaning meaning = meaning_of_microbatch(scenario.schedule);
@@ -156,7 +161,8 @@ tl::expected<Batch, UserError> with_held_size(Batch stated, const SweepFlags& fl
   return stated;
 }
 
-/// The product of the lists. Error: a list, a schedule or a size that is none.
+/// Returns the grid, which is the product of the lists. Returns an error if a list, a schedule or a size is
+/// wrong.
 tl::expected<SweepGrid, UserError> grid_of(const SweepFlags& flags, const Scenario& scenario) {
   auto schedules = schedules_of(flags);
   if (!schedules) return tl::unexpected(schedules.error());
@@ -177,8 +183,8 @@ tl::expected<SweepGrid, UserError> grid_of(const SweepFlags& flags, const Scenar
                    .engine = engine_of(flags.engine)};
 }
 
-/// Error: more points than --max-points, which guards against "1..1000000", or than their rows leave room
-/// for, reasons and notes not counted.
+/// Returns an error if there are more points than --max-points, or more than fit into memory. The limit
+/// catches typing errors such as "1..1000000". The memory for reasons and notes is not counted.
 tl::expected<void, UserError> check_size(const SweepFlags& flags, std::uint64_t points) {
   if (points > static_cast<std::uint64_t>(flags.max_points)) {
     return bad_input(
@@ -193,8 +199,8 @@ tl::expected<void, UserError> check_size(const SweepFlags& flags, std::uint64_t 
   return {};
 }
 
-/// Opens the file that keeps the points, and puts those that it has into the grid. Returns nothing where no
-/// file keeps them.
+/// Opens the file that stores finished points, and adds its points to the grid. Returns a null pointer if
+/// `file` is empty.
 tl::expected<std::unique_ptr<SweepProgressFile>, UserError> opened_progress(const std::string& file,
                                                                             const SweepFlags& flags,
                                                                             const Scenario& scenario,
@@ -207,14 +213,14 @@ tl::expected<std::unique_ptr<SweepProgressFile>, UserError> opened_progress(cons
   auto progress = SweepProgressFile::open(file, head);
   if (!progress) return bad_input(progress.error());
   grid.known = (*progress)->known();
-  // The digest knows all but what was built and never committed, and numbers may be of no point: some rows
-  // are made again and held against those of the file.
+  // The digest contains the commit, but not changes that were never committed. Therefore some points are
+  // computed again and compared with the file.
   if (auto same = check_known(scenario, grid); !same)
     return bad_input(fmt::format("{}: {}; name another file", file, same.error()));
   return *std::move(progress);
 }
 
-/// Runs the points that are not known; an interrupt leaves the rest out.
+/// Runs the points that are not known yet. After an interrupt it starts no more points.
 Sweep run_points(const Scenario& scenario, SweepGrid grid, const OutputFlags& output, SweepProgressFile* kept,
                  const InterruptNoted& interrupt) {
   const bool draw = !output.quiet && stderr_is_terminal();
@@ -225,9 +231,8 @@ Sweep run_points(const Scenario& scenario, SweepGrid grid, const OutputFlags& ou
   return sweep_until(interrupt, scenario, std::move(grid));
 }
 
-// --- the command -----------------------------------------------------------------------------------------
-
-/// Returns what Ctrl-C has left, and how to go on. `file` keeps the points; empty: none.
+/// Returns the message after Ctrl-C: what is finished and how to continue. `file` stores the points; it is
+/// empty if no file does.
 std::string interrupted_message(const std::string& file, const Sweep& swept) {
   if (!swept.interruption) return "penstock: interrupted when all points were done";
   const std::string& count = *swept.interruption;
@@ -246,16 +251,17 @@ tl::expected<void, UserError> write_sweep(const SweepFlags& flags, const Sweep& 
   return write_answer(flags.output, forms, text);
 }
 
-/// All that is known before the first point is made.
+/// The sweep before its first point is computed.
 struct PreparedSweep {
   Scenario scenario;
   SweepGrid grid;
-  bool is_part = false;   ///< only a shard is made, and goes into `kept` alone
-  std::string kept_name;  ///< the file of `kept`; empty: there is none
+  bool is_part = false;   ///< True if only one shard is computed and written to `kept`.
+  std::string kept_name;  ///< The name of the file `kept`; empty if there is none.
   std::unique_ptr<SweepProgressFile> kept;
 };
 
-/// Returns the file of a shard: that of -o, with the number of the shard in the place of {shard}.
+/// Returns the file name of a shard: the name of -o with {shard} replaced by the shard's number. Returns an
+/// error if the other flags do not fit a shard.
 tl::expected<std::string, UserError> part_file(const SweepFlags& flags, const StatedShard& stated) {
   const std::string who = fmt::format("shard {} ({})", to_text(stated.shard), stated.stated_by);
   const std::string whole = stated.stated_by == "--shard"
@@ -277,7 +283,7 @@ tl::expected<std::string, UserError> part_file(const SweepFlags& flags, const St
   return file;
 }
 
-/// Error: a file that cannot be written, or that is the same as another one.
+/// Returns an error if an output file cannot be written, or is also used for something else.
 tl::expected<void, UserError> check_files(const SweepFlags& flags, const PreparedSweep& prepared) {
   std::vector<FileArgument> others = inputs_of(flags.input);
   if (prepared.is_part) return check_output_files({prepared.kept_name}, {kPartSuffix}, std::move(others));
@@ -310,8 +316,8 @@ tl::expected<PreparedSweep, UserError> prepared_sweep(const SweepFlags& flags) {
   return prepared;
 }
 
-/// Of a sweep that came to its end: not ok where it has no figures at all. A hang is a check that failed, as
-/// in `simulate`; a shape that cannot be is bad input.
+/// Returns the outcome of a complete sweep. It is an error if no point could be simulated: a failed check if
+/// all points hang, as in `simulate`, and bad input otherwise.
 Outcome outcome_of(const Sweep& swept) {
   if (std::ranges::any_of(swept.rows, was_simulated)) return ExitCode::ok;
   const bool all_failed =
@@ -322,7 +328,7 @@ Outcome outcome_of(const Sweep& swept) {
                     "sweep: no point could be simulated:\n" + reasons);
 }
 
-/// Says where a shard is, and what its file is for.
+/// Prints the file of the shard, and that `--merge` joins the shards.
 tl::expected<void, UserError> write_part_line(const PreparedSweep& prepared, const Sweep& swept) {
   const SweepHead head = sweep_head(prepared.scenario, prepared.grid);
   return write_stdout(fmt::format(
@@ -331,7 +337,7 @@ tl::expected<void, UserError> write_part_line(const PreparedSweep& prepared, con
       to_text(head.shard), swept.rows.size(), head.points, shown_name(prepared.kept_name), head.shard.count));
 }
 
-/// Writes what there is, also of an interrupted sweep, which then ends by the signal and does not return.
+/// Writes all finished points. After an interrupt it then ends the process by the signal and does not return.
 Outcome finish(const SweepFlags& flags, const PreparedSweep& prepared, const Sweep& swept,
                InterruptNoted& interrupt) {
   const auto written = prepared.is_part ? write_part_line(prepared, swept) : write_sweep(flags, swept);
@@ -356,7 +362,8 @@ Outcome run_sweep(const SweepFlags& flags) {
   return finish(flags, *prepared, swept, interrupt);
 }
 
-/// Error: a flag beside --merge that says how points are made, which the parts say themselves.
+/// Returns an error if --merge is combined with a flag of the scenario or the grid. These come from the
+/// parts.
 tl::expected<void, UserError> refuse_flags_beside_merge(const SweepFlags& flags) {
   SweepFlags merge_alone;
   merge_alone.parts = flags.parts;
