@@ -1,9 +1,8 @@
-// Holds all subcommands in one tree of CLI11, and writes the messages about wrong arguments. CLI11 parses.
-// Its messages are replaced where they do not say what was expected. An unknown command or flag gets a
-// suggestion (nearest_name.hpp), and a flag without its value gets a message that says so. Each subcommand
-// adds itself in its own file (cli/commands) and only stores its flags. It runs after parsing, so that a
-// wrong flag is found before any work. One function turns a UserError into a message on stderr and an exit
-// code. Tests: tests/cli.
+// Builds the tree of all subcommands for CLI11, and writes the messages about wrong arguments. CLI11 parses
+// the arguments. If CLI11's message does not say what was expected, another message replaces it. A misspelt
+// command or flag gets a suggestion (nearest_name.hpp).
+// Each subcommand is declared in its own file (cli/commands). Parsing only stores its flags, so that a wrong
+// flag is found before any work. Tests: tests/cli.
 
 #include "cli/command_line.hpp"
 
@@ -43,7 +42,8 @@ Examples:
   penstock simulate --schedule 1f1b --pp-size 4 --num-microbatches 8
   penstock show --schedule zb-h1 --pp-size 4 --num-microbatches 8)";
 
-/// Returns `text` with line breaks, so that no line is longer than `width`.
+/// Returns `text` with line breaks, so that lines have at most `width` characters. A longer word has a line
+/// of its own.
 std::string wrapped(const std::string& text, std::size_t width) {
   std::istringstream words(text);
   std::string lines;
@@ -57,7 +57,7 @@ std::string wrapped(const std::string& text, std::size_t width) {
   return lines;
 }
 
-/// Wraps the help to the width of most terminals.
+/// Wraps the help text so that it fits most terminals.
 void wrap_descriptions(CLI::App& root) {
   constexpr std::size_t kWidth = 76;
   for (CLI::App* app : root.get_subcommands({})) {
@@ -66,7 +66,7 @@ void wrap_descriptions(CLI::App& root) {
   }
 }
 
-/// Returns the subcommand whose arguments were being read, or the root if there is none.
+/// Returns the subcommand that the user typed, or the root if there is none.
 const CLI::App& app_in_use(const CLI::App& root) {
   const auto chosen = root.get_subcommands();
   return chosen.empty() ? root : *chosen.front();
@@ -82,7 +82,7 @@ std::vector<std::string> flags_of(const CLI::App& app) {
   return flags;
 }
 
-/// Returns the initials of a name, because users abbreviate: "tp" for "tensor-parallel".
+/// Returns the first letters of the words of a name. Users abbreviate: "tp" for "tensor-parallel".
 std::string initials_of(std::string_view name) {
   std::string initials;
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -91,8 +91,8 @@ std::string initials_of(std::string_view name) {
   return initials;
 }
 
-/// Returns a hint for a mistyped flag. The beginning of a name ("--pp") or its initials ("--tp") also give a
-/// hint. The dashes are left out, because all flags have them.
+/// Returns a hint for a misspelt flag. It also finds flags by the start of their name ("--pp") or by their
+/// initials ("--tp"). All flags have dashes, so they are not compared.
 std::string hint_for_flag(std::string_view typed, const std::vector<std::string>& known) {
   typed.remove_prefix(std::min(typed.find_first_not_of('-'), typed.size()));
   if (typed.empty()) return "";
@@ -109,8 +109,8 @@ std::string hint_for_flag(std::string_view typed, const std::vector<std::string>
   return name ? fmt::format("; did you mean --{}?", *name) : "";
 }
 
-/// Returns the message about an unknown command, with the most similar command and all commands in the order
-/// of `penstock --help`.
+/// Returns the message about an unknown command. It has the most similar command, and all commands in the
+/// order of `penstock --help`.
 std::string unknown_command(const CLI::App& root, std::string_view typed) {
   std::vector<std::string_view> names;
   for (const CLI::App* command : root.get_subcommands({})) names.emplace_back(command->get_name());
@@ -119,7 +119,7 @@ std::string unknown_command(const CLI::App& root, std::string_view typed) {
                      fmt::join(names, ", "));
 }
 
-/// Returns the message about arguments that the command does not take.
+/// Returns the message about an argument that the command does not accept.
 std::string unexpected_arguments(const CLI::App& root) {
   const CLI::App& app = app_in_use(root);
   // Only the first one is reported, because later ones often follow from it.
@@ -136,7 +136,7 @@ std::string unexpected_arguments(const CLI::App& root) {
   return "expected a command";
 }
 
-/// Returns CLI11's message, or a better one if CLI11's is hard to read.
+/// Returns CLI11's message, or a clearer one for a flag with a wrong number of values.
 std::string reason_of(const CLI::ParseError& error) {
   std::string text = error.what();
   // CLI11 writes "--pp-size: 1 required N missing" or "--pp-size: At Most 1 required but received 2".
@@ -144,8 +144,8 @@ std::string reason_of(const CLI::ParseError& error) {
   return fmt::format("{}: expected one value", text.substr(0, text.find(": ")));
 }
 
-/// Returns the whole line: the command, the reason, and where all names are listed. Unknown arguments come
-/// first, because CLI11 may report a missing argument only because a flag was misspelt.
+/// Returns the full message: the command, the reason, and where all names are listed. Unknown arguments come
+/// first: if a flag is misspelt, CLI11 reports the correct flag as missing.
 std::string message_of(const CLI::App& root, const CLI::ParseError& error) {
   const bool left_over = !root.remaining(true).empty();
   const CLI::App& app = app_in_use(root);
@@ -157,8 +157,8 @@ std::string message_of(const CLI::App& root, const CLI::ParseError& error) {
   return fmt::format("penstock{}: {} (`penstock{} --help` lists all)", where, what, where);
 }
 
-/// Returns the first argument of the form "--flag=". The parser would take the next argument as its value.
-/// Returns an empty text if there is none. After "--" all arguments are positional.
+/// Returns the first argument of the form "--flag=", for which CLI11 would take the next argument as value.
+/// Returns an empty text if there is none. Arguments after "--" are positional and are not examined.
 std::string_view flag_without_value(std::span<const char* const> arguments) {
   for (const std::string_view argument : arguments) {
     if (argument == "--") break;
@@ -167,8 +167,8 @@ std::string_view flag_without_value(std::span<const char* const> arguments) {
   return {};
 }
 
-/// Returns the message about the first empty argument, with its flag, or an empty text if there is none.
-/// Numbers and words are checked during parsing, but an empty text without a check would count as not given.
+/// Returns the message about the first flag with an empty value, or an empty text if there is none. CLI11
+/// checks numbers and words. An empty text would otherwise count as a flag that was not given.
 std::string empty_value(const CLI::App& root) {
   const CLI::App& app = app_in_use(root);
   for (const CLI::Option* option : app.get_options()) {
@@ -191,8 +191,8 @@ std::vector<const char*> with_help_as_a_flag(std::span<const char* const> argume
   return rewritten;
 }
 
-/// Returns the first argument that is no flag, which should be a command's name. Returns an empty text if
-/// there is none.
+/// Returns the first argument that is not a flag, which should be a command. Returns an empty text if there
+/// is none.
 std::string_view first_word(std::span<const char* const> arguments) {
   for (const std::string_view argument : arguments.subspan(std::min<std::size_t>(1, arguments.size()))) {
     if (!argument.starts_with('-')) return argument;
@@ -200,14 +200,14 @@ std::string_view first_word(std::span<const char* const> arguments) {
   return {};
 }
 
-/// Returns the command, or nullptr if there is none.
+/// Returns the command with this name, or nullptr if there is none.
 const CLI::App* find_command(const CLI::App& root, std::string_view name) {
   const auto commands = root.get_subcommands({});
   const auto found = std::ranges::find(commands, name, [](const CLI::App* app) { return app->get_name(); });
   return found == commands.end() ? nullptr : *found;
 }
 
-/// Replaces flags with other programs' names by ours, if the command has ours.
+/// Replaces other programs' flags by Penstock's flags, if the command has these.
 std::vector<std::string> in_our_names(const CLI::App& root, std::span<const char* const> arguments) {
   const CLI::App* command = find_command(root, first_word(arguments));
   return with_our_names(arguments, [command](std::string_view flag) {
@@ -215,8 +215,8 @@ std::vector<std::string> in_our_names(const CLI::App& root, std::span<const char
   });
 }
 
-/// Returns a message if help was requested for an unknown command. The help of the whole program would hide
-/// the typing error. Returns an empty text otherwise.
+/// Returns a message if the user requests help for an unknown command. Returns an empty text otherwise.
+/// Without this message the user would see the general help and not notice the typing error.
 std::string unknown_command_in_help(const CLI::App& root, std::span<const char* const> arguments) {
   const std::string_view word = first_word(arguments);
   if (word.empty() || find_command(root, word) != nullptr) return {};
@@ -225,8 +225,7 @@ std::string unknown_command_in_help(const CLI::App& root, std::span<const char* 
 
 using Arguments = std::span<const char* const>;
 
-/// Writes a UserError to stderr and returns its exit code. All failures of commands pass through this
-/// function.
+/// Writes an error to stderr and returns its exit code. All errors of commands are reported here.
 ExitCode report(const UserError& failure, Arguments typed) {
   write_stderr("penstock: " + with_names_shown(failure.message, typed));
   return exit_code_of(failure.kind);
@@ -237,7 +236,7 @@ ExitCode print(std::string_view text) {
   return written ? ExitCode::ok : report(written.error(), {});
 }
 
-/// Sets what applies to the program and all of its commands.
+/// Sets the options that apply to the program and to all of its commands.
 void set_up(CLI::App& root) {
   root.set_version_flag("--version", version_text(), "print the version, the commit and the parts built in");
   root.set_help_flag("-h,--help", "print this help");
@@ -275,10 +274,10 @@ ExitCode refuse(const std::string& message, Arguments typed) {
   return ExitCode::bad_input;
 }
 
-/// Parses the arguments. Returns nothing if a command was chosen and should run. Otherwise it has printed the
-/// help, the version or an error, and returns the exit code.
+/// Parses the arguments. Returns nothing if a command should run. Otherwise help, version or an error was
+/// printed, and the exit code is returned.
 std::optional<ExitCode> parse(CLI::App& root, Arguments typed) {
-  // These checks come before parsing, because CLI11 has no messages for them.
+  // These checks run before CLI11, because CLI11 has no messages for these errors.
   const std::vector<std::string> translated = in_our_names(root, typed);
   std::vector<const char*> arguments;
   arguments.reserve(translated.size());
@@ -311,7 +310,7 @@ ExitCode run_command_line(int argc, const char* const* argv, Extensions extensio
   wrap_descriptions(root);
   const auto typed = with_help_as_a_flag({argv, static_cast<std::size_t>(argc)});
   if (const auto answered = parse(root, typed)) return *answered;
-  // require_subcommand(1) guarantees exactly one.
+  // CLI11's require_subcommand(1) guarantees exactly one command.
   const auto chosen =
       std::ranges::find_if(commands, [](const Command& command) { return command.app.parsed(); });
   const Outcome outcome = chosen->run();

@@ -1,7 +1,6 @@
-// Compares scenarios with a baseline, or updates it. Entries are named relative to the baseline file, with
-// '/', so that the file means the same from every folder. Without scenarios all entries are compared,
-// otherwise only those. --update computes all figures again and adds entries that are missing. Every finding
-// is printed. Tests: tests/cli/names_test.cpp.
+// Compares scenarios with a baseline, or updates the baseline. Entry names are relative to the baseline file
+// and use '/', so they are valid from every folder. Without named scenarios all entries are compared.
+// --update computes all figures again and adds missing entries. Tests: tests/cli/names_test.cpp.
 
 #include "cli/commands/baseline_check.hpp"
 
@@ -42,23 +41,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns the folder to which its entries are relative; empty for the working folder.
+/// Returns the folder of the baseline file. It is empty for the working folder.
 fs::path directory_of(const std::string& baseline) { return fs::path(baseline).parent_path(); }
 
-/// Returns the name of `scenario` in a baseline file: relative to that file, with '/'.
+/// Returns the entry name of `scenario`: its path relative to the baseline file, with '/'.
 std::string entry_name(const std::string& scenario, const fs::path& directory) {
   std::error_code error;
   const fs::path relative = fs::proximate(scenario, directory.empty() ? "." : directory, error);
-  // If there is no relative form, the name itself is used.
+  // If no relative path exists, the path itself is the name.
   return (error ? fs::path(scenario) : relative).generic_string();
 }
 
-/// Returns the entry of that name, or the end if there is none.
+/// Returns the entry with this name, or the end if there is none.
 auto entry_of(const Baseline& baseline, const std::string& name) {
   return std::ranges::find(baseline.entries, name, &BaselineEntry::scenario);
 }
 
-/// Returns the entries that the command names, or all if it names none.
+/// Returns the entries that the user names, or all entries if no scenario is named.
 tl::expected<Baseline, UserError> chosen_entries(const Baseline& baseline, const BaselineFlags& flags,
                                                  const std::vector<std::string>& scenarios) {
   if (baseline.entries.empty()) {
@@ -81,11 +80,11 @@ tl::expected<Baseline, UserError> chosen_entries(const Baseline& baseline, const
   return chosen;
 }
 
-/// Returns the baseline to be updated: an empty one if there is no file yet.
+/// Returns the baseline to update. It is empty if the file does not exist yet.
 tl::expected<Baseline, UserError> existing_or_new(const BaselineFlags& flags,
                                                   const std::vector<std::string>& scenarios) {
   std::error_code error;
-  // If no scenario is to be added, a missing file is more likely a mistyped name.
+  // If the user names no scenario to add, a missing file is probably a typing error.
   const bool is_new = !fs::exists(flags.file, error) && !scenarios.empty();
   if (is_new) return Baseline{};
   auto baseline = read_baseline(flags.file);
@@ -93,13 +92,13 @@ tl::expected<Baseline, UserError> existing_or_new(const BaselineFlags& flags,
   return *std::move(baseline);
 }
 
-/// A lock on the baseline's folder. Another process that updates a baseline in this folder waits, so that its
-/// entries are not lost. The folder is locked and not the file, because each update replaces the file.
+/// A lock on the folder of the baseline. It makes other updates in the same folder wait, so that no entry is
+/// lost. The lock is on the folder, because each update replaces the file.
 class FolderLock {
  public:
   explicit FolderLock(const fs::path& folder)
       : descriptor_(open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    // If the file system has no locks, the update proceeds without one.
+    // Some file systems have no locks. Then the update continues without a lock.
     while (descriptor_ >= 0 && flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) continue;
   }
   FolderLock(const FolderLock&) = delete;
@@ -112,8 +111,8 @@ class FolderLock {
   int descriptor_;
 };
 
-/// Updates the baseline. It computes the figures of all entries and not only of the named scenarios, so that
-/// one file describes one state of the code.
+/// Updates the baseline. It computes the figures of all entries again, so that all of them come from the same
+/// version of the code.
 Outcome update_baseline(const BaselineFlags& flags, const std::vector<std::string>& scenarios) {
   const fs::path directory = directory_of(flags.file);
   const FolderLock alone(directory);
@@ -144,7 +143,8 @@ Outcome update_baseline(const BaselineFlags& flags, const std::vector<std::strin
   return ExitCode::ok;
 }
 
-/// Compares with the baseline. Returns exit code 1 if an entry failed, whatever could be written.
+/// Compares with the baseline. Returns exit code 1 if an entry failed, even if an output file could not be
+/// written.
 Outcome compare_with_baseline(const BaselineFlags& flags, const std::vector<std::string>& scenarios,
                               const OutputFlags& output) {
   if (auto place = check_github_summary(); !place) return tl::unexpected(place.error());
@@ -157,7 +157,7 @@ Outcome compare_with_baseline(const BaselineFlags& flags, const std::vector<std:
                                          {".txt", [&] { return verdicts_text(verdicts); }},
                                          {".md", [&] { return verdicts_markdown(verdicts); }}};
   const std::string text = output.json ? verdicts_json(verdicts) : verdicts_text(verdicts);
-  // If one of these outputs fails, the others are still written, because the comparison is the answer.
+  // If one output fails, the others are still written, because the user needs the result of the comparison.
   const auto in_junit =
       flags.junit.empty() ? tl::expected<void, UserError>() : write_file(flags.junit, to_junit(verdicts));
   const auto on_github = tell_github(verdicts, flags.file);
@@ -175,9 +175,9 @@ Outcome check_baseline(const BaselineFlags& flags, const std::vector<std::string
   return flags.update ? update_baseline(flags, scenarios) : compare_with_baseline(flags, scenarios, output);
 }
 
-// Prints a list of verdicts in five forms. GitHub reads two of them: lines "::error ...::" of a job's log
-// become notes in the pull request, and the file GITHUB_STEP_SUMMARY is shown as a page (docs.github.com,
-// "Workflow commands for GitHub Actions").
+// Prints verdicts in five forms. Two of them are for GitHub. Log lines "::error ...::" become annotations of
+// the pull request. The file named by GITHUB_STEP_SUMMARY becomes a page (docs.github.com, "Workflow commands
+// for GitHub Actions").
 
 namespace {
 
@@ -185,8 +185,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kSummary = "GITHUB_STEP_SUMMARY";
 
-/// Returns the word for a verdict. "changed" means that it has findings and none fails: better figures, or
-/// worse ones within the tolerance.
+/// Returns the word for a verdict. "changed" means that figures are better, or are worse but within the
+/// tolerance.
 std::string_view word_of(const BaselineVerdict& verdict) {
   if (verdict.failed()) return "FAILED";
   return verdict.findings.empty() ? "ok" : "changed";
@@ -203,7 +203,7 @@ std::string count_text(const std::vector<BaselineVerdict>& verdicts) {
                      verdicts.size());
 }
 
-/// Returns the error, the findings and the reasons, one a line. Only the error may have several lines.
+/// Returns the error, the findings and the reasons as separate lines. Only the error may contain line breaks.
 std::vector<std::string> lines_of(const BaselineVerdict& verdict) {
   std::vector<std::string> lines;
   if (verdict.error) lines.push_back(*verdict.error);
@@ -223,7 +223,7 @@ Json json_of(const BaselineFinding& finding) {
           {"failed", finding.failed}};
 }
 
-/// Returns the entry's rows of the Markdown table, each on one line; none if nothing changed.
+/// Returns the rows of the Markdown table for one entry. The text is empty if nothing changed.
 std::string table_rows(const BaselineVerdict& verdict) {
   std::string rows;
   const auto row = [&](std::string_view word, std::string_view figure, std::string_view then,
@@ -241,8 +241,8 @@ std::string table_rows(const BaselineVerdict& verdict) {
   return rows;
 }
 
-/// Returns the reasons in a collapsed section, because a summary shows many entries. The fence is longer than
-/// any in the lines.
+/// Returns the reasons as a collapsed section of Markdown, because a summary has many entries. The section's
+/// code fence is longer than any fence in the reasons.
 std::string folded_reasons(const BaselineVerdict& verdict) {
   if (verdict.reasons.empty()) return "";
   std::string text = fmt::format("\n<details><summary>Why: {}</summary>\n\n~~~~~~~~text\n",
@@ -251,11 +251,11 @@ std::string folded_reasons(const BaselineVerdict& verdict) {
   return text + "~~~~~~~~\n\n</details>\n";
 }
 
-// '%' is included, because it begins each escape.
+// GitHub's escapes begin with '%', so '%' itself must be escaped, too.
 constexpr std::string_view kEscapedInText = "%\r\n";
 constexpr std::string_view kEscapedInProperty = "%\r\n:,";
 
-/// Escapes text for a workflow command: "a%0Ab" for two lines.
+/// Escapes text for a workflow command. Two lines become "a%0Ab".
 std::string escaped_command(std::string_view text, std::string_view special) {
   std::string escaped;
   for (const char c : text) {
@@ -268,8 +268,8 @@ std::string escaped_command(std::string_view text, std::string_view special) {
   return escaped;
 }
 
-/// Returns "::error file=BASELINE,title=...::FINDINGS". The pull request shows it at the baseline's first
-/// line.
+/// Returns "::error file=BASELINE,title=...::FINDINGS". GitHub shows it at the first line of the baseline
+/// file.
 std::string annotation_of(const BaselineVerdict& verdict, const std::string& baseline) {
   const std::vector<std::string> lines = lines_of(verdict);
   std::string text;
@@ -336,7 +336,7 @@ std::string accepted_text(const std::vector<BaselineVerdict>& accepted) {
 tl::expected<void, UserError> check_github_summary() {
   const std::string summary = environment(kSummary);
   std::error_code error;
-  // An existing file is appended to, and its folder may not be writable.
+  // New text is appended to an existing file, which is possible even if the folder is not writable.
   if (summary.empty() ||
       (std::filesystem::is_regular_file(summary, error) && std::ofstream(summary, std::ios::app)))
     return {};
@@ -352,7 +352,8 @@ tl::expected<void, UserError> tell_github(const std::vector<BaselineVerdict>& ve
   }
   const std::string summary = environment(kSummary);
   if (summary.empty()) return {};
-  std::ofstream file(summary, std::ios::app);  // after the text of other steps of the job
+  std::ofstream file(summary,
+                     std::ios::app);  // Appends, because other steps of the job may have written to the file.
   if (file << verdicts_markdown(verdicts) << std::flush) return {};
   return bad_input(fmt::format("{}: cannot be written ({})", summary, kSummary));
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Implements penstock check --baseline: compares scenarios with the figures in a committed file, or updates
-// the file.
+// Implements `penstock check --baseline`. It compares scenarios with the figures in a committed file, or
+// updates the file.
 
 #include <string>
 #include <vector>
@@ -17,34 +17,31 @@ struct BaselineFlags {
   std::string file;  ///< The baseline file. It is empty if --baseline was not given.
   std::string junit;
   bool update = false;
-  bool programs = false;  ///< True to store the programs in the baseline, too. It requires `update`.
+  bool programs = false;  ///< True if the update also stores the programs. Requires `update`.
 };
 
-/// Compares all entries of the baseline, or only the entries of `scenarios`. With `update`, it adds the
-/// scenarios and writes the file. It prints one line per entry, with the findings below it. An update prints
-/// the changes that it accepts. Requires that the caller has called check_output_place() for --junit, and
-/// check_output_files().
+/// Compares all entries of the baseline, or only those that `scenarios` names. With `update` it adds the
+/// scenarios and writes the file. It prints one line for each entry, followed by its findings. Requires that
+/// the caller has called check_output_files(), and check_output_place() for --junit.
 Outcome check_baseline(const BaselineFlags& flags, const std::vector<std::string>& scenarios,
                        const OutputFlags& output);
 
-// Prints comparisons with a baseline for terminals, scripts, pages, and GitHub's pull requests.
-
-/// Returns one line for each entry, with its findings and their reasons below it.
+/// Returns one line for each entry, followed by its findings and their reasons.
 std::string verdicts_text(const std::vector<BaselineVerdict>& verdicts);
 std::string verdicts_json(const std::vector<BaselineVerdict>& verdicts);
-/// Returns a table of the changes, and the reasons for the failures.
+/// Returns a Markdown table of the changes, followed by the reasons for failures.
 std::string verdicts_markdown(const std::vector<BaselineVerdict>& verdicts);
 
-/// Returns what an update accepts, better and worse, and what was repaired when a program was read. Returns
-/// an empty text if there is nothing of both.
+/// Returns the better and worse figures that an update accepts, and the repairs of program files. Returns an
+/// empty text if there are none.
 std::string accepted_text(const std::vector<BaselineVerdict>& accepted);
 
-/// Checks before the work that the file of GITHUB_STEP_SUMMARY can be written. Error: it cannot.
+/// Returns an error if the file named by GITHUB_STEP_SUMMARY cannot be written. It is called before the work.
 tl::expected<void, UserError> check_github_summary();
 
-/// Writes for GitHub Actions: an annotation on stderr for each entry that failed (GITHUB_ACTIONS), and the
-/// Markdown at the end of the job's summary (GITHUB_STEP_SUMMARY). Does nothing elsewhere. Error: the summary
-/// cannot be written.
+/// Reports the verdicts to GitHub Actions. If GITHUB_ACTIONS is set, each failed entry gets an annotation on
+/// stderr. If GITHUB_STEP_SUMMARY is set, the Markdown table is appended to its file. Returns an error if the
+/// file cannot be written.
 tl::expected<void, UserError> tell_github(const std::vector<BaselineVerdict>& verdicts,
                                           const std::string& baseline);
 

@@ -1,5 +1,5 @@
-// penstock calibrate: measures the costs of a scenario's actions and links, and writes them as a file that
-// scenarios can name.
+// penstock calibrate: measures the costs of a scenario's actions and links. It writes them to a file that
+// scenarios can use.
 
 #include <algorithm>
 #include <memory>
@@ -42,15 +42,16 @@ struct CalibrateFlags {
 
 const std::vector<std::string_view> kCalibrateFiles = {".yaml", ".yml", ".json", ".txt"};
 
-/// Returns the bytes that the stages' modules hold; empty if they do not report them or cannot be made.
+/// Returns the bytes that the modules of each stage hold. The list is empty if modules cannot be made or do
+/// not report bytes.
 std::vector<StageBytes> bytes_of_stages(const Experiment& experiment, const Extensions& extensions) {
   const Jitter jitter;
   const auto family = family_of(experiment, jitter, extensions);
   return family ? (*family)->bytes_of_stages() : std::vector<StageBytes>{};
 }
 
-/// Runs an experiment once with the chosen backend. It needs no repeats, because the calibration's programs
-/// repeat each action.
+/// Runs an experiment once with the chosen backend. One run is enough, because the programs of the
+/// calibration already repeat each action.
 tl::expected<Result, UserError> run_once(const Experiment& experiment, const CalibrateFlags& flags,
                                          const Extensions& extensions) {
   RunOptions once = run_options(flags.measuring);
@@ -62,7 +63,8 @@ tl::expected<Result, UserError> run_once(const Experiment& experiment, const Cal
   return **std::move(result);
 }
 
-/// Reads the options. Error: --sizes is no list, or has too few numbers for a line with an error estimate.
+/// Reads the options. Returns an error if --sizes is not a list, or has too few numbers to estimate the error
+/// of a line.
 tl::expected<CalibrationOptions, UserError> options_of(const CalibrateFlags& flags) {
   auto multiples = parse_number_list(flags.sizes);
   if (!multiples) return bad_input(fmt::format("--sizes: {}", multiples.error()));
@@ -87,7 +89,7 @@ Outcome run_calibrate(const CalibrateFlags& flags, const Invocation& invocation)
   if (!options) return tl::unexpected(options.error());
   auto scenario = scenario_of(flags.input, {});
   if (!scenario) return tl::unexpected(scenario.error());
-  // Before it is prepared, so that LibTorch is not needed.
+  // The network is removed before the scenario is prepared. Otherwise LibTorch would be needed.
   if (flags.measuring.occupy) scenario->network.reset();
   const auto experiment = prepared(*scenario);
   if (!experiment) return tl::unexpected(experiment.error());

@@ -1,7 +1,7 @@
-// Prints the verdict of a channel check, as text and as JSON. Channel models are ordered from the strictest
-// to the weakest order of messages, so the first that does not hang is the weakest safe one. The cycle of a
-// hang is printed hop by hop, each rank with what it waits for. Messages that cross have their own verdict:
-// if messages have no tags nothing hangs, but the tensors are wrong.
+// Prints the verdict of a channel check as text. Channel models are ordered from the strictest to the weakest
+// order of messages. The first model without a hang is the answer. For a hang the text lists each rank of the
+// cycle with the action for which it waits. Crossed messages are a verdict of their own: without tags the
+// program does not hang, but receives wrong tensors.
 
 #include "cli/commands/channel_verdict.hpp"
 
@@ -44,7 +44,7 @@ std::string_view verdict_word(const std::optional<Hang>& hang) {
   return hang->crossed.empty() ? "hangs" : "crossed";
 }
 
-/// Returns the table of models:
+/// Returns the table of channel models:
 ///
 ///     channel   issued ahead  blocking
 ///     rank      hangs         hangs
@@ -65,7 +65,8 @@ Table model_table(const ChannelVerdict& verdict) {
   return table;
 }
 
-/// Returns the hang or crossing to explain: that of the chosen model, or the first one.
+/// Returns the hang or crossing to explain: that of the chosen model if it has one, otherwise the first one
+/// found.
 const Hang* explained(const ChannelVerdict& verdict) {
   if (const auto& chosen = verdict.hang(verdict.channels.model)) return &*chosen;
   for (const ChannelModel model : kChannelModels) {
@@ -74,7 +75,7 @@ const Hang* explained(const ChannelVerdict& verdict) {
   return nullptr;
 }
 
-/// Returns one sentence about hangs and crossings under the chosen channels.
+/// Returns a sentence that says if the program hangs or has crossed messages under the chosen channels.
 std::string verdict_in_words(const ChannelVerdict& verdict) {
   const std::string channels = fmt::format("{} channels{}{}", to_text(verdict.channels.model),
                                            verdict.channels.blocking ? ", blocking" : "",
@@ -85,28 +86,28 @@ std::string verdict_in_words(const ChannelVerdict& verdict) {
                      channels);
 }
 
-/// Returns, for example, "none, it hangs under all".
+/// Returns a text for the case that no model is safe, such as "none, it hangs under all".
 std::string_view no_safe_channel(const ChannelVerdict& verdict) {
   const bool crosses = std::ranges::any_of(
       kChannelModels, [&](ChannelModel model) { return !verdict.hang(model)->crossed.empty(); });
   return crosses ? "none, it hangs or its messages cross under all" : "none, it hangs under all";
 }
 
-/// Returns, for example, "hangs under pair channels; ...". It is a sentence about other channels if the
-/// program passes under its own.
+/// Returns a sentence about a hang, such as "hangs under pair channels; ...". `elsewhere` means that the
+/// program is safe under its own channels and hangs under others.
 std::string in_words(const Hang& hang, bool elsewhere) {
   if (!elsewhere) return hang.message;
   return (hang.crossed.empty() ? "elsewhere it " : "elsewhere its ") + hang.message;
 }
 
-/// Returns "2", or "0 to 3".
+/// Returns a range of staleness as text: "2", or "0 to 3".
 std::string range_in_words(const Staleness& staleness) {
   if (staleness.least == staleness.most) return fmt::format("{}", staleness.most);
   return fmt::format("{} to {}", staleness.least, staleness.most);
 }
 
-/// Returns whether any stage holds more than one version, or uses a version older than the update to which it
-/// contributes.
+/// Returns true if a stage holds several weight versions, or if it uses a version older than the update to
+/// which it contributes.
 bool keeps_several(const WeightVersions& versions) {
   return std::ranges::any_of(versions.stages, [](const StageVersions& stage) {
     return stage.kept > 1 || stage.forward.most > 0 || stage.backward.most > 0;
@@ -127,8 +128,8 @@ Table version_table(const WeightVersions& versions) {
   return table;
 }
 
-/// Returns the versions of F, of B or I, and of W: "3", "2/3" if the backward has another, "2/3/3" if W has
-/// its own.
+/// Returns the weight versions of F, of B or I, and of W. "3" means one version for all, "2/3" another
+/// version for the backward pass, and "2/3/3" one for W, too.
 std::string cell_of(const UnitVersions& unit) {
   if (unit.weight != unit.backward) {
     return fmt::format("{}/{}/{}", unit.forward, unit.backward, unit.weight);
@@ -137,8 +138,8 @@ std::string cell_of(const UnitVersions& unit) {
   return fmt::format("{}", unit.forward);
 }
 
-/// Returns a table with a row for each stage and a column for each microbatch (or each slice, if the sequence
-/// is cut).
+/// Returns a table of versions with a row for each stage. It has a column for each microbatch, or for each
+/// slice if sequences are cut.
 Table unit_table(const WeightVersions& versions) {
   Table table;
   table.columns = {"stage"};
@@ -153,8 +154,8 @@ Table unit_table(const WeightVersions& versions) {
   return table;
 }
 
-/// Returns the table of weight versions. It is empty for a synchronous program, whose versions are all the
-/// newest, unless --versions asks for it.
+/// Returns the table of weight versions. It is empty if all actions use the newest version, unless --versions
+/// requests it.
 std::string versions_to_text(const ChannelVerdict& verdict, const VerdictOptions& options) {
   if (!options.versions && !keeps_several(verdict.versions)) return "";
   std::string text =
@@ -164,8 +165,8 @@ std::string versions_to_text(const ChannelVerdict& verdict, const VerdictOptions
                             table_to_text(unit_table(verdict.versions)));
 }
 
-/// Describes the smallest failing program. An invalid program of a generator is not shrunk, because the
-/// generator is at fault.
+/// Describes the smallest failing program. If a generator made an invalid program, it is not shrunk, because
+/// the generator has a fault.
 std::string smallest_to_text(const ChannelVerdict& verdict) {
   if (verdict.smallest) return "\n" + to_text(*verdict.smallest);
   if (!verdict.valid())
@@ -198,8 +199,7 @@ ChannelVerdict check_channels(const Experiment& experiment) {
                          .microbatches = experiment.program.microbatches,
                          .digest = digest(experiment.program),
                          .versions = weight_versions(experiment.program)};
-  // All ten combinations are checked, because users of a hanging program want to know which change makes it
-  // safe.
+  // All ten combinations are checked, because users of a hanging program want to know which of them are safe.
   for (const ChannelModel model : kChannelModels) {
     const auto find = [&](bool blocking) {
       ChannelOptions options = experiment.channels;
@@ -227,9 +227,9 @@ std::string to_text(const ChannelVerdict& verdict, const VerdictOptions& options
   return text + versions_to_text(verdict, options) + smallest;
 }
 
-// Writes the verdict of a channel check as JSON. For each channel model it says if the program is valid,
-// hangs or has crossed messages. The cycle and the crossed messages are lists. The weakest safe model is null
-// if no model is safe.
+// Writes the verdict as JSON. For each channel model it says if the program hangs or has crossed messages.
+// The cycle of the hang and the crossed messages are lists. The weakest safe model is null if no model is
+// safe.
 
 namespace {
 
@@ -246,8 +246,8 @@ Json cycle_json(const std::vector<WaitFor>& waits) {
   return cycle;
 }
 
-/// Returns a JSON list with an object {rank, position, send, peer, peer_position, receive} for each crossed
-/// message.
+/// Returns a JSON list of crossed messages. Each has the fields {rank, position, send, peer, peer_position,
+/// receive}.
 Json crossed_json(const std::vector<CrossedMessage>& crossed) {
   Json messages = Json::array();
   for (const CrossedMessage& one : crossed) {
@@ -261,8 +261,8 @@ Json crossed_json(const std::vector<CrossedMessage>& crossed) {
   return messages;
 }
 
-/// Adds the objects "hangs" and "crosses", such as {"rank": true, ..., "boundary": false}. They apply to the
-/// chosen blocking. If the program is invalid, both objects are empty.
+/// Adds the objects "hangs" and "crosses", such as {"rank": true, ..., "boundary": false}. They use the
+/// chosen blocking mode. Both are empty if the program is invalid.
 void add_models(Json& document, const ChannelVerdict& verdict) {
   document["hangs"] = Json::object();
   document["crosses"] = Json::object();
@@ -287,7 +287,7 @@ Json staleness_json(const Staleness& staleness) {
   return {{"least", staleness.least}, {"most", staleness.most}};
 }
 
-/// Returns the weight versions of one stage for each microbatch, with the fields of UnitVersions.
+/// Returns the weight versions of one stage for each microbatch. The fields are those of UnitVersions.
 Json microbatches_json(const WeightVersions& versions, std::int32_t stage) {
   Json units = Json::array();
   for (std::int32_t unit = 0; unit < versions.units; ++unit) {
@@ -318,8 +318,8 @@ Json versions_json(const WeightVersions& versions, const VerdictOptions& options
   return stages;
 }
 
-/// Returns the smallest failing program, or null if none was found. "schedule" is the smallest shape with
-/// which the named schedule itself fails.
+/// Returns the smallest failing program, or null if there is none. Its field "schedule" is the smallest shape
+/// for which the named schedule itself fails.
 Json smallest_json(const std::optional<SmallestFailure>& smallest) {
   if (!smallest) return nullptr;
   Json found = {{"ranks", smallest->program.rank_count()},
@@ -361,15 +361,15 @@ std::string to_json(const ChannelVerdict& verdict, const VerdictOptions& options
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-// Shrinks a failing program in two steps. It first reduces the shape while the schedule still fails. Then it
-// removes ranks, stages, microbatches and actions (passes/counterexample.hpp). Finally it checks the small
-// program again, so that the message describes the program that is printed.
+// Shrinks a failing program. First the shape is reduced while the schedule still fails. Then ranks, stages,
+// microbatches and actions are removed (passes/counterexample.hpp). The small program is checked again, so
+// that the message describes it.
 
 namespace {
 
-/// Finds the smallest program with the same fault. It is invalid, cannot be lowered, hangs, or has crossed
-/// messages. In the last two cases the result has the lowered lists, because the message names positions in
-/// them. Returns nothing if `program` has no fault.
+/// Returns the smallest program with the same fault as `program`, or nothing if `program` has no fault. If it
+/// hangs or has crossed messages, the result is lowered, because the message names positions in lowered
+/// lists.
 std::optional<SmallestFailure> shrunk(const Program& program, const ChannelOptions& channels,
                                       const CostTable& costs) {
   auto found = smallest_counterexample(program, channels, costs);
@@ -388,7 +388,7 @@ std::optional<SmallestFailure> shrunk(const Program& program, const ChannelOptio
   return failure;
 }
 
-/// Returns the size of a program, such as "2 ranks, 2 stages, 1 microbatch".
+/// Returns the size of a program: "2 ranks, 2 stages, 1 microbatch".
 std::string shape_in_words(const Program& program) {
   return fmt::format("{}, {}, {} microbatch{}", format_count(program.rank_count(), "rank"),
                      format_count(program.stage_count(), "stage"), program.microbatches,
@@ -400,8 +400,8 @@ std::string shape_in_words(const Program& program) {
 std::optional<SmallestFailure> smallest_failure(const Scenario& scenario) {
   auto experiment = prepare(scenario);
   if (!experiment) {
-    // An invalid generated program cannot be shrunk. An invalid program file can be shrunk with unit costs,
-    // because its own costs are not known yet.
+    // An invalid generated program cannot be shrunk. An invalid program file is shrunk with unit costs,
+    // because the scenario could not be prepared and thus has no costs.
     if (!scenario.program) return std::nullopt;
     return shrunk(*scenario.program, scenario.channels, unit_costs(*scenario.program));
   }

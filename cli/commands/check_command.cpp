@@ -1,5 +1,5 @@
-// penstock check: is a program valid, can it hang, and has it become worse than its baseline
-// (baseline_check.hpp)?
+// penstock check: checks if a program is valid, if it can hang, and if it is worse than its baseline
+// (baseline_check.hpp).
 
 #include <memory>
 #include <string>
@@ -36,14 +36,14 @@ struct CheckFlags {
   VerdictOptions shown;
 };
 
-/// Returns the allowed suffixes. Those of programs write the smallest failure.
+/// Returns the allowed suffixes of -o. The suffixes of program files write the smallest failing program.
 std::vector<std::string_view> suffixes(const CheckFlags& flags) {
   if (!flags.baseline.file.empty()) return {".json", ".txt", ".md"};
   if (!flags.shown.smallest) return {".json", ".txt"};
   return {".json", ".txt", ".psched", ".csv"};
 }
 
-/// Returns the verdict. An invalid program is a verdict here, not a failure.
+/// Returns the verdict. An invalid program is a verdict and not an error here.
 tl::expected<ChannelVerdict, UserError> verdict_of(const Scenario& scenario) {
   const auto experiment = prepare(scenario);
   if (experiment) return check_channels(*experiment);
@@ -57,7 +57,8 @@ tl::expected<ChannelVerdict, UserError> verdict_of(const Scenario& scenario) {
 
 using Text = tl::expected<std::string, std::string>;
 
-/// Returns the smallest failing program, written by `write`. Error: there is none, and no file is made.
+/// Returns the text that `write` makes of the smallest failing program. Returns an error if there is none;
+/// then no file is written.
 Text smallest_program(const ChannelVerdict& verdict, Text (*write)(const Program&)) {
   if (verdict.smallest) return write(verdict.smallest->program);
   return tl::unexpected(std::string("there is no failure that could be shrunk to a program"));
@@ -72,7 +73,8 @@ std::vector<OutputForm> forms_of(const ChannelVerdict& verdict, const VerdictOpt
            [&] { return smallest_program(verdict, [](const Program& p) { return to_pytorch_csv(p); }); }}};
 }
 
-/// Checks one scenario or program. Returns exit code 1 if it is invalid or hangs under the chosen channels.
+/// Checks one scenario or program. Returns exit code 1 if the program is invalid or hangs under the chosen
+/// channels.
 Outcome check_one(const CheckFlags& flags) {
   InputFlags input = flags.input;
   if (flags.inputs.size() > 1)
@@ -83,7 +85,7 @@ Outcome check_one(const CheckFlags& flags) {
   }
   const auto scenario = scenario_of(input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
-  // Other notes concern times, which this command does not compute.
+  // This command computes no times, so notes about times are left out.
   write_reading_notes(*scenario, flags.output);
   if (auto refusal = check_refusal(*scenario)) return bad_input(*std::move(refusal));
   auto verdict = verdict_of(*scenario);
@@ -97,12 +99,12 @@ Outcome check_one(const CheckFlags& flags) {
   return verdict->passed() ? ExitCode::ok : ExitCode::check_failed;
 }
 
-/// Returns whether a flag states something that only one experiment can have.
+/// Returns true if a flag describes a single experiment. A baseline has several.
 bool states_an_experiment(const CheckFlags& flags) {
   return flags.input != InputFlags{} || flags.channels != ChannelFlags{};
 }
 
-/// Checks the files of -o and --junit.
+/// Checks that the files of -o and --junit can be written.
 tl::expected<void, UserError> check_outputs(const CheckFlags& flags) {
   std::vector<FileArgument> others = inputs_of(flags.input);
   for (const std::string& input : flags.inputs) others.push_back({"the input", input});

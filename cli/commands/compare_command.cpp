@@ -1,6 +1,6 @@
 // penstock compare: compares predictions with measurements, pair by pair in the order of the arguments. For
-// one pair it prints every figure, action and rank; for several, a line each and whether the schedules are
-// ranked correctly. The exit code is 1 if a tolerance is exceeded.
+// one pair it prints every figure, action and rank. For several pairs it prints one line each, and checks
+// that the predictions rank the schedules correctly. The exit code is 1 if a tolerance is exceeded.
 
 #include <algorithm>
 #include <cstddef>
@@ -29,9 +29,9 @@ namespace penstock {
 namespace {
 
 struct CompareFlags {
-  std::string predicted;  // for one pair
+  std::string predicted;  // file name for one pair
   std::string measured;
-  std::vector<std::string> all_predicted;  // for several pairs
+  std::vector<std::string> all_predicted;  // file names for several pairs
   std::vector<std::string> all_measured;
   CompareTolerances tolerances;
   double rank_threshold = 0.03;
@@ -40,7 +40,7 @@ struct CompareFlags {
 
 const std::vector<std::string_view> kCompareFiles = {".html", ".json", ".txt"};
 
-/// Reads a document of `simulate --json` or `run --json`.
+/// Reads a result that `simulate --json` or `run --json` wrote.
 tl::expected<Result, UserError> read_result(const std::string& file) {
   const auto text = read_text_file(file, file);
   if (!text) return bad_input(text.error());
@@ -49,7 +49,7 @@ tl::expected<Result, UserError> read_result(const std::string& file) {
   return *std::move(result);
 }
 
-/// The files of a pair and their content.
+/// The file names and contents of a pair.
 struct FilePair {
   std::string predicted_file;
   std::string measured_file;
@@ -66,8 +66,8 @@ tl::expected<FilePair, UserError> read_pair(const std::string& predicted_file,
   return FilePair{predicted_file, measured_file, *std::move(predicted), *std::move(measured)};
 }
 
-/// Compares one pair. Error: why the two cannot be compared (exit 1). If the files are in the wrong order,
-/// the error has exit 2 and shows the correct command.
+/// Compares one pair. Returns an error with exit code 1 if the two results cannot be compared. If the files
+/// are swapped, the exit code is 2 and the error shows the correct command.
 tl::expected<Comparison, UserError> comparison_of(const FilePair& pair, const CompareTolerances& tolerances) {
   auto comparison = compare_results(pair.predicted, pair.measured, tolerances);
   if (comparison) return *std::move(comparison);
@@ -97,8 +97,8 @@ Outcome compare_one(const CompareFlags& flags, const FilePair& pair) {
   return comparison->passed() ? ExitCode::ok : ExitCode::check_failed;
 }
 
-/// Compares several pairs. Returns exit code 1 if a comparison exceeds a tolerance, or a clearly faster
-/// schedule was not predicted to be faster.
+/// Compares several pairs. Returns exit code 1 if a tolerance is exceeded. It also returns 1 if a clearly
+/// faster schedule was predicted to be slower.
 Outcome compare_several(const CompareFlags& flags, const std::vector<FilePair>& files) {
   std::vector<Comparison> comparisons;
   std::vector<ResultPair> pairs;
@@ -144,7 +144,7 @@ Outcome run_compare(const CompareFlags& flags) {
     if (!pair) return tl::unexpected(pair.error());
     return compare_one(flags, *pair);
   }
-  // CLI11 would drop this file, although the user wants it compared.
+  // CLI11 would ignore this file, but the user wants it compared.
   if (!flags.predicted.empty()) {
     return bad_input(
         fmt::format("compare: {} comes before --predicted and --measured, which name all files: put it "
@@ -165,8 +165,8 @@ Outcome run_compare(const CompareFlags& flags) {
   return compare_several(flags, files);
 }
 
-/// Adds a flag for a tolerance. `value` is a double, or an optional one if the figure is only reported
-/// without a tolerance.
+/// Declares a flag for a tolerance. `value` is a double, or an optional double if the figure has no tolerance
+/// by default.
 template <class Value>
 void add_tolerance(Subcommand app, const std::string& name, Value& value, const std::string& help) {
   app.add_option(name, value, help)

@@ -1,5 +1,5 @@
-// penstock convert: writes a program in Penstock's own form or as PyTorch's CSV. Passes are applied in a
-// fixed order, whatever the order of the flags: first the gathers of sharding, then the messages, which are
+// penstock convert: writes a program in Penstock's own format or as PyTorch's CSV. Passes run in a fixed
+// order, independent of the order of flags. The gathers of sharding are added first, because the messages are
 // placed around them.
 
 #include <algorithm>
@@ -37,7 +37,7 @@ struct ConvertFlags {
   InputFlags input;
   OutputFlags output;
   std::string format = "psched";
-  std::string dialect = "torch-2.6";  // for a .csv that is written
+  std::string dialect = "torch-2.6";  // the dialect of CSV files to write
   bool lower = false;
   bool fsdp = false;
   bool without_reduce_grad = false;
@@ -47,7 +47,7 @@ struct ConvertFlags {
 
 using Text = tl::expected<std::string, std::string>;
 
-/// Returns whether a list has an action of a kind for which `wanted` is true.
+/// Returns true if a list has an action for which `wanted` is true.
 bool has_actions(const Program& program, bool (*wanted)(ActionKind)) {
   return std::ranges::any_of(program.ranks, [wanted](const std::vector<Action>& actions) {
     return std::ranges::any_of(actions, wanted, &Action::kind);
@@ -60,7 +60,8 @@ bool reduces_gradients(const Program& program) {
   return has_actions(program, [](ActionKind kind) { return kind == ActionKind::reduce_grad; });
 }
 
-/// Returns the compute program from which lower() made `lowered`, because lower() only adds messages.
+/// Returns the program without messages. This is the program before lower(), because lower() only adds
+/// messages.
 Program without_transfers(Program lowered) {
   for (std::vector<Action>& actions : lowered.ranks) {
     std::erase_if(actions, [](const Action& action) { return is_transfer(action.kind); });
@@ -68,8 +69,8 @@ Program without_transfers(Program lowered) {
   return lowered;
 }
 
-/// Returns the program before any pass: a program file as it is, otherwise the generated program without
-/// messages.
+/// Returns the program before any pass. A program file is returned unchanged, and a schedule's program is
+/// returned without messages.
 tl::expected<Program, UserError> untransformed(const Scenario& scenario) {
   if (scenario.program) {
     if (auto valid = validate(*scenario.program); !valid) {
@@ -82,7 +83,8 @@ tl::expected<Program, UserError> untransformed(const Scenario& scenario) {
   return without_transfers(std::move(experiment->program));
 }
 
-/// Returns the program after all requested passes. --defer-receives also lowers, because it defers the RECVs.
+/// Returns the program after all requested passes. --defer-receives also lowers the program, because it moves
+/// RECVs.
 tl::expected<Program, UserError> program_of(const ConvertFlags& flags) {
   const auto scenario = scenario_of(flags.input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
@@ -90,7 +92,7 @@ tl::expected<Program, UserError> program_of(const ConvertFlags& flags) {
   auto program = untransformed(*scenario);
   if (!program) return program;
   if (!scenario->shape.buckets.empty()) {
-    // Neither form of file can express buckets.
+    // Neither file format can express gradient buckets.
     write_notes(
         {fmt::format("each bucket is one of the {} stages of this program: give it a model of as many, "
                      "or each takes as long as a whole stage",
@@ -98,7 +100,7 @@ tl::expected<Program, UserError> program_of(const ConvertFlags& flags) {
         flags.output);
   }
   if (flags.fsdp) {
-    // The pass was already applied, or comes too late.
+    // The program already has gathers or messages, so the pass would come too late.
     if (is_sharded(*program) || has_transfers(*program)) {
       return bad_input("--fsdp comes first: expected a program without SEND, RECV, UNSHARD and RESHARD");
     }
@@ -118,7 +120,7 @@ tl::expected<Program, UserError> program_of(const ConvertFlags& flags) {
   return defer_receives(*lowered, scenario->channels, unit_costs(*lowered));
 }
 
-/// Returns the text of the program inside JSON, with its shape.
+/// Returns JSON that contains the program's text and its shape.
 std::string program_json(const Program& program, std::string_view format, const std::string& text) {
   const nlohmann::ordered_json document = {{"schema_version", 1},
                                            {"kind", "program"},
@@ -135,14 +137,13 @@ bool has_messages(const Program& program, const ConvertFlags& flags) {
   return flags.lower || flags.defer_receives || has_transfers(program);
 }
 
-/// Returns whether the CSV needs REDUCE_GRAD. PyTorch inserts REDUCE_GRAD together with the messages. If the
-/// file has messages, PyTorch averages gradients only at the file's REDUCE_GRADs. Files for older releases
-/// are written without it.
+/// Returns true if the CSV needs REDUCE_GRAD. If a file contains messages, PyTorch reduces gradients only at
+/// its REDUCE_GRAD actions. Files for older releases do not have them.
 bool wants_reduce_grad(const Program& program, CsvDialect dialect, const ConvertFlags& flags) {
   return has_messages(program, flags) && dialect == CsvDialect::torch_2_6;
 }
 
-/// Returns the program without REDUCE_GRAD, which a program file may contain.
+/// Returns the program without the REDUCE_GRAD actions that a program file may contain.
 Program without_reduce_grad(Program program) {
   for (std::vector<Action>& actions : program.ranks) {
     std::erase_if(actions, [](const Action& action) { return action.kind == ActionKind::reduce_grad; });
@@ -150,7 +151,7 @@ Program without_reduce_grad(Program program) {
   return program;
 }
 
-/// Returns PyTorch's CSV of the program. Error: a feature of the program that the CSV cannot express.
+/// Returns the program as PyTorch's CSV. Returns an error if the CSV cannot express a feature of the program.
 Text csv_of(const Program& program, const ConvertFlags& flags) {
   const CsvDialect dialect = csv_dialect_of_text(flags.dialect).value_or(CsvDialect::torch_2_6);
   if (flags.without_reduce_grad) return to_pytorch_csv(without_reduce_grad(program), dialect);
@@ -158,15 +159,15 @@ Text csv_of(const Program& program, const ConvertFlags& flags) {
                         dialect);
 }
 
-/// Returns whether a .csv is printed or written to a file.
+/// Returns true if the output includes a CSV.
 bool writes_csv(const ConvertFlags& flags) {
   const bool prints = flags.output.files.empty() || flags.output.json;
   return (prints && flags.format == "csv") ||
          std::ranges::any_of(flags.output.files, [](const auto& file) { return has_suffix(file, ".csv"); });
 }
 
-/// Checks --without-reduce-grad, which only affects a .csv with messages. Without such a file the flag would
-/// silently have no effect.
+/// Returns an error if --without-reduce-grad is given but no CSV with messages is written. Otherwise the flag
+/// would have no effect, and the user would not notice it.
 tl::expected<void, UserError> check_bare_form(const Program& program, const ConvertFlags& flags) {
   if (!flags.without_reduce_grad) return {};
   if (flags.fsdp) return bad_input("--without-reduce-grad: --fsdp puts REDUCE_GRAD in place; leave out one");
@@ -179,8 +180,7 @@ tl::expected<void, UserError> check_bare_form(const Program& program, const Conv
   return {};
 }
 
-/// Returns the text for standard output. With -o it is empty unless JSON is requested, because the file is
-/// the answer.
+/// Returns the text for standard output. With -o it is empty unless JSON is requested.
 Text printed(const Program& program, const ConvertFlags& flags) {
   if (!flags.output.files.empty() && !flags.output.json) return "";
   Text text = flags.format == "csv" ? csv_of(program, flags) : Text(to_text(program));
@@ -188,9 +188,8 @@ Text printed(const Program& program, const ConvertFlags& flags) {
   return program_json(program, flags.format, *text);
 }
 
-/// Returns a note that says which call of PyTorch loads a .csv of the program. torchtitan loads a file as
-/// compute actions only and places the messages itself, so it would send every message of a lowered file
-/// twice.
+/// Returns a note that names the PyTorch call that loads the CSV. torchtitan expects only compute actions and
+/// adds messages itself. If it loaded a lowered file, each message would be sent twice.
 std::string loader_note(const Program& program, const ConvertFlags& flags) {
   constexpr std::string_view kComplete = "_load_csv(FILE, format=\"compute_comms\")";
   if (has_messages(program, flags)) {

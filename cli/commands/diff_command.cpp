@@ -1,11 +1,11 @@
-// penstock diff: shows the differences between two programs, by rank and by time, or between two results. A
-// side is a file or the name of a schedule. The flags, or the file on the other side, give the shape of a
-// named schedule:
+// penstock diff: shows the differences between two programs, by rank and by time, or between two results.
+// Each side is a file or the name of a schedule. The shape of a named schedule comes from the flags, or from
+// the file on the other side:
 //
 //     diff 1f1b zb-h1 --pp-size 4 --num-microbatches 8       both of K = 4, M = 8
 //     diff ours.csv zb-v                                     zb-v with K and M of ours.csv
 //
-// Two programs are also simulated, because lists that differ in many lines may take the same time.
+// Two programs are also simulated, because programs whose lists differ in many lines may take the same time.
 
 #include <algorithm>
 #include <cstddef>
@@ -56,15 +56,15 @@ struct DiffFlags {
   OutputFlags output;
 };
 
-/// One side: a result, with its program and the scenario of a file if these are known.
+/// One side: a result, and the program and scenario if they are known.
 struct Side {
   std::optional<Program> program;
   Result result;
   std::optional<Scenario> scenario{};
 };
 
-/// Reads a result. Its program is not in the file, only its digest. Returns nothing if the file is a
-/// scenario, which may also be JSON but lacks the key schema_version.
+/// Reads a result, which has the digest of its program but not the program. Returns nothing if the JSON file
+/// has no key schema_version. Such a file is a scenario.
 tl::expected<std::optional<Side>, UserError> result_side(const std::string& file) {
   const auto text = read_text_file(file, file);
   if (!text) return bad_input(text.error());
@@ -74,15 +74,15 @@ tl::expected<std::optional<Side>, UserError> result_side(const std::string& file
   return Side{.program = std::nullopt, .result = *std::move(result)};
 }
 
-/// Returns whether the schedule has an option v. Schedules on a V have two fixed chunks. Returns false for
-/// files.
+/// Returns true if `name` is a schedule with the option v. Schedules with a V placement have two fixed chunks
+/// and no such option. Returns false for a file.
 bool takes_virtual_stages(const std::string& name) {
   const ScheduleInfo* schedule = find_schedule(name);
   return schedule != nullptr && takes_chunks(*schedule);
 }
 
-/// Returns the shape for one side. --virtual-stages applies only to a side that takes it, so that schedules
-/// with and without chunks can be compared.
+/// Returns the shape for one side. --virtual-stages applies only to a schedule that has this option.
+/// Therefore schedules with and without chunks can be compared.
 InputFlags shape_for(const std::string& name, const DiffFlags& flags) {
   InputFlags shape = flags.shape;
   const bool some_side_takes_it = takes_virtual_stages(flags.before) || takes_virtual_stages(flags.after);
@@ -90,15 +90,14 @@ InputFlags shape_for(const std::string& name, const DiffFlags& flags) {
   return shape;
 }
 
-/// Returns whether `name` is a file, which has precedence over a schedule of the same name. A name that is
-/// too long, or in a closed folder, is no file.
+/// Returns true if `name` is a file. A file has precedence over a schedule of the same name. A name that is
+/// too long or in an unreadable folder is not a file.
 bool is_file(const std::string& name) {
   std::error_code unusable;
   return std::filesystem::exists(name, unusable);
 }
 
-/// Returns whether `name` is a schedule and no file. For a word that is neither, the error message names a
-/// missing file.
+/// Returns true if `name` is a schedule and not a file. A word that is neither is reported as a missing file.
 bool is_schedule(const std::string& name) { return !is_file(name) && find_schedule(name) != nullptr; }
 
 tl::expected<Side, UserError> simulated(Scenario scenario) {
@@ -111,8 +110,8 @@ tl::expected<Side, UserError> simulated(Scenario scenario) {
               .scenario = std::move(scenario)};
 }
 
-/// Returns the side of a file: a result, a program or a scenario. `flags.shape` is for named schedules; a
-/// scenario also takes it.
+/// Returns the side that a file describes: a result, a program or a scenario. `flags.shape`
+/// applies to a scenario, and not to a program beside a named schedule.
 tl::expected<Side, UserError> side_of_file(const std::string& name, const DiffFlags& flags) {
   if (is_file(name) && has_suffix(name, ".json")) {
     auto side = result_side(name);
@@ -129,8 +128,8 @@ tl::expected<Side, UserError> side_of_file(const std::string& name, const DiffFl
   return simulated(*std::move(scenario));
 }
 
-/// Fills in from a file's side what the flags leave out: K and M, v of schedules that take it, and the copies
-/// of the pipeline if the program has them.
+/// Fills in the values that the flags do not give from the other side's file: K, M, v if the schedule takes
+/// it, and the number of pipeline copies.
 void take_shape(InputFlags& shape, const std::string& schedule, const Side& file) {
   const ProgramReport& program = file.result.program;
   const std::int32_t ranks = std::max(1, pipeline_size(program));
@@ -144,8 +143,7 @@ void take_shape(InputFlags& shape, const std::string& schedule, const Side& file
   if (program.iterations > 1) shape.iterations = program.iterations;
 }
 
-/// Returns the side of a named schedule, with the costs and the shape of the file on the other side, if there
-/// is one.
+/// Returns the side of a named schedule. If the other side is a file, its costs and its shape are used.
 tl::expected<Side, UserError> side_of_schedule(const std::string& name, const DiffFlags& flags,
                                                const std::optional<Side>& file) {
   InputFlags input = shape_for(name, flags);
@@ -154,12 +152,12 @@ tl::expected<Side, UserError> side_of_schedule(const std::string& name, const Di
   auto scenario = scenario_of(input, {});
   if (!scenario) return tl::unexpected(scenario.error());
   if (!file || !file->scenario) return simulated(*std::move(scenario));
-  // This is the file's model, cluster and training with the named schedule.
+  // This side has the model, cluster and training of the file, but the named schedule.
   Scenario base = *file->scenario;
   base.program.reset();
   base.schedule = name;
   base.shape = scenario->shape;
-  // A scenario states its batch itself.
+  // A scenario file gives its own batch, so the flags' batch applies only if the user gave it.
   if (flags.shape.num_microbatches || file->scenario->program)
     base.batch.microbatches = scenario->batch.microbatches;
   if (!file->scenario->program) base.shape.data_parallel = file->scenario->shape.data_parallel;
@@ -171,7 +169,7 @@ struct Sides {
   Side after;
 };
 
-/// Makes both sides. A file's side is made first, because a schedule takes its shape from it.
+/// Makes both sides. A file comes first, because a schedule needs the file's shape.
 tl::expected<Sides, UserError> both_sides(const DiffFlags& flags) {
   std::optional<Side> before;
   std::optional<Side> after;
@@ -189,7 +187,7 @@ tl::expected<Sides, UserError> both_sides(const DiffFlags& flags) {
     auto made = side_of_schedule(flags.before, flags, after);
     if (!made) return tl::unexpected(made.error());
     before = *std::move(made);
-    // This runs only if both sides are schedules.
+    // Both sides are schedules if this is true.
     if (!after) {
       made = side_of_schedule(flags.after, flags, std::nullopt);
       if (!made) return tl::unexpected(made.error());
@@ -203,8 +201,8 @@ tl::expected<Sides, UserError> both_sides(const DiffFlags& flags) {
   return Sides{.before = *std::move(before), .after = *std::move(after)};
 }
 
-/// Returns the lists that differ, rank by rank: for each change its position in the first list, the removed
-/// and the added actions.
+/// Returns the differences of the lists of each rank. A change has its position in the first list, the
+/// removed actions and the added actions.
 Json changes_json(const ProgramDiff& diff) {
   Json ranks = Json::array();
   for (const RankChanges& rank : diff.ranks) {
@@ -218,7 +216,7 @@ Json changes_json(const ProgramDiff& diff) {
   return {{"settings", diff.settings}, {"ranks", std::move(ranks)}};
 }
 
-/// Returns the actions that both programs have, at other times.
+/// Returns the actions that both programs have but run at different times.
 Json moved_json(const ResultDiff& diff) {
   Json moved = Json::array();
   for (const MovedAction& action : diff.moved) {
@@ -232,17 +230,17 @@ Json moved_json(const ResultDiff& diff) {
   return moved;
 }
 
-/// The differences between two sides. `programs` is absent if a side is a result from a file.
+/// The differences between two sides. `programs` is absent if one side is a result file.
 struct Difference {
   std::optional<ProgramDiff> programs;
   ResultDiff results;
-  std::string note;  ///< lines before the text; empty: none
+  std::string note;  ///< lines before the text; empty if there are none
 
   bool empty() const { return (!programs || programs->empty()) && results.empty(); }
 };
 
-/// Returns a note for `--unit stage`, where every stage takes the same time, so that more stages mean more
-/// work.
+/// Returns a note for `--unit stage`. With this unit every stage takes the same time, so a side with more
+/// stages has more work.
 std::string note_on_stages(const DiffFlags& flags, const Result& before, const Result& after) {
   if (flags.shape.unit != "stage" || before.program.stages == after.program.stages) return "";
   return fmt::format(
@@ -250,8 +248,8 @@ std::string note_on_stages(const DiffFlags& flags, const Result& before, const R
       format_count(before.program.stages, "stage"), format_count(after.program.stages, "stage"));
 }
 
-/// Returns a note if only one side counts shared links. `compare` refuses such a pair; diff shows it and says
-/// which part is no change of the program.
+/// Returns a note if only one side simulates the sharing of links. Then a part of the difference does not
+/// come from the program.
 std::string note_on_links(const Result& before, const Result& after) {
   const auto leaves_out = [](const Result& result) { return result.link_sharing == LinkSharing::left_out; };
   const auto counts = [](const Result& result) { return result.link_sharing == LinkSharing::counted; };
