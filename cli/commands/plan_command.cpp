@@ -1,6 +1,6 @@
-// penstock plan: runs PipeDream's partitioner on a scenario's layers and cluster, and simulates the plan. A
-// prediction of a recurrence is always printed together with its simulation. -o writes a scenario that runs
-// the plan.
+// penstock plan: runs PipeDream's partitioner on a scenario's layers and cluster, and simulates the plan. The
+// output always shows the simulated time beside the time that the recurrence predicts. -o writes a scenario
+// that uses the plan.
 
 #include <cstdint>
 #include <limits>
@@ -55,10 +55,10 @@ struct PlanFlags {
   bool factors = false;
 };
 
-/// Returns the scenario's options with the flags applied.
+/// Returns the scenario's plan options, with the flags applied.
 tl::expected<PlanOptions, UserError> options_of(const PlanFlags& flags, const Scenario& scenario) {
   PlanOptions options = scenario.partition.plan;
-  // "simulated" names no objective of the recurrence, so the scenario's objective remains.
+  // "simulated" is not an objective of the recurrence, so the scenario's objective remains in use.
   options.objective = enum_of_text<PlanObjective>(flags.objective).value_or(options.objective);
   options.transfers = enum_of_text<CutTransfers>(flags.cut_transfers).value_or(options.transfers);
   if (flags.straight) options.form = PlanForm::straight;
@@ -72,7 +72,7 @@ tl::expected<PlanOptions, UserError> options_of(const PlanFlags& flags, const Sc
   return options;
 }
 
-/// Returns the names in the order of the graph, which is that of PlannedStage::layers.
+/// Returns the names of the layers in the order of the graph. PlannedStage::layers uses this order.
 std::vector<std::string> layer_names(const Scenario& scenario) {
   std::vector<std::string> names;
   if (const auto* graph = std::get_if<LayerGraph>(&scenario.model)) {
@@ -81,9 +81,7 @@ std::vector<std::string> layer_names(const Scenario& scenario) {
   return names;
 }
 
-// --- noise of the profile ---
-
-/// Reads "5%" or "0.05" as a number from 0 to 1.
+/// Reads "5%" or "0.05" as a fraction from 0 to 1. Returns nothing if the text is something else.
 std::optional<double> part_of_text(std::string_view text) {
   const bool is_percent = text.ends_with('%');
   if (is_percent) text.remove_suffix(1);
@@ -93,7 +91,7 @@ std::optional<double> part_of_text(std::string_view text) {
   return part >= 0 && part <= 1 ? std::optional(part) : std::nullopt;
 }
 
-/// Returns the options of --noise, or nothing if it is not given.
+/// Reads --noise. Returns nothing if the flag is not given.
 tl::expected<std::optional<ProfileNoise>, UserError> noise_of(const PlanFlags& flags) {
   if (flags.noise.empty()) {
     if (!flags.trials && !flags.seed) return std::nullopt;
@@ -102,7 +100,7 @@ tl::expected<std::optional<ProfileNoise>, UserError> noise_of(const PlanFlags& f
   }
   ProfileNoise noise{.levels = {}};
   std::string_view rest = flags.noise;
-  // The last part has no comma after it. An empty part ("5%,") is refused like any other word.
+  // The loop ends after the part without a comma behind it. An empty part ("5%,") is an error.
   while (true) {
     const std::string_view one = rest.substr(0, rest.find(','));
     const auto level = part_of_text(one);
@@ -119,17 +117,15 @@ tl::expected<std::optional<ProfileNoise>, UserError> noise_of(const PlanFlags& f
   return noise;
 }
 
-// --- the report -----------------------------------------------------------------------------------------
-
-/// Returns what ranks the plans: the simulator, unless a recurrence is requested.
+/// Returns the method that ranks the plans: the simulator, unless the user requests a recurrence.
 PlanRanking ranking_of(const PlanFlags& flags, const Scenario& scenario) {
   const bool asks_recurrence =
       flags.objective.empty() ? scenario.partition.states_objective : flags.objective != "simulated";
   return asks_recurrence ? PlanRanking::recurrence : PlanRanking::simulated;
 }
 
-/// Returns the plan and its simulation; after a search also the plans that were tried. Error: why there is no
-/// plan.
+/// Returns the plan with its simulation, and the other plans if a search was made. Returns an error if there
+/// is no plan.
 tl::expected<PlanReport, std::string> planned_report(const Scenario& scenario, const PlanOptions& options,
                                                      PlanRanking ranking) {
   PlanReport report{
@@ -149,7 +145,8 @@ tl::expected<PlanReport, std::string> planned_report(const Scenario& scenario, c
   return report;
 }
 
-/// Returns a note about settings of the scenario's schedule that no plan uses, or nothing if there are none.
+/// Returns a note about settings of the scenario's schedule that plans ignore. Returns nothing if there are
+/// none.
 std::optional<std::string> left_out_note(const Scenario& scenario) {
   const Shape& shape = scenario.shape;
   std::vector<std::string_view> keys;
@@ -161,7 +158,7 @@ std::optional<std::string> left_out_note(const Scenario& scenario) {
   return fmt::format("plans use 1f1b-rr and ignore these keys of the scenario: {}", fmt::join(keys, ", "));
 }
 
-/// Returns the plan with everything else that the flags ask for.
+/// Returns the plan and all further results that the flags request.
 tl::expected<PlanReport, std::string> report_on(const Scenario& scenario, const PlanOptions& options,
                                                 const std::optional<ProfileNoise>& noise,
                                                 const PlanFlags& flags) {
@@ -171,7 +168,7 @@ tl::expected<PlanReport, std::string> report_on(const Scenario& scenario, const 
   PlanReport& report = *planned;
   if (auto note = left_out_note(scenario)) report.evaluation.notes.push_back(*std::move(note));
   if (!flags.no_front) report.front = plan_front(scenario, options, ranking, report.evaluation);
-  // The factors are also computed for the line "they differ by". An error matters only if --factors is given.
+  // The line "they differ by" needs the factors, too. Their error is reported only if --factors is given.
   auto factors = plan_factors(report.evaluation);
   if (!factors && flags.factors) return tl::unexpected(factors.error());
   if (factors) report.factors = *std::move(factors);
@@ -194,13 +191,12 @@ tl::expected<PlanReport, UserError> report_of(const PlanFlags& flags) {
   if (!options) return tl::unexpected(options.error());
   auto report = report_on(scenario, *options, *noise, flags);
   if (report) return *std::move(report);
-  // Only some of these errors name the place in the file.
+  // Some of these errors already begin with the place in the file.
   const bool has_place = scenario.file.empty() || report.error().starts_with(scenario.file);
   return bad_input(has_place ? report.error() : fmt::format("{}: {}", scenario.file, report.error()));
 }
 
-/// Returns the planned scenario as a file. A comment at its head says where it comes from and what it
-/// predicts.
+/// Returns the planned scenario as a file. A comment at its start names its source and its predicted time.
 tl::expected<std::string, std::string> plan_scenario_file(const PlanReport& report) {
   const std::string comment = fmt::format(
       "{} planned for {} devices (penstock plan --objective {}): period {:.3f} ms predicted, {:.3f} ms "

@@ -1,5 +1,5 @@
-// penstock profile: measures a network's layers and writes them in the format of PipeDream's profiler, so
-// that both partitioners read the same file. The flags or a scenario name the network.
+// penstock profile: measures the layers of a network. It writes them in the format of PipeDream's profiler,
+// so that both partitioners can read the file. The flags or a scenario name the network.
 
 #include <algorithm>
 #include <cstddef>
@@ -38,12 +38,12 @@ const std::vector<std::string_view> kProfileFiles = {".txt"};
 struct ProfileFlags {
   std::string model;
   std::vector<std::string> sizes;
-  ProfileOptions options{.samples = 0};  // 0: not given
+  ProfileOptions options{.samples = 0};  // samples: 0 means that the flag was not given
   OutputFlags output;
 };
 
-/// Adds a size such as "width=64", which overrides the scenario's. Error: there is no name, or no number of
-/// at least 1.
+/// Adds a size such as "width=64", which replaces the scenario's size. Returns an error if the name is
+/// missing, or if the number is missing or below 1.
 tl::expected<void, UserError> add_size(const std::string& text, NetworkSpec& network) {
   const std::size_t equals = text.find('=');
   const bool has_name = equals != std::string::npos && equals > 0;
@@ -54,8 +54,8 @@ tl::expected<void, UserError> add_size(const std::string& text, NetworkSpec& net
   return {};
 }
 
-/// Returns the network that the flags name, directly or in a scenario. If `samples` is 0, it becomes the
-/// scenario's microbatch, so that the profile describes the run.
+/// Returns the network that the flags or their scenario name. If `samples` is 0, it becomes the scenario's
+/// microbatch size, so that the profile fits the run.
 tl::expected<NetworkSpec, UserError> network_of(const ProfileFlags& flags, std::int64_t& samples) {
   NetworkSpec network{.name = flags.model, .sizes = {}, .place = ""};
   if (flags.model.ends_with(".yaml") || flags.model.ends_with(".yml") || flags.model.ends_with(".json")) {
@@ -74,7 +74,7 @@ tl::expected<NetworkSpec, UserError> network_of(const ProfileFlags& flags, std::
   return network;
 }
 
-/// Returns a table with a row for each layer. The file of -o also has the graph of the layers.
+/// Returns a table with a row for each layer. The -o file also contains the graph of the layers.
 std::string table_of(const NetworkSpec& network, const LayerGraph& graph, const ProfileOptions& options) {
   Table table{.columns = {"layer", "forward", "backward", "output", "weights"}, .rows = {}};
   const auto figure = [](std::string text, std::int64_t value) {
@@ -96,7 +96,7 @@ Outcome run_profile(ProfileFlags flags, const Invocation& invocation) {
   if (auto known = check_output_files(flags.output.files, kProfileFiles, {{"the input", flags.model}});
       !known)
     return tl::unexpected(known.error());
-  // This comes before anything is read, because the other executable reads it again.
+  // This check comes before any file is read, because the other executable starts from the beginning.
   if (!invocation.extensions.profile)
     return tl::unexpected(become("penstock-torch", invocation.arguments, "profile"));
   const auto network = network_of(flags, flags.options.samples);

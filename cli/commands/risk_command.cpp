@@ -1,5 +1,5 @@
-// penstock risk: shows how jitter, stragglers and failures change a prediction. Noise gives a distribution of
-// makespans (risk.hpp). Failures and checkpoints reduce the useful part of the time (risk.hpp).
+// penstock risk: shows how jitter, stragglers and failures change a prediction. Noise leads to a distribution
+// of makespans. Failures and checkpoints reduce the useful share of the time. risk.hpp computes both.
 
 #include <array>
 #include <cstdint>
@@ -49,19 +49,19 @@ struct RiskFlags {
   std::string interval;
 };
 
-// Parts of the trials for which the largest makespan is printed.
+// The quantiles of the makespan that are printed.
 constexpr std::array<double, 5> kParts = {0.05, 0.5, 0.9, 0.95, 0.99};
 
 /// The effect of failures.
 struct FailureOutcome {
   Failures failures;
-  double interval = 0;   ///< seconds of work between two checkpoints
-  bool is_best = false;  ///< computed; false: the user gave it
+  double interval = 0;   ///< The work between two checkpoints, in seconds.
+  bool is_best = false;  ///< True if the interval was computed, and false if the user gave it.
 
   double goodput() const { return penstock::goodput(failures, interval); }
 };
 
-/// One answer. Without noise it has one trial, the undisturbed run.
+/// The answer for one program. Without noise it has one trial, the undisturbed run.
 struct RiskReport {
   std::string name;
   std::int32_t ranks = 0;
@@ -70,13 +70,13 @@ struct RiskReport {
   std::optional<FailureOutcome> failures;
   std::vector<std::string> notes;
 
-  /// Returns the retained samples per second, at the mean makespan.
+  /// Returns the samples per second at the mean makespan. Failures and checkpoints reduce the rate.
   double samples_per_second() const {
     return samples / (makespans.mean_ns() * 1e-9) * (failures ? failures->goodput() : 1);
   }
 };
 
-/// A flag that replaces one of the rates, and its smallest allowed value.
+/// A flag that replaces a failure rate, and the smallest value that it accepts.
 struct FailureFlag {
   std::string_view name;
   const std::string& text;
@@ -84,8 +84,8 @@ struct FailureFlag {
   Ns least;
 };
 
-/// Returns the file's failure rates with the flags applied, or nothing if neither says how often devices
-/// fail.
+/// Returns the failure rates of the file with the flags applied. Returns nothing if neither gives a rate of
+/// device failures.
 tl::expected<std::optional<FailureRates>, UserError> rates_of(const RiskFlags& flags,
                                                               std::optional<FailureRates> rates) {
   if (!rates && flags.mtbf.empty()) {
@@ -117,7 +117,7 @@ tl::expected<std::optional<FailureRates>, UserError> rates_of(const RiskFlags& f
   return result;
 }
 
-/// Converts the rates to seconds, and computes the best interval if none is given.
+/// Converts the rates to seconds. If the user gives no checkpoint interval, the best one is computed.
 FailureOutcome outcome_of(const FailureRates& rates, std::int32_t devices) {
   const auto seconds = [](Ns duration) { return static_cast<double>(duration) * 1e-9; };
   FailureOutcome outcome{.failures = {.device_mtbf = seconds(rates.device_mtbf_ns),
@@ -129,11 +129,11 @@ FailureOutcome outcome_of(const FailureRates& rates, std::int32_t devices) {
   return outcome;
 }
 
-/// Returns whether random numbers have any effect. Otherwise one trial is enough.
+/// Returns true if random noise changes anything. If not, one trial is enough.
 bool disturbs(const Noise& noise) { return noise.jitter > 0 || noise.straggler_chance > 0; }
 
-/// Returns the number of devices that may fail: those of all copies and of each rank's group, because any of
-/// them stops the run.
+/// Returns the number of devices whose failure stops the run. These are the devices of all pipeline copies
+/// and of each rank's group.
 std::int32_t devices_of(const Experiment& experiment, const Scenario& scenario) {
   if (experiment.trained) return static_cast<std::int32_t>(experiment.trained->devices);
   return experiment.program.rank_count() * scenario.cluster.devices_per_rank;
@@ -142,7 +142,7 @@ std::int32_t devices_of(const Experiment& experiment, const Scenario& scenario) 
 tl::expected<RiskReport, UserError> report_of(const RiskFlags& flags) {
   const auto scenario = scenario_of(flags.input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
-  // Trials store no spans, so larger programs fit than in a simulation with a timeline.
+  // Trials store no timelines, so a larger program fits into memory.
   SimulateOptions without_timeline;
   without_timeline.timeline = TimelineKept::none;
   if (auto refusal = memory_refusal(*scenario, without_timeline)) return bad_input(*std::move(refusal));
@@ -181,10 +181,10 @@ tl::expected<RiskReport, UserError> report_of(const RiskFlags& flags) {
   return report;
 }
 
-/// Returns whole nanoseconds. Requires less than 292 years.
+/// Converts seconds to whole nanoseconds. Requires that `seconds` is less than 292 years.
 Ns whole_ns(double seconds) { return static_cast<Ns>(seconds * 1e9); }
 
-/// Returns the lines about the trials: the distribution of makespans beside the undisturbed one.
+/// Returns the lines about the trials: the distribution of makespans and the undisturbed makespan.
 std::string noise_text(const RiskReport& report, const RiskFlags& flags) {
   const NoisyMakespans& makespans = report.makespans;
   std::string text = fmt::format(

@@ -1,6 +1,6 @@
-// penstock runs: compares training steps that were measured on real machines with their predictions. A row is
-// one configuration: its measured step, its predicted step, and the error predicted / measured - 1, which is
-// negative if the prediction is too fast. Text, JSON and CSV have the same figures. Errors of groups of rows:
+// penstock runs: compares training steps that were measured on real machines with their predictions. Each row
+// is one configuration. Its error is predicted / measured - 1, which is negative if the prediction is too
+// short. Text, JSON and CSV contain the same figures. Errors are also given for groups of rows:
 //
 //     group     rows  mean |error|  mean error   worst
 //     MLPerf       8        1.02 %     -0.31 %  +2.20 %
@@ -78,14 +78,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Returns, for example, "+2.20 %" if the prediction is too long. The sign is always shown.
+/// Returns an error with its sign: "+2.20 %" for a prediction that is too long.
 std::string error_text(double part) { return fmt::format("{:+.2f} %", 100 * part); }
 std::string percent_or_nothing(const std::optional<double>& part) { return part ? error_text(*part) : ""; }
 std::string gib_or_nothing(const std::optional<double>& amount) {
   return amount ? fmt::format("{:.2f}", *amount) : "";
 }
 
-/// Returns the table of rows. Cells of memory are empty if it was not measured.
+/// Returns the table of rows. Memory cells are empty if the memory was not measured.
 Table rows_table(const RunsReport& report) {
   Table table;
   table.columns = {"run",          "measured s",    "predicted s",  "error",
@@ -103,7 +103,8 @@ Table rows_table(const RunsReport& report) {
   return table;
 }
 
-/// Returns the table of groups: the groups, then all rows, then peak memory, which has fewer rows.
+/// Returns the table of groups, followed by a line for all rows and a line for peak memory. Fewer rows have a
+/// measured memory.
 Table groups_table(const RunsReport& report) {
   std::vector<RunGroup> groups = report.groups;
   for (const auto& group : {report.all, report.all_memory}) {
@@ -112,8 +113,8 @@ Table groups_table(const RunsReport& report) {
   return errors_table("group", groups);
 }
 
-/// Returns the table of fitted constants with the number of their rows. "the device" means that the device's
-/// own constants are used.
+/// Returns the table of fitted constants, each with the number of rows of its fit. "the device" means that
+/// the constants of the device are used unchanged.
 Table constants_table(const RunsReport& report) {
   Table table;
   table.columns = {"source",      "device",        "precision",       "release", "sustained",
@@ -145,11 +146,10 @@ std::string csv_line(const std::vector<std::string>& cells) {
 
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
-/// Sources beyond this number reuse colours.
+/// The number of sources with different colours. Further sources use the same colours again.
 constexpr std::size_t kMostSources = 6;
 
-/// Draws a dot for each row in the colour of its source, and the line on which predictions equal
-/// measurements.
+/// Draws a dot for each row in the colour of its source, and a line where predictions equal measurements.
 Chart scatter(const MeasuredRuns& runs, const RunsReport& report) {
   Chart chart;
   chart.title = "Seconds of a step";
@@ -162,7 +162,7 @@ Chart scatter(const MeasuredRuns& runs, const RunsReport& report) {
   for (std::size_t i = 0; i < report.rows.size(); ++i) {
     const PredictedRun& row = report.rows[i];
     const std::string& source = runs.runs[i].source;
-    // Each row is a curve of one dot. The first one of a source carries its name in the legend.
+    // Each row is a curve with one dot. Only the first row of a source has a name for the legend.
     auto place = std::ranges::find(sources, source);
     const bool is_first = place == sources.end();
     if (is_first) place = sources.insert(sources.end(), source);
@@ -198,7 +198,7 @@ std::string runs_text(const RunsReport& report, std::size_t width) {
   std::string text =
       fmt::format("{}\nerrors are predicted / measured - 1\n\n{}\n", table_to_text(rows_table(report), width),
                   table_to_text(groups_table(report), width));
-  // Costs that were fitted to one machine's iterations have no classes.
+  // Costs that were fitted to iterations of one machine have no classes.
   if (!report.classes.empty()) text += table_to_text(errors_table("class", report.classes), width) + '\n';
   text += table_to_text(constants_table(report), width);
   for (const LeftOutRun& row : report.left_out)
@@ -246,15 +246,15 @@ std::string runs_json(const RunsReport& report) {
 
 namespace {
 
-/// Returns, for example, "tensor 8 +3.10 %": how much longer the best step with that value is than the best
-/// of all.
+/// Returns a text such as "tensor 8 +3.10 %". The number says how much longer the best step with this value
+/// is than the best of all steps.
 std::string longer_text(const ChosenValue& value) {
   const std::string longer = value.longer ? error_text(*value.longer) : std::string("does not fit");
   return fmt::format("{} {} {}", value.choice, value.value, longer);
 }
 
-/// Returns the two most costly values. A value with which nothing fits counts as most costly. Values below
-/// 0.05 % are left out, because the two printed decimals would say little.
+/// Returns the two values that cost most. A value with which no configuration fits counts as the most costly.
+/// Values below 0.05 % are omitted, because the output has only two decimals.
 std::string costliest(const AgainstBest& row) {
   std::vector<std::string> words;
   for (const ChosenValue& value : row.values) {
@@ -322,7 +322,7 @@ struct RunsFlags {
   std::string runs;
   std::string fit;
   std::string costs;
-  std::vector<std::string> products;  // each DEVICE=FILE
+  std::vector<std::string> products;  // each of the form DEVICE=FILE
   bool best = false;
 };
 
@@ -337,14 +337,14 @@ std::vector<FileArgument> inputs_of(const RunsFlags& flags) {
   return inputs;
 }
 
-/// Rows and their predictions.
+/// Measured rows and their predictions.
 struct JudgedRuns {
   MeasuredRuns runs;
   RunsReport report;
 };
 
-/// Returns the built-in tables of devices, with matrix products replaced by those of the user's files. Error:
-/// an unknown device, or a file that is no table of products.
+/// Returns the tables of devices. The user's files replace the built-in tables of matrix products. Returns an
+/// error for an unknown device or a file that is not a table of products.
 tl::expected<KernelsOf, UserError> kernels_of(const std::vector<std::string>& products) {
   std::map<std::string, std::shared_ptr<const KernelTables>> own;
   for (const std::string& one : products) {
@@ -369,15 +369,15 @@ tl::expected<KernelsOf, UserError> kernels_of(const std::vector<std::string>& pr
   };
 }
 
-/// Predicts with the constants of devices. With --fit it uses constants that are fitted on that file's rows,
-/// which may be the same file.
+/// Predicts the rows with the constants of their devices. With --fit, the constants are fitted to the rows of
+/// that file, which may be the same file.
 tl::expected<JudgedRuns, UserError> by_devices(const RunsFlags& flags) {
   const auto kernels = kernels_of(flags.products);
   if (!kernels) return tl::unexpected(kernels.error());
   auto runs = read_measured_runs(flags.runs, *kernels);
   if (!runs) return bad_input(runs.error());
   std::optional<MeasuredRuns> fitted_on;
-  // Rows that are fitted on themselves are the same object, so that they are priced once.
+  // If the fit uses the same file, both are one object, so that each row is predicted only once.
   const bool is_other = !flags.fit.empty() && flags.fit != flags.runs;
   if (is_other) {
     auto read = read_measured_runs(flags.fit, *kernels);
@@ -391,7 +391,7 @@ tl::expected<JudgedRuns, UserError> by_devices(const RunsFlags& flags) {
   return JudgedRuns{.runs = *std::move(runs), .report = *std::move(report)};
 }
 
-/// Predicts iterations of one machine, with costs of `penstock fit`.
+/// Predicts iterations of one machine, with costs that `penstock fit` wrote.
 tl::expected<JudgedRuns, UserError> by_costs(const RunsFlags& flags) {
   if (!flags.fit.empty()) return bad_input("runs: expected either --fit or --costs, got both");
   if (!flags.products.empty())
@@ -406,7 +406,7 @@ tl::expected<JudgedRuns, UserError> by_costs(const RunsFlags& flags) {
   return JudgedRuns{.runs = std::move(runs), .report = *std::move(report)};
 }
 
-/// Compares each run with the best configuration that is found for its question.
+/// Compares each run with the best configuration for the same model and devices.
 Outcome compare_with_best(const RunsFlags& flags) {
   if (!flags.fit.empty() || !flags.costs.empty())
     return bad_input("runs: --best takes the devices' own constants: leave --fit and --costs out");

@@ -1,6 +1,6 @@
 #pragma once
-// Prints measured runs with their predictions as text, JSON, CSV and HTML, for `penstock runs` and `penstock
-// fit`.
+// Prints measured runs and their predictions as text, JSON, CSV and HTML. `penstock runs` and `penstock fit`
+// use it.
 
 #include <cstddef>
 #include <string>
@@ -16,28 +16,28 @@
 
 namespace penstock {
 
-/// Returns a table with the prediction errors of each group of measured runs. `heading` is the heading of the
-/// first column.
+/// Returns a table of the prediction errors, with a row for each group. `heading` is the title of the first
+/// column.
 Table errors_table(std::string_view heading, const std::vector<RunGroup>& groups);
 
 /// Returns the errors of one group as JSON: {"name", "rows", "mape", "bias", "worst"}. Errors are fractions.
 nlohmann::ordered_json group_json(const RunGroup& group);
 
-/// Returns tables of rows, groups, classes and constants, and the rows that were left out. `width` limits the
-/// lines of tables; 0: no limit.
+/// Returns the tables of rows, groups, classes and constants, and the list of rows that were left out. Table
+/// lines have at most `width` characters; 0 means no limit.
 std::string runs_text(const RunsReport& report, std::size_t width);
 /// Returns {schema_version, kind: "runs", rows, groups, constants, classes, left_out, all, memory}. `rows`
-/// has one element for each row of the file that is not left out, in its order.
+/// follows the order of the file, without the rows that were left out.
 std::string runs_json(const RunsReport& report);
-/// Returns the file's own columns, followed by predicted_seconds, error, predicted_gib, memory_error and
+/// Returns the columns of the file, followed by predicted_seconds, error, predicted_gib, memory_error and
 /// fitted.
 std::string runs_csv(const MeasuredRuns& runs, const RunsReport& report);
 
-/// Returns a page with a picture of predicted over measured seconds, and sortable tables.
+/// Returns a page with a chart of predicted over measured seconds, and tables that can be sorted.
 std::string runs_html(const MeasuredRuns& runs, const RunsReport& report);
 
-/// Returns a table that compares each run with the best that tune() finds for its question, and shows which
-/// of its values cost most.
+/// Returns a table that compares each run with the best configuration that tune() finds for its model and
+/// devices. It shows which values of the run cost most.
 std::string against_best_text(const std::vector<AgainstBest>& rows, std::size_t width);
 /// Returns {schema_version, kind: "runs-against-best", rows: [{id, in_space, step_seconds, best_seconds,
 /// longer, best_differs, values: [{choice, value, longer}]}]}.

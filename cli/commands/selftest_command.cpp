@@ -1,5 +1,5 @@
-// penstock selftest: checks the GPUs of this machine, alone and in pairs. Only the executable with the
-// backends of GPUs can do that, so the others become it.
+// penstock selftest: checks the GPUs of this machine, alone and in pairs. Only the executable with the GPU
+// backends can check them, so other executables start it.
 
 #include <tl/expected.hpp>
 

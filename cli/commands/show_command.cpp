@@ -1,5 +1,6 @@
-// penstock show: draws a schedule's timeline, or its lists of actions, with characters. The timeline is that
-// of a simulation, so the picture agrees with `simulate`. Lines are as wide as requested, or as the terminal.
+// penstock show: draws a schedule's timeline, or prints its lists of actions, as text. The timeline comes
+// from a simulation, so it agrees with `simulate`. Lines have the requested width, or the width of the
+// terminal.
 
 #include <cstdint>
 #include <memory>
@@ -30,12 +31,12 @@ namespace {
 struct ShowFlags {
   PredictionFlags prediction;
   ResultFlags result;
-  std::int32_t width = 0;  // 0: that of the terminal
+  std::int32_t width = 0;  // 0 means the width of the terminal
   std::string color = "auto";
   bool actions = false;
 };
 
-/// Returns, for example, "1f1b: 4 ranks, 4 stages, 8 microbatches, 33 ms".
+/// Returns the first line: "1f1b: 4 ranks, 4 stages, 8 microbatches, 33 ms".
 std::string heading(const Result& result) {
   return fmt::format("{}: {}, {}, {}, {}\n\n", result.program.schedule,
                      format_count(result.program.ranks, "rank"), format_count(result.program.stages, "stage"),
@@ -45,9 +46,10 @@ std::string heading(const Result& result) {
                      format_duration_short(result.makespan_ns));
 }
 
-/// Returns how to see what a line of `width` columns hides; empty if it hides nothing.
+/// Returns a hint about the width at which every action is visible. It is empty if the lines already show
+/// every action.
 std::string hint(const Result& result, std::int32_t width) {
-  constexpr std::int64_t kMostReadable = 1000;  // columns; wider lines are no readable picture
+  constexpr std::int64_t kMostReadable = 1000;  // the widest line that the hint suggests, in columns
   const auto needed = columns_for_every_action(result.timeline, width);
   if (!needed) return "";
   return "\nsome columns hold several actions: " + (*needed <= kMostReadable
@@ -55,17 +57,17 @@ std::string hint(const Result& result, std::int32_t width) {
                                                         : "-o FILE.html draws a picture that zooms\n");
 }
 
-/// Returns the timeline, as wide as requested; otherwise as wide as the terminal or a file.
+/// Returns the timeline with the requested width, otherwise with the width of the terminal or of a file.
 std::string picture(const Result& result, const ShowFlags& flags) {
-  constexpr std::int32_t kWidth = 100;  // for a file
+  constexpr std::int32_t kWidth = 100;  // the width for a file
   const std::int32_t width = flags.width > 0 ? flags.width : terminal_columns().value_or(kWidth);
   return heading(result) +
          timeline_to_text(result.timeline, {.columns = width, .colours = wanted_colours(flags.color)}) +
          hint(result, width);
 }
 
-/// Prints the lowered lists side by side. They need no simulation, so they can also be shown for a program
-/// that hangs.
+/// Prints the lowered lists side by side. Lists need no simulation, so a program that hangs can be shown,
+/// too.
 Outcome show_actions(const Experiment& experiment, const ShowFlags& flags) {
   if (!flags.result.output.files.empty() || flags.result.output.json) {
     return bad_input("--actions prints text only: for a file use `penstock convert --lower`");
@@ -87,7 +89,7 @@ Outcome show_timeline(const Experiment& experiment, const ShowFlags& flags) {
     return user_error(ErrorKind::check_failed,
                       result.error().message + "\n`penstock show --actions` shows the lists");
   }
-  // A file of -o has no colours, whatever this terminal shows.
+  // Files never contain colours, even if the terminal shows them.
   ShowFlags plain = flags;
   plain.color = "never";
   const ResultTexts texts = {.printed = picture(*result, flags), .file = picture(*result, plain)};
@@ -102,7 +104,7 @@ Outcome run_show(const ShowFlags& flags) {
   const auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
   if (!scenario) return tl::unexpected(scenario.error());
   write_reading_notes(*scenario, flags.result.output);
-  // Lists alone take less memory than a run. prepared() refuses lists that are too long.
+  // Lists alone need less memory than a simulation. prepared() refuses lists that are too long.
   if (auto refusal = memory_refusal(*scenario, simulate_options(flags)); refusal && !flags.actions)
     return bad_input(*std::move(refusal));
   const auto experiment = prepared(*scenario);

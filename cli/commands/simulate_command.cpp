@@ -1,5 +1,5 @@
-// penstock simulate: predicts one experiment. It makes a Scenario from the flags, calls the simulator once,
-// and prints the Result as a table, JSON and files. Memory samples are stored only if some form draws them.
+// penstock simulate: predicts one experiment. It makes a Scenario from the flags, runs the simulator, and
+// prints the Result as a table, JSON or files. It stores memory samples only if an output draws them.
 
 #include <memory>
 #include <string>
@@ -39,7 +39,7 @@ SimulateOptions simulate_options(const SimulateFlags& flags) {
           .timeline = wants_timeline(flags.result) ? TimelineKept::all : TimelineKept::none};
 }
 
-/// Prints which engine would run, and why the others would not.
+/// Prints the engine that would run, and the reasons why the other engines would not.
 Outcome explain_engine(const SimulateFlags& flags) {
   const auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
   if (!scenario) return tl::unexpected(scenario.error());
@@ -51,16 +51,15 @@ Outcome explain_engine(const SimulateFlags& flags) {
   return ExitCode::ok;
 }
 
-/// Predicts. The failure has exit code 1 if the program is invalid or hangs, and 2 if the scenario cannot be
-/// simulated.
+/// Predicts the experiment. The error has exit code 1 if the program is invalid or hangs, and 2 if the
+/// scenario cannot be simulated.
 tl::expected<Result, UserError> predicted(const SimulateFlags& flags) {
   auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
   if (!scenario) return tl::unexpected(scenario.error());
   return simulate_scenario(*scenario, simulate_options(flags));
 }
 
-/// Returns the printed table. With --fail-on-oom the sentences about memory are in the failure's message
-/// instead.
+/// Returns the table to print. With --fail-on-oom the error message reports the memory instead of the table.
 std::string printed(const Result& result, const SimulateFlags& flags) {
   return result_to_table(
       result, {.out_of_memory = flags.fail_on_oom ? OutOfMemoryLines::left_out : OutOfMemoryLines::shown,
@@ -76,7 +75,7 @@ Outcome run_simulate(const SimulateFlags& flags) {
   const ResultTexts texts = {.printed = printed(*result, flags), .file = result_to_table(*result)};
   if (auto written = write_result(*result, flags.result, texts); !written)
     return tl::unexpected(written.error());
-  // This comes after the answer is written: --fail-on-oom changes the exit code, not the answer.
+  // The answer is written first. --fail-on-oom only changes the exit code.
   const std::vector<std::string> too_small = out_of_memory_lines(*result);
   if (too_small.empty() || !flags.fail_on_oom) return ExitCode::ok;
   return user_error(ErrorKind::check_failed, fmt::format("out of memory: {}", fmt::join(too_small, "; ")));

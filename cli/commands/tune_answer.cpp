@@ -1,5 +1,5 @@
-// Computes the time and the price of a whole training. A step trains a global batch of sequences, so training
-// all tokens takes
+// Computes the time and price of a whole training. Each step trains one global batch of sequences, so the
+// training takes
 //
 //     tokens / (global batch x sequence) steps
 //
@@ -67,15 +67,15 @@ std::string layers_text(const TuneRequest& request, const TunedConfiguration& tu
   return text;
 }
 
-// Makes the tables of an answer. A row has a configuration, its figures, and its distance from the best.
-// Configurations without a difference that has an effect share one row, and a sentence says how many rows
-// that saves. JSON has all of them.
+// Makes the tables of an answer. Each row is a configuration with its figures and its distance from the best.
+// Configurations whose differences have no effect share one row, and a sentence says how many are hidden.
+// JSON contains all of them.
 
 namespace {
 
 constexpr double kSecondsPerDay = 86'400;
 
-/// Returns the exchange; empty without context parallelism, where nothing is exchanged.
+/// Returns the exchange of context parallelism. It is empty without context parallelism.
 std::string exchange_text(const Configuration& of) {
   return of.context == 1 ? "" : std::string(to_text(of.context_exchange));
 }
@@ -85,17 +85,16 @@ std::string gain_text(double part) { return fmt::format("{:+.1f} %", 100 * part)
 Cell count(std::int64_t number) { return {fmt::to_string(number), static_cast<double>(number)}; }
 Cell words(std::string text) { return {std::move(text), std::nullopt}; }
 
-/// Returns the comparison with the best: "8.1 % slower", "as fast as the best", or "2.0 % faster" for one
-/// that does not fit.
+/// Returns the comparison with the best: "8.1 % slower" or "as fast as the best". A configuration that does
+/// not fit may be "2.0 % faster".
 std::string cost_text(const TuneReport& report, std::size_t number) {
   const double gain = gain_against(report.candidates[number], report.candidates.front());
   if (gain == 0) return "as fast as the best";
   return gain < 0 ? fmt::format("{:.1f} % slower", -100 * gain) : fmt::format("{:.1f} % faster", 100 * gain);
 }
 
-/// Returns whether two rows have equal figures and differ only in how they recompute or by which rule layers
-/// are divided. For example, fused attention stores nothing that selective recomputation could recompute, and
-/// balanced layers may equal those of another rule.
+/// Returns true if two rows have the same figures and differ only in recomputation or in the rule that
+/// divides the layers. For example, with fused attention, selective recomputation has nothing to recompute.
 bool is_twin(const TunedConfiguration& a, const TunedConfiguration& b) {
   Configuration plain = b.configuration;
   plain.recompute = a.configuration.recompute;
@@ -189,7 +188,7 @@ Table choices_table(const TuneAnswer& answer) {
   table.keys = 2;
   table.columns = {"choice", "value", "the best with it", "#", "faster, but too large", "#"};
   for (const ChoiceCost& choice : report.choices) {
-    // A choice with only one value is not listed.
+    // A choice that has only one value is omitted.
     if (std::ranges::count(report.choices, choice.choice, &ChoiceCost::choice) == 1) continue;
     std::vector<Cell> row = {words(std::string(choice.choice)), words(choice.value)};
     if (choice.best) {
@@ -227,7 +226,7 @@ std::string configuration_text(const TuneRequest& request, const TunedConfigurat
 
 Table sensitivity_table(const TuneAnswer& answer) {
   Table table;
-  // Losses are at most 0, because no configuration beats the best one of its machine.
+  // No configuration is faster than the best one of its machine, so losses are at most 0.
   table.keys = 2;
   table.columns = {"figure", "times", "the best there", "tokens/s/device", "the one above there"};
   for (const SensitivityRow& row : answer.sensitivity) {

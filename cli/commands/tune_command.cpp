@@ -1,5 +1,5 @@
-// penstock tune: finds the degrees, stages, schedule, microbatch and recomputation that train a model fastest
-// on a cluster, and the cost of each of these choices.
+// penstock tune: finds the configuration that trains a model fastest on a cluster. It chooses parallel
+// degrees, stages, schedule, microbatch and recomputation, and shows the cost of each choice.
 
 #include <chrono>
 #include <cstddef>
@@ -38,14 +38,15 @@ namespace {
 const std::vector<std::string_view> kTuneFiles = {".json", ".csv", ".html", ".txt", ".yaml"};
 const std::vector<std::string_view> kSpaceFiles = {".json", ".txt"};
 
-/// Returns a comment for shell and YAML files above a configuration that does not fit; empty if it fits.
+/// Returns a comment for shell and YAML files which says that the configuration does not fit. It is empty if
+/// the configuration fits.
 std::string misfit_comment(const TuneAnswer& answer) {
   const TunedConfiguration& best = answer.report.candidates.front();
   if (best.fits) return {};
   return fmt::format("# {}: nothing fits in memory, and this is the fastest\n", missing_text(answer, best));
 }
 
-/// Returns the best configuration's scenario: the given one with --set and the choices applied.
+/// Returns the scenario of the best configuration: the user's scenario with --set and the chosen values.
 tl::expected<std::string, std::string> best_scenario(const TuneFlags& flags, const TuneAnswer& answer) {
   const InputFlags input = base_input(flags);
   auto overrides = scenario_overrides(input);
@@ -58,8 +59,9 @@ tl::expected<std::string, std::string> best_scenario(const TuneFlags& flags, con
   });
 }
 
-/// Returns comments for a shell: the step with and without the overlap of tensor collectives, and the best
-/// configuration without it. Returns an empty text if the best one has no such overlap.
+/// Returns comments for a shell script about the overlap of tensor collectives: the step with and without it,
+/// and the best configuration without it. Returns an empty text if the best configuration has no such
+/// overlap.
 std::string overlap_comments(const TuneAnswer& answer) {
   if (!answer.overlap) return {};
   const TunedConfiguration& best = answer.report.candidates.front();
@@ -72,18 +74,18 @@ std::string overlap_comments(const TuneAnswer& answer) {
                             step_seconds(other));
 }
 
-/// Returns the text for --emit; empty without the flag.
+/// Returns the text of --emit. It is empty if the flag is not given.
 std::string launch_text(const TuneAnswer& answer) {
   if (!answer.request.launcher) return {};
   const Launcher launcher = *answer.request.launcher;
   const TunedConfiguration& best = answer.report.candidates.front();
-  // Launchers cannot balance by price, so balanced layers become a list.
+  // Launchers cannot balance layers by their cost, so balanced layers are written as a list.
   const TuneRequest request = with_layers(answer.request, best.configuration, best.layers);
   return fmt::format("{}\n{}{}{}", to_text(launcher), misfit_comment(answer), overlap_comments(answer),
                      launch_arguments(launcher, request, best.configuration));
 }
 
-/// Prints the space for --list, without any times.
+/// Prints all configurations of the search for --list. It computes no times.
 Outcome list_space(const TuneFlags& flags, const TuneRequest& request) {
   const auto space = tuning_space(request);
   if (!space) return bad_input(space.error());
@@ -95,8 +97,8 @@ Outcome list_space(const TuneFlags& flags, const TuneRequest& request) {
   return ExitCode::ok;
 }
 
-/// Searches, and then computes what the answer needs. After an interrupt a note says what is missing, and the
-/// answer is the best configuration so far. Error: no configuration was timed.
+/// Searches, and computes the further parts of the answer. After an interrupt the answer has the best
+/// configuration so far, and a note says what is missing. Returns an error if no configuration was timed.
 tl::expected<TuneAnswer, UserError> answer_of(const TuneFlags& flags, TuneRequest request,
                                               const InterruptNoted& interrupt) {
   ProgressBar bar(!flags.output.quiet && stderr_is_terminal() ? ProgressDisplay::on : ProgressDisplay::off);
@@ -117,7 +119,7 @@ tl::expected<TuneAnswer, UserError> answer_of(const TuneFlags& flags, TuneReques
   const auto note_interrupt = [&answer](std::string_view before) {
     answer.report.notes.push_back(fmt::format("interrupted: before {}", before));
   };
-  // These are copies and not references, because abandoned work continues after this function returns.
+  // The lambdas copy their data, because abandoned work may continue after this function returns.
   answer.accuracy =
       done_unless(options.stopped, [report = answer.report] { return accuracy_groups(report); });
   if (!answer.accuracy) note_interrupt("it was known which candidates are as good as the best");
@@ -172,7 +174,7 @@ Outcome run_tune(const TuneFlags& flags) {
   const std::string text = flags.output.json ? tune_json(*answer) : tune_text(*answer, table_width());
   if (auto written = write_answer(flags.output, forms, text); !written)
     return tl::unexpected(written.error());
-  interrupt.end_if_it_came();  // everything is written
+  interrupt.end_if_it_came();  // all output is written at this point
   return ExitCode::ok;
 }
 

@@ -1,5 +1,5 @@
-// Reads the flags of `penstock tune`. Each choice is a list, and a list that is not given allows everything.
-// Memory and price are keys of the scenario and are read with it.
+// Reads the flags of `penstock tune`. Each choice is a list of allowed values. If a list is missing, all
+// values are allowed. Memory and price become keys of the scenario.
 
 #include "cli/commands/tune_flags.hpp"
 
@@ -35,7 +35,7 @@
 namespace penstock {
 namespace {
 
-/// Returns the words between commas: none for an empty text, and an empty word between two commas.
+/// Splits a text at commas. An empty text has no words. Two adjacent commas have an empty word between them.
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> words;
   for (std::size_t begin = 0; begin <= text.size() && !text.empty();) {
@@ -46,7 +46,7 @@ std::vector<std::string> split(const std::string& text) {
   return words;
 }
 
-/// Returns the values of comma-separated words. An empty text gives an empty list, which allows any value.
+/// Reads comma-separated words as values. An empty text gives an empty list, which allows all values.
 template <typename Value, std::size_t kCount>
 tl::expected<std::vector<Value>, UserError> words_of(
     std::string_view flag, const std::string& text,
@@ -66,7 +66,7 @@ tl::expected<std::vector<Value>, UserError> words_of(
   return values;
 }
 
-// The words of scenarios. Sharding has two words for 0.
+// The words are those of scenario files. "none" and "0" both mean no sharding.
 constexpr std::array kExchanges = {std::pair{std::string_view("ring"), ContextExchange::ring},
                                    std::pair{std::string_view("all-to-all"), ContextExchange::all_to_all}};
 constexpr std::array kOrders = {
@@ -79,7 +79,7 @@ constexpr std::array kShardings = {std::pair{std::string_view("none"), 0},
                                    std::pair{std::string_view("0"), 0}, std::pair{std::string_view("1"), 1},
                                    std::pair{std::string_view("2"), 2}, std::pair{std::string_view("3"), 3}};
 
-/// Reads lists of numbers and words as choices. Error: the flag, and what is wrong with its text.
+/// Reads the lists of numbers and words. An error names the flag and the wrong text.
 tl::expected<TuneChoices, UserError> choices_of(const TuneChoiceFlags& flags) {
   TuneChoices choices;
   const std::array<std::pair<std::string_view, std::pair<const std::string*, std::vector<std::int32_t>*>>, 7>
@@ -110,8 +110,8 @@ tl::expected<TuneChoices, UserError> choices_of(const TuneChoiceFlags& flags) {
   return choices;
 }
 
-/// Returns the scenario whose choices are open. The limit is read here first, so that a message names the
-/// flag and not the scenario's key. Errors also include a model that is not priced on named devices.
+/// Returns the scenario for which tune() chooses a configuration. The memory limit is checked first, so that
+/// its error names the flag. Returns an error if the model is not priced on named devices.
 tl::expected<Scenario, UserError> base_of(const TuneFlags& flags) {
   if (const std::string& limit = flags.choices.memory_limit; !limit.empty()) {
     const auto bytes = parse_bytes(limit);
@@ -126,7 +126,7 @@ tl::expected<Scenario, UserError> base_of(const TuneFlags& flags) {
       "scenario with model.huggingface and cluster.device (`--help` has examples)");
 }
 
-/// Reads "[3, 4, 3]" as the layers of each stage.
+/// Reads a list such as "[3, 4, 3]", which gives the number of layers of each stage.
 tl::expected<LayerSplit, std::string> listed_split(const std::string& text) {
   LayerSplit list{.rule = LayerSplit::Rule::listed};
   if (!text.ends_with(']')) return tl::unexpected(fmt::format("expected a ']' at the end of \"{}\"", text));
@@ -150,7 +150,7 @@ tl::expected<std::vector<LayerSplit>, UserError> layer_splits_of(const std::vect
   return splits;
 }
 
-/// Returns 1, 2, 4, ... and the largest number.
+/// Returns the powers of two up to `most`, and `most` itself.
 std::vector<std::int32_t> nodes_up_to(std::int64_t most) {
   std::vector<std::int32_t> nodes;
   for (std::int64_t count = 1; count < most; count *= 2) nodes.push_back(static_cast<std::int32_t>(count));
@@ -162,11 +162,11 @@ std::vector<std::int32_t> nodes_up_to(std::int64_t most) {
 
 InputFlags base_input(const TuneFlags& flags) {
   InputFlags input = flags.input;
-  // It belongs to the request, and there is no M yet with which it could disagree.
+  // The global batch is part of the request. The scenario has no M yet to which it could be compared.
   input.global_batch_size.reset();
   if (!flags.choices.memory_limit.empty()) {
     input.settings.push_back(fmt::format("cluster.memory={}", flags.choices.memory_limit));
-    // The limit is fully usable. No reserve is subtracted unless a flag says so.
+    // A flag gives the memory that is really usable, so nothing is reserved unless another flag requests it.
     const bool is_reserved = std::ranges::any_of(
         input.settings, [](const std::string& setting) { return setting.starts_with("cluster.reserve="); });
     if (!is_reserved) input.settings.emplace_back("cluster.reserve=0 B");

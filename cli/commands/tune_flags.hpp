@@ -1,5 +1,5 @@
 #pragma once
-// The flags of `penstock tune`, and the request that they describe.
+// Reads the flags of `penstock tune` into a request for tune().
 
 #include <cstdint>
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace penstock {
 
-/// The allowed choices as text; empty: everything.
+/// The allowed values of each choice as text. An empty text allows all values.
 struct TuneChoiceFlags {
   std::vector<std::string> schedules;
   std::vector<std::string> layer_splits;
@@ -48,11 +48,11 @@ struct TuneFlags {
 
 void add_tune_flags(Subcommand app, TuneFlags& flags);
 
-/// Returns the input flags with the scenario's memory and price set by the flags.
+/// Returns the input flags, with --set entries for the memory limit and the price.
 InputFlags base_input(const TuneFlags& flags);
 
-/// Returns the request. Errors: no model on named devices, no global batch, words and numbers that no choice
-/// has.
+/// Returns the request. Returns an error if the model is not on named devices, the global batch is missing,
+/// or a choice has an unknown value.
 tl::expected<TuneRequest, UserError> request_of(const TuneFlags& flags);
 
 }  // namespace penstock

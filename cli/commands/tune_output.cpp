@@ -1,5 +1,5 @@
-// Prints an answer of tune: a sentence, the best configuration, the first ones, the front of time and memory,
-// and the cost of each choice relative to the best.
+// Prints the answer of tune: a summary, the best configuration, the next ones, the Pareto front of time and
+// memory, and the cost of each choice.
 
 #include "cli/commands/tune_output.hpp"
 
@@ -36,7 +36,8 @@ namespace penstock {
 
 namespace {
 
-/// Returns, for example, "llama of 8.03 B parameters on 8 x h100-sxm, sequence 8192, global batch 128, bf16".
+/// Returns the question in words: "llama of 8.03 B parameters on 8 x h100-sxm, sequence 8192, global batch
+/// 128, bf16".
 std::string question_text(const TuneAnswer& answer) {
   const TuneRequest& request = answer.request;
   const Workload& work = model_of(request).work;
@@ -46,7 +47,7 @@ std::string question_text(const TuneAnswer& answer) {
                      work.sequence, request.global_batch_size, to_text(work.precision));
 }
 
-/// Returns the number of configurations, and why some were not timed.
+/// Returns the number of configurations, and the reasons why some were not timed.
 std::string effort_text(const TuneAnswer& answer) {
   const TuneReport& report = answer.report;
   std::string text =
@@ -58,8 +59,9 @@ std::string effort_text(const TuneAnswer& answer) {
   return text + fmt::format("; {:.2f} s", answer.seconds);
 }
 
-/// Returns, for example, "cannot run: 312 of zb-v: zb-v with 4 stages and 32 microbatches hangs under these
-/// channels". Configurations that differ only in numbers share the reason of the first one.
+/// Returns one reason why configurations cannot run: "cannot run: 312 of zb-v: zb-v with 4 stages and 32
+/// microbatches hangs under these channels". Configurations that differ only in numbers share the text of the
+/// first one.
 std::string left_out_text(const LeftOut& left_out) {
   return fmt::format("cannot run: {} of {}: {}", left_out.configurations, left_out.schedule, left_out.reason);
 }
@@ -74,7 +76,8 @@ std::string best_text(const TuneAnswer& answer) {
                      usable ? " of " + gib(*usable) : "", usable ? " usable" : "");
 }
 
-/// Returns how many rows of the table predictions cannot distinguish from the best; empty after an interrupt.
+/// Returns a sentence about the rows that are as fast as the best within the accuracy of predictions. It is
+/// empty after an interrupt.
 std::string accuracy_text(const TuneAnswer& answer, const std::vector<std::size_t>& rows) {
   if (!answer.accuracy) return {};
   const auto as_good =
@@ -87,7 +90,8 @@ std::string accuracy_text(const TuneAnswer& answer, const std::vector<std::size_
       as_good - 1, rows.size() - 1, 100 * spread.deviation, spread.rows, spread.groups);
 }
 
-/// Draws a dot for each candidate, speed over memory, and a line through those that no other beats in both.
+/// Draws speed over memory, with a dot for each candidate. A line connects the candidates that no other beats
+/// in both.
 Chart front_chart(const TuneAnswer& answer) {
   const TuneReport& report = answer.report;
   const auto point = [&](const TunedConfiguration& tuned) {
@@ -177,15 +181,15 @@ std::string space_text(const TuneRequest& request, const std::vector<Configurati
   return text + fmt::format("{} configurations\n", space.size());
 }
 
-// Writes answers of tune for programs. A candidate is one object: the fields of its configuration, then its
-// figures. CSV has a column for each field, so every field is in both. JSON has all candidates, and its front
-// and choices refer to them by number. CSV has the rows of the table.
+// Writes the answer as JSON and CSV. Each candidate has the fields of its configuration and its figures in
+// both. JSON has all candidates, and its front and choices refer to them by number. CSV has only the rows of
+// the table.
 
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Returns the choices. Degrees have the names of a scenario's `parallel`.
+/// Returns the configuration as JSON. Parallel degrees have the same names as in a scenario's `parallel`.
 Json configuration_json(const TuneRequest& request, const Configuration& of) {
   return {{"nodes", of.nodes},
           {"tensor", of.tensor},
@@ -277,7 +281,7 @@ std::string tune_json(const TuneAnswer& answer) {
   return dumped(document);
 }
 
-// Every candidate has the same fields, so those of the first are the heading.
+// All candidates have the same fields, so the first candidate's fields are the header.
 std::string tune_csv(const TuneAnswer& answer) {
   std::string text;
   const auto add_line = [&](const std::vector<std::string>& fields) {
