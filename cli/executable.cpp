@@ -1,6 +1,6 @@
-// Runs the program and catches its exceptions. Errors of users are values, which other code prints. A
-// std::bad_alloc that arrives here means that a shape needs too much memory (exit 2). Any
-// other exception is a fault of the program (exit 3).
+// Runs the program and catches its exceptions. Errors of users are return values, which other code prints. A
+// std::bad_alloc means that a shape needs too much memory (exit code 2). Any other exception is a fault of
+// the program (exit code 3).
 
 #include "cli/executable.hpp"
 
@@ -34,26 +34,26 @@ namespace penstock {
 
 namespace {
 
-/// Makes glibc retain freed memory in the process. Otherwise glibc would return the memory of each prediction
-/// to the kernel and request it again, page by page.
+/// Makes glibc retain freed memory. Otherwise each prediction would return its memory to the kernel, and the
+/// next prediction would request it again, page by page.
 void keep_freed_memory() {
 #ifdef __GLIBC__
   constexpr int kMebibyte = 1 << 20;
-  // Blocks below 32 MiB come from the heap. The heap retains up to 1 GiB of free memory and grows by at least
-  // 4 MiB.
+  // Blocks below 32 MiB come from the heap. The heap retains at most 1 GiB of free memory and grows in steps
+  // of at least 4 MiB.
   mallopt(M_MMAP_THRESHOLD, 32 * kMebibyte);
   mallopt(M_TRIM_THRESHOLD, 1024 * kMebibyte);
   mallopt(M_TOP_PAD, 4 * kMebibyte);
 #endif
 }
 
-/// Occupies the descriptors of standard streams that the caller has closed (`>&-`). Otherwise the next opened
-/// file would get such a number, and printed text would go into that file. Each descriptor is opened for the
+/// Opens /dev/null for each standard stream that the caller has closed (`>&-`). Otherwise the next opened
+/// file would get the stream's number, and printed text would go into that file. /dev/null is opened for the
 /// wrong direction, so that using the stream still fails.
 void keep_numbers_of_closed_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(stream, F_GETFD) >= 0) continue;
-    // open() returns the lowest free descriptor. That is `stream`, because all lower ones are in use.
+    // open() returns the lowest free descriptor. This is `stream`, because all lower ones are open.
     static_cast<void>(open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY));
   }
 }
@@ -65,9 +65,9 @@ int program_main(int argc, const char* const* argv, AddressSpace addresses, Exte
   keep_freed_memory();
   keep_numbers_of_closed_streams();
   // NOLINTNEXTLINE(misc-include-cleaner): <csignal> has it
-  std::signal(SIGPIPE, SIG_IGN);  // makes write() to a closed pipe return an error
+  std::signal(SIGPIPE, SIG_IGN);  // Makes write() to a closed pipe return an error.
   // NOLINTNEXTLINE(misc-include-cleaner): <csignal> has it
-  std::signal(SIGXFSZ, SIG_IGN);  // makes write() beyond `ulimit -f` return an error
+  std::signal(SIGXFSZ, SIG_IGN);  // Makes write() beyond `ulimit -f` return an error.
   try {
     return static_cast<int>(run_command_line(argc, argv, std::move(extensions)));
   } catch (const std::bad_alloc&) {
@@ -84,8 +84,8 @@ int program_main(int argc, const char* const* argv, AddressSpace addresses, Exte
   }
 }
 
-// Limits the address space of this process with RLIMIT_AS. A process that it starts with execv() inherits the
-// limit. Therefore the old limit is stored, and executable.cpp restores it before execv().
+// Limits the address space of this process with RLIMIT_AS. A process started with execv() inherits the limit,
+// so become() restores the old limit first.
 
 namespace {
 
@@ -97,7 +97,7 @@ std::optional<rlimit>& bound_before() {
 }  // namespace
 
 void bound_address_space() {
-// Sanitizers reserve more addresses than the machine has memory, and have limits of their own.
+// Sanitizers reserve more addresses than the machine has memory, and they have their own limits.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   const auto memory = memory_to_take();
   const auto mapped = addresses_in_use();
@@ -105,7 +105,7 @@ void bound_address_space() {
   if (!memory || !mapped || getrlimit(RLIMIT_AS, &bound) != 0) return;
   bound_before() = bound;
   bound.rlim_cur = std::min(bound.rlim_cur, static_cast<rlim_t>(*mapped + *memory));
-  // If setrlimit() fails, a shape that is too large only ends with a worse message.
+  // Without the limit, a shape that is too large still fails, but with a less clear message.
   static_cast<void>(setrlimit(RLIMIT_AS, &bound));
 #endif
 }
@@ -114,10 +114,9 @@ void restore_address_space() {
   if (bound_before()) static_cast<void>(setrlimit(RLIMIT_AS, &*bound_before()));
 }
 
-// Starts another executable in place of this one. `penstock` needs neither LibTorch nor CUDA. The executables
-// that do are in the same folder and take the same arguments. With execv the process keeps its id, its
-// terminal and its signals, and the arguments need no second form. /proc/self/exe gives the folder, whatever
-// the working directory or PATH.
+// Replaces this process by another executable. `penstock` needs neither LibTorch nor CUDA. The executables
+// that need them are in the same folder and accept the same arguments. execv() preserves the process id,
+// terminal and signals. /proc/self/exe gives the folder, independent of the working directory and PATH.
 
 UserError become(std::string_view executable, const std::vector<std::string>& arguments,
                  std::string_view what) {
@@ -131,7 +130,7 @@ UserError become(std::string_view executable, const std::vector<std::string>& ar
                                "step says what it did not find",
                                what, executable, self.filename().string())};
   }
-  std::vector<std::string> copies = arguments;  // execv() takes pointers to non-const
+  std::vector<std::string> copies = arguments;  // execv() takes pointers to non-const characters.
   std::vector<char*> pointers;
   pointers.reserve(copies.size() + 1);
   for (std::string& copy : copies) pointers.push_back(copy.data());

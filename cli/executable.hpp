@@ -1,6 +1,6 @@
 #pragma once
-// The running executable: the common main function of all executables, the limit of its addresses, and how it
-// becomes another executable.
+// The main function of all executables, the limit of their address space, and the start of another
+// executable.
 
 #include <cstdint>
 #include <string>
@@ -12,30 +12,25 @@
 
 namespace penstock {
 
-/// The choice whether the address space is limited. With the limit, a shape that needs too much memory ends
-/// with an error (exit 2), and the kernel kills no process. Executables for GPUs need `unbounded`, because
-/// their libraries reserve more addresses than the machine has memory.
+/// A choice that says if the address space is limited. With a limit, a shape that needs too much memory ends
+/// with an error (exit code 2). Otherwise the kernel might kill processes. Executables with GPU libraries
+/// need `unbounded`, because these libraries reserve more addresses than the machine has memory.
 enum class AddressSpace : std::uint8_t { bounded_by_memory, unbounded };
 
-/// Runs the program and returns its exit status.
+/// Runs the program and returns its exit code.
 int program_main(int argc, const char* const* argv, AddressSpace addresses, Extensions extensions);
 
-// Limits the address space of this process, so that a shape that needs too much memory ends with
-// std::bad_alloc.
-
-/// Limits the address space to the present size plus three quarters of the available memory of the machine
-/// and its control groups. Without a limit, the kernel would grant more memory than exists and later kill
-/// some process.
+/// Limits the address space to its present size plus three quarters of the available memory. Control groups
+/// may limit that memory. Without this limit, the kernel could grant more memory than exists and later kill a
+/// process. With it, allocations throw std::bad_alloc.
 void bound_address_space();
 
-/// Restores the limit with which the process was started. It must be called before the process becomes
-/// another executable, because CUDA and NCCL reserve more addresses than the machine has memory.
+/// Restores the limit that the process had at its start. It must be called before become(), because CUDA and
+/// NCCL reserve more addresses than the machine has memory.
 void restore_address_space();
 
-// Starts the executables beside this one that have extensions (extensions.hpp).
-
-/// Replaces this process by the executable of that name in the same folder, with the same arguments. Returns
-/// only if that fails, with a failure (exit 77) which says that `what` needs it.
+/// Replaces this process by the named executable in the same folder, with the same arguments. Returns only if
+/// that fails. The error (exit code 77) says that `what` needs the executable.
 UserError become(std::string_view executable, const std::vector<std::string>& arguments,
                  std::string_view what);
 

@@ -1,6 +1,6 @@
-// Declares groups of flags. Each group is a function, because a flag that two subcommands share must have the
-// same name, check and help in both. The ranges of numbers are checked here, before any number is narrowed to
-// 32 bits. input.cpp applies the flags to a scenario.
+// Declares groups of flags. Each group is one function, so that a flag has the same name, check and help in
+// all subcommands. Ranges of numbers are checked here, because input.cpp converts the numbers to 32 bits.
+// input.cpp applies the flags to a scenario.
 
 #include "cli/flags.hpp"
 
@@ -31,7 +31,7 @@ namespace penstock {
 
 namespace {
 
-/// Adds a number of at least 1 that fits into the 32 bits to which input.cpp narrows it.
+/// Declares a flag for a number of at least 1 that fits into 32 bits.
 void add_number(Subcommand app, const std::string& name, std::optional<std::int64_t>& value,
                 const std::string& group, const std::string& help) {
   app.add_option(name, value, help)
@@ -208,12 +208,12 @@ void add_output_flags(Subcommand app, OutputFlags& flags, const std::string& suf
 }
 
 tl::expected<ChannelOptions, UserError> with_flags(ChannelOptions channels, const ChannelFlags& flags) {
-  // --transport comes first, so that the other flags can change parts of what it declares.
+  // --transport is applied first, so that the other flags can change single settings of the transport.
   if (const TransportInfo* transport = find_transport(flags.transport); transport != nullptr) {
     channels = transport->channels;
   }
   channels.model = enum_of_text<ChannelModel>(flags.channel).value_or(channels.model);
-  channels.blocking |= flags.blocking;  // a flag without a value can switch on, never off
+  channels.blocking |= flags.blocking;  // The flag has no value, so it can only switch blocking on.
   channels.capacity = flags.capacity.value_or(channels.capacity);
   if (!flags.eager.empty()) {
     const auto bytes = parse_bytes(flags.eager);
@@ -225,12 +225,12 @@ tl::expected<ChannelOptions, UserError> with_flags(ChannelOptions channels, cons
 
 Engine engine_of(const std::string& name) { return enum_of_text<Engine>(name).value_or(Engine::automatic); }
 
-// Declares the flags that describe a model on named devices. Each flag sets a key of the scenario. Therefore
-// the scenario's readers parse, check and explain its value.
+// Declares the flags of a model on named devices. Each flag sets one key of the scenario, so the scenario's
+// readers parse and check the value.
 
 namespace {
 
-/// Declares the flags of one group of the help text.
+/// Declares the flags of one group in the help text.
 class ModelFlagGroup {
  public:
   explicit ModelFlagGroup(Subcommand app) : app_(app) {}
@@ -241,7 +241,7 @@ class ModelFlagGroup {
   void number(const std::string& name, std::optional<std::int64_t>& value, const std::string& help) {
     app_.add_option(name, value, help).range(std::int64_t{1}, kMost).group(group_).type_name("N");
   }
-  /// Declares a flag that may be repeated. Each occurrence has one value.
+  /// Declares a flag that the user may repeat. Each occurrence has one value.
   void texts(const std::string& name, std::vector<std::string>& values, const std::string& type,
              const std::string& help) {
     app_.add_option(name, values, help).one_value_each().group(group_).type_name(type);
@@ -299,7 +299,7 @@ std::vector<Override> overrides_of(const ModelFlags& flags) {
                           const std::string& flag) {
     if (value) overrides.push_back({.key = key, .value = std::to_string(*value), .flag = flag});
   };
-  // A file name is quoted, so that YAML does not interpret it.
+  // A file name is quoted, so that YAML does not interpret it as another value.
   if (!flags.model.empty()) text("model.huggingface", scalar_to_yaml(flags.model), "--model");
   if (!flags.ignore.empty())
     text("model.ignore", fmt::format("[{}]", fmt::join(flags.ignore, ", ")), "--ignore");

@@ -1,6 +1,6 @@
 #pragma once
-// Groups of flags that several subcommands share, among them those of a model and its devices. Each add_...()
-// binds a group to an app; the group must outlive the app. input.hpp makes a scenario of the parsed values.
+// Groups of flags that several subcommands share. Each add_...() function binds the fields of a group to an
+// app, so the group must outlive the app. input.hpp makes a scenario from the values.
 
 #include <cstdint>
 #include <optional>
@@ -19,9 +19,9 @@
 
 namespace penstock {
 
-/// The values of these flags. If a value is empty or absent, the scenario's value applies.
+/// The flags of a model and its devices. If a value is empty or absent, the scenario's value applies.
 struct ModelFlags {
-  std::string model;  ///< the name of a config.json file
+  std::string model;  ///< The name of a config.json file.
   std::vector<std::string> ignore;
   std::optional<std::int64_t> sequence;
   std::optional<std::int64_t> layers;
@@ -38,22 +38,22 @@ struct ModelFlags {
   friend bool operator==(const ModelFlags&, const ModelFlags&) = default;
 };
 
-/// Adds --memory-reserve. add_trained_model_flags() adds this flag, too.
+/// Declares --memory-reserve. add_trained_model_flags() declares it, too.
 void add_memory_reserve_flag(Subcommand app, ModelFlags& flags);
-/// Adds the flags for the model and its devices, such as --model, --sequence, --device, --nodes and
+/// Declares the flags of the model and its devices, such as --model, --sequence, --device, --nodes and
 /// --precision.
 void add_trained_model_flags(Subcommand app, ModelFlags& flags);
-/// Adds the flags of add_trained_model_flags() and the flags of parallelism: --tensor-parallel, ...,
-/// --recompute, --layer-split.
+/// Declares the flags of add_trained_model_flags() and those of parallelism, from --tensor-parallel to
+/// --layer-split, and --recompute.
 void add_model_flags(Subcommand app, ModelFlags& flags);
 
 /// Returns one scenario override for each flag that was given. Error messages name the flag.
 std::vector<Override> overrides_of(const ModelFlags& flags);
 
-/// A scenario or program file, and the shape that overrides or replaces it.
+/// The scenario or program file, and the flags of the shape that override or replace it.
 struct InputFlags {
-  std::string file;                   ///< empty: the flags describe everything
-  std::vector<std::string> settings;  ///< each KEY=VALUE
+  std::string file;                   ///< Empty if the flags describe the whole scenario.
+  std::vector<std::string> settings;  ///< One KEY=VALUE for each --set.
   std::string schedule;
   std::optional<std::int64_t> pp_size;
   std::optional<std::int64_t> num_microbatches;
@@ -63,26 +63,26 @@ struct InputFlags {
   std::optional<std::int64_t> data_parallel;
   std::optional<std::int64_t> buckets;
   std::optional<std::int64_t> sharding;
-  std::string gather;                  ///< "step" or "microbatch"; empty: not given
-  std::optional<std::int64_t> passes;  ///< limit of passes for a schedule that searches its order
+  std::string gather;                  ///< "step" or "microbatch"; empty if not given.
+  std::optional<std::int64_t> passes;  ///< The limit of passes of a schedule that searches its order.
   std::optional<std::int64_t> seed;
   std::optional<double> budget_seconds;
-  std::string dialect;  ///< dialect of a .csv program; empty: not given
+  std::string dialect;  ///< The dialect of a .csv program; empty if not given.
   std::optional<std::int64_t> micro_batch_size;
   std::optional<std::int64_t> global_batch_size;
   std::optional<std::int64_t> iterations;
-  std::string unit;  ///< what takes F = 1 ms without a model, "rank" or "stage"; empty: not given
+  std::string unit;  ///< Without a model, this unit takes F = 1 ms: "rank" or "stage"; empty if not given.
   ModelFlags model;
 
   friend bool operator==(const InputFlags&, const InputFlags&) = default;
 };
 
-/// Largest seed of random numbers. A larger one would be rounded to another number.
+/// The largest seed of random numbers. A larger seed would be rounded to another number.
 constexpr std::int64_t kLargestSeed = 999'999'999'999'999'999;
 
-/// How messages move. What is not given stays as in the scenario.
+/// The flags about message channels. If a flag is not given, the scenario's value applies.
 struct ChannelFlags {
-  /// Sets everything that this transport declares, before the flags below; empty: none.
+  /// The transport whose settings apply before the flags below; empty if none.
   std::string transport;
   std::string channel;
   bool blocking = false;
@@ -92,14 +92,14 @@ struct ChannelFlags {
   friend bool operator==(const ChannelFlags&, const ChannelFlags&) = default;
 };
 
-/// One experiment, and the engine that predicts it.
+/// The flags of one experiment and of the engine that predicts it.
 struct PredictionFlags {
   InputFlags input;
   ChannelFlags channels;
   std::string engine;
 };
 
-/// The places to which the answer is written.
+/// The flags that say where the answer is written.
 struct OutputFlags {
   bool json = false;
   bool quiet = false;
@@ -108,13 +108,13 @@ struct OutputFlags {
   friend bool operator==(const OutputFlags&, const OutputFlags&) = default;
 };
 
-/// A file that a command reads or writes, and the argument that names it.
+/// A file that a command reads or writes, with the flag that names it.
 struct FileArgument {
-  std::string_view name;  ///< "--baseline", or "the input" for one without a flag
-  std::string file;       ///< empty: not given
+  std::string_view name;  ///< "--baseline", or "the input" for a file without a flag.
+  std::string file;       ///< Empty if not given.
 };
 
-/// The words that a flag can take.
+/// The words that a flag accepts.
 struct Choice {
   std::vector<std::string_view> words;
   std::string help;
@@ -128,32 +128,32 @@ std::vector<std::string_view> enum_choices() {
 }
 void add_choice(Subcommand app, const std::string& name, std::string& value, const Choice& choice);
 
-/// Adds the positional argument SCENARIO | PROGRAM.
+/// Declares the positional argument SCENARIO | PROGRAM.
 void add_input_file(Subcommand app, std::string& file);
-/// Adds --data-parallel, --buckets, --sharding, --gather, --group-size and --slices, which also hold for each
-/// point of a sweep.
+/// Declares --data-parallel, --buckets, --sharding, --gather, --group-size and --slices. In a sweep they
+/// apply to every point.
 void add_schedule_option_flags(Subcommand app, InputFlags& flags);
-/// Adds --unit, for schedules without a model.
+/// Declares --unit, which is for schedules without a model.
 void add_unit_flag(Subcommand app, InputFlags& flags);
 void add_shape_flags(Subcommand app, InputFlags& flags);
-/// Adds the limits of the time that a schedule may search its order.
+/// Declares the flags that limit the search of a schedule for its order.
 void add_search_flags(Subcommand app, InputFlags& flags);
-/// Adds --micro-batch-size, --global-batch-size, --iterations and --set, which sweeps also have.
+/// Declares --micro-batch-size, --global-batch-size, --iterations and --set. Sweeps have these flags, too.
 void add_batch_flags(Subcommand app, InputFlags& flags);
-/// Adds only --set.
+/// Declares only --set.
 void add_settings_flag(Subcommand app, std::vector<std::string>& settings, const std::string& group);
 void add_channel_flags(Subcommand app, ChannelFlags& flags);
-/// Adds --transport, for commands that predict.
+/// Declares --transport. Only commands that predict have this flag.
 void add_transport_flag(Subcommand app, ChannelFlags& flags);
 void add_engine_flag(Subcommand app, std::string& engine);
-/// Adds all of the above for one point.
+/// Declares all flags of a prediction of one experiment.
 void add_prediction_flags(Subcommand app, PredictionFlags& flags);
-/// Adds --json, -o and --quiet. `suffixes` are listed in the help: ".json .csv".
+/// Declares --json, -o and --quiet. The help lists `suffixes`, such as ".json .csv".
 void add_output_flags(Subcommand app, OutputFlags& flags, const std::string& suffixes);
 
-/// Returns the options with the flags applied. Error: a number of bytes that cannot be read.
+/// Returns the options with the flags applied. Returns an error if a number of bytes cannot be read.
 tl::expected<ChannelOptions, UserError> with_flags(ChannelOptions channels, const ChannelFlags& flags);
-/// Returns the engine that --engine names. Requires one of its values.
+/// Returns the engine that --engine names. Requires that `name` is a valid value of the flag.
 Engine engine_of(const std::string& name);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// Makes a Scenario from flags. The file comes first, then --set, then the other flags; each overrides what
-// was before. A program file fixes its shape, so a flag that would change it is refused and not ignored.
-// Without a file the flags must give the whole shape.
+// Makes a Scenario from flags. The file is read first, then --set is applied, then the other flags. Each step
+// overrides earlier values. A program file fixes the shape, so flags that would change it are errors. Without
+// a file the flags must give the whole shape.
 
 #include "cli/input.hpp"
 
@@ -30,7 +30,7 @@
 namespace penstock {
 namespace {
 
-/// Reads each --set KEY=VALUE as an override, in the order in which they were given.
+/// Reads each --set KEY=VALUE as an override. The overrides have the order of the flags.
 tl::expected<std::vector<Override>, UserError> overrides_of(const std::vector<std::string>& settings) {
   std::vector<Override> overrides;
   for (const std::string& text : settings) {
@@ -41,7 +41,7 @@ tl::expected<std::vector<Override>, UserError> overrides_of(const std::vector<st
   return overrides;
 }
 
-/// Chooses a schedule for a model on named devices if none is given, and adds a note.
+/// Chooses a schedule for a model on named devices if the user gives none, and adds a note.
 void add_default_schedule(Scenario& scenario) {
   const bool is_given = !scenario.schedule.empty() || scenario.program.has_value();
   if (is_given || !std::holds_alternative<DeviceModel>(scenario.model)) return;
@@ -49,11 +49,11 @@ void add_default_schedule(Scenario& scenario) {
   scenario.notes.push_back(fmt::format("no schedule is given: {}", scenario.schedule));
 }
 
-/// Sets the copies of the pipeline: for a model on named devices or with fitted costs it is parallel.data,
-/// otherwise an option of the schedule.
+/// Sets the number of pipeline copies. For a model on named devices or with fitted costs it is the key
+/// parallel.data. Otherwise it is an option of the schedule.
 void set_copies(Scenario& scenario, const std::optional<std::int64_t>& copies) {
   if (!copies) return;
-  const auto count = static_cast<std::int32_t>(*copies);  // the flag's check keeps it below 2^31
+  const auto count = static_cast<std::int32_t>(*copies);  // The flag's check limits the number to 31 bits.
   if (auto* model = std::get_if<DeviceModel>(&scenario.model)) {
     model->copies = count;
   } else if (auto* fitted = std::get_if<FittedModel>(&scenario.model)) {
@@ -63,7 +63,8 @@ void set_copies(Scenario& scenario, const std::optional<std::int64_t>& copies) {
   }
 }
 
-/// Applies --unit. Error: the scenario has a model, whose times already say how long a stage takes.
+/// Applies --unit. Returns an error if the scenario has a model, because the model already gives the times of
+/// stages.
 tl::expected<void, UserError> set_unit(Scenario& scenario, const std::string& unit) {
   if (unit.empty()) return {};
   auto* costs = std::get_if<UnitCosts>(&scenario.model);
@@ -76,8 +77,8 @@ tl::expected<void, UserError> set_unit(Scenario& scenario, const std::string& un
   return {};
 }
 
-/// Returns an error for the first flag that would change the program of a file. --iterations only repeats it
-/// and is allowed.
+/// Returns an error for the first flag that would change the program of a file. --iterations is allowed,
+/// because it only repeats the program.
 tl::expected<void, UserError> refuse_shape_of_program(const InputFlags& flags) {
   for (const auto& [name, given] :
        {std::pair{"--schedule", !flags.schedule.empty()}, std::pair{"--pp-size", flags.pp_size.has_value()},
@@ -99,15 +100,15 @@ tl::expected<void, UserError> refuse_shape_of_program(const InputFlags& flags) {
   return {};
 }
 
-/// Returns an error if there is no file and the flags, or --set, do not give the whole shape.
+/// Returns an error if there is no file, and the flags and --set do not give the whole shape.
 tl::expected<void, UserError> require_shape(const InputFlags& flags, const Scenario& scenario) {
   if (!flags.file.empty() || scenario.program) return {};
-  // On named devices the pipeline has one rank by default, and the batch is checked when it is priced.
+  // A model on named devices uses one rank by default. Its batch is checked later, when costs are computed.
   if (std::holds_alternative<DeviceModel>(scenario.model)) return {};
   std::vector<std::string_view> missing;
   if (scenario.schedule.empty()) missing.emplace_back("--schedule NAME");
   if (!flags.pp_size && flags.settings.empty()) missing.emplace_back("--pp-size K");
-  // Any --set may be schedule.stages or schedule.microbatches. If they are missing, the generation of the
+  // --set may give schedule.stages or schedule.microbatches. If they are still missing, the generator of the
   // program reports it.
   const bool sizes_say_it = flags.micro_batch_size && flags.global_batch_size;
   if (!flags.num_microbatches && !sizes_say_it && flags.settings.empty())
@@ -118,13 +119,14 @@ tl::expected<void, UserError> require_shape(const InputFlags& flags, const Scena
                   fmt::join(missing, " ")));
 }
 
-/// Returns the flag's number, or `otherwise` if the flag is not given.
+/// Returns the flag's number as 32 bits, or `otherwise` if the flag is not given.
 std::int32_t narrowed(std::optional<std::int64_t> number, std::int32_t otherwise) {
-  return number ? static_cast<std::int32_t>(*number) : otherwise;  // the flags' check keeps it below 2^31
+  return number ? static_cast<std::int32_t>(*number)
+                : otherwise;  // The flag's check limits the number to 31 bits.
 }
 
-/// Sets the limits of a schedule that searches. The budget comes first, because it removes the limit of
-/// passes, which --passes may set again.
+/// Sets the limits of a schedule that searches its order. The time budget is applied first, because it
+/// removes the limit of passes. --passes may then set that limit again.
 void set_effort(SearchEffort& effort, const InputFlags& flags) {
   if (flags.budget_seconds) effort = with_budget(effort, *flags.budget_seconds);
   if (flags.passes) effort.passes = *flags.passes;
@@ -135,8 +137,8 @@ void set_effort(SearchEffort& effort, const InputFlags& flags) {
 
 std::vector<FileArgument> inputs_of(const InputFlags& flags) {
   std::vector<FileArgument> inputs = {{"the input", flags.file}, {"--model", flags.model.model}};
-  // Any value may be a file's name (--set model=costs.yaml). A value that is no file does not equal an
-  // output's name either.
+  // The value of any --set may be a file name (--set model=costs.yaml). Other values cannot equal the name of
+  // an output.
   for (const std::string& setting : flags.settings)
     inputs.push_back({"--set", setting.substr(setting.find('=') + 1)});
   return inputs;
@@ -204,7 +206,7 @@ tl::expected<Scenario, UserError> scenario_with_flags(const InputFlags& flags, c
   shape.slices = narrowed(flags.slices, shape.slices);
   shape.iterations = narrowed(flags.iterations, shape.iterations);
   set_effort(shape.effort, flags);
-  // The meaning depends on the schedule that will run: for 1f1b-rr a microbatch is a whole minibatch.
+  // The meaning of a microbatch depends on the schedule. For 1f1b-rr a microbatch is a whole minibatch.
   const std::string& schedule = scenario->program ? scenario->program->schedule : scenario->schedule;
   scenario->batch = overridden(scenario->batch, stated_batch(flags), meaning_of_microbatch(schedule));
   auto options = with_flags(scenario->channels, channels);
@@ -222,7 +224,7 @@ tl::expected<Scenario, UserError> scenario_of(const InputFlags& flags, const Cha
 }
 
 tl::expected<Experiment, UserError> prepared(const Scenario& scenario) {
-  // This comes before the lists are generated, because they alone may exceed the memory.
+  // This check comes before the lists are generated, because the lists alone may need too much memory.
   if (auto refusal = lists_refusal(scenario)) return bad_input(*std::move(refusal));
   return prepare(scenario);
 }

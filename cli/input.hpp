@@ -1,5 +1,5 @@
 #pragma once
-// Makes a Scenario and an Experiment from the flags that describe one.
+// Makes a Scenario or an Experiment from flags.
 
 #include <string>
 #include <tl/expected.hpp>
@@ -16,30 +16,30 @@ namespace penstock {
 /// Returns the files that the flags name: the scenario or program, --model, and the values of --set.
 std::vector<FileArgument> inputs_of(const InputFlags& flags);
 
-/// Returns the overrides by --set and the flags of the model, in the order in which they apply.
+/// Returns the overrides of --set and of the model's flags, in the order in which they apply.
 tl::expected<std::vector<Override>, UserError> scenario_overrides(const InputFlags& flags);
 
-/// Loads the scenario or program of `flags.file` with only --set applied. Without a file it returns the
-/// defaults.
+/// Loads the scenario or program of `flags.file`, and applies only --set. Without a file it returns the
+/// default scenario.
 tl::expected<Scenario, UserError> load_input(const InputFlags& flags);
 
-/// Returns load_input() with all other flags applied. Errors: flags that do not go with a program file, an
-/// unknown schedule.
+/// Returns load_input() with all other flags applied. Returns an error for an unknown schedule, or a flag
+/// that cannot be combined with a program file.
 tl::expected<Scenario, UserError> scenario_with_flags(const InputFlags& flags, const ChannelFlags& channels);
 
-/// Returns scenario_with_flags() for one point. Error: there is no file, and the schedule, K or M is missing.
+/// Returns scenario_with_flags(). Returns an error if there is no file and the schedule, K or M is missing.
 tl::expected<Scenario, UserError> scenario_of(const InputFlags& flags, const ChannelFlags& channels);
 
-/// Returns the figures of the batch that flags state.
+/// Returns the batch sizes and M that the flags give.
 Batch stated_batch(const InputFlags& flags);
 
-/// Returns `name` if find_schedule() knows it. Error: unknown_schedule().
+/// Returns `name` if it is a known schedule, otherwise the error of unknown_schedule().
 tl::expected<std::string, UserError> known_schedule(const std::string& name);
 
-/// Calls prepare() and turns its error into an exit code.
+/// Returns the experiment from prepare(), or an error if its lists need too much memory.
 tl::expected<Experiment, UserError> prepared(const Scenario& scenario);
 
-/// Returns scenario_of(), prepared.
+/// Returns the experiment prepared from scenario_of().
 tl::expected<Experiment, UserError> experiment_of(const InputFlags& flags, const ChannelFlags& channels);
 
 }  // namespace penstock

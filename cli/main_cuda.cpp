@@ -1,6 +1,6 @@
-// `penstock-cuda`: the same program with the backends of GPUs and, if LibTorch was found, with networks.
-// `penstock` starts it when a run needs it. Parts that were not found at build time (PENSTOCK_HAS_NCCL,
-// PENSTOCK_HAS_TORCH) are left out.
+// Main program of `penstock-cuda`, which has the GPU backends and, if LibTorch was found, networks.
+// `penstock` starts it when a run needs it. Parts that were not found at build time are left out
+// (PENSTOCK_HAS_NCCL, PENSTOCK_HAS_TORCH).
 
 #include <cstdlib>
 #include <memory>
@@ -37,7 +37,8 @@ namespace {
 
 using namespace penstock;
 
-/// Makes the network of the experiment on the workers' places. Error: this build has no LibTorch with CUDA.
+/// Makes the experiment's network on the GPUs of the workers. Returns an error if this build has no LibTorch
+/// with CUDA.
 tl::expected<CudaModules, std::string> network_on(const Experiment& experiment,
                                                   const std::vector<std::optional<CudaPlace>>& places) {
 #ifdef PENSTOCK_HAS_TORCH_CUDA
@@ -50,7 +51,8 @@ tl::expected<CudaModules, std::string> network_on(const Experiment& experiment,
 #endif
 }
 
-/// Returns the function that makes the modules when the workers have their places. `call` must outlive it.
+/// Returns a function that makes the modules after the workers have chosen their GPUs. `call` must outlive
+/// the function.
 MakeCudaModules modules_for(const BackendCall& call) {
   return
       [&call](const std::vector<std::optional<CudaPlace>>& places) -> tl::expected<CudaModules, std::string> {
@@ -60,13 +62,14 @@ MakeCudaModules modules_for(const BackendCall& call) {
       };
 }
 
-/// Runs all workers in this process, on one GPU in partitions or on a GPU each.
+/// Runs all workers in this process, on partitions of one GPU or on one GPU each.
 tl::expected<std::optional<Result>, UserError> cuda_local(const BackendCall& call) {
   return run_on_cuda_local(call.experiment, call.pace, call.options, modules_for(call));
 }
 
 #ifdef PENSTOCK_HAS_NCCL
-/// Runs one process a GPU, forked or launched. Only rank 0 returns a result.
+/// Runs one process for each GPU. This process forks them, or a launcher starts them. Only rank 0 returns a
+/// result.
 tl::expected<std::optional<Result>, UserError> nccl(const BackendCall& call) {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
   const auto place =
@@ -80,7 +83,7 @@ tl::expected<std::optional<Result>, UserError> nccl(const BackendCall&) {
 }
 #endif
 
-/// Tests the GPUs. NCCL on several GPUs comes first, because its processes are forked before this one starts
+/// Tests the GPUs. NCCL is tested first, because its processes must be forked before this process starts
 /// CUDA.
 tl::expected<SelfTestAnswer, UserError> selftest() {
   const auto unavailable = [](std::string why) {
@@ -105,7 +108,7 @@ tl::expected<SelfTestAnswer, UserError> selftest() {
     over_nccl = {.text = to_text(checks), .all_right = all_right(checks)};
   }
 #endif
-  return SelfTestAnswer{.text = to_text(*copies) + over_nccl.text,  // from the simplest to the most complex
+  return SelfTestAnswer{.text = to_text(*copies) + over_nccl.text,  // The simpler test is printed first.
                         .all_right = copies->all_right() && over_nccl.all_right};
 }
 

@@ -1,6 +1,5 @@
-// The common part of commands that execute a program. Backend, scale and jitter are one set of flags. The
-// commands differ in what they repeat and how they use the times. A run uses the backend of an extension,
-// threads, or processes.
+// The common part of commands that execute a program. Their flags for backend, time scale and jitter are the
+// same. The commands differ in what they repeat and how they use the times.
 
 #include "cli/measuring.hpp"
 
@@ -40,7 +39,7 @@ namespace {
 
 constexpr const char* kGroup = "Measuring";
 
-/// Adds a whole number whose default is the present value of `value`.
+/// Declares a flag for a whole number. Its default is the present value of `value`.
 void add_count(Subcommand app, const std::string& flag, std::int32_t& value, std::int32_t least,
                const std::string& help) {
   app.add_option(flag, value, fmt::format("{} (default {})", help, value))
@@ -49,8 +48,8 @@ void add_count(Subcommand app, const std::string& flag, std::int32_t& value, std
       .type_name("N");
 }
 
-/// Returns how long messages hold their links and when they arrive, by the experiment's cluster. A transport
-/// on one machine emulates these times.
+/// Returns a function that gives how long messages occupy links and when they arrive. The times come from the
+/// experiment's cluster. A transport on one machine emulates them.
 PaceOfLinks pace_of_links(const Experiment& experiment) {
   return [&experiment](const FlatProgram& flat) {
     WalkDurations durations = walk_durations(experiment, flat);
@@ -112,7 +111,7 @@ tl::expected<std::optional<Result>, UserError> measure_by_backend(const Experime
                                                                   const Extensions& extensions) {
   const PaceOfLinks pace = pace_of_links(experiment);
   const Jitter jitter{.fraction = flags.jitter, .seed = flags.seed};
-  // Backends of GPUs make their modules themselves, when they know the GPU of each worker.
+  // GPU backends make their modules themselves, when they know the GPU of each worker.
   if (const auto found = extensions.backends.find(flags.backend); found != extensions.backends.end())
     return found->second({experiment, pace, options, jitter});
   const auto family = family_of(experiment, jitter, extensions);
@@ -121,15 +120,15 @@ tl::expected<std::optional<Result>, UserError> measure_by_backend(const Experime
   return run_on_threads(experiment, pace, options, **family);
 }
 
-// Chooses the executable and the modules of a run. They follow from its backend and its network. This
-// executable has the core's backends and occupy modules. For everything else the process becomes another
-// executable (executable.hpp), so that users type one command whatever was built.
+// Chooses the executable and the modules of a run by its backend and its network. This executable has the
+// core's backends and the occupy modules. For anything else another executable replaces this process
+// (executable.hpp), so that users always type the same command.
 
 std::optional<UserError> hand_over(std::string_view command, const std::string& backend,
                                    const Experiment& experiment, const Invocation& invocation) {
   const Extensions& extensions = invocation.extensions;
   const bool of_core = backend == "cpu-thread" || backend == "cpu-process";
-  // The backend is checked first, because the executable with GPUs also has networks.
+  // The backend is checked first, because the executable with GPU backends also has networks.
   if (!of_core && !extensions.backends.contains(backend)) {
     return become("penstock-cuda", invocation.arguments, fmt::format("{}: --backend {}", command, backend));
   }

@@ -1,6 +1,6 @@
 #pragma once
-// The common part of `penstock run` and `penstock calibrate`: their flags, the choice of the executable and
-// of the modules, one run with the chosen backend, and the exit code of a failed run.
+// The common part of `penstock run` and `penstock calibrate`: their flags, the choice of executable and
+// modules, and one run with the chosen backend.
 
 #include <cstdint>
 #include <memory>
@@ -28,26 +28,27 @@ struct MeasuringFlags {
   double time_scale = 1;
   double jitter = 0;
   std::uint64_t seed = 1;
-  double deadline_seconds = 0;  ///< 0: measure() chooses
+  double deadline_seconds = 0;  ///< 0 means that measure() chooses it.
   bool occupy = false;
 };
 
-/// Words of a command's help for what it measures more than once.
+/// The words in a command's help that depend on what it measures.
 struct MeasuredWords {
-  std::string processes;   ///< text after "a process a rank": what may start them
-  std::string warmup;      ///< for example "runs of the whole program that do not count"
-  std::string count_flag;  ///< for example "--repeats"
-  std::string counted;     ///< for example "runs that count"
+  std::string processes;   ///< The text after "a process a rank", which names the programs that may start the
+                           ///< processes.
+  std::string warmup;      ///< For example "runs of the whole program that do not count".
+  std::string count_flag;  ///< For example "--repeats".
+  std::string counted;     ///< For example "runs that count".
 };
 
-/// Adds --backend, --occupy, --warmup, the flag for the count, --time-scale, --jitter, --seed and --deadline.
-/// Defaults are the present values of `flags`.
+/// Declares --backend, --occupy, --warmup, the flag for the count, --time-scale, --jitter, --seed and
+/// --deadline. The defaults are the present values of `flags`.
 void add_measuring_flags(Subcommand app, MeasuringFlags& flags, const MeasuredWords& words);
 
-/// Returns the options of a run that is repeated as the flags say.
+/// Returns the options of a run, with the warm-up and repeats of the flags.
 RunOptions run_options(const MeasuringFlags& flags);
 
-/// Measures with the chosen backend. hand_over() must have found this executable to be the right one. `place`
+/// Measures the experiment with the chosen backend. Requires that hand_over() has returned nothing. `place`
 /// is present if a launcher started this process as a rank of cpu-process. Returns nothing if another process
 /// has the result.
 tl::expected<std::optional<Result>, UserError> measure_by_backend(const Experiment& experiment,
@@ -56,13 +57,15 @@ tl::expected<std::optional<Result>, UserError> measure_by_backend(const Experime
                                                                   const std::optional<ProcessPlace>& place,
                                                                   const Extensions& extensions);
 
-/// Returns nothing if this executable has the backend and can compute the experiment's network. Otherwise it
-/// becomes the executable that can. If there is none, it returns the failure, which names `command`.
+/// Returns nothing if this executable has the backend and can compute the experiment's network. Otherwise
+/// another executable replaces this process. If there is none, the function returns an error that names
+/// `command`.
 std::optional<UserError> hand_over(std::string_view command, const std::string& backend,
                                    const Experiment& experiment, const Invocation& invocation);
 
-/// Returns the family of the experiment's network, or of occupy modules if it has none. hand_over() must have
-/// returned nothing. The experiment must outlive the family. Error: what the network lacks.
+/// Returns the module family of the experiment's network, or of occupy modules if it has no network. Requires
+/// that hand_over() has returned nothing. The experiment must outlive the family. Returns an error if the
+/// network lacks something.
 tl::expected<std::unique_ptr<ModuleFamily>, std::string> family_of(const Experiment& experiment,
                                                                    const Jitter& jitter,
                                                                    const Extensions& extensions);

@@ -1,6 +1,6 @@
-// Reads lists such as "1,2,4..16" from left to right. ".." continues the numbers before it. Three numbers
-// with one ratio make a geometric progression, otherwise the last two make an arithmetic one, and a single
-// number counts by 1:
+// Reads lists such as "1,2,4..16" from left to right. The numbers before ".." say how the list continues.
+// Three numbers with a common ratio continue with that ratio. Otherwise the difference of the last two
+// numbers is repeated. A single number continues by 1:
 //
 //     next = number * factor + step        1,2,4..16 -> factor 2, step 0        1,3..9 -> factor 1, step 2
 //
@@ -30,7 +30,7 @@ constexpr std::size_t kMostNumbers = 100'000;
 
 using NumberList = std::vector<std::int64_t>;
 
-/// The rule by which a list continues after its last number.
+/// The rule that gives the next number of a list.
 struct Progression {
   std::int64_t factor = 1;
   std::int64_t step = 1;
@@ -38,8 +38,8 @@ struct Progression {
   std::int64_t after(std::int64_t number) const { return number * factor + step; }
 };
 
-/// Returns how `before`, which must not be empty, continues. A ratio must be a whole number above 1:
-/// "4,6,9..16" continues by 3. Products of two numbers stay below 2^62.
+/// Returns how the list `before` continues. The list must not be empty. A ratio must be a whole number above
+/// 1, so "4,6,9..16" continues by adding 3. Products of two numbers stay below 2^62.
 Progression progression_of(const NumberList& before) {
   const std::size_t count = before.size();
   if (count == 1) return {};
@@ -71,20 +71,20 @@ class ListReader {
   }
 
  private:
-  /// Returns the error that states what was expected at the present position.
+  /// Returns an error that states what was expected at the present position.
   tl::unexpected<std::string> fault() const {
     const std::string found = rest_.empty() ? "the end" : fmt::format("\"{}\"", rest_);
     return tl::unexpected(fmt::format("\"{}\": {}, got {}", text_, kForm, found));
   }
 
-  /// Skips `word` if the rest begins with it, and returns whether it did.
+  /// Skips `word` if the rest begins with it. Returns true if it does.
   bool take(std::string_view word) {
     const bool found = rest_.starts_with(word);
     if (found) rest_.remove_prefix(word.size());
     return found;
   }
 
-  /// Reads the number at the present position. Messages show "-3" and "99999999999999999999" whole.
+  /// Reads the number at the present position. Error messages show a negative or too large number completely.
   tl::expected<std::int64_t, std::string> number() {
     const auto number = leading_number<std::int32_t>(rest_);
     if (number.spelling.empty()) return fault();
@@ -103,13 +103,13 @@ class ListReader {
     return {};
   }
 
-  /// Reads the number after "..", and appends the steps up to it.
+  /// Reads the number after "..", and appends all numbers up to it.
   tl::expected<void, std::string> append_range() {
     const auto last = number();
     if (!last) return tl::unexpected(last.error());
     const std::int64_t before = numbers_.back();
     const Progression progression = progression_of(numbers_);
-    // The range goes down: its end is smaller, or its steps do not go up.
+    // This is an error if the end is smaller than the number before, or if the numbers do not increase.
     if (*last < before || progression.after(before) <= before) {
       return tl::unexpected(fmt::format("\"{}\": a range goes up, but {} comes after {}", text_,
                                         *last < before ? *last : before,

@@ -1,5 +1,5 @@
 #pragma once
-// The result of a subcommand: an exit code, or an error with its message.
+// The result of a subcommand: an exit code, or an error with a message.
 
 #include <cstdint>
 #include <tl/expected.hpp>
@@ -8,15 +8,16 @@
 
 namespace penstock {
 
-/// The process's exit status. Scripts rely on these numbers.
+/// The exit code of the process. Scripts depend on these numbers, so they must not change.
 enum class ExitCode : std::uint8_t {
   ok = 0,
-  check_failed = 1,  // parsed but invalid, hanging, over a tolerance, or out of memory with --fail-on-oom
-  // Unreadable, unparseable, an impossible shape (of a sweep: of all points), a wrong flag, or output that
-  // cannot be written.
+  check_failed = 1,  // invalid program, hang, exceeded tolerance, or too little memory with --fail-on-oom
+  // A file that cannot be read or parsed, an impossible shape, a wrong flag, or output that cannot be
+  // written. A sweep returns it only if all points are impossible.
   bad_input = 2,
-  internal_error = 3,  // a fault of penstock itself
-  run_failed = 4,  // a process, peer, device or port is missing: killed, busy, or silent after the deadline
+  internal_error = 3,  // a fault of Penstock itself
+  run_failed =
+      4,  // a process, peer, device or port was killed, is busy, or did not answer before the deadline
   not_available = 77,  // a part is not installed or not present
 };
 
@@ -35,7 +36,7 @@ constexpr ExitCode exit_code_of(ErrorKind kind) {
   return ExitCode::internal_error;
 }
 
-/// The message of the error goes to stderr.
+/// The exit code of a subcommand, or its error, which is printed on stderr.
 using Outcome = tl::expected<ExitCode, UserError>;
 
 }  // namespace penstock

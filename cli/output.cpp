@@ -1,7 +1,7 @@
-// Writes answers. The suffix of a file chooses its form. Suffixes, and whether the files can be written, are
-// checked before the work, which may take minutes. If one file cannot be written, the others still are. Long
-// texts are written in pieces of whole lines, so that each piece can be checked alone for text that terminals
-// and CI runners would obey.
+// Writes answers. The suffix of a file selects its format. Suffixes and write permissions are checked before
+// the work, which may take minutes. If one file cannot be written, the other files still are. Long texts are
+// written in blocks of whole lines. Each block is checked for text that a terminal or a CI runner would
+// execute.
 
 #include "cli/output.hpp"
 
@@ -42,12 +42,12 @@ tl::unexpected<UserError> cannot_write(std::string_view name, std::string_view w
   return bad_input(fmt::format("{}: cannot be written: {}", shown_name(name), why));
 }
 
-/// Returns the argument as it was typed: "-o plan.yaml".
+/// Returns the argument as the user typed it: "-o plan.yaml".
 std::string words_of(const FileArgument& argument) {
   return fmt::format("{} {}", argument.name, argument.file);
 }
 
-/// Returns an error if the output would overwrite something else that the command reads or writes.
+/// Returns an error if the output would overwrite another file that the command reads or writes.
 tl::expected<void, UserError> check_not_in_use(const FileArgument& output,
                                                const std::vector<FileArgument>& others) {
   const std::string name = shown_name(words_of(output));
@@ -64,7 +64,7 @@ tl::expected<void, UserError> check_not_in_use(const FileArgument& output,
 }
 
 /// Returns the form with the longest matching suffix: "x.trace.json" is a trace. Returns null if no suffix
-/// matches, which an earlier check refuses.
+/// matches. An earlier check makes sure that one does.
 const OutputForm* form_of(std::string_view file, const std::vector<OutputForm>& forms) {
   const OutputForm* best = nullptr;
   for (const OutputForm& form : forms) {
@@ -129,11 +129,11 @@ tl::expected<void, UserError> write_file(const std::filesystem::path& file, cons
 
 namespace {
 
-// A text of every action may need more memory than the result itself.
+// A text with every action may need more memory than the result itself.
 constexpr std::string_view kTooLittleMemory = "this machine has too little memory for a text of this size";
 
-/// Returns whether a CI runner takes everything between the line's start and `at` for blanks. Many alphabets
-/// have blanks, so every byte that is not ASCII counts as one.
+/// Returns true if a CI runner treats the text between the start of the line and `at` as blank. Every byte
+/// that is not ASCII counts as blank, because many alphabets have blank characters.
 bool begins_a_line(std::string_view text, std::size_t at) {
   const auto is_blank = [](char c) {
     return c == ' ' || c == '\t' || c == '\r' || static_cast<unsigned char>(c) >= 0x80;
@@ -142,10 +142,9 @@ bool begins_a_line(std::string_view text, std::size_t at) {
   return at == 0 || text[at - 1] == '\n';
 }
 
-/// Returns the text without commands to CI runners. GitHub's runner obeys log lines that begin with two
-/// colons, also after blanks: "::error" in a file name becomes "\x3a:error". It also obeys "##[error]", and
-/// Azure's runner "##vso[...]", anywhere in a line. The line may be a string of JSON, where the replacement
-/// means the same text.
+/// Returns the text with commands to CI runners escaped. GitHub's runner executes log lines that begin with
+/// "::", so "::error" becomes "\x3a:error". It also executes "##[error]", and Azure's runner executes
+/// "##vso[...]", anywhere in a line. Inside a JSON string the escape means the same text.
 std::string without_commands(std::string text) {
   for (std::size_t at = text.find("::"); at != std::string::npos; at = text.find("::", at + 2)) {
     if (begins_a_line(text, at)) text.replace(at, 1, "\\x3a");
@@ -157,21 +156,21 @@ std::string without_commands(std::string text) {
   return text;
 }
 
-/// Returns whether the file is read by people or is JSON. Its control characters are then escaped, because a
-/// terminal or an editor would obey them. Programs and YAML have their own quoting and are not changed.
+/// Returns true if the file is JSON or a text for people. Control characters in such files are escaped,
+/// because a terminal or editor would execute them. Programs and YAML have their own quoting.
 bool is_for_readers(const std::string& file) {
   constexpr std::array<std::string_view, 3> kSuffixes = {".json", ".md", ".txt"};
   return std::ranges::any_of(kSuffixes, [&](std::string_view suffix) { return has_suffix(file, suffix); });
 }
 
-/// Returns the same pieces, each with its control characters escaped.
+/// Returns the same blocks of text, with control characters escaped.
 TextInPieces shown_pieces(const TextInPieces& content) {
   return [&content](const TextSink& sink) {
     content([&sink](std::string_view lines) { return sink(is_plain(lines) ? lines : shown_message(lines)); });
   };
 }
 
-/// Writes one file in the form of its suffix.
+/// Writes one file in the format that its suffix selects.
 tl::expected<void, UserError> write_form(const std::string& file, const std::vector<OutputForm>& forms) {
   try {
     const auto& content = form_of(file, forms)->content;
@@ -186,7 +185,7 @@ tl::expected<void, UserError> write_form(const std::string& file, const std::vec
   }
 }
 
-/// Writes each file in the form of its suffix, even if another one fails.
+/// Writes each file in the format of its suffix. If one fails, the others are still written.
 tl::expected<void, UserError> write_files(const OutputFlags& flags, const std::vector<OutputForm>& forms) {
   std::vector<std::string> problems;
   ErrorKind kind = ErrorKind::bad_input;
@@ -203,24 +202,24 @@ tl::expected<void, UserError> write_files(const OutputFlags& flags, const std::v
   return user_error(kind, fmt::format("{}", fmt::join(problems, "\npenstock: ")));
 }
 
-/// Writes lines to standard output. Lines that look like commands are escaped. Returns 0 or the error.
+/// Writes lines to standard output, and escapes lines that look like commands. Returns 0, or the errno.
 int error_of_printing(std::string_view lines) {
   return error_of_writing(STDOUT_FILENO, is_plain(lines) ? lines : without_commands(shown_text(lines)));
 }
 
 tl::expected<void, UserError> outcome_of_printing(int error) {
-  // A reader that stops early, such as `head`, has what it wants.
+  // A reader such as `head` may close the pipe early. This is not an error.
   if (error == 0 || error == EPIPE) return {};
   return cannot_write("standard output", std::strerror(error));
 }
 
-/// Writes to standard output, piece by piece.
+/// Writes to standard output block by block.
 tl::expected<void, UserError> print(const TextInPieces& text) {
   try {
     int error = 0;
     text([&error](std::string_view lines) {
       error = error_of_printing(lines);
-      return error == 0;  // false: no further pieces are made
+      return error == 0;  // False stops the production of further blocks.
     });
     return outcome_of_printing(error);
   } catch (const std::bad_alloc&) {
@@ -228,7 +227,7 @@ tl::expected<void, UserError> print(const TextInPieces& text) {
   }
 }
 
-/// Shortens long words. A word that no reader would follow may be the whole content of a file, in a public
+/// Shortens long words. A long word may be the whole content of a file, which should not appear in a public
 /// log.
 std::string with_words_cut(std::string_view text) {
   constexpr std::size_t kLongest = 512;
@@ -253,7 +252,7 @@ std::string with_words_cut(std::string_view text) {
 
 tl::expected<void, UserError> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
                                            const TextInPieces& text) {
-  // If one file fails, the answer is still printed, because it may have taken minutes.
+  // If a file fails, the answer is still printed, because it may have taken minutes to compute.
   const auto files = write_files(flags, forms);
   const auto printed = print(text);
   return files ? printed : files;
@@ -269,7 +268,8 @@ tl::expected<void, UserError> write_stdout(std::string_view text) {
 }
 
 void write_stderr(std::string_view text) {
-  constexpr std::size_t kMost = 64U << 10U;  // limit of a whole message, after long words have been shortened
+  constexpr std::size_t kMost =
+      64U << 10U;  // The limit for a whole message, after long words have been shortened.
   const std::string line = with_words_cut(text);
   const std::string more =
       line.size() > kMost ? fmt::format("... ({} more bytes)", line.size() - kMost) : std::string();
@@ -284,8 +284,8 @@ void write_command(std::string_view line) {
 bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
 bool stdout_is_terminal() { return ::isatty(STDOUT_FILENO) == 1; }
 
-// Writes one line for each note. Notes go to stderr and never into the answer, which another program may read
-// from standard output.
+// Writes one line for each note. Notes go to stderr, because other programs may read the answer from standard
+// output.
 
 void write_notes(const std::vector<std::string>& notes, const OutputFlags& flags) {
   for (const std::string& note : notes) {

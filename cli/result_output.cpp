@@ -1,6 +1,5 @@
-// Writes a Result. One table maps suffixes to writers for all subcommands that have a Result, so that -o
-// means the same everywhere. The writers are functions, because making the page of a large result takes
-// longer than the simulation.
+// Writes a Result. All subcommands use the same table of suffixes and writers, so -o has the same meaning
+// everywhere. The table contains functions, so that only the requested formats are produced.
 
 #include "cli/result_output.hpp"
 
@@ -31,7 +30,7 @@ namespace {
 const std::vector<std::string_view> kResultFiles = {".json", ".csv",        ".ranks.csv", ".svg",
                                                     ".html", ".trace.json", ".txt"};
 
-/// Returns all forms of `result`, which must outlive them.
+/// Returns all formats of `result`. The result must outlive them.
 std::vector<OutputForm> forms_of(const Result& result, const ResultJsonOptions& json,
                                  const std::string& text) {
   return {{".json", [&result, json](const TextSink& sink) { write_result_json(result, json, sink); }},
@@ -72,7 +71,7 @@ bool wants_memory_samples(const std::vector<std::string>& files) {
 }
 
 bool wants_timeline(const ResultFlags& flags) {
-  // The spans of all actions are most of a large result, so they are not stored if no form shows them.
+  // The spans of all actions are the largest part of a result. They are not stored if no output shows them.
   const auto has_figures_alone = [](const std::string& file) {
     const bool is_trace = has_suffix(file, ".trace.json");
     return (has_suffix(file, ".json") && !is_trace) || has_suffix(file, ".ranks.csv") ||
@@ -85,7 +84,7 @@ tl::expected<void, UserError> write_result(const Result& result, const ResultFla
                                            const ResultTexts& texts) {
   const ResultJsonOptions json = {.timeline = flags.timeline};
   const auto printed = [&](const TextSink& sink) {
-    if (!flags.output.json) {  // the table is small and fits this terminal
+    if (!flags.output.json) {  // The table is small, and is made for the width of this terminal.
       sink(texts.printed);
       return;
     }

@@ -1,5 +1,5 @@
 #pragma once
-// Writes a Result in all the forms of `simulate`, `show` and `run`.
+// Writes a Result in all the formats of `simulate`, `show` and `run`.
 
 #include <string>
 #include <vector>
@@ -13,28 +13,29 @@
 
 namespace penstock {
 
-/// The flags that say where a Result is written, and whether its JSON has every action.
+/// The flags that say where a Result is written, and if its JSON contains every action.
 struct ResultFlags {
   OutputFlags output;
-  bool timeline = false;  ///< JSON has every action
+  bool timeline = false;  ///< True if the JSON contains every action.
 };
 
-/// Adds the output flags with --timeline.
+/// Declares the output flags and --timeline.
 void add_result_flags(Subcommand app, ResultFlags& flags);
-/// Adds the output flags without --timeline, because JSON always has every action.
+/// Declares the output flags without --timeline, for a command with a JSON that always contains every action.
 void add_drawing_flags(Subcommand app, ResultFlags& flags);
 
-/// Calls check_output_files() with the suffixes of a Result's forms and the files that the command reads.
+/// Calls check_output_files() with the suffixes of a Result's formats. `inputs` are the files that the
+/// command reads.
 tl::expected<void, UserError> check_result_files(const ResultFlags& flags,
                                                  const std::vector<FileArgument>& inputs);
 
-/// Returns whether the form of a file draws memory over time (.html, .trace.json).
+/// Returns true if a file draws memory over time (.html, .trace.json).
 bool wants_memory_samples(const std::vector<std::string>& files);
 
-/// Returns whether JSON or a file shows single actions.
+/// Returns true if the JSON or a file shows single actions.
 bool wants_timeline(const ResultFlags& flags);
 
-/// A Result as text: for standard output unless JSON is requested, and for a .txt file.
+/// A Result as text: one for standard output, used unless JSON is requested, and one for a .txt file.
 struct ResultTexts {
   std::string printed;
   std::string file;

@@ -2,10 +2,9 @@
 //
 //     penstock simulate --pipeline-model-parallel-size 4    ->    penstock simulate --pp-size 4
 //
-// The first table has names that mean exactly the same number or word. The second has switches, which have no
-// value there and one here. The third has names of figures that penstock lacks but from which one of its
-// figures follows, with a text that says what to write. The help leaves them out, because they would make it
-// three times as long.
+// The first table has names with exactly the same meaning. The second has switches without a value, which
+// become a flag with a value. The third has names of figures that Penstock does not have, and a text that
+// says how to compute Penstock's figure. The help omits all of them, because it would be three times as long.
 
 #include "cli/typed_names.hpp"
 
@@ -76,9 +75,9 @@ constexpr std::array<OtherName, 43> kOtherNames = {{
     {"--ep-size", "--expert-parallel"},
 }};
 
-/// Switches of another program that together mean one value of a flag of ours.
+/// Switches of another program that together mean one value of Penstock's flag.
 struct Switches {
-  std::array<std::string_view, 2> theirs;  ///< the second one is empty if one switch is enough
+  std::array<std::string_view, 2> theirs;  ///< The second one is empty if one switch is enough.
   std::string_view ours;
   std::string_view value;
 };
@@ -167,7 +166,8 @@ constexpr std::array<Advice, 49> kAdvice = {{
     {"--model-parallel-size", "write --tensor-parallel N, and --pp-size K for the pipeline"},
 }};
 
-/// Returns the table's row for `flag`, or null if there is none. Dashes and underscores count as equal.
+/// Returns the row of the table for `flag`, or null if there is none. Dashes and underscores are treated as
+/// equal.
 template <typename Row, std::size_t count>
 const Row* row_of(const std::array<Row, count>& rows, std::string_view flag) {
   if (!flag.starts_with("--")) return nullptr;
@@ -178,7 +178,7 @@ const Row* row_of(const std::array<Row, count>& rows, std::string_view flag) {
 
 std::string flag_of(const std::string& argument) { return argument.substr(0, argument.find('=')); }
 
-/// Replaces the switches by our flag and its value, if all of them are present.
+/// Replaces the switches by Penstock's flag and its value, if all switches of the row are present.
 void replace_switches(std::vector<std::string>& arguments, const Switches& row) {
   const auto end = std::ranges::find(arguments, "--");
   const auto is_named = [](const std::string& argument, std::string_view name) {
@@ -222,14 +222,14 @@ std::string_view advice_on_flag(std::string_view flag) {
   return found == nullptr ? std::string_view{} : found->text;
 }
 
-// Escapes names that a user typed. Messages about files are made in many places, deep in the readers, and
-// repeat a name as it was given or as part of another one. So the names are searched in the finished message.
-// An argument is split at slashes and equal signs, because only its parts appear unchanged in other names.
+// Escapes the names that a user typed. Many parts of the readers make messages about files, and they repeat a
+// name fully or in part. Therefore the finished message is searched for the names. An argument is split at
+// slashes and equal signs, because only its parts appear in other names.
 
 namespace {
 
-/// Replaces all occurrences. It continues after the inserted text, so that it ends even if `to` contains
-/// `from`.
+/// Replaces all occurrences of `from`. The search continues after the inserted text, so that it ends even if
+/// `to` contains `from`.
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
     text.replace(at, from.size(), to);
