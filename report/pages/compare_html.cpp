@@ -1,5 +1,5 @@
-// Draws both timelines as one picture with two rows for each rank: row 2r is rank r as predicted, row 2r + 1
-// is rank r as measured.
+// Draws both timelines as one picture. Each rank r has two rows: row 2r shows the prediction, and row 2r + 1
+// shows the measurement.
 //
 //   rank 0 predicted  |F0|F1|    |B0|       both on one axis, so that a shift is visible as a shift;
 //          measured   | F0 |F1|     |B0|    a tooltip has the times of the same action in the other row
@@ -34,7 +34,8 @@
 namespace penstock {
 namespace {
 
-/// Returns both timelines as one with renumbered ranks. It is as long as the longer one.
+/// Returns one timeline that contains both timelines with new rank numbers. It ends when the longer of them
+/// ends.
 Timeline twin_timeline(const Timeline& predicted, const Timeline& measured) {
   Timeline twin{.rank_count = 2 * predicted.rank_count,
                 .makespan_ns = std::max(predicted.makespan_ns, measured.makespan_ns),
@@ -51,7 +52,7 @@ Timeline twin_timeline(const Timeline& predicted, const Timeline& measured) {
   return twin;
 }
 
-/// The further text of tooltips: an action's times in the other timeline, and its errors.
+/// The additional tooltip text: an action's times in the other timeline, and the errors of its prediction.
 class ActionErrorsByPlace {
  public:
   explicit ActionErrorsByPlace(const ResultPair& pair) {
@@ -76,8 +77,8 @@ class ActionErrorsByPlace {
   }
 
  private:
-  /// A rank and the fields that identify an action over all iterations: microbatch numbers continue over
-  /// iterations, and STEPs differ by their version.
+  /// A rank and the fields that identify an action in all iterations. Microbatch numbers continue over
+  /// iterations, and STEPs have different versions.
   using Key = std::tuple<std::int32_t, ActionKind, std::int32_t, std::int32_t, std::int32_t>;
 
   static Key key_of(std::int32_t rank, const Action& action) {
@@ -87,8 +88,8 @@ class ActionErrorsByPlace {
   std::map<Key, std::pair<Span, Span>> places_;
 };
 
-/// Returns both timelines of a pair as a picture. `id` differs between the pictures of a page, because SVG
-/// patterns and clip paths have names.
+/// Returns both timelines of a pair as a picture. Each picture of a page needs another `id`, because SVG
+/// patterns and clip paths are found by name.
 std::string timelines_html(const ResultPair& pair, std::string id) {
   const Timeline& predicted = pair.predicted.timeline;
   const Timeline& measured = pair.measured.timeline;

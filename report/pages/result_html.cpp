@@ -1,6 +1,6 @@
-// The page of one Result. It begins with the figures that most readers want: headlines, memory faults and
-// notes, the timeline, memory over time, then the tables. sweep_html.cpp makes the page of a Sweep from the
-// same parts. Tested by html_report_test.cpp.
+// The page of one Result. The figures that most readers need come first: headlines, memory faults and notes,
+// the timeline, and memory over time. Tables follow. sweep_html.cpp makes the page of a Sweep. Tested by
+// html_report_test.cpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -79,24 +79,25 @@ std::string result_to_html(const Result& result) {
   return html_page(page);
 }
 
-// Draws a chart for each rank, with the categories as stacked bands. Each sample is valid until the next one.
+// Draws a memory chart for each rank. Each category is a band, and the bands are stacked. A sample is valid
+// until the next sample.
 //
 //   bytes |      ____          The bands follow the order of the enum. The top of the highest band
 //         |  ___|////|___      is the memory of the rank. All charts of a page share both axes.
 //         |_|////////////|_
 //         +----------------- time
 //
-// A run has more samples than a chart has pixels. Therefore time is divided into 300 slices with two samples
-// each: the largest, because the peak must be visible, and the last, with which the next slice starts. Tests:
-// timeline_svg_test.cpp.
+// A run has more samples than a chart has pixels. Therefore time is divided into 300 slices, and each slice
+// shows two samples. The largest sample is shown, so that the peak is visible. The last sample is the value
+// with which the next slice starts. Tests: timeline_svg_test.cpp.
 
 namespace {
 
-// the number of slices; a plot is about as many pixels wide
+// The number of slices, which is about the width of a plot in pixels.
 constexpr std::size_t kSlots = 300;
 
-/// Returns the number of the slice that contains a time. The slices have the numbers 0 to `slots` - 1, and
-/// `end_ns` itself has the number `slots`.
+/// Returns the number of the slice that contains a time, from 0 to `slots` - 1. For `end_ns` itself it
+/// returns `slots`.
 std::size_t slot_of(Ns time_ns, Ns end_ns, std::size_t slots) {
   if (end_ns <= 0) return 0;
   const double share = static_cast<double>(time_ns) / static_cast<double>(end_ns);
@@ -109,11 +110,11 @@ std::string category_label(MemoryCategory category) {
   return label;
 }
 
-/// Returns a band for each category. Each band begins at the top of the band before it.
+/// Returns one band for each category. Each band lies on top of the band before it.
 std::vector<ChartBand> bands_of(const std::vector<MemorySample>& samples,
                                 const std::vector<MemoryCategory>& used, MemoryUnit unit, Ns end_ns) {
   std::vector<ChartBand> bands;
-  // the height of the bands so far, at each sample
+  // For each sample, the total height of the bands that are already drawn.
   std::vector<double> floor(samples.size(), 0);
   for (const MemoryCategory category : used) {
     ChartBand band = {category_label(category), colour_of(category), {}, static_cast<double>(end_ns)};
@@ -136,8 +137,8 @@ std::string title_of(const RankReport& rank) {
   return title;
 }
 
-/// Returns the end of all x axes. All axes are equal, so that charts can be compared with each other and with
-/// the timeline.
+/// Returns the right end of all x axes. All axes have the same end, so that readers can compare the charts
+/// and the timeline.
 Ns shared_end(const Result& result) {
   Ns end_ns = result.makespan_ns;
   for (const RankReport& rank : result.ranks) {
@@ -146,21 +147,22 @@ Ns shared_end(const Result& result) {
   return end_ns;
 }
 
-/// Returns the samples to draw. The first one is at time 0. The rank holds nothing before its first real
-/// sample.
+/// Returns the samples to draw. The first one is at time 0. Before its first real sample, the rank holds 0
+/// bytes.
 std::vector<MemorySample> drawn_samples(const std::vector<MemorySample>& samples, Ns end_ns) {
   std::vector<MemorySample> drawn = thinned(samples, end_ns, kSlots);
   if (drawn.front().time_ns > 0) drawn.insert(drawn.begin(), MemorySample{});
   return drawn;
 }
 
-/// Returns the usable capacity. Returns nothing if its line would be so high that the bands look flat.
+/// Returns the usable capacity. Returns nothing if the line at the capacity would be so high that the bands
+/// look flat.
 std::optional<Bytes> drawn_capacity(const RankMemory& memory, Bytes highest) {
   const std::optional<Bytes> usable = memory.usable();
   return usable && *usable / 2 <= highest ? usable : std::nullopt;
 }
 
-/// Returns the top of all y axes: the highest peak, or a drawn capacity if that is higher.
+/// Returns the top of all y axes. It is the highest peak, or a drawn capacity that is higher.
 Bytes shared_top(const Result& result) {
   const Bytes highest = highest_peak_bytes(result);
   Bytes top = highest;

@@ -1,5 +1,5 @@
-// The page of a Sweep: the best configurations, then two charts and a map K x M for each schedule, then the
-// points that were left out and all rows. result_html.cpp makes the page of one Result. Tested by
+// The page of a Sweep. It shows the best configurations, then two charts and a map of K and M for each
+// schedule, then the omitted points and all rows. result_html.cpp makes the page of one Result. Tested by
 // html_report_test.cpp.
 
 #include <fmt/format.h>
@@ -38,8 +38,8 @@ Rows rows_of(const Sweep& sweep, const std::string& schedule) {
   return rows;
 }
 
-/// The fields that distinguish the curves of one schedule. The microbatch's size is 0 unless one K has
-/// several rows for the same M.
+/// The fields that distinguish the curves of one schedule. The microbatch size is 0 unless several rows have
+/// the same K and M.
 struct CurveKey {
   std::int32_t stages = 0;
   std::int32_t virtual_stages = 0;
@@ -48,7 +48,7 @@ struct CurveKey {
   friend auto operator<=>(const CurveKey&, const CurveKey&) = default;
 };
 
-/// Returns the rows of one schedule by curve, each curve ordered by M.
+/// Returns the rows of one schedule, grouped by curve. The rows of each curve are ordered by M.
 std::map<CurveKey, Rows> curves_of(const Rows& rows) {
   std::set<std::pair<CurveKey, std::int32_t>> seen;
   bool unique = true;
@@ -63,7 +63,7 @@ std::map<CurveKey, Rows> curves_of(const Rows& rows) {
   return curves;
 }
 
-/// Returns the name of a curve: "K = 4, v = 2, b = 8". Fields that do not distinguish curves are left out.
+/// Returns the name of a curve: "K = 4, v = 2, b = 8". Fields that are equal in all curves are omitted.
 std::string label_of(const CurveKey& key) {
   std::string label = fmt::format("K = {}", key.stages);
   if (key.virtual_stages > 1) label += fmt::format(", v = {}", key.virtual_stages);
@@ -77,7 +77,7 @@ Chart chart_against_m(std::string title, std::string y_label, AxisUnit unit) {
   chart.x_label = "microbatches M";
   chart.y_label = std::move(y_label);
   chart.y_unit = unit;
-  // Sweeps use powers of two for M, and each doubling about halves the bubble.
+  // Sweeps often use powers of two for M. Each doubling of M roughly halves the bubble.
   chart.x_scale = AxisScale::log2;
   return chart;
 }
@@ -88,8 +88,8 @@ Chart throughput_chart(const std::map<CurveKey, Rows>& curves) {
       return !was_simulated(*row) || row->throughput.steady_samples_per_second.has_value();
     });
   });
-  // The whole chart uses one kind of rate. A steady rate beside the rate of a short run would compare full
-  // pipelines with pipelines that are still filling.
+  // All points of the chart use the same kind of rate. A steady rate describes full pipelines, and the rate
+  // of a short run includes the filling of the pipeline.
   Chart chart = chart_against_m(
       "Throughput",
       fmt::format("samples/s {}; hollow: does not fit into memory", steady ? "steady" : "over the run"),
@@ -108,15 +108,15 @@ Chart throughput_chart(const std::map<CurveKey, Rows>& curves) {
   return chart;
 }
 
-/// Returns a chart with a curve for each key, and beside it a dashed curve of the schedule's formula, if it
-/// has one.
+/// Returns a chart with one curve for each key. If the schedule has a closed formula, a dashed curve shows
+/// it.
 Chart bubble_chart(const std::map<CurveKey, Rows>& curves) {
   Chart chart = chart_against_m("Bubble", "idle over total; dashed: closed form", AxisUnit::percent);
   std::size_t index = 0;
   for (const auto& [key, rows] : curves) {
     ChartCurve measured = {
         .label = label_of(key), .colour = curve_colour(index++, curves.size()), .dots = true};
-    // Dashed curves have no label, because the name of the y axis explains them.
+    // Dashed curves have no label, because the title of the y axis explains them.
     ChartCurve formula = {.label = "", .colour = lightened(measured.colour, 0.35), .dashed = true};
     for (const SweepRow* row : rows) {
       if (!was_simulated(*row)) continue;
@@ -131,13 +131,13 @@ Chart bubble_chart(const std::map<CurveKey, Rows>& curves) {
   return chart;
 }
 
-/// Returns a cell of the map: the rate, coloured by its share of the schedule's best rate, or the reason why
-/// there is none.
+/// Returns a cell of the map. It shows the rate, coloured by its ratio to the schedule's best rate, or the
+/// reason why there is no rate.
 std::string map_cell(const SweepRow& row, double best) {
   switch (row.status) {
     case SweepStatus::ok: {
       const double rate = ranking_rate(row);
-      // The best rate has 15 % of white. A rate of 0 is white.
+      // The best rate has 15 % of white, and a rate of 0 is white.
       const Colour colour = lightened({0x3b, 0x6f, 0xb6}, best > 0 ? 1 - 0.85 * rate / best : 1);
       return fmt::format("<td style=\"background:{};color:{}\"{}>{}</td>", to_hex(colour),
                          to_hex(text_colour_on(colour)), rate == best ? " class=\"best\"" : "",
@@ -154,8 +154,8 @@ std::string map_cell(const SweepRow& row, double best) {
   return "";
 }
 
-/// Returns the map: a row for each curve and a column for each M. It shows where a schedule fits and how fast
-/// it is.
+/// Returns the map, which shows where a schedule fits into memory and how fast it is. It has a row for each
+/// curve and a column for each M.
 std::string map_html(const std::map<CurveKey, Rows>& curves) {
   std::set<std::int32_t> microbatches;
   double best = 0;
@@ -179,8 +179,8 @@ std::string map_html(const std::map<CurveKey, Rows>& curves) {
   return html + "</tbody>\n</table>\n</div>\n";
 }
 
-/// Returns the section of a schedule. Charts are left out if none of its points ran; the map still shows the
-/// reasons.
+/// Returns the section of a schedule. If none of its points ran, the charts are omitted. The map then shows
+/// the reasons.
 std::string schedule_section(const Sweep& sweep, const std::string& schedule) {
   const auto curves = curves_of(rows_of(sweep, schedule));
   std::string html = fmt::format("<h2>{}</h2>\n", xml_escaped(schedule));
@@ -193,7 +193,7 @@ std::string schedule_section(const Sweep& sweep, const std::string& schedule) {
   return html + map_html(curves);
 }
 
-/// Returns the shapes of rows: "K = 2: M = 1, 2, 4; K = 4: M = 1".
+/// Returns the shapes of rows as text: "K = 2: M = 1, 2, 4; K = 4: M = 1".
 std::string shapes_text(const Rows& rows) {
   std::string text;
   std::string previous;
@@ -209,18 +209,18 @@ std::string shapes_text(const Rows& rows) {
   return text;
 }
 
-/// The common properties of rows that were left out. One reason usually explains many rows.
+/// The fields that omitted rows have in common. One reason usually explains many rows.
 struct LeftOut {
   std::string schedule;
-  // before the reason, which starts with a number that would be sorted as text
+  // The peak comes before the reason, because the reason starts with this number and would be sorted as text.
   Bytes peak_bytes = 0;
   std::string reason;
 
   friend auto operator<=>(const LeftOut&, const LeftOut&) = default;
 };
 
-/// Returns the rows of a status, grouped by reason. Rows that ran out of memory are also grouped by their
-/// peak.
+/// Returns the rows with one status, grouped by reason. Rows that ran out of memory are also grouped by their
+/// memory peak.
 std::string left_out_html(const Sweep& sweep, SweepStatus status, std::string_view heading) {
   std::map<LeftOut, Rows> groups;
   for (const SweepRow& row : sweep.rows) {

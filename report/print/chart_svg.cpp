@@ -1,8 +1,10 @@
-// Draws curves and stacked bands over two axes as one SVG without a script. `Frame` maps values to pixels: x
-// -> left + (x - x_low) / (x_high - x_low) * width and y -> top + height * (1 - y / y_high), with log2(x) in
-// place of x on a logarithmic axis. Axes, bands and curves all go through this map. A value that is not
-// finite is left out, because drawing it at an edge would show a wrong value. Tested by
-// timeline_svg_test.cpp.
+// Draws curves and stacked bands over two axes as an SVG without a script. `Frame` maps values to pixels:
+//
+//   x -> left + (x - x_low) / (x_high - x_low) * width        (log2(x) for x on a logarithmic axis)
+//   y -> top + height * (1 - y / y_high)
+//
+// Axes, bands and curves all use this map. Values that are not finite are omitted, because a point at an edge
+// would be wrong. Tested by timeline_svg_test.cpp.
 
 #include "report/print/chart_svg.hpp"
 
@@ -25,8 +27,8 @@ namespace penstock {
 
 namespace {
 
-// The space around the plot, in pixels: the title and the name of the y axis above it, the numbers of the y
-// axis to its left, the legend to its right.
+// The space around the plot, in pixels. The title and the name of the y axis are above the plot. The numbers
+// of the y axis are left of the plot, and the legend is right of it.
 constexpr double kTop = 38;
 constexpr double kTickHeight = 24;
 constexpr double kXLabelHeight = 22;
@@ -49,7 +51,7 @@ struct Frame {
 
   double x(double value) const {
     const double at = x_scale == AxisScale::log2 ? std::log2(value) : value;
-    // If all points have one x, it is drawn in the middle.
+    // If all points have the same x, they are drawn in the middle.
     return left + (x_high > x_low ? (at - x_low) / (x_high - x_low) : 0.5) * width;
   }
   double y(double value) const { return top + height * (1 - value / y_high); }
@@ -58,7 +60,7 @@ struct Frame {
 
 bool is_drawable(const ChartPoint& point) { return std::isfinite(point.x) && std::isfinite(point.y); }
 
-/// Returns the text of a tick. `last` is the last tick of the axis; all ticks use its unit of time.
+/// Returns the text of a tick. All ticks have the unit of time that suits `last`, the last tick of the axis.
 std::string tick_text(double value, AxisUnit unit, double last) {
   switch (unit) {
     case AxisUnit::plain:
@@ -73,7 +75,7 @@ std::string tick_text(double value, AxisUnit unit, double last) {
   return {};
 }
 
-/// Returns the ticks from 0 to the first that reaches `highest`.
+/// Returns the ticks from 0 to the first tick that is at least `highest`.
 std::vector<double> y_ticks_of(double highest, AxisUnit unit) {
   switch (unit) {
     case AxisUnit::bytes:
@@ -86,17 +88,18 @@ std::vector<double> y_ticks_of(double highest, AxisUnit unit) {
   return {};
 }
 
-/// Returns the ticks inside the frame. A logarithmic axis has at least one.
+/// Returns the ticks inside the frame. A logarithmic axis always has at least one tick.
 std::vector<double> x_ticks_of(const Frame& frame) {
   std::vector<double> ticks;
   if (frame.x_scale == AxisScale::log2) {
-    // There is a tick at each power of two, or at every n-th power if there were more than ten.
+    // The axis has a tick at each power of two. If these were more than ten, it has a tick at every n-th
+    // power.
     const int step = std::max(1, static_cast<int>(std::ceil((frame.x_high - frame.x_low) / 10)));
     const auto last = static_cast<int>(std::floor(frame.x_high));
     for (int power = static_cast<int>(std::ceil(frame.x_low)); power <= last; power += step) {
       ticks.push_back(std::exp2(power));
     }
-    // If all values lie between two powers of two, the axis still needs a number.
+    // If no power of two is in the frame, the axis still needs one number.
     if (ticks.empty()) ticks.push_back(std::exp2(frame.x_low));
     return ticks;
   }
@@ -106,7 +109,7 @@ std::vector<double> x_ticks_of(const Frame& frame) {
   return ticks;
 }
 
-/// Returns the highest y that is drawn. It is 0 for an empty chart, whose axis then ends at 1
+/// Returns the highest y value of the chart, or 0 for an empty chart. The axis of an empty chart ends at 1
 /// (value_ticks()).
 double highest_value(const Chart& chart) {
   double highest = chart.least_top;
@@ -121,8 +124,8 @@ double highest_value(const Chart& chart) {
   return highest;
 }
 
-/// Makes the axis span the x that are drawn, from the first to the last, as powers of two if it is
-/// logarithmic.
+/// Sets the range of the x axis from the first to the last drawn x. On a logarithmic axis the range is in
+/// powers of two.
 void fit_x(Frame& frame, const Chart& chart) {
   double low = std::numeric_limits<double>::infinity();
   double high = -low;
@@ -139,7 +142,7 @@ void fit_x(Frame& frame, const Chart& chart) {
     for (const ChartStep& step : band.steps) include(step.x);
     include(band.end_x);
   }
-  // Without a point to draw the axis keeps its default range.
+  // If there is no point to draw, the axis keeps its default range.
   if (low > high) return;
   frame.x_low = chart.x_scale == AxisScale::log2 ? std::log2(low) : low;
   frame.x_high = chart.x_scale == AxisScale::log2 ? std::log2(high) : high;
@@ -150,7 +153,7 @@ bool has_legend(const Chart& chart) {
   return std::ranges::any_of(chart.curves, labelled) || std::ranges::any_of(chart.bands, labelled);
 }
 
-/// Returns the frame: the part of the picture that is left for the plot, and the values at its edges.
+/// Returns the frame of the plot: its place in the picture, and the values at its edges.
 Frame frame_of(const Chart& chart) {
   Frame frame;
   frame.left = kLeft;
@@ -158,14 +161,14 @@ Frame frame_of(const Chart& chart) {
   frame.width = chart.width - kLeft - kRight - (has_legend(chart) ? kLegendWidth : 0);
   frame.height = chart.height - kTop - kTickHeight - (chart.x_label.empty() ? 0 : kXLabelHeight);
   frame.x_scale = chart.x_scale;
-  // The last tick is at or above the highest value, so that nothing is drawn above the frame.
+  // The last tick is at least the highest value, so nothing is drawn above the frame.
   frame.y_high = y_ticks_of(highest_value(chart), chart.y_unit).back();
   fit_x(frame, chart);
   return frame;
 }
 
-/// Returns the axes: a line and a number for each tick of y, a mark and a number for each tick of x, and the
-/// name of the x axis.
+/// Returns the axes. Each y tick has a line and a number, each x tick has a mark and a number, and the x axis
+/// has a name.
 std::string axes_svg(const Chart& chart, const Frame& frame) {
   std::string svg;
   const std::vector<double> y_ticks = y_ticks_of(highest_value(chart), chart.y_unit);
@@ -192,14 +195,15 @@ std::string axes_svg(const Chart& chart, const Frame& frame) {
   return svg;
 }
 
-/// Returns the outline of a band: along the tops of its steps and back along their feet.
+/// Returns the outline of a band. It follows the tops of the steps to the right and their feet back to the
+/// left.
 ///
 ///     tops  .--.       .---.
 ///           |  `-------'   |
 ///     feet  `--------------'
 ///
-/// The feet are inserted at the front of their text. That is cheap enough, because a band has at most two
-/// steps in each time slice (result_html.cpp).
+/// Each foot is inserted at the front of a text. This is fast enough, because each time slice has at most two
+/// steps (result_html.cpp).
 std::string band_svg(const ChartBand& band, const Frame& frame) {
   if (band.steps.empty()) return "";
   std::string there;
@@ -216,7 +220,7 @@ std::string band_svg(const ChartBand& band, const Frame& frame) {
                      to_hex(band.colour), there, back, xml_escaped(band.label));
 }
 
-/// Returns a line through the points, and a dot on each whose tooltip gives its values.
+/// Returns a line through the points. Each point has a dot, and the tooltip of the dot shows its values.
 std::string curve_svg(const Chart& chart, const ChartCurve& curve, const Frame& frame) {
   std::string points;
   std::string dots;
@@ -237,12 +241,13 @@ std::string curve_svg(const Chart& chart, const ChartCurve& curve, const Frame& 
                      curve.dashed ? " stroke-dasharray=\"5 4\"" : "", points, dots);
 }
 
-/// Returns the legend, to the right of the plot: bands from the top of the stack down, then curves.
+/// Returns the legend on the right side of the plot. It lists the bands from the top of the stack down, then
+/// the curves.
 std::string legend_svg(const Chart& chart, const Frame& frame) {
   std::string svg;
   const double x = frame.left + frame.width + 14;
   double y = frame.top + 6;
-  // in the order in which they are stacked
+  // The legend lists the bands in the order in which they are stacked.
   for (auto band = chart.bands.rbegin(); band != chart.bands.rend(); ++band) {
     if (band->label.empty()) continue;
     fmt::format_to(
@@ -264,8 +269,7 @@ std::string legend_svg(const Chart& chart, const Frame& frame) {
   return svg;
 }
 
-/// Returns the height of the picture. It is larger than asked for if the legend is longer than the plot is
-/// high.
+/// Returns the height of the picture. It is larger than the requested height if the legend needs more space.
 double height_of(const Chart& chart) {
   const auto labelled = [](const auto& series) { return !series.label.empty(); };
   const auto lines =
@@ -292,10 +296,9 @@ std::string chart_to_svg(const Chart& chart) {
   return svg + legend_svg(chart, frame) + "</svg>\n";
 }
 
-// Places entries from left to right and begins a new line where the next entry would cross the right edge.
-// SVG cannot measure text without a browser, so the width is estimated from the number of characters.
-// legend_height() and legend_svg() both use positions_of(), because the rows below the legend start where it
-// ends.
+// Places legend entries from left to right. If an entry would cross the right edge, it starts a new line. SVG
+// without a browser cannot measure text, so the width is estimated from the number of characters.
+// legend_height() and legend_svg() both use positions_of(), so that they agree.
 
 namespace {
 
@@ -308,7 +311,7 @@ struct Position {
   double y = 0;
 };
 
-/// Returns about the width of the words in a font of 11 pixels.
+/// Returns the estimated width of an entry in pixels, in a font of 11 pixels.
 double width_of(const LegendEntry& entry) {
   constexpr double kCharacterWidth = 5.6;
   return kSquare + 5 + kCharacterWidth * static_cast<double>(entry.text.size());
@@ -319,7 +322,7 @@ std::vector<Position> positions_of(const std::vector<LegendEntry>& entries, cons
   std::vector<Position> positions;
   Position next = {place.left, place.top};
   for (const LegendEntry& entry : entries) {
-    // An entry that is wider than a line gets a line of its own.
+    // An entry that is wider than a line has its own line.
     if (next.x > place.left && next.x + width_of(entry) > place.right)
       next = {place.left, next.y + kLineHeight};
     positions.push_back(next);

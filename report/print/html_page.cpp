@@ -1,10 +1,10 @@
-// The frame of each page: the style sheet and the scripts are inside the file, so that a page can be mailed
-// and opened without a network. Everything can be read without the scripts; they zoom timelines, sort tables
-// and filter rows.
+// The frame of every page. Style sheet and scripts are inside the file, so that the page works without a
+// network. The scripts zoom timelines, sort tables and filter rows. Without them everything is still
+// readable.
 //
-// A zoom is a pair (scale, shift): a point at x pixels of the plot is drawn at (x - shift) * scale. One
-// transform of their group stretches all boxes. Numbers and ticks must keep their size, so the script draws
-// them again. Tested by html_report_test.cpp.
+// A zoom has a scale and a shift: a point at x pixels of the plot is drawn at (x - shift) * scale. One SVG
+// transform stretches all boxes. Numbers and ticks must not be stretched, so the script draws them again.
+// Tested by html_report_test.cpp.
 
 #include "report/print/html_page.hpp"
 
@@ -18,8 +18,8 @@
 namespace penstock {
 namespace {
 
-// The classes that pages use: alarm, note, scroll, charts, headlines; figures (tables that can be sorted),
-// fit (maps).
+// The CSS classes that pages use: alarm, note, scroll, charts, headlines, figures (sortable tables) and fit
+// (maps).
 constexpr std::string_view kStyle = R"css(
 :root { color-scheme: light; }
 body { margin: 24px auto; max-width: 1240px; padding: 0 16px; background: #fff; color: #222;
@@ -49,9 +49,9 @@ td.skipped, td.absent { background: #f3f3f3; color: #767676; }
 td.failed { background: #5b1a1a; color: #fff; }
 )css";
 
-/// A script that zooms timelines. The attributes data-* of the <svg> give the position and the range of the
-/// plot; data-n of a box is its number. The picture is redrawn at most once for each frame of the browser.
-/// Ticks follow the rule of units.cpp, and the colour of text on a box follows palette.cpp.
+/// A script that zooms timelines. The data-* attributes of the <svg> give the plot's position and range, and
+/// data-n of a box is its number. The picture is drawn at most once in each browser frame. Ticks follow the
+/// same rule as units.cpp, and text on boxes has the colours of palette.cpp.
 constexpr std::string_view kZoomScript = R"js(
 for (const svg of document.querySelectorAll('svg.penstock-timeline')) {
   const data = svg.dataset, left = +data.left, plot = +data.plot, makespan = +data.makespan;
@@ -120,8 +120,8 @@ for (const svg of document.querySelectorAll('svg.penstock-timeline')) {
 }
 )js";
 
-/// A script that sorts the rows of a table: by data-value if a cell has one, otherwise by the text and the
-/// numbers in it. Empty cells always come last.
+/// A script that sorts table rows. It compares the data-value of cells, or else the words and numbers of
+/// their text. Empty cells are always last.
 constexpr std::string_view kSortScript = R"js(
 for (const table of document.querySelectorAll('table.figures')) {
   const body = table.tBodies[0];
@@ -145,8 +145,8 @@ for (const table of document.querySelectorAll('table.figures')) {
 }
 )js";
 
-/// A script that filters the rows of a table. A row must have all words of the input; "name=value" looks for
-/// the value only in the column of that name.
+/// A script that filters table rows. It shows rows that contain all words of the input. "name=value" searches
+/// for the value only in the column `name`.
 constexpr std::string_view kFilterScript = R"js(
 for (const input of document.querySelectorAll('input.filter')) {
   const table = input.nextElementSibling.querySelector('table');
@@ -168,8 +168,7 @@ for (const input of document.querySelectorAll('input.filter')) {
 }  // namespace
 
 std::string html_page(const HtmlPage& page) {
-  // The scripts contain < and &. They are in CDATA sections behind JavaScript comments, so that the page is
-  // also valid XML.
+  // The scripts contain < and &. CDATA sections inside JavaScript comments make the page valid XML, too.
   const std::string title = xml_escaped(page.title);
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"

@@ -1,6 +1,6 @@
-// A column is as wide as its widest cell. It is aligned right if all its cells have values, which the cells
-// carry beside their texts. The HTML form writes the values as attributes, by which the script sorts rows:
-// 900 ms comes before 1.1 s. Tested by figures_test.cpp.
+// Prints tables as text and HTML. Each column is as wide as its widest cell. A column is aligned right if all
+// its cells have numeric values. HTML stores these values as attributes, so that the script sorts 900 ms
+// before 1.1 s. Tested by figures_test.cpp.
 
 #include "report/print/table.hpp"
 
@@ -32,7 +32,7 @@ bool is_numeric(const Table& table, std::size_t column) {
   });
 }
 
-/// Returns the table with every text made safe for one line, because a name may contain a line end.
+/// Returns the table with line breaks in texts escaped. A name may contain a line break.
 Table in_lines(Table table) {
   for (std::string& column : table.columns) column = shown_name(column);
   for (auto& row : table.rows) {
@@ -41,8 +41,8 @@ Table in_lines(Table table) {
   return table;
 }
 
-/// Returns the width of a column in bytes. A name that is not ASCII makes its column a little wider than
-/// needed.
+/// Returns the width of a column in bytes. Names with other characters than ASCII make the column slightly
+/// too wide.
 std::size_t width_of(const Table& table, std::size_t column) {
   std::size_t width = table.columns[column].size();
   for (const auto& row : table.rows) width = std::max(width, row[column].text.size());
@@ -54,19 +54,19 @@ struct ColumnLayout {
   bool right;
 };
 
-// the blanks between columns
+// The number of blanks between two columns.
 constexpr std::size_t kColumnGap = 2;
 
 using Columns = std::vector<std::size_t>;
 
-/// Returns the width of the first `count` columns and the gaps between them.
+/// Returns the total width of the first `count` columns, including the gaps between them.
 std::size_t width_of_first(const std::vector<ColumnLayout>& layout, std::size_t count) {
   std::size_t width = kColumnGap * (count - 1);
   for (std::size_t column = 0; column < count; ++column) width += layout[column].width;
   return width;
 }
 
-/// Returns true if no two rows have the same texts in their first `count` columns.
+/// Returns true if the first `count` columns are sufficient to distinguish all rows.
 bool tells_rows_apart(const Table& table, std::size_t count) {
   std::set<std::vector<std::string_view>> seen;
   return std::ranges::all_of(table.rows, [&](const std::vector<Cell>& row) {
@@ -77,8 +77,8 @@ bool tells_rows_apart(const Table& table, std::size_t count) {
   });
 }
 
-/// Returns the number of columns that each block repeats. These are all keys, unless they leave less than a
-/// third of the width to figures; then they are the fewest keys that tell rows apart.
+/// Returns the number of columns that each block repeats. Usually these are all keys. If the keys need more
+/// than two thirds of the width, they are the fewest keys that distinguish the rows.
 std::size_t repeated_columns(const Table& table, const std::vector<ColumnLayout>& layout, std::size_t width) {
   const std::size_t keys = std::min(table.keys, layout.size());
   const auto has_room = [&](std::size_t count) { return 3 * width_of_first(layout, count) <= 2 * width; };
@@ -89,8 +89,8 @@ std::size_t repeated_columns(const Table& table, const std::vector<ColumnLayout>
   return 1;
 }
 
-/// Returns the columns of each block. Each block begins with the first `repeated` columns, which identify the
-/// row, and has at least one more column even if that is too wide. Width 0 means no limit.
+/// Returns the columns of each block. Each block starts with the first `repeated` columns, which identify the
+/// row. It has at least one more column, even if that column is too wide. Width 0 means no limit.
 ///
 ///     rank  busy  idle        width 16, repeated 1: {0, 1, 2}, {0, 3}
 ///     rank  peak
@@ -113,7 +113,7 @@ std::vector<Columns> blocks_of(const std::vector<ColumnLayout>& layout, std::siz
   return blocks;
 }
 
-/// Returns one line of a block, with each cell padded to its column.
+/// Returns one line of a block. Each cell is padded to the width of its column.
 std::string text_line(const std::vector<std::string_view>& cells, const std::vector<ColumnLayout>& layout,
                       const Columns& shown) {
   std::string line;
@@ -122,7 +122,7 @@ std::string text_line(const std::vector<std::string_view>& cells, const std::vec
     line += layout[column].right ? fmt::format("{:>{}}", cells[column], layout[column].width)
                                  : fmt::format("{:<{}}", cells[column], layout[column].width);
   }
-  // Diffs would show blanks at the end of a line.
+  // Blanks at the end of a line would appear in diffs.
   line.erase(line.find_last_not_of(' ') + 1);
   return line + '\n';
 }

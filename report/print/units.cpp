@@ -1,7 +1,6 @@
-// Writes numbers with units for people: durations with three decimals, bytes with two, in the largest unit in
-// which the number is at least 1. Durations are rounded in integers, so that 999 999 600 ns is "1.000 s" and
-// never "1000.000 ms". Bytes change to the next unit when they would be printed as 1024.00. JSON and CSV hold
-// exact numbers instead. Tested by units_test.cpp.
+// Writes numbers with units for people. Durations have three decimals and bytes have two. The unit is the
+// largest one in which the number is at least 1. Rounding is in integers, so that 999 999 600 ns is "1.000 s"
+// and never "1000.000 ms". JSON and CSV contain exact numbers instead. Tested by units_test.cpp.
 
 #include "report/print/units.hpp"
 
@@ -31,14 +30,14 @@ struct TimeUnit {
 constexpr std::array<TimeUnit, 3> kTimeUnits = {{{1'000, "us"}, {1'000'000, "ms"}, {1'000'000'000, "s"}}};
 constexpr std::array<std::string_view, 6> kByteUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
 
-/// Returns the absolute value as an unsigned number, because the least number of 64 bits has no positive
-/// counterpart with a sign.
+/// Returns the absolute value as an unsigned number. The smallest signed number of 64 bits has no positive
+/// counterpart.
 std::uint64_t magnitude(std::int64_t value) {
   return value < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
 }
 
-/// Returns a figure without trailing zeros: "2.500 ms" is "2.5 ms", "5.000 ms" is "5 ms", and "0.00 B" is
-/// "0".
+/// Returns a figure without trailing zeros: "2.5 ms" for "2.500 ms", "5 ms" for "5.000 ms", and "0" for "0.00
+/// B".
 std::string without_trailing_zeros(const std::string& text) {
   const std::size_t blank = text.find(' ');
   std::string number = text.substr(0, blank);
@@ -58,10 +57,10 @@ std::string format_duration(Ns duration_ns) {
   const std::uint64_t ns = magnitude(duration_ns);
   if (ns < 1'000) return fmt::format("{}{} ns", sign, ns);
   for (const TimeUnit& unit : kTimeUnits) {
-    // a thousandth of the unit, in ns
+    // One thousandth of the unit, in ns.
     const std::uint64_t thousandth = unit.unit_ns / 1'000;
     const std::uint64_t thousandths = (ns + thousandth / 2) / thousandth;
-    // The comparison uses the rounded number, because rounding may lead to the next unit.
+    // The rounded number is compared, because rounding may make the next unit necessary.
     if (thousandths < 1'000'000 || unit.name == kTimeUnits.back().name) {
       return fmt::format("{}{}.{:03} {}", sign, thousandths / 1'000, thousandths % 1'000, unit.name);
     }
@@ -77,7 +76,7 @@ std::string format_tick(Ns tick_ns, Ns last_ns) {
   if (tick_ns == 0) return "0";
   TimeUnit chosen = {1, "ns"};
   for (const TimeUnit& unit : kTimeUnits) {
-    // The last tick decides, so that all ticks of an axis have one unit.
+    // The last tick decides the unit, so that all ticks of an axis have the same unit.
     if (magnitude(last_ns) >= unit.unit_ns) chosen = unit;
   }
   return fmt::format("{:.12g} {}", static_cast<double>(tick_ns) / static_cast<double>(chosen.unit_ns),
@@ -90,7 +89,7 @@ std::string format_bytes(Bytes bytes) {
   if (value < 1024) return fmt::format("{}{:.0f} B", sign, value);
   std::size_t unit = 0;
   value /= 1024;
-  // From 1023.995 on, two decimals would show 1024.00.
+  // A value of 1023.995 or more would be printed as 1024.00.
   while (value >= 1023.995 && unit + 1 < kByteUnits.size()) {
     value /= 1024;
     ++unit;
@@ -134,15 +133,15 @@ std::string format_percent(double ratio) {
 std::string format_rate(double rate) {
   if (!std::isfinite(rate)) return "n/a";
   constexpr int kDigits = 6;
-  // the digits before the point: 3 for 242.4; below 1 it is minus the number of zeros behind the point, -1
-  // for 0.05
+  // The number of digits before the decimal point, such as 3 for 242.4. Below 1 it is minus the number of
+  // zeros behind the point, such as -1 for 0.05.
   const int before_point = rate == 0 ? 1 : static_cast<int>(std::floor(std::log10(std::abs(rate)))) + 1;
   if (before_point < -2) return fmt::format("{:.6g}", rate);
   return fmt::format("{:.{}f}", rate, std::clamp(kDigits - before_point, 0, kDigits));
 }
 
 std::string format_quantity(double quantity) {
-  // below this a double holds every whole number exactly
+  // Below this number a double represents every integer exactly.
   constexpr double kExactIntegers = 1e15;
   if (!std::isfinite(quantity)) return "n/a";
   const bool whole = quantity == std::floor(quantity) && std::abs(quantity) < kExactIntegers;
@@ -155,15 +154,15 @@ std::string format_count(std::int64_t count, const char* noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-// Computes the ticks of an axis at 1, 2 or 5 times a power of ten. The step is the smallest one that gives at
-// most the wanted number of ticks. For bytes the same rule applies to the number of KiB, MiB, ... instead of
-// bytes. Comparisons allow a relative error of 1e-9. Otherwise the rounding of 3 * 0.1 would lose the tick at
+// Computes the ticks of an axis. The distance of ticks is 1, 2 or 5 times a power of ten. It is the smallest
+// distance with at most the wanted number of ticks. For bytes the same rule applies to KiB, MiB, ... instead
+// of bytes. Comparisons allow a relative error of 1e-9, because rounding of 3 * 0.1 would lose the tick at
 // 0.3.
 
 namespace {
 
-/// Returns 0, step, 2 step, ... up to the first tick at or above `highest`. Each tick is computed as a
-/// product, because repeated sums would accumulate rounding errors.
+/// Returns 0, step, 2 step, ... up to the first tick of at least `highest`. Each tick is a product, because
+/// repeated addition would accumulate rounding errors.
 std::vector<double> ticks_until(double highest, double step) {
   std::vector<double> ticks = {0};
   while (ticks.back() < highest * (1 - 1e-9)) ticks.push_back(step * static_cast<double>(ticks.size()));
@@ -174,9 +173,9 @@ std::vector<double> ticks_until(double highest, double step) {
 
 double nice_step(double span, int most) {
   const double least = span / most * (1 - 1e-9);
-  // The search starts at the largest power of ten that is at most `least`: 1.7 starts at 1, and 17 at 10.
+  // The search starts at the largest power of ten that is at most `least`: 1 for 1.7, and 10 for 17.
   double step = std::pow(10.0, std::floor(std::log10(least)));
-  // These factors lead from 1 to 2, then to 5, then to 10.
+  // The factors give the steps 1, 2, 5 and 10.
   for (const double factor : {2.0, 2.5, 2.0}) {
     if (step >= least) break;
     step *= factor;
@@ -188,7 +187,7 @@ std::vector<Ns> time_ticks(Ns makespan_ns, int most) {
   std::vector<Ns> ticks = {0};
   if (makespan_ns <= 0) return ticks;
   const Ns step = std::max<Ns>(1, std::llround(nice_step(static_cast<double>(makespan_ns), most)));
-  // The loop subtracts the step from the makespan, because adding it to the last tick might overflow 64 bits.
+  // The step is subtracted from the makespan, because adding it to the last tick could overflow 64 bits.
   while (ticks.back() <= makespan_ns - step) ticks.push_back(ticks.back() + step);
   return ticks;
 }
@@ -200,10 +199,10 @@ std::vector<double> value_ticks(double highest, int most) {
 
 std::vector<double> byte_ticks(double highest, int most) {
   if (!(highest > 0) || !std::isfinite(highest)) return {0, 1};
-  // the size in bytes of the unit (B, KiB, MiB, ...) in which format_bytes() shows `highest`
+  // The size of the unit (B, KiB, MiB, ...) that format_bytes() uses for `highest`, in bytes.
   double unit = 1;
   while (highest / unit >= 1024) unit *= 1024;
-  // The step is at least one byte, because a tick at half a byte makes no sense.
+  // The step is at least one byte, because half a byte does not exist.
   const double step = std::max(unit == 1 ? 1.0 : 0.0, nice_step(highest / unit, most));
   std::vector<double> ticks = ticks_until(highest / unit, step);
   for (double& tick : ticks) tick *= unit;
