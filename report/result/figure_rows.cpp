@@ -1,16 +1,17 @@
-// The rows bind each figure to its member with a pointer, so that no reader or writer names a member:
+// The table of all figures. Each row refers to the field of its figure, so that readers and writers need not
+// name fields:
 //
 //   rank_figure<&RankReport::busy_ns>(..)    get: rank.busy_ns    set: rank.busy_ns = value
 //
-// Papers give the name "bubble" to different figures, so there are three, with T for the makespan:
+// Papers use the name "bubble" for different figures. Therefore there are three, where T is the makespan:
 //
 //   idle_over_total   = sum idle / (ranks * T)
 //   idle_over_ideal   = sum idle / sum busy
 //   longest_span_rate = (S - busy) / S on the rank with the longest span S from its first to its last action
 //
-// For GPipe and 1F1B the first is (K - 1) / (M + K - 1) and the second is (K - 1) / M.
+// For GPipe and 1F1B, the first one is (K - 1) / (M + K - 1) and the second one is (K - 1) / M.
 //
-// tests/report/figures_test.cpp holds the page that is made of the rows.
+// tests/report/figures_test.cpp checks the reference page that is generated from the rows.
 
 #include "report/result/figure_rows.hpp"
 
@@ -30,7 +31,7 @@
 namespace penstock {
 namespace {
 
-/// The columns of a row, without its member.
+/// The columns of a row, except the functions that access the field.
 struct RankText {
   std::string_view key;
   std::string_view title;
@@ -40,7 +41,7 @@ struct RankText {
   AbsentFigure absent = AbsentFigure::never;
 };
 
-/// Returns the row of the member that the path `members` reaches, such as <&RankReport::memory,
+/// Returns the row of the field that the path `members` leads to, such as <&RankReport::memory,
 /// &RankMemory::peak_bytes>.
 template <auto... members>
 consteval RankFigure rank_figure(const RankText& text) {
@@ -53,7 +54,7 @@ consteval RankFigure rank_figure(const RankText& text) {
       .meaning = text.meaning,
       .get = [](const RankReport& rank) { return static_cast<std::int64_t>((rank.*....*members)); },
       .set = [](RankReport& rank, std::int64_t value) { (rank.*....*members) = static_cast<Member>(value); },
-      // The clocks of devices may differ, so that a rank's measured idle time is slightly below 0.
+      // The clocks of devices may differ, so a measured idle time may be slightly below 0.
       .least = text.bound == FigureBound::up_to_makespan ? std::numeric_limits<std::int64_t>::min() : 0,
       .most = std::numeric_limits<Member>::max(),
       .absent = text.absent};
@@ -109,7 +110,7 @@ constexpr std::array kRankFigures = {
          .meaning = "Bytes of the rank's RECVs, and its part of collectives in a ring."}),
 };
 
-/// Returns the row of the member that `part` and `member` reach. `row` has the other columns.
+/// Returns the row of the field at `part` and `member`. `row` gives the other columns.
 template <auto part, auto member>
 consteval RunFigure run_figure(RunFigure row) {
   row.get = [](const RunFigures& run) { return std::optional<double>(run.*part.*member); };
@@ -117,7 +118,8 @@ consteval RunFigure run_figure(RunFigure row) {
   return row;
 }
 
-/// Returns the row of a rate that a run has if the model's size is known. All such rates come with `mfu`.
+/// Returns the row of a rate that exists only if the size of the model is known. These rates exist only
+/// together with `mfu`.
 template <auto member>
 consteval RunFigure model_rate(RunFigure row) {
   row.section = "throughput";
@@ -250,7 +252,7 @@ BubbleReport bubble_of(std::span<const RankFigures> ranks, Ns makespan_ns) {
     idle += static_cast<double>(rank.report.idle_ns);
     busy += static_cast<double>(rank.report.busy_ns);
     const Ns span = rank.last_ns - rank.first_ns;
-    // If spans are equal, the lowest rank decides.
+    // If several ranks have the longest span, the lowest rank is used.
     if (span <= longest) continue;
     longest = span;
     bubble.longest_span_rate =

@@ -1,8 +1,7 @@
 #pragma once
-// The figures of a result, one row for each figure. JSON and its reader, CSV, tables, headlines, sweeps, the
-// invariants and docs/reference/figures.md loop over the rows. To add a figure of a rank, add a row here and
-// a member to result.hpp. To add a figure of a run, add a row with its formula here and a member to
-// result.hpp.
+// The table of the figures of a result, with one row for each figure. JSON, CSV, tables, headlines, sweeps,
+// the invariants and docs/reference/figures.md are made from the rows. To add a figure,
+// add a row here and a field to result.hpp. For a figure of the run, also add its formula here.
 
 #include <cstdint>
 #include <limits>
@@ -19,82 +18,81 @@ namespace penstock {
 /// The unit of a figure's number.
 enum class FigureUnit : std::uint8_t {
   nanoseconds,
-  bytes,   // used for messages too
-  memory,  // bytes, or activations if the model has no bytes (MemoryUnit)
+  bytes,   // also for messages
+  memory,  // bytes, or activations if the sizes are unknown (MemoryUnit)
   count,   // a number of things
-  part,    // a fraction of 1
+  part,    // a fraction: 0.25 means 25 %
   per_second,
   flops,  // operations per second
   money,
 };
 
-/// The bound that a figure has in every result. A measurement may exceed it by the difference between its
-/// clocks.
+/// The range in which a figure must lie. A measured figure may exceed it by the clock difference of devices.
 enum class FigureBound : std::uint8_t {
   not_negative,
   within_run,        // from 0 to the makespan
-  up_to_makespan,    // the makespan less a time that may be measured too long
+  up_to_makespan,    // at most the makespan, and slightly negative in measurements
   part,              // from 0 to 1
-  part_if_predicted  // not negative, and at most 1 in a prediction
+  part_if_predicted  // at least 0, and in a prediction at most 1
 };
 
-/// The form in JSON of a figure that a result lacks.
+/// The JSON form of a figure that is absent in a result.
 enum class AbsentFigure : std::uint8_t {
-  never,     // all results have it
-  null,      // the key with null
-  left_out,  // no key
+  never,     // the figure is never absent
+  null,      // the key has the value null
+  left_out,  // the key is absent
 };
 
-/// A whole number of each rank.
+/// A figure of each rank that is a whole number.
 struct RankFigure {
-  /// The key in JSON and CSV.
+  /// The key of the figure in JSON and CSV.
   std::string_view key;
-  /// The column in tables.
+  /// The title of the figure's column in tables.
   std::string_view title;
   FigureUnit unit;
   FigureBound bound;
-  /// The meaning in one sentence.
+  /// The meaning of the figure in one sentence.
   std::string_view meaning;
   std::int64_t (*get)(const RankReport& rank);
   void (*set)(RankReport& rank, std::int64_t value);
-  /// The least value that JSON may give.
+  /// The smallest value that is accepted in JSON.
   std::int64_t least = 0;
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  /// `left_out` for a figure that older files lack.
+  /// The JSON form of an absent figure. Older files may lack a figure with `left_out`.
   AbsentFigure absent = AbsentFigure::never;
 };
 
-/// Returns the figures of a rank in the order in which they are written.
+/// Returns the figures of a rank, in the order of the output.
 std::span<const RankFigure> figures_of_ranks();
 
-/// A real number of the whole run.
+/// A figure of the whole run that is a real number.
 struct RunFigure {
-  /// The object of the document: "bubble" or "throughput".
+  /// The JSON object that contains the figure: "bubble" or "throughput".
   std::string_view section{};
   std::string_view key{};
   FigureUnit unit;
   FigureBound bound;
-  /// The meaning in one sentence.
+  /// The meaning of the figure in one sentence.
   std::string_view meaning;
   std::optional<double> (*get)(const RunFigures& run) = nullptr;
   void (*set)(RunFigures& run, double value) = nullptr;
-  /// The headline of tables and pages that has the figure, such as "bubble", and the figure's part of it, in
-  /// which {} stands for the value.
+  /// The headline that shows the figure, such as "bubble", and the figure's text in this headline. In the
+  /// text, {} is replaced by the value.
   std::string_view headline{};
   std::string_view text{};
   AbsentFigure absent = AbsentFigure::never;
-  /// The key of the figure with which this one is present or absent; empty if it is independent.
+  /// The key of a figure that is present exactly if this one is. It is empty if the figure is independent.
   std::string_view comes_with{};
-  /// The column in the table of a sweep; empty if the table has none.
+  /// The title of the column in the table of a sweep. It is empty if the table has no such column.
   std::string_view column{};
-  /// True if the CSV and the JSON of a sweep have the figure.
+  /// True if the CSV and JSON of a sweep contain the figure.
   bool in_sweep = true;
 };
 
-/// Returns the figures of a run in the order in which they are written.
+/// Returns the figures of a run, in the order of the output.
 std::span<const RunFigure> figures_of_runs();
 
-/// Returns the bubbles. All of them are 0 if nothing takes time.
+/// Returns the three bubbles. All are 0 if no action takes time.
 BubbleReport bubble_of(std::span<const RankFigures> ranks, Ns makespan_ns);
 
 }  // namespace penstock

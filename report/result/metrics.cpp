@@ -1,6 +1,6 @@
-// One pass over the spans of each rank computes every figure of the rank: result.hpp computes what every
-// engine computes in the same way, and this file the rest. Figures of the run follow from those of its ranks.
-// Tested by metrics_test.cpp.
+// Computes the figures of each rank in one pass over its spans, and the figures of the run from those. The
+// meter in result.hpp computes the figures that all engines share, and this file computes the others. Tested
+// by metrics_test.cpp.
 
 #include "report/result/metrics.hpp"
 
@@ -29,11 +29,11 @@
 namespace penstock {
 namespace {
 
-/// Returns a position as 32 bits. A rank's list has fewer than 2^31 actions.
+/// Returns a position in a list as 32 bits. A list has fewer than 2^31 actions.
 std::int32_t position_of(std::size_t i) { return static_cast<std::int32_t>(i); }
 
-/// Returns the largest number of versions alive. A version that no STEP made lives from the start; a version
-/// that no action drops lives until the end.
+/// Returns the largest number of weight versions that are alive at the same time. A version that no STEP made
+/// exists from the start. A version that no action drops exists until the end.
 std::int64_t peak_of_versions(const VersionLives& versions, Spans spans) {
   std::vector<Holding> alive;
   const auto end_of = [&](std::int32_t position) { return spans[index(position)].end_ns; };
@@ -52,11 +52,11 @@ std::int64_t peak_of_versions(const VersionLives& versions, Spans spans) {
   return peak_amount(alive);
 }
 
-/// Returns the largest number of versions of one stage that the rank holds at once. It is at least 1, the
-/// weights themselves.
+/// Returns the largest number of weight versions of one stage that the rank holds at the same time. It is at
+/// least 1.
 std::int32_t peak_weight_versions(Spans spans) {
   std::map<std::int32_t, VersionLives> stages;
-  // neighbouring actions of a list are usually of one stage
+  // Neighbouring actions in a list usually belong to the same stage.
   auto newest = stages.end();
   for (std::size_t i = 0; i < spans.size(); ++i) {
     const Action& action = spans[i].action;
@@ -70,7 +70,8 @@ std::int32_t peak_weight_versions(Spans spans) {
   return static_cast<std::int32_t>(most);
 }
 
-/// Puts the action at spans[i] into `group`, or the leaves of the overlapped pair that begins there.
+/// Puts the action at spans[i] into `group`. If an overlapped pair begins there, it puts both of its actions
+/// into the group.
 void put_group(std::vector<Action>& group, Spans spans, std::size_t i) {
   group.clear();
   for (bool goes_on = true; goes_on; ++i) {
@@ -79,7 +80,7 @@ void put_group(std::vector<Action>& group, Spans spans, std::size_t i) {
   }
 }
 
-/// Adds the bytes of a rank's messages to the meter, and its part of each collective as a ring transfers it.
+/// Adds the bytes of a rank's messages to the meter. For each collective it adds the rank's part in a ring.
 void add_traffic(RankMeter& meter, Spans spans, const RunFacts& facts, const EdgeNumbers& edges) {
   TransferSizes sizes(facts.costs, edges);
   for (const Span& span : spans) {
@@ -89,10 +90,10 @@ void add_traffic(RankMeter& meter, Spans spans, const RunFacts& facts, const Edg
   }
 }
 
-/// Returns the number of samples that one update of the input stage covers.
+/// Returns the number of samples between two updates of the input stage.
 double samples_per_update(const Program& program, double samples_per_microbatch) {
   std::int64_t steps = 0;
-  // All replicas are updated together, so one of them is enough.
+  // All replicas are updated together, so the STEPs of one replica are counted.
   const std::vector<std::int32_t>& holders = program.placement.stages.front().ranks;
   for (const Action& action : program.ranks[static_cast<std::size_t>(holders.front())]) {
     if (action.kind == ActionKind::step && action.stage == 0) ++steps;
@@ -102,7 +103,7 @@ double samples_per_update(const Program& program, double samples_per_microbatch)
   return program.microbatches * samples_per_microbatch / static_cast<double>(steps);
 }
 
-/// Returns the rates of all copies of the pipeline together, over the whole run.
+/// Returns the rates of the whole run, summed over all pipeline copies.
 ModelRates rates_of(const ModelFacts& model, double samples_per_second) {
   const auto devices = static_cast<double>(model.report.devices);
   const double tokens = samples_per_second * model.tokens_per_sample;
@@ -113,8 +114,8 @@ ModelRates rates_of(const ModelFacts& model, double samples_per_second) {
           .mfu = flops / model.peak_flops_per_second};
 }
 
-/// Returns the throughput of the whole run, which includes filling and draining. The steady rate comes from
-/// the caller.
+/// Returns the throughput of the whole run, which includes filling and draining the pipeline. The caller
+/// gives the steady rate.
 ThroughputReport throughput_of(const RunFacts& facts, Ns makespan_ns) {
   const Program& program = facts.program;
   ThroughputReport throughput;
@@ -133,8 +134,8 @@ ThroughputReport throughput_of(const RunFacts& facts, Ns makespan_ns) {
 }
 
 /// Returns K of a program file: the number of ranks that hold the first replica of some stage. In data
-/// parallelism all ranks hold all stages, so K is the number of stages. If these are gradient buckets of
-/// fewer stages, K is too large, because a program does not show that.
+/// parallelism all ranks hold all stages, so K is the number of stages. If these stages are gradient buckets,
+/// K is too large, because a program does not show the difference.
 std::int32_t pipeline_size_of(const Program& program) {
   if (program.schedule == "data-parallel") return program.stage_count();
   std::vector<bool> holds(program.ranks.size(), false);
@@ -168,7 +169,7 @@ RankFigures figures_of(const RankMeter& meter) {
 RankFigures compute_times_of(Spans spans) {
   RankMeter meter;
   for (std::size_t i = 0; i < spans.size(); ++i) {
-    // An overlapped pair counts once, because both leaves have the same times.
+    // Both actions of an overlapped pair have the same times, so only one of them is counted.
     if (opens_compute(spans, i)) meter.time(spans[i].start_ns, spans[i].end_ns);
   }
   return figures_of(meter);

@@ -1,6 +1,6 @@
 #pragma once
-// Computes a Result from spans: busy and idle time, the three bubbles, exposed communication, live
-// activations, weight versions, traffic and throughput. Predictions and measurements both use it.
+// Computes a Result from spans: busy and idle time, bubbles, exposed communication, live activations, weight
+// versions, traffic and throughput. Predictions and measurements use the same functions.
 
 #include <cstdint>
 #include <optional>
@@ -16,19 +16,19 @@
 
 namespace penstock {
 
-/// The trained model and the figures that its rates need.
+/// The trained model, and the values that are needed to compute its rates.
 struct ModelFacts {
   ModelReport report;
   double tokens_per_sample = 1;
-  /// The peak rate of one device.
+  /// The peak rate of one device, in operations per second.
   double peak_flops_per_second = 0;
 };
 
-/// The parts of a result that its timeline does not show.
+/// The parts of a result that cannot be computed from its timeline.
 struct RunFacts {
   /// The lowered program that ran.
   const Program& program;
-  /// The costs, which give the bytes of messages.
+  /// The costs, which give the size of each message.
   const CostTable& costs;
   double samples_per_microbatch = 1;
   ResultKind kind = ResultKind::predicted;
@@ -39,24 +39,24 @@ struct RunFacts {
   LinkSharing link_sharing = LinkSharing::none;
   std::optional<double> steady_samples_per_second{};
   std::optional<double> price_per_device_hour{};
-  /// The names of the devices by rank; empty if they have none.
+  /// The name of the device of each rank. The list is empty if devices have no names.
   std::vector<std::string> devices{};
-  /// The memory of each rank; empty if it is not known.
+  /// The memory of each rank. The list is empty if the memory is unknown.
   std::vector<RankMemory> memories{};
   std::vector<LinkTraffic> links{};
   std::vector<std::string> notes{};
   bool has_digest = true;
-  /// The K that was asked for; 0 derives it from the program's placement.
+  /// The K that the user gave. 0 means that it is derived from the placement of the program.
   std::int32_t pipeline_size = 0;
   std::optional<ModelFacts> model{};
-  /// STEPs of stage 0 in all iterations; 0 counts those of the program's lists
+  /// The number of STEPs of stage 0 in all iterations. 0 means that the program's lists are counted.
   std::int64_t updates = 0;
   std::optional<Ns> clock_error_ns{};
-  /// The timeline that the result stores; empty for none.
+  /// The timeline to store in the result. It is empty if none is stored.
   Timeline timeline{};
 };
 
-/// The figures that the spans of one rank show.
+/// The figures of one rank that follow from its spans.
 struct RankFigures {
   /// All figures except idle time and memory.
   RankReport report;
@@ -65,23 +65,22 @@ struct RankFigures {
   /// The end of the last compute action.
   Ns last_ns = 0;
 };
-/// Returns the figures of one rank as RankReport defines them. `edges` are those of the program.
+/// Returns the figures of one rank, as RankReport defines them. `edges` are the edges of the program.
 RankFigures figures_of(Spans spans, const RunFacts& facts, const EdgeNumbers& edges);
 
-/// Returns the figures of a meter and its times, without those that a meter does not compute.
+/// Returns the figures and times that a meter has computed. Other figures keep their defaults.
 RankFigures figures_of(const RankMeter& meter);
 
-/// Returns only the busy time of one rank, and the first start and last end of its compute actions.
+/// Returns only the busy time of one rank, the first start and the last end of its compute actions.
 RankFigures compute_times_of(Spans spans);
 
-/// Returns the whole result from the figures of all ranks, as BubbleReport and ThroughputReport define them.
-/// Throws std::logic_error if an invariant does not hold (result.hpp). Therefore `facts` must be
-/// complete; nothing may be added to the result later.
+/// Returns the whole result from the figures of all ranks. Throws std::logic_error if an invariant of
+/// result.hpp does not hold. Therefore `facts` must be complete, and nothing may be added later.
 Result summarize(std::vector<RankFigures> ranks, Ns makespan_ns, RunFacts facts);
-/// Returns the result from a timeline's own figures, and stores the timeline in it.
+/// Returns the result with the figures of a timeline, and stores the timeline in it.
 Result summarize(Timeline timeline, RunFacts facts);
-/// Returns the cost of a million samples on `devices` devices at a price for an hour of a device. It uses the
-/// steady rate if there is one. Without a price or a rate it returns nothing.
+/// Returns the price of a million samples on `devices` devices. It uses the steady rate, or the rate of the
+/// run if there is none. It returns nothing without a price or a positive rate.
 std::optional<double> cost_per_million_samples(const ThroughputReport& throughput, std::int32_t devices,
                                                std::optional<double> price_per_device_hour);
 

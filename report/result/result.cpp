@@ -1,5 +1,5 @@
-// Facts that follow from a Result, and the invariants that hold in every Result. If a result breaks an
-// invariant, some arithmetic was wrong, so the result must not be printed, written or compared. Tested by
+// Computes facts about a Result, and checks the invariants that every Result must satisfy. If an invariant
+// does not hold, a computation was wrong. Such a result must not be printed, written or compared. Tested by
 // result_invariants_test.cpp.
 
 #include "report/result/result.hpp"
@@ -34,10 +34,10 @@ bool any_out_of_memory(const Result& result) {
 
 namespace {
 
-/// A collector that stores only the first fault, because later faults often follow from it.
+/// A collector that stores only the first broken invariant, because others often follow from it.
 class Invariants {
  public:
-  /// Checks one invariant. `text` has the form "KEY: expected WHAT, got WHAT". KEY is a key of the JSON
+  /// Checks one invariant. `text` has the form "KEY: expected WHAT, got WHAT", where KEY is a key of the JSON
   /// document.
   template <typename... Parts>
   void expect(bool holds, fmt::format_string<const Parts&...> text, const Parts&... parts) {
@@ -49,19 +49,19 @@ class Invariants {
   std::optional<std::string> fault_;
 };
 
-/// Returns by how much a time may lie outside the run. Measured times need this, because the clocks of
-/// devices do not agree exactly.
+/// Returns the time by which an action may lie outside the run, in ns. It is positive only for measurements,
+/// because the clocks of devices differ slightly.
 Ns time_slack_ns(const Result& result) {
   return result.kind == ResultKind::measured ? result.makespan_ns / 1000 + 1 : 0;
 }
 
-/// Returns true if a time is within the run. It subtracts the slack on the left, because adding it on the
-/// right might overflow 64 bits.
+/// Returns true if a time is within the run. The slack is subtracted on the left, because adding it on the
+/// right could overflow 64 bits.
 bool is_within(Ns time_ns, const Result& result) {
   return time_ns >= 0 && time_ns - time_slack_ns(result) <= result.makespan_ns;
 }
 
-/// Returns true if a figure is not negative. A figure that does not exist is NaN, and is accepted.
+/// Returns true if a figure is not negative. An absent figure is NaN and is accepted.
 bool is_amount(double figure) { return !(figure < 0); }
 
 void check_categories(Invariants& all, std::size_t rank, std::string_view key,
@@ -104,21 +104,21 @@ void check_rank(Invariants& all, std::size_t i, const Result& result) {
   check_memory(all, i, rank.memory, result);
 }
 
-/// Checks the figures of the run. A fraction of a device's peak rate must be at most 1 only in predictions,
+/// Checks the figures of the run. The fraction of a device's peak rate is limited to 1 only in predictions,
 /// because a measured run may have used another device.
 void check_run_figures(Invariants& all, const Result& result) {
   const bool is_measured = result.kind == ResultKind::measured;
-  const double slack = is_measured ? 1e-3 : 1e-9;  // covers differing clocks, or rounding
+  const double slack = is_measured ? 1e-3 : 1e-9;  // allows for different clocks, or for rounding
   for (const RunFigure& figure : figures_of_runs()) {
     const std::optional<double> value = figure.get(result);
     if (!value) continue;
     if (figure.bound == FigureBound::part) {
-      // A NaN fails this check, which is intended.
+      // This check is false for NaN, as intended.
       all.expect(*value >= -slack && *value <= 1 + slack, "{}.{}: expected a part in [0, 1], got {}",
                  figure.section, figure.key, *value);
       continue;
     }
-    // Clocks may differ, so idle time over busy time may be slightly negative in a measurement.
+    // Clocks of devices differ, so the ratio of idle to busy time may be slightly negative in a measurement.
     const double least =
         figure.unit == FigureUnit::part && figure.bound == FigureBound::not_negative ? -slack : 0;
     all.expect(is_amount(*value - least), "{}.{}: expected at least 0, got {}", figure.section, figure.key,
@@ -140,7 +140,7 @@ std::optional<std::string> broken_invariant(const Result& result) {
   all.expect(std::cmp_equal(result.ranks.size(), result.program.ranks),
              "ranks: expected as many as program.ranks says, {}, got {}", result.program.ranks,
              result.ranks.size());
-  // Only data parallelism may have more stages than ranks. Its stages are gradient buckets, and every rank
+  // Only data parallelism can have more stages than ranks. Its stages are gradient buckets, and each rank
   // holds all of them.
   const bool shares_all = result.program.schedule == "data-parallel";
   const std::int32_t most = shares_all ? result.program.stages : result.program.ranks;

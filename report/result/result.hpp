@@ -1,13 +1,13 @@
 #pragma once
-// A meter that computes the figures of one rank while its actions come in list order. All code that times a
-// program uses a meter, so that each figure of a rank is computed in one place:
+// Defines a Result, and a meter that computes the figures of one rank while its actions arrive in list order.
+// All code that times a program uses the meter, so that each figure is computed in one place:
 //
 //   spans of a run or a measurement      figures_of() (metrics.cpp)
 //   actions of a walk as it places them  sim/engines/streamed_walk.cpp
 //
-// A walk that jumps over repetitions advances the meter with show(), which states how each member grows.
-// tests/sim/streamed_run_test.cpp compares the two. To add a figure, add a member to MeteredFigures, compute
-// it in RankMeter, show it, and add a row to figure_rows.cpp.
+// If a walk skips repetitions, it advances the meter with show(), which says how each field grows.
+// tests/sim/streamed_run_test.cpp compares both methods. To add a figure, add a field to MeteredFigures,
+// compute it in RankMeter, add it to show(), and add a row to figure_rows.cpp.
 
 #include <algorithm>
 #include <array>
@@ -27,26 +27,25 @@
 
 namespace penstock {
 
-/// The figures that a meter computes. RankReport has all of them.
+/// The figures that a meter computes. They are a part of RankReport.
 struct MeteredFigures {
-  /// The time of compute actions; an overlapped pair counts once.
+  /// The time of all compute actions. An overlapped pair counts once.
   Ns busy_ns = 0;
-  /// The idle time during which a transfer or collective is under way for which the next compute action
-  /// waits.
+  /// The idle time during which the next compute action waits for a transfer or collective that is under way.
   Ns exposed_communication_ns = 0;
-  /// The largest number of live microbatch activations; one lives from F's start to the end of B (or W).
+  /// The largest number of activations alive at once. An activation lives from the start of F to the end of B
+  /// (or W).
   std::int64_t peak_live_activations = 0;
-  /// The bytes of its SENDs, and its part of collectives in a ring.
+  /// The bytes of the rank's SENDs, plus its part of each collective in a ring.
   Bytes sent_bytes = 0;
   Bytes received_bytes = 0;
 
   friend bool operator==(const MeteredFigures&, const MeteredFigures&) = default;
 };
 
-/// The number of microbatches that a rank has begun in some way and not ended, over time, and its peak. The
-/// compute actions of the rank begin and end microbatches in list order. At one instant the ends of
-/// microbatches that began earlier count first; then the order of the list decides (the rule of
-/// report/timeline/spans.hpp).
+/// The number of microbatches that have begun and not ended, over time, and its peak. Compute actions begin
+/// and end microbatches in list order. At one instant, ends of earlier microbatches count first. Then the
+/// list order decides, as in report/timeline/spans.hpp.
 class OpenMicrobatches {
  public:
   void begin(const Action& action, Ns now_ns) {
@@ -54,7 +53,7 @@ class OpenMicrobatches {
     begun_now_.push_back(unit_of(action));
     most_now_ = std::max(most_now_, ++change_now_);
   }
-  /// Ignores a microbatch that ends and has not begun, as in a part of a timeline.
+  /// Ends a microbatch. A microbatch that has not begun is ignored, because a timeline may be incomplete.
   void end(const Action& action, Ns now_ns) {
     enter(now_ns);
     if (began_now(unit_of(action))) {
@@ -65,8 +64,8 @@ class OpenMicrobatches {
   }
   std::int64_t peak() const { return std::max(peak_, open_before_ + most_now_); }
 
-  /// Shows the members to a visitor of states. `latest_ns` is the end of the rank's latest action. An instant
-  /// before it is over, and does not count any more.
+  /// Shows the fields to a visitor of states. `latest_ns` is the end of the rank's latest action. An earlier
+  /// instant is over and no longer matters.
   template <class State>
   void show(State& state, Ns latest_ns) {
     if (instant_ns_ < latest_ns) enter(latest_ns);
@@ -101,25 +100,27 @@ class OpenMicrobatches {
   }
   bool began_now(const Unit& unit) const { return std::ranges::find(begun_now_, unit) != begun_now_.end(); }
 
-  std::int64_t open_before_ = 0;  // begun before this instant, less those of them that ended at it
-  std::int64_t peak_ = 0;         // up to the instant before
-  Ns instant_ns_ = 0;             // the latest begin or end
+  std::int64_t open_before_ =
+      0;                   // Microbatches begun before this instant, minus those of them that ended at it.
+  std::int64_t peak_ = 0;  // The peak up to the previous instant.
+  Ns instant_ns_ = 0;      // The time of the latest begin or end.
   std::vector<Unit> begun_now_;
-  std::int64_t change_now_ = 0;  // begun at this instant, less those of them that ended at it
-  std::int64_t most_now_ = 0;    // the peak of change_now_
+  std::int64_t change_now_ = 0;  // Microbatches begun at this instant, minus those of them that ended at it.
+  std::int64_t most_now_ = 0;    // The peak of change_now_.
 };
 
 class RankMeter {
  public:
-  /// Adds a compute action, or an overlapped group, which is one action. `covered_ns(from, to)` returns how
-  /// much of that time is covered by the messages and collectives for which the action has waited. It is
-  /// called where the rank was idle before.
+  /// Adds a compute action, or an overlapped group as one action. `covered_ns(from, to)` is called if the
+  /// rank was idle before. It returns the part of that time during which messages or collectives were under
+  /// way for which the action has waited.
   template <class Covered>
   void compute(std::span<const Action> group, Ns start_ns, Ns end_ns, const Covered& covered_ns) {
-    // Transfers beside compute do not count, and neither does idle time in which no message is under way.
+    // Only idle time counts. Transfers during compute are hidden, and idle time without a message has other
+    // causes.
     if (start_ns > last_ns_) figures_.exposed_communication_ns += covered_ns(last_ns_, start_ns);
     time(start_ns, end_ns);
-    // Actions of a group start together. Those that take no time start and end one after the other.
+    // Actions of a group start together. If they take no time, they start and end one after the other.
     const bool at_once = start_ns == end_ns;
     for (const Action& action : group) {
       begin(action, start_ns);
@@ -127,7 +128,7 @@ class RankMeter {
     }
     for (std::size_t i = 0; i < group.size() && !at_once; ++i) end(group[i], end_ns);
   }
-  /// Adds the time of a compute action or group, and nothing else.
+  /// Adds only the time of a compute action or group.
   void time(Ns start_ns, Ns end_ns) {
     figures_.busy_ns += end_ns - start_ns;
     first_ns_ = has_computed_ ? std::min(first_ns_, start_ns) : start_ns;
@@ -136,26 +137,26 @@ class RankMeter {
   }
   void send(Bytes bytes) { figures_.sent_bytes += bytes; }
   void receive(Bytes bytes) { figures_.received_bytes += bytes; }
-  /// Adds a collective, in whose ring each member sends as much as it receives.
+  /// Adds a collective. In a ring each member sends as many bytes as it receives.
   void exchange(Bytes bytes) {
     send(bytes);
     receive(bytes);
   }
 
-  /// Returns the figures so far.
+  /// Returns the figures up to now.
   MeteredFigures figures() const {
     MeteredFigures figures = figures_;
     figures.peak_live_activations = live_.peak();
     return figures;
   }
-  /// Returns the start of the first compute action, or 0 before it.
+  /// Returns the start of the first compute action, or 0 if there is none yet.
   Ns first_ns() const { return first_ns_; }
-  /// Returns the end of the last compute action, or 0 before it.
+  /// Returns the end of the last compute action, or 0 if there is none yet.
   Ns last_ns() const { return last_ns_; }
 
-  /// Shows the members to a visitor of states (sim/engines/repeat.hpp): a time, a number that grows by
-  /// the same amount in each repetition, or a number over time, whose peak does not grow if it does not. The
-  /// first start does not change, so it is left out.
+  /// Shows the fields to a visitor of states (sim/engines/repeat.hpp). A field is a time, a number that grows
+  /// equally in each repetition, or a number over time with its peak. The first start is omitted, because it
+  /// never changes.
   template <class State>
   void show(State& state) {
     live_.show(state, last_ns_);
@@ -175,16 +176,13 @@ class RankMeter {
   }
 
   MeteredFigures figures_;
-  OpenMicrobatches live_;  // activations
+  OpenMicrobatches live_;  // The activations that are alive.
   bool has_computed_ = false;
   Ns first_ns_ = 0;
-  Ns last_ns_ = 0;  // from then on the rank is idle
+  Ns last_ns_ = 0;  // The rank is idle from this time on.
 };
 
-// The document that `simulate` and `run` produce: one prediction or one measurement. metrics.hpp computes its
-// figures from a timeline; result_json.hpp, result_figures.hpp and other exporters print it.
-
-/// The bytes held from `time_ns` until the next sample.
+/// The bytes that a rank holds from `time_ns` until the next sample.
 struct MemorySample {
   Ns time_ns = 0;
   MemoryByCategory bytes{};
@@ -192,29 +190,29 @@ struct MemorySample {
   friend bool operator==(const MemorySample&, const MemorySample&) = default;
 };
 
-/// The memory of one rank over time. Several samples may have the same time; peaks count each of them.
+/// The memory of one rank over time. Several samples may have the same time, and each counts for peaks.
 struct RankMemory {
   std::vector<MemorySample> samples;
   Bytes peak_bytes = 0;
   Ns peak_time_ns = 0;
-  /// The text of the action that caused the peak; empty if the peak exists from the start.
+  /// The action that causes the peak, as text. It is empty if the peak exists from the start.
   std::string peak_action;
-  /// The bytes by category when their sum is at its peak.
+  /// The bytes of each category at the time of the peak.
   MemoryByCategory at_peak{};
-  /// The peak of each category alone.
+  /// The peak of each category, at its own time.
   MemoryByCategory peaks{};
-  /// The memory of the rank's device; absent if unlimited.
+  /// The memory of the rank's device. It is absent if the memory is unlimited.
   std::optional<Bytes> capacity;
-  /// The part of the capacity that a plan may not use.
+  /// The part of the capacity that is reserved and that a plan must not use.
   Bytes reserved = 0;
-  /// The unit of all amounts.
+  /// The unit of all amounts in this struct.
   MemoryUnit unit = MemoryUnit::bytes;
 
-  /// Returns the part of the capacity that a plan may use; nothing if the capacity is unlimited.
+  /// Returns the part of the capacity that a plan may use, or nothing if the capacity is unlimited.
   std::optional<Bytes> usable() const {
     return capacity ? std::optional(std::max<Bytes>(0, *capacity - reserved)) : std::nullopt;
   }
-  /// Returns the bytes of the peak for which there is no room; 0 if it fits.
+  /// Returns the bytes by which the peak exceeds the usable memory, or 0 if it fits.
   Bytes lacking() const { return std::max<Bytes>(0, peak_bytes - usable().value_or(peak_bytes)); }
   bool out_of_memory() const { return lacking() > 0; }
 
@@ -225,9 +223,9 @@ struct RankMemory {
 struct RankReport : MeteredFigures {
   std::int32_t rank = 0;
   std::string device;
-  /// The makespan minus the busy time.
+  /// The makespan minus the busy time, in ns.
   Ns idle_ns = 0;
-  /// The largest number of versions of one stage that are alive at once.
+  /// The largest number of weight versions of one stage that are alive at the same time.
   std::int32_t weight_versions = 1;
   RankMemory memory;
 
@@ -244,61 +242,62 @@ struct LinkTraffic {
 
 /// The three figures that papers call "bubble".
 struct BubbleReport {
-  /// The sum of idle time / (ranks * makespan).
+  /// The sum of the ranks' idle times, divided by (ranks * makespan).
   double idle_over_total = 0;
-  /// The sum of idle time / the sum of busy time; 0 if nothing is busy.
+  /// The sum of the ranks' idle times, divided by the sum of their busy times. It is 0 if no rank is busy.
   double idle_over_ideal = 0;
-  /// The ratio (S - busy) / S on the rank with the longest span S from its first to its last compute action
+  /// The ratio (S - busy) / S of the rank with the longest span S, from its first start to its last end of
+  /// compute.
   double longest_span_rate = 0;
 
   friend bool operator==(const BubbleReport&, const BubbleReport&) = default;
 };
 
-/// The trained model. It is present if a model is priced on named devices.
+/// The trained model. It is present if the scenario names a model and devices.
 struct ModelReport {
   std::int64_t parameters = 0;
-  /// The parameters that one token uses.
+  /// The parameters that the model uses for one token.
   std::int64_t active_parameters = 0;
-  /// The work of forward and backward, without recomputation.
+  /// The operations of forward and backward passes for one sample, without recomputation.
   double flops_per_sample = 0;
-  /// The devices of all copies of the pipeline.
+  /// The number of devices of all pipeline copies.
   std::int64_t devices = 0;
 
   friend bool operator==(const ModelReport&, const ModelReport&) = default;
 };
 
-/// Rates of the run that depend on the model's size.
+/// The rates of the run that depend on the size of the model.
 struct ModelRates {
   double tokens_per_second = 0;
   double tokens_per_second_per_device = 0;
   double model_flops_per_second_per_device = 0;
-  /// Model FLOPs utilization: model_flops_per_second_per_device over a device's peak at the precision of
-  /// training.
+  /// Model FLOPs utilization: model_flops_per_second_per_device, divided by the peak rate of a device at the
+  /// training precision.
   double mfu = 0;
 
   friend bool operator==(const ModelRates&, const ModelRates&) = default;
 };
 
-/// The samples and their rate.
+/// The number of samples and their rates.
 struct ThroughputReport {
   /// The number of samples: M * micro_batch_size * iterations.
   double samples = 0;
-  /// The samples that one STEP of the input stage covers.
+  /// The samples between two STEPs of the input stage.
   double samples_per_update = 0;
-  /// The rate of the whole run; 0 if the makespan is 0.
+  /// The rate of the whole run. It is 0 if the makespan is 0.
   double samples_per_second = 0;
-  /// The rate in one period of the program, repeated without end.
+  /// The rate when the program is repeated without end.
   std::optional<double> steady_samples_per_second;
-  /// The cost at the steady rate, or at the rate of the run if there is none. It is absent if devices have no
-  /// price.
+  /// The price of a million samples at the steady rate, or at the rate of the run if there is no steady rate.
+  /// It is absent if devices have no price.
   std::optional<double> cost_per_million_samples{};
-  /// The rates of the model; absent if its size is not known.
+  /// The rates of the model. They are absent if its size is unknown.
   std::optional<ModelRates> model{};
 
   friend bool operator==(const ThroughputReport&, const ThroughputReport&) = default;
 };
 
-/// The figures of a whole run. figure_rows.hpp has a row for each of them.
+/// The figures of a whole run. Each has a row in figure_rows.hpp.
 struct RunFigures {
   BubbleReport bubble;
   ThroughputReport throughput;
@@ -311,9 +310,8 @@ struct ProgramReport {
   std::string schedule;
   std::int32_t ranks = 0;
   std::int32_t stages = 0;
-  /// The K of the schedule. For a program file it is the number of ranks that hold the first replica of some
-  /// stage, so that copies and replicas do not count, or the number of stages in data parallelism. 0 means
-  /// that it is not known.
+  /// The K of the schedule; 0 means unknown. For a program file it is the number of ranks that hold the first
+  /// replica of some stage. In data parallelism it is the number of stages.
   std::int32_t pipeline_size = 0;
   std::int32_t microbatches = 0;
   std::int32_t iterations = 1;
@@ -323,32 +321,32 @@ struct ProgramReport {
   friend bool operator==(const ProgramReport&, const ProgramReport&) = default;
 };
 
-/// The origin of the times of a result.
+/// The source of the times in a result.
 enum class ResultKind : std::uint8_t { predicted, measured };
 template <>
 inline constexpr auto kEnumWords<ResultKind> = std::to_array<EnumWord<ResultKind>>(
     {{ResultKind::predicted, "predicted"}, {ResultKind::measured, "measured"}});
 
-/// The treatment of links that several messages use at once.
+/// The method by which a run treats links that several messages use at the same time.
 enum class LinkSharing : std::uint8_t {
-  // no such links exist
+  // no link is used by several messages
   none,
-  // messages on a link share its bandwidth
+  // messages on the same link share its bandwidth
   counted,
-  // each message gets the whole bandwidth
+  // each message has the full bandwidth of the link
   left_out,
 };
 template <>
 inline constexpr auto kEnumWords<LinkSharing> = std::to_array<EnumWord<LinkSharing>>(
     {{LinkSharing::none, "none"}, {LinkSharing::counted, "counted"}, {LinkSharing::left_out, "left out"}});
 
-/// The properties of transfers besides the channel model on which times depend.
+/// The properties of transfers that change times, besides the channel model.
 struct TransferReport {
-  /// True if program order waits for each transfer to end.
+  /// True if the program waits for each transfer at the transfer's position in the list.
   bool blocking = false;
-  /// The messages of a channel that may wait for their consumers; 0 means unlimited.
+  /// The number of messages that may wait in a channel. 0 means unlimited.
   std::int64_t capacity = 0;
-  /// The eager size. Messages below it start without the receiver.
+  /// The eager size in bytes. Smaller messages start without the receiver.
   std::int64_t eager_bytes = 0;
 
   friend bool operator==(const TransferReport&, const TransferReport&) = default;
@@ -357,7 +355,7 @@ struct TransferReport {
 /// One prediction or measurement.
 struct Result : RunFigures {
   ResultKind kind = ResultKind::predicted;
-  /// The file or command that it answers; may be empty.
+  /// The scenario file or command of the result. It may be empty.
   std::string scenario;
   /// The name of the engine, such as "critical-path", "event" or "cpu-thread".
   std::string engine;
@@ -366,31 +364,30 @@ struct Result : RunFigures {
   TransferReport transfers;
   LinkSharing link_sharing = LinkSharing::none;
   Ns makespan_ns = 0;
-  /// The largest difference between the clocks of two ranks. It is present for measurements on several hosts.
+  /// The largest difference between the clocks of two ranks. It is present only for measurements on several
+  /// hosts.
   std::optional<Ns> clock_error_ns{};
   ProgramReport program;
   std::optional<ModelReport> model{};
   std::vector<RankReport> ranks;
   /// The links that messages used.
   std::vector<LinkTraffic> links;
-  /// Assumptions that a reader must know.
+  /// The assumptions that readers of the result must know.
   std::vector<std::string> notes;
   Timeline timeline;
 
   friend bool operator==(const Result&, const Result&) = default;
 };
 
-/// Returns the peak of the rank with the highest peak; 0 if no memory is known.
+/// Returns the peak of the rank with the highest peak, or 0 if no memory is known.
 Bytes highest_peak_bytes(const Result& result);
-/// Returns true if any rank needs more memory than its device has.
+/// Returns true if a rank needs more memory than its device has.
 bool any_out_of_memory(const Result& result);
 
-// Checks invariants that every simulated and every measured result must satisfy.
-
 /// Returns the first broken invariant as "KEY: expected WHAT, got WHAT", or nothing if all invariants hold.
-/// The keys are those of the JSON document. For example, no time, amount or rate is negative, no action ends
-/// after the makespan, and bubbles are in [0, 1]. Measured times may exceed the makespan by a thousandth,
-/// because clocks differ.
+/// KEY is a key of the JSON document. For example, rates are not negative, no action ends after the makespan,
+/// and bubbles are in [0, 1]. In measurements, times may exceed the makespan by a thousandth, because clocks
+/// differ.
 std::optional<std::string> broken_invariant(const Result& result);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// Writes a Result as CSV and as a trace. Both take figures and spans as they are and choose only the text.
+// Writes a Result as CSV and as a trace. Figures and spans are written unchanged.
 
 #include "report/result/result_export.hpp"
 
@@ -69,16 +69,16 @@ std::string ranks_to_csv(const Result& result) {
   return csv;
 }
 
-// Writes the trace event format, which chrome://tracing and Perfetto read: "X" events with a start and a
-// duration in microseconds, "M" events that name processes and threads, "C" events for the bytes held.
+// Writes the trace event format of chrome://tracing and Perfetto. "X" events have a start and a duration in
+// microseconds. "M" events name processes and threads. "C" events give the bytes held.
 //
 //   process  rank 0
 //     thread compute       |F0|F1|  |B0|
 //     thread send             |SEND_F0|
 //     thread send 2              |SEND_F1|        a second thread, because spans of one must not overlap
 //
-// pid = rank. tid = row * kLanesPerRow + lane, so that viewers sort threads by row and then by lane. Tested
-// by chrome_trace_test.cpp.
+// pid is the rank. tid is row * kLanesPerRow + lane, so that viewers sort threads by row and then by lane.
+// Tested by chrome_trace_test.cpp.
 
 namespace {
 
@@ -87,30 +87,30 @@ constexpr std::array<std::string_view, 4> kRowNames = {"compute", "send", "recei
 
 std::string microseconds(Ns ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
 
-/// A writer of events, one on each line, with commas between them.
+/// A writer of events. Each event has its own line, and commas separate events.
 class TraceText {
  public:
   explicit TraceText(const TextSink& sink) : lines_(sink) {
     lines_.text() = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
   }
 
-  /// Returns false if the sink wants no more.
+  /// Returns false if the sink needs no further text.
   bool is_wanted() const { return is_wanted_; }
 
-  /// Adds an event. Its line ends when the next event begins, so only the lines before it can go to the sink.
+  /// Adds an event. Its line ends when the next event begins, so only earlier lines are passed to the sink.
   void add(std::string_view event) {
     lines_.text() += std::exchange(separator_, ",\n");
     is_wanted_ = lines_.end_line();
     lines_.text() += event;
   }
 
-  /// Names a process ("process_name") or one of its threads ("thread_name").
+  /// Gives a name to a process ("process_name") or to one of its threads ("thread_name").
   void add_name(std::string_view what, std::int32_t pid, std::size_t tid, std::string_view name) {
     add(fmt::format(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{"name":{}}}}})", what, pid, tid,
                     json_quoted(name)));
   }
 
-  /// Sets the position of a process or thread among the others in the viewer.
+  /// Sets the position of a process or thread in the viewer's list.
   void add_order(std::string_view what, std::int32_t pid, std::size_t tid, std::size_t order) {
     add(fmt::format(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{"sort_index":{}}}}})", what, pid,
                     tid, order));
@@ -143,7 +143,7 @@ void add_span(TraceText& trace, const Span& span, std::size_t tid) {
       microseconds(span.end_ns - span.start_ns), span_arguments(span.action)));
 }
 
-/// Adds one row of a rank, with a thread for each lane. A thread is named when its first span is added.
+/// Adds one row of a rank. Each lane is a thread, which gets its name with its first span.
 void add_row(TraceText& trace, std::size_t row, Spans spans) {
   const std::vector<std::int32_t> lanes = lanes_of(spans);
   std::set<std::int32_t> named;
@@ -165,14 +165,14 @@ void add_rows(TraceText& trace, Spans of_rank) {
   for (std::size_t row = 0; row < rows.size(); ++row) add_row(trace, row, rows[row]);
 }
 
-/// Adds the memory of a rank as a counter, whose value holds until the next sample.
+/// Adds the memory of a rank as a counter. Each value is valid until the next sample.
 void add_memory(TraceText& trace, const RankReport& rank) {
   for (const MemorySample& sample : rank.memory.samples) {
     if (!trace.is_wanted()) return;
     std::string series;
     for (std::size_t i = 0; i < kMemoryCategoryCount; ++i) {
-      // A category that the rank never holds would only fill the legend. The peaks decide, so that all
-      // samples leave out the same categories.
+      // A category that the rank never holds is omitted, because it would only fill the legend. The peaks
+      // decide, so that all samples have the same categories.
       if (rank.memory.peaks[i] == 0) continue;
       const std::string_view separator = series.empty() ? "" : ",";
       fmt::format_to(std::back_inserter(series), R"({}"{}":{})", separator,

@@ -1,6 +1,5 @@
-// Chooses the figures and the words that describe a Result, as headlines and as cells of tables (table.hpp).
-// Text and pages only arrange them, so that a figure has the same name on a terminal and in a browser. Tested
-// by figures_test.cpp.
+// Chooses the figures and words that describe a Result, as headlines and table cells (table.hpp). Terminal
+// text and pages use the same figures and names. Tested by figures_test.cpp.
 
 #include "report/result/result_figures.hpp"
 
@@ -33,7 +32,7 @@ Cell memory_cell(Bytes amount, MemoryUnit unit) {
 }
 
 /// Returns the stages: "K = 4 (8 stages)" for two stages on each rank, "K = 2 stages on 3 ranks" with
-/// replicas, "K = 4 (8 stages) on 16 ranks" with both.
+/// replicas, and "K = 4 (8 stages) on 16 ranks" with both.
 std::string stages_text(const ProgramReport& program) {
   const std::int32_t size = pipeline_size(program);
   const std::string stages = format_count(program.stages, "stage");
@@ -47,8 +46,8 @@ std::string shape_text(const ProgramReport& program) {
                      format_count(program.iterations, "iteration"));
 }
 
-/// Returns a headline of figures of the run, such as "33.33 % of the total, 50.00 % of the ideal"; empty if
-/// the run has none of them.
+/// Returns a headline of figures of the run: "33.33 % of the total, 50.00 % of the ideal". It is empty if the
+/// run has none of the figures.
 std::string figures_text(const RunFigures& run, std::string_view headline) {
   std::string line;
   for (const RunFigure& figure : figures_of_runs()) {
@@ -60,7 +59,7 @@ std::string figures_text(const RunFigures& run, std::string_view headline) {
   return line;
 }
 
-/// Returns the bytes that all ranks send, and the bytes for each sample.
+/// Returns the bytes that all ranks send together, and the bytes for each sample.
 std::string traffic_text(const Result& result) {
   Bytes sent = 0;
   for (const RankReport& rank : result.ranks) sent += rank.sent_bytes;
@@ -72,7 +71,7 @@ std::string traffic_text(const Result& result) {
   return text;
 }
 
-/// Returns a peak: "7.10 GiB", or "17.23 GiB > 16.00 GiB" if the device has less.
+/// Returns the peak memory: "7.10 GiB", or "17.23 GiB > 16.00 GiB" if the device has less.
 Cell peak_cell(const RankMemory& memory) {
   Cell cell = memory_cell(memory.peak_bytes, memory.unit);
   if (memory.out_of_memory())
@@ -99,8 +98,8 @@ Cell rank_cell(const RankFigure& figure, const RankReport& rank) {
   return {};
 }
 
-/// "predicted by event, channel model directed, blocking transfers": rules of transfers where they are not
-/// the usual ones.
+/// Returns the source of the result: "predicted by event, channel model directed, blocking transfers". It
+/// names only transfer rules that differ from the defaults.
 std::string origin_text(const Result& result) {
   std::string text(to_text(result.kind));
   if (!result.engine.empty()) text += fmt::format(" by {}", result.engine);
@@ -112,8 +111,8 @@ std::string origin_text(const Result& result) {
   return text;
 }
 
-/// Returns the memory of the rank with the least room: "74.3 of 76.6 GiB usable on rank 0". It is empty if
-/// nothing is reserved.
+/// Returns the memory of the rank with the least free memory: "74.3 of 76.6 GiB usable on rank 0". It is
+/// empty if no memory is reserved.
 std::string memory_text(const Result& result) {
   const auto left = [](const RankReport& rank) {
     return rank.memory.usable().value_or(std::numeric_limits<Bytes>::max()) - rank.memory.peak_bytes;

@@ -1,5 +1,5 @@
 #pragma once
-// The figures of a Result as tables and sentences. The terminal table and the HTML report share them.
+// Shows the figures of a Result as tables and sentences. Terminal text and the HTML report both use them.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,46 +21,44 @@ struct Headline {
   friend bool operator==(const Headline&, const Headline&) = default;
 };
 
-/// Returns the value of a figure of a run as a cell of a table.
+/// Returns a figure of the run as a table cell.
 Cell run_cell(const RunFigure& figure, double value);
 
-/// Returns K, the ranks of one pipeline. If a result does not give it, this is the smaller of the numbers of
-/// stages and ranks.
+/// Returns K, the number of ranks of one pipeline. If the result does not give K, the smaller of the numbers
+/// of stages and ranks is returned.
 std::int32_t pipeline_size(const ProgramReport& program);
 
-/// Returns the headlines: schedule and shape, makespan, the three bubbles, throughput, memory if a part is
-/// reserved, and traffic.
+/// Returns the headlines: schedule and shape, makespan, the three bubbles, throughput and traffic. The memory
+/// is included if a part of it is reserved.
 std::vector<Headline> headlines(const Result& result);
-/// Returns a row for each rank: device, busy and idle time, exposed communication, peak memory (with the
-/// capacity if it is exceeded), live activations, weight versions, traffic.
+/// Returns a table with a row for each rank: device, busy and idle time, exposed communication, peak memory,
+/// live activations, weight versions and traffic. A peak that is too high is shown with the capacity.
 Table rank_figures(const Result& result);
-/// Returns a row for each rank with the peak of each category that some rank uses.
+/// Returns a table with a row for each rank. It has the peak of each category that some rank uses.
 Table peak_figures(const Result& result);
-/// Returns a row for each link; none if no message used a link.
+/// Returns a table with a row for each link. It has no rows if no message used a link.
 Table link_figures(const Result& result);
-/// Returns the memory that a rank has: "80.00 GiB", or "76.65 GiB usable of 80.00 GiB" if a part is reserved.
-/// Requires a capacity.
+/// Returns the memory of a rank: "80.00 GiB", or "76.65 GiB usable of 80.00 GiB" if a part is reserved.
+/// Requires that the capacity is known.
 std::string available_text(const RankMemory& memory);
-/// Returns a sentence for each rank that does not fit: its device, what it needs and has, and the action that
-/// reaches the peak.
+/// Returns a sentence for each rank that needs too much memory. It names the device, the needed and available
+/// memory, and the action that reaches the peak.
 std::vector<std::string> out_of_memory_lines(const Result& result);
 /// Returns the categories that some rank uses, in the order of the enum.
 std::vector<MemoryCategory> used_categories(const Result& result);
 
-// Writes a Result as text for terminals: main figures, a table of ranks, memory by category, and links.
-
-/// The choice whether sentences about ranks that run out of memory follow the tables. The table of ranks
-/// always marks such ranks.
+/// A choice that says if sentences about ranks without enough memory follow the tables. The table of ranks
+/// always marks these ranks.
 enum class OutOfMemoryLines : std::uint8_t { shown, left_out };
 
 /// The options of the text for terminals.
 struct ResultTableOptions {
   OutOfMemoryLines out_of_memory = OutOfMemoryLines::shown;
-  /// The longest line of a table in characters; 0 means no limit.
+  /// The largest length of a table line in characters. 0 means no limit.
   std::size_t width = 0;
 };
 
-/// Returns the text, with durations and bytes in readable units.
+/// Returns the text of a result: headlines, a table of ranks, memory by category, and links.
 std::string result_to_table(const Result& result, const ResultTableOptions& options = {});
 
 }  // namespace penstock

@@ -1,6 +1,5 @@
-// Reads the document that result_json.cpp writes. Only the first fault is reported. Reading continues after
-// it with zeros, so that the functions below state only the shape of the document. Tested by
-// result_json_test.cpp.
+// Reads the document that result_json.cpp writes. Only the first fault is reported. After a fault the reader
+// continues with zeros, so that the functions below need no error handling. Tested by result_json_test.cpp.
 
 #include <fmt/format.h>
 
@@ -32,7 +31,7 @@ namespace {
 using SortedJson = nlohmann::json;
 constexpr std::int64_t kSchemaVersion = 1;
 
-/// The first fault; an empty message means that there is none.
+/// The first fault. The message is empty if there is none.
 struct FirstFault {
   std::string message;
 
@@ -41,7 +40,8 @@ struct FirstFault {
   }
 };
 
-/// A reader of a JSON object with its path in the document. Value and fault must outlive it.
+/// A reader of a JSON object that knows the object's path in the document. The value and the fault must
+/// outlive the reader.
 class ObjectReader {
  public:
   ObjectReader(const SortedJson& value, std::string path, FirstFault& fault)
@@ -55,7 +55,7 @@ class ObjectReader {
 
   std::int64_t integer_between(const char* key, std::int64_t least, std::int64_t most) const {
     const SortedJson& value = member(key);
-    // The library would turn a number from 2^63 on into a negative one.
+    // The library would convert a number of 2^63 or more to a negative number.
     const bool too_large =
         value.is_number_unsigned() &&
         value.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
@@ -74,7 +74,7 @@ class ObjectReader {
                            std::numeric_limits<std::int64_t>::max());
   }
 
-  /// Returns a time, a number of bytes or another count, which is at least 0.
+  /// Returns a time, a number of bytes or another count. It must be at least 0.
   std::int64_t count(const char* key) const {
     return integer_between(key, 0, std::numeric_limits<std::int64_t>::max());
   }
@@ -88,7 +88,7 @@ class ObjectReader {
     return count(key);
   }
 
-  /// Returns a number. The writer puts null for a number that is not finite, so null is read as NaN.
+  /// Returns a number. Null is read as NaN, because the writer uses null for numbers that are not finite.
   double number(const char* key) const {
     const SortedJson& value = member(key);
     if (value.is_null() && has(key)) return std::numeric_limits<double>::quiet_NaN();
@@ -119,7 +119,7 @@ class ObjectReader {
 
   ObjectReader object(const char* key) const { return {member(key), child(key), *fault_}; }
 
-  /// Returns the elements of a list of objects; none if the list is missing.
+  /// Returns the elements of a list of objects. The result is empty if the list is missing.
   std::vector<ObjectReader> objects_if_any(const char* key) const {
     std::vector<ObjectReader> elements;
     if (!has(key)) return elements;
@@ -146,7 +146,7 @@ class ObjectReader {
     return texts;
   }
 
-  /// Reports that `key` should have been `what`.
+  /// Reports that `what` was expected as the value of `key`.
   void expected(const char* key, std::string_view what) const {
     if (has(key)) {
       fault_->set(fmt::format("{}: expected {}, got {}", child(key), what, shown_json(value_->at(key))));
@@ -159,7 +159,7 @@ class ObjectReader {
   std::string child(const char* key) const { return path_.empty() ? key : path_ + '.' + key; }
 
   const SortedJson& member(const char* key) const {
-    // Null is of no expected type, so that each reader reports the missing key with its own message.
+    // Null has none of the expected types, so each caller reports a missing key with its own message.
     static const SortedJson missing;
     return has(key) ? value_->at(key) : missing;
   }
@@ -169,7 +169,7 @@ class ObjectReader {
   FirstFault* fault_;
 };
 
-/// Reads an amount of memory. An amount of activations may be a fraction.
+/// Reads an amount of memory. A number of activations may have a fraction.
 Bytes read_amount(const ObjectReader& object, const char* key, MemoryUnit unit) {
   if (unit == MemoryUnit::bytes) return object.count(key);
   const double shown = object.number(key);
@@ -187,7 +187,7 @@ MemoryByCategory read_categories(const ObjectReader& object, MemoryUnit unit) {
   return memory;
 }
 
-/// Reads a rank's memory without its peak, which read_rank() reads.
+/// Reads the memory of a rank, except its peak. read_rank() reads the peak.
 RankMemory read_memory(const ObjectReader& object) {
   RankMemory memory;
   memory.peak_time_ns = object.count("peak_time_ns");
@@ -197,7 +197,7 @@ RankMemory read_memory(const ObjectReader& object) {
   memory.peaks = read_categories(object.object("peaks"), memory.unit);
   if (object.number_or_null("capacity_bytes"))
     memory.capacity = read_amount(object, "capacity_bytes", memory.unit);
-  // Older files have no such key; all of their capacity is usable.
+  // Older files lack this key. In these files the whole capacity is usable.
   if (memory.capacity && object.number_or_null("usable_bytes")) {
     const Bytes usable = read_amount(object, "usable_bytes", memory.unit);
     memory.reserved = std::max<Bytes>(0, *memory.capacity - usable);
@@ -213,7 +213,7 @@ RankReport read_rank(const ObjectReader& object) {
   rank.rank = object.small("rank", 0);
   rank.device = object.text_if_any("device");
   if (object.has("memory")) rank.memory = read_memory(object.object("memory"));
-  // The peak stands outside `memory` in the document, so it is set after `memory` has been read as a whole.
+  // In the document the peak is outside `memory`, so it is read after `memory` is complete.
   for (const RankFigure& figure : figures_of_ranks()) {
     const std::string key(figure.key);
     if (figure.absent == AbsentFigure::left_out && !object.has(key.c_str())) continue;
@@ -243,7 +243,7 @@ ModelReport read_model(const ObjectReader& object, std::int64_t devices) {
           .devices = devices};
 }
 
-/// Reads the figures of a section of the document.
+/// Reads the figures of one section of the document.
 void read_section(const ObjectReader& document, const char* section, Result& result) {
   const ObjectReader object = document.object(section);
   for (const RunFigure& figure : figures_of_runs()) {
@@ -256,12 +256,12 @@ void read_section(const ObjectReader& document, const char* section, Result& res
   }
 }
 
-/// Reads a span. The document repeats stage and microbatch beside the action's text for scripts; they must
-/// agree with it.
+/// Reads a span. For scripts the document also has the stage and microbatch of the action as separate keys.
+/// They must agree with the action's text.
 Span read_span(const ObjectReader& object, std::int32_t ranks) {
   Span span;
   const std::string text = object.text("action");
-  // The reader of program lists also accepts every name that Penstock writes.
+  // The reader of program lists accepts every action name that Penstock writes.
   const auto actions = read_actions(text, {});
   if (!actions || actions->size() != 1) {
     object.expected("action", "one action such as \"0F3\"");
@@ -311,8 +311,8 @@ Result read_result(const ObjectReader& document) {
   if (document.integer("schema_version") != kSchemaVersion) {
     document.expected("schema_version", fmt::format("{}, which this penstock reads", kSchemaVersion));
   }
-  // Keys that were added after the first files of version 1 may be missing; the readers "..._if_any" and
-  // "..._or_null" accept that.
+  // Files of version 1 may lack keys that were added later. The functions "..._if_any" and "..._or_null"
+  // accept this.
   result.kind = read_kind(document);
   result.scenario = document.text_if_any("scenario");
   result.engine = document.text_if_any("engine");

@@ -1,7 +1,7 @@
-// Writes a sweep as text, CSV and JSON. CSV and JSON share one list of columns, fields_of(), so that they
-// always agree. The best row of a schedule has the highest steady rate. A row with a steady rate beats all
-// rows without one, because the rate of a short run includes filling and draining. Points that were skipped
-// or do not fit stay in the tables with their reason, and are never the best. Tested by sweep_test.cpp.
+// Writes a sweep as text, CSV and JSON. CSV and JSON use the same columns, fields_of(). The best row of a
+// schedule has the highest steady rate. A row without a steady rate ranks below all rows with one, because
+// the rate of a short run includes filling and draining. Points that were skipped or do not fit appear with
+// their reason and are never the best. Tested by sweep_test.cpp.
 
 #include "report/result/sweep_table.hpp"
 
@@ -45,7 +45,7 @@ Json finite_or_null(std::optional<double> value) {
 
 bool has_model(const SweepRow& row) { return row.throughput.model.has_value(); }
 
-/// The figures of a run that stand together in a row: bubbles, then rates, and last those that only some
+/// The groups in which a row shows the figures of a run: bubbles, then rates, then figures that only some
 /// scenarios have.
 enum class FigureGroup : std::uint8_t { bubble, rate, sometimes };
 FigureGroup group_of(const RunFigure& figure) {
@@ -53,7 +53,7 @@ FigureGroup group_of(const RunFigure& figure) {
   return figure.section == "bubble" ? FigureGroup::bubble : FigureGroup::rate;
 }
 
-/// Returns the figures of a group that a sweep has, in order.
+/// Returns the figures of a group that a sweep shows, in the order of the figures' table.
 std::vector<RunFigure> figures_of_group(FigureGroup group) {
   std::vector<RunFigure> figures;
   std::ranges::copy_if(figures_of_runs(), std::back_inserter(figures),
@@ -61,10 +61,10 @@ std::vector<RunFigure> figures_of_group(FigureGroup group) {
   return figures;
 }
 
-/// Returns the fields of a row. `with_model` is true if some row of the sweep has the model's rates.
+/// Returns the fields of a row. `with_model` is true if at least one row of the sweep has rates of a model.
 std::vector<Field> fields_of(const SweepRow& row, bool with_model) {
   const bool simulated = was_simulated(row);
-  // A row that was not simulated has zeros in its figures, which must not be printed.
+  // A row that was not simulated contains zeros, which must not be printed as figures.
   const auto figure = [&](const Json& value) { return simulated ? value : Json(nullptr); };
   std::vector<Field> fields = {{"schedule", row.schedule},
                                {"stages", row.stages},
@@ -90,7 +90,7 @@ std::vector<Field> fields_of(const SweepRow& row, bool with_model) {
   return fields;
 }
 
-/// Returns the value as a CSV field: empty for null, strings made safe by csv_field().
+/// Returns a value as a CSV field. Null is empty, and csv_field() quotes strings.
 std::string csv_value(const Json& value) {
   if (value.is_null()) return "";
   if (value.is_string()) return csv_field(value.get<std::string>());
@@ -98,7 +98,7 @@ std::string csv_value(const Json& value) {
   return value.dump();
 }
 
-/// Returns one line of CSV from the fields. `text` returns a field's value or its name.
+/// Returns one line of CSV. `text` returns the value or the name of a field.
 template <typename Text>
 std::string csv_line(const std::vector<Field>& fields, Text text) {
   std::string line;
@@ -109,20 +109,18 @@ std::string csv_line(const std::vector<Field>& fields, Text text) {
   return line + '\n';
 }
 
-/// Returns a row as JSON. It has the model's rates only if this row has a model, whatever other rows have.
+/// Returns a row as JSON. It contains rates of a model only if this row has them.
 Json row_json(const SweepRow& row) {
   Json object = Json::object();
   for (const auto& [key, value] : fields_of(row, has_model(row))) object[std::string(key)] = value;
   return object;
 }
 
-// --- reading the line of a point -----------------------------------------------------------------------
-
-/// Returns an integer. get() alone would cut off fractions and wrap numbers that are too large.
+/// Returns an integer. get() alone would drop fractions and wrap numbers that are too large.
 template <std::integral Integer>
 Integer count_at(const Json& object, const char* key, Integer least = 0) {
   const Json& value = object.at(key);
-  // The library reads a number without a sign as unsigned.
+  // The library stores a number without a minus sign as unsigned.
   if (value.is_number_unsigned() && std::in_range<Integer>(value.get<std::uint64_t>()) &&
       value.get<Integer>() >= least)
     return value.get<Integer>();
@@ -130,7 +128,7 @@ Integer count_at(const Json& object, const char* key, Integer least = 0) {
                                           std::numeric_limits<Integer>::max(), shown_json(value)));
 }
 
-/// The range of values that a figure can have, with both ends.
+/// The smallest and the largest value that a figure can have.
 struct FigureRange {
   double least = 0;
   double most = std::numeric_limits<double>::max();
@@ -138,18 +136,18 @@ struct FigureRange {
 };
 constexpr FigureRange kSamples{.least = std::numeric_limits<double>::denorm_min(),
                                .text = "a number above 0"};
-// Parts have room for rounding, as in result.cpp.
+// The range of fractions allows for rounding, as in result.cpp.
 constexpr double kRounding = 1e-9;
 constexpr FigureRange kPart{.least = -kRounding, .most = 1 + kRounding, .text = "a part in [0, 1]"};
 
-/// Returns the range of a figure of a run. A point covers at least a part of a sample.
+/// Returns the range of a figure of a run.
 FigureRange range_of(const RunFigure& figure) {
   if (figure.bound == FigureBound::part) return kPart;
   if (figure.unit == FigureUnit::count) return kSamples;
   return {.least = figure.unit == FigureUnit::part ? -kRounding : 0, .text = "a number of at least 0"};
 }
 
-/// The range of activations. Their parts must fit into 64 bits.
+/// The range of a number of activations. Its number of parts must fit into 64 bits.
 constexpr FigureRange kActivations{.least = 0, .most = 1e12, .text = "a number of activations"};
 
 double figure_at(const Json& object, const char* key, const FigureRange& range) {
@@ -161,7 +159,7 @@ double figure_at(const Json& object, const char* key, const FigureRange& range) 
   throw std::invalid_argument(fmt::format("{}: expected {}, got {}", key, range.text, shown_json(value)));
 }
 
-/// Returns a figure, or nothing for null.
+/// Returns a figure, or nothing if its value is null.
 std::optional<double> figure_if_any(const Json& object, const char* key, const FigureRange& range) {
   return object.at(key).is_null() ? std::nullopt : std::optional(figure_at(object, key, range));
 }
@@ -171,12 +169,12 @@ SweepStatus status_of(const std::string& text) {
   throw std::invalid_argument(fmt::format("unknown status \"{}\"", text));
 }
 
-/// Reads the figures of a row that was simulated. `peak_rank` has no upper limit here, because a row does not
-/// give its number of ranks: replicas and copies multiply the stages.
+/// Reads the figures of a simulated row. `peak_rank` has no upper limit, because a row does not contain the
+/// number of ranks.
 void read_figures(SweepRow& row, const Json& object) {
   row.micro_batch_size = figure_at(object, "micro_batch_size", kSamples);
   row.global_batch_size = figure_at(object, "global_batch_size", kSamples);
-  // The makespan is 0 if nothing takes time; then the rates are 0 too.
+  // If no action takes time, the makespan is 0, and so are the rates.
   row.makespan_ns = count_at<Ns>(object, "makespan_ns");
   row.closed_form_bubble = figure_if_any(object, "closed_form_bubble", kPart);
   row.peak_bytes = row.memory_unit == MemoryUnit::bytes
@@ -185,7 +183,7 @@ void read_figures(SweepRow& row, const Json& object) {
   row.peak_rank = count_at<std::int32_t>(object, "peak_rank");
   for (const RunFigure& figure : figures_of_runs()) {
     const std::string key(figure.key);
-    // A row has all figures that come together, or none of them.
+    // Some figures occur only together: a row has all of them or none.
     const bool is_alone = figure.comes_with.empty();
     if (!figure.in_sweep || (!is_alone && !object.contains(figure.comes_with))) continue;
     const bool may_be_null = is_alone && figure.absent != AbsentFigure::never;
@@ -194,14 +192,14 @@ void read_figures(SweepRow& row, const Json& object) {
   }
 }
 
-/// Returns the row of an object that row_json() has made. Throws if a key, its type or a figure is wrong.
+/// Returns the row from an object of row_json(). Throws if a key is missing, or if a type or figure is wrong.
 SweepRow row_of(const Json& object, MemoryUnit unit) {
   SweepRow row;
   row.memory_unit = unit;
   row.schedule = object.at("schedule").get<std::string>();
   row.status = status_of(object.at("status").get<std::string>());
   row.reason = object.at("reason").get<std::string>();
-  // A row that was not simulated may have sizes that are wrong, because they may be the reason.
+  // In a row that was not simulated, a size may be invalid, because it may be the reason.
   const std::int32_t least = was_simulated(row) ? 1 : 0;
   row.stages = count_at(object, "stages", least);
   row.virtual_stages = count_at(object, "virtual_stages", least);
@@ -215,7 +213,7 @@ SweepRow row_of(const Json& object, MemoryUnit unit) {
   return row;
 }
 
-/// Returns the rows in the order of the sweep.
+/// Returns the rows as JSON, in the order of the sweep.
 Json rows_json(const std::vector<SweepRow>& rows) {
   Json list = Json::array();
   for (const SweepRow& row : rows) list.push_back(row_json(row));
@@ -227,7 +225,7 @@ Cell samples_per_update_cell(const SweepRow& row) {
   return optional_cell(was_simulated(row) ? row.throughput.samples_per_update : row.global_batch_size);
 }
 
-/// The table of a sweep between its keys and its status: one column after the other.
+/// The columns of a sweep's table between the keys and the status.
 class FigureColumns {
  public:
   explicit FigureColumns(const std::vector<SweepRow>& rows) : rows_(rows), cells_(rows.size()) {
@@ -250,7 +248,7 @@ class FigureColumns {
   const std::vector<Cell>& cells(std::size_t row) const { return cells_[row]; }
 
  private:
-  /// Adds a column, which is empty in rows that were not simulated.
+  /// Adds a column. Its cells are empty for rows that were not simulated.
   template <typename CellOf>
   void add(std::string_view name, const CellOf& cell_of) {
     names_.emplace_back(name);
@@ -271,7 +269,7 @@ class FigureColumns {
 
   const std::vector<SweepRow>& rows_;
   std::vector<std::string> names_;
-  std::vector<std::vector<Cell>> cells_;  // by row
+  std::vector<std::vector<Cell>> cells_;  // The cells of each row.
 };
 
 std::string status_text(const SweepRow& row) {
@@ -358,7 +356,7 @@ std::string sweep_table(const Sweep& sweep, std::size_t width) {
 std::string sweep_csv(const Sweep& sweep) {
   const bool modelled = std::ranges::any_of(sweep.rows, has_model);
   std::string csv =
-      // Every row has the names of all columns.
+      // A default row has the same column names as every other row.
       csv_line(fields_of(SweepRow{}, modelled), [](const Field& field) { return std::string(field.first); });
   for (const SweepRow& row : sweep.rows) {
     csv += csv_line(fields_of(row, modelled), [](const Field& field) { return csv_value(field.second); });
@@ -369,7 +367,7 @@ std::string sweep_csv(const Sweep& sweep) {
 std::string sweep_point_json(std::size_t number, const SweepPoint& point) {
   const Json line = {{"point", number},
                      {"row", row_json(point.row)},
-                     // The unit is stored beside the row, because no column of a sweep has it.
+                     // The memory unit is stored beside the row, because it is not a column of the sweep.
                      {"counts_activations", point.row.memory_unit == MemoryUnit::activations},
                      {"notes", point.notes}};
   return line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';

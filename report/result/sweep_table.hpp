@@ -1,6 +1,6 @@
 #pragma once
-// The outcome of a sweep: a row for each combination of schedule, K, M and batch sizes that was asked for,
-// also if it could not run. sim/ fills the rows; they are printed here and drawn by html_report.hpp.
+// The results of a sweep. It has a row for each requested combination of schedule, K, M and batch sizes, even
+// if the combination could not run. sim/ fills in the rows, and html_report.hpp draws them.
 
 #include <array>
 #include <cstddef>
@@ -19,13 +19,13 @@
 
 namespace penstock {
 
-/// The outcome of a point of a sweep.
+/// The status of a point of a sweep.
 enum class SweepStatus : std::uint8_t {
-  // simulated, and every rank fits into its device
+  // the point was simulated, and every rank has enough memory
   ok,
-  // simulated, but `peak_rank` needs more memory than its device has
+  // the point was simulated, but `peak_rank` needs more memory than its device has
   out_of_memory,
-  // the shape is impossible for the schedule, or the batch sizes do not divide
+  // the schedule does not allow this shape, or the batch sizes do not divide
   skipped,
   // the program hangs, or another error occurred
   failed,
@@ -37,12 +37,12 @@ inline constexpr auto kEnumWords<SweepStatus> =
                                           {SweepStatus::skipped, "skipped"},
                                           {SweepStatus::failed, "failed"}});
 
-/// One point. The figures of the run, and those from makespan_ns on, have values only for `ok` and
-/// `out_of_memory`; otherwise they are empty (null in JSON). Sizes that were not given and could not be
-/// computed are empty too. Figures of a run that no column of a sweep has (figure_rows.hpp) are 0.
+/// One point. Only points with status `ok` or `out_of_memory` have figures; otherwise the figures are empty
+/// (null in JSON). Sizes that were not given and could not be computed are also empty. Figures without a
+/// column in sweeps are 0 (figure_rows.hpp).
 struct SweepRow : RunFigures {
   std::string schedule;
-  /// The pipeline size K, which is schedule.stages of a scenario.
+  /// The pipeline size K, which is the key schedule.stages of a scenario.
   std::int32_t stages = 1;
   /// The number v of chunks on each rank. The model has K * v stages.
   std::int32_t virtual_stages = 1;
@@ -51,10 +51,10 @@ struct SweepRow : RunFigures {
   std::optional<double> micro_batch_size;
   std::optional<double> global_batch_size;
   SweepStatus status = SweepStatus::ok;
-  /// The reason why the status is not ok.
+  /// The reason why the status is not `ok`.
   std::string reason;
   Ns makespan_ns = 0;
-  /// The value of idle_over_total by the schedule's formula, if it has one
+  /// The bubble idle_over_total by the schedule's formula, if there is a formula.
   std::optional<double> closed_form_bubble;
   Bytes peak_bytes = 0;
   std::int32_t peak_rank = 0;
@@ -74,10 +74,10 @@ struct SweepPoint {
 /// A whole sweep.
 struct Sweep {
   std::string title;
-  /// The points that were done, if the sweep was interrupted.
+  /// The rows. After an interrupt they contain only the points that were finished.
   std::vector<SweepRow> rows;
   std::vector<std::string> notes;
-  /// A sentence on how far an interrupted sweep came; `notes` has it too.
+  /// A sentence that says how many points were finished before an interrupt. `notes` contains it, too.
   std::optional<std::string> interruption{};
 
   friend bool operator==(const Sweep&, const Sweep&) = default;
@@ -85,35 +85,35 @@ struct Sweep {
 
 /// Returns true if the row has figures.
 bool was_simulated(const SweepRow& row);
-/// Returns the rate by which rows are ranked: steady samples/s, or samples/s of the whole run if there is no
-/// steady rate.
+/// Returns the rate that ranks the rows, in samples per second. It is the steady rate, or the rate of the
+/// whole run if there is no steady rate.
 double ranking_rate(const SweepRow& row);
-/// Returns true if `row` has the better ranking_rate(). A row with a steady rate ranks above every row
-/// without one.
+/// Returns true if `row` has a higher ranking_rate(). A row with a steady rate ranks above every row without
+/// one.
 bool ranks_above(const SweepRow& row, const SweepRow& other);
-/// Returns the best `ok` row of each schedule by ranks_above(), in the order of the schedules' first rows. On
-/// a tie the first row wins. A schedule without an `ok` row is left out.
+/// Returns the best `ok` row of each schedule by ranks_above(), in the order of the schedules' first rows. If
+/// two rows are equally good, the first one is returned. Schedules without an `ok` row are omitted.
 std::vector<SweepRow> best_per_schedule(const Sweep& sweep);
 /// Returns the schedules in the order of their first rows.
 std::vector<std::string> schedules_of(const Sweep& sweep);
 
-/// Returns all rows as a table for terminals and pages.
+/// Returns all rows as a table.
 Table sweep_rows(const std::vector<SweepRow>& rows);
 
-/// Returns all rows, the best of each schedule, and the notes. `width` limits the tables' lines; 0 means no
-/// limit.
+/// Returns a text with all rows, the best row of each schedule, and the notes. Table lines have at most
+/// `width` characters; 0 means no limit.
 std::string sweep_table(const Sweep& sweep, std::size_t width = 0);
-/// Returns CSV (RFC 4180) with a heading and a line for each row. Figures are in ns, bytes and ratios.
+/// Returns CSV (RFC 4180) with a header line and a line for each row. Times are in ns, memory is in bytes,
+/// and ratios are fractions.
 std::string sweep_csv(const Sweep& sweep);
 /// Returns JSON: {schema_version, kind: "sweep", title, rows: [...], best: [...], notes}. The keys of a row
-/// are the columns of the CSV.
+/// are the column names of the CSV.
 std::string sweep_json(const Sweep& sweep);
 
-/// Returns a point as a line of JSON that holds all of it. `number` counts from 0 in the order of the sweep's
-/// rows.
+/// Returns a point as one line of JSON. `number` is the index of its row in the sweep, counted from 0.
 std::string sweep_point_json(std::size_t number, const SweepPoint& point);
-/// Reads a line of sweep_point_json(). Error: the part that is not a point, or a figure that no simulation
-/// can have, such as a bubble above 1.
+/// Reads a line of sweep_point_json(). Returns an error if the line is not a point, or if a figure is
+/// impossible, such as a bubble above 1.
 tl::expected<std::pair<std::size_t, SweepPoint>, std::string> sweep_point_of_json(std::string_view line);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// Turns spans into the boxes of a picture in three parts: spans are sorted into boxes and rows, narrow boxes
-// are merged, and boxes are written as SVG. timeline_svg.cpp draws the whole picture. Tested by
-// timeline_svg_test.cpp and chrome_trace_test.cpp.
+// Converts spans to the boxes of a picture. Spans are grouped into boxes and rows, narrow boxes are merged,
+// and boxes are written as SVG. timeline_svg.cpp draws the whole picture. Tested by timeline_svg_test.cpp and
+// chrome_trace_test.cpp.
 
 #include "report/timeline/timeline_boxes.hpp"
 
@@ -28,14 +28,14 @@
 
 namespace penstock {
 
-// Sorts spans by rank and row for all pictures and the trace. An overlapped pair becomes one box. Spans of a
-// row that overlap in time get different lanes. Lanes are assigned greedily by start time, which needs the
-// fewest lanes for intervals (Kleinberg and Tardos, Algorithm Design, section 4.1). Among equal starts, spans
-// without duration come first, because the next span can share their lane. Tests: chrome_trace_test.cpp.
+// Groups spans by rank and row, for pictures and for the trace. An overlapped pair becomes one box.
+// Overlapping spans of a row are placed in different lanes. Lanes are assigned greedily by start time, which
+// needs the fewest lanes (Kleinberg and Tardos, Algorithm Design, section 4.1). Of spans with the same start,
+// those without duration come first, because the next span can use the same lane.
 
 std::vector<std::vector<ComputeBox>> compute_boxes(const Timeline& timeline) {
   std::vector<std::vector<ComputeBox>> ranks(static_cast<std::size_t>(timeline.rank_count));
-  // the first action of a pair, until its second action has been read
+  // The first action of a pair, until its second action is read.
   const Span* first_leaf = nullptr;
   for (const Span& span : timeline.spans) {
     if (!is_compute(span.action.kind)) continue;
@@ -109,32 +109,32 @@ std::vector<std::int32_t> lanes_of(std::span<const Span> spans) {
   return lanes;
 }
 
-// Merges boxes that are narrower than a pixel or two, so that a picture of a million actions stays small. A
-// merged rectangle starts at least `least_ns` after the previous rectangle, or follows a wide one. Therefore
-// a row has at most 2 * makespan / least_ns + 2 rectangles for any number of actions. If all rows together
-// exceed the budget, least_ns is doubled. Tests: timeline_svg_test.cpp.
+// Merges boxes that are only one or two pixels wide, so that a picture of a million actions remains small. A
+// merged rectangle starts at least `least_ns` after the rectangle before it, or follows a wide one. Thus a
+// row has at most 2 * makespan / least_ns + 2 rectangles. If all rows together exceed the budget, least_ns is
+// doubled.
 
 namespace {
 
-/// Returns a rectangle for one box. Its shares are computed only when another box is merged into it.
+/// Returns a rectangle for one box. Its shares are computed only if another box is merged into it.
 DrawnBox drawn(const ComputeBox& box) { return {box, box, 1, {}, box.start_ns, box.end_ns}; }
 
-/// Adds time to the share of a kind. The list has each kind once, in the order of the enum.
+/// Adds a time to the share of a kind. The list contains each kind once, in the order of the enum.
 void add_share(std::vector<KindShare>& shares, ActionKind kind, Ns time_ns) {
   auto place = std::ranges::find_if(shares, [&](const KindShare& share) { return share.kind >= kind; });
   if (place == shares.end() || place->kind != kind) place = shares.insert(place, {kind, 0});
   place->time_ns += time_ns;
 }
 
-/// Adds the time of a box to the shares of a rectangle. Each action of an overlapped pair gets half of the
-/// time.
+/// Adds the time of a box to the shares of a rectangle. If the box is an overlapped pair, each action gets
+/// half of the time.
 void add_shares(DrawnBox& group, const ComputeBox& box) {
   const Ns second_ns = box.partner ? box.duration_ns() / 2 : 0;
   add_share(group.shares, box.action.kind, box.duration_ns() - second_ns);
   if (box.partner) add_share(group.shares, box.partner->kind, second_ns);
 }
 
-/// Merges `box` into the rectangle before it.
+/// Merges `box` into the rectangle `group`, which is directly before it.
 void join(DrawnBox& group, const ComputeBox& box) {
   if (!group.merged()) add_shares(group, group.shown);
   add_shares(group, box);
@@ -143,16 +143,16 @@ void join(DrawnBox& group, const ComputeBox& box) {
   ++group.count;
 }
 
-/// Returns the number of XML elements that draw a rectangle. An action needs a rectangle and a tooltip, and a
+/// Returns the number of XML elements that draw a rectangle. An action needs a rectangle, a tooltip, and a
 /// number if the box is wide. A pair needs two rectangles and two tooltips. A merged box needs a group, a
-/// tooltip, a rectangle and its hatching.
+/// tooltip, a rectangle and a hatching.
 std::size_t elements_of(const DrawnBox& box, Ns wide_ns) {
   if (box.merged()) return 4;
   const std::size_t leaves = box.shown.partner ? 2 : 1;
   return leaves * (box.end_ns - box.start_ns >= wide_ns ? 3 : 2);
 }
 
-/// The number of XML elements of a vertical line for a step: the line and its tooltip.
+/// The number of XML elements that draw a STEP as a vertical line: the line and its tooltip.
 constexpr std::size_t kElementsPerStep = 2;
 
 std::size_t elements_of(const DrawnRow& row, Ns wide_ns) {
@@ -161,8 +161,8 @@ std::size_t elements_of(const DrawnRow& row, Ns wide_ns) {
   return elements;
 }
 
-/// The contents of a row: the boxes that take time, and the steps drawn as vertical lines. A short step that
-/// takes time is in both lists.
+/// The boxes of a row that take time, and the STEPs that are drawn as vertical lines. A short STEP that takes
+/// time is in both lists.
 struct SplitRow {
   std::vector<ComputeBox> boxes;
   std::vector<ComputeBox> steps;
@@ -172,14 +172,14 @@ SplitRow split(const std::vector<ComputeBox>& boxes, Ns step_ns) {
   SplitRow row;
   for (const ComputeBox& box : boxes) {
     if (box.duration_ns() > 0) row.boxes.push_back(box);
-    // A line is drawn over the box, because an update of the weights must be visible even if it is short.
+    // A short STEP also gets a line over its box, because an update of the weights must be visible.
     if (box.action.kind == ActionKind::step && box.duration_ns() < step_ns) row.steps.push_back(box);
   }
   return row;
 }
 
-/// Returns the times as text: "12.000 ms to 13.000 ms (1.000 ms)", or "at 12.000 ms" if start and end are
-/// equal.
+/// Returns the times as text: "12.000 ms to 13.000 ms (1.000 ms)". If start and end are equal, it is "at
+/// 12.000 ms".
 std::string times_text(Ns start_ns, Ns end_ns) {
   if (start_ns == end_ns) return "at " + format_duration(start_ns);
   return fmt::format("{} to {} ({})", format_duration(start_ns), format_duration(end_ns),
@@ -196,7 +196,7 @@ std::string version_text(const ComputeBox& box) {
 
 std::vector<DrawnBox> merge_narrow(const std::vector<ComputeBox>& boxes, Ns least_ns) {
   std::vector<DrawnBox> merged;
-  // true if more narrow boxes can join the last rectangle
+  // True if further narrow boxes can be merged into the last rectangle.
   bool open = false;
   for (const ComputeBox& box : boxes) {
     const bool narrow = box.duration_ns() < least_ns;
@@ -242,26 +242,25 @@ std::string tooltip_of(const Span& span) {
   return fmt::format("{}, {}", to_text(span.action), times_text(span.start_ns, span.end_ns));
 }
 
-// Writes the elements of a timeline, with times already turned into pixels. A box has a fill, a tooltip and,
-// if there is room, its number. A merged box (merge_narrow()) is hatched and has the mean colour of its
-// actions, weighted by time. Marks keep their width at any zoom. Numbers are collected apart from boxes,
-// because a zoom must not stretch them. Tested by timeline_svg_test.cpp.
+// Writes the elements of a timeline, with times in pixels. A box has a fill, a tooltip, and its number if it
+// is wide enough. A merged box is hatched and has the mean colour of its actions, weighted by time. Marks
+// have the same width at any zoom. Numbers are in a separate group, because a zoom must not stretch them.
 
 namespace {
 
-// in narrower boxes a white outline would hide the colour
+// In narrower boxes a white outline would hide the colour.
 constexpr double kLeastOutlinedWidth = 4;
 constexpr std::string_view kNoOutline = " stroke=\"none\"";
-// A halo around digits on a hatched box, so that the lines do not cross them.
+// A halo around the digits on a hatched box. It separates the digits from the lines.
 constexpr std::string_view kHalo = " stroke=\"#ffffff\" stroke-width=\"3\" paint-order=\"stroke\"";
-// in pixels, for a font of 11 pixels; the page's script uses the same number
+// The width of a digit in pixels, in a font of 11 pixels. The script of the page uses the same number.
 constexpr double kDigitWidth = 6.6;
 constexpr double kMarkWidth = 2;
-// the share of the room that a mark may cover
+// The largest share of the free space that a mark may cover.
 constexpr double kMarkShare = 0.25;
 
-/// Returns the attributes of a rectangle's position. Left and right edges are rounded in the same manner, so
-/// that no gap appears between a box and one that follows it at once.
+/// Returns the attributes for the position of a rectangle. Left and right edges are rounded by the same rule,
+/// so that adjacent boxes have no gap.
 std::string place_text(const Rectangle& at) {
   const auto rounded = [](double pixels) { return std::round(pixels * 100) / 100; };
   const double x = rounded(at.x);
@@ -325,7 +324,7 @@ void BoxText::add_bar(Colour fill, const Rectangle& at, std::string_view tooltip
 
 void BoxText::add_mark(Colour colour, const Rectangle& at, double room, std::string_view tooltip) {
   const double width = kMarkShare * room;
-  // data-width lets the script widen the mark when a zoom makes room.
+  // The script widens the mark to data-width if a zoom makes enough space.
   const std::string narrow = width < kMarkWidth ? fmt::format(" data-width=\"{:.3f}\"", width) : "";
   fmt::format_to(
       std::back_inserter(boxes_),
@@ -339,7 +338,7 @@ void BoxText::add_rectangle(Colour fill, const Rectangle& at, std::string_view a
                             std::string_view tooltip) {
   fmt::format_to(std::back_inserter(boxes_), "<rect {} fill=\"{}\"{}", place_text(at), to_hex(fill),
                  attributes);
-  // All boxes inherit a white outline from their group.
+  // By default all boxes inherit a white outline from their group.
   if (at.width < kLeastOutlinedWidth && attributes != kNoOutline) boxes_ += kNoOutline;
   if (tooltip.empty()) {
     boxes_ += "/>";

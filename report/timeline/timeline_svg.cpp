@@ -1,13 +1,13 @@
-// Draws a timeline from top to bottom: the title, the legend, a row for each rank, and the axis. A row has up
-// to three thin bars of communication below its boxes:
+// Draws a timeline from top to bottom: the title, the legend, a row for each rank, and the axis. Below the
+// boxes, a row has up to three thin bars for communication:
 //
 //   rank 0  |F0|F1|F2|        |B0|   |B1|        boxes: compute; a pair is cut in two lengthwise
 //             --- ---                            bars: send, receive, collective, where some rank has them
 //   rank 1     |F0|F1|B0|
 //
-// The group "zoom" has all elements that a zoom stretches, in pixels from the left edge of the plot. The
-// page's script redraws numbers and ticks. Later stages of one rank are paler. Tested by
-// timeline_svg_test.cpp.
+// The group "zoom" contains all elements that a zoom stretches. Their coordinates are pixels from the left
+// edge of the plot. The page's script draws numbers and ticks again. If a rank has several stages, later
+// stages are paler. Tested by timeline_svg_test.cpp.
 
 #include "report/timeline/timeline_svg.hpp"
 
@@ -39,17 +39,17 @@ namespace {
 
 constexpr double kRowHeight = 24;
 constexpr double kRowGap = 6;
-// added to kRowGap between groups of rows
+// This gap is added to kRowGap between groups of rows.
 constexpr double kGroupGap = 10;
 constexpr double kBarHeight = 4;
 constexpr double kTitleHeight = 26;
 constexpr double kAxisHeight = 34;
 constexpr double kRightMargin = 24;
-// a narrower step is a mark
+// A STEP that is narrower than this is drawn as a mark.
 constexpr double kLeastStepWidth = 2;
 constexpr double kLeastBarWidth = 0.8;
 constexpr Colour kIdleColour = {0xe9, 0xe9, 0xe9};
-// the share of white in the colour of a rank's last stage
+// The share of white in the colour of a rank's last stage.
 constexpr double kPalest = 0.5;
 
 using Ranks = std::vector<std::vector<ComputeBox>>;
@@ -76,7 +76,7 @@ struct SvgLayout {
   }
 };
 
-/// Returns the kinds of thin bars that some rank has, in drawing order.
+/// Returns the kinds of bars that at least one rank has, in drawing order.
 std::vector<TimelineRow> bars_of(const Timeline& timeline, const TimelineSvgOptions& options) {
   std::set<TimelineRow> rows;
   for (const Span& span : timeline.spans) {
@@ -87,7 +87,7 @@ std::vector<TimelineRow> bars_of(const Timeline& timeline, const TimelineSvgOpti
   return {rows.begin(), rows.end()};
 }
 
-/// Returns the kinds of actions that the picture shows as boxes or bars, for the legend.
+/// Returns the kinds of actions that the picture shows as boxes or bars. The legend lists them.
 std::set<ActionKind> drawn_kinds(const Timeline& timeline, const std::vector<TimelineRow>& bars) {
   std::set<ActionKind> kinds;
   for (const Span& span : timeline.spans) {
@@ -97,7 +97,7 @@ std::set<ActionKind> drawn_kinds(const Timeline& timeline, const std::vector<Tim
   return kinds;
 }
 
-/// Returns the legend's entry for merged boxes, which looks like the first of those with the most kinds;
+/// Returns the legend entry for merged boxes. It looks like the first merged box with the most kinds. Returns
 /// nothing if there are no merged boxes.
 std::optional<LegendEntry> several_entry(const std::vector<DrawnRow>& rows) {
   const DrawnBox* most = nullptr;
@@ -110,8 +110,8 @@ std::optional<LegendEntry> several_entry(const std::vector<DrawnRow>& rows) {
   return LegendEntry{"several actions, too narrow to draw", mixed_colour(most->shares), kSeveralPattern};
 }
 
-/// Returns the entries of the legend: the drawn kinds, merged boxes, idle time, and the shades if a rank has
-/// several stages.
+/// Returns the legend entries: the drawn kinds, merged boxes and idle time. If a rank has several stages, the
+/// legend also explains the shades.
 std::vector<LegendEntry> legend_entries(const Timeline& timeline, const std::vector<TimelineRow>& bars,
                                         const Ranks& ranks, const std::vector<DrawnRow>& rows) {
   std::vector<LegendEntry> entries;
@@ -133,7 +133,7 @@ std::string row_name(const TimelineSvgOptions& options, std::size_t row) {
   return options.row_names.empty() ? fmt::format("rank {}", row) : options.row_names[row];
 }
 
-/// Returns about the width of the longest row name.
+/// Returns the estimated width of the longest row name, in pixels.
 double names_width(const Timeline& timeline, const TimelineSvgOptions& options) {
   if (options.row_names.empty()) {
     return 30 + 7 * static_cast<double>(std::to_string(std::max(0, timeline.rank_count - 1)).size());
@@ -143,7 +143,7 @@ double names_width(const Timeline& timeline, const TimelineSvgOptions& options) 
   return 6 * static_cast<double>(longest);
 }
 
-/// Returns the layout from left to right, which decides how many boxes can be drawn.
+/// Returns the horizontal layout, which limits the number of boxes.
 SvgLayout columns_of(const Timeline& timeline, const TimelineSvgOptions& options) {
   SvgLayout layout;
   layout.makespan_ns = timeline.makespan_ns;
@@ -154,7 +154,7 @@ SvgLayout columns_of(const Timeline& timeline, const TimelineSvgOptions& options
   return layout;
 }
 
-/// Adds the layout from top to bottom, which depends on the lines of the legend and the bars of a row.
+/// Adds the vertical layout, which depends on the lines of the legend and the bars of a row.
 SvgLayout layout_of(SvgLayout layout, const Timeline& timeline, const TimelineSvgOptions& options,
                     std::size_t bars, const std::vector<LegendEntry>& legend) {
   layout.legend = {layout.left, options.title.empty() ? 8 : kTitleHeight, layout.width - 8};
@@ -165,7 +165,7 @@ SvgLayout layout_of(SvgLayout layout, const Timeline& timeline, const TimelineSv
   return layout;
 }
 
-/// Returns the fill of a compute action. Later stages of one rank are paler.
+/// Returns the fill of a compute action. If a rank has several stages, later stages are paler.
 Colour shade_of(const Action& action, const std::vector<std::int32_t>& stages) {
   const Colour base = colour_of(action.kind);
   if (stages.size() < 2 || action.kind == ActionKind::step) return base;
@@ -173,14 +173,14 @@ Colour shade_of(const Action& action, const std::vector<std::int32_t>& stages) {
   return lightened(base, kPalest * static_cast<double>(place) / static_cast<double>(stages.size() - 1));
 }
 
-/// Returns the tooltip of a box with its remark. A merged box has no remark, because a remark belongs to one
+/// Returns the tooltip of a box with its remark. A merged box has no remark, because a remark describes one
 /// action.
 std::string tooltip_with_remark(const DrawnBox& box, std::size_t row, const TimelineSvgOptions& options) {
   const std::string remark = options.remark && !box.merged() ? options.remark(row, box.shown) : "";
   return remark.empty() ? tooltip_of(box) : fmt::format("{}\n{}", tooltip_of(box), remark);
 }
 
-/// Adds the boxes that take time, then the marks of steps over them.
+/// Adds the boxes that take time, and then draws the marks of STEPs over them.
 void add_compute_row(BoxText& text, const DrawnRow& row, const std::vector<std::int32_t>& stages,
                      std::size_t number, const SvgLayout& layout, const TimelineSvgOptions& options) {
   const double top = layout.row_top(number);
@@ -202,7 +202,7 @@ void add_compute_row(BoxText& text, const DrawnRow& row, const std::vector<std::
   }
   for (std::size_t i = 0; i < row.steps.size(); ++i) {
     const double x = layout.x(row.steps[i].start_ns);
-    // the distance to the nearer neighbour
+    // The distance to the nearest mark on either side, in pixels.
     double room = layout.plot_width;
     if (i > 0) room = std::min(room, x - layout.x(row.steps[i - 1].start_ns));
     if (i + 1 < row.steps.size()) room = std::min(room, layout.x(row.steps[i + 1].start_ns) - x);
@@ -211,7 +211,7 @@ void add_compute_row(BoxText& text, const DrawnRow& row, const std::vector<std::
   }
 }
 
-/// Returns the spans that take time and have one of the rows, sorted by start.
+/// Returns the spans that take time and belong to one of the bars, sorted by start.
 std::vector<Span> bar_spans(const Timeline& timeline, const std::vector<TimelineRow>& bars) {
   std::vector<Span> spans;
   for (const Span& span : timeline.spans) {
@@ -222,11 +222,11 @@ std::vector<Span> bar_spans(const Timeline& timeline, const std::vector<Timeline
   return spans;
 }
 
-/// Adds transfers and collectives as thin bars below their rank's row. If a least distance is given, a bar is
-/// left out if its end is closer than that to the end of the bars before it.
+/// Adds transfers and collectives as thin bars below the row of their rank. With `least_distance`, a bar is
+/// omitted if its end is closer than this to the end of earlier bars.
 void add_bars(BoxText& text, const std::vector<Span>& spans, const std::vector<TimelineRow>& bars,
               const SvgLayout& layout, std::optional<double> least_distance) {
-  // the last end for each rank and row, in pixels
+  // The last end of the bars of each rank and row, in pixels.
   std::map<std::pair<std::int32_t, TimelineRow>, double> covered_until;
   for (const Span& span : spans) {
     const TimelineRow row = row_of(span.action.kind);
@@ -242,7 +242,7 @@ void add_bars(BoxText& text, const std::vector<Span>& spans, const std::vector<T
   }
 }
 
-/// Returns the axis with ticks about 90 pixels apart. The page's script draws them again when it zooms.
+/// Returns the axis, with ticks about 90 pixels apart. After a zoom the page's script draws the ticks again.
 std::string axis_svg(const SvgLayout& layout) {
   std::string svg = "<g class=\"axis\">\n";
   const int most = std::max(2, static_cast<int>(layout.plot_width / 90));
@@ -258,8 +258,8 @@ std::string axis_svg(const SvgLayout& layout) {
   return svg + "</g>\n";
 }
 
-/// Returns the beginning of the picture up to its title: the attributes for the script, the patterns, and the
-/// path that clips a zoomed plot.
+/// Returns the beginning of the picture: the attributes for the script, the patterns, the clip path for
+/// zooms, and the title.
 std::string head_svg(const SvgLayout& layout, const TimelineSvgOptions& options) {
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"penstock-timeline\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
@@ -267,7 +267,7 @@ std::string head_svg(const SvgLayout& layout, const TimelineSvgOptions& options)
       "fill=\"#222\" "
       "data-left=\"{2:.2f}\" data-plot=\"{3:.2f}\" data-makespan=\"{4}\" data-axis=\"{5:.2f}\">\n",
       layout.width, layout.height, layout.left, layout.plot_width, layout.makespan_ns, layout.axis_top);
-  // The clip path is wider than the plot, so that marks at both ends are drawn whole.
+  // The clip path is wider than the plot, so that marks at both ends are fully visible.
   svg += fmt::format(
       "<defs>{}<clipPath id=\"penstock-plot{}\"><rect x=\"{:.2f}\" y=\"0\" width=\"{:.2f}\" "
       "height=\"{:.2f}\"/></clipPath></defs>\n",
@@ -280,7 +280,7 @@ std::string head_svg(const SvgLayout& layout, const TimelineSvgOptions& options)
   return svg;
 }
 
-/// Returns the names of the rows, and under each row the grey that shows idle time.
+/// Returns the names of the rows, and the grey background of each row, which shows idle time.
 std::string row_labels_svg(const SvgLayout& layout, std::size_t rows, const TimelineSvgOptions& options) {
   std::string svg;
   for (std::size_t row = 0; row < rows; ++row) {
@@ -294,13 +294,13 @@ std::string row_labels_svg(const SvgLayout& layout, std::size_t rows, const Time
   return svg;
 }
 
-/// Returns the shortest time that is at least `pixels` wide. It is 0 for an empty picture.
+/// Returns the shortest time that is at least `pixels` wide, in ns. It is 0 for an empty picture.
 Ns time_of_pixels(const SvgLayout& layout, double pixels) {
   return std::llround(std::ceil(pixels * static_cast<double>(layout.makespan_ns) / layout.plot_width));
 }
 
-/// Returns the budget for boxes. If there are bars, boxes and bars get half of the elements each; the legend
-/// and the axis need only a few.
+/// Returns the budget for boxes. If the picture has bars, boxes get one half of the elements and bars the
+/// other half. The legend and the axis need only few elements.
 DrawingBudget budget_of(const SvgLayout& layout, const TimelineSvgOptions& options, std::size_t bars) {
   return {.least_ns = time_of_pixels(layout, options.least_pixels),
           .wide_ns = time_of_pixels(layout, label_width(1)),
@@ -308,8 +308,8 @@ DrawingBudget budget_of(const SvgLayout& layout, const TimelineSvgOptions& optio
           .most_elements = bars == 0 ? options.most_elements : options.most_elements / 2};
 }
 
-/// Returns how far the ends of the bars of one row must be apart to keep all bars within the budget; nothing
-/// if all bars fit.
+/// Returns the smallest distance between the ends of bars in a row that keeps the bars within the budget.
+/// Returns nothing if all bars fit.
 std::optional<double> least_bar_distance(const SvgLayout& layout, const TimelineSvgOptions& options,
                                          std::size_t spans, std::size_t bar_rows) {
   constexpr std::size_t kElementsPerBar = 2;
