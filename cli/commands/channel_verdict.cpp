@@ -287,7 +287,7 @@ Json staleness_json(const Staleness& staleness) {
   return {{"least", staleness.least}, {"most", staleness.most}};
 }
 
-/// Returns the weight versions of one stage for each microbatch. The fields are those of UnitVersions.
+/// Returns the weight versions of one stage for each microbatch. The fields are the same as in UnitVersions.
 Json microbatches_json(const WeightVersions& versions, std::int32_t stage) {
   Json units = Json::array();
   for (std::int32_t unit = 0; unit < versions.units; ++unit) {

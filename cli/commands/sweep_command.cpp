@@ -69,7 +69,7 @@ struct SweepFlags {
 const std::vector<std::string_view> kSweepFiles = {".csv", ".json", ".html", ".txt"};
 constexpr std::string_view kPartSuffix = ".jsonl";
 
-/// Returns an error for the first list whose values a program file already fixes. A program file has one
+/// Returns an error for the first flag that lists a value which a program file fixes. A program file has one
 /// schedule and one shape.
 tl::expected<void, UserError> refuse_axes_of_program(const SweepFlags& flags) {
   for (const auto& [name, given] :

@@ -66,7 +66,7 @@ tl::expected<std::vector<Value>, UserError> words_of(
   return values;
 }
 
-// The words are those of scenario files. "none" and "0" both mean no sharding.
+// Scenario files use the same words. "none" and "0" both mean no sharding.
 constexpr std::array kExchanges = {std::pair{std::string_view("ring"), ContextExchange::ring},
                                    std::pair{std::string_view("all-to-all"), ContextExchange::all_to_all}};
 constexpr std::array kOrders = {

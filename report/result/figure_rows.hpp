@@ -1,7 +1,7 @@
 #pragma once
 // The table of the figures of a result, with one row for each figure. JSON, CSV, tables, headlines, sweeps,
-// the invariants and docs/reference/figures.md are made from the rows. To add a figure,
-// add a row here and a field to result.hpp. For a figure of the run, also add its formula here.
+// the invariants and docs/reference/figures.md are made from the rows. To add a figure, add a row
+// here and a field to result.hpp. For a figure of the run, also add its formula here.
 
 #include <cstdint>
 #include <limits>

@@ -100,12 +100,11 @@ class OpenMicrobatches {
   }
   bool began_now(const Unit& unit) const { return std::ranges::find(begun_now_, unit) != begun_now_.end(); }
 
-  std::int64_t open_before_ =
-      0;                   // Microbatches begun before this instant, minus those of them that ended at it.
-  std::int64_t peak_ = 0;  // The peak up to the previous instant.
-  Ns instant_ns_ = 0;      // The time of the latest begin or end.
+  std::int64_t open_before_ = 0;  // Microbatches begun earlier, minus those of them ended now.
+  std::int64_t peak_ = 0;         // The peak before now.
+  Ns instant_ns_ = 0;             // "Now": the time of the latest begin or end.
   std::vector<Unit> begun_now_;
-  std::int64_t change_now_ = 0;  // Microbatches begun at this instant, minus those of them that ended at it.
+  std::int64_t change_now_ = 0;  // Microbatches begun now, minus those of them ended now.
   std::int64_t most_now_ = 0;    // The peak of change_now_.
 };
 
