@@ -16,8 +16,7 @@ enum class ExitCode : std::uint8_t {
   // written. A sweep returns it only if all points are impossible.
   bad_input = 2,
   internal_error = 3,  // a fault of Penstock itself
-  run_failed =
-      4,  // a process, peer, device or port was killed, is busy, or did not answer before the deadline
+  run_failed = 4,      // a process, peer, device or port was killed, is busy, or did not answer in time
   not_available = 77,  // a part is not installed or not present
 };
 

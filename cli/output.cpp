@@ -268,8 +268,7 @@ tl::expected<void, UserError> write_stdout(std::string_view text) {
 }
 
 void write_stderr(std::string_view text) {
-  constexpr std::size_t kMost =
-      64U << 10U;  // The limit for a whole message, after long words have been shortened.
+  constexpr std::size_t kMost = 64U << 10U;  // the limit for a whole message, after long words are shortened
   const std::string line = with_words_cut(text);
   const std::string more =
       line.size() > kMost ? fmt::format("... ({} more bytes)", line.size() - kMost) : std::string();

@@ -48,8 +48,7 @@ namespace penstock {
 namespace {
 
 struct SweepFlags {
-  InputFlags input;  // schedule, pp_size, virtual_stages and num_microbatches stay empty, because a sweep has
-                     // lists of them
+  InputFlags input;  // schedule, pp_size, virtual_stages and num_microbatches are lists below, and empty here
   ChannelFlags channels;
   OutputFlags output;
   std::string engine;
