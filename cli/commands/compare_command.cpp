@@ -97,8 +97,8 @@ Outcome compare_one(const CompareFlags& flags, const FilePair& pair) {
   return comparison->passed() ? ExitCode::ok : ExitCode::check_failed;
 }
 
-/// Compares several pairs. Returns exit code 1 if a tolerance is exceeded. It also returns 1 if a clearly
-/// faster schedule was predicted to be slower.
+/// Compares several pairs. Returns exit code 1 if a tolerance is exceeded. It also returns 1 if a schedule
+/// was measured to be clearly faster than another, but was not predicted to be faster.
 Outcome compare_several(const CompareFlags& flags, const std::vector<FilePair>& files) {
   std::vector<Comparison> comparisons;
   std::vector<ResultPair> pairs;

@@ -406,7 +406,7 @@ tl::expected<JudgedRuns, UserError> by_costs(const RunsFlags& flags) {
   return JudgedRuns{.runs = std::move(runs), .report = *std::move(report)};
 }
 
-/// Compares each run with the best configuration for the same model and devices.
+/// Compares each run with the best configuration that tune() finds for the same model and cluster.
 Outcome compare_with_best(const RunsFlags& flags) {
   if (!flags.fit.empty() || !flags.costs.empty())
     return bad_input("runs: --best takes the devices' own constants: leave --fit and --costs out");
