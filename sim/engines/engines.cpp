@@ -1,6 +1,6 @@
-// Which engine an experiment needs. Critical path is a longest path and fast, but right only where nothing is
-// shared beyond one FIFO a channel; what several transfers share (links, collectives on them) needs the event
-// engine.
+// Chooses the engine that an experiment needs. The critical-path engine is fast, but it is exact only if a
+// transfer shares nothing but the FIFO of its channel. If transfers or collectives share a link, the event
+// engine is needed.
 
 #include "sim/engines/engines.hpp"
 
@@ -40,17 +40,18 @@ namespace penstock {
 
 namespace {
 
-/// Messages that never overlap in time with each other: those of one queue between two ranks, or one hop of
-/// the rings of one group of ranks, each of which has one queue for its collectives.
+/// Messages that never overlap in time. A stream is one queue between two ranks, or one hop of the rings of
+/// one group of ranks. Each group has one queue for its collectives.
 using MessageStream = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t>;
 
-/// Who has been seen on each link of limited bandwidth. One stream a link is enough to know: whoever comes
-/// after it is either the same one or a second.
+/// The first stream that was added to each link of limited bandwidth. Any different stream on the link shares
+/// it, so one stream for each link is enough.
 class LinkUsers {
  public:
   explicit LinkUsers(const Experiment& experiment) : cluster_(experiment.cluster) {}
 
-  /// True when another stream crosses a link of limited bandwidth on this route, too.
+  /// Adds a stream to the links of its route. Returns whether another stream crosses one of them and its
+  /// bandwidth is limited.
   bool add(const MessageStream& stream, std::int32_t from, std::int32_t to) {
     bool shared = false;
     for (const LinkNumber link : cluster_.route(from, to).links) {
@@ -66,7 +67,8 @@ class LinkUsers {
   std::map<LinkNumber, MessageStream> first_user_;
 };
 
-/// Only `boundary` and `direction` channels let one pair of ranks have two transfers under way.
+/// Returns the stream of a message. Only `boundary` and `direction` channels allow two transfers between the
+/// same ranks at a time.
 MessageStream stream_of(const Action& send, std::int32_t from, std::int32_t to, ChannelModel model) {
   switch (model) {
     case ChannelModel::rank:
@@ -86,11 +88,11 @@ class Groups {
  public:
   explicit Groups(const Experiment& experiment) : experiment_(experiment), rings_(experiment) {}
 
-  /// True when another stream crosses a link of the stage's ring, too.
+  /// Adds the ring of the stage's ranks. Returns whether another stream crosses one of its links.
   bool add(std::int32_t stage, LinkUsers& users) {
     if (!known_.insert(stage).second) return false;
-    // Stages that the same ranks hold take turns on their one queue of collectives. The hops of a ring carry
-    // at the same time, so each of them is a stream: two that cross one link share it.
+    // Stages with the same ranks use one queue of collectives, so the group is added once. All hops of a ring
+    // carry bytes at the same time, so each hop is a stream of its own.
     const auto& ranks = experiment_.program.placement.stages[index(stage)].ranks;
     const auto [group, is_new] = groups_.try_emplace(ranks, static_cast<std::int32_t>(groups_.size()));
     if (!is_new) return false;
@@ -108,8 +110,9 @@ class Groups {
   std::map<std::vector<std::int32_t>, std::int32_t> groups_;
 };
 
-/// Calls `see` with each message that a rank's list sends and each collective of it, until it returns true.
-/// Messages of a compute list are those that lower() would put in. Returns the last answer.
+/// Calls `see` with each message and each collective that a rank's list sends, until `see` returns true. If
+/// the list has only compute actions, the messages are those that lower() would add. Returns the last result
+/// of `see`.
 template <class List, class See>
 bool any_exchange(const Program& program, const ActionWays* ways, std::int32_t rank, const List& list,
                   const See& see) {
@@ -131,11 +134,11 @@ bool links_are_shared(const Experiment& experiment) {
   LinkUsers users(experiment);
   Groups groups(experiment);
   const ActionWays program_ways(program);
-  // Lists with messages say all of them; compute lists say what they give to whom.
+  // Lowered lists contain all messages. For compute lists, the messages follow from what each action sends.
   const ActionWays* const ways = has_transfers(program) ? nullptr : &program_ways;
   for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
-    // A link's users are looked up once a stream and not once a message.
-    std::vector<MessageStream> known;  // from this rank; few, of many messages each
+    // The users of a link are looked up once for each stream, not for each message.
+    std::vector<MessageStream> known;  // streams from this rank; there are few, each with many messages
     const auto shares = [&](const Action& action) {
       if (is_collective(action.kind)) return groups.add(action.stage, users);
       const std::int32_t to = program.placement.rank_of(action.peer, action.microbatch);
@@ -153,14 +156,15 @@ bool links_are_shared(const Experiment& experiment) {
 }
 
 bool stages_share_links(const Experiment& experiment) {
-  // Links without a limit have nothing to share.
+  // Sharing a link without a limit delays nothing.
   if (experiment.cluster.least_bytes_per_second() == kUnlimitedBandwidth) return false;
   const Placement& placement = experiment.program.placement;
   LinkUsers users(experiment);
   Groups groups(experiment);
   bool shared = false;
   for (const StageEdge& edge : stage_edges(experiment.program)) {
-    // Replicas of two stages meet in as many pairs, in turn: 2 and 3 of them in 6.
+    // The pairs of replicas repeat after the least common multiple of both numbers: 2 and 3 replicas form 6
+    // pairs.
     const std::size_t routes = std::lcm(placement.stages[index(edge.from)].route.size(),
                                         placement.stages[index(edge.to)].route.size());
     for (const Flow flow : {Flow::activation, Flow::gradient}) {
@@ -176,7 +180,7 @@ bool stages_share_links(const Experiment& experiment) {
       }
     }
   }
-  // Also where no list has a REDUCE_GRAD: whoever asks has not seen the lists.
+  // Collectives count even if no list has a REDUCE_GRAD, because this function does not read the lists.
   for (std::int32_t stage = 0; stage < experiment.program.stage_count(); ++stage)
     shared |= groups.add(stage, users);
   return shared;

@@ -1,7 +1,6 @@
 #pragma once
-// The engines: an Experiment in, the times of its program out, or a Timeline for whoever wants to see them.
-// Both follow the rules that schedules/check/rendezvous_walk.hpp states; where no link is shared they agree
-// to the nanosecond.
+// The engines compute the times of an experiment's program, or its Timeline. Both follow the rules of
+// schedules/check/rendezvous_walk.hpp. If no link is shared, they agree to the nanosecond.
 
 #include <array>
 #include <cstdint>
@@ -21,7 +20,7 @@
 namespace penstock {
 
 enum class Engine : std::uint8_t {
-  automatic,  // event where links_are_shared(), critical_path otherwise
+  automatic,  // event if links_are_shared(), otherwise critical_path
   critical_path,
   event,
 };
@@ -29,34 +28,35 @@ template <>
 inline constexpr auto kEnumWords<Engine> = std::to_array<EnumWord<Engine>>(
     {{Engine::automatic, "auto"}, {Engine::critical_path, "critical-path"}, {Engine::event, "event"}});
 
-/// How an experiment ran: its program laid out flat, and when everything in it began and ended.
+/// The run of an experiment: its program in flat form, and the start and end of everything in it.
 struct EngineRun {
   FlatProgram flat;
   ProgramTimes times;
-  std::optional<PricedTape> tape{};  ///< what the times follow from; none where links are shared
+  std::optional<PricedTape> tape{};  ///< tape from which the times follow; absent if links are shared
 };
 
-/// Longest paths: every transfer has its route to itself. One pass over a tape, no event queue. Error: the
-/// program hangs under the experiment's channel options.
+/// Finds the times as longest paths, as if every transfer had its route to itself. It makes one pass over a
+/// tape and needs no event queue. Error: the program hangs under the experiment's channel options.
 tl::expected<EngineRun, Hang> critical_path_run(const Experiment& experiment);
 
-/// Discrete events: transfers and the flows of collectives that cross the same link at the same time
-/// share its bandwidth max-min fairly. Error: as above.
+/// Finds the times with discrete events. Transfers and collectives that cross a link at the same time share
+/// its bandwidth max-min fairly. Error: the program hangs under the experiment's channel options.
 tl::expected<EngineRun, Hang> event_run(const Experiment& experiment);
 
-/// True when two different streams of messages (pairs of ranks, collectives) cross one link of limited
-/// bandwidth, so that contention may change times.
+/// Returns whether two different streams of messages (pairs of ranks, collectives) cross one link of limited
+/// bandwidth. Contention may then change times.
 bool links_are_shared(const Experiment& experiment);
-/// The same of what the stages of a program may send each other, whatever its lists, which are not read.
+/// Like links_are_shared(), for all messages that the stages may send each other. It does not read the
+/// program's lists.
 bool stages_share_links(const Experiment& experiment);
 
-/// What `automatic` means for this experiment; other engines mean themselves.
+/// Returns the engine that `automatic` selects for this experiment. Returns any other engine unchanged.
 Engine resolve(const Experiment& experiment, Engine engine);
 
-/// Runs the engine that is asked for; `automatic` is resolved by links_are_shared().
+/// Runs the given engine. For `automatic`, it runs the engine that resolve() returns.
 tl::expected<EngineRun, Hang> run_engine(const Experiment& experiment, Engine engine);
 
-/// The timelines of these runs.
+/// Like critical_path_run() and event_run(), but these functions return the timeline.
 tl::expected<Timeline, Hang> critical_path(const Experiment& experiment);
 tl::expected<Timeline, Hang> event_simulation(const Experiment& experiment);
 

@@ -1,5 +1,5 @@
 // A pass over a tape spends its time on loads and on the chain of maxima. With eight tables in one vector,
-// the loads of instructions and register numbers are paid once for all eight.
+// one load of an instruction and its register numbers serves all eight.
 //
 //   register r:  | lane 0 | lane 1 | ... | lane 7 |   64 bytes, one cache line
 //
@@ -69,7 +69,7 @@ std::vector<LaneLink> lane_links(std::span<const TapeCosts> tables, QueuesFollow
   return links;
 }
 
-/// Returns the queues that the pass must follow, which is the most that any table requires.
+/// Returns the queues that the pass must follow: the most that any table requires.
 QueuesFollowed followed_by_lanes(const Tape& tape, std::span<const TapeCosts> tables, Durations are) {
   QueuesFollowed most = QueuesFollowed::none;
   for (const TapeCosts& table : tables) {

@@ -1,13 +1,13 @@
-// What an action charges when it starts, and what one releases when it ends:
+// An action charges amounts when it starts, and releases amounts when it ends:
 //
-//   F      activations                B, I, W   gradients where none are held
-//   B      all of F's activations     I, W      a part of them each
-//                                     I         charges what it computes again, W releases it
-//   STEP   releases gradients; the version that it replaces is held on where it is used later, up to the end
-//          of the last backward that uses it
+//   F      charges activations        B, I, W   charge gradients if none are held
+//   B      releases all of F's        I, W      release a part of F's activations each
+//                                     I         charges what it recomputes, and W releases it
+//   STEP   releases gradients; if the version that it replaces is used later, the version is held up to the
+//          end of the last backward that uses it
 //
-// When something was charged matters only for what is released at that very instant, so only what was charged
-// at the latest instant is remembered.
+// The instant of a charge matters only if its release has the same instant. So only the charges of the latest
+// instant are stored.
 
 #include "sim/engines/rank_ledger.hpp"
 
@@ -27,13 +27,14 @@ namespace penstock {
 
 void LiveVersions::step() {
   ++newest_;
-  // A run that is 0 already goes on to the new version.
+  // If the count of the last run is 0, this run also covers the new version.
   if (runs_.back().open != 0) runs_.push_back({.first = newest_, .open = 0});
 }
 
 void LiveVersions::drop(std::int32_t version) {
   set(version, kDropped);
-  // Nobody asks for one before the oldest that is alive. One in between stays until it comes to the front.
+  // Callers never ask for a version older than the oldest live one. A dropped version remains until it is the
+  // first.
   if (runs_.front().open == kDropped) runs_.erase(runs_.begin());
 }
 
@@ -43,8 +44,8 @@ std::size_t LiveVersions::run_of(std::int32_t version) const {
 }
 
 void LiveVersions::set(std::int32_t version, std::int32_t open) {
-  // A run of its own for the version, {1,1} of versions 1 to 5 and set(3, 2):  {1,1} {3,2} {4,1}; then it is
-  // joined with neighbours that have as many.
+  // Gives the version a run of its own, and then joins it with neighbours of equal count. With versions 1 to
+  // 5 in {1,1}, set(3, 2) gives {1,1} {3,2} {4,1}.
   std::size_t run = run_of(version);
   if (runs_[run].first < version) begin_run(++run, version);
   const std::int32_t end = run + 1 < runs_.size() ? runs_[run + 1].first : newest_ + 1;
@@ -83,7 +84,7 @@ Charged RankLedger::charged(const Fresh& what, Ns now_ns) const {
 }
 
 void RankLedger::note_fresh(const Fresh& what, Ns now_ns) {
-  // What is told in order is not sorted by phases, which is all that this is asked for.
+  // Changes that arrive in order are not sorted by phase, and only the phase needs this record.
   if (order_ == TellingOrder::in_order) return;
   if (now_ns != instant_ns_) fresh_.clear();
   instant_ns_ = now_ns;
@@ -143,7 +144,7 @@ void RankLedger::close_gradients(StageAccount& stage, const PlacedAction& placed
 
 void RankLedger::drop_old_version(StageAccount& stage, const PlacedAction& placed) {
   const std::int32_t version = placed.action.weight_version;
-  // Replaced and made at one instant only where STEPs follow one another at no time.
+  // Both can be the present instant only if STEPs that take no time follow one another.
   const Charged replaced =
       charged({.kind = kind_of(MemoryCategory::weight_versions), .stage = stage.stage, .number = version},
               placed.end_ns);
@@ -175,7 +176,8 @@ void RankLedger::send(const Action& action, Bytes bytes, Ns produced_ns, Ns arri
                       std::int64_t position) {
   const std::size_t kind = kind_of(MemoryCategory::send_buffers);
   held_.charge(kind, bytes, produced_ns, position, action);
-  // Its own: of a message that takes no time it is released behind the charge, at one place of the list.
+  // If a message takes no time, its charge and its release have the same position. An own release is then
+  // sorted after the charge.
   held_.release_own(kind, bytes, arrival_ns, position, charged_at(produced_ns, arrival_ns));
 }
 

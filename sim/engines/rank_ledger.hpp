@@ -1,7 +1,7 @@
 #pragma once
-// The account of one rank in a streamed walk (streamed_walk.cpp): what its actions hold, the peaks of
-// that, and its live activations and weight versions. Nothing is stored but the amounts that are held now.
-// The rules are those of sim/memory/memory.hpp, which needs the spans of the rank.
+// Accounts for the memory of one rank in a streamed walk (streamed_walk.cpp): the amounts that its actions
+// hold, their peaks, and its live activations and weight versions. It stores only amounts that are held now.
+// sim/memory/memory.hpp follows the same rules but needs the spans of the rank.
 
 #include <algorithm>
 #include <array>
@@ -19,25 +19,26 @@
 
 namespace penstock {
 
-/// Whether changes are told in the order in which peaks count them.
+/// The order in which changes reach HeldAmounts, compared with the order in which peaks count them.
 enum class TellingOrder : std::uint8_t {
-  in_order,  // they are
-  delayed,   // they are not: each waits until none can come before it
+  in_order,  // the same order: each change is applied at once
+  delayed,   // another order: each change waits until no earlier one can come
 };
 
-/// When what is released now was charged.
+/// The instant at which a released amount was charged, compared with the instant of its release.
 enum class Charged : std::uint8_t { earlier, at_this_instant };
 constexpr Charged charged_at(Ns since_ns, Ns now_ns) {
   return since_ns == now_ns ? Charged::at_this_instant : Charged::earlier;
 }
 
-/// Amounts of several kinds. The first kMemoryCategoryCount are memory and add up; others are counted alone.
+/// Amounts of several kinds, with their peaks. The first kMemoryCategoryCount kinds are memory and add up to
+/// a total. The other kinds are counted alone.
 class HeldAmounts {
  public:
   HeldAmounts(std::size_t kinds, TellingOrder order)
       : order_(order), further_(kinds > kFirst ? kinds - kFirst : 0) {}
 
-  /// The action at that place of the rank's list charges an amount.
+  /// Adds an amount that the action at `position` of the rank's list charges.
   void charge(std::size_t kind, std::int64_t amount, Ns time_ns, std::int64_t position, const Action& by) {
     if (amount == 0) return;
     if (order_ == TellingOrder::in_order) add(kind, amount);
@@ -50,29 +51,29 @@ class HeldAmounts {
           .amount = amount,
           .by = by});
   }
-  /// The action there releases what an action before it has charged.
+  /// Removes an amount that an earlier action has charged. The action at `position` releases it.
   void release(std::size_t kind, std::int64_t amount, Ns time_ns, std::int64_t position, Charged charged) {
     release_in_order(kind, amount, time_ns, position, charged, 0);
   }
-  /// The action there releases what it has charged itself.
+  /// Removes an amount that the action at `position` has charged itself.
   void release_own(std::size_t kind, std::int64_t amount, Ns time_ns, std::int64_t position,
                    Charged charged) {
     release_in_order(kind, amount, time_ns, position, charged, 2);
   }
-  /// Is there before the first action and stays.
+  /// Adds an amount that is held from before the first action until the end.
   void hold_for_ever(std::size_t kind, std::int64_t amount) {
     if (amount != 0) apply({.phase = 1, .order = 1, .position = -1, .kind = kind, .amount = amount});
   }
 
-  /// True when so many changes wait that it is time to settle.
+  /// Returns whether so many changes wait that settle() should be called.
   bool is_full() const { return waiting_.size() >= most_waiting_; }
-  /// No change will be told any more that is before this time.
+  /// Applies the waiting changes before `before_ns`. Requires that no change before this time is added later.
   void settle(Ns before_ns);
 
   std::int64_t peak(std::size_t kind) const {
     return (kind < kFirst ? first_[kind] : further_[kind - kFirst]).peak;
   }
-  /// Requires that all has been settled.
+  /// Returns the rank's memory at its peak. Requires that settle() has applied all changes.
   RankMemory memory() const;
 
   template <class State>
@@ -96,12 +97,13 @@ class HeldAmounts {
   Amount& amount_of(std::size_t kind) { return kind < kFirst ? first_[kind] : further_[kind - kFirst]; }
   struct Change {
     Ns time_ns = 0;
-    std::int32_t phase = 0;  ///< 0: release of something charged at an earlier instant
-    std::int32_t order = 0;  ///< at one position: release of earlier ones, charge, release of its own
+    std::int32_t phase = 0;  ///< 0: release of an amount that was charged at an earlier instant; otherwise 1
+    std::int32_t order = 0;  ///< order at one position: 0 release of an earlier action's charge, 1 charge, 2
+                             ///< release of an own charge
     std::int64_t position = 0;
     std::size_t kind = 0;
-    std::int64_t amount = 0;  ///< negative: released
-    Action by{};              ///< of a charge
+    std::int64_t amount = 0;  ///< negative for a release
+    Action by{};              ///< action that charges; not set for a release
   };
 
   void release_in_order(std::size_t kind, std::int64_t amount, Ns time_ns, std::int64_t position,
@@ -147,8 +149,8 @@ class HeldAmounts {
   }
 
   TellingOrder order_;
-  std::array<Amount, kFirst> first_{};  // by kind: what every rank has lies here
-  std::vector<Amount> further_;         // by kind, from kFirst on
+  std::array<Amount, kFirst> first_{};  // amounts of the kinds below kFirst, which every rank has
+  std::vector<Amount> further_;         // amounts of the kinds from kFirst on
   std::int64_t total_ = 0;
   std::int64_t peak_total_ = 0;
   Change at_peak_;
@@ -158,27 +160,27 @@ class HeldAmounts {
   static constexpr std::size_t kFewWaiting = 32;
 };
 
-/// An action, when it runs and where it stands in its rank's list.
+/// An action with its start, its end and its position in the rank's list.
 struct PlacedAction {
   const Action& action;
-  const StageCost& cost;  ///< of its stage in its microbatch
+  const StageCost& cost;  ///< costs of the action's stage for its microbatch
   Ns start_ns = 0;
   Ns end_ns = 0;
   std::int64_t position = 0;
 };
 
-/// How many microbatches have gone forward on one stage of a rank, and not yet back, with each version of its
-/// weights that is still alive. Neighbours with as many lie together: an asynchronous rank keeps as many
-/// versions as there are ranks behind it, mostly all alike.
+/// Counts the microbatches of one stage on a rank that have run F but not yet B or W, for each live version
+/// of its weights. Adjacent versions with equal counts are stored as one run. An asynchronous rank has as
+/// many versions as there are ranks behind it, and most of their counts are equal.
 class LiveVersions {
  public:
   std::int32_t newest() const { return newest_; }
   void forward(std::int32_t version) { set(version, open(version) + 1); }
   void backward(std::int32_t version) { set(version, open(version) - 1); }
   bool is_open(std::int32_t version) const { return open(version) > 0; }
-  /// A newer one, 0 so far.
+  /// Adds a newer version with a count of 0.
   void step();
-  /// `version` is not used any more. Requires that it is not the newest.
+  /// Removes `version`, which no action uses any more. Requires that it is not the newest.
   void drop(std::int32_t version);
 
   template <class State>
@@ -197,7 +199,7 @@ class LiveVersions {
   }
 
  private:
-  /// From this version up to the next run.
+  /// Adjacent versions with equal counts: from `first` up to the version before the next run.
   struct Run {
     std::int32_t first = 0;
     std::int32_t open = 0;
@@ -207,23 +209,25 @@ class LiveVersions {
   std::size_t run_of(std::int32_t version) const;
   std::int32_t open(std::int32_t version) const { return runs_[run_of(version)].open; }
   void set(std::int32_t version, std::int32_t open);
-  /// Takes the versions from `first` on away from the run before.
+  /// Splits the run before `run`: its versions from `first` on become run number `run`.
   void begin_run(std::size_t run, std::int32_t first);
   void join_run_before(std::size_t run);
 
   std::int32_t newest_ = 0;
-  std::vector<Run> runs_{{}};  // ascending
+  std::vector<Run> runs_{{}};  // ascending by version
 };
 
 class RankLedger {
  public:
-  /// Of a rank that holds these stages.
+  /// Creates the ledger of a rank that holds `stages`.
   RankLedger(const std::vector<std::int32_t>& stages, const CostTable& costs, TellingOrder order);
 
-  /// `later` knows the F that follow in the rank's list, behind the actions that run now:
-  ///   next_has(stage, version)   whether the next one of a stage runs with that version
-  ///   some_has(stage, version)   whether any does; asked for ever newer versions of a stage
-  ///   keep_old_versions()        whether any may be used behind the STEP that replaces it
+  /// Records a compute action. `later` answers questions about the F that follow the present actions in the
+  /// rank's list:
+  ///   next_has(stage, version)   whether the next F of the stage uses the version
+  ///   some_has(stage, version)   whether any later F of the stage uses it; versions of a stage ascend from
+  ///   call to call keep_old_versions()        whether an action may use a version after the STEP that
+  ///   replaces it
   template <class LaterForwards>
   void compute(const PlacedAction& placed, const LaterForwards& later) {
     StageAccount& stage = account_of(placed.action.stage);
@@ -246,9 +250,9 @@ class RankLedger {
     if (!stage.gradients_held) open_gradients(stage, placed);
   }
 
-  /// From the producer's end to the arrival.
+  /// Records a send buffer, which is held from the end of the producer to the arrival.
   void send(const Action& action, Bytes bytes, Ns produced_ns, Ns arrival_ns, std::int64_t position);
-  /// From the transfer's start to received().
+  /// Records a receive buffer, which is held from the start of the transfer until received() releases it.
   void receive(const Action& action, Bytes bytes, Ns start_ns, std::int64_t position);
   void received(const PlacedAction& consumer, Bytes bytes, Ns start_ns);
 
@@ -281,7 +285,8 @@ class RankLedger {
     Ns gradients_since_ns = 0;
     LiveVersions versions;
   };
-  /// What was charged at the latest instant, and how it is told from others of its kind: by microbatch.
+  /// An amount that was charged at the latest instant. Its number, a microbatch or a weight version,
+  /// distinguishes it from others of its kind.
   struct Fresh {
     std::size_t kind = 0;
     std::int32_t stage = 0;
@@ -289,7 +294,8 @@ class RankLedger {
 
     friend bool operator==(const Fresh&, const Fresh&) = default;
   };
-  /// The kind of activations that F charges. MemoryCategory::activations tells those that are recomputed.
+  /// The kind of activations that F charges. Here, MemoryCategory::activations is the kind of activations
+  /// that I recomputes.
   static constexpr std::size_t kKeptByForward = std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t kind_of(MemoryCategory category) { return static_cast<std::size_t>(category); }
 
@@ -333,7 +339,7 @@ class RankLedger {
   std::vector<StageAccount> stages_;
   HeldAmounts held_;
   Ns instant_ns_ = 0;
-  std::vector<Fresh> fresh_;  // charged at that instant, where changes are not told in order
+  std::vector<Fresh> fresh_;  // amounts charged at instant_ns_; empty if changes arrive in order
 };
 
 }  // namespace penstock

@@ -1,14 +1,14 @@
-// Ranks take turns over cursors (take_turns.hpp), and what is placed is timed at once: it waits for nothing
-// that has not been placed. A clock a rank and one a queue, messages under way, and what each rank holds are
-// all there is:
+// Ranks advance in turn over cursors into their loops (take_turns.hpp). Each action or message waits only for
+// what was placed before it, so its time is found at once. The walk stores one clock for each rank and each
+// queue, the messages in flight, and the memory of each rank:
 //
 //   start = max(clock, arrivals)          end = start + duration          clock = end
 //   leaves = max(end, both queues)        queues = leaves + hold          arrives = leaves + hold + latency
 //
-// The order of turns does not depend on times, so places of cursors and messages under way come again soon;
-// the walk is a max-plus map of its live times (Baccelli et al., Synchronization and Linearity, 1992, chapter
-// 3), so once these have all moved by one amount between two such moments, everything repeats. repeat.hpp
-// looks for that and jumps.
+// The order of the turns does not depend on times, so cursors and messages in flight soon return to an
+// earlier state. The walk is a max-plus map of its live times (Baccelli et al., Synchronization and
+// Linearity, 1992, chapter 3). If all times have moved by one amount between two such states, everything
+// repeats. repeat.hpp searches for such states and jumps.
 
 #include "sim/engines/streamed_walk.hpp"
 
@@ -52,11 +52,11 @@ namespace {
 constexpr Ns kNever = std::numeric_limits<Ns>::max();
 constexpr std::size_t kKindCount = static_cast<std::size_t>(ActionKind::step) + 1;
 
-/// What is followed beside clocks, queues and messages.
+/// Says whether the walk computes all figures, or only clocks, queues and messages.
 enum class Followed : std::uint8_t { figures, clocks_alone };
 
-/// The sink of turns over loops (TurnTaking), and what RepeatSearch looks at between rounds: show() is all
-/// that decides what comes next.
+/// Receives actions and messages from TurnTaking. RepeatSearch examines it between rounds: show() passes all
+/// data that decide what comes next.
 template <Followed kFollowed>
 class StreamedWalk {
  public:
@@ -84,8 +84,9 @@ class StreamedWalk {
     return std::move(*this).figures();
   }
 
-  /// Passes from the clocks and queues that the one before has left, until one leaves them as an earlier one
-  /// has, but for a common amount.
+  /// Runs passes, each from the clocks and queues that the previous one left. Returns the period when two
+  /// passes leave clocks and queues that differ only by a common amount. Returns nothing if a limit is
+  /// reached first.
   std::optional<Period> period() && {
     std::vector<KeptState> left;
     std::vector<Ns> clocks;
@@ -94,7 +95,8 @@ class StreamedWalk {
       if (!pass()) return std::nullopt;
       KeepState state;
       show(state);
-      // The shortest period is found first. Units count anew in each pass, so only times may have moved.
+      // The latest pass is compared first, so the shortest period is found. Each pass counts microbatches
+      // from 0, so only times may have moved.
       for (std::size_t back = 1; back <= left.size(); ++back) {
         const StateShift shift{.time_ns = clock_ns(0) - clocks[clocks.size() - back]};
         CompareState earlier(left[left.size() - back], shift);
@@ -110,12 +112,12 @@ class StreamedWalk {
     return std::nullopt;
   }
 
-  // --- what the turns tell ----------------------------------------------------------------------------
+  // --- calls from TurnTaking ----------------------------------------------------------------------------
 
   void compute(std::int32_t rank, std::span<const Action> group) {
     RankState& here = ranks_[index(rank)];
     if constexpr (kWithFigures) {
-      // Before anything of this group is told: what is told now may be at any time from the clocks on.
+      // This precedes the changes of the group, which may have any time from the clocks on.
       if (accounts_[index(rank)].held().is_full()) settle(rank);
     }
     take_in(rank, group);
@@ -146,8 +148,8 @@ class StreamedWalk {
                            .start_ns = start,
                            .arrival_ns = arrival,
                            .bytes = way.bytes};
-    // Places of the lowered list, which peaks of one instant are put in order by; also of what carries
-    // nothing.
+    // Both positions advance even if the message has no bytes. Peaks at one instant are ordered by positions
+    // in the lowered list.
     const std::int64_t sent_at = ranks_[index(from_rank)].position++;
     const std::int64_t received_at = ranks_[index(to_rank)].position++;
     if (!kWithFigures || way.bytes == 0) return;
@@ -159,7 +161,8 @@ class StreamedWalk {
 
   void collective(std::int32_t rank, const Action& action) {
     const RankState& here = ranks_[index(rank)];
-    // One collective is gathered at a time: turns tell all its members one after the other.
+    // Only one collective is gathered at a time, because TurnTaking passes all its members one after the
+    // other.
     gathering_.members.push_back(rank);
     gathering_.start_ns = std::max({gathering_.start_ns, here.clock_ns, here.collectives_ns});
     if (gathering_.members.size() < program_.placement.stages[index(action.stage)].ranks.size()) return;
@@ -177,7 +180,8 @@ class StreamedWalk {
       gives_up_ = !period_ && repeat_.kept_actions() > most_without_period_;
       return;
     }
-    // Cursors move by their repetitions, all else by as much as it has moved since the kept moment.
+    // Each cursor skips its repetitions. All other state moves as far as it moved since the stored moment,
+    // once for each repetition.
     period_ = jump->shift;
     for (std::int32_t rank = 0; rank < program_.rank_count(); ++rank) {
       const CursorMove& move = jump->moves[index(rank)];
@@ -189,10 +193,11 @@ class StreamedWalk {
     jumped_ += jump->times * jump->actions;
   }
 
-  /// True where the walk would have to take every action of a long run one by one.
+  /// Returns whether no repetition was found in time. The walk would have to process every action of a long
+  /// run.
   bool gives_up() const { return gives_up_; }
 
-  // --- what the search for repeats asks ---------------------------------------------------------------
+  // --- calls from RepeatSearch --------------------------------------------------------------------------
 
   std::int32_t rank_count() const { return program_.rank_count(); }
   Ns clock_ns(std::int32_t rank) const { return ranks_[index(rank)].clock_ns; }
@@ -202,13 +207,13 @@ class StreamedWalk {
     for (const RankState& rank : ranks_) sum += rank.actions;
     return sum;
   }
-  /// True where microbatches that many apart go to the same ranks.
+  /// Returns whether any two microbatches that are `units` apart go to the same ranks.
   bool routes_repeat(std::int32_t units) const {
     return std::ranges::all_of(program_.placement.stages, [&](const StagePlacement& stage) {
       return units % static_cast<std::int32_t>(stage.route.size()) == 0;
     });
   }
-  /// For the versions that later actions run with.
+  /// Returns whether the walk must know which weight versions later actions use.
   bool reads_ahead() const {
     return kWithFigures && program_.update != UpdateRule::minibatch && !program_.mixed_versions;
   }
@@ -219,16 +224,16 @@ class StreamedWalk {
 
   template <class State>
   void show(State& state) {
-    in_flight_.show(state);  // the first to differ where messages gather
+    in_flight_.show(state);  // first, because it differs soonest when messages gather
     if (!state.goes_on()) return;
-    // Before clocks are moved: they say which other times matter.
+    // This precedes the change of the clocks, which decide which other times matter.
     ways_.show(state, [&](std::int32_t rank) { return clock_ns(rank); });
     for (std::size_t rank = 0; rank < ranks_.size() && state.goes_on(); ++rank) {
       RankState& here = ranks_[rank];
       if constexpr (kWithFigures) accounts_[rank].show(state, here.clock_ns);
       show_unless_past(state, here.collectives_ns, here.clock_ns);
     }
-    // Of a reduction that is over by its rank's clock no STEP has to wait any more.
+    // No STEP waits for a reduction that has ended by its rank's clock, so such a reduction is not shown.
     held_stages_.for_each([&](std::int32_t /*stage*/, HeldStage& held) {
       state.count(held.reductions);
       if (!state.flag(held.reduction.end_ns > clock_ns(held.rank))) return;
@@ -245,10 +250,11 @@ class StreamedWalk {
 
  private:
   static constexpr bool kWithFigures = kFollowed == Followed::figures;
-  // As far as period_of_repetitions() (steady_state.cpp) goes, but that jumps make passes cheap: what counts
-  // is what had to be walked.
+  // The limits resemble those of period_of_repetitions() (steady_state.cpp). Jumps make passes cheap, so only
+  // actions that were not jumped over count.
   static constexpr std::int64_t kMostPasses = 64;
-  static constexpr std::int64_t kMostWalked = 1 << 22;  // actions, where two passes do not tell
+  static constexpr std::int64_t kMostWalked =
+      1 << 22;  // limit of walked actions, which applies after two passes
 
   // --- passes -----------------------------------------------------------------------------------------
 
@@ -271,9 +277,9 @@ class StreamedWalk {
     for (RankState& rank : ranks_) rank.clock_ns = latest;
   }
 
-  /// Returns how many actions are walked without a repetition before the walk gives up. 1F1B repeats after
-  /// 2 K^2 of them, interleaved rules later. What is no longer than 2^24 is walked to its end, which takes
-  /// seconds.
+  /// Returns the number of actions after which the walk gives up if it has found no repetition. 1F1B repeats
+  /// after 2 K^2 actions, interleaved rules later. A run of at most 2^24 actions is always walked to its end,
+  /// which takes seconds.
   static std::int64_t most_without_period(std::span<const ActionLoops> lists) {
     constexpr std::int64_t kWalkedWhole = 1 << 24;
     std::int64_t all = 0;
@@ -288,7 +294,7 @@ class StreamedWalk {
   void price(std::int32_t stage) {
     for (std::size_t kind = 0; kind < kKindCount; ++kind) {
       const auto here = static_cast<ActionKind>(kind);
-      // Looked up at every action, so that no switch over kinds is taken there. Microbatches are all alike.
+      // The table avoids a switch over kinds at every action. All microbatches have equal costs.
       durations_[index(stage)][kind] =
           is_compute(here) ? duration_ns(experiment_.costs.stages[index(stage)], here) : 0;
     }
@@ -296,7 +302,7 @@ class StreamedWalk {
 
   void find_senders() {
     for (const StageEdge& edge : in_flight_.edges().edges()) {
-      // Copies send within themselves: what the routes pair, not every replica with every other.
+      // Each replica sends only to the replicas with which the routes pair it.
       const std::vector<std::int32_t>& from = program_.placement.stages[index(edge.from)].route;
       const std::vector<std::int32_t>& to = program_.placement.stages[index(edge.to)].route;
       const std::size_t units = std::lcm(from.size(), to.size());
@@ -335,14 +341,14 @@ class StreamedWalk {
         awaited_.push_back({.start_ns = message.start_ns, .end_ns = message.arrival_ns});
         if (message.bytes > 0) taken_.push_back({.leaf = leaf, .message = message});
       });
-      // One that is over, or never was, ends before the clock, and holds nothing up.
+      // A reduction that has ended or does not exist ends before the clock, so it delays nothing.
       if (action.kind == ActionKind::step) awaited_.push_back(held_stages_.at(action.stage, rank).reduction);
     }
   }
 
   void account(std::int32_t rank, std::span<const Action> group, Ns start) {
     RankState& here = ranks_[index(rank)];
-    // The cursor still stands at the group, which is why its length is told.
+    // The cursor is still at the group, so LaterForwards needs the length of the group.
     const LaterForwards later{program_, heads_, held_stages_, rank, group.size()};
     for (std::size_t leaf = 0; leaf < group.size(); ++leaf) {
       const PlacedAction placed{.action = group[leaf],
@@ -351,7 +357,7 @@ class StreamedWalk {
                                 .end_ns = here.clock_ns,
                                 .position = here.position++};
       accounts_[index(rank)].compute(placed, later);
-      // The buffer goes with the leaf that has taken it in, which has its place in the list.
+      // The action that takes in a message also releases its buffer, at the position of this action.
       for (const Taken& taken : taken_) {
         if (taken.leaf == leaf)
           accounts_[index(rank)].received(placed, taken.message.bytes, taken.message.start_ns);
@@ -376,12 +382,12 @@ class StreamedWalk {
     }
   }
 
-  // --- what is held -----------------------------------------------------------------------------------
+  // --- memory -------------------------------------------------------------------------------------------
 
   bool is_finished(std::int32_t rank) const { return heads_.group(rank).empty(); }
 
-  /// Nothing will be charged or released on the rank before the earliest of its own clock and the clocks of
-  /// those that may send to it.
+  /// Applies the rank's memory changes before the earliest of its own clock and the clocks of its neighbours.
+  /// No earlier change can follow.
   void settle(std::int32_t rank) {
     Ns before = is_finished(rank) ? kNever : clock_ns(rank);
     for (const std::int32_t sender : ranks_[index(rank)].senders) {
@@ -395,7 +401,8 @@ class StreamedWalk {
   StreamedRun figures() && {
     StreamedRun run;
     run.jumped = jumped_;
-    // Also where jumps were taken: none passes a loop's last repetition, so that what was walked ends last.
+    // This is true after jumps, too: no jump passes the last repetition of a loop, so walked actions end
+    // last.
     run.makespan_ns = last_end_ns_;
     for (const RankState& rank : ranks_) run.makespan_ns = std::max(run.makespan_ns, rank.clock_ns);
     for (std::int32_t rank = 0; rank < program_.rank_count(); ++rank) {
@@ -451,13 +458,13 @@ class StreamedWalk {
   MessagesInFlight in_flight_;
   TransferWays ways_;
   CollectiveRings rings_;
-  std::vector<std::array<Ns, kKindCount>> durations_;  // by stage and kind
+  std::vector<std::array<Ns, kKindCount>> durations_;  // index: stage, then kind
   std::vector<RankState> ranks_;
-  std::vector<RankLedger> accounts_;  // by rank
+  std::vector<RankLedger> accounts_;  // index: rank
   HeldStages held_stages_;
   Gathering gathering_;
-  Ns last_end_ns_ = 0;             // of messages and collectives
-  std::vector<Interval> awaited_;  // by the group at hand
+  Ns last_end_ns_ = 0;             // last end of a message or collective
+  std::vector<Interval> awaited_;  // transfers and reductions for which the present group waits
   std::vector<Taken> taken_;
   Jumps jumps_;
   RepeatSearch repeat_;

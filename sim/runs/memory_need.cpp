@@ -1,5 +1,5 @@
-// Bytes of a compute action and of a transfer, from below: what runs of some million actions have taken of
-// resident memory, rounded down.
+// Lower bounds of the bytes of a compute action and of a transfer. Runs of some million actions needed this
+// much resident memory, rounded down:
 //
 //                              compute action   transfer
 //   its lists alone                        50         50
@@ -12,9 +12,9 @@
 //   the same of a model on devices         30        230
 //   all of a check                         70         70
 //
-// Of K ranks' compute actions K-1 in K have a neighbour to tell, weights' gradients (one in three) nobody. A
-// run that is begun although it does not fit ends in the middle, after minutes; one that is refused says how
-// far off it is.
+// On average, a compute action has (K-1)/K x 2/3 transfers. One action in K is at an end of the pipeline, and
+// weight gradients (one action in three) send nothing. A run that does not fit would end in the middle, after
+// minutes, so it is refused with both amounts of memory.
 
 #include "sim/runs/memory_need.hpp"
 
@@ -45,10 +45,10 @@ constexpr ActionBytes kTimelineBytes = {.compute = 60, .transfer = 0};
 constexpr ActionBytes kTurnBytes = {.compute = 115, .transfer = 100};
 constexpr ActionBytes kDeviceTurnBytes = {.compute = 150, .transfer = 80};
 constexpr ActionBytes kRowBytes = {.compute = 30, .transfer = 30};
-// Messages between devices have bytes, so that a peak takes the times of the whole tape.
+// The messages between devices have bytes, so a peak needs the times of the whole tape.
 constexpr ActionBytes kDeviceRowBytes = {.compute = 30, .transfer = 230};
 constexpr ActionBytes kCheckedBytes = {.compute = 70, .transfer = 70};
-// 64 MiB: less is not worth a look at the machine.
+// 64 MiB. For less, the machine's memory is not looked up.
 constexpr double kAnyMachinesBytes = 1 << 26;
 
 double stored_bytes(const ActionCounts& counts, const SimulateOptions& options) {
@@ -58,8 +58,8 @@ double stored_bytes(const ActionCounts& counts, const SimulateOptions& options) 
   return bytes;
 }
 
-/// Returns why so many actions do not fit. Counts that prepare() refuses and amounts that any machine has are
-/// not compared with the budget.
+/// Returns why the actions do not fit. Does not compare counts that prepare() refuses, or amounts that every
+/// machine has, with the budget.
 std::optional<std::string> refusal_of(const ActionCounts& counts, double bytes, const MemoryBudget& budget,
                                       bool has_timeline = false) {
   if (!budget || bytes < kAnyMachinesBytes || counts.compute > kMostGenerated) return std::nullopt;
@@ -68,9 +68,9 @@ std::optional<std::string> refusal_of(const ActionCounts& counts, double bytes, 
                                      : "take fewer stages, microbatches or iterations");
 }
 
-/// The counts of a run of so many compute actions.
+/// Returns the counts of a run with this number of compute actions.
 ActionCounts counts_of(double compute, double ranks, std::string_view schedule_name) {
-  // Each of its ranks has all stages, and gradients go in a bucket a stage.
+  // Each rank of data-parallel has all stages, so it sends no messages between stages.
   const ScheduleInfo* schedule = find_schedule(schedule_name);
   if (schedule != nullptr && schedule->name == "data-parallel") return {.compute = compute, .transfers = 0};
   return {.compute = compute, .transfers = compute * (ranks - 1) / ranks * 2 / 3};

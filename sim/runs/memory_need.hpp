@@ -1,6 +1,6 @@
 #pragma once
-// What a stored run takes of this machine's memory, known before it is taken. What there is
-// of it: scenarios/host/process_limits.hpp.
+// Estimates how much of this machine's memory a stored run needs, before it starts.
+// scenarios/host/process_limits.hpp finds how much memory there is.
 
 #include <optional>
 #include <string>
@@ -13,10 +13,10 @@
 
 namespace penstock {
 
-/// Compute actions: what is longer is refused as a shape.
+/// The largest number of compute actions of a program. prepare() refuses longer programs.
 inline constexpr double kMostGenerated = 1LL << 40;
 
-/// The actions of a run, from below.
+/// The numbers of actions of a run, as lower bounds.
 struct ActionCounts {
   double compute = 0;
   double transfers = 0;
@@ -25,29 +25,30 @@ ActionCounts action_counts(const Scenario& scenario);
 ActionCounts action_counts(const Preparation& begun);
 ActionCounts action_counts(const Experiment& experiment);
 
-/// The bytes of memory that a compute action and a transfer take, from below.
+/// The bytes of memory that one compute action and one transfer need, as lower bounds.
 struct ActionBytes {
   double compute = 0;
   double transfer = 0;
 };
 double operator*(const ActionCounts& counts, const ActionBytes& each);
 
-/// Returns what a run by that engine takes for each action; nothing for a stream, whose memory is that of the
-/// loops. Models on named devices have messages with bytes.
+/// Returns the bytes that a run by the engine needs for each action. They are 0 for a stream, which stores
+/// only loops. Models on named devices need more, because their messages have bytes.
 ActionBytes action_bytes(RunEngine engine, const Wanted& wanted, bool is_on_devices);
 
-/// Returns why a run that takes so many bytes does not fit in the budget; nothing where it may.
+/// Returns why a run that needs `bytes` does not fit in the budget, or nothing if it may.
 std::optional<std::string> bytes_refusal(const ActionCounts& counts, double bytes, const Wanted& wanted,
                                          const MemoryBudget& budget);
 
-/// Returns why a stored run of so many actions does not fit in the budget, or nothing if it may.
+/// Returns why a stored run with these counts of actions does not fit in the budget, or nothing if it may.
 std::optional<std::string> memory_refusal(const ActionCounts& counts, const SimulateOptions& options,
                                           const MemoryBudget& budget);
 /// Returns why a stored run of a scenario does not fit on this machine, or nothing if it may.
 std::optional<std::string> memory_refusal(const Scenario& scenario, const SimulateOptions& options);
 /// Returns why the lists of a scenario's program do not fit on this machine, or nothing if they may.
 std::optional<std::string> lists_refusal(const Scenario& scenario);
-/// Returns why a check of a scenario, which stores no times, does not fit on this machine, or nothing.
+/// Returns why a check of a scenario does not fit on this machine, or nothing if it may. A check stores no
+/// times.
 std::optional<std::string> check_refusal(const Scenario& scenario);
 
 }  // namespace penstock

@@ -1,10 +1,10 @@
-// A prediction is a list of steps, each taken once:
+// A prediction is a list of steps:
 //
 //   Scenario -> begin_preparation(): its length -> prepare(): the program, costs, cluster
 //            -> the endless stream of an asynchronous schedule -> plan_run(): the engine -> its run -> Result
 //
-// Stored runs are here: an engine gives times, and figures, memory and traffic are read off their spans.
-// runs_without_lists.cpp runs streams and tapes of turns.
+// This file has the stored runs. An engine gives the times; figures, memory and traffic follow from their
+// spans. runs_without_lists.cpp runs streams, and tapes of placement rounds.
 
 #include "sim/runs/simulate.hpp"
 
@@ -54,23 +54,25 @@ namespace penstock {
 
 namespace {
 
-/// Samples a second of the program repeated for ever; nothing where it has no period, or one of 0 ns.
+/// Returns the samples per second of the program if it is repeated for ever. Returns nothing if it has no
+/// period, or a period of 0 ns.
 std::optional<double> steady_rate(const Experiment& experiment, Engine engine, const EngineRun& run) {
   const std::optional<Period> period = steady_period(experiment, engine, run);
   if (!period || period->period_ns == 0) return std::nullopt;
   return samples_per_second(*period, experiment.samples_per_microbatch);
 }
 
-/// What the engine that was taken makes of shared links; an automatic choice has looked for them.
+/// Returns how the engine `taken` treated shared links.
 LinkSharing link_sharing(const Experiment& experiment, Engine asked, Engine taken) {
   const bool is_event = taken == Engine::event;
-  // Looking for shared links goes through all lists, and has been done once.
+  // The automatic choice has already searched all lists for shared links.
   if (asked == Engine::automatic) return is_event ? LinkSharing::counted : LinkSharing::none;
   if (!links_are_shared(experiment)) return LinkSharing::none;
   return is_event ? LinkSharing::counted : LinkSharing::left_out;
 }
 
-/// The experiment's own, and how sure the makespan is where that is asked for: two more runs by events.
+/// Returns the experiment's notes. If the options ask for it, two more event runs add a note about the
+/// certainty of the makespan.
 std::vector<std::string> notes_of(const Experiment& experiment, const SimulateOptions& options,
                                   LinkSharing sharing, Ns makespan_ns) {
   std::vector<std::string> notes = experiment.notes;
@@ -79,7 +81,7 @@ std::vector<std::string> notes_of(const Experiment& experiment, const SimulateOp
   return notes;
 }
 
-/// Leaves of a run what its spans are made of.
+/// Frees everything in a run that its spans do not need.
 void forget_all_but_spans(EngineRun& run) {
   run.tape.reset();
   run.flat.messages = {};
@@ -89,7 +91,7 @@ void forget_all_but_spans(EngineRun& run) {
   run.flat.released_by_consumer = {};
 }
 
-/// Reads off the spans of all ranks, and keeps them where the options say so.
+/// Passes the spans of all ranks to `readings`. Returns them if `kept` is `all`, otherwise an empty list.
 std::vector<Span> read_spans(const EngineRun& run, const Placement& placement, TimelineKept kept,
                              SpanReadings& readings) {
   std::vector<Span> all;
@@ -105,8 +107,8 @@ std::vector<Span> read_spans(const EngineRun& run, const Placement& placement, T
 
 using RunOfStored = tl::expected<Result, Hang>;
 
-/// Runs a lowered program by the planned engine. `known_rate` is the steady rate where a stream has said it.
-/// Each step frees what the later ones do not need: the tape and the messages go before any span is made.
+/// Runs a lowered program by the planned engine. `known_rate` is the steady rate of the stream, if known. The
+/// tape and the messages are freed before the spans are made, which limits the memory.
 RunOfStored stored_run(const Experiment& experiment, RunEngine planned, const SimulateOptions& options,
                        std::optional<double> known_rate) {
   const Engine engine = planned == RunEngine::event ? Engine::event : Engine::critical_path;
@@ -134,7 +136,7 @@ RunOfStored stored_run(const Experiment& experiment, RunEngine planned, const Si
 tl::expected<Result, Hang> simulate(const Experiment& experiment, const SimulateOptions& options) {
   Wanted wanted = wanted_by(options);
   wanted.stored = true;
-  // Every program is stored already: nothing is left to refuse.
+  // The lists are stored already, so the plan cannot be refused for lack of memory.
   const RunPlan plan = plan_run(experiment, wanted, {}).value();
   return stored_run(experiment, plan.engine, options, std::nullopt);
 }
@@ -160,8 +162,8 @@ constexpr const char* kMeanRate =
     "the stream shows no period: its steady rate is the mean over whole rounds of the replicas, once the "
     "pipeline is full";
 
-/// That the rate of a stream is given although a device is too small for it; nothing when all are large
-/// enough, or when the run itself does not fit, which is reported anyway.
+/// Returns a note if the run fits in memory but the stream's steady state does not. Otherwise returns
+/// nothing. If the run itself does not fit, the result reports it elsewhere.
 std::optional<std::string> steady_memory_note(const Result& result, const EndlessStream& stream) {
   for (const RankReport& rank : result.ranks) {
     if (rank.memory.out_of_memory()) return std::nullopt;
@@ -186,7 +188,7 @@ std::optional<std::size_t> fullest_out_of_memory(const std::vector<RankMemory>& 
 
 namespace {
 
-/// An experiment, and what its run is planned by.
+/// An experiment, with the requirements and the stream by which its run is planned.
 struct RunToPlan {
   Experiment experiment;
   Wanted wanted;
@@ -209,20 +211,20 @@ tl::expected<RunPlan, UserError> plan_of(const RunToPlan& run) {
   });
 }
 
-/// Plans the run of an asynchronous schedule, too, whose own microbatches may be too few to fill the
-/// pipeline: its endless stream says the steady rate. Where it says none, the run's own microbatches do.
+/// Plans the run. An asynchronous schedule may have too few microbatches to fill its pipeline, so its endless
+/// stream gives the steady rate. If the stream has none, the run's own microbatches give it.
 tl::expected<RunPlan, UserError> plan_with_stream(RunToPlan& run, const SimulateOptions& options) {
   auto plan = plan_of(run);
   const bool is_asynchronous = run.experiment.program.update == UpdateRule::microbatch;
   if (!plan || !is_asynchronous || options.steady == SteadyState::skip) return plan;
-  // A long stream meets its own period on the way.
+  // A long streamed run finds its own period.
   if (plan->engine == RunEngine::stream && plan->is_long) return plan;
   run.stream = options.stream_of({}, run.experiment, options.engine);
   run.wanted.own_period = !run.stream_rate();
   return run.wanted.own_period ? plan_of(run) : plan;
 }
 
-/// Lowers the program, and runs it by an engine of stored lists.
+/// Lowers the program and runs it by an engine that needs stored lists.
 tl::expected<Result, UserError> run_of_lists(RunToPlan& run, const RunPlan& plan,
                                              const SimulateOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(run.experiment, lowered(std::move(run.experiment)));
@@ -231,7 +233,7 @@ tl::expected<Result, UserError> run_of_lists(RunToPlan& run, const RunPlan& plan
   });
 }
 
-/// Runs the experiment as planned. Turns that stall say so: then the run is planned again without them.
+/// Runs the experiment as planned. If the placement rounds stall, the run is planned again without them.
 tl::expected<Result, UserError> result_of_plan(RunToPlan& run, const RunPlan& plan,
                                                const SimulateOptions& options) {
   tl::expected<Result, StalledTurns> result;

@@ -1,5 +1,5 @@
 #pragma once
-// The simulator's front door: an Experiment (or a Scenario) in, a predicted Result out.
+// Predicts a Result from an Experiment or a Scenario. Most callers need only this header of the simulator.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,16 +27,18 @@ namespace penstock {
 
 enum class SteadyState : std::uint8_t { find, skip };
 
-/// Whether the result names its program by a digest, for which all lists have to be spelled out.
+/// Says whether the result has a digest of its program, which requires that all lists are written out.
 enum class ProgramDigest : std::uint8_t { find, skip };
 
-/// Whether a note says how sure the makespan is where links are shared (sharing_band()): two more runs.
+/// Says whether a note states how certain the makespan is if links are shared (sharing_band()). This takes
+/// two more runs.
 enum class SharingBand : std::uint8_t { skip, find };
 
-/// Whether the result holds the span of every action; no figure needs it.
+/// Says whether the result has the span of every action. No figure needs the spans.
 enum class TimelineKept : std::uint8_t { all, none };
 
-/// Where the steady state of an asynchronous scenario comes from: endless_stream() or what remembers it.
+/// A function that finds the steady state of an asynchronous scenario: endless_stream(), or one that caches
+/// its results.
 using StreamOf =
     std::function<std::optional<EndlessStream>(const StreamQuestion&, const Experiment&, Engine engine)>;
 
@@ -46,7 +48,7 @@ struct SimulateOptions {
   SteadyState steady = SteadyState::find;
   ProgramDigest digest = ProgramDigest::find;
   SharingBand band = SharingBand::skip;
-  TimelineKept timeline = TimelineKept::all;  ///< `none` with WantedFigures::of_rows
+  TimelineKept timeline = TimelineKept::all;  ///< must be `none` with WantedFigures::of_rows
   WantedFigures figures = WantedFigures::all;
   StreamOf stream_of = endless_stream;
 };
@@ -55,39 +57,41 @@ struct SimulateOptions {
 /// under experiment.channels.
 tl::expected<Result, Hang> simulate(const Experiment& experiment, const SimulateOptions& options);
 
-/// Lowers a compute program and predicts it on one device a rank, with links of unlimited bandwidth and the
-/// given latency. Error: it cannot be lowered, has more ranks than a uniform cluster has devices, or hangs.
+/// Lowers a compute program and predicts it with one device for each rank. Its links have the given latency
+/// and unlimited bandwidth. Error: the program cannot be lowered, has too many ranks for a uniform cluster,
+/// or hangs.
 tl::expected<Result, std::string> simulate_uniform(const Program& program, const CostTable& costs,
                                                    Ns latency_ns, SteadyState steady);
 
-/// A scenario's run, and the steady state of its stream where the schedule is asynchronous.
+/// The result of a scenario's run, with the steady state of its stream if the schedule is asynchronous.
 struct Prediction {
   Result result;
   std::optional<EndlessStream> stream;
-  std::int32_t copies = 1;  ///< of the pipeline, of which the program is one (TrainedModel)
+  std::int32_t copies = 1;  ///< number of copies of the pipeline; the program is one copy (TrainedModel)
 };
 
-/// Prepares the scenario, plans its run (plan_run.hpp) and runs it. The steady rate of an asynchronous
-/// schedule is that of its endless stream, however many microbatches the run has.
+/// Prepares the scenario, plans its run (plan_run.hpp) and runs it. For an asynchronous schedule, the steady
+/// rate is that of its endless stream, for any number of microbatches.
 tl::expected<Prediction, UserError> predict(const Scenario& scenario, const SimulateOptions& options);
 
-/// Like predict(), from stored lists and the times of all of them, which any scenario has: engines that store
-/// less are compared with it.
+/// Like predict(), but stores all lists and times, which is possible for any scenario. Tests compare engines
+/// that store less with it.
 tl::expected<Prediction, UserError> predict_stored(const Scenario& scenario, const SimulateOptions& options);
 
-/// Returns what these options want of a run.
+/// Returns what the options require of a run.
 Wanted wanted_by(const SimulateOptions& options);
 
-/// Returns the plan that predict() makes before it runs. Error: as predict(), as far as it is known then.
+/// Returns the plan that predict() makes before it runs. Errors: those of predict() that are known before the
+/// run.
 tl::expected<RunPlan, UserError> planned(const Scenario& scenario, const SimulateOptions& options);
 
-/// The run of predict(). A note says when it fits in memory but its stream's steady state does not.
+/// Returns the result of predict(). A note says if the run fits in memory but the steady state of its stream
+/// does not.
 tl::expected<Result, UserError> simulate_scenario(const Scenario& scenario, const SimulateOptions& options);
 
-/// The rank that needs most beyond what its device has, the first of several; nothing where all fit.
+/// Returns the rank that exceeds its device's memory by most, or the first of several. Returns nothing if all
+/// ranks fit.
 std::optional<std::size_t> fullest_out_of_memory(const std::vector<RankMemory>& memories);
-
-// Measures how certain a makespan is if messages share links.
 
 /// Returns the largest relative change of the makespan if all compute actions take slightly more or less
 /// time. `makespan_ns` is the makespan of event_simulation(). Two more runs change durations by up to a

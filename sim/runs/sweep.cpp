@@ -1,6 +1,6 @@
-// Every point is a copy of the scenario with other numbers; points run in parallel and each writes its own
-// row, so the order of the rows does not depend on the threads. Points that are known from before are taken
-// as they are, once a few of them have come out the same again.
+// A sweep predicts many points. Each point is a copy of the scenario with other numbers. Points run in
+// parallel, and each writes its own row, so the order of the rows does not depend on threads. Points of an
+// earlier sweep are taken over after a few of them were predicted again with the same result.
 
 #include "sim/runs/sweep.hpp"
 
@@ -50,22 +50,22 @@ namespace {
 struct Point {
   std::string schedule;
   std::optional<std::int32_t> stages;
-  std::int32_t virtual_stages = 1;  ///< of the shape; a schedule with v by rule keeps 1
-  bool states_chunks = false;       ///< the grid names v
+  std::int32_t virtual_stages = 1;  ///< v of the shape; 1 if the schedule's rule fixes v
+  bool states_chunks = false;       ///< true if the grid states v
   std::optional<std::int32_t> microbatches;
 };
 
 using Numbers = std::vector<std::int32_t>;
 
 Numbers virtual_stages_of(const ScheduleInfo& schedule, const Scenario& scenario, const Numbers& wanted) {
-  // One point, not one for each v: they would be the same program.
+  // All values of v would give the same program, so there is one point.
   if (!takes_chunks(schedule)) return {1};
   if (!wanted.empty()) return wanted;
   return {scenario.states_chunks ? scenario.shape.virtual_stages : schedule.default_chunks};
 }
 
 std::vector<std::string> schedules_of(const Scenario& scenario, const SweepGrid& grid) {
-  // A program is one schedule, whatever the grid has.
+  // A program file has one schedule, whatever the grid lists.
   if (scenario.program) return {scenario.program->schedule};
   return grid.schedules.empty() ? std::vector<std::string>{scenario.schedule} : grid.schedules;
 }
@@ -77,10 +77,10 @@ Numbers chunks_of_grid(const std::string& schedule, const Scenario& scenario, co
                           : Numbers{scenario.shape.virtual_stages};
 }
 
-/// The grid as a list, in the order of the rows: schedule, K, v, M. Schedules by their own names, however
-/// they were written, so that rows of two sweeps can be compared.
+/// Returns the points of the grid in the order of the rows: schedule, K, v, M. Schedules have their names in
+/// the table, so that rows of two sweeps can be compared.
 std::vector<Point> points_of(const Scenario& scenario, const SweepGrid& grid) {
-  // Nothing stands for the scenario's own value, which only scenario_at() reads.
+  // An absent value means the scenario's own value, which only scenario_at() reads.
   const auto or_own = [](const Numbers& numbers) {
     std::vector<std::optional<std::int32_t>> values(numbers.begin(), numbers.end());
     if (values.empty()) values.emplace_back();
@@ -100,13 +100,15 @@ std::vector<Point> points_of(const Scenario& scenario, const SweepGrid& grid) {
   return points;
 }
 
-/// The sizes of a point: M of the grid over sizes that were stated for the sweep, over the scenario's own.
+/// Returns the sizes of a point. M of the grid replaces a size that is stated for the sweep, which replaces
+/// the scenario's own.
 Batch batch_at(const Batch& own, const Batch& stated, const Point& point) {
   Batch batch = stated;
   if (point.microbatches) batch.microbatches = *point.microbatches;
   const MicrobatchMeaning meaning = meaning_of_microbatch(point.schedule);
   batch = overridden(own, batch, meaning);
-  // A scenario of a synchronous schedule may state both sizes; for an asynchronous one only one can hold.
+  // A scenario may state both sizes for a synchronous schedule, but for an asynchronous one they would
+  // contradict each other.
   const bool sizes_stated = stated.micro_batch_size || stated.global_batch_size;
   if (meaning == MicrobatchMeaning::whole_minibatch && !sizes_stated && batch.global_batch_size)
     batch.micro_batch_size.reset();
@@ -123,9 +125,10 @@ Scenario scenario_at(const Scenario& base, const Batch& stated, const Point& poi
   return scenario;
 }
 
-/// idle_over_total by the schedule's formula, where it does not depend on how F and B share the time.
+/// Returns idle_over_total by the schedule's formula. Returns nothing if there is no formula, or it depends
+/// on the ratio of F and B.
 std::optional<double> formula_of(const Scenario& scenario, std::int32_t microbatches) {
-  // A program may have a rule's name and another order.
+  // A program file may have the name of a rule but another order.
   if (scenario.program) return std::nullopt;
   const ScheduleInfo* schedule = find_schedule(scenario.schedule);
   const ClosedForm* form = schedule == nullptr ? nullptr : find_closed_form(schedule->name);
@@ -135,7 +138,8 @@ std::optional<double> formula_of(const Scenario& scenario, std::int32_t microbat
   return closed_form_bubble(*schedule, shape);
 }
 
-/// Peak and status, of the stream where the run is one: a short run would not fill its pipeline.
+/// Sets peak and status. If there is a stream, they are those of the stream, because a short run may not fill
+/// the pipeline.
 void add_memory_verdict(SweepRow& row, const Prediction& prediction) {
   std::vector<RankMemory> memories;
   if (prediction.stream) {
@@ -159,7 +163,7 @@ void add_memory_verdict(SweepRow& row, const Prediction& prediction) {
                    : fmt::format("rank {} needs {}, its device has {}", *rank, needed, available);
 }
 
-/// M of the shape that was asked for: a stream's one pass holds those of all iterations.
+/// Returns M of the scenario's shape. The single pass of a stream has the microbatches of all iterations.
 std::int32_t microbatches_of_iteration(const ProgramReport& program, const Shape& shape) {
   const bool repeats = program.iterations > 1;
   return repeats ? program.microbatches : program.microbatches / std::max(1, shape.iterations);
@@ -167,13 +171,13 @@ std::int32_t microbatches_of_iteration(const ProgramReport& program, const Shape
 
 void add_figures(SweepRow& row, const Scenario& scenario, const Prediction& prediction) {
   const Result& result = prediction.result;
-  // A program says its shape itself; that of the scenario is not used.
+  // A program file states its own shape, and the scenario's shape is not used.
   if (scenario.program) {
     row.stages = pipeline_size(result.program);
     row.virtual_stages = std::max(1, result.program.stages / row.stages);
   }
   row.microbatches = microbatches_of_iteration(result.program, scenario.shape);
-  // Samples are those of all copies of the pipeline, a microbatch is one copy's.
+  // The samples are those of all copies of the pipeline, but a microbatch belongs to one copy.
   row.micro_batch_size =
       result.throughput.samples / result.program.microbatches / result.program.iterations / prediction.copies;
   row.global_batch_size = result.throughput.samples_per_update;
@@ -188,11 +192,11 @@ void add_figures(SweepRow& row, const Scenario& scenario, const Prediction& pred
 
 void add_refusal(SweepRow& row, const Scenario& scenario, const UserError& error) {
   const Batch& batch = scenario.batch;
-  // As stated: what follows from the other sizes is what may be refused.
+  // Only stated sizes are written. A size that follows from others may be the reason for the refusal.
   if (batch.micro_batch_size) row.micro_batch_size = static_cast<double>(*batch.micro_batch_size);
   if (batch.global_batch_size) row.global_batch_size = static_cast<double>(*batch.global_batch_size);
   row.status = error.kind == ErrorKind::check_failed ? SweepStatus::failed : SweepStatus::skipped;
-  // A table has a line for it: the picture below a message stays out.
+  // A table has one line for the reason, so the picture below a message is left out.
   row.reason = in_one_line(error.message);
   if (row.reason.starts_with(scenario.file + ": ")) row.reason.erase(0, scenario.file.size() + 2);
 }
@@ -202,10 +206,12 @@ std::int32_t chunks_at(const Scenario& scenario) {
   return schedule == nullptr ? scenario.shape.virtual_stages : chunks_of(*schedule, scenario.shape);
 }
 
-/// The steady states of a sweep's asynchronous schedules, for whose number of microbatches nobody asks.
+/// Caches the steady states of a sweep's asynchronous schedules if they do not depend on the number of
+/// microbatches.
 class SharedStreams {
  public:
-  /// Returns endless_stream(). From any thread: two that ask at once find the same.
+  /// Returns the result of endless_stream(). May be called from any thread. Two threads may compute the same
+  /// stream at once.
   std::optional<EndlessStream> of(const StreamQuestion& question, const Experiment& experiment,
                                   Engine engine) {
     const Key key{experiment.program.schedule, experiment.pipeline_size, experiment.program.stage_count(),
@@ -214,16 +220,17 @@ class SharedStreams {
       const std::scoped_lock lock(mutex_);
       if (const auto found = known_.find(key); found != known_.end()) return found->second;
     }
-    // Without the lock, which others would wait for as long as a stream takes.
+    // The mutex is not locked here, because other threads would wait as long as a stream takes.
     auto stream = endless_stream(question, experiment, engine);
-    // One whose length follows from the point's M is that point's alone.
+    // If the length of the stream follows from M, its result is valid for this point only.
     if (!stream || !stream->is_of_any_length) return stream;
     const std::scoped_lock lock(mutex_);
     return known_.try_emplace(key, *std::move(stream)).first->second;
   }
 
  private:
-  /// What one sweep's experiments differ in: schedule, K, stages of the model and samples of a microbatch.
+  /// Everything in which experiments of one sweep differ: schedule, K, stages of the model and samples of a
+  /// microbatch.
   using Key = std::tuple<std::string, std::int32_t, std::int32_t, double>;
   std::mutex mutex_;
   std::map<Key, EndlessStream> known_;
@@ -234,8 +241,9 @@ SweepPoint point_at(const Scenario& scenario, Engine engine, SharedStreams& stre
   row.schedule = scenario.schedule;
   row.stages = scenario.shape.stages;
   row.virtual_stages = chunks_at(scenario);
-  // For a row that is refused; add_figures() has what was run.
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  // more are refused
+  // This value remains only if the row is refused; add_figures() writes that of the run.
+  constexpr std::int64_t kMost =
+      std::numeric_limits<std::int32_t>::max();  // prepare() refuses larger numbers
   row.microbatches = static_cast<std::int32_t>(std::min(scenario.batch.microbatches.value_or(1), kMost));
   try {
     const auto prediction = predict(scenario, {.engine = engine,
@@ -248,15 +256,15 @@ SweepPoint point_at(const Scenario& scenario, Engine engine, SharedStreams& stre
       return {row, prediction->result.notes};
     }
     add_refusal(row, scenario, prediction.error());
-  } catch (const std::exception& failure) {  // out of memory for one point must not lose the others
+  } catch (const std::exception& failure) {  // a point without enough memory must not end the sweep
     row.status = SweepStatus::failed;
     row.reason = failure.what();
   }
   return {row, {}};
 }
 
-/// Returns the note on rows of several v, which are compared over a model that grows with v; empty where it
-/// does not grow.
+/// Returns a note if rows with different v are compared and the model grows with v. Otherwise returns an
+/// empty text.
 std::string chunks_note(const Scenario& scenario) {
   const auto* figures = std::get_if<StageFigures>(&scenario.model);
   const auto* units = std::get_if<UnitCosts>(&scenario.model);
@@ -267,7 +275,8 @@ std::string chunks_note(const Scenario& scenario) {
                      by_stage ? "takes F = 1 ms a sample (--unit stage)" : "takes the times of model.stages");
 }
 
-/// True when the row may be the scenario's: its sizes are those, whatever its figures are.
+/// Returns whether the row has the sizes of the scenario, so that it may be its row. Figures are not
+/// compared.
 bool is_of(const SweepRow& row, const Scenario& scenario) {
   const auto& m = scenario.batch.microbatches;
   return row.schedule == scenario.schedule && row.stages == scenario.shape.stages &&
@@ -302,13 +311,13 @@ tl::expected<void, std::string> check_known(const Scenario& scenario, const Swee
     if (number >= points.size() || !is_of(point.row, scenario_at(scenario, grid.batch, points[number])))
       return tl::unexpected(name_of(number, point.row) + " is none of this sweep");
   }
-  // A changed model or another release would show in nearly every point: a few are enough.
+  // A changed model or release would show in nearly every point, so a few points are enough.
   constexpr std::size_t kTried = 3;
   SharedStreams streams;
   std::optional<std::size_t> last;
   for (std::size_t i = 0; i < kTried && !grid.known.empty(); ++i) {
     const std::size_t at = i * (grid.known.size() - 1) / (kTried - 1);
-    // The first, the middle and the last are the same where fewer than three are known.
+    // If fewer than three points are known, some of the first, middle and last are the same.
     if (std::exchange(last, at) == at) continue;
     const auto& [number, point] = *std::next(grid.known.begin(), static_cast<std::ptrdiff_t>(at));
     if (point_at(scenario_at(scenario, grid.batch, points[number]), grid.engine, streams) == point) continue;
@@ -330,7 +339,7 @@ SweepHead sweep_head(const Scenario& scenario, const SweepGrid& grid) {
 Sweep sweep(const Scenario& scenario, const SweepGrid& grid) {
   const std::vector<Point> points = points_of(scenario, grid);
   Scenario base = scenario;
-  // The links of a model on named devices follow from each point's degrees.
+  // The links of a model on named devices depend on the degrees of each point.
   if (!std::holds_alternative<DeviceModel>(base.model)) base.cluster = built_once(std::move(base.cluster));
   SharedStreams streams;
   std::vector<std::optional<SweepPoint>> rows(points.size());
@@ -339,7 +348,7 @@ Sweep sweep(const Scenario& scenario, const SweepGrid& grid) {
   std::atomic<std::size_t> done = grid.known.size();
   parallel_loop(points.size(), [&](std::size_t i) {
     if (rows[i] || !grid.shard.has(i) || (grid.stopped && grid.stopped())) return;
-    // Each writes its own row, so that nothing is locked and the order is that of the grid.
+    // Each thread writes its own row, so no mutex is needed and the rows have the order of the grid.
     rows[i] = point_at(scenario_at(base, grid.batch, points[i]), grid.engine, streams);
     if (grid.finished) grid.finished(i, *rows[i]);
     if (grid.progress) grid.progress(++done, wanted);

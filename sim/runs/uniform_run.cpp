@@ -1,5 +1,5 @@
-// Every schedule gets a model of the same size: a stage that is a part of a rank's share, or a slice of a
-// sequence, takes that part of the time.
+// Gives every schedule a model of the same size. If a stage is a part of a rank's share, or a microbatch is a
+// slice of a sequence, its time is the same part of the unit.
 
 #include "sim/runs/uniform_run.hpp"
 
@@ -27,7 +27,8 @@ namespace penstock {
 
 namespace {
 
-/// F, I and W of a K-th of the model (K ranks) take 1 ms, however many chunks and slices it is cut into.
+/// Returns costs with which F, I and W of 1/K of the model (K ranks) take 1 ms each, for any number of chunks
+/// and slices.
 CostTable equal_stages(const Program& program) {
   constexpr Ns kUnit = 1'000'000;
   CostTable costs = unit_costs(program);
@@ -39,7 +40,8 @@ CostTable equal_stages(const Program& program) {
   return costs;
 }
 
-/// Of the fullest rank: versions times the stages that it holds, in shares of a K-th of the model.
+/// Returns the stored weights of the fullest rank: its weight versions times its stages, in units of 1/K of
+/// the model.
 double weights_of(const Program& program, const Result& result) {
   std::int64_t most = 0;
   for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
@@ -52,7 +54,7 @@ double weights_of(const Program& program, const Result& result) {
   return static_cast<double>(most * program.rank_count()) / program.stage_count();
 }
 
-/// With a search for its order, where the schedule has one, as a scenario's model makes it do.
+/// Generates the program. If the schedule searches its order by costs, it searches for equal stages.
 Generated program_of(const ScheduleInfo& schedule, Shape shape) {
   auto program = generate(schedule.name, shape);
   if (!program || !schedule.weighs_costs || shape.costs) return program;
@@ -84,7 +86,7 @@ std::optional<ScheduleFigures> figures_of(const ScheduleInfo& schedule, const Sh
                           .weights = weights_of(*program, *result),
                           .result = *std::move(result)};
   if (program->update == UpdateRule::double_buffered) {
-    Program twice = *program;  // its second version is born in the second minibatch
+    Program twice = *program;  // the second version is made in the second minibatch
     twice.iterations = 2;
     if (const auto longer = result_of(twice)) figures.weights = weights_of(twice, *longer);
   }
