@@ -1,6 +1,6 @@
 #pragma once
-// A configuration: one set of degrees, schedule and batch sizes with which a model can be trained on a
-// cluster. A TuneRequest asks which is best.
+// A configuration is one set of degrees, schedule and batch sizes with which a model can be trained on a
+// cluster. A TuneRequest describes the space in which the best configuration is searched.
 
 #include <array>
 #include <compare>
@@ -21,7 +21,8 @@
 
 namespace penstock {
 
-/// A point of the space that is searched. Ties are broken in the order of the members.
+/// A point of the searched space. The operator compares members in their order, which decides between equally
+/// good points.
 struct Configuration {
   std::int32_t nodes = 1;
   std::int32_t tensor = 1;
@@ -31,13 +32,13 @@ struct Configuration {
   std::int32_t data = 1;  ///< number of copies of the pipeline
   PlacementOrder order = PlacementOrder::tp_cp_ep_dp_pp;
   std::int32_t stages = 1;             ///< number of ranks of one pipeline
-  std::int32_t virtual_stages = 1;     ///< model stages of each rank
-  std::string_view schedule = "1f1b";  ///< name in the table of schedules
+  std::int32_t virtual_stages = 1;     ///< number of model stages on each rank
+  std::string_view schedule = "1f1b";  ///< name of a schedule in the table of schedules
   std::size_t layer_split = 0;         ///< index into TuneRequest::layer_splits
   std::int32_t micro_batch_size = 1;
   std::int32_t microbatches = 1;  ///< microbatches of one copy of the pipeline
   LayerRecompute recompute = LayerRecompute::none;
-  std::int32_t sharding = 0;  ///< ZeRO stage over the copies of each weight
+  std::int32_t sharding = 0;  ///< ZeRO stage, applied over the copies of each weight
 
   friend auto operator<=>(const Configuration&, const Configuration&) = default;
 };
@@ -63,26 +64,27 @@ struct TuneChoices {
   std::vector<std::int32_t> sharding{};
 };
 
-/// Returns the schedules that are tried if the request names none.
+/// Returns the schedules that a search tries if the request names none.
 std::vector<std::string> default_tuned_schedules();
-/// Returns the layouts that are tried if the request names none: even, ends-one-less, balanced.
+/// Returns the layer splits that a search tries if the request names none: even, ends-one-less, balanced.
 std::vector<LayerSplit> default_layer_splits();
 
-/// A model, its devices and its batch, and the allowed choices.
+/// The question of a search: a model, its devices, its batch, and the allowed choices.
 struct TuneRequest {
   /// A scenario with a DeviceModel on named devices. Its degrees, schedule, batch and iterations are not
   /// used.
   Scenario base;
   std::int64_t global_batch_size = 1;
-  std::vector<std::int32_t> nodes{};  ///< numbers of nodes to be tried; empty: all nodes of the cluster
+  std::vector<std::int32_t> nodes{};  ///< numbers of nodes to try; empty: all nodes of the cluster
   std::vector<std::string> schedules = default_tuned_schedules();
   std::vector<LayerSplit> layer_splits = default_layer_splits();
   TuneChoices choices{};
-  /// If present, the space has only what this launcher can run as it is priced.
+  /// If present, the space has only configurations that this launcher can run as they are priced.
   std::optional<Launcher> launcher{};
 };
 
-/// Returns the model with its training and its devices. Requires a request that tuning_space() accepts.
+/// Returns the model of the request, with its training and its devices. Requires a request that
+/// tuning_space() accepts.
 const DeviceModel& model_of(const TuneRequest& request);
 
 /// Returns the request with the configuration's layout written out as `layers`, one count a stage, if it is
@@ -97,17 +99,15 @@ std::int64_t device_count(const Configuration& configuration);
 /// recomputation.
 void set_choices(Workload& work, const Configuration& configuration);
 
-/// Returns the values that describe the configuration in a scenario file, on top of the request's scenario.
-/// edited_scenario() with them reads back as scenario_of().
+/// Returns the values that turn the request's scenario into that of the configuration, as a user would write
+/// them in a file. edited_scenario() with these values gives the same scenario as scenario_of().
 std::vector<Override> overrides_of(const TuneRequest& request, const Configuration& configuration);
 
-/// Returns the scenario that simulate() and a run take, with one iteration. Requires a configuration of the
-/// request's space.
+/// Returns the scenario of the configuration for simulate() or a run, with one iteration. Requires a
+/// configuration of the request's space.
 Scenario scenario_of(const TuneRequest& request, const Configuration& configuration);
 
-// The choices of a configuration and their values.
-
-/// The members of a Configuration that are choices, by the names that users see.
+/// The names of the choices of a Configuration, as users see them.
 inline constexpr std::array<std::string_view, 13> kChoices = {
     "tensor",         "context",  "context_exchange", "expert",           "data",      "order",   "stages",
     "virtual_stages", "schedule", "layer_split",      "micro_batch_size", "recompute", "sharding"};
@@ -120,8 +120,8 @@ ChoiceTexts choice_texts(const TuneRequest& request, const Configuration& of);
 using ChoiceCodes = std::array<std::int64_t, kChoices.size()>;
 ChoiceCodes choice_codes(const Configuration& of);
 
-/// Numbers the values of all choices from 0 on in the order of their appearance. Every configuration has one
-/// value for each choice.
+/// Numbers the values of all choices from 0 on, in the order in which they first appear. Each configuration
+/// has one number for each choice.
 class ValueNumbers {
  public:
   using Numbers = std::array<std::uint16_t, kChoices.size()>;
@@ -136,16 +136,17 @@ class ValueNumbers {
 
 // Configurations that cannot run under the scenario's settings on any machine.
 
-/// The configurations of one schedule that are left out for one kind of reason.
+/// The configurations of one schedule that are left out for the same kind of reason.
 struct LeftOut {
   std::string schedule;
   std::size_t configurations = 0;
-  std::string reason;  ///< reason of the first one: "zb-v with 4 stages and 32 microbatches hangs .."
-  /// true: they hang under the scenario's channels; false: the schedule refuses an option
+  std::string
+      reason;  ///< for the first of them, for example "zb-v with 4 stages and 32 microbatches hangs .."
+  /// True if the programs hang under the scenario's channels; false if the schedule refuses an option.
   bool hangs = false;
 };
 
-/// Adds one to the count of the entry for this schedule and kind of reason. Adds the entry if it is missing.
+/// Counts one more configuration for this schedule and kind of reason. Adds an entry if there is none.
 inline void add_left_out(std::vector<LeftOut>& all, std::string_view schedule, const std::string& reason,
                          bool hangs) {
   for (LeftOut& known : all) {

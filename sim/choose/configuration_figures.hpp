@@ -1,7 +1,8 @@
 #pragma once
-// The times and peaks of configurations. ProgramLibrary caches the programs of a space: an outline is made
-// at once, a program is generated and compiled when it is first timed. Configurations of one program are
-// timed side by side on its tape. Those whose schedule searches its order are simulated.
+// Computes the times and peaks of configurations. ProgramLibrary caches their programs. A program's outline
+// is made at once, but its lists are generated and compiled only when it is first timed. Configurations of
+// one program are timed together on its tape. If the schedule searches its order, the configuration is
+// simulated instead.
 
 #include <cstddef>
 #include <cstdint>
@@ -36,24 +37,24 @@ struct TunedProgram {
   Program program;  ///< compute actions only; lowered if a TurnTape cannot express its times
   bool is_lowered = false;
   ChannelOptions channels;
-  TurnTape turns;  ///< if the program is lowered, only `turns.tape` is filled in
+  TurnTape turns;  ///< if `is_lowered`, only `turns.tape` is filled in
 };
 
 /// Caches programs by schedule, stages, virtual stages and microbatches. If a schedule searches its order,
-/// the cache has the order that the schedule constructs for equal stages.
+/// the cached order is the one for equal stages.
 class ProgramLibrary {
  public:
   explicit ProgramLibrary(TuneRequest request) : request_(std::move(request)) {}
 
   /// Returns the outline of the configuration's program. Must not be called from two threads at once. Error:
-  /// the schedule refuses the shape for another reason than its numbers.
+  /// the schedule refuses the configuration for a reason other than its sizes.
   tl::expected<const ScheduleOutline*, std::string> outline(const Configuration& configuration);
 
   /// Returns the configuration's program. May be called from any thread. The least recently used programs are
-  /// dropped, and generated again when needed. Error: a program that hangs under the scenario's channels.
+  /// dropped, and generated again when needed. Error: the program hangs under the scenario's channels.
   tl::expected<std::shared_ptr<const TunedProgram>, std::string> program(const Configuration& configuration);
 
-  /// Schedule, stages, virtual stages, microbatches.
+  /// The schedule, stages, virtual stages and microbatches of a program.
   using Key = std::tuple<std::string_view, std::int32_t, std::int32_t, std::int32_t>;
   static Key key_of(const Configuration& configuration) {
     return {configuration.schedule, configuration.stages, configuration.virtual_stages,
@@ -75,13 +76,11 @@ class ProgramLibrary {
   std::size_t instructions_ = 0;
 };
 
-// Times and peaks of configurations, computed with the tape of their program.
-
-/// Returns the step times of configurations of one program. They equal the times of simulate(). Several
-/// configurations are timed at once.
+/// Returns the step time of each configuration, which equals that of simulate(). All configurations must have
+/// the program `tuned`. Several are timed at once.
 std::vector<Ns> step_times(const TunedProgram& tuned, std::span<const PricedConfiguration> priced);
 
-/// Returns the peaks of the fullest ranks. They equal the peaks of simulate().
+/// Returns for each configuration the peak of its fullest rank, which equals that of simulate().
 std::vector<Bytes> peak_bytes(const TunedProgram& tuned, std::span<const PricedConfiguration> priced);
 
 // Computes one figure for each of many configurations. Configurations of one program run side by side, and
@@ -92,12 +91,12 @@ struct AskedConfiguration {
   PricedConfiguration priced;
 };
 
-/// A function that computes the figure: step_times or peak_bytes.
+/// A function that computes the figure of configurations of one program: step_times or peak_bytes.
 using FiguresOfProgram = std::vector<std::int64_t> (*)(const TunedProgram&,
                                                        std::span<const PricedConfiguration>);
 
-/// Returns the figures in the order of the configurations. Returns an empty list if `stopped` is given and
-/// becomes true before the end. Error: that of ProgramLibrary::program().
+/// Returns the figures in the order of the configurations. Returns an empty list if `stopped` becomes true
+/// before the end. Error: that of ProgramLibrary::program().
 tl::expected<std::vector<std::int64_t>, std::string> figures_of_all(std::vector<AskedConfiguration> asked,
                                                                     std::shared_ptr<ProgramLibrary> programs,
                                                                     FiguresOfProgram figures_of,
@@ -105,7 +104,7 @@ tl::expected<std::vector<std::int64_t>, std::string> figures_of_all(std::vector<
 
 // Figures of configurations whose schedules search an order for the costs of their stages.
 
-/// The figures that simulate() returns.
+/// The figures of a configuration as simulate() returns them.
 struct SearchedFigures {
   Ns step_ns = 0;
   Bytes peak_bytes = 0;
@@ -114,14 +113,13 @@ struct SearchedFigures {
 
 class SearchedOrders {
  public:
-  /// Keeps a reference to the request, which must outlive this object. A search is abandoned when `stopped`
-  /// is given and becomes true.
+  /// Stores a reference to the request, which must outlive this object. If `stopped` becomes true, the search
+  /// is abandoned.
   SearchedOrders(const TuneRequest& request, std::function<bool()> stopped)
       : request_(request), stopped_(std::move(stopped)) {}
 
-  /// Returns the figures of a configuration with its prices. If a program with the same costs was searched
-  /// before, its figures are returned. Returns nothing if the search was stopped. Error: that of
-  /// simulate_scenario().
+  /// Returns the figures of a configuration with its prices. Programs with equal costs are searched only
+  /// once. Returns nothing if the search was stopped. Error: that of simulate_scenario().
   tl::expected<std::optional<SearchedFigures>, UserError> of(const Configuration& configuration,
                                                              const PricedConfiguration& priced);
 

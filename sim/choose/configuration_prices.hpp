@@ -1,6 +1,6 @@
 #pragma once
-// The costs of a configuration's stages, and lower bounds of its time and memory. Each layer is priced
-// once for all configurations that share its price.
+// Finds the costs of a configuration's stages, and lower bounds of its time and memory. A layer is priced
+// once for all configurations in which it has the same price.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,25 +21,26 @@
 
 namespace penstock {
 
-/// The costs of a configuration, as the engines and the bounds take them.
+/// The costs of a configuration, in the form that the engines and the bounds need.
 struct PricedConfiguration {
   std::vector<std::int64_t> layers{};  ///< number of layers of each stage
   CostTable costs;                     ///< costs of a chain of stages
   UniformCluster links;
-  std::string fault{};  ///< why its times or bytes exceed 64 bits; empty if they do not
+  std::string fault{};  ///< the reason why its times or bytes exceed 64 bits; empty if they do not
 
   friend bool operator==(const PricedConfiguration&, const PricedConfiguration&) = default;
 };
 
 class ConfigurationPrices {
  public:
-  /// Keeps a reference to the request, which must outlive this object.
+  /// Stores a reference to the request, which must outlive this object.
   explicit ConfigurationPrices(const TuneRequest& request);
 
-  /// Prices a configuration of the space. `outline` must be that of its schedule. Balanced layers are
-  /// balanced by price (prepare/balanced_split.hpp). If the result has a fault, its costs must not be used.
+  /// Returns the costs of a configuration of the space. `outline` must be that of its program. Balanced
+  /// layers are balanced by price (prepare/balanced_split.hpp). If the result has a fault, its costs must not
+  /// be used.
   PricedConfiguration of(const Configuration& configuration, const ScheduleOutline& outline);
-  /// Like the other of(), with the given number of layers of each stage.
+  /// Like the other of(), but the caller gives the number of layers of each stage.
   PricedConfiguration of(const Configuration& configuration, const ScheduleOutline& outline,
                          std::vector<std::int64_t> layers);
 
@@ -55,19 +56,16 @@ class ConfigurationPrices {
   Workload work_;
   std::map<LayerKey, std::unique_ptr<const LayerPrices>> layers_;
   std::map<std::pair<std::size_t, std::int32_t>, std::vector<std::int64_t>> cuts_;
-  /// Numbers of layers that balance the prices. The key is the prices of a layer, and the stages of each
-  /// rank.
+  /// Numbers of layers for balanced stages. The key is the prices of a layer and the rank of each stage.
   std::map<std::pair<const LayerPrices*, std::vector<std::int32_t>>, std::vector<std::int64_t>> level_;
 };
 
-// Lower bounds of a configuration's time and memory, from its prices and its schedule's outline alone.
-
 struct LowerBounds {
   Ns step_ns = 0;
-  Bytes peak_bytes = 0;  ///< peak of the fullest rank
+  Bytes peak_bytes = 0;  ///< lower bound of the peak of the fullest rank
 };
 
-/// Returns bounds that are never above the results of the engines for this number of microbatches.
+/// Returns bounds that never exceed the figures of the engines for this number of microbatches.
 LowerBounds lower_bounds(const PricedConfiguration& priced, const ScheduleOutline& outline,
                          std::int32_t microbatches);
 

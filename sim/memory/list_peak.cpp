@@ -1,6 +1,6 @@
-// A rank that runs one action after another charges at an action's start and releases at its end. The end
-// comes before the next start, or at the same instant, where releases come first. So the peak is at the start
-// of some action, whatever the times.
+// A rank runs one action after another. Each action charges bytes at its start and releases bytes at its end.
+// The end comes before the next start, or at the same instant, where releases come first. So the peak is at
+// the start of an action, whatever the times are.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,7 +19,7 @@
 namespace penstock {
 
 std::optional<std::vector<Bytes>> list_peaks(const Program& program, const CostTable& costs) {
-  // If edges carry bytes, there are buffers, and the times of other ranks decide when they are filled and
+  // If edges have bytes, there are message buffers. The times of other ranks decide when these are filled and
   // freed.
   if (!follows_from_lists(program, costs) || std::ranges::any_of(costs.edges, has_bytes)) return std::nullopt;
   ListHoldings holdings(costs);
@@ -37,8 +37,8 @@ std::optional<std::vector<Bytes>> list_peaks(const Program& program, const CostT
   return peaks;
 }
 
-// F holds its activations until B releases them, or I and W do. The first B or W after a STEP charges the
-// gradients, and the STEP releases them. I charges what it recomputes, and W releases it:
+// F charges activations, which are released by B, or by I and W. The first B or W after a STEP charges the
+// gradients, and the next STEP releases them. I charges what it recomputes, and W releases it:
 //
 //   F   + kept        B   + gradients, - kept        STEP   - gradients
 //                     I   + recomputed               W      + gradients, - kept, - recomputed
@@ -76,7 +76,7 @@ ListHoldings::ListHoldings(const CostTable& costs)
     }
     kinds_[stage][static_cast<std::size_t>(ActionKind::backward_input)].holding.charged += cost.recomputed;
     kinds_[stage][static_cast<std::size_t>(ActionKind::backward_weight)].holding.released += cost.recomputed;
-    // The gradients depend on earlier actions, so next() adds them.
+    // The gradients depend on earlier actions, so next() adds their bytes.
     kinds_[stage][static_cast<std::size_t>(ActionKind::step)].known = true;
   }
 }

@@ -1,7 +1,7 @@
 #pragma once
-// The peak memory of each rank, for callers that need no curve over time (memory.hpp). list_peak.cpp finds
-// it from the order of each rank's list alone. tape_peak.cpp counts the buffers of messages, too, in one
-// pass over a tape. Both take from ListHoldings what actions charge and release.
+// Finds the peak memory of each rank, for callers that need no curve over time (memory.hpp). list_peak.cpp
+// uses only the order of each rank's list. tape_peak.cpp also counts message buffers, in one pass over a
+// tape. Both use ListHoldings, which knows the bytes that actions charge and release.
 
 #include <array>
 #include <cstddef>
@@ -19,9 +19,9 @@
 
 namespace penstock {
 
-/// The bytes that one action charges when it starts and releases when it ends, without message buffers.
+/// The bytes that one action charges at its start and releases at its end, without message buffers.
 struct ActionHolding {
-  Bytes charged = 0;    ///< bytes that stay after the action
+  Bytes charged = 0;    ///< bytes that stay charged after the action
   Bytes transient = 0;  ///< bytes that are held only while the action runs
   Bytes released = 0;   ///< bytes that this action or an earlier one has charged
 };
@@ -65,7 +65,7 @@ class ListHoldings {
  private:
   struct OfKind {
     bool known = false;
-    ActionHolding holding;  ///< holding without the gradients
+    ActionHolding holding;  ///< bytes of the action without the gradients
   };
   static constexpr std::size_t kKinds = static_cast<std::size_t>(ActionKind::step) + 1;
 
@@ -87,7 +87,8 @@ std::optional<std::vector<Bytes>> list_peaks(const Program& program, const CostT
 std::optional<std::vector<Bytes>> tape_peaks(const Program& program, const CostTable& costs,
                                              const TurnTape& turns, const TapeCosts& priced);
 
-/// Returns the highest peak of all ranks. It examines in full only the ranks that may have the highest peak.
+/// Returns the highest peak of all ranks, or nothing in the cases of tape_peaks(). It computes in full only
+/// the peaks of ranks that may have the highest one.
 std::optional<Bytes> highest_tape_peak(const Program& program, const CostTable& costs, const TurnTape& turns,
                                        const TapeCosts& priced);
 

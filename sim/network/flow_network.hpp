@@ -1,7 +1,7 @@
 #pragma once
-// Shares the bandwidth of the cluster's links among the flows that are in progress. MaxMinShare computes
-// their rates, and FlowNetwork advances them from one end to the next. The event engine uses it.
-// message_costs.hpp prices messages that share no link. Used only inside sim/.
+// Shares the bandwidth of the cluster's links among the flows in progress. MaxMinShare computes their rates,
+// and FlowNetwork finds when each flow ends. The event engine uses it. message_costs.hpp prices messages that
+// share no link. Used only inside sim/.
 
 #include <cstdint>
 #include <limits>
@@ -31,12 +31,13 @@ class MaxMinShare {
   /// flows cross, each at most once. If no link limits them, their rate is infinite.
   std::int32_t add_class(const std::vector<std::int32_t>& links);
 
-  /// Count one more or one fewer flow of the class. The rates are correct again after solve().
+  /// Adds or removes one flow of the class. The rates are correct again after solve().
   void start(std::int32_t flow_class);
   void finish(std::int32_t flow_class);
 
-  /// Computes the rates. Returns once each class that may have a new rate since the last call, or of which a
-  /// flow has started or finished. The span is valid until the next call of a non-const member.
+  /// Computes the rates. Returns each class that may have a new rate since the last call, or of which a flow
+  /// has started or finished. Each class appears once. The span is valid until the next call of a non-const
+  /// member.
   std::span<const std::int32_t> solve();
   /// Returns the rate of each flow of the class, in bytes per second. Requires that solve() was called after
   /// the last change.
@@ -84,7 +85,7 @@ class MaxMinShare {
   std::vector<Hop> hops_;
   std::vector<FlowClass> classes_;
   std::vector<std::int32_t> waiting_;  // links with a level that may no longer solve their equation
-  std::vector<std::int32_t> round_;    // links that the present round looks at
+  std::vector<std::int32_t> round_;    // links that the present round examines
   std::vector<std::int32_t> noted_;
   std::vector<std::int32_t> changed_;
 };

@@ -1,5 +1,5 @@
-// Data parallelism: the ring all-reduce, in which each of n devices sends 2 (n - 1) / n of the bytes
-// (Patarasuk and Yuan, 2009), and what ZeRO leaves on each device (Rajbhandari et al., SC'20, sections 5 and
+// Predicts data parallelism. In the ring all-reduce, each of n devices sends 2 (n - 1) / n of the bytes
+// (Patarasuk and Yuan, 2009). ZeRO shards what each device holds (Rajbhandari et al., SC'20, sections 5 and
 // 7).
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace penstock {
 
 namespace {
 
-// Any would do: the closed form has them, too.
+// Any values work, because the closed form contains them, too.
 constexpr double kBytesPerSecond = 1e10;
 constexpr Ns kLatencyNs = 5'000;
 
@@ -32,9 +32,9 @@ Cluster links(std::int32_t devices) {
   return *std::move(cluster);
 }
 
-/// Mixed-precision Adam: weights and gradients in 2 bytes, a copy of the weights and two moments in 4 each.
-/// The paper's formulas leave out the bucket that is whole for a moment: a thousandth of 15 GB here.
-/// Activations keep nothing.
+/// Returns a model with mixed-precision Adam. Weights and gradients have 2 bytes each; a copy of the weights
+/// and two moments have 4 each. There are no activations. A bucket is whole for a moment, which the paper's
+/// formulas leave out. Here it is a thousandth of 15 GB.
 ShardedModel zero(std::int64_t parameters, std::int32_t devices, std::int32_t sharding) {
   return {.state = {.weights = 2 * parameters,
                     .gradients = 2 * parameters,
@@ -45,7 +45,7 @@ ShardedModel zero(std::int64_t parameters, std::int32_t devices, std::int32_t sh
           .sharding = sharding};
 }
 
-/// Decimal.
+/// Returns decimal gigabytes (10^9 bytes).
 double gigabytes(Bytes bytes) { return static_cast<double>(bytes) / 1e9; }
 
 }  // namespace
@@ -82,7 +82,8 @@ std::vector<ReproducedFigure> reproduce_horovod() {
 
 std::vector<ReproducedFigure> reproduce_zero() {
   constexpr std::int64_t kSmall = 7'500'000'000;
-  // Section 7: stages 1 and 2 send what data parallelism does, 2 W; stage 3 gathers weights once more, 3 W.
+  // Section 7: stages 1 and 2 send the same bytes as data parallelism, 2 W. Stage 3 also gathers the weights
+  // once, 3 W.
   const auto traffic = [&](std::int32_t sharding) {
     return static_cast<double>(sent_bytes(zero(kSmall, 8, sharding))) /
            static_cast<double>(sent_bytes(zero(kSmall, 8, 0)));
@@ -94,7 +95,7 @@ std::vector<ReproducedFigure> reproduce_zero() {
       noted(rounded(1, "7.5 B parameters, 64 devices, ZeRO stage 2: GB", 16.6, memory(2)),
             "one of the 1000 buckets is whole for a moment, which the formula leaves out"),
       rounded(1, "7.5 B parameters, 64 devices, ZeRO stage 3: GB", 1.9, memory(3)),
-      // 400 devices of tensor degree 16 are 25 that shard each 16th of the model.
+      // At tensor degree 16, 25 of the 400 devices shard each 16th of the model.
       at_most("100 B parameters, 400 devices, tensor degree 16, ZeRO stage 2: at most 32 GB", 32,
               gigabytes(peak_of(zero(100'000'000'000 / 16, 25, 2)))),
       formula("bytes sent over those of data parallelism, ZeRO stage 1", 1, traffic(1),
@@ -128,7 +129,7 @@ Cluster torus(std::int32_t rows, std::int32_t columns, TorusCollectives collecti
   return *std::move(cluster);
 }
 
-/// Returns the samples per second of all cores, which reduce by dimension.
+/// Returns the samples per second of all cores if gradients are reduced dimension by dimension.
 double torus_rate(std::int32_t rows, std::int32_t columns, std::int32_t cores) {
   const ClusterSpec cluster{.shape = torus(rows, columns, TorusCollectives::dimensions), .name = "torus"};
   return data_parallel_run(training_scenario(kTraining, cluster), cores).samples_per_second;

@@ -1,7 +1,8 @@
-// Training steps that others measured, each model's with constants of the other models': a site's GPT-3 steps
-// say how fast its GPUs are in a step, and the same constants must do for its Llama. A site, device and
-// precision with one model alone has the device's own constants, which came out of these very rows but for
-// A100's and B200's, whose factors are those of kernels; steps so predicted test nothing.
+// Predicts training steps that others measured. The constants for one model are fitted on the other models of
+// the same site. For example, GPT-3 steps tell how fast a site's GPUs are, and the same constants predict its
+// Llama steps. If a site, device and precision has only one model, the device's own constants are used. They
+// were fitted on these rows, so such steps test nothing. The exceptions are A100 and B200, whose factors were
+// measured on kernels.
 
 #include <algorithm>
 #include <array>
@@ -29,7 +30,7 @@ namespace penstock {
 
 namespace {
 
-/// The runs of a model, or all others.
+/// Returns the runs of a model, or all runs of other models if `is_of_model` is false.
 MeasuredRuns part_of(const MeasuredRuns& runs, const std::string& model, bool is_of_model) {
   MeasuredRuns part{.header = runs.header, .runs = {}};
   for (const MeasuredRun& run : runs.runs) {
@@ -44,15 +45,15 @@ bool has_site(const MeasuredRuns& runs, const MeasuredRun& of) {
   });
 }
 
-/// Why a prediction tests nothing of the step; empty: it does.
+/// Returns why the prediction of a step tests nothing, or an empty text if it is a test.
 std::string taken_from_rows(const MeasuredRun& run, bool is_fitted_elsewhere) {
-  // Neither factor is out of a step: A100's and B200's are those of kernels.
+  // The factors of A100 and B200 were fitted on kernels and not on steps.
   const bool is_own_factor = run.device == "a100-sxm" || run.device == "b200-sxm";
   if (is_fitted_elsewhere || is_own_factor) return "";
   return fmt::format("{}'s own factor is out of such rows", run.device);
 }
 
-/// Held, unless its own step is in a constant that predicts it.
+/// Returns the figure of a step. It tests the prediction, unless its own step determined a constant.
 ReproducedFigure step_of(const MeasuredRun& run, const PredictedRun& row, bool is_fitted_elsewhere) {
   const std::string what = run.id + ": seconds";
   const std::string why = taken_from_rows(run, is_fitted_elsewhere);
@@ -65,7 +66,7 @@ ReproducedFigure step_of(const MeasuredRun& run, const PredictedRun& row, bool i
                                : "");
 }
 
-/// Leave one model out: its rows by constants of all others, then its peaks.
+/// Adds the steps of one model, predicted with constants of all other models, and its peaks.
 void add_model(std::vector<ReproducedFigure>& figures, const MeasuredRuns& all, const std::string& model) {
   const MeasuredRuns runs = part_of(all, model, true);
   const MeasuredRuns others = part_of(all, model, false);
@@ -93,15 +94,15 @@ std::vector<ReproducedFigure> reproduce_measured_runs() {
   return figures;
 }
 
-// Measured stages, simulated: what a pipeline makes of times that were taken stage by stage, held against the
-// iteration that was measured as a whole. The file is scenarios/library/runs/stage_times.csv.
+// Simulates a pipeline with stage times that were measured one by one. The result is compared with the
+// measured time of the whole iteration. The file is scenarios/library/runs/stage_times.csv.
 
 namespace {
 
 constexpr std::array<std::string_view, 6> kStageTimeColumns = {"case",       "method",      "M",
                                                                "forward_us", "backward_us", "iteration_ms"};
 
-/// The file of the library; what is wrong with it is a fault of the library.
+/// Returns the library's file. A fault in it is a fault of the library, so it throws std::logic_error.
 CsvTable measured_stages() {
   const auto text = std::ranges::find(library_texts(), "stage_times", &LibraryText::name);
   if (text == library_texts().end()) throw std::logic_error("the library has no stage_times");
@@ -110,7 +111,7 @@ CsvTable measured_stages() {
   return *std::move(table);
 }
 
-/// "10572 10591 .." in microseconds, as units of a millisecond.
+/// Reads times such as "10572 10591 .." in microseconds and returns them in milliseconds.
 std::vector<double> milliseconds(const std::string& cell) {
   constexpr double kPerMillisecond = 1000;
   std::vector<double> values;

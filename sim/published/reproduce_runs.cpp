@@ -1,5 +1,6 @@
-// Runs what several reproductions need. Papers draw schedules in units of time. A unit is 1 ms here, so that
-// fractions of it are whole nanoseconds; all links are free and take at most a stated latency.
+// Functions that several reproductions use. Papers draw schedules in units of time. A unit is 1 ms here, so
+// that fractions of it are whole nanoseconds. All links have unlimited bandwidth and take at most a stated
+// latency.
 
 #include "sim/published/reproduce_runs.hpp"
 
@@ -53,7 +54,7 @@ Result predicted_run(const std::string& schedule, const Shape& shape, const std:
                      double latency) {
   auto program = generate(schedule, shape);
   if (!program) throw std::logic_error(program.error());
-  // Edges carry nothing: latency is all that a message takes.
+  // The edges have no bytes, so a message takes only its latency.
   CostTable costs{.stages = {}, .edges = std::vector<EdgeCost>(stage_edges(*program).size())};
   for (const UnitTimes& stage : stages) {
     costs.stages.push_back({.forward_ns = unit_ns(stage.forward),
@@ -67,7 +68,7 @@ Result predicted_run(const std::string& schedule, const Shape& shape, const std:
 
 double reduction_ms(Cluster cluster, Bytes gradients) {
   const std::int32_t replicas = cluster.device_count();
-  // Compute takes no time, so that one microbatch on each replica leaves the reduction alone.
+  // Compute takes no time, so the makespan of one microbatch on each replica is the time of the reduction.
   Shape shape{.stages = 1, .microbatches = replicas};
   shape.replicas = {replicas};
   auto program = generate("data-parallel", shape).and_then([](const Program& p) { return lower(p); });
@@ -90,8 +91,8 @@ double period_units(const Result& result) {
   return rate ? 1e9 / kUnitNs / *rate : 0;
 }
 
-// The profiles of the library are compiled in as text and read by the usual loaders. So a published figure
-// needs no file and uses the same loader as every scenario.
+// The library's profiles are compiled in as text and read by the usual loaders. A published figure therefore
+// needs no file.
 
 namespace {
 
@@ -182,7 +183,7 @@ Scenario training_scenario(const Training& training, const ClusterSpec& cluster)
   scenario.batch.own_micro_batch_size = model.batch;
   scenario.batch.micro_batch_size = training.samples;
   scenario.optimizer = training.optimizer;
-  scenario.shape.buckets = {kGradientBuckets};  // for the stages of any plan
+  scenario.shape.buckets = {kGradientBuckets};  // applies to the stages of any plan
   return scenario;
 }
 
@@ -202,7 +203,7 @@ ClusterRun data_parallel_run(const Scenario& training, std::int32_t devices, Red
   scenario.shape.reduction = reduction;
   // One microbatch for each replica. A minibatch is one step of all replicas.
   scenario.batch.microbatches = devices;
-  // One stage with all layers.
+  // The only stage has all layers.
   scenario.partition = {.rule = Partition::Rule::balanced};
   const Result result = prediction_of(scenario).result;
   return {.configuration = std::to_string(devices),
@@ -277,7 +278,7 @@ Bytes peak_of_one_stage(const StageState& state) { return peak_of({.state = stat
 
 Bytes peak_of(const ShardedModel& model) {
   const Program program = program_of(model);
-  // The argument 0 means that transfers take no time.
+  // The argument 0 is the latency of transfers.
   const auto result = simulate_uniform(program, costs_of(model, program), 0, SteadyState::skip);
   if (!result) throw std::logic_error(result.error());
   return highest_peak_bytes(*result);
@@ -286,7 +287,7 @@ Bytes peak_of(const ShardedModel& model) {
 Bytes sent_bytes(const ShardedModel& model) {
   const Program program = program_of(model);
   const CostTable costs = costs_of(model, program);
-  // All ranks send the same. Everything that is reduced or gathered is a collective in its list.
+  // All ranks send the same bytes. The list of a rank has every reduction and gather as a collective.
   Bytes bytes = 0;
   for (const Action& action : program.ranks.front()) {
     if (is_collective(action.kind)) bytes += ring_bytes(program, costs, action);

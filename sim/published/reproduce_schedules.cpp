@@ -34,7 +34,7 @@ namespace {
 using Figures = std::vector<ReproducedFigure>;
 using Drawing = std::vector<std::string>;  // one text for each worker, in units of time: "F0@0-1 B0@10-12"
 
-constexpr std::int32_t kStream = 64;         // number of minibatches, enough to show a period
+constexpr std::int32_t kStream = 64;         // number of minibatches; long enough to show a period
 constexpr std::int32_t kDrawnMinibatch = 4;  // the fifth minibatch; section 3.3 follows its weights
 
 const Drawing kFigure2 = {
@@ -70,7 +70,7 @@ const Drawing kFigure3Of2Bw = {
     "F0@1-2 F1@2-3 F2@3-4 F3@4-5 B0@5-7 B1@7-9 B2@9-11 B3@11-13",
 };
 
-/// Returns the number of drawn operations that the run executes on the drawn worker and at the drawn times.
+/// Counts the drawn operations that the run executes on the same worker at the same times.
 ReproducedFigure operations(const std::string& what, const Drawing& drawn, const Result& result) {
   std::set<std::string> predicted;
   for (const Span& span : result.timeline.spans) {
@@ -124,7 +124,7 @@ std::vector<double> weight_versions(const Result& result) {
 std::vector<double> idle_between(const Result& result, double from, double to) {
   std::vector<double> idle(result.ranks.size(), to - from);
   for (const Span& span : result.timeline.spans) {
-    // Messages and updates are not computation, and take no time here.
+    // Messages and updates do not count as computation, and take no time here.
     if (span.action.kind != ActionKind::forward && span.action.kind != ActionKind::backward) continue;
     const double start = std::max(from, static_cast<double>(span.start_ns) / kUnitNs);
     const double end = std::min(to, static_cast<double>(span.end_ns) / kUnitNs);
@@ -143,8 +143,8 @@ std::vector<double> versions_of_the_fifth(const Result& result) {
   return versions;
 }
 
-// Each function below adds one figure of a paper: its length, its bubble, every drawn operation, and what
-// workers hold.
+// Each function below adds one figure of a paper: its length, its bubble, every drawn operation, and the
+// memory of the workers.
 
 void add_figure_2(Figures& figures) {
   const Result run = predicted_run("naive", {.stages = 4, .microbatches = 2}, equal_stages(4));
@@ -234,18 +234,19 @@ std::vector<ReproducedFigure> reproduce_megatron_schedule() {
   return figures;
 }
 
-// What the rules of GPipe, 1F1B and 1F1B-RR keep: activations and weight versions of each worker. GPipe with
-// re-materialisation keeps M inputs and one stage's inside (section 2.3), stage s of 1F1B keeps K - s
-// microbatches, and as many weight versions where they are stashed (PipeDream, sections 3.2 and 3.3).
+// Compares how many activations and weight versions each worker holds with GPipe, 1F1B and 1F1B-RR. GPipe
+// with re-materialisation holds M inputs and the activations of one microbatch (section 2.3). Stage s of 1F1B
+// holds K - s microbatches. With weight stashing it holds as many weight versions (PipeDream, sections 3.2
+// and 3.3).
 
 namespace {
 
 using Figures = std::vector<ReproducedFigure>;
 
-constexpr Bytes kBoundary = 1;  // what a stage reads of a microbatch
-constexpr Bytes kInside = 10;   // what it keeps of one from F to B
+constexpr Bytes kBoundary = 1;  // bytes of a stage's input for one microbatch
+constexpr Bytes kInside = 10;   // bytes of activations that a stage holds for one microbatch from F to B
 
-/// Equal stages; times do not matter beyond their order.
+/// Runs the schedule with equal stages. Only the order of the times matters.
 Result run_of(const std::string& schedule, const Shape& shape) {
   const auto program = generate(schedule, shape);
   if (!program) throw std::logic_error(program.error());
@@ -256,7 +257,7 @@ Result run_of(const std::string& schedule, const Shape& shape) {
   return *std::move(result);
 }
 
-/// The peak, in bytes, of what a worker keeps between its operations.
+/// Returns the peak bytes of activations that a worker holds between its operations.
 double activations(const Result& result, std::size_t worker) {
   constexpr auto kActivations = static_cast<std::size_t>(MemoryCategory::activations);
   return static_cast<double>(result.ranks.at(worker).memory.peaks[kActivations]);
@@ -284,10 +285,11 @@ void add_one_f_one_b(Figures& figures, std::int32_t stages, std::int32_t microba
   }
 }
 
-/// `warmup`: W of each stage, as the released runtime has it, (workers from the stage on - 1) / its replicas.
+/// `warmup` is W of each stage, as in the released runtime: (workers from the stage on - 1) / replicas of the
+/// stage.
 void add_round_robin(Figures& figures, const std::vector<std::int32_t>& replicas,
                      const std::vector<std::int32_t>& warmup) {
-  constexpr std::int32_t kMinibatches = 120;  // every stage's replicas share them evenly
+  constexpr std::int32_t kMinibatches = 120;  // divisible by the replicas of every stage
   const Result result = run_of("1f1b-rr", {.stages = static_cast<std::int32_t>(replicas.size()),
                                            .microbatches = kMinibatches,
                                            .replicas = replicas});

@@ -1,5 +1,5 @@
-// Qi et al., ICLR'24: profiled times in microseconds (table 9 of the arXiv version), the models of table 4,
-// and the bubble rates of table 5.
+// Predicts bubble rates of Qi et al., ICLR'24: table 5, with profiled times in microseconds (table 9 of the
+// arXiv version) and the models of table 4.
 
 #include <algorithm>
 #include <array>
@@ -25,16 +25,16 @@ namespace penstock {
 
 namespace {
 
-/// A row of table 5, with the times of table 9 that it was simulated from.
+/// A row of table 5, with the times of table 9 on which its simulation is based.
 struct TableFiveRow {
   std::int32_t stages, microbatches;
-  Ns f, b, w, comm;                       ///< B and W are I and W here
-  Bytes micro_batch_size, hidden, heads;  ///< sequences of 1024
-  std::int32_t chunks;                    ///< of 1F1B-I
+  Ns f, b, w, comm;                       ///< b and w are the times of I and W here
+  Bytes micro_batch_size, hidden, heads;  ///< a sequence has 1024 tokens
+  std::int32_t chunks;                    ///< chunks of 1F1B-I
   double one_f_one_b, interleaved, h1, h2, zb_1p, zb_2p;
 };
 
-constexpr double kNotCopied = -1;  // a cell that is not among our copies of the table
+constexpr double kNotCopied = -1;  // a cell that our copy of the table lacks
 constexpr TableFiveRow kTableFive[] = {
     {8, 24, 18522, 18086, 9337, 601, 6, 2304, 24, 3, .2431, kNotCopied, .1585, .1083, .1585, .0433},
     {8, 32, 18513, 18086, 9331, 626, 6, 2304, 24, 3, .1985, .0818, .1242, .0837, .1242, .0039},
@@ -46,9 +46,10 @@ constexpr TableFiveRow kTableFive[] = {
     {32, 96, 10419, 10207, 7715, 408, 1, 6144, 48, 2, .2646, .1493, .1421, .0641, .1421, .0038},
     {32, 128, 10408, 10204, 7703, 408, 1, 6144, 48, 2, .2168, .1164, .1106, .0490, .1106, .0029},
 };
-constexpr int kDecimals = 4;  // of a printed rate
+constexpr int kDecimals = 4;  // decimals of a printed rate
 
-/// Activations of one layer: all from F to I, of which a part stays until W (section 2.3).
+/// Returns the shape of a row. All activations of a layer are held from F to I, and a part of them until W
+/// (section 2.3).
 Shape shape_of(const TableFiveRow& row) {
   constexpr Bytes kSequence = 1024;
   const Bytes tokens = kSequence * row.micro_batch_size;
@@ -67,8 +68,8 @@ Shape shape_of(const TableFiveRow& row) {
   return shape;
 }
 
-/// 1 - M (f+b+w) / S, S being the longest rank's span. Throws std::logic_error when its activations are more
-/// than `most` bytes on some rank.
+/// Returns 1 - M (f+b+w) / S, where S is the span of the rank with the longest span. Throws std::logic_error
+/// if the activations of a rank exceed `most` bytes.
 double bubble_rate(const std::string& schedule, const Shape& shape, Bytes most) {
   const auto program = generate(schedule, shape);
   if (!program) throw std::logic_error(program.error());
@@ -82,7 +83,7 @@ double bubble_rate(const std::string& schedule, const Shape& shape, Bytes most) 
   return result->bubble.longest_span_rate;
 }
 
-/// 1F1B-I by the formula that the setting states.
+/// Returns the rate of 1F1B-I by the formula in the setting of the reproduction.
 double interleaved_rate(const TableFiveRow& row) {
   const auto work = static_cast<double>(row.f + row.b + row.w);
   const double idle = (row.stages - 1) * work / row.chunks +
@@ -92,7 +93,8 @@ double interleaved_rate(const TableFiveRow& row) {
 
 void add_row(std::vector<ReproducedFigure>& figures, const TableFiveRow& row) {
   const Shape shape = shape_of(row);
-  const Bytes one = row.stages * shape.costs->stages.front().kept;  // what 1F1B holds on rank 0
+  const Bytes one =
+      row.stages * shape.costs->stages.front().kept;  // bytes of activations that 1F1B holds on rank 0
   const auto name = [&](const char* schedule) {
     return fmt::format("K = {}, M = {}, hidden {}, {}: bubble rate", row.stages, row.microbatches, row.hidden,
                        schedule);
@@ -123,21 +125,21 @@ std::vector<ReproducedFigure> reproduce_zero_bubble_table_5() {
   return figures;
 }
 
-// Bubbles under a limit on memory: what the authors of Zero Bubble published beside their code
-// (mem2bubble.npy of sail-sg/zero-bubble-pipeline-parallelism; Qi et al., ICLR'24, section 5) for
-// transformers of 9.6, 21 and 38.5 G parameters on 16, 24 and 32 ranks, with one chunk a rank and with two on
-// a V. Limits are in what 1F1B holds on its first rank.
+// Predicts bubbles under a limit on memory. The authors of Zero Bubble published them beside their code
+// (mem2bubble.npy of sail-sg/zero-bubble-pipeline-parallelism; Qi et al., ICLR'24, section 5). The
+// transformers have 9.6, 21 and 38.5 G parameters on 16, 24 and 32 ranks, with one chunk a rank or two chunks
+// in a V. Limits are multiples of the activations that 1F1B holds on its first rank.
 
 namespace {
 
 constexpr std::array kLimits = {1.0, 1.125, 1.25, 1.375, 1.5, 2.0, 2.5};
 using Curve = std::array<double, kLimits.size()>;
 
-/// Times are those of one of two chunks.
+/// One published setting. Its times are those of one of two chunks.
 struct MemorySetting {
   std::int32_t ranks, microbatches;
   Ns f, i, w, latency;
-  Bytes hidden, heads;  ///< sequences of 1024
+  Bytes hidden, heads;  ///< a sequence has 1024 tokens
   Curve one_chunk, v;
 };
 
@@ -173,15 +175,15 @@ constexpr MemorySetting kSettings[] = {
      {.11114, .08700, .06961, .05985, .04988, .00781, .00274},
      {.04511, .02860, .01446, .00939, .00242, .00242, .00242}},
 };
-constexpr int kBubbleDecimals = 5;  // of a printed bubble
+constexpr int kBubbleDecimals = 5;  // decimals of a printed bubble
 constexpr std::int64_t kPasses = 200;
 
-/// With as many chunks, 1 or 2, and the limit.
+/// Returns the shape with one or two chunks a rank and the given memory limit.
 Shape shape_of(const MemorySetting& setting, std::int32_t chunks, double limit) {
   constexpr Bytes kSequence = 1024;
   const Bytes kept = 34 * setting.hidden + 5 * setting.heads * kSequence;
-  // The published times are those of one of two chunks: a rank of one chunk has both in it.
-  const Ns parts = 2 / chunks;  // of a stage
+  // The published times are those of one of two chunks. A single chunk has the work of both.
+  const Ns parts = 2 / chunks;  // number of published chunks in a chunk
   const StageCost cost{.forward_ns = parts * setting.f,
                        .backward_ns = parts * (setting.i + setting.w),
                        .backward_input_ns = parts * setting.i,
@@ -198,8 +200,8 @@ Shape shape_of(const MemorySetting& setting, std::int32_t chunks, double limit) 
   return shape;
 }
 
-/// Of the longest rank, by a search for the order. Throws where a rank holds more than the limit: a bubble
-/// that was bought with memory would be no reproduction.
+/// Searches the order and returns the bubble rate of the rank with the longest span. Throws if a rank holds
+/// more than the limit, because the published bubble respects it.
 double bubble_rate(const Shape& shape) {
   const auto program = generate("synthesized", shape);
   if (!program) throw std::logic_error(program.error());

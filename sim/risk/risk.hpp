@@ -1,7 +1,7 @@
 #pragma once
-// Predictions under noise and failures: the distribution of a makespan whose program is timed many times
-// with other durations, and the part of a cluster's time that becomes useful work. `penstock risk` prints
-// them.
+// Predicts the effects of noise and of failures, for `penstock risk`. Noise: the program is timed many times
+// with other durations, which gives a distribution of makespans. Failures: the part of a cluster's time that
+// becomes useful work.
 
 #include <cstdint>
 #include <optional>

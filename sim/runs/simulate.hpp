@@ -74,8 +74,8 @@ struct Prediction {
 /// rate is that of its endless stream, for any number of microbatches.
 tl::expected<Prediction, UserError> predict(const Scenario& scenario, const SimulateOptions& options);
 
-/// Like predict(), but stores all lists and times, which is possible for any scenario. Tests compare engines
-/// that store less with it.
+/// Like predict(), but stores all lists and times, which is possible for any scenario. Engines that
+/// store less are compared with it.
 tl::expected<Prediction, UserError> predict_stored(const Scenario& scenario, const SimulateOptions& options);
 
 /// Returns what the options require of a run.

@@ -242,8 +242,7 @@ SweepPoint point_at(const Scenario& scenario, Engine engine, SharedStreams& stre
   row.stages = scenario.shape.stages;
   row.virtual_stages = chunks_at(scenario);
   // This value remains only if the row is refused; add_figures() writes that of the run.
-  constexpr std::int64_t kMost =
-      std::numeric_limits<std::int32_t>::max();  // prepare() refuses larger numbers
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  // larger numbers are refused
   row.microbatches = static_cast<std::int32_t>(std::min(scenario.batch.microbatches.value_or(1), kMost));
   try {
     const auto prediction = predict(scenario, {.engine = engine,
