@@ -27,17 +27,17 @@ namespace penstock {
 
 namespace {
 
-/// Limit of the actions that a configuration's search for an order may place in all its passes. They take
-/// about 0.15 s.
+/// Limit of the actions that the passes of one search for an order place together. Placing them takes about
+/// 0.15 s.
 constexpr std::int64_t kSearchedActions = 5'000'000;
 constexpr std::int64_t kLeastPasses = 10;
 
-/// Returns the passes of a schedule that searches its order; long orders get fewer. Returns nothing for other
-/// schedules.
+/// Returns the number of passes if the schedule searches its order; long orders get fewer. Returns nothing
+/// for other schedules.
 std::optional<std::int64_t> passes_of(const Configuration& of) {
   const ScheduleInfo* schedule = find_schedule(of.schedule);
   if (!takes_option(*schedule, "effort")) return std::nullopt;
-  // The F, I and W of each stage and microbatch.
+  // One F, I and W for each stage and microbatch.
   const std::int64_t actions = std::int64_t{3} * of.stages * of.virtual_stages * of.microbatches;
   return std::clamp(kSearchedActions / actions, kLeastPasses, SearchEffort::kDefaultPasses);
 }
@@ -68,9 +68,9 @@ std::int64_t device_count(const Configuration& configuration) {
 
 namespace {
 
-/// Returns the sharding that the configuration's scenario states in its schedule.
-/// parallel.distributed_optimizer already expresses 0 and 1, so they are stated only to replace another value
-/// of the base.
+/// Returns the sharding that the schedule section of the configuration's scenario states.
+/// parallel.distributed_optimizer already expresses 0 and 1, so these are stated only to replace another
+/// value of the base.
 std::optional<std::int32_t> stated_sharding(const TuneRequest& request, const Configuration& configuration) {
   if (configuration.sharding > 1 || request.base.shape.sharding) return configuration.sharding;
   return std::nullopt;
@@ -97,7 +97,7 @@ Scenario scenario_of(const TuneRequest& request, const Configuration& configurat
   auto& model = std::get<DeviceModel>(scenario.model);
   set_choices(model.work, configuration);
   model.distributed_optimizer = configuration.sharding > 0;
-  // The schedule states higher stages of sharding.
+  // The schedule section states the higher stages of sharding.
   model.work.parallel.sharding = std::min(configuration.sharding, 1);
   model.split = request.layer_splits[configuration.layer_split];
   model.copies = configuration.data;
@@ -107,7 +107,7 @@ Scenario scenario_of(const TuneRequest& request, const Configuration& configurat
   scenario.shape.iterations = 1;  // one step is enough, because all iterations take the same time
   scenario.shape.stages = configuration.stages;
   scenario.shape.sharding = stated_sharding(request, configuration);
-  // A schedule whose rule fixes v does not accept the option.
+  // If the schedule's rule fixes v, the schedule does not accept the option.
   const ScheduleInfo* schedule = find_schedule(configuration.schedule);
   scenario.shape.virtual_stages = schedule->chunks > 0 ? 1 : configuration.virtual_stages;
   scenario.states_chunks = true;
@@ -155,7 +155,7 @@ std::vector<Override> overrides_of(const TuneRequest& request, const Configurati
   return overrides;
 }
 
-// The search retains the best configuration for each value of each choice. Each value has a number, so a
+// The search stores the best configuration for each value of each choice. The values are numbered, so a
 // configuration of thirteen choices has thirteen numbers:
 //
 //     tensor 8 -> 0, context 1 -> 1, .. sharding 1 -> 12;  the next one: tensor 4 -> 13, context 1 -> 1, ..
@@ -176,8 +176,8 @@ ChoiceTexts choice_texts(const TuneRequest& request, const Configuration& of) {
           fmt::to_string(of.sharding)};
 }
 
-// The search compares values as numbers, which is faster than as text. Texts are made only for what is
-// printed.
+// The search compares values as numbers, which is faster than as text. Texts are made only for printed
+// configurations.
 ChoiceCodes choice_codes(const Configuration& of) {
   return {of.tensor,
           of.context,

@@ -87,8 +87,8 @@ struct TuneRequest {
 /// tuning_space() accepts.
 const DeviceModel& model_of(const TuneRequest& request);
 
-/// Returns the request with the configuration's layout written out as `layers`, one count a stage, if it is
-/// balanced by price. scenario_of() and overrides_of() then give the configuration these layers.
+/// Returns the request with the configuration's layer split replaced by `layers`, one count for each stage.
+/// Changes only a split that is balanced by price. scenario_of() and overrides_of() then use these layers.
 TuneRequest with_layers(TuneRequest request, const Configuration& configuration,
                         const std::vector<std::int64_t>& layers);
 

@@ -1,8 +1,8 @@
 // Computes times and peaks of configurations. configuration_prices.cpp bounds them without a program.
 //
-// Tens of thousands of configurations share hundreds of programs. A search that uses lower bounds times few
-// of them, so each is generated when it is first timed. All together might not fit into memory, so the number
-// of stored instructions is limited. Tests: tests/sim/tuning_test.cpp.
+// Tens of thousands of configurations share hundreds of programs. The search times few of them because of the
+// lower bounds, so a program is generated when it is first timed. All programs together might not fit into
+// memory, so the number of stored instructions is limited. Tests: tests/sim/tuning_test.cpp.
 
 #include "sim/choose/configuration_figures.hpp"
 
@@ -51,12 +51,11 @@ namespace penstock {
 
 namespace {
 
-/// Limit of the stored tape instructions. An instruction takes about 60 bytes, including its part of the
-/// program.
+/// Limit of the stored tape instructions. An instruction takes about 60 bytes, with its share of the program.
 constexpr std::size_t kMostInstructions = 16'000'000;
 
-/// Generates the program for stages of equal cost, as one copy of the pipeline runs it. It has no sharding,
-/// because the prices include what copies exchange.
+/// Generates the program for stages of equal cost, for one copy of the pipeline. It has no sharding, because
+/// the prices include the exchange between copies.
 Generated constructed(const Scenario& scenario, std::int32_t microbatches) {
   Shape shape = scenario.shape;
   shape.sharding.reset();
@@ -65,8 +64,8 @@ Generated constructed(const Scenario& scenario, std::int32_t microbatches) {
   return generate(scenario.schedule, shape);
 }
 
-/// Compiles the program from its lowered lists. This is needed for channels that block or have a capacity,
-/// and for launches of the host.
+/// Compiles the program from its lowered lists. This is needed if channels block or have a capacity, and if
+/// the host launches actions.
 tl::expected<TunedProgram, std::string> walked(const Scenario& scenario, const Program& program) {
   auto lowered = lower(program);
   if (!lowered) return tl::unexpected(lowered.error());
@@ -90,7 +89,7 @@ tl::expected<TunedProgram, std::string> walked(const Scenario& scenario, const P
                       .turns = std::move(turns)};
 }
 
-/// Compiles the program. If placement rounds can express it, no list of messages is made. Such lists would
+/// Compiles the program. If placement rounds can express it, no lists of messages are made. Such lists would
 /// take most of a program's memory.
 tl::expected<TunedProgram, std::string> made(const TuneRequest& request, const Configuration& configuration) {
   const Scenario scenario = scenario_of(request, configuration);
@@ -107,14 +106,15 @@ tl::expected<TunedProgram, std::string> made(const TuneRequest& request, const C
 
 tl::expected<const ScheduleOutline*, std::string> ProgramLibrary::outline(
     const Configuration& configuration) {
-  // From M = 2 K on, programs that differ only in M share an outline.
+  // For M >= 2 K, programs that differ only in M share an outline.
   const std::int32_t microbatches = outlined_microbatches(configuration.stages, configuration.microbatches);
   Key key(configuration.schedule, configuration.stages, configuration.virtual_stages, microbatches);
   if (const auto known = outlines_.find(key); known != outlines_.end()) return &known->second;
   const Scenario scenario = scenario_of(request_, configuration);
   auto program = constructed(scenario, microbatches);
   if (!program && microbatches < configuration.microbatches) {
-    // Some schedules accept M but not the smaller number: groups of 6 on 4 ranks divide 24 but not 8.
+    // Some schedules accept M but not the smaller number. With groups of 6 on 4 ranks, M = 24 is valid but 8
+    // is not.
     key = key_of(configuration);
     if (const auto known = outlines_.find(key); known != outlines_.end()) return &known->second;
     program = constructed(scenario, configuration.microbatches);
@@ -135,8 +135,8 @@ void ProgramLibrary::store(const Key& key, const std::shared_ptr<const TunedProg
   const std::scoped_lock lock(mutex_);
   cached_.push_front({.key = key, .program = program});
   instructions_ += program->turns.tape.size();
-  // The newest program is stored, however large it is. Callers that still use a dropped program own a share
-  // of the program.
+  // The newest program is always stored, whatever its size. If a dropped program is still in use, its callers
+  // share its ownership.
   while (instructions_ > kMostInstructions && cached_.size() > 1) {
     instructions_ -= cached_.back().program->turns.tape.size();
     cached_.pop_back();
@@ -156,15 +156,15 @@ tl::expected<std::shared_ptr<const TunedProgram>, std::string> ProgramLibrary::p
   return shared;
 }
 
-// Times configurations of one program. They differ only in two small tables, costs and links, so up to eight
-// run over the tape at once. A peak needs the times of all actions, because messages are held while they
-// wait. Configurations with equal costs are computed once, for example if selective recomputation recomputes
-// nothing. Tests: tests/sim/tuning_test.cpp.
+// Times configurations of one program. They differ only in costs and links, so up to eight of them run over
+// the tape at once. A peak needs the times of all actions, because messages occupy buffers while they wait.
+// Configurations with equal costs are computed once, for example if selective recomputation recomputes
+// nothing.
 
 namespace {
 
-/// Returns the program's experiment without its lists. Prices do not use the lists, which take nearly all of
-/// the program's memory.
+/// Returns the program's experiment without its lists, which take nearly all of the program's memory. Prices
+/// do not use the lists.
 Experiment without_lists(const TunedProgram& tuned) {
   const Program& whole = tuned.program;
   Experiment experiment;
@@ -182,7 +182,7 @@ void set(Experiment& experiment, const PricedConfiguration& priced) {
   experiment.cluster = uniform_cluster(priced.links).value();
 }
 
-/// Returns for each configuration the index of the first one with the same costs, which may be itself.
+/// Returns for each configuration the index of the first one with equal costs, which may be itself.
 std::vector<std::size_t> first_alike(std::span<const PricedConfiguration> priced) {
   std::vector<std::size_t> firsts;
   for (const PricedConfiguration& one : priced)
@@ -190,7 +190,7 @@ std::vector<std::size_t> first_alike(std::span<const PricedConfiguration> priced
   return firsts;
 }
 
-/// Returns a value for each configuration. Calls `of` once for configurations with the same costs.
+/// Returns a value for each configuration. Calls `of` once for all configurations with equal costs.
 template <typename Value, typename Of>
 std::vector<Value> for_all(std::span<const PricedConfiguration> priced, const Of& of) {
   const std::vector<std::size_t> firsts = first_alike(priced);
@@ -204,8 +204,8 @@ std::vector<Value> for_all(std::span<const PricedConfiguration> priced, const Of
   return values;
 }
 
-/// Returns the peak by simulate(). Used if actions of the program overlap, and under channels that placement
-/// rounds do not model.
+/// Returns the peak from simulate(). It is used if actions of the program overlap, or if placement rounds
+/// cannot express the channels.
 Bytes simulated_peak(const TunedProgram& tuned, const PricedConfiguration& priced) {
   Experiment experiment = without_lists(tuned);
   experiment.program = tuned.is_lowered ? tuned.program : lower(tuned.program).value();
@@ -251,7 +251,7 @@ std::vector<Bytes> peak_bytes(const TunedProgram& tuned, std::span<const PricedC
   });
 }
 
-// The work runs on threads that are abandoned when the search is stopped. So it owns all its data: the
+// If the search is stopped, the threads of this work are abandoned. So the work owns all its data: the
 // configurations with their prices, and a share of the program library.
 
 namespace {
@@ -269,13 +269,13 @@ std::vector<std::vector<std::size_t>> by_program(const std::vector<AskedConfigur
   return groups;
 }
 
-/// The figures, or the error.
+/// The figures of a group of configurations, or the error.
 struct FoundFigures {
   std::vector<std::int64_t> figures{};  // empty if the work was stopped
   std::string error{};
 };
 
-/// Computes the figures of the configurations of one program, which is generated here if it is not cached.
+/// Computes the figures of the configurations of one program. Generates the program if it is not cached.
 FoundFigures figures_of_group(const std::vector<AskedConfiguration>& asked,
                               const std::vector<std::size_t>& group, ProgramLibrary& programs,
                               FiguresOfProgram figures_of) {
@@ -296,7 +296,7 @@ FoundFigures found_figures(const std::vector<AskedConfiguration>& asked, Program
   });
   FoundFigures all{.figures = std::vector<std::int64_t>(asked.size())};
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    // If one group was stopped or its program hangs, the whole call has no figures.
+    // If the work was stopped or a program hangs, the whole call has no figures.
     if (of_groups[g].figures.empty()) return std::move(of_groups[g]);
     for (std::size_t i = 0; i < groups[g].size(); ++i) all.figures[groups[g][i]] = of_groups[g].figures[i];
   }
@@ -318,13 +318,13 @@ tl::expected<std::vector<std::int64_t>, std::string> figures_of_all(std::vector<
   return std::move(figures->figures);
 }
 
-// Simulates configurations whose schedule searches its order. The order depends only on the schedule, p, v, M
-// and the costs of stages and links. Configurations with equal costs share a search, even if they differ in
-// other ways, for example in a recomputation of nothing. Tests: tests/sim/tuning_space_test.cpp.
+// Simulates configurations with a schedule that searches its order. The order depends only on the schedule,
+// p, v, M and the costs of stages and links. Configurations with equal costs share a search, even if they
+// differ in other choices. Tests: tests/sim/tuning_space_test.cpp.
 
 tl::expected<std::optional<SearchedFigures>, UserError> SearchedOrders::of(
     const Configuration& configuration, const PricedConfiguration& priced) {
-  // Only few are searched (TuneOptions::refined for one question), so a linear search is enough.
+  // Few configurations are searched (TuneOptions::refined), so a linear search is enough.
   const ProgramLibrary::Key key = ProgramLibrary::key_of(configuration);
   const auto known = std::ranges::find_if(
       searched_, [&](const Searched& one) { return one.key == key && one.priced == priced; });

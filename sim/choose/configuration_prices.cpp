@@ -1,13 +1,13 @@
-// Prices configurations. A space has thousands of configurations, but a layer is divided in only a few
-// hundred ways:
+// Prices configurations. A space has thousands of configurations, but only a few hundred combinations of the
+// choices on which a layer's price depends:
 //
-//     tensor, context and its exchange, experts and where their group lies, microbatch, recomputation
+//     tensor, context and its exchange, experts and the placement of their group, microbatch, recomputation
 //
-// If copies share gradients, their number and placement count as well. A layer is priced once for each of
-// these. A configuration adds up the layers of its stages and its step.
+// If copies share gradients, their number and placement count as well. A layer is priced once for each
+// combination. The price of a configuration is the sum over the layers of its stages and its step.
 //
-// Bounds, tapes and peaks add in 64 bits, and configurations compare by time x devices. So each configuration
-// is checked against the sum of everything that it runs, one action after another:
+// Bounds, tapes and peaks are sums in 64 bits, and configurations are compared by time x devices. So the
+// total work of each configuration, run one action after another, is limited:
 //
 //     devices x (M x sum over stages of (F + B + R + both transfers + launches) + sum of STEP)  <  2^62 ns
 //
@@ -45,7 +45,7 @@ namespace {
 
 constexpr double kMost = 4.6e18;  // 2^62, in nanoseconds or bytes
 
-/// Returns an error message if a sum does not fit into 64 bits; otherwise an empty text.
+/// Returns an error message if a sum may exceed 64 bits, otherwise an empty text.
 std::string sum_fault(const PricedConfiguration& priced, const Configuration& configuration) {
   const auto microbatches = static_cast<double>(configuration.microbatches);
   // F, B (or I and W), R, and both ends of two messages, for each stage and microbatch.
@@ -94,7 +94,7 @@ ConfigurationPrices::ConfigurationPrices(const TuneRequest& request)
   work_.parallel.gather = request.base.shape.gather;
 }
 
-// Requires that work_ has the configuration's choices. Of most degrees a layer's price depends only on the
+// Requires that work_ has the configuration's choices. For most degrees, a layer's price depends only on the
 // number of NVLink domains of a group. This number depends on all degrees and the stages.
 const LayerPrices& ConfigurationPrices::layers_of(const Configuration& configuration) {
   const auto domains_of = [&](DeviceGroup group) {
@@ -122,7 +122,7 @@ std::vector<std::int64_t> ConfigurationPrices::cut_of(const Configuration& confi
     if (fresh) known->second = split_layers(split, layers, stages).value();
     return known->second;
   }
-  // Many configurations share the times of their layers and differ only in memory.
+  // Many configurations have equal times of layers and differ only in memory.
   const LayerPrices& prices = layers_of(configuration);
   const auto [known, fresh] = level_.try_emplace({&prices, outline.rank_of_stage});
   if (fresh) known->second = level_layers(layer_times(work_, prices), outline.rank_of_stage, {});
@@ -148,7 +148,8 @@ PricedConfiguration ConfigurationPrices::of(const Configuration& configuration,
   return fitted == priced.layers ? priced : of(configuration, outline, std::move(fitted));
 }
 
-// Gives the result of prepare() for the configuration's scenario. A test compares the two to the nanosecond.
+// Returns the same costs as prepare() for the configuration's scenario. A test compares the two to the
+// nanosecond.
 PricedConfiguration ConfigurationPrices::of(const Configuration& configuration,
                                             const ScheduleOutline& outline,
                                             std::vector<std::int64_t> layers) {
@@ -165,28 +166,29 @@ PricedConfiguration ConfigurationPrices::of(const Configuration& configuration,
   return priced;
 }
 
-// Bounds a configuration's step from below. Let s be the earliest stage of rank r. The rank cannot begin
+// Finds a lower bound of a configuration's step. Let s be the first stage of rank r. The rank cannot start
 // before the first microbatch has passed all stages before s. After the work of the rank, the last gradient
-// still has to return through these stages:
+// must still return through these stages:
 //
 //     step >= sum over i < s of (F_i + transfer_i)  +  M * (work of r)  +  sum over i < s of (B_i
 //             + transfer_i)  +  STEP of the first stage's rank
 //
-// If backward passes are whole, the last action of r is the backward pass of stage s. If they are split,
-// weight gradients may run while the gradient returns. So their time counts only in a bound without that
-// return.
+// If backward passes are not split, the last action of r is the backward pass of stage s. If they are split,
+// W may run while the gradient returns. The time of W then counts only in a second bound, which leaves out
+// the return.
 //
 //     stage 0   F0                                    B7 STEP
 //     stage 1      F0                              B7
 //     stage 2         |--- M (F + B) of the rank --|             s = 2, M = 8
 //
-// The bound of the memory is the bytes that a rank holds at some of its fullest moments, without messages.
+// The bound of the memory is the bytes that a rank holds at one of its fullest moments, without message
+// buffers.
 // Tests: tests/sim/tuning_test.cpp.
 
 namespace {
 
-/// The time of a message from the first stage to each stage, and back. Messages between stages of one rank
-/// take no time.
+/// The times that a message takes from the first stage to each stage, and back. Messages between stages of
+/// one rank take no time.
 struct TravelTimes {
   std::vector<Ns> there;
   std::vector<Ns> back;
@@ -210,18 +212,18 @@ TravelTimes travel_times(const PricedConfiguration& priced, const ScheduleOutlin
 
 std::size_t first_rank(const ScheduleOutline& outline) { return index(outline.rank_of_stage.front()); }
 
-/// Returns the sum of the STEPs of all stages of the rank.
+/// Returns the total time of the STEPs of all stages of the rank.
 Ns step_of(const PricedConfiguration& priced, const RankOutline& rank) {
   Ns step = 0;
   for (const std::int32_t stage : rank.stages) step += priced.costs.stages[index(stage)].step_ns;
   return step;
 }
 
-/// Returns the bound of one rank, which is the larger of two. The first ends with the STEP of the first
-/// stage, after the last gradient has returned to it. The second counts weight gradients and not this return.
+/// Returns the larger of two bounds of one rank. The first ends with the STEP of the first stage, after the
+/// last gradient has returned to it. The second counts W but not this return.
 Ns step_bound(const PricedConfiguration& priced, const ScheduleOutline& outline, const RankOutline& rank,
               const TravelTimes& travel, std::int64_t microbatches) {
-  Ns needed = 0;  // earliest time at which the last gradient can start back to the first stage
+  Ns needed = 0;  // earliest time at which the last gradient can start its return to the first stage
   Ns work = 0;
   for (const std::int32_t stage : rank.stages) {
     const StageCost& cost = priced.costs.stages[index(stage)];

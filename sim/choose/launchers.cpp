@@ -1,5 +1,5 @@
-// Writes command lines of frameworks. A price is valid only for a run that does what was assumed. For each
-// assumption one table gives the arguments of Megatron-LM and torchtitan, or the reason why they cannot do
+// Writes command lines of frameworks. A price is valid only for a run that meets its assumptions. For each
+// assumption, one table gives the arguments of Megatron-LM and torchtitan, or the reason why they cannot meet
 // it:
 //
 //     assumption       Megatron-LM                            torchtitan
@@ -7,10 +7,10 @@
 //     sharding 1       --use-distributed-optimizer            in a pipeline a shard degree, never resharded
 //     deferred head    --defer-embedding-wgrad-compute        lacks it
 //
-// The search leaves out what its launcher lacks, and the same rows write the command line, so the two always
-// agree. An argument that is not written has the launcher's default, which was priced.
-// tests/sim/launchers_test.cpp flips every assumption and checks that the text changes or the configuration
-// is refused.
+// The search leaves out configurations that its launcher cannot run. The same rows write the command line, so
+// the two always agree. Without an argument, the launcher uses its default, which was priced.
+// tests/sim/launchers_test.cpp changes every assumption. It checks that the text changes, or that the
+// configuration is refused.
 
 #include "sim/choose/launchers.hpp"
 
@@ -48,7 +48,7 @@ Arguments says_nothing(const LaunchedRun& /*run*/) { return {}; }
 
 const Parallel& degrees_of(const LaunchedRun& run) { return run.work.parallel; }
 
-/// Returns whether a weight has copies that exchange data at least once a step.
+/// Returns whether a weight has copies that exchange data at least once per step.
 bool has_copies(const LaunchedRun& run) {
   const Parallel& parallel = degrees_of(run);
   return parallel.weight_copies() > 1 || (run.work.model.experts && parallel.expert_copies() > 1);
@@ -56,20 +56,20 @@ bool has_copies(const LaunchedRun& run) {
 
 const LayerSplit& split_of(const LaunchedRun& run) { return run.request.layer_splits[run.of.layer_split]; }
 
-/// Returns the number of layers of each model stage. Requires a configuration of the space, whose layout fits
-/// the model.
+/// Returns the number of layers of each model stage. Requires a configuration of the space, so its layer
+/// split fits the model.
 std::vector<std::int64_t> layers_of_stages(const LaunchedRun& run) {
   return split_layers(split_of(run), static_cast<std::int64_t>(run.work.model.layers.size()),
                       run.of.stages * run.of.virtual_stages)
       .value();
 }
 
-/// Returns whether the scenario states schedule options that change the program. The size of interleaved
-/// groups does not count if `takes_group_size` says that the launcher has an argument for it.
+/// Returns whether the scenario states schedule options that change the program. If `takes_group_size` is
+/// true, the size of interleaved groups does not count, because the launcher has an argument for it.
 bool has_own_options(const LaunchedRun& run, bool takes_group_size) {
   const Shape& stated = run.request.base.shape;
   Shape plain;
-  // These options are choices, or they affect how a program is found and not what it is.
+  // These options are choices, or they change only how a program is found.
   plain.stages = stated.stages;
   plain.microbatches = stated.microbatches;
   plain.virtual_stages = stated.virtual_stages;
@@ -84,8 +84,8 @@ bool has_own_options(const LaunchedRun& run, bool takes_group_size) {
 
 // --- Megatron-LM ------------------------------------------------------------------------------------------
 
-/// Returns the layers of stages as Megatron's layout: [3, 4, 3] is "Et*3|t*4|t*3L". The embedding is at the
-/// start; the layers of multi-token prediction and the loss are at the end.
+/// Returns the layers of stages in Megatron's notation: [3, 4, 3] is "Et*3|t*4|t*3L". The embedding is at the
+/// start. The layers of multi-token prediction and the loss are at the end.
 std::string megatron_layout(const LaunchedRun& run) {
   std::vector<std::string> stages;
   for (const std::int64_t count : layers_of_stages(run)) {
@@ -112,8 +112,8 @@ std::string megatron_lacks_context(const LaunchedRun& run) {
   return "";
 }
 
-/// Returns whether the pipeline's copies are numbered last. With one stage or one copy both orders number the
-/// ranks equally.
+/// Returns whether data parallelism is the last dimension in the numbering of ranks. With one stage or one
+/// copy, both orders number the ranks equally.
 bool puts_copies_last(const LaunchedRun& run) {
   const Parallel& parallel = degrees_of(run);
   return run.of.stages > 1 && parallel.data > 1 && parallel.order == PlacementOrder::tp_cp_ep_pp_dp;
@@ -151,8 +151,8 @@ Arguments megatron_schedule(const LaunchedRun& run) {
   return arguments;
 }
 
-/// Returns the arguments for the layers. A layout states the total number of stages, so it replaces the
-/// number of virtual stages.
+/// Returns the arguments for the layers. A layout gives the total number of stages, so it replaces the
+/// argument of virtual stages.
 Arguments megatron_layer_split(const LaunchedRun& run) {
   const LayerSplit::Rule rule = split_of(run).rule;
   const bool is_plain = rule == LayerSplit::Rule::even || rule == LayerSplit::Rule::ends_one_less;
@@ -196,8 +196,8 @@ std::string megatron_lacks_sharding(const LaunchedRun& run) {
   return "";
 }
 
-/// Returns whether the optimizer is distributed. With a single copy it is so only in name, because fp8
-/// weights require the option.
+/// Returns whether the optimizer is distributed. Also returns true for fp8 weights with a single copy,
+/// because Megatron-LM requires the option for them.
 bool is_distributed(const LaunchedRun& run) {
   const bool holds_8_bits = run.work.precision == GemmPrecision::fp8;
   return run.of.sharding > 0 || (holds_8_bits && !has_copies(run));
@@ -221,8 +221,8 @@ Arguments megatron_data_overlap(const LaunchedRun& run) {
   return arguments;
 }
 
-/// Returns the number of 4-byte values that the optimizer holds for a weight beside its copy of it; 2 for
-/// Adam.
+/// Returns the number of 4-byte values that the optimizer stores for a weight, besides its copy of the
+/// weight. For Adam it is 2.
 std::int32_t state_of(const LaunchedRun& run) { return run.work.optimizer_bytes / 4 - 1; }
 
 std::string megatron_lacks_optimizer(const LaunchedRun& run) {
@@ -275,8 +275,8 @@ Arguments megatron_head(const LaunchedRun& run) {
   return arguments;
 }
 
-/// Returns comments about the variable for CUDA's queues, which Megatron-LM checks at its start. Blackwell,
-/// the only device with 4-bit products, needs none.
+/// Returns comments about the environment variable for CUDA's queues, which Megatron-LM checks when it
+/// starts. Blackwell, the only device with 4-bit products, needs none.
 std::vector<std::string> megatron_comments(const LaunchedRun& run) {
   const bool is_blackwell = run.work.device.fp4_flops_per_second > 0;
   if (run.of.sharding > 1) return {"it starts only where CUDA_DEVICE_MAX_CONNECTIONS is not 1"};
@@ -303,7 +303,7 @@ std::string_view torchtitan_schedule_name(std::string_view schedule) {
   return "";
 }
 
-/// Returns whether the schedule's second chunk goes back over the ranks, as in two of torchtitan's own
+/// Returns whether the second chunks are placed in reverse order of the ranks, as in two of torchtitan's own
 /// schedules.
 bool lies_as_v(std::string_view schedule) {
   constexpr std::array<std::string_view, 6> kVs = {"zb-v",   "v-half",          "v-min",
@@ -330,8 +330,8 @@ std::string torchtitan_lacks_schedule(const LaunchedRun& run) {
   return "";
 }
 
-/// Returns the arguments for the schedule. Next to a file of actions the schedule's name says how stages are
-/// placed on ranks.
+/// Returns the arguments for the schedule. Beside a file of actions, the schedule's name determines the
+/// placement of stages on ranks.
 Arguments torchtitan_schedule(const LaunchedRun& run) {
   Arguments arguments;
   const auto add = [&](std::string_view key, const auto& value) {
@@ -351,8 +351,7 @@ Arguments torchtitan_schedule(const LaunchedRun& run) {
   return arguments;
 }
 
-/// Returns the modules of each stage. torchtitan's models call them tok_embeddings, layers.0, .., norm and
-/// output.
+/// Returns the modules of each stage. torchtitan's names are tok_embeddings, layers.0, .., norm and output.
 std::string torchtitan_modules(const LaunchedRun& run) {
   std::vector<std::string> stages;
   std::int64_t next = 0;
@@ -368,11 +367,11 @@ std::string torchtitan_modules(const LaunchedRun& run) {
 }
 
 std::string torchtitan_lacks_layer_split(const LaunchedRun& run) {
-  // Balanced layers become a list when the command line is written. While the space is built, the list is not
-  // known.
+  // Balanced layers become a list only when the command line is written. The list is unknown while the space
+  // is built.
   if (run.of.stages == 1 || split_of(run).rule == LayerSplit::Rule::balanced) return "";
   const std::vector<std::int64_t> counts = layers_of_stages(run);
-  // The first and the last stage have other modules as well.
+  // The first and the last stage also have modules that are not layers.
   const bool has_empty = std::any_of(counts.begin() + 1, counts.end() - 1, [](auto n) { return n == 0; });
   return has_empty ? "it has no stage without a module; take another --layer-split" : "";
 }
@@ -382,7 +381,7 @@ Arguments torchtitan_layer_split(const LaunchedRun& run) {
   const LayerSplit::Rule rule = split_of(run).rule;
   if (rule != LayerSplit::Rule::even && rule != LayerSplit::Rule::ends_one_less)
     return {fmt::format("--parallelism.module_fqns_per_model_part {}", torchtitan_modules(run))};
-  // torchtitan counts an end with one layer less as if it had all its layers.
+  // For torchtitan, the number of layers per stage includes the layer that a stage at an end lacks.
   const std::int64_t ends = rule == LayerSplit::Rule::ends_one_less ? 1 : 0;
   const auto layers = static_cast<std::int64_t>(run.work.model.layers.size());
   const std::int64_t each = (layers + 2 * ends) / (std::int64_t{run.of.stages} * run.of.virtual_stages);
@@ -391,8 +390,9 @@ Arguments torchtitan_layer_split(const LaunchedRun& run) {
           fmt::format("--parallelism.pipeline_parallel_last_stage_less_layers {}", ends)};
 }
 
-// In a pipeline the local batch is what one copy trains in a step, and torchtitan cuts it into microbatches.
-// Without a pipeline the local batch is the microbatch, and gradients are accumulated up to the global batch.
+// In a pipeline, the local batch is the part of one copy in a step, and torchtitan divides it into
+// microbatches. Without a pipeline, the local batch is the microbatch, and gradients are accumulated up to
+// the global batch.
 Arguments torchtitan_batch(const LaunchedRun& run) {
   const std::int64_t local =
       run.of.stages == 1 ? run.of.micro_batch_size : run.request.global_batch_size / run.of.data;
@@ -400,10 +400,10 @@ Arguments torchtitan_batch(const LaunchedRun& run) {
                       local, run.request.global_batch_size, run.work.sequence)};
 }
 
-// FSDP shards over data x context. In a pipeline it synchronizes only in the last microbatch, and without
-// resharding it gathers once a step: sharding 1. Without a pipeline every microbatch scatters its gradients
-// and frees its weights after its backward pass: sharding 3. With one microbatch and without resharding that
-// is sharding 2.
+// FSDP shards over data x context. In a pipeline, it synchronizes only in the last microbatch. Without
+// resharding, it gathers once per step: sharding 1. Without a pipeline, each microbatch scatters its
+// gradients and frees its weights after its backward pass: sharding 3. With one microbatch and no resharding,
+// this is sharding 2.
 std::string torchtitan_lacks_sharding(const LaunchedRun& run) {
   const Parallel& parallel = degrees_of(run);
   const std::int32_t sharding = parallel.sharding;
@@ -469,7 +469,7 @@ std::vector<std::string> torchtitan_comments(const LaunchedRun& run) {
 
 // --- the table --------------------------------------------------------------------------------------------
 
-// In the order in which arguments are written.
+// The rows are in the order in which arguments are written.
 constexpr std::array<LaunchAssumption, 16> kAssumptions = {{
     {.name = "tensor parallelism",
      .megatron = {lacks_nothing,
@@ -533,7 +533,7 @@ constexpr std::array<LaunchAssumption, 16> kAssumptions = {{
                     [](const LaunchedRun& run) -> Arguments {
                       std::string argument =
                           fmt::format("--parallelism.context_parallel_degree {}", run.of.context);
-                      // "alltoall" passes keys and values on to the next device; "allgather" would bring all
+                      // "alltoall" sends keys and values from device to device; "allgather" would gather all
                       // at once.
                       if (run.of.context > 1)
                         argument += " --parallelism.context_parallel_rotate_method alltoall";

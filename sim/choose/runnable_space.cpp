@@ -1,6 +1,6 @@
-// Removes configurations that cannot run. This depends only on the program, so one configuration of each
-// program is checked. The outline shows whether the schedule refuses an option. Only the whole program shows
-// a hang, which is impossible with the default channels:
+// Removes configurations that cannot run. This depends only on the program, so one configuration for each
+// program is checked. An outline is enough to find refused options. A hang can be found only in the whole
+// program, and is impossible with the default channels:
 //
 //     refused options?   the outline of each program        hangs?   all programs, on all cores
 //
@@ -102,19 +102,17 @@ std::optional<RunnableSpace> runnable_space(const std::vector<Configuration>& sp
   return runnable;
 }
 
-// Refuses a space whose largest program does not fit into memory, because the search would end in its midst
-// after minutes. A program with its tape takes at least about 70 bytes for each forward or backward. This is
-// the resident memory of 1F1B with a million actions while its step was timed and its peak was found. Other
-// schedules take more.
+// Refuses a space if its largest program does not fit into memory, because the search would otherwise fail
+// after minutes. A program with its tape takes at least about 70 bytes for each forward or backward. This was
+// measured as the resident memory of 1F1B with a million actions. Other schedules take more.
 
 namespace {
 
 constexpr double kTunedBytes = 70;
-constexpr double kAlwaysThere = 1 << 26;  // 64 MiB: a smaller program is never refused, whatever is free
-constexpr double kMostNumberedActions = 1LL << 29;  // positions of lowered programs are 32-bit numbers
+constexpr double kAlwaysThere = 1 << 26;            // 64 MiB: a smaller program is never refused
+constexpr double kMostNumberedActions = 1LL << 29;  // positions in lowered programs are 32-bit numbers
 
-/// Returns the number of F and B actions. It is a double, because the product of the three may fit no
-/// integer.
+/// Returns the number of F and B actions. It is a double, because the product may exceed 64 bits.
 double tuned_actions(const Configuration& of) {
   return 2.0 * of.stages * of.virtual_stages * of.microbatches;
 }
@@ -123,7 +121,8 @@ constexpr std::string_view kRemedy =
     "take a smaller global batch, or allow only fewer stages (--pp-size), larger microbatches "
     "(--micro-batch-size) or more copies (--data-parallel)";
 
-/// "tune: the 3.36e+07 compute actions of 1f1b on 8 ranks x 1 virtual stages with 64 microbatches"
+/// Returns text such as "tune: the 3.36e+07 compute actions of 1f1b on 8 ranks x 1 virtual stages with 64
+/// microbatches".
 std::string actions_text(const Configuration& of) {
   return fmt::format(
       "tune: the {:.3g} compute actions of {} on {} ranks x {} virtual stages with {} microbatches",

@@ -1,15 +1,15 @@
-// Searches the space in rounds. Configurations are taken in the order of their lower bounds, the fastest
+// Searches the space in rounds. It takes configurations in the order of their lower bounds, the fastest
 // first:
 //
-//     space -> prices, bounds of all -> a round of those that may still matter -> their times, eight at once
-//           -> peaks of those that still may -> what is known now -> the next round
+//     space -> prices and bounds of all -> a round of configurations that may matter -> their times, eight at
+//           once -> peaks of those that may still matter -> the known results -> the next round
 //
 // A configuration may matter if it could be among the first `top`, on the front of time and memory, or the
-// best with one of its values. Each question is first answered by its bounds and then by its time. Bounds are
-// never above the truth, so the answer equals that of timing everything.
+// best with one of its values. This is decided first by its bounds and then by its time. Bounds never exceed
+// the real figures, so the answer is the same as if all configurations were timed.
 //
-// Orders are searched, and balanced layers are moved between stages, for a pool that does not depend on
-// `top`. The number of listed configurations therefore does not decide which one is best. Tests:
+// The search examines orders, and moves balanced layers between stages, for a pool of candidates. The pool
+// does not depend on `top`, so the number of listed configurations does not decide which one is best. Tests:
 // tests/sim/tuning_test.cpp.
 
 #include "sim/choose/tune.hpp"
@@ -54,14 +54,14 @@ namespace penstock {
 
 namespace {
 
-/// Rounds grow. The results of the first few rule out most of the others. A large round occupies all cores
-/// and lanes, but also times configurations that its own first results would rule out.
+/// Rounds grow. The results of the first few rule out most other candidates. A large round uses all cores and
+/// lanes, but it also times configurations that its own first results would rule out.
 constexpr std::size_t kFirstRound = 8;
 constexpr std::size_t kLargestRound = 512;
 constexpr std::size_t kMeasuredAtOnce = 4;
 
-/// Number of configurations that may have equal figures and differ only in how they recompute and how layers
-/// are divided: three kinds of recomputation times two rules.
+/// Number of configurations that may have equal figures and differ only in recomputation and in the rule of
+/// the layer split. There are three kinds of recomputation and two rules.
 constexpr std::size_t kMostAlike = 6;
 
 /// Returns the bytes that a configuration may use of a device, or the largest `Bytes` if its memory is
@@ -70,7 +70,7 @@ Bytes usable_of(const TuneRequest& request) {
   return model_of(request).work.device.usable_memory().value_or(std::numeric_limits<Bytes>::max());
 }
 
-/// Returns the error of a space in which no configuration can run.
+/// Returns the error message for a space in which no configuration can run.
 UserError nothing_runs(const std::vector<LeftOut>& left_out) {
   std::string message =
       "tune: no configuration can run; change what `schedule` has in the scenario, or allow other schedules "
@@ -81,19 +81,19 @@ UserError nothing_runs(const std::vector<LeftOut>& left_out) {
   return {.kind = all_hang ? ErrorKind::check_failed : ErrorKind::bad_input, .message = std::move(message)};
 }
 
-/// A configuration during the search.
+/// A configuration during the search, with what is known about it.
 struct Candidate {
   Configuration configuration;
   ValueNumbers::Numbers values{};
-  Worth least;                        ///< its lower bounds
+  Worth least;                        ///< lower bounds
   std::optional<Ns> step_ns{};        ///< absent until it is timed
-  std::optional<Bytes> peak_bytes{};  ///< absent until it is measured, which requires a time
-  /// Layers of each stage, if a search has found others than ConfigurationPrices::of() gives.
+  std::optional<Bytes> peak_bytes{};  ///< absent until it is computed, which requires a time
+  /// Layers of each stage, if the search found other layers than ConfigurationPrices::of().
   std::vector<std::int64_t> layers{};
 };
 
-/// One search, which runs once. Candidates are indices into candidates_, ascending by the bound of their
-/// time. The rounds fill in figures, and only a candidate with both figures is listed.
+/// One search. The object is used once. Candidates are indices into candidates_, which is sorted by the bound
+/// of the time. The rounds compute figures. Only a candidate with both figures is listed.
 class TuneSearch {
  public:
   TuneSearch(const TuneRequest& request, const TuneOptions& options)
@@ -105,7 +105,7 @@ class TuneSearch {
         usable_(usable_of(request)) {}
 
   tl::expected<TuneReport, UserError> report() {
-    // A tape is made once for all costs. With eager messages the sizes would decide which rank waits for
+    // A tape is made once for all costs. With eager messages, the sizes would decide which ranks wait for
     // which.
     if (request_.base.channels.eager_bytes > 0) {
       return failure(
@@ -119,7 +119,7 @@ class TuneSearch {
     if (runnable->configurations.empty()) return tl::unexpected(nothing_runs(runnable->left_out));
     report_.left_out = std::move(runnable->left_out);
     if (auto bounded = find_bounds(runnable->configurations); !bounded) return failure(bounded.error());
-    // This follows find_bounds(), which numbers the values.
+    // This must follow find_bounds(), which numbers the values.
     KnownWorth known(std::max(kMostAlike * options_.top, pool_size()), usable_, values_.count());
     known.set_possible_fits(static_cast<std::size_t>(
         std::ranges::count_if(candidates_, [&](const Candidate& c) { return known.fits(c.least.bytes); })));
@@ -134,7 +134,7 @@ class TuneSearch {
  private:
   static constexpr std::string_view kNothingKnown = "interrupted before any configuration was timed";
 
-  /// Returns an error of bad input.
+  /// Returns an error about bad input.
   static tl::unexpected<UserError> failure(std::string_view message) {
     return bad_input(std::string(message));
   }
@@ -146,7 +146,7 @@ class TuneSearch {
   tl::expected<void, std::string> find_bounds(const std::vector<Configuration>& space) {
     candidates_.reserve(space.size());
     for (const Configuration& configuration : space) {
-      // A configuration that has no bound when the search is stopped is no candidate.
+      // A configuration without a bound when the search is stopped is no candidate.
       if (is_stopped()) return {};
       const auto outline = programs_->outline(configuration);
       if (!outline) return tl::unexpected(outline.error());
@@ -158,8 +158,8 @@ class TuneSearch {
            .values = values_.of(configuration),
            .least = {.time = bounds.step_ns * device_count(configuration), .bytes = bounds.peak_bytes}});
     }
-    // The sort is stable: equal bounds keep the order of the space, so the rounds are the same on any
-    // machine.
+    // The sort is stable: candidates with equal bounds stay in the order of the space. So the rounds are the
+    // same on any machine.
     std::ranges::stable_sort(candidates_, {}, [](const Candidate& c) { return c.least.time; });
     return {};
   }
@@ -182,8 +182,8 @@ class TuneSearch {
         if (!options_.prune || known.may_matter(candidate.values, candidate.least)) {
           round.push_back(next);
         } else {
-          // A candidate that may fit counts as ruled out by its time, even if another question ruled it out
-          // as well.
+          // A candidate that may fit counts as ruled out by its time, even if another comparison also ruled
+          // it out.
           ++(known.fits(candidate.least.bytes) ? report_.pruned_by_time : report_.pruned_by_memory);
         }
       }
@@ -197,8 +197,8 @@ class TuneSearch {
     return {};
   }
 
-  /// Computes one figure for each candidate and stores it. If the search is stopped before all are known,
-  /// none is stored.
+  /// Computes one figure for each candidate and stores it. If the search is stopped before all figures are
+  /// known, none is stored.
   tl::expected<void, std::string> find(std::optional<std::int64_t> Candidate::* figure,
                                        const std::vector<std::size_t>& numbers, FiguresOfProgram figures_of) {
     std::vector<AskedConfiguration> asked;
@@ -212,18 +212,18 @@ class TuneSearch {
     return {};
   }
 
-  /// Times all candidates of a round, whether their peaks are needed or not.
+  /// Times all candidates of a round, even those without need for a peak.
   tl::expected<void, std::string> time(const std::vector<std::size_t>& round) {
     report_.evaluated += round.size();
     return find(&Candidate::step_ns, round, step_times);
   }
 
-  /// Finds the peaks of the candidates that may still matter now that their times are known. It takes the
-  /// fastest first and few at a time: finding a peak takes longer than finding a time, and each known peak
-  /// rules out other candidates.
+  /// Finds the peaks of candidates that may still matter after their times are known. It takes a few at a
+  /// time, the fastest first. A peak takes longer than a time, and each known peak rules out other
+  /// candidates.
   tl::expected<void, std::string> measure(const std::vector<std::size_t>& round, KnownWorth& known) {
-    // All times are recorded before the first peak, because a time alone may rule out a candidate that is
-    // slower for every one of its values.
+    // All times are recorded before the first peak. A candidate that is slower for every one of its values is
+    // ruled out by its time.
     for (const std::size_t number : round)
       known.note_time(number, candidates_[number].values, time_of(candidates_[number]));
     std::vector<std::size_t> left = round;
@@ -244,7 +244,8 @@ class TuneSearch {
     return {};
   }
 
-  /// Returns the computed time of a candidate and the lower bound of its memory. Requires that it is timed.
+  /// Returns the computed time of a candidate and the lower bound of its memory. Requires that its time is
+  /// known.
   Worth worth_at_least(std::size_t number) const {
     return {.time = time_of(candidates_[number]), .bytes = candidates_[number].least.bytes};
   }
@@ -253,15 +254,15 @@ class TuneSearch {
     return find(&Candidate::peak_bytes, numbers, peak_bytes);
   }
 
-  /// Returns the step time times the devices. All configurations train the same global batch, so it orders
-  /// them by tokens per second and device on any number of nodes.
+  /// Returns the step time times the number of devices. All configurations train the same global batch, so
+  /// the order by this product is that by tokens per second and device.
   static std::int64_t time_of(const Candidate& candidate) {
     return *candidate.step_ns * device_count(candidate.configuration);
   }
 
   // The report.
 
-  /// Sorts candidates by fit, time, memory and tuple.
+  /// Sorts candidates: those that fit first, then by time, memory and members.
   void sort(std::vector<std::size_t>& measured) const {
     std::ranges::sort(measured, {}, [&](std::size_t number) {
       const Candidate& of = candidates_[number];
@@ -269,7 +270,7 @@ class TuneSearch {
     });
   }
 
-  /// Computes the missing peaks, searches the orders, and builds the list and its report.
+  /// Computes the missing peaks, searches the orders, and builds the report.
   tl::expected<TuneReport, UserError> reported(const KnownWorth& known) {
     if (auto peaks = measure_fastest(known); !peaks) return failure(peaks.error());
     const std::vector<std::size_t> measured = measured_numbers();
@@ -279,7 +280,7 @@ class TuneSearch {
     refine(pool);
     complete(listed, pool);
     if (listed.empty()) return tl::unexpected(nothing_runs(report_.left_out));
-    std::map<std::size_t, std::size_t> place;  // index in the report, by number of the candidate
+    std::map<std::size_t, std::size_t> place;  // index in the report for each listed candidate
     for (const std::size_t number : listed) {
       place[number] = report_.candidates.size();
       report_.candidates.push_back(tuned(number));
@@ -300,7 +301,7 @@ class TuneSearch {
     return std::move(report_);
   }
 
-  /// Finds the peaks of the fastest candidates of each value, of which perhaps only the times are known.
+  /// Finds missing peaks of the fastest candidates of each value.
   tl::expected<void, std::string> measure_fastest(const KnownWorth& known) {
     std::vector<std::size_t> wanted;
     for (std::size_t value = 0; value < values_.count(); ++value) {
@@ -313,8 +314,8 @@ class TuneSearch {
     return measure_all(wanted);
   }
 
-  /// Returns how many of the sorted candidates are listed so that they include `top` different ones, and
-  /// those that differ from these in no figure.
+  /// Returns how many of the sorted candidates are listed. They include `top` different ones, and all
+  /// candidates that equal one of these in every figure.
   std::size_t count_of_first(const std::vector<std::size_t>& sorted, std::size_t top) const {
     std::size_t different = 0;
     for (std::size_t i = 0; i < sorted.size(); ++i) {
@@ -323,7 +324,7 @@ class TuneSearch {
     return sorted.size();
   }
 
-  /// Returns the candidates whose time and memory are known, the best first.
+  /// Returns the candidates with a known time and memory, the best first.
   std::vector<std::size_t> measured_numbers() const {
     std::vector<std::size_t> measured;
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
@@ -333,7 +334,8 @@ class TuneSearch {
     return measured;
   }
 
-  /// Returns the first `first` of `measured`, the front, and the best of every value, the best first.
+  /// Returns the first `first` of `measured`, the front, and the best candidate of every value. The best is
+  /// first.
   std::vector<std::size_t> listed_numbers(const KnownWorth& known, std::vector<std::size_t> measured,
                                           std::size_t first) const {
     std::vector<bool> is_listed(candidates_.size(), false);
@@ -348,7 +350,7 @@ class TuneSearch {
     return measured;
   }
 
-  /// Returns the candidates that no other beats in time and memory.
+  /// Returns the candidates such that no other candidate is better in both time and memory.
   std::vector<std::size_t> front_of(std::vector<std::size_t> numbers) const {
     std::ranges::stable_sort(numbers, {}, [&](std::size_t n) {
       return std::pair(time_of(candidates_[n]), *candidates_[n].peak_bytes);
@@ -362,12 +364,12 @@ class TuneSearch {
     return front;
   }
 
-  /// Returns the size of the pool. It is large enough to hold as many different candidates as are refined.
+  /// Returns the size of the pool. It has room for the number of different candidates that are refined.
   std::size_t pool_size() const { return kMostAlike * options_.refined; }
 
-  /// Refines candidates one after the other, until next_to_refine() finds no more. Schedules that weigh costs
-  /// search their order as in simulate(), and balanced layers become those that simulate() finds. Leaves the
-  /// pool sorted and without candidates that cannot run.
+  /// Refines candidates until next_to_refine() finds no more. Orders are searched as in simulate() if the
+  /// schedule searches its order, and balanced layers become those that simulate() finds. Afterwards the pool
+  /// is sorted, without candidates that cannot run.
   void refine(std::vector<std::size_t>& pool) {
     refined_.assign(candidates_.size(), false);
     refused_.assign(candidates_.size(), false);
@@ -376,15 +378,15 @@ class TuneSearch {
       const auto next = next_to_refine(pool);
       if (!next) return;
       refine_one(*next);
-      // A better order may move a candidate up and another one into the first ones, so the loop starts again.
+      // A better order may move another candidate into the first ones, so the loop starts again.
       std::erase_if(pool, [&](std::size_t number) { return refused_[number]; });
       sort(pool);
     }
   }
 
-  /// Returns the first candidate of the sorted pool that should still be refined, or nothing. The candidates
-  /// at the head of the pool should be refined, where twins count as one. So should those whose schedules
-  /// search their order and may become better than the best.
+  /// Returns the first candidate of the sorted pool that must still be refined, or nothing. Candidates at the
+  /// head of the pool must be refined; candidates with equal figures count as one. Others must be refined if
+  /// their schedule searches its order and they may become better than the best.
   std::optional<std::size_t> next_to_refine(const std::vector<std::size_t>& pool) const {
     std::size_t different = 0;
     std::size_t searching = 0;
@@ -402,8 +404,8 @@ class TuneSearch {
     return std::nullopt;
   }
 
-  /// Returns whether an earlier candidate has the same figures and differs only in how it recomputes or by
-  /// which rule layers are divided. In a sorted list all candidates between the two have the same figures.
+  /// Returns whether an earlier candidate has the same figures and differs only in recomputation or in the
+  /// rule of the layer split. In a sorted list, all candidates between the two have the same figures.
   bool has_twin_before(const std::vector<std::size_t>& sorted, std::size_t i) const {
     const Candidate& own = candidates_[sorted[i]];
     while (i-- > 0) {
@@ -417,8 +419,8 @@ class TuneSearch {
     return false;
   }
 
-  /// Adds the first candidates of the pool to the list, because refinement may have moved some up. Removes
-  /// candidates that cannot run.
+  /// Adds the first candidates of the pool to the list, because refinement may have moved some of them up.
+  /// Removes candidates that cannot run.
   void complete(std::vector<std::size_t>& listed, const std::vector<std::size_t>& pool) const {
     const std::size_t first = count_of_first(pool, options_.top);
     for (std::size_t i = 0; i < first; ++i) {
@@ -432,7 +434,7 @@ class TuneSearch {
     return find_schedule(candidates_[number].configuration.schedule)->weighs_costs;
   }
 
-  /// Returns whether the figures are those of an order for equal stages, which no search has replaced.
+  /// Returns whether the figures are those of the order for equal stages.
   bool is_constructed(std::size_t number) const { return weighs_costs(number) && !refined_[number]; }
 
   bool is_balanced(std::size_t number) const {
@@ -443,8 +445,8 @@ class TuneSearch {
     return (weighs_costs(number) || is_balanced(number)) && !refined_[number];
   }
 
-  /// Refines one candidate. Layers are moved first, because an order is searched for the costs that they
-  /// have.
+  /// Refines one candidate. Layers are moved first, because the order is searched for the costs of these
+  /// layers.
   void refine_one(std::size_t number) {
     if (is_balanced(number)) move_layers(candidates_[number]);
     if (is_stopped()) return;
@@ -455,7 +457,7 @@ class TuneSearch {
     }
   }
 
-  /// Replaces layers that are balanced by price by those that simulate() finds, if these are better.
+  /// Replaces balanced layers by those that simulate() finds, if these are better.
   void move_layers(Candidate& candidate) {
     const auto found = done_unless(
         options_.stopped,
@@ -476,7 +478,7 @@ class TuneSearch {
     if (order_of(moved) < order_of(candidate)) candidate = std::move(moved);
   }
 
-  /// Searches the order of one candidate, and leaves it out if that order cannot run.
+  /// Searches the order of one candidate. Leaves the candidate out if the order cannot run.
   void search_order(std::size_t number) {
     Candidate& candidate = candidates_[number];
     auto searched = searched_.of(candidate.configuration, priced(candidate));
@@ -492,8 +494,8 @@ class TuneSearch {
     refined_[number] = true;
   }
 
-  /// Returns the assumptions of simulate() for the candidate. If the search was stopped, it does not search
-  /// an order for this.
+  /// Returns the notes of simulate() for the candidate. If the search was stopped, no order is searched for
+  /// these notes.
   std::vector<std::string> notes_of(std::size_t number) {
     const Configuration& of = candidates_[number].configuration;
     const PricedConfiguration costs = priced(candidates_[number]);
@@ -515,8 +517,8 @@ class TuneSearch {
     return tuned;
   }
 
-  /// Adds each value of each choice, ascending, with the best configuration for it. The first candidate with
-  /// a value gives its name.
+  /// Adds each value of each choice, in ascending order, with the best configuration for the value. The name
+  /// of the value comes from the first candidate that has it.
   void add_choices(const std::vector<std::size_t>& listed) {
     using ChoiceAndCode = std::pair<std::size_t, std::int64_t>;
     std::map<ChoiceAndCode, std::pair<std::uint16_t, std::string>> named;
@@ -535,8 +537,8 @@ class TuneSearch {
     }
   }
 
-  /// Sets the best of a value from the sorted list, which has the best of every value: the first that fits,
-  /// and the first that does not fit if it is faster.
+  /// Finds the best candidates of a value in the sorted list: the first that fits, and the first that does
+  /// not fit if it is faster.
   void set_best_of_value(ChoiceCost& cost, std::uint16_t value,
                          const std::vector<std::size_t>& listed) const {
     std::optional<std::size_t> other;
@@ -556,11 +558,11 @@ class TuneSearch {
   std::shared_ptr<ProgramLibrary> programs_;  // shared, because abandoned work may still use it
   SearchedOrders searched_;
   ValueNumbers values_;
-  Bytes usable_;  // usable bytes of a device
+  Bytes usable_;  // bytes of a device that a configuration may use
   std::vector<Candidate> candidates_;
   std::vector<bool> refined_;
-  std::vector<bool> refused_;  // candidates whose searched order cannot run
-  std::size_t decided_ = 0;    // number of candidates, from the first, that are decided
+  std::vector<bool> refused_;  // true for candidates with a searched order that cannot run
+  std::size_t decided_ = 0;    // number of candidates, from the first on, that are decided
   TuneReport report_;
 };
 
@@ -573,7 +575,7 @@ tl::expected<TuneReport, UserError> tune(const TuneRequest& request, const TuneO
 TunedConfiguration tuned_configuration(const TuneRequest& request, const Configuration& configuration,
                                        Ns step_ns, Bytes peak_bytes) {
   const Workload& work = model_of(request).work;
-  // Device-seconds of a step, because rates are those of one device.
+  // The rates of the result are those of one device, so the time is multiplied by the devices.
   const double device_seconds =
       static_cast<double>(step_ns * device_count(configuration)) * kSecondsPerNanosecond;
   const auto samples = static_cast<double>(request.global_batch_size);

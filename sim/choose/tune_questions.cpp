@@ -1,9 +1,9 @@
-// Asks the search (tune.cpp) further questions: accuracy_groups(), sensitivity() and against_best().
+// Answers further questions about a search (tune.cpp): accuracy_groups(), sensitivity() and against_best().
 //
-// Groups candidates that predictions cannot distinguish. An error that all configurations of a model on a
-// machine share, such as that of its clocks, changes no order. Only the difference of errors does. A group
-// begins with its best candidate and holds all whose tokens per second are within two standard deviations of
-// it:
+// accuracy_groups() finds candidates that predictions cannot distinguish. If all configurations of a model on
+// a machine share an error, such as that of its clocks, the error changes no order. Only the difference
+// between errors does. A group starts with its best candidate. It holds all candidates with tokens per second
+// within two standard deviations of the best:
 //
 //     |log(rate / rate of the first)| <= 2 deviation
 
@@ -49,8 +49,7 @@ namespace penstock {
 
 namespace {
 
-/// Returns the spread of errors of the library's measured steps. It changes no prediction, so it is not a
-/// fit.
+/// Returns the spread of errors of the library's measured steps. It changes no prediction.
 RatioSpread library_spread() {
   const MeasuredRuns runs = library_runs();
   const auto predicted = predict_runs(runs, nullptr, nullptr);
@@ -67,7 +66,7 @@ AccuracyGroups accuracy_groups(const TuneReport& report) {
     const TunedConfiguration& best = report.candidates[first];
     const TunedConfiguration& one = report.candidates[i];
     const double ratio = std::log(best.tokens_per_second_per_device / one.tokens_per_second_per_device);
-    // Candidates are sorted, so after the first one out of range no other belongs to the group.
+    // Candidates are sorted, so the first one out of range ends the group.
     const bool is_new = one.fits != best.fits || std::abs(ratio) > 2 * answer.spread.deviation;
     if (is_new) first = i;
     answer.groups.push_back(answer.groups.empty() ? 0 : answer.groups.back() + (is_new ? 1 : 0));
@@ -75,8 +74,8 @@ AccuracyGroups accuracy_groups(const TuneReport& report) {
   return answer;
 }
 
-// Searches again for machines with one figure changed. If a constant of the device is wrong by a factor of
-// two, the answer changes by no more than this table shows. Each row is a search. Tests:
+// sensitivity() searches again for machines with one figure changed. If a constant of the device is wrong by
+// a factor of two, the table shows how much the answer changes. Each row needs one search. Tests:
 // tests/sim/tuning_space_test.cpp.
 
 namespace {
@@ -84,7 +83,8 @@ namespace {
 /// A function that multiplies one figure of a device.
 using Change = void (*)(DeviceType&, double factor);
 
-/// `sustained` and `collectives` multiply times, so a factor of the rate divides them.
+/// `sustained` and `collectives` multiply times. The table's factors are those of rates, so they divide these
+/// figures.
 constexpr std::array<std::pair<std::string_view, Change>, 4> kFigures = {
     {{"memory",
       [](DeviceType& device, double factor) {
@@ -101,7 +101,7 @@ constexpr std::array<std::pair<std::string_view, Change>, 4> kFigures = {
      {"rate of collectives", [](DeviceType& device, double factor) { device.collectives /= factor; }}}};
 constexpr std::array kHalfAndDouble = {0.5, 2.0};
 
-/// Returns the tuned configuration as simulate() predicts it on the request's machine, with the same layers.
+/// Predicts the tuned configuration on the request's machine with simulate(), with the same layers.
 tl::expected<TunedConfiguration, std::string> tuned_there(const TuneRequest& request,
                                                           const TunedConfiguration& tuned) {
   const Configuration& configuration = tuned.configuration;
@@ -116,8 +116,7 @@ tl::expected<TunedConfiguration, std::string> tuned_there(const TuneRequest& req
 }
 
 /// Returns the time of a step times the number of devices. All configurations train the same batch, so this
-/// is inverse to tokens per second and device. Unlike rates it is exact, so equal configurations have a loss
-/// of exactly 0.
+/// is inverse to tokens per second and device. It is exact, so equal configurations have a loss of exactly 0.
 std::int64_t device_time(const TunedConfiguration& tuned) {
   return tuned.step_ns * device_count(tuned.configuration);
 }
@@ -128,13 +127,13 @@ bool is_better(const TunedConfiguration& one, const TunedConfiguration& other) {
   return device_time(one) < device_time(other);
 }
 
-/// Searches on the machine with the figure changed, and times the old best configuration there. The old best
-/// may have a searched order that the new search does not examine.
+/// Searches on the machine with the figure changed, and times the old best configuration there. The new
+/// search may not examine the order of the old best.
 tl::expected<SensitivityRow, std::string> row_of(TuneRequest request, const TunedConfiguration& best,
                                                  const std::pair<std::string_view, Change>& figure,
                                                  double factor) {
   figure.second(std::get<DeviceModel>(request.base.model).work.device, factor);
-  // The search examines as many orders as the search that found `best`.
+  // This search examines as many orders as the one that found `best`.
   const auto report = tune(request, {.top = 1});
   if (!report) return tl::unexpected(report.error().message);
   const auto old = tuned_there(request, best);
@@ -171,14 +170,13 @@ tl::expected<std::optional<TensorOverlapWorth>, std::string> tensor_overlap_wort
   const auto report = tune(without, {.top = 1});
   if (!report) return tl::unexpected(report.error().message);
   const TunedConfiguration& found = report->candidates.front();
-  // The best configuration may have a searched order that the new search does not examine.
+  // The best configuration may have a searched order that the new search has not examined.
   return TensorOverlapWorth{.same = *same, .best = is_better(*same, found) ? *same : found};
 }
 
-// Compares a measured run with the best answer to its question. The question of a run's scenario is its
-// model, precision, overlaps, devices and global batch. Its answer is its degrees, stages, schedule and
-// microbatch. The search answers the same question. The cost of each value of the run is the best step with
-// this value, compared with the best of all:
+// against_best() compares a measured run with the best configuration for the same task. The task is the run's
+// model, precision, overlaps, devices and global batch. The search chooses degrees, stages, schedule and
+// microbatch. The cost of a value of the run is the best step with this value, compared with the best of all:
 //
 //     run: tensor 4, stages 8, ..    best of all: tensor 8, stages 4      best with tensor 4: 2 % longer
 //
@@ -186,15 +184,15 @@ tl::expected<std::optional<TensorOverlapWorth>, std::string> tensor_overlap_wort
 
 namespace {
 
-/// A question with the search's answer.
+/// The task of a run as a request, with the search's report.
 struct Answered {
   TuneRequest request;
   std::vector<Configuration> space;
   TuneReport report;
 };
 
-/// Returns the run's workload without what a configuration chooses. Of the degrees only their placement and
-/// their overlaps remain.
+/// Returns the run's workload without the choices of a configuration. Only the placement and the overlaps
+/// remain.
 Workload question_of(const Scenario& run) {
   Workload work = std::get<DeviceModel>(run.model).work;
   const Parallel chosen = std::exchange(work.parallel, {});
@@ -208,7 +206,7 @@ Workload question_of(const Scenario& run) {
   return work;
 }
 
-/// Returns how the run divides its layers. If it states no rule, the rule is the one that applies by default.
+/// Returns the run's layer split. If the run states no rule, the default rule applies.
 LayerSplit split_of(const Scenario& run) {
   const auto& model = std::get<DeviceModel>(run.model);
   const ScheduleInfo* schedule = find_schedule(run.schedule);
@@ -217,12 +215,12 @@ LayerSplit split_of(const Scenario& run) {
   return {.rule = rule_in_force(model.split, layers, stages), .counts = model.split.counts};
 }
 
-/// Returns the samples of a step. The row of a run has columns for all three factors.
+/// Returns the samples of a step. The file of measured runs states all three factors.
 std::int64_t global_batch(const Scenario& run) {
   return *run.batch.micro_batch_size * *run.batch.microbatches * *std::get<DeviceModel>(run.model).copies;
 }
 
-/// Builds the question. Error: the devices do not fill whole nodes.
+/// Builds the request. Error: the devices do not fill whole nodes.
 tl::expected<TuneRequest, std::string> request_of(const Scenario& run) {
   TuneRequest request{.base = run, .global_batch_size = global_batch(run)};
   const DeviceType& device = model_of(request).work.device;
@@ -233,7 +231,7 @@ tl::expected<TuneRequest, std::string> request_of(const Scenario& run) {
   }
   request.base.cluster.named =
       DeviceCluster{.type = device, .nodes = static_cast<std::int32_t>(devices / device.devices_per_node)};
-  // The space must contain the run's own choices, so that their cost can be found.
+  // The space must contain the run's own choices, so that the search finds their cost.
   auto& model = std::get<DeviceModel>(request.base.model);
   model.split = split_of(run);
   const LayerSplit& split = model.split;
@@ -244,15 +242,15 @@ tl::expected<TuneRequest, std::string> request_of(const Scenario& run) {
   return request;
 }
 
-/// Returns whether two requests are equal. The nodes need no comparison, because they follow from the devices
-/// and their kind.
+/// Returns whether two requests are equal. The nodes follow from the devices and their kind, so they need no
+/// comparison.
 bool asks_the_same(const TuneRequest& a, const TuneRequest& b) {
   return a.global_batch_size == b.global_batch_size && a.layer_splits == b.layer_splits &&
          a.schedules == b.schedules && model_of(a).devices == model_of(b).devices &&
          question_of(a.base) == question_of(b.base);
 }
 
-/// Returns the run's order, or the usual one where both number the devices equally.
+/// Returns the run's order. If both orders number the devices equally, returns the default order.
 PlacementOrder order_in_space(const Scenario& run) {
   const DeviceModel& model = std::get<DeviceModel>(run.model);
   Parallel parallel = model.work.parallel;
@@ -260,8 +258,8 @@ PlacementOrder order_in_space(const Scenario& run) {
   return orders_differ(parallel, run.shape.stages, model.work.device) ? parallel.order : Parallel{}.order;
 }
 
-/// Returns the run's configuration as the space writes it. A choice without effect has the space's single
-/// value: the exchange of one device, schedule and layout of one stage, sharding without copies.
+/// Returns the run's configuration as the space contains it. A choice without effect has the space's only
+/// value, such as the exchange of one device, the schedule of one stage, or the sharding without copies.
 Configuration configuration_of(const Scenario& run, const TuneRequest& request) {
   const DeviceModel& model = std::get<DeviceModel>(run.model);
   const Parallel& parallel = model.work.parallel;
@@ -327,7 +325,7 @@ std::string differences(const Answered& answered, const Configuration& own, cons
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-/// The questions so far, each searched once. There are few, so a linear search is enough.
+/// The requests so far, each with the result of its search. There are few, so a linear search is enough.
 class Questions {
  public:
   tl::expected<const Answered*, std::string> answer(TuneRequest request) {

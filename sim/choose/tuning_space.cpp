@@ -1,9 +1,11 @@
-// Builds the space as nested loops over all choices. A rule cuts the loops as early as possible:
+// Builds the space as nested loops over all choices. Each rule excludes values in the outermost loop
+// possible:
 //
 //     nodes > tensor > context, exchange > stages > data (what is left) > expert > microbatch >
 //     recomputation, sharding > schedule > v > layout
 //
-// Pricing has the rules about divisibility; this file has the others. Tests: tests/sim/tuning_space_test.cpp.
+// The rules about divisibility are those of pricing; this file has the other rules. Tests:
+// tests/sim/tuning_space_test.cpp.
 
 #include "sim/choose/tuning_space.hpp"
 
@@ -42,7 +44,7 @@ constexpr std::int32_t kMostSamples = 16;
 constexpr std::array kRecomputes = {LayerRecompute::none, LayerRecompute::selective, LayerRecompute::full};
 constexpr std::array kExchanges = {ContextExchange::ring, ContextExchange::all_to_all};
 constexpr std::array kOrders = {PlacementOrder::tp_cp_ep_dp_pp, PlacementOrder::tp_cp_ep_pp_dp};
-/// The ZeRO stages that have a price.
+/// The ZeRO stages that can be priced.
 constexpr std::array kShardings = {0, 1, 2, 3};
 
 /// Returns whether the request allows the value. An empty list allows everything.
@@ -51,7 +53,7 @@ bool allows(const std::vector<Value>& choices, Value value) {
   return choices.empty() || std::ranges::find(choices, value) != choices.end();
 }
 
-/// Returns the divisors, ascending. The numbers are counts of devices and experts, so trying all is fast.
+/// Returns the divisors in ascending order. The numbers count devices and experts, so trying all is fast.
 std::vector<std::int32_t> divisors(std::int64_t number) {
   std::vector<std::int32_t> found;
   for (std::int32_t i = 1; i <= number; ++i) {
@@ -60,19 +62,21 @@ std::vector<std::int32_t> divisors(std::int64_t number) {
   return found;
 }
 
-/// Returns whether the schedule trains one pipeline synchronously with one copy of the weights. The table
-/// calls the schedules named here synchronous, but data-parallel has no pipeline, dualpipe, chimera and gems
-/// have two ranks for a stage, and pipedream-2bw trains with the weights of the previous minibatch.
+/// Returns whether the schedule trains one pipeline synchronously with one copy of the weights. The schedules
+/// named here are called synchronous in the table, but do not. data-parallel has no pipeline, and dualpipe,
+/// chimera and gems have two ranks for a stage. pipedream-2bw trains with the weights of the previous
+/// minibatch.
 bool is_tunable(const ScheduleInfo& schedule) {
   constexpr std::array<std::string_view, 5> kOthers = {"data-parallel", "dualpipe", "chimera", "gems",
                                                        "pipedream-2bw"};
   return !schedule.asynchronous && std::ranges::find(kOthers, schedule.name) == kOthers.end();
 }
 
-/// The progress of a configuration through the loops. The rules of each step may end it.
+/// How far a configuration has come in the loops. The rules of each step may exclude it.
 enum class Step : std::uint8_t { begun, filled, priced, batched, sharded, scheduled, cut };
 
-/// Runs the loops of the head of this file, a few of them in each member. now_ is the configuration so far.
+/// Runs the loops that the opening of this file lists, some in each function. now_ is the configuration so
+/// far.
 class Space {
  public:
   Space(const TuneRequest& request, std::vector<const ScheduleInfo*> schedules)
@@ -94,7 +98,7 @@ class Space {
     return std::move(found_);
   }
 
-  /// Returns which rule ended all configurations of an empty space: the one that stopped those that came
+  /// Returns the rule that left the space empty: the one that excluded the configurations that had come
   /// farthest.
   std::string what_ended_all() const {
     switch (farthest_) {
@@ -163,8 +167,8 @@ class Space {
     }
   }
 
-  /// Tries the order that the scenario states, or both if that makes a difference. The usual one stands for
-  /// both otherwise.
+  /// Tries the order that the scenario states, or all allowed orders if it states none. If both orders number
+  /// the devices equally, tries only the default order.
   void add_orders() {
     const PlacementOrder usual = Parallel{}.order;
     const PlacementOrder stated = model_of(request_).work.parallel.order;
@@ -179,7 +183,8 @@ class Space {
     now_.order = usual;
   }
 
-  /// Returns whether the degrees divide heads, widths, sequences and experts.
+  /// Returns whether the degrees divide heads, widths, sequences and experts, so that the configuration has a
+  /// price.
   bool is_priced() {
     set_choices(work_, now_);
     const auto fault = fault_of(work_);
@@ -188,14 +193,14 @@ class Space {
   }
 
   void reach(Step step) { farthest_ = std::max(farthest_, step); }
-  /// Stores the first reason why a configuration that came this far went no farther.
+  /// Stores the reason why a configuration was excluded at this step, if it is the first one there.
   void keep_fault(Step step, const std::string& fault) {
     if (step < farthest_ || (step == faulty_ && !fault_.empty())) return;
     faulty_ = step;
     fault_ = fault;
   }
 
-  /// Returns the message that layers divide over none of the numbers of stages. It names the first few.
+  /// Returns the message that no number of stages divides the layers. It names the first few numbers.
   std::string uncut_text() const {
     constexpr std::size_t kNamed = 8;
     std::vector<std::string> numbers;
@@ -215,7 +220,7 @@ class Space {
         work_.model.layers.size(), fmt::join(numbers, ", "), fmt::join(rules, ", "));
   }
 
-  /// Tries microbatches of every size that fills the global batch, and then the choices that depend on a
+  /// Tries microbatches of every size that divides the global batch, and then the choices that depend on the
   /// microbatch alone.
   void add_batches() {
     reach(Step::priced);
@@ -254,8 +259,8 @@ class Space {
     }
   }
 
-  /// Adds a pipeline of one stage, which runs microbatch after microbatch under any schedule and layout. The
-  /// first layout that has one stage stands for all. A list of several stages is no such layout.
+  /// Adds a pipeline of one stage. Under any schedule and layer split, it runs one microbatch after another.
+  /// The first layer split with one stage represents all others.
   void add_single_stage() {
     now_.schedule = "1f1b";
     now_.virtual_stages = 1;
@@ -269,8 +274,8 @@ class Space {
     }
   }
 
-  /// Returns the values of v. A schedule that takes other values is, with v = 1, another schedule with its
-  /// own name.
+  /// Returns the values of v to try. An interleaved schedule with v = 1 is not tried, because it equals
+  /// another schedule with its own name.
   std::vector<std::int32_t> chunks_of_schedule(const ScheduleInfo& schedule) const {
     if (schedule.chunks > 0) return {schedule.chunks};
     if (!takes_chunks(schedule)) return {1};
@@ -280,7 +285,8 @@ class Space {
     return chunks;
   }
 
-  /// Returns whether the schedule accepts these numbers. It is asked once for all degrees that share them.
+  /// Returns whether the schedule accepts these numbers. The answer is stored for all degrees that share
+  /// them.
   bool is_taken(const ScheduleInfo& schedule) {
     const auto key = std::tuple(schedule.name, now_.stages, now_.virtual_stages, now_.microbatches);
     const auto [known, fresh] = taken_.try_emplace(key, false);
@@ -306,14 +312,14 @@ class Space {
     }
   }
 
-  /// Returns whether the layout is tried with this v. Balanced layers exist for every v. Unless v is chosen,
-  /// only powers of two are tried, because similar numbers of virtual stages hardly differ.
+  /// Returns whether the layer split is tried with this v. A balanced split exists for every v. Unless the
+  /// request chooses v, only powers of two are tried, because similar values hardly differ.
   bool is_looked_at(const LayerSplit& split) const {
     if (split.rule != LayerSplit::Rule::balanced || !choices_.virtual_stages.empty()) return true;
     return std::has_single_bit(static_cast<std::uint32_t>(now_.virtual_stages));
   }
 
-  /// Returns whether the layout divides the model's layers into this many stages.
+  /// Returns whether the layer split divides the model's layers into this number of stages.
   bool is_cut(std::size_t split, std::int32_t stages) {
     const auto [known, fresh] = cuts_.try_emplace({split, stages}, false);
     if (fresh) {
@@ -343,7 +349,7 @@ class Space {
   Step farthest_ = Step::begun;
   Step faulty_ = Step::begun;  // step at which fault_ was stored
   std::string fault_;
-  std::set<std::int32_t> uncut_;  // numbers of stages into which some layout does not divide the layers
+  std::set<std::int32_t> uncut_;  // numbers of stages into which some layer split cannot divide the layers
 };
 
 tl::expected<std::vector<const ScheduleInfo*>, std::string> schedules_of(const TuneRequest& request) {
@@ -362,7 +368,7 @@ tl::expected<std::vector<const ScheduleInfo*>, std::string> schedules_of(const T
   return schedules;
 }
 
-/// Removes what the launcher cannot run. Returns the number of removed configurations for each reason.
+/// Removes configurations that the launcher cannot run. Returns how many were removed for each reason.
 std::map<std::string, std::size_t> keep_launchable(std::vector<Configuration>& space, Launcher launcher,
                                                    const TuneRequest& request) {
   std::map<std::string, std::size_t> taken;
@@ -377,8 +383,8 @@ std::map<std::string, std::size_t> keep_launchable(std::vector<Configuration>& s
   return taken;
 }
 
-/// Returns the message for a space of which the launcher can run nothing. It lists the reasons, the one for
-/// most configurations first.
+/// Returns the message if the launcher can run no configuration of the space. It lists the reasons; the
+/// reason for most configurations comes first.
 std::string nothing_launchable(Launcher launcher, const std::map<std::string, std::size_t>& taken) {
   std::vector<std::pair<std::size_t, std::string_view>> reasons;
   reasons.reserve(taken.size());

@@ -1,7 +1,7 @@
 #pragma once
-// The configurations that a search may choose from: the whole space, those of it that can run, and whether
-// the memory of this machine suffices for their programs. The search and the exhaustive check in tests use
-// the same list.
+// The configurations from which a search chooses: the whole space, the part of it that can run, and whether
+// this machine has enough memory for their programs. The search and the exhaustive check in tests use the
+// same list.
 
 #include <functional>
 #include <memory>
@@ -19,7 +19,7 @@
 
 namespace penstock {
 
-/// Returns all configurations of the space, ascending. A configuration is in the space if
+/// Returns all configurations of the space in ascending order. A configuration is in the space if
 ///
 ///     tensor x context x data x stages = all devices;
 ///     tensor divides the attention heads and the feed-forward width, divides the key heads or is a
@@ -33,37 +33,34 @@ namespace penstock {
 ///     the schedule takes (stages, virtual stages, M);
 ///     sharding is 0, or another where weights have copies;
 ///
-/// and the request's choices allow it. If the request has a launcher, the launcher must be able to run it as
-/// it is priced (launchers.hpp). Configurations that mean the same are listed once: a pipeline of one stage
-/// under any schedule and layout, or v = 1 under an interleaved schedule.
+/// and the request's choices allow it. If the request has a launcher, the launcher must be able to run the
+/// configuration as it is priced (launchers.hpp). Configurations with the same meaning are listed once: a
+/// pipeline of one stage under any schedule and layer split, or v = 1 under an interleaved schedule.
 ///
 /// Errors: there is no model on named devices; a schedule is unknown, or does not train synchronously with
-/// one copy of the weights a pipeline; the space is empty. The last message names the rule that ended all
-/// configurations, or what the launcher lacks for most of them.
+/// one copy of the weights a pipeline; the space is empty. The last message names the rule that excluded the
+/// last configurations, or the reason why the launcher cannot run most of them.
 tl::expected<std::vector<Configuration>, std::string> tuning_space(const TuneRequest& request);
 
-// The configurations of a space that can run. They are found before any is timed, so that a schedule that
-// cannot run does not end the search of the others.
+// The configurations of a space that can run. They are found before any configuration is timed, so that a
+// schedule that cannot run does not end the search.
 
 struct RunnableSpace {
   std::vector<Configuration> configurations;  ///< in the order of the space
   std::vector<LeftOut> left_out;              ///< in the order of their first configurations in the space
 };
 
-/// Removes each configuration if its schedule refuses an option of the scenario, or if its program hangs
-/// under `channels`. `channels` must be the scenario's. Returns nothing if `stopped` is given and becomes
-/// true before the end.
+/// Finds the configurations that can run. Removes a configuration if its schedule refuses an option of the
+/// scenario, or if its program hangs under `channels`, which must be the scenario's. Returns nothing if
+/// `stopped` becomes true before the end.
 std::optional<RunnableSpace> runnable_space(const std::vector<Configuration>& space,
                                             const ChannelOptions& channels,
                                             const std::shared_ptr<ProgramLibrary>& programs,
                                             const std::function<bool()>& stopped);
 
-// Estimates the memory of this machine that the programs of a space need, before the first of them is
-// generated.
-
 /// Returns an error message if the largest program of the space cannot be stored or run. Either it does not
 /// fit into `within_reach` bytes, or it has more actions than an engine can number. The message names its
-/// stages and microbatches. Returns nothing if it may fit.
+/// stages and microbatches. Otherwise returns nothing.
 std::optional<std::string> space_refusal(std::span<const Configuration> space, Bytes within_reach);
 /// Like the other space_refusal(), with the memory that is free on this machine.
 std::optional<std::string> space_refusal(std::span<const Configuration> space);
