@@ -1,10 +1,10 @@
-// Compares present figures with those of a baseline. A figure fails if it is worse by more than the
+// Compares present figures with the figures of a baseline. A figure fails if it is worse by more than the
 // tolerance:
 //
 //     makespan, peak bytes   now > then * (1 + tolerance)
 //     bubble                 now > then + tolerance
 //     tokens a second, MFU   now < then / (1 + the makespan's tolerance)
-//     hangs, crosses, valid  a new hang, messages that newly cross, no longer valid
+//     hangs, crosses, valid  a new hang, newly crossed messages, no longer valid
 //
 // Tests: tests/sim/baseline_test.cpp.
 
@@ -46,8 +46,8 @@ namespace penstock {
 
 namespace {
 
-/// Checks all channel models, not only that of the scenario, so that a baseline reports a hang before a user
-/// changes the channels.
+/// Checks all channel models, not only the scenario's. A baseline then reports a hang before a user changes
+/// the channels.
 void find_hangs(Measurement& now, const Experiment& experiment) {
   for (const ChannelModel model : kChannelModels) {
     ChannelOptions options = experiment.channels;
@@ -84,7 +84,7 @@ StoredRun run_figures(const Result& result) {
   return figures;
 }
 
-/// Returns the peak of the fullest rank, or of the first one if several are equally full.
+/// Returns the peak of the fullest rank. If several ranks are equally full, it is that of the first one.
 std::optional<HeldPeak> peak_of(const Result& result) {
   const auto fullest = std::ranges::max_element(
       result.ranks, {}, [](const RankReport& rank) { return rank.memory.peak_bytes; });
@@ -94,7 +94,7 @@ std::optional<HeldPeak> peak_of(const Result& result) {
       .rank = fullest->rank, .action = memory.peak_action, .unit = memory.unit, .held = memory.at_peak};
 }
 
-/// Collects the differences of one entry.
+/// Collects the differences between the stored and the present figures of one entry.
 class Differences {
  public:
   /// Compares two flags. `better` says whether the change is an improvement.
@@ -104,26 +104,27 @@ class Differences {
     add(std::move(figure), fmt::format("{}", then), fmt::format("{}{}", now, detail), !better);
   }
 
-  /// Compares two numbers of which less is better. Fails above then * (1 + tolerance).
+  /// Compares two numbers that should be small. Fails above then * (1 + tolerance).
   void number(std::string figure, double then, double now, double tolerance) {
     if (then == now) return;
-    // A change from 0 has no percentage. Any growth from 0 exceeds every tolerance.
+    // A change from 0 has no percentage. Any increase from 0 exceeds every tolerance.
     const double change = then == 0 ? 0 : now / then - 1;
     const std::string percent = then == 0 ? "" : fmt::format(" ({:+.4g} %)", 100 * change);
     add(std::move(figure), shortest_number(then), shortest_number(now) + percent,
         now > then * (1 + tolerance));
   }
 
-  /// Compares two ratios of which less is better. Fails above then + tolerance.
+  /// Compares two ratios that should be small. Fails above then + tolerance.
   void ratio(std::string figure, double then, double now, double tolerance) {
-    constexpr double kRounding = 1e-12;  // difference between the floating-point results of two machines
+    constexpr double kRounding =
+        1e-12;  // largest difference between the floating-point results of two machines
     if (std::abs(now - then) <= kRounding) return;
     add(std::move(figure), shortest_number(then), shortest_number(now), now > then + tolerance + kRounding);
   }
 
-  /// Compares two rates of which more is better.
+  /// Compares two rates that should be large. Fails below then / (1 + tolerance).
   void rate(std::string figure, double then, double now, double tolerance) {
-    // Relative difference between the floating-point results of two machines.
+    // The largest relative difference between the floating-point results of two machines.
     constexpr double kRounding = 1e-9;
     if (std::abs(now - then) <= kRounding * then) return;
     add(std::move(figure), shortest_number(then), shortest_number(now),
@@ -166,7 +167,7 @@ void compare_runs(Differences& differences, const BaselineFigures& expected, con
   if (!now.figures.run) {
     differences.add("runs", "true", fmt::format("false: {}", in_one_line(now.problem)), true);
   } else if (!expected.run) {
-    // The earlier program hung and has no figures. That it runs now is an improvement.
+    // The earlier program had no run and so no figures. Its present run is an improvement.
     differences.add("runs", "false", "true", false);
   } else {
     differences.number("makespan_ns", static_cast<double>(expected.run->makespan_ns),
@@ -185,7 +186,7 @@ void add_lines(std::vector<std::string>& lines, const std::string& text) {
   for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));
 }
 
-/// Returns the whole messages of the problems that the findings name in one line.
+/// Returns the full messages about the problems that the findings name in one line.
 std::vector<std::string> problems_of(const BaselineFigures& expected, const Measurement& now) {
   std::vector<std::string> lines;
   add_lines(lines, now.problem);
@@ -200,8 +201,8 @@ std::vector<std::string> problems_of(const BaselineFigures& expected, const Meas
   return lines;
 }
 
-/// Adds the reasons for the findings, from the figures, and from programs and paths if the baseline holds
-/// them.
+/// Adds the reasons for the findings. They come from the figures and, if the baseline stores them, from
+/// programs and paths.
 void explain(BaselineVerdict& verdict, const BaselineEntry& entry, const Measurement& now) {
   verdict.reasons = problems_of(*entry.figures, now);
   if (!entry.held || verdict.findings.empty() || !now.run) return;
@@ -209,14 +210,14 @@ void explain(BaselineVerdict& verdict, const BaselineEntry& entry, const Measure
   verdict.reasons.insert(verdict.reasons.end(), lines.begin(), lines.end());
 }
 
-/// Returns the notes about a program file. Notes of a scenario concern assumptions about its own file and are
-/// left out.
+/// Returns the notes about a program file. Returns none for a scenario, because its notes are assumptions
+/// about its own file.
 std::vector<std::string> import_notes(const Scenario& scenario) {
   return scenario.program ? scenario.notes : std::vector<std::string>{};
 }
 
-/// Measures the entry's scenario again. It asks for the longest path only if the baseline has one to compare
-/// with, because the path needs the span of every action.
+/// Measures the entry's scenario again. Asks for the longest path only if the baseline stores a path, because
+/// it needs the span of every action.
 BaselineVerdict verdict_of(const BaselineEntry& entry, const BaselineTolerance& tolerance,
                            const std::filesystem::path& directory) {
   BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}};
@@ -253,8 +254,8 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
   if (auto refusal = memory_refusal(*loaded, simulate_options(held)))
     return tl::unexpected(*std::move(refusal));
   const auto experiment = prepare(*loaded);
-  // A scenario that cannot be read has no figures. A program that breaks a rule has one figure: it is not
-  // valid.
+  // A scenario that cannot be read has no figures. If a program breaks a rule, its only figure is that it is
+  // not valid.
   if (!experiment && experiment.error().kind == ErrorKind::bad_input)
     return tl::unexpected(experiment.error().message);
   if (!experiment) {
@@ -292,7 +293,7 @@ std::vector<BaselineFinding> findings_of(const BaselineFigures& expected, const 
   // An invalid program has no other figures.
   if (!now.figures.valid) return differences.take();
   compare_hangs(differences, expected, now);
-  // If the baseline's program was invalid, it has no digest and no amount of work to compare with.
+  // If the stored program is invalid, the baseline has no digest and no amount of work for a comparison.
   if (expected.valid && expected.digest != now.figures.digest) {
     differences.add("digest", expected.digest, now.figures.digest, tolerance.digest);
   }
@@ -316,12 +317,12 @@ std::vector<BaselineVerdict> compare(const Baseline& baseline, const std::filesy
 tl::expected<Baseline, std::string> updated(const Baseline& baseline,
                                             const std::filesystem::path& directory) {
   Baseline now = baseline;
-  // The entries retain the order of the file, so that a diff shows only changes.
+  // The entries stay in the order of the file, so that a diff shows only real changes.
   for (BaselineEntry& entry : now.entries) {
     auto measurement = measure(directory / entry.scenario, now.holds_programs ? RunHeld::yes : RunHeld::no);
     if (!measurement) {
-      // A file that cannot be read must not lose its figures. If the file is gone, the message says how to
-      // remove the entry.
+      // If a file cannot be read, its figures must not be lost. If the file does not exist, the message says
+      // how to remove its entry.
       std::error_code error;
       const bool is_gone = !std::filesystem::exists(directory / entry.scenario, error);
       return tl::unexpected(
@@ -329,7 +330,7 @@ tl::expected<Baseline, std::string> updated(const Baseline& baseline,
           (is_gone && entry.figures ? "\nif it is gone for good, take its entry out of the baseline" : ""));
     }
     entry.figures = std::move(measurement->figures);
-    // Only a program that ran is stored, because later differences are compared with it.
+    // Only a valid program is stored, because later programs are compared with it.
     entry.held = entry.figures->valid ? std::move(measurement->run) : std::nullopt;
     entry.notes = std::move(measurement->notes);
   }
@@ -347,7 +348,7 @@ std::vector<BaselineVerdict> accepted_by(const Baseline& before, const Baseline&
     }
     BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}, .notes = entry.notes};
     verdict.findings =
-        // The tolerance is 0, so every difference that the update accepts is shown.
+        // With a tolerance of 0, every difference that the update accepts is shown.
         findings_of(*then->figures, {.figures = *entry.figures, .problem = {}}, BaselineTolerance{});
     if (then->held && entry.held && !verdict.findings.empty())
       verdict.reasons = explanation_of(*then->held, *entry.held);
@@ -356,8 +357,8 @@ std::vector<BaselineVerdict> accepted_by(const Baseline& before, const Baseline&
   return verdicts;
 }
 
-// Writes JUnit XML that GitHub, GitLab and Jenkins can read. A scenario that exceeds its tolerance is a
-// failure; one that cannot be read is an error.
+// Writes JUnit XML that GitHub, GitLab and Jenkins can read. A scenario beyond its tolerance is a failure. A
+// scenario that cannot be read is an error.
 
 namespace {
 
@@ -371,7 +372,7 @@ std::string lines_of(const BaselineVerdict& verdict) {
   return lines;
 }
 
-/// Describes the first finding that fails.
+/// Returns a description of the first finding that fails.
 std::string summary_of(const BaselineVerdict& verdict) {
   const auto failed = std::ranges::find_if(verdict.findings, &BaselineFinding::failed);
   return fmt::format("{}: expected {}, is {}", failed->figure, failed->expected, failed->actual);
@@ -408,7 +409,7 @@ std::string to_junit(const std::vector<BaselineVerdict>& verdicts) {
   pugi::xml_node suite = document.append_child("testsuites").append_child("testsuite");
   suite.append_attribute("name") = "penstock check";
   suite.append_attribute("tests") = static_cast<unsigned>(verdicts.size());
-  // failed() also counts errors, which have an attribute of their own.
+  // failed() also counts errors, which have their own attribute.
   suite.append_attribute("failures") = static_cast<unsigned>(failed - errors);
   suite.append_attribute("errors") = static_cast<unsigned>(errors);
   for (const BaselineVerdict& verdict : verdicts) add_case(suite, verdict);

@@ -1,11 +1,11 @@
 #pragma once
-// Regression tests of schedules in a CI without GPUs: a committed file has figures of a list of scenarios,
-// which are compared with the present figures. baseline_file.cpp reads and writes the file, and
-// baseline_explain.cpp says why a figure changed.
+// Regression tests of schedules for CI without GPUs. A committed file stores figures of scenarios, which are
+// compared with the present figures. baseline_file.cpp reads and writes the file, and baseline_explain.cpp
+// says why a figure changed.
 //
-// The longest path of a run explains its makespan. It is a chain of compute actions. Each began when the
-// one before it had ended, or when the message of that one had arrived. The actions and the waits between
-// them add up to the makespan.
+// The longest path of a run explains its makespan. It is a chain of compute actions. Each action started when
+// the action before it had ended, or when the message of that action had arrived. The actions and the waits
+// between them add up to the makespan.
 
 #include <cstdint>
 #include <filesystem>
@@ -35,16 +35,17 @@ struct PathStep {
   friend bool operator==(const PathStep&, const PathStep&) = default;
 };
 
-/// Returns the steps in order of time. The last step is the compute action that ends last. `timeline` must be
-/// a run of `program`.
+/// Returns the steps of the longest path in order of time. The last step is the compute action that ends
+/// last. `timeline` must be from a run of `program`.
 std::vector<PathStep> longest_path(const Timeline& timeline, const Program& program);
 
-/// Returns "0 1F3 1000000 2000000": rank, action, start and end in nanoseconds.
+/// Returns text such as "0 1F3 1000000 2000000": rank, action, start and end in nanoseconds.
 std::string to_text(const PathStep& step);
 /// Reads the text that to_text() returns. Error: the text has another form.
 tl::expected<PathStep, std::string> path_step_of_text(const std::string& text);
 
-/// A part of two runs' makespans: the compute actions of one kind on one rank, or the time between actions.
+/// A part of the makespans of two runs: the compute actions of one kind on one rank, or a wait between
+/// actions.
 struct PathShare {
   std::string what;  ///< for example "rank 1 B", "from rank 0 to rank 1" or "waits on rank 2"
   Ns before_ns = 0;
@@ -53,26 +54,26 @@ struct PathShare {
   friend bool operator==(const PathShare&, const PathShare&) = default;
 };
 
-/// The difference between two paths. The changes of all parts add up to the change of the makespan. The
-/// largest change comes first.
+/// The difference between the longest paths of two runs. The changes of all parts add up to the change of the
+/// makespan. The part with the largest change is first.
 struct PathChange {
   std::int32_t step = 0;  ///< index of the first step that differs, or the length of both paths if none does
   std::vector<PathShare> shares;
 };
 PathChange change_of(const std::vector<PathStep>& before, const std::vector<PathStep>& after);
 
-/// The limits up to which a figure may become worse. An improvement is reported but never fails. Another
-/// digest is reported, and fails only if `digest` is set. Another amount of work always fails.
+/// The limits within which a figure may become worse. An improvement never fails. A changed digest fails only
+/// if `digest` is set. A changed amount of work always fails.
 struct BaselineTolerance {
-  double makespan = 0;    ///< fraction of the baseline's makespan: 0.01 is one percent
-  double bubble = 0;      ///< absolute difference of idle_over_total
+  double makespan = 0;    ///< fraction of the baseline's makespan; 0.01 is one percent
+  double bubble = 0;      ///< largest increase of idle_over_total
   double peak_bytes = 0;  ///< fraction of the baseline's peak
-  bool digest = false;    ///< the lowered program must be unchanged
+  bool digest = false;    ///< true: a changed digest of the lowered program fails
 
   friend bool operator==(const BaselineTolerance&, const BaselineTolerance&) = default;
 };
 
-/// The rates that a model reaches on named devices. They fall as the makespan grows, and share its tolerance.
+/// The rates that a model reaches on named devices. They fall if the makespan grows, and use its tolerance.
 struct ReachedRates {
   double tokens_per_second = 0;
   double tokens_per_second_per_device = 0;
@@ -81,12 +82,12 @@ struct ReachedRates {
   friend bool operator==(const ReachedRates&, const ReachedRates&) = default;
 };
 
-/// The figures of one simulation of the scenario.
+/// The figures of one simulation of a scenario.
 struct StoredRun {
   Ns makespan_ns = 0;
   double idle_over_total = 0;
-  double peak_bytes = 0;  ///< peak of the fullest rank; counted in activations if there is no model
-  std::optional<ReachedRates> rates{};  ///< absent if the model has no such rates, or in an older file
+  double peak_bytes = 0;  ///< peak of the fullest rank, in bytes, or in activations if there is no model
+  std::optional<ReachedRates> rates{};  ///< absent if the model has no such rates, or if the file is older
 
   friend bool operator==(const StoredRun&, const StoredRun&) = default;
 };
@@ -94,13 +95,13 @@ struct StoredRun {
 /// The figures that the baseline stores for one scenario or program file.
 struct BaselineFigures {
   bool valid = true;
-  /// For each channel model, true if the program hangs under it with the scenario's other channel options.
-  /// Empty if the program is invalid.
+  /// For each channel model, true if the program hangs under it. The other channel options are the
+  /// scenario's. Empty if the program is invalid.
   std::map<ChannelModel, bool> hangs{};
-  std::set<ChannelModel> crosses{};  ///< channel models under which messages cross
+  std::set<ChannelModel> crosses{};  ///< channel models under which messages are crossed
   std::string digest{};              ///< digest of the lowered program; empty if invalid
-  std::int64_t forwards = 0;         ///< number of F actions of all ranks and iterations: the amount of work
-  /// Absent if the program is invalid, or hangs or crosses under its own channels.
+  std::int64_t forwards = 0;  ///< number of F actions of all ranks and iterations, as the amount of work
+  /// Absent if the program is invalid, hangs under its own channels, or has crossed messages there.
   std::optional<StoredRun> run{};
 
   friend bool operator==(const BaselineFigures&, const BaselineFigures&) = default;
@@ -109,18 +110,19 @@ struct BaselineFigures {
 /// The moment at which the fullest rank holds the most memory.
 struct HeldPeak {
   std::int32_t rank = 0;
-  std::string action;  ///< text of the action that caused the peak; empty if it was there from the start
+  std::string
+      action;  ///< text of the action that caused the peak; empty if the peak exists before the first action
   MemoryUnit unit = MemoryUnit::bytes;
   MemoryByCategory held{};
 
   friend bool operator==(const HeldPeak&, const HeldPeak&) = default;
 };
 
-/// The data that explain a change of figures without a checkout of the earlier version.
+/// The data that explain a change of figures. They replace a checkout of the earlier version.
 struct HeldRun {
   std::string program;             ///< text of the lowered program
-  std::vector<PathStep> path;      ///< longest path of its run; empty if it hangs
-  std::optional<HeldPeak> peak{};  ///< absent if it hangs, or in an older file
+  std::vector<PathStep> path;      ///< longest path of the run; empty if the program hangs
+  std::optional<HeldPeak> peak{};  ///< absent if the program hangs, or if the file is older
 
   friend bool operator==(const HeldRun&, const HeldRun&) = default;
 };
@@ -143,56 +145,58 @@ struct Baseline {
   friend bool operator==(const Baseline&, const Baseline&) = default;
 };
 
-/// One difference between the baseline and the present, for users to read.
+/// One difference between the baseline and the present figures, as text for users.
 struct BaselineFinding {
   std::string figure;  ///< for example "makespan_ns" or "hangs under pair"
   std::string expected;
   std::string actual;
-  bool failed = false;  ///< false: an improvement, or within the tolerance
+  bool failed = false;  ///< false for an improvement, or a difference within the tolerance
 
   friend bool operator==(const BaselineFinding&, const BaselineFinding&) = default;
 };
 
-/// The findings about one entry. Without findings it is unchanged.
+/// The findings about one entry. The list is empty if the entry is unchanged.
 struct BaselineVerdict {
   std::string scenario;
   std::vector<BaselineFinding> findings;
   /// Present if the scenario could not be read or simulated, or was never measured.
   std::optional<std::string> error;
-  /// Lines that explain the findings: the whole message about an invalid or hanging program, and the changes
-  /// of the program and of its longest path.
+  /// Lines that explain the findings: the full message about an invalid or hanging program, and the changes
+  /// of the program and its longest path.
   std::vector<std::string> reasons{};
-  std::vector<std::string> notes{};  ///< repairs and assumptions when a program was read
+  std::vector<std::string> notes{};  ///< repairs and assumptions from reading a program file
   bool failed() const;
 };
 
-/// The present figures, and the reason why the program is invalid, hangs or crosses (empty if it runs).
+/// The present figures, with the reason why the program is invalid, hangs or has crossed messages. The reason
+/// is empty if the program runs.
 struct Measurement {
   BaselineFigures figures;
   std::string problem;
-  /// Message for each channel model under which the program hangs or its messages cross.
+  /// The message for each channel model under which the program hangs or its messages are crossed.
   std::map<ChannelModel, std::string> hangs{};
-  /// Present if it was asked for. An invalid program has only its own text here, as far as it could be read.
+  /// Present if RunHeld::yes was passed. For an invalid program it has only the program's text, as far as it
+  /// could be read.
   std::optional<HeldRun> run{};
-  std::vector<std::string> notes{};  ///< repairs and assumptions when a program was read
+  std::vector<std::string> notes{};  ///< repairs and assumptions from reading a program file
 };
 
-/// Says whether a measurement retains the data that explain it. These need the span of every action.
+/// Says whether a measurement stores the data that explain it. These data need the span of every action.
 enum class RunHeld : std::uint8_t { no, yes };
 
-/// Reads a baseline file (JSON). Errors name the file, the place and what was expected.
+/// Reads a baseline file (JSON). An error names the file, the position and the expected value.
 tl::expected<Baseline, std::string> read_baseline(const std::filesystem::path& file);
-/// Like read_baseline(), but reads `text`. Messages call it `name`.
+/// Like read_baseline(), but reads `text`. Error messages use `name` as the file's name.
 tl::expected<Baseline, std::string> parse_baseline(const std::string& text, const std::string& name);
-/// Returns the text of the file. Order and formatting are fixed, so that a diff shows only what changed.
+/// Returns the text of the file. Its order and format are fixed, so that a diff shows only real changes.
 std::string to_json(const Baseline& baseline);
 
-/// Computes the present figures of a scenario or program file. Error: the file cannot be read or has an
-/// impossible shape.
+/// Computes the present figures of a scenario or program file. Error: the file cannot be read, or its shape
+/// is impossible.
 tl::expected<Measurement, std::string> measure(const std::filesystem::path& scenario,
                                                RunHeld held = RunHeld::no);
 
-/// Returns the differences between `expected` and `now`.
+/// Returns the differences between the stored figures `expected` and the present ones, `now`.
 std::vector<BaselineFinding> findings_of(const BaselineFigures& expected, const Measurement& now,
                                          const BaselineTolerance& tolerance);
 /// Compares every entry with its present figures. `directory` is the folder of the baseline file.
@@ -200,10 +204,10 @@ std::vector<BaselineVerdict> compare(const Baseline& baseline, const std::filesy
 /// Returns the same entries with their present figures. Error: an entry cannot be measured.
 tl::expected<Baseline, std::string> updated(const Baseline& baseline, const std::filesystem::path& directory);
 
-/// Returns lines that explain how `now` differs from the run that the baseline holds.
+/// Returns lines that explain how `now` differs from the stored run `then`.
 std::vector<std::string> explanation_of(const HeldRun& then, const HeldRun& now);
-/// Returns the changes that an update from `before` to `after` accepts: one verdict for each entry, without
-/// tolerance.
+/// Returns the changes that an update from `before` to `after` accepts. There is one verdict for each entry,
+/// without tolerance.
 std::vector<BaselineVerdict> accepted_by(const Baseline& before, const Baseline& after);
 
 /// Returns the verdicts as JUnit XML for CI servers, with one test case for each entry.

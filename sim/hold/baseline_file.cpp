@@ -62,7 +62,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 constexpr std::int64_t kSchemaVersion = 1;
 
-/// Reads values and remembers the first problem. After a problem it goes on with defaults.
+/// Reads values and stores the first problem. After a problem, it continues with default values.
 class BaselineReader {
  public:
   explicit BaselineReader(std::string name) : name_(std::move(name)) {}
@@ -75,8 +75,8 @@ class BaselineReader {
     problem_ = fmt::format("{}: {}: expected {}, got {}", name_, path, expected, got);
   }
 
-  /// Returns the member `key` of the object if it has the right type. If it is missing, returns `otherwise`
-  /// if that is given.
+  /// Returns the member `key` of the object if it has the right type. If the member is missing, returns
+  /// `otherwise` if given.
   template <typename Value>
   Value member(const Json& object, const std::string& path, const char* key, std::string_view expected,
                bool (*fits)(const Json&), std::optional<Value> otherwise = std::nullopt) {
@@ -97,31 +97,31 @@ bool is_flag(const Json& value) { return value.is_boolean(); }
 bool is_text(const Json& value) { return value.is_string(); }
 bool is_name(const Json& value) { return value.is_string() && !value.get_ref<const std::string&>().empty(); }
 bool is_ratio(const Json& value) { return value.is_number() && value.get<double>() >= 0; }
-/// Returns whether the value is a fraction from 0 to 1. A larger value could never be exceeded, so its check
-/// would always pass.
+/// Returns whether the value is a fraction from 0 to 1. A larger tolerance could never be exceeded, so the
+/// check would always pass.
 bool is_part(const Json& value) { return is_ratio(value) && value.get<double>() <= 1; }
 bool is_count(const Json& value) {
-  // get<std::int64_t>() would wrap integers from 2^63 on to negative values.
+  // get<std::int64_t>() would turn integers from 2^63 on into negative values.
   return value.is_number_integer() && value.get<std::int64_t>() >= 0;
 }
 bool is_rank(const Json& value) {
   return is_count(value) && value.get<std::int64_t>() <= std::numeric_limits<std::int32_t>::max();
 }
-/// Returns whether the value is a number of activations. It is limited so that the sum of all categories fits
-/// into 64 bits.
+/// Returns whether the value is a number of activations. Its limit ensures that the sum of all categories
+/// fits into 64 bits.
 bool is_activations(const Json& value) {
   return is_ratio(value) &&
          value.get<double>() <= shown_amount(std::numeric_limits<Bytes>::max(), MemoryUnit::activations) /
                                     static_cast<double>(2 * kMemoryCategoryCount);
 }
-/// Returns whether the value is a number of bytes. It is limited so that the sum of all categories fits into
+/// Returns whether the value is a number of bytes. Its limit ensures that the sum of all categories fits into
 /// 64 bits.
 bool is_amount(const Json& value) {
   constexpr auto kMost = std::numeric_limits<Bytes>::max() / static_cast<Bytes>(kMemoryCategoryCount);
   return is_count(value) && value.get<Bytes>() <= kMost;
 }
 
-/// Reads a list of channel models. Older files have no such key; the list is then empty.
+/// Reads a list of channel models. Older files do not have the key, and the list is then empty.
 std::set<ChannelModel> read_crosses(BaselineReader& reader, const Json& entry, const std::string& path) {
   std::set<ChannelModel> crosses;
   const auto found = entry.find("crosses");
@@ -138,7 +138,7 @@ std::set<ChannelModel> read_crosses(BaselineReader& reader, const Json& entry, c
   return crosses;
 }
 
-/// Refuses keys that are not read, because a misspelt key would otherwise have no effect and no message.
+/// Refuses unknown keys, because a misspelt key would otherwise have no effect and no message.
 void refuse_others(BaselineReader& reader, const Json& object, const std::string& path,
                    std::initializer_list<std::string_view> known) {
   for (const auto& [key, value] : object.items()) {
@@ -186,7 +186,7 @@ std::map<ChannelModel, bool> read_hangs(BaselineReader& reader, const Json& entr
     }
     hangs[*model] = value.get<bool>();
   }
-  // Every model must be listed. A new hang under a model that is missing would not be found.
+  // Every channel model must be listed. Otherwise a new hang under a missing model would not be found.
   for (const ChannelModel model : kChannelModels) {
     if (!hangs.contains(model))
       reader.note(fmt::format("{}hangs.{}", path, to_text(model)), "true or false", nullptr);
@@ -204,9 +204,9 @@ BaselineFigures read_figures(BaselineReader& reader, const Json& entry, const st
   const auto count = [&](const char* key) {
     return reader.member<std::int64_t>(entry, path, key, "a whole number of at least 0", is_count);
   };
-  // Older files have none until --update.
+  // Older files do not have this number before --update.
   if (entry.contains("forwards")) figures.forwards = count("forwards");
-  // A program that hangs has been measured but has no run.
+  // If the program hangs, the entry has figures but no run.
   if (!entry.contains("makespan_ns")) return figures;
   figures.run = StoredRun{
       .makespan_ns = count("makespan_ns"),
@@ -214,7 +214,7 @@ BaselineFigures read_figures(BaselineReader& reader, const Json& entry, const st
           reader.member<double>(entry, path, "idle_over_total", "a number from 0 to 1", is_part),
       .peak_bytes = reader.member<double>(entry, path, "peak_bytes", "a number of at least 0", is_ratio),
       .rates = {}};
-  // Only models on named devices have rates, and older files have none.
+  // Only models on named devices have rates. Older files have none.
   if (!entry.contains("mfu")) return figures;
   const auto rate = [&](const char* key) {
     return reader.member<double>(entry, path, key, "a number of at least 0", is_ratio);
@@ -247,7 +247,7 @@ Bytes read_amount(BaselineReader& reader, const Json& object, const std::string&
                          unit);
 }
 
-/// Reads a peak. A category that is left out holds 0. The key "unit" is present if activations are counted.
+/// Reads a peak. A missing category has 0 bytes. The key "unit" is present if the peak is in activations.
 HeldPeak read_peak(BaselineReader& reader, const Json& object, const std::string& path) {
   if (!object.is_object()) {
     reader.note(path, "an object", &object);
@@ -275,7 +275,7 @@ HeldRun read_held(BaselineReader& reader, const Json& entry, const std::string& 
   if (!entry.contains("path")) return held;
   for (const std::string& line : read_lines(reader, entry, path, "path")) {
     const auto step = path_step_of_text(line);
-    // Messages show the value that was found as JSON, with its quotes.
+    // Error messages show the found value as JSON, with its quotes.
     const Json shown = line;
     if (step) {
       held.path.push_back(*step);
@@ -299,7 +299,7 @@ BaselineEntry read_entry(BaselineReader& reader, const Json& entry, std::size_t 
       reader, entry, path + ".",
       {"scenario", "valid", "digest", "forwards", "hangs", "crosses", "makespan_ns", "idle_over_total",
        "peak_bytes", "tokens_per_second", "tokens_per_second_per_device", "mfu", "program", "path", "peak"});
-  // Without this key the entry is only listed, and --update will measure it.
+  // An entry without this key is only listed, and --update will measure it.
   if (entry.contains("valid")) read.figures = read_figures(reader, entry, path + ".");
   if (entry.contains("program")) read.held = read_held(reader, entry, path + ".");
   return read;
@@ -325,7 +325,7 @@ Baseline read_document(BaselineReader& reader, const Json& document) {
 }
 
 Json lines_of(const std::string& text) {
-  // The text is written as a list of lines, so that version control shows which lines of a program changed.
+  // The text is written as a list of lines, so that a diff shows which lines of a program changed.
   Json lines = Json::array();
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));

@@ -1,12 +1,12 @@
-// Reads iterations from CSV files of Penstock and vTrain. vTrain's files begin with "# GPUs, global batch,
-// ..". This line holds column names and is no comment, and the "#" in "# layers" means "number of". Names are
-// therefore compared without "#" and in lower case:
+// Reads iterations from CSV files of Penstock and vTrain. vTrain's files start with "# GPUs, global batch,
+// ..". This line has the column names and is not a comment; "#" in "# layers" means "number of". So names are
+// compared in lower case and without "#":
 //
-//     # vTrain (..): iterations of GPTs           a comment, since no number follows below it
+//     # vTrain (..): iterations of GPTs           a comment, because no row of numbers follows directly
 //     # GPUs,global batch,micro batch,..          the names: devices, global_batch_size, micro_batch_size, ..
 //     2,16,8,..
 //
-// measured_runs.cpp reads the other format, in which each row names its model's file. Tests:
+// measured_runs.cpp reads the other format, in which each row names the file of its model. Tests:
 // tests/sim/measured_runs_test.cpp.
 
 #include <algorithm>
@@ -58,8 +58,8 @@ constexpr std::string_view kDevices = "devices";
 constexpr std::string_view kSeconds = "step_seconds";
 constexpr std::string_view kMilliseconds = "iteration time (ms)";
 
-/// Returns the name of a column without "#" and spaces, in lower case, and as Penstock's name if it has one:
-/// "layers" for " # Layers", "devices" for "GPUs".
+/// Returns the name of a column in lower case, without "#" and spaces. If Penstock has its own name for the
+/// column, returns that name: "layers" for " # Layers", "devices" for "GPUs".
 std::string plain_name(std::string_view cell) {
   while (!cell.empty() && (cell.front() == '#' || cell.front() == ' ')) cell.remove_prefix(1);
   while (!cell.empty() && cell.back() == ' ') cell.remove_suffix(1);
@@ -72,7 +72,7 @@ std::string plain_name(std::string_view cell) {
   return name == "gpus" ? std::string(kDevices) : name;
 }
 
-/// The index of each column in the file, by Penstock's name.
+/// The index of each column in the file. The key is Penstock's name of the column.
 using Places = std::map<std::string, std::size_t, std::less<>>;
 
 /// Returns a message about the first missing column, or nothing. The column of devices is optional.
@@ -85,14 +85,13 @@ std::optional<std::string> missing_column(const Places& places) {
   return fmt::format("expected a column \"{}\" or \"{}\"", kSeconds, kMilliseconds);
 }
 
-/// Reads the cells of one row and remembers its first fault.
+/// Reads the cells of one row and stores the first fault.
 class IterationReader {
  public:
   IterationReader(const Places& places, const std::vector<std::string>& cells)
       : places_(places), cells_(cells) {}
 
-  /// Reads a whole number from 1 to `most`. After a fault it returns 1, so that reading continues and one
-  /// pass finds the first fault.
+  /// Reads a whole number from 1 to `most`. After a fault it returns 1, so that reading continues.
   std::int64_t count(std::string_view column, std::int64_t most) {
     const std::string& cell = text(column);
     const auto value = number_of_text<std::int64_t>(cell);
@@ -108,7 +107,7 @@ class IterationReader {
 
   double seconds() {
     constexpr double kMillisecond = 1e-3;
-    // The limit is eleven days. Its nanoseconds fit into 64 bits even after predictions of other rows
+    // The limit is about eleven days. Its nanoseconds fit into 64 bits even if predictions of other rows
     // multiply them.
     constexpr double kMostSeconds = 1e6;
     const std::string_view column = has(kSeconds) ? kSeconds : kMilliseconds;
@@ -133,7 +132,7 @@ class IterationReader {
   std::string fault_;
 };
 
-/// Notes a fault if the sizes of the row do not divide each other or do not match the number of devices.
+/// Records a fault if the sizes of the row do not divide each other, or do not match the number of devices.
 void check_sizes(IterationReader& row, const Iteration& of, std::int64_t global) {
   const std::int64_t part = of.kind.micro_batch_size * of.data;
   if (global % part != 0) {
@@ -176,20 +175,21 @@ tl::expected<Iteration, std::string> iteration_of(const Places& places, const Cs
   return of;
 }
 
-/// Returns the index of each column. If columns share a name, the first one counts.
+/// Returns the index of each column. If several columns share a name, the first one is used.
 Places places_of(const std::vector<std::string>& header) {
   Places places;
   for (std::size_t i = 0; i < header.size(); ++i) places.emplace(plain_name(header[i]), i);
   return places;
 }
 
-/// Returns whether the line is blank. The CSV reader returns a blank line as a row with one empty cell.
+/// Returns whether the line is blank. The CSV reader returns a blank line as a row with at most one, empty
+/// cell.
 bool is_empty(const CsvRow& row) {
   return row.cells.empty() || (row.cells.size() == 1 && row.cells.front().empty());
 }
 
-/// Removes comment lines above the column names. The names may begin with '#' like a comment, but a row of
-/// numbers follows them directly.
+/// Removes comment lines above the column names. The line of names may start with '#' like a comment, but a
+/// row of numbers follows it directly.
 void drop_comments_above_names(std::vector<CsvRow>& rows) {
   std::size_t first = 0;
   while (first + 1 < rows.size() && rows[first].cells.front().starts_with('#') &&

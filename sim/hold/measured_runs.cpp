@@ -1,6 +1,6 @@
-// Reads measured runs and makes of each row the scenario that its cells describe. All rows share settings
-// that no column states: sequence parallelism with tensor parallelism, Adam, fused attention and loss.
-// measured_iterations.cpp reads the other format, whose models are given by sizes. Tests:
+// Reads measured runs and turns each row into the scenario that its cells describe. Some settings have no
+// column and are the same for all rows: sequence parallelism with tensor parallelism, Adam, fused attention
+// and loss. measured_iterations.cpp reads the other format, in which rows give a model by its sizes. Tests:
 // tests/sim/measured_runs_test.cpp.
 
 #include "sim/hold/measured_runs.hpp"
@@ -47,7 +47,7 @@ constexpr std::array<std::string_view, 13> kRunColumns = {
     "source",           "model",        "device",   "precision", "devices",   "tensor",      "stages",
     "micro_batch_size", "microbatches", "sequence", "schedule",  "recompute", "step_seconds"};
 
-/// Reads the cells of one row and remembers its first fault.
+/// Reads the cells of one row and stores the first fault.
 class RowReader {
  public:
   RowReader(const CsvTable& table, std::size_t row) : table_(table), row_(row) {}
@@ -62,7 +62,7 @@ class RowReader {
     return 1;
   }
   std::int32_t small(std::string_view column) { return static_cast<std::int32_t>(count(column)); }
-  /// Like small(), or `usual` without a cell.
+  /// Like small(), but returns `usual` if there is no cell.
   std::int32_t small_or(std::string_view column, std::int32_t usual) {
     return has(column) ? small(column) : usual;
   }
@@ -74,7 +74,7 @@ class RowReader {
     return 1;
   }
 
-  /// Reads "yes" or "no"; returns `usual` without a cell.
+  /// Reads "yes" or "no". Returns `usual` if there is no cell.
   bool flag_or(std::string_view column, bool usual) {
     if (!has(column)) return usual;
     if (text(column) == "yes" || text(column) == "no") return text(column) == "yes";
@@ -112,7 +112,7 @@ class Architectures {
  public:
   explicit Architectures(const TextOfModel& text_of) : text_of_(text_of) {}
 
-  /// Returns the model with its first `layers` layers, or with all if nothing is stated.
+  /// Returns the model with its first `layers` layers, or with all layers if the row states no number.
   tl::expected<Architecture, std::string> of(const std::string& model, std::optional<std::int64_t> layers) {
     const auto key = std::pair(model, layers);
     if (const auto found = known_.find(key); found != known_.end()) return found->second;
@@ -132,7 +132,7 @@ class Architectures {
   std::map<std::pair<std::string, std::optional<std::int64_t>>, Architecture> known_;
 };
 
-/// Returns the copies that fill the row's devices.
+/// Returns the number of copies that fill the row's devices.
 std::int32_t copies_of(RowReader& row, const Parallel& parallel) {
   const std::int64_t devices = row.count("devices");
   const std::int64_t one = std::int64_t{parallel.devices_per_rank()} * row.count("stages");
@@ -141,14 +141,14 @@ std::int32_t copies_of(RowReader& row, const Parallel& parallel) {
   return static_cast<std::int32_t>(std::max<std::int64_t>(1, devices / one));
 }
 
-/// Returns the parallelism of a row. Sequence parallelism is Parallel's default.
+/// Returns the parallelism of a row. Sequence parallelism has its default in Parallel.
 Parallel parallel_of(RowReader& row) {
   Parallel parallel{.tensor = row.small("tensor"),
                     .context = row.small_or("context", 1),
                     .expert = row.small_or("expert", 1),
                     .tensor_overlap = row.flag_or("tensor_overlap", true),
                     .data_overlap = row.flag_or("data_overlap", true)};
-  // Products of degrees must not overflow before they are compared with the devices.
+  // A product of degrees must not overflow, so a row with a fault goes no further.
   if (!row.fault().empty()) return parallel;
   parallel.data = row.has("data") ? row.small("data") : copies_of(row, parallel);
   if (row.has("context_exchange"))
@@ -157,7 +157,7 @@ Parallel parallel_of(RowReader& row) {
   return parallel;
 }
 
-/// Returns the state that copies share out, if the row states it.
+/// Returns the ZeRO stage of the row, if it states one.
 std::optional<std::int32_t> sharding_of(RowReader& row) {
   if (!row.has("sharding")) return std::nullopt;
   const auto value = number_of_text<std::int32_t>(row.text("sharding"));
@@ -189,17 +189,17 @@ DeviceModel model_of(RowReader& row, const DeviceType& device, const KernelsOf& 
   return model;
 }
 
-/// The reason why a row has no run.
+/// The reason why a row gives no run.
 struct RowFault {
   std::string text;
-  bool leaves_out = false;  ///< the row is valid, but nothing is known that could predict it
+  bool leaves_out = false;  ///< true if the row is valid but the simulator lacks data to predict it
 };
 
 std::string id_of(const RowReader& row) {
   return row.has("id") ? row.text("id") : fmt::format("line {}", row.line());
 }
 
-/// Makes the run of a row. Error: the row's first fault, or what is not known.
+/// Builds the run of a row. Error: the row's first fault, or the missing data.
 tl::expected<MeasuredRun, RowFault> run_of(RowReader& row, Architectures& architectures,
                                            const KernelsOf& kernels_of) {
   const auto fault = [&row] { return tl::unexpected(RowFault{.text = row.fault()}); };
@@ -228,7 +228,7 @@ tl::expected<MeasuredRun, RowFault> run_of(RowReader& row, Architectures& archit
   scenario.shape.sharding = sharding_of(row);
   scenario.batch.micro_batch_size = row.count("micro_batch_size");
   scenario.batch.microbatches = row.count("microbatches");
-  // After a fault the cells hold placeholder values, from which no scenario may be built.
+  // After a fault, the values are placeholders, from which no scenario must be built.
   if (!row.fault().empty()) return fault();
   const auto architecture = architectures.of(run.model, layers);
   if (!architecture) {
@@ -240,7 +240,8 @@ tl::expected<MeasuredRun, RowFault> run_of(RowReader& row, Architectures& archit
   return run;
 }
 
-/// Returns the file of a model that a row names: a path from `directory`, or a name in its folder `models`.
+/// Returns the file of the model that a row names: a path relative to `directory`, or a name in its folder
+/// `models`.
 std::filesystem::path model_file(const std::filesystem::path& directory, const std::string& model) {
   const std::filesystem::path named = directory / "models" / (model + ".json");
   std::error_code ignored;
@@ -251,7 +252,7 @@ std::filesystem::path model_file(const std::filesystem::path& directory, const s
 }  // namespace
 
 std::string model_name(const std::string& file) {
-  const std::size_t begin = file.rfind('/') + 1;  // 0 without a folder: npos + 1 wraps to 0
+  const std::size_t begin = file.rfind('/') + 1;  // npos + 1 wraps to 0 if there is no folder
   return file.substr(begin, file.rfind('.') - begin);
 }
 
@@ -292,7 +293,7 @@ tl::expected<MeasuredRuns, std::string> parse_measured_runs(std::string_view tex
   return runs;
 }
 
-// The rows name the files of model configurations. These files are texts of the library, too.
+// The rows name model files, which are also texts of the library.
 
 namespace {
 

@@ -1,6 +1,6 @@
-// Predicts measured runs. Rows of one source, device and precision share constants, because they share
-// clocks, a collective library and a way to reduce gradients. Rows with experts share them within a release.
-// Errors are reported by source, device and model:
+// Predicts measured runs. Rows of one source, device and precision share clocks, a collective library and a
+// method to reduce gradients, so they share constants. Rows with experts share them only within a release.
+// Errors are grouped by source, device and model:
 //
 //     rows --RunPrices--> prices --constants of their site--> seconds, compared with the measured ones
 //     rows of `fitted_on` --by site--> fit_constants --+
@@ -70,7 +70,7 @@ Site site_of(const MeasuredRun& run) {
           .release = experts ? run.release : ""};
 }
 
-/// The prices of each row. Threads fill the elements in any order.
+/// The prices of each row. Several threads fill the elements.
 using AllPrices = std::vector<std::optional<tl::expected<RunPrices, std::string>>>;
 
 tl::expected<std::vector<RunPrices>, std::string> priced(const MeasuredRuns& runs,
@@ -82,7 +82,7 @@ tl::expected<std::vector<RunPrices>, std::string> priced(const MeasuredRuns& run
   });
   std::vector<RunPrices> prices;
   for (std::size_t i = 0; i < made.size(); ++i) {
-    // The rows are examined in order, so that the error of the first faulty row is returned, whichever thread
+    // The rows are examined in order. So the error of the first faulty row is returned, whichever thread
     // ended first.
     auto& one = made[i].value();
     if (!one) return tl::unexpected(fmt::format("{}: {}", runs.runs[i].id, one.error()));
@@ -91,8 +91,8 @@ tl::expected<std::vector<RunPrices>, std::string> priced(const MeasuredRuns& run
   return prices;
 }
 
-/// Returns whether two rows are one measurement. Two files may hold the same configuration with the same id
-/// and step; then it was fitted on itself.
+/// Returns whether two rows are the same measurement. If another file contains the row with the same id and
+/// step, its own step was used in the fit.
 bool is_same(const MeasuredRun& a, const MeasuredRun& b) {
   return a.id == b.id && a.step_seconds == b.step_seconds && a.scenario.model == b.scenario.model;
 }
@@ -106,7 +106,7 @@ std::vector<RunGroup> groups_of(const MeasuredRuns& runs, const std::vector<Pred
   return groups.groups();
 }
 
-/// Returns the class of a run. Rows of one class are predicted through the same terms.
+/// Returns the class of a run. Predictions of one class use the same terms.
 std::string class_of(const MeasuredRun& run) {
   const auto& model = std::get<DeviceModel>(run.scenario.model);
   const bool has_stages = run.scenario.shape.stages > 1;
@@ -130,7 +130,7 @@ class FitRows {
  public:
   FitRows(const MeasuredRuns* runs, const std::vector<RunPrices>& prices) : runs_(runs), prices_(prices) {}
 
-  /// Returns the rows of a site. With experts and no row of the release, it returns those of all releases.
+  /// Returns the rows of a site. If the site is a release without rows, returns the rows of all releases.
   std::vector<TimedRun> of(const Site& site) const {
     std::vector<TimedRun> rows = those([&](const Site& other) { return other == site; });
     if (!rows.empty() || !site.experts) return rows;
@@ -155,7 +155,7 @@ class FitRows {
   const std::vector<RunPrices>& prices_;
 };
 
-/// Returns the constants of one site. Without rows they are `own`, the device's.
+/// Returns the constants of one site. If it has no rows, they are `own`, the device's constants.
 GroupConstants constants_of_site(const Site& site, const DeviceConstants& own, const FitRows& fit_rows) {
   const std::vector<TimedRun> rows = fit_rows.of(site);
   std::vector<TimedRun> dense;
@@ -244,9 +244,9 @@ tl::expected<RunsReport, std::string> predict_runs(
   return report;
 }
 
-// Times one configuration for many candidate constants. Constants change durations but never the program. The
-// program is therefore generated, lowered and compiled once. A candidate then prices the layers, fills a
-// table of costs and runs the tape:
+// Times one configuration for many candidate constants. The constants change durations but never the program,
+// so the program is generated, lowered and compiled only once. For each candidate, the layers are priced, the
+// cost table is filled and the tape is run:
 //
 //     scenario --make()--> program, tape, peak       constants --step_seconds()--> costs --tape--> makespan
 
@@ -254,8 +254,8 @@ namespace {
 
 constexpr double kSecondsPerMillisecond = 1e-3;
 
-/// Returns the workload with other constants. The value of `sustained` is set for every precision, because a
-/// workload uses only one of them.
+/// Returns the workload with other constants. `sustained` is set for every precision, because a workload uses
+/// only one.
 Workload with_constants(Workload work, const DeviceConstants& constants) {
   work.device.sustained = constants.sustained;
   work.device.sustained_fp4 = constants.sustained;
@@ -285,7 +285,7 @@ tl::expected<RunPrices, std::string> RunPrices::make(const Scenario& scenario) {
   const auto result = simulate(*experiment, options);
   if (!result) return tl::unexpected(result.error().message);
   RunPrices run;
-  // The peak does not depend on the constants, so the device's own are used.
+  // The peak does not depend on the constants, so the device's own constants are used.
   run.peak_bytes_ = highest_peak_bytes(*result);
   const FlatProgram flat =
       flatten(experiment->program, experiment->costs,
@@ -303,12 +303,12 @@ double RunPrices::step_seconds(const DeviceConstants& constants) const {
   return static_cast<double>(makespan_ns(tape_, tape_costs(tape_, experiment))) * kSecondsPerNanosecond;
 }
 
-// Finds the constants that bring predicted steps closest to measured ones.
+// Finds the constants with which predicted steps are closest to the measured ones.
 //
-// The effect of a constant is the column d log(predicted) / d log(constant), with one entry a run. Constants
-// are taken in the order sustained, collectives, step_fraction, expert_layer. A constant is fitted if the
-// part of its column that is not a combination of earlier columns is larger than the scatter of measurements.
-// Then BOBYQA (Powell, 2009; NLopt), which needs no derivatives, solves
+// The effect of a constant is a column with d log(predicted) / d log(constant) for each run. Constants are
+// examined in the order sustained, collectives, step_fraction, expert_layer. A constant is fitted if the part
+// of its column that earlier columns do not explain is larger than the scatter of measurements. Then BOBYQA
+// (Powell, 2009; NLopt), which needs no derivatives, solves
 //
 //     minimise  sum over runs of log(predicted(constants) / measured)^2   within the bounds
 //
@@ -321,7 +321,8 @@ struct Constant {
   double DeviceConstants::* value;
   double least;
   double most;
-  /// Absolute change by which the effect of a constant is measured whose value may be 0; 0: see kNudge.
+  /// Absolute change of a constant that may be 0, to measure its effect. If it is 0, the change is relative
+  /// (kNudge).
   double step = 0;
 };
 constexpr std::array<Constant, 4> kConstants = {{
@@ -330,22 +331,24 @@ constexpr std::array<Constant, 4> kConstants = {{
     {.name = "step_fraction", .value = &DeviceConstants::step_fraction, .least = 0, .most = 0.35},
     {.name = "expert_layer", .value = &DeviceConstants::expert_layer_ms, .least = 0, .most = 5, .step = 1},
 }};
-/// Relative change of a constant by which its effect is measured. It is small beside the bounds, and far
-/// larger than the rounding of a step to whole nanoseconds.
+/// Relative change of a constant to measure its effect. It is small compared with the bounds, but much larger
+/// than the rounding of a step to nanoseconds.
 constexpr double kNudge = 0.05;
-/// Smallest effect on a run that is more than scatter, per 100 % change of the constant or per `step`.
+/// Smallest effect on a run that counts as larger than scatter, per 100 % change of the constant or per
+/// `step`.
 constexpr double kLeastEffect = 0.01;
 /// Relative tolerance of the constants. They are printed with four digits.
 constexpr double kTolerance = 1e-6;
 constexpr int kMostEvaluations = 200;
 
-/// A vector with one entry a run.
+/// A vector with one entry for each run.
 using Column = std::vector<double>;
 
-/// Returns d log(predicted) / d log(constant) for each run, or d log(predicted) for a `step` of the constant.
+/// Returns d log(predicted) / d log(constant) for each run. If the constant has a `step`, returns d
+/// log(predicted) for one step.
 Column effect_of(std::span<const TimedRun> runs, const DeviceConstants& prior, const Constant& constant) {
   DeviceConstants nudged = prior;
-  // A constant without a step whose prior is 0 stays 0 here and shows no effect, so it is never fitted.
+  // If the prior is 0 and the constant has no step, it stays 0 here. It then has no effect and is not fitted.
   nudged.*constant.value =
       constant.step > 0 ? prior.*constant.value + constant.step : prior.*constant.value * (1 + kNudge);
   const double change = constant.step > 0 ? 1 : std::log1p(kNudge);
@@ -371,9 +374,9 @@ Column beside(Column column, const std::vector<Column>& basis) {
   return column;
 }
 
-/// Returns the constants whose effects the runs can separate, found by Gram and Schmidt. Each constant counts
-/// only with the part of its column that earlier constants do not explain. `sustained` comes first, so
-/// `collectives` keeps its prior if both only scale all runs.
+/// Returns the constants with effects that the runs can separate, by the Gram-Schmidt method. Only the part
+/// of a column that earlier constants do not explain counts. If `sustained` and `collectives` both only scale
+/// all runs, `collectives` stays at its prior.
 std::vector<Constant> identifiable_constants(std::span<const TimedRun> runs, const DeviceConstants& prior,
                                              std::span<const Constant> candidates) {
   std::vector<Constant> identifiable;
@@ -381,7 +384,7 @@ std::vector<Constant> identifiable_constants(std::span<const TimedRun> runs, con
   for (const Constant& constant : candidates) {
     Column column = beside(effect_of(runs, prior, constant), basis);
     const double length = std::sqrt(product(column, column));
-    // kLeastEffect is the effect on one run, and a column's length grows with the square root of the number
+    // kLeastEffect is the effect on one run. The length of a column grows with the square root of the number
     // of runs.
     if (length < kLeastEffect * std::sqrt(static_cast<double>(runs.size()))) continue;
     for (double& entry : column) entry /= length;
@@ -427,7 +430,7 @@ FittedConstants fitted(std::span<const TimedRun> runs, const DeviceConstants& pr
   search.set_upper_bounds(most);
   search.set_xtol_rel(kTolerance);
   search.set_maxeval(kMostEvaluations);
-  // NLopt passes one pointer to a C function, so a lambda with captures is not possible.
+  // NLopt passes one pointer to a C function, so a lambda with captures cannot be used.
   struct Question {
     std::span<const TimedRun> runs;
     const DeviceConstants& prior;
@@ -455,8 +458,8 @@ FittedConstants fit_expert_layer(std::span<const TimedRun> runs, const DeviceCon
   return fitted(runs, prior, std::span(kConstants).last(1));
 }
 
-// Errors that all configurations of a group share cancel in the ratio of two predictions. The rest is the
-// spread around the group's mean. With e = log(predicted / measured) of row i of group g,
+// If all configurations of a group share an error, it cancels in the ratio of two predictions. The rest is
+// the spread around the group's mean. Let e = log(predicted / measured) of row i of group g. Then
 //
 //     deviation^2 = sum over g, i of (e - mean of g)^2 / (rows - groups)
 
@@ -477,7 +480,7 @@ RatioSpread ratio_spread(const MeasuredRuns& runs, const RunsReport& report) {
         std::accumulate(errors.begin(), errors.end(), 0.0) / static_cast<double>(errors.size());
     for (const double error : errors) squares += (error - mean) * (error - mean);
   }
-  // Each mean takes one degree of freedom. With at least one group of two rows, rows - groups is above 0.
+  // Each mean uses one degree of freedom. With at least one group of two rows, rows - groups is above 0.
   if (spread.rows > spread.groups)
     spread.deviation = std::sqrt(squares / static_cast<double>(spread.rows - spread.groups));
   return spread;

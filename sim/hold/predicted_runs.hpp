@@ -1,7 +1,7 @@
 #pragma once
-// Predicts measured training steps. RunPrices times one configuration for any constants of its device,
-// fit_constants() fits these to measurements, and predict_runs() puts predictions beside measured steps,
-// with errors by group.
+// Predicts measured training steps. RunPrices times one configuration for any constants of its device.
+// fit_constants() fits these constants to measurements. predict_runs() compares predictions with measured
+// steps and groups the errors.
 
 #include <cmath>
 #include <cstddef>
@@ -25,18 +25,19 @@ namespace penstock {
 
 /// The constants of a device that can be fitted.
 struct DeviceConstants {
-  double sustained = 1;      ///< slowdown of matrix products (DeviceType::sustained)
-  double collectives = 1;    ///< slowdown of collectives that are not overlapped
-  double step_fraction = 0;  ///< part of the gradients' reduction over the network that adds to the step
-  /// Milliseconds of a layer of experts, both passes, that no known term explains.
+  double sustained = 1;    ///< slowdown of matrix products (DeviceType::sustained)
+  double collectives = 1;  ///< slowdown of collectives that are not overlapped
+  double step_fraction =
+      0;  ///< fraction of the gradients' reduction over the network that lengthens the step
+  /// Milliseconds of a layer of experts, for both passes, that no known term explains.
   double expert_layer_ms = 0;
 
   friend bool operator==(const DeviceConstants&, const DeviceConstants&) = default;
 };
-/// Returns the constants of the scenario's device at its precision.
+/// Returns the constants of the scenario's device for its precision.
 DeviceConstants own_constants(const Scenario& scenario);
 
-/// A configuration whose program is compiled.
+/// A configuration with a compiled program, which can be timed for many constants.
 class RunPrices {
  public:
   /// Prepares the scenario and compiles its program. Errors: those of prepare(), and a program that hangs.
@@ -62,17 +63,18 @@ struct TimedRun {
 
 struct FittedConstants {
   DeviceConstants constants;
-  /// Names of the constants that were fitted; the others have their values of `prior`.
+  /// Names of the fitted constants. The others have their values of `prior`.
   std::vector<std::string> fitted;
 };
 
 /// Fits constants by least squares of log(predicted / measured). The bounds are 0.9 to 1.6 for `sustained`, 1
 /// to 2.2 for `collectives`, 0 to 0.35 for `step_fraction` and 0 to 5 ms for `expert_layer_ms`. A constant
-/// retains its value of `prior` if no run depends on it, or if its effect cannot be separated from that of
-/// the constants before it. Without runs nothing is fitted.
+/// stays at its value of `prior` if no run depends on it. It also stays there if its effect cannot be
+/// separated from that of earlier constants. Without runs nothing is fitted.
 FittedConstants fit_constants(std::span<const TimedRun> runs, const DeviceConstants& prior);
 
-/// Like fit_constants(), for `expert_layer_ms` alone. The other constants retain their values of `prior`.
+/// Like fit_constants(), but fits only `expert_layer_ms`. The other constants stay at their values of
+/// `prior`.
 FittedConstants fit_expert_layer(std::span<const TimedRun> runs, const DeviceConstants& prior);
 
 /// The prediction of one row of the file.
@@ -84,10 +86,10 @@ struct PredictedRun {
   std::optional<double> measured_gib{};
   std::optional<double> predicted_gib{};  ///< absent if the memory was not measured
   std::optional<double> memory_error{};
-  bool fitted = false;  ///< the fit of its constants used this configuration
+  bool fitted = false;  ///< true if the constants were fitted on this configuration, too
 };
 
-/// The errors of some rows, such as those of one source, device and model.
+/// The errors of a group of rows, for example those of one source, device and model.
 struct RunGroup {
   std::string name;
   std::size_t rows = 0;
@@ -96,23 +98,24 @@ struct RunGroup {
   double worst = 0;  ///< error with the largest absolute value
 };
 
-/// The constants with which the rows of one source, device and precision were predicted. Rows with experts
-/// have their own for each release, because software has changed these models most.
+/// The constants for the rows of one source, device and precision. Rows with experts have separate constants
+/// for each release, because software changed these models most.
 struct GroupConstants {
   std::string source;
   std::string device;
   std::string precision;
   std::string release{};  ///< empty for rows without experts
   DeviceConstants constants;
-  std::size_t rows = 0;  ///< number of rows on which they were fitted; 0: they are the device's own constants
+  std::size_t rows =
+      0;  ///< number of rows on which the constants were fitted; 0 for the device's own constants
   std::vector<std::string> fitted;  ///< names of the constants that were fitted
 };
 
 struct RunsReport {
   std::vector<PredictedRun> rows;  ///< one for each run of the file, in its order
   std::vector<RunGroup> groups;    ///< by source, device and model, in the order of their first rows
-  /// Errors by what limits a row: experts, sharded weights, a pipeline, or a network. In the order of the
-  /// names.
+  /// Errors by the class of a row: experts, sharded weights, a pipeline, or a network. The order is
+  /// alphabetical.
   std::vector<RunGroup> classes{};
   std::vector<LeftOutRun> left_out{};  ///< rows of the file that cannot be predicted
   std::vector<GroupConstants> constants;
@@ -120,17 +123,17 @@ struct RunsReport {
   std::optional<RunGroup> all_memory;  ///< memory errors of the rows whose memory was measured
 };
 
-/// Predicts every run of `runs`. With `fitted_on`, each source, device and precision gets constants that are
-/// fitted on its own rows there. Rows with experts use those of their release, or of all releases if it has
-/// none. If there are rows without experts, these give all constants but the time of a layer of experts. A
-/// group without rows there has the device's own constants. `fitted_on` may
-/// be `&runs`. `progress` is called with the number of rows that are priced and the number of all rows.
-/// Error: a configuration cannot be prepared; the message names its id.
+/// Predicts every run of `runs`. If `fitted_on` is given, the constants of each source, device and precision
+/// are fitted on the matching rows in `fitted_on`. Rows with experts use the rows of their own release, or of
+/// all releases if there are none. If there are rows without experts, these determine all constants except
+/// `expert_layer_ms`. If no row matches, the device's own constants are used. `fitted_on` may be `&runs`.
+/// `progress` is called with the number of priced rows and of all rows. Error: a configuration cannot be
+/// prepared; the message names its id.
 tl::expected<RunsReport, std::string> predict_runs(
     const MeasuredRuns& runs, const MeasuredRuns* fitted_on,
     const std::function<void(std::size_t done, std::size_t all)>& progress);
 
-// Sums of prediction errors by group. Used by predicted_runs.cpp and fit_iterations.cpp.
+// Sums prediction errors by group, for predicted_runs.cpp and fit_iterations.cpp.
 
 /// Sums the errors of one group.
 class GroupErrors {
@@ -141,7 +144,7 @@ class GroupErrors {
     sum_ += error;
     if (std::abs(error) > std::abs(worst_)) worst_ = error;
   }
-  /// Returns the mean, the bias and the worst of the errors. Requires at least one error.
+  /// Returns the mean, the bias and the worst error. Requires at least one error.
   RunGroup named(std::string name) const {
     const auto n = static_cast<double>(rows_);
     return {.name = std::move(name), .rows = rows_, .mape = absolute_ / n, .bias = sum_ / n, .worst = worst_};
@@ -155,8 +158,8 @@ class GroupErrors {
   double worst_ = 0;
 };
 
-/// The errors of rows, by the names of their groups, in the order of the groups' first rows. A file has about
-/// a dozen groups, so a linear search for the name is fast enough.
+/// The errors of rows by the names of their groups, in the order of the groups' first rows. A file has about
+/// a dozen groups, so a linear search is fast enough.
 class ErrorsByGroup {
  public:
   void add(const std::string& name, double error) {
@@ -176,8 +179,8 @@ class ErrorsByGroup {
   std::vector<std::pair<std::string, GroupErrors>> groups_;
 };
 
-// The accuracy of ratios of predictions: the spread of their errors among configurations of one model on one
-// site's devices. An error that all configurations share cancels in a ratio.
+// The accuracy of ratios of predictions, measured by the spread of errors among configurations of one model
+// on one site's devices. If all configurations share an error, it cancels in a ratio.
 
 struct RatioSpread {
   /// Standard deviation of log(predicted / measured) around the mean of its group, pooled over all groups of
@@ -187,7 +190,7 @@ struct RatioSpread {
   std::size_t groups = 0;  ///< number of those groups; each has one source, device, precision and model
 };
 
-/// Computes the spread. `report` must be the report of `runs`.
+/// Computes the spread. `report` must be the result of predict_runs() for `runs`.
 RatioSpread ratio_spread(const MeasuredRuns& runs, const RunsReport& report);
 
 }  // namespace penstock
