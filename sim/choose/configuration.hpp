@@ -140,8 +140,7 @@ class ValueNumbers {
 struct LeftOut {
   std::string schedule;
   std::size_t configurations = 0;
-  std::string
-      reason;  ///< for the first of them, for example "zb-v with 4 stages and 32 microbatches hangs .."
+  std::string reason;  ///< of the first: "zb-v with 4 stages and 32 microbatches hangs .."
   /// True if the programs hang under the scenario's channels; false if the schedule refuses an option.
   bool hangs = false;
 };

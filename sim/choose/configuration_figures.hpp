@@ -102,7 +102,7 @@ tl::expected<std::vector<std::int64_t>, std::string> figures_of_all(std::vector<
                                                                     FiguresOfProgram figures_of,
                                                                     const std::function<bool()>& stopped);
 
-// Figures of configurations whose schedules search an order for the costs of their stages.
+// Figures of configurations with a schedule that searches an order for the costs of the stages.
 
 /// The figures of a configuration as simulate() returns them.
 struct SearchedFigures {

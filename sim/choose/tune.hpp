@@ -36,8 +36,7 @@ struct TunedConfiguration {
 struct ChoiceCost {
   std::string_view choice;  ///< name of a member of Configuration: "tensor", "schedule", ...
   std::string value;
-  std::optional<std::size_t>
-      best;  ///< index into TuneReport::candidates of the best configuration that fits; absent if none fits
+  std::optional<std::size_t> best;  ///< best one that fits, as an index into TuneReport::candidates
   /// Index into TuneReport::candidates of a faster configuration that does not fit; absent if there is none.
   std::optional<std::size_t> faster;
 };
@@ -70,8 +69,8 @@ struct TuneOptions {
   std::size_t top = 10;  ///< number of different configurations that are always listed, >= 1
   /// Number of configurations that are refined. If layers are balanced, they are moved between stages while
   /// that makes the step faster. If the schedule searches its order, the order is searched for the true
-  /// costs. This is also done for others whose bounds are below the best. Configurations whose differences
-  /// have no effect count as one.
+  /// costs. This is also done for others whose bounds are below the best. Configurations with equal
+  /// figures that differ only in recomputation or layer split rule count as one.
   std::size_t refined = 10;
   bool prune = true;  ///< false: every configuration is timed, with the same answer
   TuneProgress progress{};

@@ -225,9 +225,9 @@ class RankLedger {
   /// Records a compute action. `later` answers questions about the F that follow the present actions in the
   /// rank's list:
   ///   next_has(stage, version)   whether the next F of the stage uses the version
-  ///   some_has(stage, version)   whether any later F of the stage uses it; versions of a stage ascend from
-  ///   call to call keep_old_versions()        whether an action may use a version after the STEP that
-  ///   replaces it
+  ///   some_has(stage, version)   whether any later F of the stage uses it
+  ///   keep_old_versions()        whether an action may use a version after the STEP that replaces it
+  /// In successive calls of some_has() for one stage, the versions ascend.
   template <class LaterForwards>
   void compute(const PlacedAction& placed, const LaterForwards& later) {
     StageAccount& stage = account_of(placed.action.stage);

@@ -250,11 +250,10 @@ class StreamedWalk {
 
  private:
   static constexpr bool kWithFigures = kFollowed == Followed::figures;
-  // The limits resemble those of period_of_repetitions() (steady_state.cpp). Jumps make passes cheap, so only
-  // actions that were not jumped over count.
+  // The limits resemble the limits in period_of_repetitions() (steady_state.cpp). Jumps make passes cheap, so
+  // only actions that were not jumped over count.
   static constexpr std::int64_t kMostPasses = 64;
-  static constexpr std::int64_t kMostWalked =
-      1 << 22;  // limit of walked actions, which applies after two passes
+  static constexpr std::int64_t kMostWalked = 1 << 22;  // actions; the limit applies after two passes
 
   // --- passes -----------------------------------------------------------------------------------------
 

@@ -116,8 +116,7 @@ class Differences {
 
   /// Compares two ratios that should be small. Fails above then + tolerance.
   void ratio(std::string figure, double then, double now, double tolerance) {
-    constexpr double kRounding =
-        1e-12;  // largest difference between the floating-point results of two machines
+    constexpr double kRounding = 1e-12;  // difference between floating-point results of two machines
     if (std::abs(now - then) <= kRounding) return;
     add(std::move(figure), shortest_number(then), shortest_number(now), now > then + tolerance + kRounding);
   }

@@ -110,8 +110,7 @@ struct BaselineFigures {
 /// The moment at which the fullest rank holds the most memory.
 struct HeldPeak {
   std::int32_t rank = 0;
-  std::string
-      action;  ///< text of the action that caused the peak; empty if the peak exists before the first action
+  std::string action;  ///< action that caused the peak; empty if it exists before the first action
   MemoryUnit unit = MemoryUnit::bytes;
   MemoryByCategory held{};
 

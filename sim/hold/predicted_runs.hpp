@@ -25,10 +25,9 @@ namespace penstock {
 
 /// The constants of a device that can be fitted.
 struct DeviceConstants {
-  double sustained = 1;    ///< slowdown of matrix products (DeviceType::sustained)
-  double collectives = 1;  ///< slowdown of collectives that are not overlapped
-  double step_fraction =
-      0;  ///< fraction of the gradients' reduction over the network that lengthens the step
+  double sustained = 1;      ///< slowdown of matrix products (DeviceType::sustained)
+  double collectives = 1;    ///< slowdown of collectives that are not overlapped
+  double step_fraction = 0;  ///< part of the gradients' reduction over the network that adds to the step
   /// Milliseconds of a layer of experts, for both passes, that no known term explains.
   double expert_layer_ms = 0;
 
@@ -106,8 +105,7 @@ struct GroupConstants {
   std::string precision;
   std::string release{};  ///< empty for rows without experts
   DeviceConstants constants;
-  std::size_t rows =
-      0;  ///< number of rows on which the constants were fitted; 0 for the device's own constants
+  std::size_t rows = 0;             ///< number of fitted rows; 0: constants are the device's own
   std::vector<std::string> fitted;  ///< names of the constants that were fitted
 };
 

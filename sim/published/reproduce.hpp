@@ -80,7 +80,7 @@ struct ReproducedFigure {
 ReproducedFigure equal(Tolerance kind, std::string what, double published, double predicted);
 /// Returns a printed figure that may differ by half a unit of its last digit.
 ReproducedFigure rounded(int decimals, std::string what, double published, double predicted);
-/// Returns a figure whose published value is a closed form, a drawing or the output of an algorithm.
+/// Returns a figure that compares with a closed form, a drawing or the output of an algorithm.
 ReproducedFigure formula(std::string what, double published, double predicted,
                          Tolerance kind = Tolerance::exact);
 /// Returns a printed bound: the prediction must be at least, or at most, `published`.

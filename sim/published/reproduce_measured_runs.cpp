@@ -1,7 +1,7 @@
 // Predicts training steps that others measured. The constants for one model are fitted on the other models of
 // the same site. For example, GPT-3 steps tell how fast a site's GPUs are, and the same constants predict its
 // Llama steps. If a site, device and precision has only one model, the device's own constants are used. They
-// were fitted on these rows, so such steps test nothing. The exceptions are A100 and B200, whose factors were
+// were fitted on these rows, so such steps test nothing. The exceptions are A100 and B200: their factors were
 // measured on kernels.
 
 #include <algorithm>

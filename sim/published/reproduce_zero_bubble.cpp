@@ -93,8 +93,7 @@ double interleaved_rate(const TableFiveRow& row) {
 
 void add_row(std::vector<ReproducedFigure>& figures, const TableFiveRow& row) {
   const Shape shape = shape_of(row);
-  const Bytes one =
-      row.stages * shape.costs->stages.front().kept;  // bytes of activations that 1F1B holds on rank 0
+  const Bytes one = row.stages * shape.costs->stages.front().kept;  // bytes that 1F1B holds on rank 0
   const auto name = [&](const char* schedule) {
     return fmt::format("K = {}, M = {}, hidden {}, {}: bubble rate", row.stages, row.microbatches, row.hidden,
                        schedule);
@@ -135,7 +134,7 @@ namespace {
 constexpr std::array kLimits = {1.0, 1.125, 1.25, 1.375, 1.5, 2.0, 2.5};
 using Curve = std::array<double, kLimits.size()>;
 
-/// One published setting. Its times are those of one of two chunks.
+/// One published setting. Its times are for a rank with two chunks, and are the times of one chunk.
 struct MemorySetting {
   std::int32_t ranks, microbatches;
   Ns f, i, w, latency;
@@ -182,7 +181,7 @@ constexpr std::int64_t kPasses = 200;
 Shape shape_of(const MemorySetting& setting, std::int32_t chunks, double limit) {
   constexpr Bytes kSequence = 1024;
   const Bytes kept = 34 * setting.hidden + 5 * setting.heads * kSequence;
-  // The published times are those of one of two chunks. A single chunk has the work of both.
+  // The published times are for one of two chunks of a rank. A single chunk has the work of both.
   const Ns parts = 2 / chunks;  // number of published chunks in a chunk
   const StageCost cost{.forward_ns = parts * setting.f,
                        .backward_ns = parts * (setting.i + setting.w),

@@ -2,15 +2,15 @@
 // much resident memory, rounded down:
 //
 //                              compute action   transfer
-//   its lists alone                        50         50
+//   the lists alone                        50         50
 //   program, channels, walk               160        120
 //   event engine's states                 120        590
 //   spans of a timeline                    60
-//   all of a run by turns, with spans     115        100
-//   the same of a model on devices        150         80
-//   a row's tape                           30         30
-//   the same of a model on devices         30        230
-//   all of a check                         70         70
+//   run by placement rounds, with spans   115        100
+//     the same for a model on devices     150         80
+//   tape for one point of a sweep          30         30
+//     the same for a model on devices      30        230
+//   a whole check                          70         70
 //
 // On average, a compute action has (K-1)/K x 2/3 transfers. One action in K is at an end of the pipeline, and
 // weight gradients (one action in three) send nothing. A run that does not fit would end in the middle, after
