@@ -1,10 +1,10 @@
-// Measures a scenario's stages and links. For each size and load it runs one program. The medians of its
-// actions become lines over the sizes, because a cost table can express lines:
+// Measures a scenario's stages and links. It runs one program for each size and load. It fits lines through
+// the medians of the actions' durations, because a cost table can express only lines:
 //
 //     duration = overhead + samples * rate        and        latency + bytes / bandwidth for each hop
 //
-// Each size is measured alone and busy. On real machines the same action takes
-// longer when other ranks work at the same time, as in a pipeline. Tests: tests/backend/calibration_test.cpp.
+// Each size is measured alone and busy. On real machines, an action takes longer when other ranks work at the
+// same time, as they do in a pipeline. Tests: tests/backend/calibration_test.cpp.
 
 #include "backend/calibration/calibration.hpp"
 
@@ -41,7 +41,8 @@ namespace penstock {
 
 namespace {
 
-constexpr Ns kTooShortToJudge = 200'000;  // durations below this scatter by the clock and the scheduler alone
+constexpr Ns kTooShortToJudge =
+    200'000;  // for shorter durations, the clock and the scheduler alone cause a large spread
 
 template <typename Value>
 using OrRunError = tl::expected<Value, UserError>;
@@ -57,8 +58,8 @@ BackwardForm form_of(const NeededKinds& needed, CalibrationKinds kinds) {
   return split ? BackwardForm::split : BackwardForm::whole;
 }
 
-/// Returns `scenario` with another program and microbatch size. Channels become the transport's own. The
-/// batch follows from the program, which has as many microbatches as are measured.
+/// Returns `scenario` with another program and microbatch size, and with the default channel options. The
+/// batch size is removed, because it follows from the number of microbatches in the program.
 Scenario with_program(Scenario scenario, Program program, std::int64_t micro_batch_size) {
   scenario.program = std::move(program);
   scenario.batch.micro_batch_size = micro_batch_size;
@@ -80,11 +81,11 @@ struct Measurement {
   CalibrationSamples samples;
   std::string engine;
   std::vector<std::string> notes;
-  std::vector<Bytes> peak_bytes;  // empty if the modules report none
-  double spread = 0;              // largest spread of a kind's durations
+  std::vector<Bytes> peak_bytes;  // by rank; empty if the modules report no memory
+  double spread = 0;              // the largest spread of any kind's durations
 };
 
-/// Returns the middle half divided by the median, of the kind that scatters most.
+/// Returns the largest spread of any kind: the middle half of its durations divided by their median.
 double worst_spread(const CalibrationSamples& samples) {
   double worst = 0;
   for (const auto& [key, durations] : samples.durations) {
@@ -94,7 +95,7 @@ double worst_spread(const CalibrationSamples& samples) {
   return worst;
 }
 
-/// Returns the peak of each rank; empty if no rank reports memory.
+/// Returns the peak memory of each rank. The result is empty if no rank reports memory.
 std::vector<Bytes> peaks_of(const Result& result) {
   std::vector<Bytes> peaks;
   peaks.reserve(result.ranks.size());
@@ -110,14 +111,16 @@ struct MeasurementPlan {
   std::int64_t micro_batch_size = 1;
 };
 
-/// Repeats the run and returns the attempt that scatters least. The first attempt that is steady enough ends
-/// the loop.
+/// Repeats the run and returns the attempt with the smallest spread. The loop ends after the first attempt
+/// that is steady enough.
 OrRunError<Measurement> measurement_of(const Scenario& scenario, const Program& like,
                                        const MeasurementPlan& plan, const CalibrationOptions& options,
                                        const CalibrationRun& run) {
-  // With both forms of backward, each form is in every second microbatch, so twice as many are needed.
+  // If both forms of backward are measured, each occurs in every second microbatch, so twice as many are
+  // needed.
   const std::int32_t turns = plan.backward == BackwardForm::both ? 2 : 1;
-  // While a busy pipeline drains, some ranks are idle.
+  // While a busy pipeline drains, some ranks are idle, so the program runs more microbatches than it
+  // measures.
   const std::int32_t drain = plan.load == CalibrationLoad::busy ? like.stage_count() : 0;
   const CountedMicrobatches counted{.first = turns * options.warmup,
                                     .last = turns * (options.warmup + options.samples)};
@@ -137,14 +140,14 @@ OrRunError<Measurement> measurement_of(const Scenario& scenario, const Program& 
                          .notes = result->notes,
                          .peak_bytes = peaks_of(*result)};
     measured.spread = worst_spread(measured.samples);
-    // Other load on the machine can only increase the spread.
+    // The minimum is used, because other load on the machine can only increase the spread.
     if (!steadiest || measured.spread < steadiest->spread) steadiest = std::move(measured);
     if (steadiest->spread <= options.steady) break;
   }
   return *std::move(steadiest);
 }
 
-// --- all of them ----------------------------------------------------------------------------------
+// --- all measurements -----------------------------------------------------------------------------
 
 /// The measurements of all sizes and loads.
 struct Gathered {
@@ -162,7 +165,7 @@ void gather(Gathered& all, const MeasurementPlan& plan, Measurement measured) {
   const bool alone = plan.load == CalibrationLoad::alone;
   for (const auto& [key, durations] : measured.samples.durations) {
     auto& sizes = all.kinds[key];
-    // The alone and the busy measurement of a size directly follow each other.
+    // For each size, the alone and the busy measurement come directly after each other.
     if (sizes.empty() || sizes.back().micro_batch_size != plan.micro_batch_size)
       sizes.push_back({.micro_batch_size = plan.micro_batch_size});
     (alone ? sizes.back().alone : sizes.back().busy) = spread_of(durations);
@@ -171,7 +174,7 @@ void gather(Gathered& all, const MeasurementPlan& plan, Measurement measured) {
   for (const auto& [stage, times] : measured.samples.launches)
     launches.insert(launches.end(), times.begin(), times.end());
   const std::vector<Hop>& hops = measured.samples.hops;
-  // In busy runs a hop would include work that the receiver still had to finish.
+  // A hop of a busy run would include the time in which the receiver finishes its own work.
   if (alone) all.hops.insert(all.hops.end(), hops.begin(), hops.end());
   if (!alone && all.notes.empty()) {
     all.notes = std::move(measured.notes);
@@ -181,7 +184,7 @@ void gather(Gathered& all, const MeasurementPlan& plan, Measurement measured) {
   all.spread = std::max(all.spread, measured.spread);
 }
 
-/// Measures every size, alone and busy, sizes ascending.
+/// Measures every size alone and busy, in ascending order of size.
 OrRunError<Gathered> gathered_of(const Scenario& scenario, const Program& like,
                                  const std::vector<std::int64_t>& sizes, const CalibrationOptions& options,
                                  const CalibrationRun& run) {
@@ -201,7 +204,7 @@ OrRunError<Gathered> gathered_of(const Scenario& scenario, const Program& like,
   return all;
 }
 
-/// Fits a line through the medians of the sizes that were measured under this load.
+/// Fits a line through the medians of all sizes that were measured under this load.
 Line line_over_sizes(const std::vector<KindAtSize>& sizes, Spread KindAtSize::* load) {
   std::vector<LinePoint> points;
   for (const KindAtSize& size : sizes) {
@@ -223,8 +226,8 @@ std::vector<std::vector<KindCalibration>> calibrated_stages(Gathered& gathered, 
   return calibrated;
 }
 
-/// Returns the sizes in samples, ascending. Two sizes are too few: any two points lie on a line, so its error
-/// could not be judged.
+/// Returns the microbatch sizes in samples, in ascending order. At least three are required: any two points
+/// lie on a line, so they do not show its error.
 tl::expected<std::vector<std::int64_t>, std::string> sizes_of(const CalibrationOptions& options,
                                                               std::int64_t own) {
   const std::set<std::int32_t> multiples(options.multiples.begin(), options.multiples.end());
@@ -268,7 +271,7 @@ tl::expected<Calibration, UserError> calibrate(const Scenario& scenario, const C
   const auto sizes = sizes_of(options, own_size);
   if (!sizes) return refused(sizes.error());
   const Program& like = reference->program;
-  // This is the scenario priced on the calibration's own placement. It has the bytes of the measured model.
+  // The scenario with the calibration's own program and placement gives the bytes of the measured model.
   auto program = calibration_program(like, {});
   if (!program) return refused(std::move(program.error()));
   auto own = prepared_by(with_program(*planned, *std::move(program), own_size));
@@ -299,9 +302,9 @@ tl::expected<Calibration, UserError> calibrate(const Scenario& scenario, const C
   return calibration;
 }
 
-// Makes the programs that a calibration runs. A published schedule gives one list for every stage, as if each
-// stage had its own rank. If a rank has several stages, their lists are merged into one. The merged order is
-// a possible execution in which all actions take the same time:
+// Generates the programs that a calibration runs. A published schedule gives one list of actions for each
+// stage. If a rank holds several stages, their lists are merged into one. The merged order is an order in
+// which the actions could run if all took equally long:
 //
 //     stage 0   F0 F1 B0 B1            rank 0 (stages 0 and 2)   0F0 2F0 2B0 0F1 ...
 //     stage 1   F0 B0 F1 B1     ->     rank 1 (stage 1)          1F0 1B0 1F1 1B1
@@ -311,11 +314,11 @@ tl::expected<Calibration, UserError> calibrate(const Scenario& scenario, const C
 
 namespace {
 
-/// Replaces each B, or every second one, by I and W: 0B1 becomes 0I1 0W1.
+/// Replaces each B, or the B of each odd microbatch, by I and W: 0B1 becomes 0I1 0W1.
 std::vector<Action> with_backward_form(const std::vector<Action>& list, BackwardForm form) {
   std::vector<Action> formed;
   for (const Action& action : list) {
-    // In the form `both`, even microbatches have B, and odd ones have I and W.
+    // With `both`, even microbatches use B, and odd microbatches use I and W.
     const bool split =
         form == BackwardForm::split || (form == BackwardForm::both && action.microbatch % 2 == 1);
     formed.push_back(action);
@@ -327,7 +330,7 @@ std::vector<Action> with_backward_form(const std::vector<Action>& list, Backward
   return formed;
 }
 
-/// Merges the lists of stages into lists of ranks. In one round, each rank runs at most one action.
+/// Merges the lists of stages into lists of ranks. The merge proceeds in rounds.
 class Merge {
  public:
   Merge(std::vector<std::vector<Action>> lists, std::int32_t microbatches)
@@ -336,8 +339,8 @@ class Merge {
         forward_done_(lists_.size(), std::vector<bool>(index(microbatches))),
         gradient_done_(forward_done_) {}
 
-  /// Returns the lists of the ranks. Each round appends at most one action to the list of every rank, until
-  /// no action is left.
+  /// Returns the list of each rank. Each round appends at most one action to each rank's list, until all
+  /// actions are appended.
   std::vector<std::vector<Action>> onto(const std::vector<std::int32_t>& rank_of_stage, std::size_t ranks) {
     std::vector<std::vector<Action>> merged(ranks);
     bool moved = true;
@@ -351,16 +354,16 @@ class Merge {
         merged[rank].push_back(round.back());
         moved = true;
       }
-      // The results of a round are recorded only after it, so that other ranks use them in the next round.
+      // All ranks choose before the round's actions count as done, so an action can use only results of
+      // earlier rounds.
       for (const Action& action : round) note(action);
     }
     return merged;
   }
 
  private:
-  /// Returns a stage of the rank that can run its next action, or nothing. Prefers backward actions to
-  /// forward actions. Among forward actions, prefers the later stage. Among backward actions, prefers the
-  /// earlier stage.
+  /// Returns a stage of the rank that can run its next action, or nothing. It prefers backward to forward
+  /// actions, the later stage among forward actions, and the earlier stage among backward actions.
   std::optional<std::size_t> ready_stage(const std::vector<std::int32_t>& rank_of_stage,
                                          std::int32_t rank) const {
     std::optional<std::size_t> found;
@@ -387,9 +390,9 @@ class Merge {
       gradient_done_[index(action.stage)][index(action.microbatch)] = true;
   }
 
-  std::vector<std::vector<Action>> lists_;       // action list of each stage
-  std::vector<std::size_t> next_;                // number of each stage's actions that are already merged
-  std::vector<std::vector<bool>> forward_done_;  // true if F has run, by stage and microbatch
+  std::vector<std::vector<Action>> lists_;  // action list of each stage
+  std::vector<std::size_t> next_;           // by stage: the number of its actions that are already merged
+  std::vector<std::vector<bool>> forward_done_;  // by stage and microbatch: true if F has run
   std::vector<std::vector<bool>> gradient_done_;
 };
 
@@ -403,7 +406,7 @@ tl::expected<Program, std::string> calibration_program(const Program& like, cons
                         .checkpoint = shape.recomputes ? Checkpoint::always : Checkpoint::never,
                         .update = alone ? UpdateRule::microbatch : UpdateRule::minibatch});
   if (!rule) return rule;
-  // A stage has the same cost on each of its replicas, so only the first replica is measured.
+  // All replicas of a stage have the same cost, so only the first replica is measured.
   std::vector<std::int32_t> rank_of_stage;
   for (StagePlacement& stage : rule->placement.stages) stage = {};
   for (std::size_t stage = 0; stage < like.placement.stages.size(); ++stage) {

@@ -1,7 +1,7 @@
 #pragma once
-// Measures what the actions and links of a scenario cost on this machine. It runs other programs than the one
-// to be predicted, on the same stages and the same placement. calibration_text.hpp prints the answer, and
-// writes it as a part that a scenario can name.
+// Measures how long the actions and links of a scenario take on this machine. The measurement runs its own
+// programs, on the scenario's stages and placement. calibration_text.hpp prints the measured figures and
+// writes them to a file that a scenario can name.
 
 #include <array>
 #include <cstdint>
@@ -26,91 +26,95 @@
 
 namespace penstock {
 
-/// The load of the machine while an action is measured.
+/// The number of ranks that work while an action is measured.
 enum class CalibrationLoad : std::uint8_t {
-  // Only one rank works at a time. One microbatch goes through all stages and back (naive schedule), and a
-  // STEP follows.
+  // Only one rank works at a time: one microbatch passes forward and backward through all stages (schedule
+  // "naive"), and a STEP follows.
   alone,
-  busy,  // all ranks work, with a 1F1B schedule of the same stages
+  busy,  // all ranks work; the stages run a 1F1B schedule
 };
 template <>
 inline constexpr auto kEnumWords<CalibrationLoad> = std::to_array<EnumWord<CalibrationLoad>>(
     {{CalibrationLoad::alone, "alone"}, {CalibrationLoad::busy, "busy"}});
 
-/// The form of the backward pass: B (whole), I and W (split), or both.
+/// The form of the backward passes: each is one B (whole), an I and a W (split), or the two forms alternate
+/// (both).
 enum class BackwardForm : std::uint8_t { whole, split, both };
 
 struct CalibrationShape {
   CalibrationLoad load = CalibrationLoad::alone;
   std::int32_t microbatches = 1;
-  /// The form of the backward passes. For `both`, even microbatches have B, and odd ones have I and W.
+  /// The form of the backward passes. With `both`, even microbatches use B, and odd microbatches use I and W.
   BackwardForm backward = BackwardForm::whole;
   bool recomputes = false;  ///< true if an R comes before each backward pass
 };
 
-/// Returns a valid program that is not lowered. Each stage is on the rank that holds its first replica in
-/// `like`.
+/// Returns a valid program without SEND and RECV actions. Each stage is on the rank that holds its first
+/// replica in `like`.
 tl::expected<Program, std::string> calibration_program(const Program& like, const CalibrationShape& shape);
 
-/// The kinds of actions that are measured beside F and STEP.
+/// The set of kinds of actions that are measured in addition to F and STEP.
 enum class CalibrationKinds : std::uint8_t {
-  needed,  // those of the scenario's program
-  all,     // B as well as I and W, so that the file can be used for schedules of both sorts
+  needed,  // only the kinds that the scenario's program uses
+  all,     // B, I and W, so that the file serves schedules with whole and with split backward passes
 };
 template <>
 inline constexpr auto kEnumWords<CalibrationKinds> = std::to_array<EnumWord<CalibrationKinds>>(
     {{CalibrationKinds::needed, "needed"}, {CalibrationKinds::all, "all"}});
 
 struct CalibrationOptions {
-  std::vector<std::int32_t> multiples{1, 2,
-                                      /// Factors of the file's own microbatch; three or more, all different.
-                                      4};
-  std::int32_t warmup = 5;    ///< actions of each kind that do not count
-  std::int32_t samples = 30;  ///< actions of each kind, size and load that count
+  /// Factors by which the file's own microbatch size is multiplied; three or more, all different.
+  std::vector<std::int32_t> multiples{1, 2, 4};
+  std::int32_t warmup = 5;    ///< actions of each kind that run first and are not measured
+  std::int32_t samples = 30;  ///< measured actions of each kind, for each size and load
   CalibrationKinds kinds = CalibrationKinds::needed;
-  CalibrationLoad load = CalibrationLoad::busy;  ///< load under which the model's times are measured
-  /// Largest accepted spread of durations (middle half over median); a run with more is repeated.
+  CalibrationLoad load = CalibrationLoad::busy;  ///< the load from which the model's times are taken
+  /// The largest accepted spread of durations (middle half divided by median). A run with a larger spread is
+  /// repeated.
   double steady = 0.04;
-  std::int32_t attempts = 3;  ///< number of runs after which the one with the least spread is used
+  /// Largest number of runs. If none is steady, the run with the smallest spread is used.
+  std::int32_t attempts = 3;
 };
 
-/// A function that runs an experiment once and returns its timeline, with memory if the modules report it.
+/// A function that runs an experiment once. It returns the timeline, and the memory if the modules report it.
 using CalibrationRun = std::function<tl::expected<Result, UserError>(const Experiment&)>;
 
 /// The measurements of one kind of action at one size.
 struct KindAtSize {
   std::int64_t micro_batch_size = 1;
   Spread alone{};
-  Spread busy{};  ///< absent for STEP, which is measured alone only
+  Spread busy{};  ///< without samples for STEP, which is measured alone only
 };
 
 struct KindCalibration {
   ActionKind kind = ActionKind::forward;
-  std::vector<KindAtSize> sizes{};  ///< ascending
-  Line alone{};                     ///< medians in ns over samples: overhead and time per sample
+  std::vector<KindAtSize> sizes{};  ///< sorted by microbatch size, smallest first
+  Line alone{};  ///< line through the medians in ns: a fixed overhead and a time per sample
   Line busy{};
 
   const Line& line(CalibrationLoad load) const { return load == CalibrationLoad::alone ? alone : busy; }
-  /// Returns the duration at the file's own microbatch: the median if that size was measured, otherwise the
-  /// line's value.
+  /// Returns the duration for a microbatch size. If that size was measured, the duration is its median, and
+  /// otherwise the value of the fitted line.
   double duration_ns(CalibrationLoad load, std::int64_t micro_batch_size) const;
 };
 
-/// One kind of link: all links of a uniform cluster, those inside servers, or those between servers.
+/// One kind of link: all links of a uniform cluster, the links inside servers, or the links between servers.
 struct LinkCalibration {
   std::string name;  ///< "between ranks", "inside a server" or "between servers"
   struct Point {
     Bytes bytes = 0;
-    Spread hop;  ///< time from the end of the sending action to the start of the one that waited
+    /// Time from the end of the sending action to the start of the action that waits for the message.
+    Spread hop;
   };
-  std::vector<Point> points;        ///< ascending
-  Ns latency_ns = 0;                ///< fitted latency, without the launch that each action takes anyway
-  double bytes_per_second = 0;      ///< fitted bandwidth, or the scenario's if no size made a difference
-  bool bandwidth_measured = false;  ///< false: the bandwidth is the scenario's, not fitted
+  std::vector<Point> points;  ///< sorted by bytes, smallest first
+  Ns latency_ns = 0;          ///< fitted latency, without the launch time that each action has in any case
+  /// Fitted bandwidth, or the scenario's bandwidth if the time did not depend on the size.
+  double bytes_per_second = 0;
+  bool bandwidth_measured = false;  ///< true if `bytes_per_second` is the fitted bandwidth
 };
 
-/// A function that returns the bytes that the stages of an experiment hold and send, as its modules report
-/// them; empty if they store nothing.
+/// A function that returns the bytes that each stage of an experiment holds and sends, as its modules report
+/// them. The result is empty if the modules store nothing.
 using BytesOfStages = std::function<std::vector<StageBytes>(const Experiment&)>;
 
 struct Calibration {
@@ -119,26 +123,25 @@ struct Calibration {
   CalibrationOptions options{};
   std::int64_t own_micro_batch_size = 1;
   std::int32_t ranks = 0;
-  /// Time between one action's end and the next one's start on a rank that waits for nothing.
+  /// Time between the end of one action and the start of the next on a rank that waits for no message.
   Spread alone_launch{};
   Spread busy_launch{};
-  std::vector<std::vector<KindCalibration>> stages{};  ///< by stage, kinds ascending
-  std::vector<LinkCalibration> links{};                ///< only kinds of links that were used
-  std::vector<Bytes>
-      peak_bytes{};  ///< by rank, in the busy run at the smallest size; empty if the modules report none
-  /// True if bytes are those that the modules hold. Otherwise they are the scenario's.
+  std::vector<std::vector<KindCalibration>> stages{};  ///< by stage; in each stage sorted by kind
+  std::vector<LinkCalibration> links{};                ///< only the kinds of links that the program uses
+  /// Peak memory by rank, in the busy run at the smallest size. Empty if the modules report no memory.
+  std::vector<Bytes> peak_bytes{};
+  /// True if the figures in bytes were reported by the modules. Otherwise they are copied from the scenario.
   bool counted_bytes = false;
   std::vector<std::string> notes{};
 
   StageFigures model{};
-  std::optional<ClusterSpec> cluster{};  ///< absent if the scenario's cluster is given link by link
+  std::optional<ClusterSpec> cluster{};  ///< absent if the scenario lists its links one by one
 };
 
-/// Measures the stages and links of `scenario` with its own programs, at every
-/// size, alone and busy. Every kind is exact at the file's own microbatch. A model has one overhead for each
-/// stage, and B = I + W; notes say where this causes an error above 1 % (calibrated_parts.cpp has the
-/// formulas). Collectives are not measured. Errors: those of `run`; a scenario that prepare() refuses; fewer
-/// than three sizes.
+/// Measures the stages and links of `scenario`, at every size, alone and busy. Every duration is exact at the
+/// file's own microbatch size. A model has one overhead for each stage, and B = I + W. A note tells the user
+/// where this causes an error above 1 % (formulas: calibrated_parts.cpp). Collectives are not measured. Fails
+/// if `run` fails, if prepare() rejects the scenario, or if there are fewer than three sizes.
 tl::expected<Calibration, UserError> calibrate(const Scenario& scenario, const CalibrationOptions& options,
                                                const CalibrationRun& run, const BytesOfStages& bytes_of = {});
 

@@ -1,6 +1,6 @@
-// Prints a calibration. The table shows the times under the model's load beside those under the other load,
-// so that a reader sees how much the ranks slow each other down. JSON has both. Tests:
-// tests/backend/calibration_test.cpp.
+// Prints a calibration. The table shows the times under the load that the model uses, and beside them the
+// times under the other load. The reader can see how much the ranks slow each other down. The JSON output has
+// both. Tests: tests/backend/calibration_test.cpp.
 
 #include "backend/calibration/calibration_text.hpp"
 
@@ -29,7 +29,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Returns whether the model's times of this kind come from the `alone` runs, as those of a STEP always do.
+/// Returns true if the model's times of this kind come from the `alone` runs. STEP is always measured alone.
 bool used_alone(const Calibration& calibration, ActionKind kind) {
   return calibration.options.load == CalibrationLoad::alone || kind == ActionKind::step;
 }
@@ -39,7 +39,8 @@ Cell duration_cell(const Spread& spread) {
   return {format_duration(spread.median_ns), static_cast<double>(spread.median_ns)};
 }
 
-/// Shows a negative constant of a fitted line as 0, because a negative time would confuse readers.
+/// Returns a time as a table cell. A negative constant of a fitted line is shown as 0, because a negative
+/// time would confuse readers.
 Cell rounded_cell(double ns) { return {format_duration(std::llround(std::max(0.0, ns))), ns}; }
 
 Table stage_table(const Calibration& calibration) {
@@ -199,8 +200,8 @@ std::string calibration_to_json(const Calibration& calibration) {
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-// Writes the parts `model:` and `cluster:` of a scenario to one file. It uses the writers of scenarios.
-// Predictions therefore read measured figures by the same code as figures that a user has typed.
+// Writes the sections `model:` and `cluster:` of a scenario to one file, with the functions that write
+// scenarios. A prediction can then read measured figures exactly as it reads figures that a user has typed.
 
 std::string cost_file(const Calibration& calibration) {
   const std::string head = fmt::format(
@@ -213,7 +214,7 @@ std::string cost_file(const Calibration& calibration) {
                                        stages_to_yaml(calibration.model, calibration.own_micro_batch_size));
   if (!calibration.cluster)
     return text + comment_to_yaml("The cluster is given link by link: keep the scenario's.");
-  // value() cannot fail, because a calibrated cluster always has a form that can be written.
+  // A calibrated cluster always has a text form, so value() cannot fail.
   return text + cluster_to_yaml(*calibration.cluster).value();
 }
 

@@ -1,7 +1,7 @@
 // The `cuda-local` backend: K workers in one process, each with a thread and a partition of SMs. Messages are
-// copies on streams. Workers, links and their buffers are made once for all runs. Clock, modules and
-// transport are new for each run, so that no run starts with data of another. Links can be emulated only by
-// kernels on SMs that belong to no worker. Tests: tests/backend/standin.
+// copies on streams. All repeats use the same workers, links and buffers. Each repeat has its own clock,
+// modules and transport, so that it starts without data of an earlier repeat. Emulated links need kernels
+// that run on SMs without a worker. Tests: tests/backend/standin.
 
 #include "backend/cuda/local_run.hpp"
 
@@ -38,7 +38,7 @@ namespace {
 
 constexpr std::string_view kTransport = "cuda-streams";
 
-/// Returns whether the scenario gives some message a time beyond that of its copy.
+/// Returns true if the scenario gives any message a time in addition to the time of its copy.
 bool emulates_links(const LinkPace& pace) {
   const auto takes_time = [](const std::vector<Ns>& times) {
     return std::ranges::any_of(times, [](Ns time) { return time > 0; });
@@ -46,8 +46,8 @@ bool emulates_links(const LinkPace& pace) {
   return takes_time(pace.hold) || takes_time(pace.latency);
 }
 
-/// Runs the program once. Members are destroyed in the order that CUDA needs: queues before the transport for
-/// whose events they wait, and the transport before the modules whose tensors it copies.
+/// Runs the program once. The order of the local variables matters for their destruction. The queues wait for
+/// events of the transport, and the transport copies tensors of the modules.
 tl::expected<ExecutedRun, ExecutionError> once(const PreparedRun& run, const CudaWorkers& workers,
                                                CudaLinks& links, const DeviceCodec* codec) {
   const SteadyClock clock(run.options.time_scale);
@@ -97,7 +97,8 @@ std::vector<std::optional<CudaPlace>> places_of(const CudaWorkers& workers) {
   return places;
 }
 
-/// Calls `work`, and turns what a device throws into an error, outside of the ranks' computation.
+/// Calls `work` and returns its result. If a device throws an exception, the function returns an error
+/// instead.
 tl::expected<std::optional<Result>, UserError> without_exceptions(
     const std::function<tl::expected<std::optional<Result>, UserError>()>& work) {
   try {

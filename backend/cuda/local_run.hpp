@@ -1,6 +1,6 @@
 #pragma once
-// The `cuda-local` backend: one program on one GPU that is divided into as many partitions as there are
-// ranks, or on as many GPUs, with the threads of this process.
+// The `cuda-local` backend. The ranks are threads of this process. They share one GPU that is divided into
+// one partition for each rank, or each rank has its own GPU.
 
 #include <functional>
 #include <memory>
@@ -19,33 +19,33 @@
 
 namespace penstock {
 
-/// The modules of ranks on GPUs, and the codec that packs their messages.
+/// The modules that ranks run on GPUs, and the codec that packs their messages.
 struct CudaModules {
   std::unique_ptr<ModuleFamily> family;
   std::unique_ptr<DeviceCodec> codec{};  ///< null if all payloads are null
 };
-/// A function that makes the modules. The workers outlive them. Places are by rank, and absent for ranks of
-/// other processes. Error: what the experiment asks for and cannot get.
+/// A function that makes the modules. It gets the place of each rank; places of ranks in other processes are
+/// absent. The workers outlive the modules. Error: the experiment needs something that is not available.
 using MakeCudaModules = std::function<tl::expected<CudaModules, std::string>(
     const std::vector<std::optional<CudaPlace>>& places)>;
 
-/// Calls measure() on the GPUs of this process. Fails with ErrorKind::not_available and the reason if there
-/// is no GPU, or none that holds so many workers. Links with times in `pace` are emulated. Without times,
-/// messages take as long as their copies.
+/// Measures the experiment on the GPUs of this process. If there is no GPU, or none with room for all
+/// workers, fails with ErrorKind::not_available and the reason. Links for which `pace` has times are
+/// emulated. On other links, a message takes as long as its copy.
 tl::expected<std::optional<Result>, UserError> run_on_cuda_local(const Experiment& experiment,
                                                                  const PaceOfLinks& pace,
                                                                  const RunOptions& options,
                                                                  const MakeCudaModules& make);
 
-/// Like run_on_cuda_local(), with workers that the caller uses for several runs. Requires a worker for each
-/// rank.
+/// Like run_on_cuda_local(), but uses the caller's workers, which can serve several runs. Requires one worker
+/// for each rank.
 tl::expected<std::optional<Result>, UserError> run_on_workers(const Experiment& experiment,
                                                               const PaceOfLinks& pace,
                                                               const RunOptions& options,
                                                               const CudaWorkers& workers,
                                                               const MakeCudaModules& make);
 
-/// Asks CUDA for a hardware queue for each stream, up to 32. Must be called before CUDA starts.
+/// Requests a separate hardware queue for each stream from CUDA, up to 32. Must be called before CUDA starts.
 void ask_for_hardware_queues();
 
 }  // namespace penstock

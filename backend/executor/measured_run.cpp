@@ -1,7 +1,7 @@
-// Makes a measurement out of executions by any backend. It derives the deadline from the costs, drops the
-// warm-up runs, and selects the run with the median makespan. Of an even number it takes the shorter of the
-// middle two. Then it computes the figures that a prediction has. A mean of timelines would be a timeline
-// that never happened, so one run is shown whole. Tests: tests/backend/thread_run_test.cpp.
+// Turns several executions by any backend into one measurement. It computes the deadline from the costs,
+// drops the warm-up runs and selects the run with the median makespan (of an even number, the shorter of the
+// middle two). It then computes the figures of a prediction. An average of several timelines would show a run
+// that never happened. Tests: tests/backend/thread_run_test.cpp.
 
 #include "backend/executor/measured_run.hpp"
 
@@ -51,16 +51,15 @@ Ns longest_action_ns(const std::vector<StageCost>& stages) {
   return longest;
 }
 
-/// Shortest deadline. A watcher sleeps for a millisecond or more between two looks and ignores a look after a
-/// pause that was longer than the deadline. Between processes, messages also take time that is not in the
-/// costs.
+/// The shortest deadline. The watcher checks only every millisecond or less often, and ignores a check after
+/// a pause longer than the deadline. Messages between processes also take time that the costs do not include.
 constexpr std::chrono::milliseconds kShortestDeadline(10);
 
-/// A launcher starts processes one after the other.
+/// The shortest time to wait for all processes, because a launcher starts them one after the other.
 constexpr std::chrono::seconds kShortestToJoin(1);
 
-/// Returns the deadline in host time, so the time scale counts. The default is at least 10 s, because costs
-/// may be 0 and the machine may be busy. It is at most a year, so that nanoseconds do not overflow.
+/// Returns the deadline in host time, so it includes the time scale. The default is at least 10 s, because
+/// costs may be 0 and the machine may be busy. It is at most a year, so that nanoseconds do not overflow.
 std::chrono::nanoseconds deadline_of(const CostTable& costs, const LinkPace& pace,
                                      const RunOptions& options) {
   if (options.deadline.count() > 0)
@@ -71,7 +70,7 @@ std::chrono::nanoseconds deadline_of(const CostTable& costs, const LinkPace& pac
   for (std::size_t i = 0; i < pace.hold.size(); ++i) {
     longest = std::max(longest, pace.hold[i] + pace.latency[i]);
   }
-  // Ten times the longest action lets a slow machine pass and still finds a hang in time.
+  // Ten times the longest action is enough for a slow machine, and short enough to report a hang soon.
   const double scaled = 10 * static_cast<double>(longest) * options.time_scale;
   const auto most = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::hours(24 * 365));
   const std::chrono::nanoseconds least = std::chrono::seconds(10);
@@ -80,7 +79,7 @@ std::chrono::nanoseconds deadline_of(const CostTable& costs, const LinkPace& pac
              : most;
 }
 
-/// Returns the notes that a reader of the figures needs, the scenario's own first.
+/// Returns the notes that a reader of the figures needs. The scenario's own notes come first.
 std::vector<std::string> notes_of(const Experiment& experiment, const RunOptions& options,
                                   const ModuleFamily& family, const Runner& runner) {
   std::vector<std::string> notes = experiment.notes;
@@ -97,7 +96,7 @@ std::vector<std::string> notes_of(const Experiment& experiment, const RunOptions
   return notes;
 }
 
-/// Returns a note about clocks, or nothing if all ranks have the clock of one host.
+/// Returns a note on the accuracy of the clocks, or nothing if all ranks share one host's clock.
 std::optional<std::string> clock_note(const ExecutedRun& run) {
   if (!run.clock_error_ns) return std::nullopt;
   return fmt::format(
@@ -114,7 +113,7 @@ ExecutedRun median_of(std::vector<ExecutedRun> timed) {
   return std::move(*middle);
 }
 
-/// Returns the memory of each rank; empty for modules that store nothing.
+/// Returns the memory of each rank. The result is empty if the modules store nothing.
 std::vector<RankMemory> memories_of(const std::vector<RankAccount>& accounts) {
   std::vector<RankMemory> memories;
   memories.reserve(accounts.size());
@@ -122,8 +121,8 @@ std::vector<RankMemory> memories_of(const std::vector<RankAccount>& accounts) {
   return memories;
 }
 
-/// Returns a note with the mean loss over the microbatches of all ranks whose stage computes one, or nothing
-/// if no loss was computed.
+/// Returns a note with the mean loss, or nothing if no stage computed a loss. The mean is over all ranks'
+/// microbatches for which a stage computes a loss.
 std::optional<std::string> loss_note(const std::vector<RankAccount>& accounts) {
   double sum = 0;
   std::size_t losses = 0;
@@ -174,7 +173,8 @@ tl::expected<std::optional<Result>, UserError> measure(const Experiment& experim
               {.channels = runner.channels, .iterations = experiment.program.iterations});
   if (auto refusal = runner.refusal ? runner.refusal(flat) : std::nullopt)
     return user_error(ErrorKind::bad_input, *std::move(refusal));
-  // The messages are numbered as this transport's flat program numbers them.
+  // The link times are computed here, because each transport numbers the messages of a flat program in its
+  // own order.
   const LinkPace links = pace(flat);
   auto runs = runner.execute({.experiment = experiment,
                               .options = options,
@@ -184,7 +184,7 @@ tl::expected<std::optional<Result>, UserError> measure(const Experiment& experim
                               .pace = links,
                               .deadline = deadline_of(experiment.costs, links, options)});
   if (!runs) return user_error(ErrorKind::run_failed, std::move(runs.error().message));
-  // The process of another rank has the result.
+  // If the process of another rank has the result, this process has none.
   if (runs->empty()) return std::nullopt;
   runs->erase(runs->begin(), runs->begin() + options.warmup);
   ExecutedRun median = median_of(*std::move(runs));
@@ -219,7 +219,8 @@ tl::expected<ChannelOptions, std::string> declared_channels(const ChannelOptions
     return tl::unexpected(
         fmt::format("the {} transport has no {}; leave that out, or take cpu-thread", transport, what));
   };
-  // The prediction would have used these options, so a transport without them refuses the run.
+  // A prediction uses the options of the scenario. A run without them would not be comparable, so it is
+  // rejected.
   if (asked.blocking) return refused("blocking channels");
   if (asked.capacity != declared.capacity) return refused("bounded channels (capacity)");
   if (asked.eager_bytes != declared.eager_bytes) return refused("eager messages");

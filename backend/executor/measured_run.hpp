@@ -1,6 +1,6 @@
 #pragma once
-// The part of a run that all backends share: options, deadline, selection of the median run, and the Result.
-// thread_run.hpp and process/process_run.hpp call it.
+// The part of a run that all backends share: options, deadline, choice of the median run, and the Result.
+// Each backend calls measure(), for example in thread_run.hpp and process/process_run.hpp.
 
 #include <chrono>
 #include <cstdint>
@@ -26,23 +26,26 @@
 namespace penstock {
 
 struct RunOptions {
-  std::int32_t warmup = 1;   ///< runs of the whole program before those that count, >= 0
+  std::int32_t warmup = 1;   ///< runs of the whole program that come first and do not count, >= 0
   std::int32_t repeats = 5;  ///< runs that count, >= 1
-  double time_scale = 1;     ///< factor by which every hold is longer; measured times are divided by it; > 0
-  /// Limit of one action in host time; below 10 ms it counts as 10 ms. 0 means ten times the longest action
-  /// or message, and at least 10 s. It also limits how long the processes of a run wait for each other to
-  /// start: patience_to_join().
+  /// The factor that lengthens the times that modules and links emulate; > 0. Measured times are divided by
+  /// the factor.
+  double time_scale = 1;
+  /// The limit on the time of one action on the host. A limit below 10 ms counts as 10 ms. 0 means ten times
+  /// the longest action or message, and at least 10 s. The limit also applies to the start of the processes:
+  /// see patience_to_join().
   std::chrono::nanoseconds deadline{0};
-  /// Memory of this machine that the processes of a run may take together. Absent: no check is made.
+  /// The memory of this machine that all processes of a run may use together. If it is absent, memory is not
+  /// checked.
   std::optional<Bytes> memory{};
 };
 
-/// A function that returns how long the links of the experiment's cluster take for each message of its flat
-/// program.
+/// A function that returns how long each message of a flat program takes on the links of the experiment's
+/// cluster.
 using PaceOfLinks = std::function<LinkPace(const FlatProgram&)>;
 
-/// An experiment that is ready to be executed. The references are valid only during the call that receives
-/// it.
+/// An experiment that is ready to run. The references are valid only during the call that receives this
+/// struct.
 struct PreparedRun {
   const Experiment& experiment;
   const RunOptions& options;
@@ -55,38 +58,39 @@ struct PreparedRun {
   std::int32_t runs() const { return options.warmup + options.repeats; }
 };
 
-/// Returns how long the processes of a run wait until all have started: the requested deadline, and at least
-/// 1 s. Returns nothing if no deadline is requested; the backend then uses its own.
+/// Returns how long the processes of a run wait until all have started: the user's deadline, and at least
+/// one second. Returns nothing if the user sets no deadline; the backend then uses its default.
 std::optional<std::chrono::nanoseconds> patience_to_join(const RunOptions& options);
 
-/// A backend: a function that executes, with its names and its channels.
+/// A backend: its names, its channel options and the function that executes a program.
 struct Runner {
   std::string_view engine;     ///< for example "cpu-thread"
-  std::string_view transport;  ///< name in schedules/ir/channel.hpp
+  std::string_view transport;  ///< the transport's name in schedules/ir/channel.hpp
   ChannelOptions channels;     ///< channel options of the run
-  /// Executes the program prepared.runs() times. Returns all runs, or none if the process of another rank has
-  /// them.
+  /// Executes the program prepared.runs() times. Returns all runs, or an empty list if the process of another
+  /// rank has the runs.
   std::function<tl::expected<std::vector<ExecutedRun>, ExecutionError>(const PreparedRun&)> execute;
-  /// Returns why this machine has no room for the run, before anything is started. May be empty.
+  /// Returns why this machine has too few resources for the run, or nothing. It is called before anything
+  /// starts. May be unset.
   std::function<std::optional<std::string>(const FlatProgram&)> refusal{};
 };
 
-/// Runs the experiment's program. The timeline and all figures are those of the run with the median makespan
-/// (of an even number the shorter of the middle two). The result has no links, and no memory if the modules
-/// store nothing. Returns nothing if another process has the timelines.
+/// Runs the experiment's program several times. The timeline and all figures come from the run with the
+/// median makespan (for an even number of runs, the shorter of the middle two). The result has no figures of
+/// links. It has no memory if the modules store nothing. Returns nothing if another process has the
+/// timelines.
 tl::expected<std::optional<Result>, UserError> measure(const Experiment& experiment, const PaceOfLinks& pace,
                                                        const RunOptions& options, const ModuleFamily& family,
                                                        const Runner& runner);
 
-/// Executes one run on the threads of this process, or on the `queues` of its ranks, and returns it with the
+/// Executes one run on the threads of this process, or on the `queues` of its ranks. Returns the run with the
 /// accounts of its modules.
 tl::expected<ExecutedRun, ExecutionError> execute_on_threads(const PreparedRun& run, StageModules& modules,
                                                              Transport& transport, const Clock& clock,
                                                              std::span<ComputeQueue* const> queues = {});
 
-/// Returns the channel options that the named transport declares (schedules/ir/channel.hpp), for
-/// transports that support only these. Error: the experiment asks for blocking or bounded channels, or for
-/// eager messages.
+/// Returns the channel options of the named transport (schedules/ir/channel.hpp), for transports that support
+/// no other options. Fails if the experiment requires blocking channels, bounded channels or eager messages.
 tl::expected<ChannelOptions, std::string> declared_channels(const ChannelOptions& asked,
                                                             std::string_view transport);
 

@@ -1,7 +1,7 @@
-// The `nccl` backend: processes as in cpu-process (backend/process), each with a whole GPU, and NCCL between
-// them. Two meetings precede the first message: the coordinator's, over sockets, and the exchange of unique
-// ids, in a TCPStore on the next port. CUDA must not be started before the fork, so a child makes its
-// hardware when it first needs it. Tests: tests/backend/standin.
+// The `nccl` backend. Processes are started as in cpu-process (backend/process), each has a whole GPU, and
+// NCCL carries the messages. Before the first message, the processes connect to the coordinator over sockets,
+// and then exchange NCCL's unique ids through a TCPStore on the next port. CUDA must not start before the
+// fork, so each child opens its GPU at first use. Tests: tests/backend/standin.
 
 #include "backend/nccl/nccl_run.hpp"
 
@@ -56,7 +56,8 @@ namespace penstock {
 namespace {
 
 constexpr std::string_view kTransport = "nccl";
-constexpr std::chrono::seconds kPatience(90);  // NCCL opens a communicator in seconds, and there are many
+// one communicator takes NCCL seconds to open, and a run has many
+constexpr std::chrono::seconds kPatience(90);
 constexpr std::chrono::seconds kStepOfStart(30);
 
 tl::unexpected<UserError> unavailable(std::string_view why) {
@@ -67,8 +68,8 @@ tl::unexpected<ExecutionError> failed(std::string message) {
   return tl::unexpected(ExecutionError{.rank = -1, .action = "the start", .message = std::move(message)});
 }
 
-/// The GPU resources of a rank's process, made at first use, after the fork. `workers_` must outlive the
-/// modules, whose tensors are memory of its streams.
+/// The GPU resources of a rank's process, made at first use, after the fork. `workers_` is declared first
+/// because the modules' tensors use memory of its streams, so it must be destroyed last.
 class RankHardware {
  public:
   RankHardware(std::int32_t device, std::int32_t rank, std::int32_t ranks, const MakeCudaModules& make)
@@ -95,8 +96,8 @@ class NcclRun {
   NcclRun(const PreparedRun& run, const MakeCudaModules& make, const std::optional<NcclPlace>& place)
       : run_(run), make_(make), place_(place), hardware_(static_cast<std::size_t>(run.flat.rank_count)) {}
 
-  /// Opens the store's socket in this process, and then starts the ranks. Each rank's process makes what it
-  /// needs with the functions in process_execution().
+  /// Opens the store's socket in this process, and then starts the ranks. Each rank's process makes its
+  /// modules and transport with the functions in process_execution().
   tl::expected<std::vector<ExecutedRun>, ExecutionError> execute() {
     const bool hosts = !place_ || (place_->process.rank == 0 && !place_->agent_store);
     const Endpoint meeting = place_ ? place_->process.coordinator : Endpoint{};
@@ -108,7 +109,7 @@ class NcclRun {
     if (hosts) {
       auto socket = ListeningSocket::open(store_.address, store_.port);
       if (!socket) return failed(socket.error() + " (the store of unique ids); give all ranks another port");
-      // Port 0 stands for any port; the others must know which one it became.
+      // Port 0 means any free port, so the other ranks must learn which port the system chose.
       store_.port = socket->port();
       socket_ = *std::move(socket);
     }
@@ -119,7 +120,8 @@ class NcclRun {
   }
 
  private:
-  /// Returns the port of the store: the one after the coordinator's; 0: any.
+  /// Returns the port of the store. It is the launcher's own store, or the port after the coordinator's, or 0
+  /// (any free port) without a launcher.
   tl::expected<std::uint16_t, std::string> store_port() const {
     if (!place_) return 0;
     if (place_->agent_store) return *place_->agent_store;
@@ -151,7 +153,8 @@ class NcclRun {
     if (of_rank == nullptr) {
       of_rank = std::make_unique<RankHardware>(device, rank, run_.flat.rank_count, make_);
     }
-    // The current device belongs to a thread, and this thread may differ from the earlier one.
+    // CUDA stores the current device for each thread, and this thread may differ from the thread of an
+    // earlier call.
     use_device(device);
     return *of_rank;
   }
@@ -159,7 +162,8 @@ class NcclRun {
   MakeRankTransport transports(std::int32_t rank, const std::function<bool()>& stopped) {
     RendezvousPlace store = store_;
     if (rank == 0 && socket_) store.socket = socket_->release();
-    // If another process also held it, a store whose host has ended would still accept connections.
+    // Only rank 0 may hold this socket. If another process held it too, ranks could still connect after rank
+    // 0 has ended.
     socket_.reset();
     const StreamView compute = hardware(rank).compute();
     const auto session =
@@ -178,7 +182,8 @@ class NcclRun {
         [this, rank, session, compute](const RankRun& run) { return over_nccl(run, rank, session, compute); };
   }
 
-  /// Agrees on layouts by running the list once without messages. Not needed if all payloads are null.
+  /// Runs the list once without messages, so that the ranks agree on the layouts of payloads. Null payloads
+  /// have no layout, so no run is needed for them.
   void agree_on_layouts(std::int32_t rank, NcclSession& session) {
     const DeviceCodec* codec = hardware(rank).codec();
     if (codec == nullptr) return;
@@ -216,10 +221,10 @@ class NcclRun {
   const std::optional<NcclPlace>& place_;
   RendezvousPlace store_;
   std::optional<ListeningSocket> socket_;
-  std::vector<std::unique_ptr<RankHardware>> hardware_;  // by rank; only those of this process are filled in
+  std::vector<std::unique_ptr<RankHardware>> hardware_;  // by rank; null for ranks of other processes
 };
 
-/// Returns why there are too few devices, or nothing if there are enough.
+/// Returns why this machine has too few GPUs, or nothing if it has enough.
 std::optional<std::string> lack_of_devices(std::int32_t ranks, const std::optional<NcclPlace>& place) {
   const auto devices = cuda_device_count_by_child();
   if (!devices) return devices.error();
@@ -235,8 +240,8 @@ std::optional<std::string> lack_of_devices(std::int32_t ranks, const std::option
   return std::nullopt;
 }
 
-/// Adds the cause if the run hung in the order of launches. A rank that waited does not see which rank holds
-/// the others back, but the checker finds it.
+/// Adds the cause to the error if the ranks launched operations in an order that hangs. A waiting rank does
+/// not see which rank blocks the others, but the checker can find it.
 UserError with_launch_order(UserError error, const Experiment& experiment, ChannelOptions channels) {
   if (error.kind != ErrorKind::run_failed) return error;
   channels.launch_order = true;
@@ -260,8 +265,8 @@ tl::expected<std::int32_t, std::string> local_rank(const Environment& environmen
   return rank;
 }
 
-/// Uses the store of torchrun's agent. It survives restarts, so the prefix of keys contains the number of
-/// restarts.
+/// Uses the store of torchrun's agent. The store survives restarts of the job, so the prefix contains the
+/// number of restarts.
 void use_agent_store(NcclPlace& place, const Environment& environment) {
   place.agent_store = agent_store_port(environment);
   if (!place.agent_store) return;
@@ -295,7 +300,7 @@ tl::expected<std::optional<Result>, UserError> run_on_nccl(const Experiment& exp
   }
   const std::int32_t ranks = experiment.program.rank_count();
   if (const auto lack = lack_of_devices(ranks, place)) return unavailable(*lack);
-  // This family has no place on a device; only its description is used.
+  // These modules have no GPU. They are made only to read the family's description.
   const auto description = make(std::vector<std::optional<CudaPlace>>(static_cast<std::size_t>(ranks)));
   if (!description) return unavailable(description.error());
   auto result =
@@ -308,21 +313,21 @@ tl::expected<std::optional<Result>, UserError> run_on_nccl(const Experiment& exp
   return result;
 }
 
-// Opens a listening socket that another library takes over while it listens. Passing only a number of a free
-// port is not safe, because another process may take the port in the meantime.
+// Opens a listening socket that another library then takes over. It would not be safe to pass only the number
+// of a free port, because another process might take that port first.
 
 namespace {
 
-// The largest number of waiting connections. All ranks connect at once, and the kernel drops connections
-// beyond this number.
+// The largest number of connections that wait to be accepted. All ranks connect at once, and the kernel drops
+// connections beyond this number.
 constexpr int kBacklog = 1024;
 
 tl::unexpected<std::string> failed(const std::string& address, std::uint16_t port, const std::string& why) {
   return tl::unexpected("cannot listen on " + address + ":" + std::to_string(port) + ": " + why);
 }
 
-/// Returns the first IPv4 address for a host name or address, with the port. Returns nothing if there is
-/// none.
+/// Returns the first IPv4 address of a host name, with the port. Returns nothing if the host has no such
+/// address.
 std::optional<sockaddr_in> numbers_of(const std::string& address, std::uint16_t port) {
   addrinfo wanted{};
   wanted.ai_family = AF_INET;

@@ -1,5 +1,5 @@
 #pragma once
-// The `nccl` backend: one process a rank, each with its own GPU.
+// The `nccl` backend: one process for each rank, each with its own GPU.
 
 #include <cstdint>
 #include <functional>
@@ -18,32 +18,33 @@
 
 namespace penstock {
 
-/// The place that a launcher gave this process.
+/// The place of this process in the job, as its launcher states it.
 struct NcclPlace {
   ProcessPlace process;
-  std::int32_t device = 0;                   ///< number of its device on this host
-  std::optional<std::uint16_t> agent_store;  ///< port of the launcher's own TCPStore, if it has one
-  std::string store_prefix;                  ///< prefix of keys in that store
+  std::int32_t device = 0;                   ///< number of this process's GPU on its host
+  std::optional<std::uint16_t> agent_store;  ///< port of the launcher's own TCPStore; absent if it has none
+  std::string store_prefix;                  ///< prefix of all keys that Penstock writes to that store
 };
 
-/// Reads what launched_place() reads. The device is LOCAL_RANK (torchrun), OMPI_COMM_WORLD_LOCAL_RANK or
-/// SLURM_LOCALID, or the rank if none is set. Returns nothing if no launcher started this process. Error:
-/// which variable is missing or wrong, or that the launcher started another number of processes than `ranks`.
+/// Reads the variables that launched_place() reads, and the device number. The device is LOCAL_RANK
+/// (torchrun), OMPI_COMM_WORLD_LOCAL_RANK or SLURM_LOCALID, or the rank if none is set. Returns nothing if no
+/// launcher started this process. Fails if a variable is missing or wrong, or if the launcher started a
+/// number of processes other than `ranks`.
 tl::expected<std::optional<NcclPlace>, std::string> nccl_place(const Environment& environment,
                                                                std::int32_t ranks);
 
-/// Calls measure() with the ranks in children of this process, which must have no other threads and must not
-/// have started CUDA. With a `place`, the ranks are processes that a launcher has started, and only rank 0
-/// gets a Result. `make` is called in each rank's process, and once here, without a place. Fails with
-/// ErrorKind::not_available and the reason if there are fewer GPUs than ranks.
+/// Measures the experiment with one process for each rank. Without a `place`, the ranks are forked from this
+/// process, which must have no other threads and must not have started CUDA. With a `place`, a launcher has
+/// started the ranks, and only rank 0 gets a Result. Each rank's process calls `make`. This process also
+/// calls it once, with no device. If there are fewer GPUs than ranks, fails with ErrorKind::not_available and
+/// the reason.
 tl::expected<std::optional<Result>, UserError> run_on_nccl(const Experiment& experiment,
                                                            const PaceOfLinks& pace, const RunOptions& options,
                                                            const MakeCudaModules& make,
                                                            const std::optional<NcclPlace>& place);
 
-// A listening socket that Penstock opens and another library takes over.
-
-/// An owner of a listening socket. The destructor closes it.
+/// A listening socket that Penstock opens and that another library takes over. The destructor closes the
+/// socket if no library has taken it.
 class ListeningSocket {
  public:
   /// Opens the socket. If `port` is 0, the system chooses a free port. Error: the host does not have this
@@ -57,7 +58,7 @@ class ListeningSocket {
   ~ListeningSocket();
 
   std::uint16_t port() const { return port_; }
-  /// Returns the socket without closing it. The caller becomes its owner.
+  /// Returns the socket and gives up its ownership. The caller must close it.
   int release();
 
  private:

@@ -1,6 +1,6 @@
-// Tests NCCL on this machine. On several GPUs it runs 1F1B with kernels of 2 ms, whose time on free links is
-// known. The rest of the measured time is the cost of NCCL. On one GPU it makes the calls that a communicator
-// of a single rank supports.
+// Tests NCCL on this machine. On several GPUs, it runs 1F1B with kernels of 2 ms. The program's time without
+// communication is known, and all further time is the cost of NCCL. On one GPU, it makes the calls that a
+// communicator of a single rank supports.
 
 #include "backend/nccl/nccl_self_test.hpp"
 
@@ -53,7 +53,7 @@ namespace {
 constexpr Ns kForward = 2'000'000;
 constexpr Bytes kMessage = Bytes{1} << 20;
 
-/// Returns the bytes that the ranks must send in one run of the program, counted from its lists.
+/// Returns the number of bytes that the ranks must send in one run, counted from the program's lists.
 Bytes asked_bytes(const Program& program) {
   Bytes bytes = 0;
   for (const std::vector<Action>& list : program.ranks) {
@@ -69,7 +69,7 @@ Bytes sent_bytes(const Result& result) {
   return bytes;
 }
 
-/// Returns the makespan of the program on links that take no time.
+/// Returns the makespan that the program would have if its links took no time.
 Ns ideal_ns(const Experiment& experiment) {
   const FlatProgram flat = flatten(experiment.program, experiment.costs, {.channels = experiment.channels});
   WalkDurations durations;
@@ -87,7 +87,8 @@ Ns ideal_ns(const Experiment& experiment) {
 constexpr std::size_t kNumbers = std::size_t{2} << 20;  // 16 MiB of doubles
 const WaitLimits kAloneLimits{.stopped = {}, .deadline = std::chrono::seconds(20)};
 
-/// A communicator of one rank, its stream, and two buffers. The first buffer holds 1, 2, 3 and so on.
+/// A communicator of one rank, with a stream and two buffers. The first buffer holds the numbers 1, 2, 3 and
+/// so on.
 struct Alone {
   explicit Alone(std::int32_t device)
       : stream(device, CudaStream::Priority::high),
@@ -103,11 +104,12 @@ struct Alone {
   Communicator communicator;
 };
 
-/// Measures what `give` enqueues between two stamps, and compares the received data with the sent data.
+/// Measures the time of the operations that `give` adds to the stream. Then compares the received data with
+/// the sent data.
 DeviceCheck transferred(const Alone& alone, const std::function<void(const Alone&)>& give) {
   const PinnedMoments moments(2);
   const StreamView& stream = alone.stream.view();
-  give(alone);  // the first call makes connections
+  give(alone);  // the first call opens connections, so it is not measured
   wait_for(stream, kAloneLimits);
   check_cuda(cudaMemsetAsync(alone.received.data(), 0, alone.received.bytes(), stream.stream),
              "cudaMemsetAsync");
@@ -137,7 +139,7 @@ void send_to_itself(const Alone& alone) {
   static_cast<void>(ncclGroupStart());
   static_cast<void>(ncclSend(alone.sent.data(), kNumbers, ncclDouble, 0, handle, stream));
   static_cast<void>(ncclRecv(alone.received.data(), kNumbers, ncclDouble, 0, handle, stream));
-  // The end of the group returns the error of any call in it.
+  // ncclGroupEnd() also returns the error of any call in the group.
   alone.communicator.complete(ncclGroupEnd(), "ncclGroupEnd", kAloneLimits);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Tests NCCL on the GPUs of this machine for `penstock selftest`: a small program on several GPUs, or calls
-// of a single rank on one.
+// Tests NCCL on the GPUs of this machine for `penstock selftest`. On several GPUs the test runs a small
+// program, and on one GPU it makes the calls that work with a single rank.
 
 #include <cstdint>
 #include <string>
@@ -14,18 +14,18 @@
 
 namespace penstock {
 
-/// Returns the experiment that the test runs, on links that take no time. Error: fewer than one rank.
+/// Returns the experiment that the test runs. Its links take no time. Fails if `ranks` is less than 1.
 tl::expected<Experiment, std::string> nccl_self_test_experiment(std::int32_t ranks);
 
-/// Runs 1F1B with kernels of 2 ms and messages of 1 MiB. Returns, for example, "NCCL: 1f1b on 4 ranks took
-/// 41.2 ms, 40.0 ms of it without links". Fails with ErrorKind::not_available on fewer than two GPUs. It is
-/// also an error if the ranks did not send the expected bytes. This process must have no other threads and
-/// must not have started CUDA.
+/// Runs 1F1B with kernels of 2 ms and messages of 1 MiB. Returns a line such as "NCCL: 1f1b on 4 ranks took
+/// 41.2 ms, 40.0 ms of it without links". With fewer than two GPUs, fails with ErrorKind::not_available.
+/// Fails also if the ranks did not send the expected number of bytes. The calling process must have no other
+/// threads and must not have started CUDA.
 tl::expected<std::string, UserError> nccl_self_test();
 
-/// Tests what a communicator of one rank can show: a message to itself, a sum, and the abort of an operation
-/// that waits. NCCL before 2.30 refuses two ranks on one GPU, so nothing else can be tested there. Starts
-/// CUDA in this process.
+/// Tests a communicator of one rank: a message to itself, a sum, and the abort of an operation that waits.
+/// Other tests need two ranks, and NCCL before 2.30 does not allow two ranks on one GPU. Starts CUDA in this
+/// process.
 std::vector<DeviceCheck> check_nccl_alone(std::int32_t device);
 
 }  // namespace penstock

@@ -1,12 +1,13 @@
-// Stores the secret of a job in a file:
+// Stores the secret of a job, by which its ranks recognise each other, in a file:
 //
 //     TMPDIR/penstock-UID/PORT.secret      folder 0700, file 0600, both of this user
 //
-// The file is written under another name and renamed, so that no rank reads half of it. Before anything is
-// read, the folder and the file must belong to this user and be closed to others, because in a folder that
-// all users may write another user may have created them. A signal that ends rank 0 while it waits removes
-// both names. SIGKILL does not. But rank 0 holds a lock on its file (flock) that ends with the process, so
-// other ranks may remove a file that is not locked. Tests: tests/backend/job_secret_test.cpp.
+// The file is written under a temporary name and renamed, so that no rank reads an incomplete secret. In a
+// folder that all users may write, an attacker could create the folder or the file first. Both must therefore
+// belong to this user and be closed to others before anything is read. If a signal ends rank 0 while it
+// waits, both names are removed. SIGKILL cannot be handled, so rank 0 also holds a lock on its file (flock).
+// The lock ends with the process, so other ranks may remove a file without a lock. Tests:
+// tests/backend/job_secret_test.cpp.
 
 #include "backend/process/job_secret.hpp"
 
@@ -51,7 +52,7 @@ namespace penstock {
 
 namespace {
 
-// Limit of what is read from the file; new_secret() writes 64 bytes.
+// The largest number of bytes that are read from the file. new_secret() writes 64 bytes.
 constexpr std::size_t kMostSecret = 4096;
 constexpr mode_t kOthers = S_IRWXG | S_IRWXO;
 
@@ -82,8 +83,8 @@ std::string not_own(const std::filesystem::path& path) {
                      path.string());
 }
 
-/// Returns an error if there is no folder for temporary files. Without one the secret would be in the working
-/// folder, where ranks that were started in other folders would not find it.
+/// Returns an error if there is no folder for temporary files. The secret would then be written to the
+/// working folder, and ranks in other working folders would not find it.
 std::optional<std::string> fault_of_temporary_folder() {
   std::error_code error;
   static_cast<void>(std::filesystem::temp_directory_path(error));
@@ -102,7 +103,7 @@ tl::expected<void, std::string> make_own_folder(const std::filesystem::path& fol
   return {};
 }
 
-/// Returns the temporary name under which the secret is written first.
+/// Returns the temporary name under which the secret is first written.
 std::string name_beside(const std::filesystem::path& path) {
   return fmt::format("{}.{}", path.string(), getpid());
 }
@@ -113,21 +114,22 @@ bool is_same_file(const struct stat& one, const struct stat& other) {
   return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
-/// Removes the file if no process holds its lock. Returns false if it is held.
+/// Removes the file if no process holds its lock. Returns false if a process holds the lock.
 bool remove_if_abandoned(const std::filesystem::path& path) {
   const OpenFile file(path, O_RDONLY);
   struct stat found{};
   if (file.get() < 0 || fstat(file.get(), &found) != 0 || !S_ISREG(found.st_mode) || !is_own(found))
     return true;
   if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) return false;
-  // Another job may have replaced the file since it was opened.
+  // Another job may have replaced the file since it was opened, so the name must still refer to the opened
+  // file.
   struct stat named{};
   if (lstat(path.c_str(), &named) == 0 && is_same_file(found, named)) unlink(path.c_str());
   return true;
 }
 
-/// Returns whether a file may be abandoned. A temporary file is not locked at the moment of its creation, so
-/// it counts only after a minute.
+/// Returns true if a file may be abandoned. A temporary file has no lock at the moment of its creation, so it
+/// counts as abandoned only after a minute.
 bool may_be_abandoned(const std::filesystem::path& path) {
   constexpr std::time_t kLong = 60;  // seconds
   if (path.extension() == ".secret") return true;
@@ -139,7 +141,7 @@ bool may_be_abandoned(const std::filesystem::path& path) {
 void remove_abandoned_in(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::directory_iterator next(folder, error);
-  // A range-based loop would throw if the folder cannot be read further.
+  // A range-based loop would throw if reading the folder fails later.
   for (; !error && next != std::filesystem::directory_iterator(); next.increment(error)) {
     if (may_be_abandoned(next->path())) remove_if_abandoned(next->path());
   }
@@ -173,11 +175,13 @@ SecretFile::SecretFile(std::filesystem::path path)
 
 tl::expected<void, std::string> SecretFile::write(const std::string& secret) {
   const std::string beside = name_beside(path_);
-  // An earlier process with the same number may have left this file. O_EXCL below creates the file or fails.
+  // A dead process with the same id may have left this file. O_EXCL below requires that the file does not
+  // exist.
   unlink(beside.c_str());
   constexpr int kAnew = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
   lock_ = open(beside.c_str(), kAnew, S_IRUSR | S_IWUSR);
-  // The lock is taken before the file gets its final name. A file system without locks works without one.
+  // The lock is taken before the file gets its final name. If the file system has no locks, the secret is
+  // used without one.
   if (lock_ >= 0) flock(lock_, LOCK_EX | LOCK_NB);
   if (lock_ < 0 || ::write(lock_, secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
     return tl::unexpected(failure("write the job's secret to", beside));
@@ -202,7 +206,7 @@ SecretFile& SecretFile::operator=(SecretFile&& other) noexcept {
 
 SecretFile::~SecretFile() {
   if (path_.empty()) return;
-  unlink(name_beside(path_).c_str());  // exists if the file could not be written or renamed
+  unlink(name_beside(path_).c_str());  // this file still exists if writing or renaming it failed
   unlink(path_.c_str());
   if (lock_ >= 0) close(lock_);
 }
@@ -222,20 +226,20 @@ tl::expected<std::string, std::string> left_secret(std::uint16_t port) {
 }
 
 void remove_abandoned_secret(std::uint16_t port) {
-  // A process that is being killed closes its connections and releases its lock within a moment.
+  // A process that is being killed closes its connections first, and its lock may end a moment later.
   constexpr int kTries = 10;
   for (int tried = 0; tried < kTries && !remove_if_abandoned(secret_path(port)); ++tried)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 
-// Computes the proofs of messages with HMAC. Each direction of each connection has its own key, and each
+// Computes the proof (HMAC) of each message. Each direction of each connection has its own key, and each
 // message has a number:
 //
 //     key   = HMAC(secret, "penstock 1" | listener's nonce | caller's nonce | sender)
 //     proof = HMAC(key, number | header | body)
 //
-// An attacker therefore cannot reuse a recorded message, neither later, nor in the other direction, nor on
-// another connection. The secret itself is never sent. Tests: tests/backend/process_attacks_test.cpp.
+// An attacker therefore cannot reuse a recorded message later, in the other direction, or on another
+// connection. The secret itself is never sent. Tests: tests/backend/process_attacks_test.cpp.
 
 namespace {
 
@@ -259,7 +263,7 @@ struct MessageProof::Key {
     require(hmac != nullptr);
     context.reset(EVP_MAC_CTX_new(hmac));
     EVP_MAC_free(hmac);
-    // OpenSSL requires a pointer to non-const, although it only reads the text.
+    // OpenSSL only reads this text, but its function requires a pointer to non-const.
     std::array<char, 7> digest{"SHA256"};
     const std::array parameters = {OSSL_PARAM_construct_utf8_string("digest", digest.data(), 0),
                                    OSSL_PARAM_construct_end()};
@@ -271,7 +275,7 @@ struct MessageProof::Key {
   Proof of(const Part&... parts) const {
     Proof proof{};
     std::size_t size = 0;
-    // If the key argument is null, OpenSSL begins a new message with the existing key.
+    // With a null key argument, OpenSSL begins a new message and uses the existing key again.
     require(EVP_MAC_init(context.get(), nullptr, 0, nullptr) == 1);
     (require(EVP_MAC_update(context.get(), parts.data(), parts.size()) == 1), ...);
     require(EVP_MAC_final(context.get(), proof.data(), &size, proof.size()) == 1 && size == proof.size());
@@ -287,8 +291,8 @@ Nonce new_nonce() {
   return nonce;
 }
 
-/// Derives the key of one direction from the secret and the nonces of both ends. Because both nonces enter,
-/// neither end alone can force the reuse of an old key.
+/// Derives the key of one direction from the secret and the nonces of both ends. Both nonces are needed, so
+/// that neither end alone can cause the reuse of an old key.
 MessageProof::MessageProof(const std::string& secret, const Session& session) {
   const std::array sender = {static_cast<std::uint8_t>(session.sender)};
   const Proof own =
@@ -300,7 +304,7 @@ MessageProof::~MessageProof() = default;
 
 Proof MessageProof::next(std::span<const std::uint8_t> header, std::span<const std::uint8_t> body) {
   std::array<std::uint8_t, sizeof(count_)> number{};
-  // The lowest byte comes first on every machine, so that both ends compute the proof of the same bytes.
+  // The lowest byte comes first on every machine, because both ends must compute the proof from equal bytes.
   for (std::size_t i = 0; i < number.size(); ++i) number[i] = static_cast<std::uint8_t>(count_ >> (8 * i));
   ++count_;
   return key_->of(number, header, body);

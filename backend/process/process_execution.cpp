@@ -5,7 +5,7 @@
 //                                     -- go, verdict, end              ->
 //
 // Forked ranks are connected by socket pairs, which no other process can reach. Launched ranks are connected
-// by TCP, and every message proves that its sender knows the job's secret. Tests:
+// by TCP, so every message proves that its sender knows the job's secret. Tests:
 // tests/backend/process_run_test.cpp.
 
 #include "backend/process/process_execution.hpp"
@@ -47,7 +47,7 @@ tl::unexpected<ExecutionError> failed(std::string message) {
 
 tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_in_processes(
     const ProcessExecution& execution) {
-  // Each rank and each pair of ranks needs sockets, which may exceed the usual limit of open files.
+  // Each rank and each pair of connected ranks needs sockets, which may exceed the usual limit of open files.
   const MostDescriptors many;
   const std::vector<std::vector<std::int32_t>> peers = peers_of_ranks(execution.flat);
   RankSockets sockets(peers);
@@ -56,12 +56,13 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_in_processes(
     if (auto opened = sockets.open_for(rank); !opened) return failed(opened.error());
     const auto started = children.start([&] {
       const auto ended = run_worker(execution, rank, sockets.take(rank));
-      // If the child could not send its error, the parent reads it from this exception's text.
+      // If the child could not send its error to the coordinator, the parent reads the text of this
+      // exception.
       if (!ended) throw std::runtime_error(ended.error().message);
       return 0;
     });
     if (!started) return failed(started.error());
-    // The parent closes the child's ends. Otherwise the connections would stay open when the child dies.
+    // The parent must close the child's ends, or the connections would stay open after the child has ended.
     sockets.close_ends_of(rank);
   }
   if (execution.forked) execution.forked();
@@ -87,17 +88,17 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_as_rank(const Pro
   if (!meeting) return failed(meeting.error());
   tl::expected<std::vector<ExecutedRun>, ExecutionError> runs;
   {
-    // The thread is joined at the end of this block, so that `runs` is complete before the return.
+    // The thread is joined at the end of this block, so `runs` is complete before the function returns.
     const std::jthread coordinating([&] { runs = coordinator.run(); });
-    // The worker's error is ignored, because the coordinator reports the same one.
+    // The worker's error is ignored, because the coordinator reports the same error.
     static_cast<void>(run_worker(execution, *meeting));
   }
   return runs;
 }
 
-// Reads the rank and the number of ranks from the environment. Each of four launchers has its own names for
-// the two variables, one row each in a table. If only some variables are set, it is an error: if each of
-// eight processes took itself for the only one, the program would run eight times. Tests:
+// Reads the rank and the number of ranks from the environment. Four launchers are supported, and a table
+// lists the names of the variables of each. It is an error if only some variables are set. Otherwise each of
+// eight processes could take itself for the only one and run the whole program. Tests:
 // tests/backend/process_run_test.cpp.
 
 namespace {
@@ -115,15 +116,15 @@ constexpr std::array kLaunchers = {
 };
 
 const Launcher* launcher_of(const Environment& environment) {
-  // The order of the table matters: ranks that torchrun starts inside a Slurm allocation have the variables
-  // of both.
+  // The order of the table matters. If torchrun runs inside a Slurm allocation, its ranks have the variables
+  // of both launchers.
   for (const Launcher& launcher : kLaunchers) {
     if (environment(launcher.rank) != nullptr) return &launcher;
   }
   return nullptr;
 }
 
-/// Returns the variable's value. The whole text must be a number of the range.
+/// Returns the value of the variable. The text must be a whole number within the range.
 tl::expected<std::int32_t, std::string> number(const Environment& environment, const char* name,
                                                Range range) {
   const char* value = environment(name);
@@ -137,13 +138,14 @@ tl::expected<std::int32_t, std::string> number(const Environment& environment, c
 
 constexpr std::int32_t kLastPort = 65535;
 
-/// Returns whether torchrun's own store listens on MASTER_PORT.
+/// Returns true if torchrun's own store listens on MASTER_PORT.
 bool has_agent_store(const Environment& environment) {
   const char* says = environment("TORCHELASTIC_USE_AGENT_STORE");
   return says != nullptr && std::string_view(says) == "True";
 }
 
-/// Returns the port of the coordinator: PENSTOCK_PORT, or MASTER_PORT, or the one after it.
+/// Returns the coordinator's port: PENSTOCK_PORT if it is set, otherwise MASTER_PORT, or the next port if
+/// torchrun's store uses MASTER_PORT.
 tl::expected<std::uint16_t, std::string> port_of(const Environment& environment, const Launcher& launcher) {
   if (environment("PENSTOCK_PORT") != nullptr) {
     return number(environment, "PENSTOCK_PORT", {1, kLastPort}).map([](std::int32_t port) {
@@ -156,13 +158,12 @@ tl::expected<std::uint16_t, std::string> port_of(const Environment& environment,
         "unset {} to let this process start the others",
         launcher.rank, launcher.name, launcher.rank));
   }
-  // If torchrun's store uses MASTER_PORT, the coordinator takes the next port.
   const bool taken = has_agent_store(environment);
   return number(environment, "MASTER_PORT", {1, taken ? kLastPort - 1 : kLastPort})
       .map([taken](std::int32_t port) { return static_cast<std::uint16_t>(taken ? port + 1 : port); });
 }
 
-/// Returns the secret, or an empty text if the variable is not set.
+/// Returns the secret from PENSTOCK_SECRET, or an empty text if the variable is not set.
 tl::expected<std::string, std::string> secret_of(const Environment& environment) {
   constexpr std::size_t kShortest = 16;
   const char* value = environment("PENSTOCK_SECRET");
@@ -204,7 +205,7 @@ tl::expected<std::optional<LaunchedProcess>, std::string> launched_process(const
   if (!*launched) return std::nullopt;
   const auto [rank, size, size_variable] = **launched;
   const bool has_port = environment("MASTER_PORT") != nullptr || environment("PENSTOCK_PORT") != nullptr;
-  if (size == 1 && !has_port) return std::nullopt;  // an allocation, not a launch
+  if (size == 1 && !has_port) return std::nullopt;  // one process in an allocation, not a launched job
   const Launcher* launcher = launcher_of(environment);
   const auto port = port_of(environment, *launcher);
   if (!port) return tl::unexpected(port.error());

@@ -1,5 +1,5 @@
-// The `cpu-process` backend: declares the channel model of sockets, fills in a ProcessExecution, and gives
-// measured_run.hpp a function that executes it.
+// The `cpu-process` backend. It states the channel options of sockets and passes a function that executes the
+// program in processes to measure() (measured_run.hpp).
 
 #include "backend/process/process_run.hpp"
 
@@ -83,35 +83,36 @@ tl::expected<std::optional<Result>, UserError> run_on_processes(const Experiment
                   .refusal = [&](const FlatProgram& flat) { return refusal_of(flat, options, place); }});
 }
 
-// Checks that the machine has room for all processes. Without the check, forking until it fails would leave
-// the machine without processes, descriptors or memory for other users. Descriptors are counted in the order
-// in which RankSockets opens and closes them:
+// Checks that the machine has enough resources for all processes. Without the check, the run could use up all
+// processes, descriptors or memory of the machine. Descriptors are counted in the order in which RankSockets
+// opens and closes them:
 //
-//     rank r   opens    its pair with the coordinator, and one with each peer above it
+//     rank r   opens    its pair with the coordinator, and one pair with each peer of a higher rank
 //     forked   closes   its own ends: one to the coordinator, one to each peer
 //
-// Memory is the times that each process stores for the whole program, and the fixed part of a worker. A
-// process also needs addresses for the whole stacks of its threads. Without them it ends when it starts its
-// first thread. Tests: tests/backend/process_run_test.cpp.
+// The memory of a process is a fixed part and the times that it stores for the whole program. A process also
+// needs address space for the full stacks of its threads, or it ends when it starts its first thread. Tests:
+// tests/backend/process_run_test.cpp.
 
 namespace {
 
-/// The rank's own thread, and the one that moves its frames.
+/// The threads of a process: one runs the rank's list, and one moves the frames of its sockets.
 constexpr std::int64_t kTasksOfEach = 2;
-/// Threads whose stack does not exist yet when a process starts. A launched rank 0 has one more, for its
-/// coordinator.
+/// The threads that a process starts later, so their stacks do not exist yet. A launched rank 0 starts one
+/// more thread, for the coordinator.
 constexpr std::int64_t kStacksOfEach = kTasksOfEach - 1;
 constexpr std::int64_t kStacksOfCoordinator = 1;
-/// Descriptors of the coordinator's loop, and of files that are open for a moment.
+/// Descriptors of the coordinator's event loop, and of files that are open for a short time.
 constexpr std::int64_t kOtherDescriptors = 16;
-/// Connections of launched ranks that may wait to be refused (socket_loop.cpp).
+/// The largest number of connections to a launched rank that have not yet proved their right to connect
+/// (socket_loop.cpp).
 constexpr std::int64_t kStrangers = 128;
-/// Stacks, page tables and the buffers of a loop of sockets; measured and rounded down.
+/// Stacks, page tables and the buffers of a socket loop. The value was measured and rounded down.
 constexpr Bytes kBytesOfEach = Bytes{640} << 10;
-constexpr Bytes kBytesOfPosition = 16;  // its start and end
-constexpr Bytes kBytesOfMessage = 20;   // its start and end, and the place of its state
+constexpr Bytes kBytesOfPosition = 16;  // the start and the end of a position
+constexpr Bytes kBytesOfMessage = 20;   // the start and the end of a message, and the index of its state
 
-/// Returns the largest number of descriptors that are open between two forks in the parent.
+/// Returns the largest number of descriptors that the parent process has open between two forks.
 std::int64_t most_descriptors(const FlatProgram& flat) {
   std::int64_t open = 0;
   std::int64_t most = 0;
@@ -126,7 +127,7 @@ std::int64_t most_descriptors(const FlatProgram& flat) {
 
 std::optional<std::int64_t> descriptors_left() {
   rlimit bound{};
-  // MostDescriptors raises the limit to this value.
+  // MostDescriptors raises the soft limit to rlim_max before the processes start.
   if (getrlimit(RLIMIT_NOFILE, &bound) != 0 || bound.rlim_max == RLIM_INFINITY) return std::nullopt;
   std::error_code error;
   const std::filesystem::directory_iterator open("/proc/self/fd", error);
@@ -134,15 +135,15 @@ std::optional<std::int64_t> descriptors_left() {
   return static_cast<std::int64_t>(bound.rlim_max) - std::distance(begin(open), end(open));
 }
 
-/// Returns the memory for a program's times and the fixed part of a worker.
+/// Returns the memory of a process in bytes: the times that it stores for the program, and a fixed part.
 Bytes memory_of_a_process(const FlatProgram& flat) {
   const auto positions = static_cast<Bytes>(flat.ops.size());
   const auto messages = static_cast<Bytes>(flat.messages.size());
   return kBytesOfEach + kBytesOfPosition * positions + kBytesOfMessage * messages;
 }
 
-/// Returns an error if the memory and the stacks do not fit into the addresses that are left. `who` names the
-/// processes in the message.
+/// Returns an error if memory and stacks exceed the address space that is still available (`left`). `who`
+/// names the processes in the message.
 std::optional<std::string> refusal_of_addresses(std::string_view who, Bytes memory, Bytes stacks,
                                                 const std::optional<Bytes>& left) {
   if (!left || memory + stacks <= *left) return std::nullopt;

@@ -1,5 +1,5 @@
 #pragma once
-// The `cpu-process` backend: one process a rank, with sockets between them.
+// The `cpu-process` backend: one process for each rank, connected by sockets.
 
 #include <cstdint>
 #include <optional>
@@ -20,44 +20,46 @@
 
 namespace penstock {
 
-/// Calls measure() with the ranks in children of this process, which must have no other threads. With a
-/// `place`, the ranks are processes that a launcher has started, and only rank 0 gets a Result.
+/// Measures the experiment with one process for each rank. Without a `place`, the ranks are forked from this
+/// process, which must have no other threads. With a `place`, a launcher has started the ranks, and only rank
+/// 0 gets a Result.
 tl::expected<std::optional<Result>, UserError> run_on_processes(const Experiment& experiment,
                                                                 const PaceOfLinks& pace,
                                                                 const RunOptions& options,
                                                                 const ModuleFamily& family,
                                                                 const std::optional<ProcessPlace>& place);
 
-// Checks whether this machine has enough resources for one process per rank, before the first one is forked.
+// Checks whether this machine has enough resources for one process for each rank, before the first process is
+// started.
 
 /// The resources that a run in forked processes needs.
 struct ProcessNeed {
   std::int32_t ranks = 0;
-  /// The largest number of descriptors that the forking process has open at one time.
+  /// The largest number of file descriptors that the forking process has open at one time.
   std::int64_t descriptors = 0;
-  Bytes of_each = 0;  ///< least memory that each process does not share with others
-  /// Bytes of address space for the stacks of one process's threads, in addition to `of_each`.
+  Bytes of_each = 0;  ///< least memory in bytes that each process does not share
+  /// Address space, in bytes, for the stacks of one process's threads, in addition to `of_each`.
   Bytes stacks_of_each = 0;
 };
 ProcessNeed process_need(const FlatProgram& flat);
 
-/// The resources that are still available on this machine. A value is absent if there is no limit or it
-/// cannot be read.
+/// The resources of this machine that new processes can still use. A value is absent if there is no limit or
+/// if the limit cannot be read.
 struct ProcessRoom {
   std::optional<std::int64_t> descriptors{};  ///< number of descriptors that may still be opened
   std::optional<TaskRoom> tasks{};
   std::optional<Bytes> memory{};
-  /// Bytes of address space that a forked process may still use (ulimit -v).
+  /// Address space, in bytes, that a forked process may still use (ulimit -v).
   std::optional<Bytes> addresses{};
 };
 /// Returns the resources that this process may still use. Does not set `memory`.
 ProcessRoom process_room();
 
 /// Returns which resource is too small for the processes, and what the user can do. Returns nothing if all
-/// are sufficient.
+/// resources are sufficient.
 std::optional<std::string> processes_refusal(const ProcessNeed& need, const ProcessRoom& room);
-/// Like processes_refusal(), but for the process of one rank that a launcher has started. Checks only its
-/// threads and its connections.
+/// Like processes_refusal(), but for the process of one rank that a launcher has started. The function checks
+/// only the address space and the file descriptors of that process.
 std::optional<std::string> launched_refusal(const FlatProgram& flat, std::int32_t rank,
                                             const ProcessRoom& room);
 

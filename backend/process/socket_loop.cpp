@@ -1,6 +1,6 @@
-// Runs all connections of a process on one thread, with Boost.Asio. Everything that touches a connection runs
-// as a handler of the io_context, so no lock is needed. Calls of other threads are posted there in their
-// order:
+// Runs all connections of a process on one thread, with Boost.Asio. All code that uses a connection runs as a
+// handler of the io_context, so no lock is needed. Calls from other threads are posted to the io_context in
+// their order:
 //
 //     rank's thread    send(f)          send(g)               both return at once
 //     loop's thread        `-> [f]          `-> [f g]         frames of one connection, one write at a time
@@ -51,14 +51,16 @@ using boost::system::error_code;
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPauseBetweenTries(10);
-/// The time in which a new connection must prove that it knows the secret. The proof is the first message,
-/// after one round trip, but a busy host may take seconds for this.
+/// The time that a new connection has to prove that it knows the secret. The proof is its first message,
+/// after one round trip, but on a busy host this may take seconds.
 constexpr std::chrono::milliseconds kTimeToProve(5000);
-/// Limit of silence while other connections wait to be accepted.
+/// The time that an unproven connection may be silent while other connections wait to be accepted.
 constexpr std::chrono::milliseconds kTimeInCrowd(250);
-/// This is few beside the descriptors of a process, which ranks also need (process_run.cpp counts them).
+/// The largest number of unproven connections. It is small, because ranks need most descriptors of the
+/// process (process_run.cpp counts them).
 constexpr std::size_t kMostUnproven = 128;
-/// Handlers for each connection: some frames, each of which needs a few handlers.
+/// The number of handlers that may still run for each connection after a deadline. A frame needs a few
+/// handlers.
 constexpr std::size_t kMostLateOfEach = 16;
 
 }  // namespace
@@ -76,7 +78,7 @@ struct SocketLoop::Parts {
                .most_bytes = events.most_bytes,
                .lost = [this](ConnectionId id, Closing why) { lose(id, why); }}) {}
 
-  /// Creates a connection on any thread. begin() must run on the loop's thread.
+  /// Creates a connection. May run on any thread, but begin() must run on the loop's thread.
   std::shared_ptr<SocketConnection> made(SocketConnection::Socket socket, std::optional<Side> side) {
     return std::make_shared<SocketConnection>(++last_id, std::move(socket), side, owner);
   }
@@ -88,7 +90,7 @@ struct SocketLoop::Parts {
 
   void accept_next() {
     acceptor.async_accept([this](const error_code& error, tcp::socket socket) {
-      // Any other error concerns the connecting process, so listening goes on.
+      // Any other error concerns only the connecting process, so the loop continues to listen.
       if (error == asio::error::operation_aborted) return;
       if (!error) begin(made(SocketConnection::Socket(std::move(socket)), Side::listener));
       waits_for_room = is_crowded();
@@ -96,15 +98,15 @@ struct SocketLoop::Parts {
     });
   }
 
-  // --- strangers --------------------------------------------------------------------------------
+  // --- unproven connections ----------------------------------------------------------------------
 
   static bool is_unproven(const std::pair<const ConnectionId, std::shared_ptr<SocketConnection>>& item) {
     return !item.second->is_proven();
   }
 
-  /// Returns whether there are too many strangers. Silent strangers must not use up the descriptors that
-  /// ranks need. Further connections wait in the kernel's queue until some strangers have proved themselves
-  /// or were silent for too long.
+  /// Returns true if there are too many unproven connections. They could use up the descriptors that ranks
+  /// need. Further connections wait in the kernel's queue until some of these have proved themselves or are
+  /// closed.
   bool is_crowded() const {
     return static_cast<std::size_t>(std::ranges::count_if(connections, is_unproven)) >= kMostUnproven;
   }
@@ -112,7 +114,7 @@ struct SocketLoop::Parts {
   void turn_silent_away() {
     const auto latest = steady_clock::now() - (is_crowded() ? kTimeInCrowd : kTimeToProve);
     for (auto next = connections.begin(); next != connections.end();) {
-      // The iterator moves on before lose() erases the entry.
+      // The iterator is advanced first, because lose() erases the entry.
       const auto [id, connection] = *next++;
       if (!connection->is_proven() && connection->since() < latest) lose(id, Closing::no_proof);
     }
@@ -122,17 +124,17 @@ struct SocketLoop::Parts {
     }
   }
 
-  // --- ends ---------------------------------------------------------------------------------------
+  // --- closed connections ------------------------------------------------------------------------
 
   void lose(ConnectionId id, Closing why) {
     const auto connection = find(id);
     if (!connection->is_proven() && why != Closing::by_peer) connection->refuse();
     drop(id);
-    // The owner was never told of a connection without a proof, so it is only counted.
+    // The owner does not know a connection without a proof, so the loop only counts such a connection.
     connection->is_proven() ? events.closed(id, why) : static_cast<void>(++turned_away);
   }
 
-  /// Closes the connection; does nothing if it was already dropped.
+  /// Closes the connection. Does nothing if the connection was already dropped.
   void drop(ConnectionId id) {
     const auto connection = find(id);
     if (!connection) return;
@@ -156,7 +158,7 @@ struct SocketLoop::Parts {
   std::atomic<std::int64_t> turned_away = 0;
   std::map<ConnectionId, std::shared_ptr<SocketConnection>> connections;  // used only by the loop's thread
   std::mutex mutex;                                                       // guards the members below
-  /// This end of a connection that connect() made.
+  /// The local end of a connection that connect() made.
   struct OwnEnd {
     std::string address;
     int descriptor = -1;
@@ -166,7 +168,7 @@ struct SocketLoop::Parts {
 
 namespace {
 
-/// Returns the first address of the name.
+/// Returns the first address of the endpoint's host name.
 tl::expected<tcp::endpoint, std::string> resolved(const Endpoint& endpoint) {
   asio::io_context io;
   error_code error;
@@ -182,23 +184,24 @@ std::string cannot_listen(const Endpoint& where, const error_code& error) {
   return fmt::format("cannot listen on {}: {}", to_text(where), error.message());
 }
 
-/// Returns whether TCP has connected a socket to itself. This can happen if no process listens on a port of
-/// the range from which the kernel assigns ports. The kernel may assign that port to a socket that connects
-/// to it, and a later listener would find the port in use.
+/// Returns true if TCP has connected a socket to itself. This can happen if no process listens on the port
+/// and the kernel assigns that port to the connecting socket. A process that listens later would then find
+/// the port in use.
 bool is_connected_to_itself(const tcp::socket& socket) {
   error_code error;
   const tcp::endpoint here = socket.local_endpoint(error);
   return !error && here == socket.remote_endpoint(error);
 }
 
-/// Tries once. After a success the socket belongs to `io`.
+/// Tries once to connect. After a success, the socket belongs to `io`.
 error_code try_to_connect(tcp::socket& socket, const tcp::endpoint& to, steady_clock::time_point until,
                           const std::function<bool()>& stopped) {
   asio::io_context waiting;
   tcp::socket trying(waiting);
   error_code result = asio::error::timed_out;
   trying.async_connect(to, [&](const error_code& error) { result = error; });
-  // It runs on its own context, because the loop's may be running on another thread, or not at all.
+  // The attempt has its own context, because the loop's context may be running on another thread or not at
+  // all.
   do {
     waiting.run_until(std::min(until, steady_clock::now() + kPauseBetweenTries));
   } while (!waiting.stopped() && steady_clock::now() < until && !stopped());
@@ -258,11 +261,11 @@ tl::expected<ConnectionId, std::string> SocketLoop::connect(const Endpoint& to,
   while (error && steady_clock::now() + kPauseBetweenTries < until && !is_stopped()) {
     std::this_thread::sleep_for(kPauseBetweenTries);
     const error_code next = try_to_connect(socket, *endpoint, until, is_stopped);
-    // An attempt that was cut short has no error of its own.
+    // An attempt that ends at its time limit has no error of its own, so an earlier error is retained.
     if (next != asio::error::timed_out) error = next;
   }
   if (error) return tl::unexpected(fmt::format("cannot connect to {}: {}", to_text(to), error.message()));
-  // These are read on the caller's thread, because the socket does not belong to the loop yet.
+  // The socket does not belong to the loop yet, so the caller's thread may read its properties.
   const Parts::OwnEnd own_end = {.address = socket.local_endpoint(error).address().to_string(),
                                  .descriptor = socket.native_handle()};
   const auto connection = parts_->made(SocketConnection::Socket(std::move(socket)), Side::caller);
@@ -290,7 +293,7 @@ std::string SocketLoop::local_address(ConnectionId connection) const {
 
 bool SocketLoop::ends_within(ConnectionId connection, std::chrono::milliseconds time) const {
   const std::scoped_lock lock(parts_->mutex);
-  // POLLRDHUP reports the end of the stream even if unread bytes come before it.
+  // POLLRDHUP reports that the peer has closed the connection, even if unread bytes remain.
   pollfd end = {.fd = parts_->own_ends.at(connection).descriptor, .events = POLLRDHUP, .revents = 0};
   return poll(&end, 1, static_cast<int>(time.count())) > 0;
 }
@@ -307,8 +310,8 @@ void SocketLoop::close(ConnectionId connection) {
 
 void SocketLoop::run_until(steady_clock::time_point until) {
   parts_->io.run_until(until);
-  // Handlers that are ready at the deadline still run, because a busy host must not lose what has arrived in
-  // time. They are limited in number, because others may send faster than this process can handle.
+  // Handlers that are ready at the deadline still run, so that a busy host does not lose messages that
+  // arrived in time. Their number is limited, because peers may send faster than this process can handle.
   std::size_t most = kMostLateOfEach * (1 + parts_->connections.size());
   while (!parts_->io.stopped() && most > 0 && parts_->io.poll_one() > 0) --most;
   parts_->io.restart();

@@ -1,6 +1,6 @@
-// The `cpu-thread` backend: a function that executes once, which measured_run.hpp calls for each repeat. Each
-// repeat has a new clock, new modules and a new transport. The transport supports blocking channels,
-// capacities and eager messages, so it prescribes only the channel model.
+// The `cpu-thread` backend. measured_run.hpp calls its function once for each repeat, and each repeat has its
+// own clock, modules and transport. The transport supports blocking channels, capacities and eager messages,
+// so only the channel model is fixed.
 
 #include "backend/threads/thread_run.hpp"
 
@@ -85,8 +85,8 @@ tl::expected<Result, UserError> run_on_threads(const Experiment& experiment, con
 
 namespace {
 
-/// Returns how many address ranges the process may still create, or nothing if this is unknown. The limit is
-/// vm.max_map_count. Each line of /proc/self/maps is one existing range.
+/// Returns how many address ranges the process may still create, or nothing if this is unknown.
+/// vm.max_map_count is the limit, and each line of /proc/self/maps is one existing range.
 std::optional<std::int64_t> mappings_left() {
   std::ifstream bound("/proc/sys/vm/max_map_count");
   std::int64_t most = 0;

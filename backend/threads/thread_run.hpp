@@ -1,5 +1,5 @@
 #pragma once
-// The `cpu-thread` backend: one thread a rank, with the in-process transport.
+// The `cpu-thread` backend: one thread for each rank, with messages inside the process.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,22 +19,24 @@
 
 namespace penstock {
 
-/// Returns the channel model that the in-process transport declares, with the blocking, capacity and eager
-/// size that the experiment asks for. The transport supports all of these.
+/// Returns the channel options of the in-process transport. The channel model is the transport's own.
+/// Blocking, capacity and eager size are the experiment's, because the transport supports them.
 ChannelOptions thread_channels(const ChannelOptions& asked);
 
-/// Calls measure() with the ranks on threads of this process.
+/// Measures the experiment with one thread of this process for each rank.
 tl::expected<Result, UserError> run_on_threads(const Experiment& experiment, const PaceOfLinks& pace,
                                                const RunOptions& options, const ModuleFamily& family);
 
-// Checks whether this process has enough resources for one thread per rank, before the first one is started.
+// Checks whether this process has enough resources for one thread for each rank, before the first thread is
+// started.
 
-/// The resources for threads in this process. A value is absent if there is no limit or it cannot be read.
+/// The resources of this process for new threads. A value is absent if there is no limit or if the limit
+/// cannot be read.
 struct ThreadRoom {
-  Bytes stack = 0;              ///< bytes of address space for the stack of one thread
-  std::optional<Bytes> left{};  ///< bytes of address space that this process may still use (ulimit -v)
-  /// The number of address ranges (mappings) that this process may still create. The stack of a thread and
-  /// its guard page are two.
+  Bytes stack = 0;              ///< address space, in bytes, for the stack of one thread
+  std::optional<Bytes> left{};  ///< address space, in bytes, that the process may still use (ulimit -v)
+  /// The number of address ranges (mappings) that this process may still create. A thread needs two: its
+  /// stack and a guard page.
   std::optional<std::int64_t> mappings{};
   std::optional<TaskRoom> tasks{};
 };
@@ -42,8 +44,8 @@ struct ThreadRoom {
 /// Returns the resources that this process may still use.
 ThreadRoom thread_room();
 
-/// Returns which resource is too small for this many threads, and what the user can do. Returns nothing if
-/// all are sufficient.
+/// Returns which resource is too small for `threads` threads, and what the user can do. Returns nothing if
+/// all resources are sufficient.
 std::optional<std::string> threads_refusal(std::size_t threads, const ThreadRoom& room);
 
 }  // namespace penstock

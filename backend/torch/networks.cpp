@@ -1,7 +1,7 @@
-// The table of networks: a name, sizes with defaults, and a function that builds the network. They are small,
-// because they test that a split model trains like an unsplit one: chains, residual and parallel branches,
-// convolutions, attention. Data are random and depend on the microbatch's number, so that every rank can make
-// its own. Tests: tests/backend_torch/networks_test.cpp.
+// The table of networks: for each, a name, sizes with default values, and a function that builds it. The
+// networks are small, because they only test that a split model trains like an unsplit one. Together they
+// have chains, residual and parallel branches, convolutions and attention. The random data depend only on the
+// microbatch's number, so every rank can generate them. Tests: tests/backend_torch/networks_test.cpp.
 
 #include "backend/torch/networks.hpp"
 
@@ -48,8 +48,6 @@ RandomData numbers(std::int64_t below, std::vector<std::int64_t> shape, std::uin
   return {.shape = std::move(shape), .below = below, .use = use};
 }
 
-// --- the networks ---------------------------------------------------------------------------------------
-
 Network mlp_network(const Sizes& sizes, std::int64_t samples) {
   const std::int64_t width = sizes.at("width");
   Network network{.model = {}, .inputs = noise({samples, width}, 1), .targets = noise({samples, width}, 2)};
@@ -82,7 +80,7 @@ Network conv_network(const Sizes& sizes, std::int64_t samples) {
   return network;
 }
 
-/// Each block adds a branch of two convolutions and a branch of one:
+/// Each block adds the outputs of two branches, one with two convolutions and one with a single convolution:
 ///
 ///     GELU -+-> Conv2d -> GELU -> Conv2d -+-> GELU
 ///           +-> Conv2d -------------------+
@@ -121,8 +119,7 @@ Network transformer_network(const Sizes& sizes, std::int64_t samples) {
           .targets = numbers(tokens, {samples, positions}, 2)};
 }
 
-/// A row of the table with the function that builds the network, with the scenario's sizes or the default
-/// ones.
+/// One row of the table: the description of a network and the function that builds it from its sizes.
 struct Builder {
   NetworkInfo info;
   Network (*build)(const Sizes&, std::int64_t samples);
@@ -166,7 +163,7 @@ std::string unknown(std::string_view what, std::string_view word,
          " Known: " + listed(known);
 }
 
-/// Largest size. Products of a few sizes must fit into 64 bits.
+/// The largest value of a size. Products of a few sizes must fit into 64 bits.
 constexpr std::int64_t kLargestSize = 1 << 20;
 
 tl::expected<Sizes, std::string> sizes_of(const NetworkInfo& info, const NetworkSpec& spec) {
@@ -200,7 +197,7 @@ tl::unexpected<std::string> at_place(const NetworkSpec& spec, const std::string&
 }  // namespace
 
 at::Tensor RandomData::of(std::int32_t microbatch) const {
-  // `use` distinguishes the inputs and the targets of one microbatch.
+  // `use` makes the inputs and the targets of one microbatch differ.
   const at::Generator generator =
       at::make_generator<at::CPUGeneratorImpl>(mixed(mixed(static_cast<std::uint64_t>(microbatch)) ^ use));
   return below > 0 ? at::randint(below, shape, generator, at::kLong) : at::randn(shape, generator, noise);
@@ -233,13 +230,14 @@ std::string piece_name(const Model& model, std::int32_t piece) {
 }
 
 // Decides which pieces of a network each stage holds. If the model comes from a profile, the names of the
-// scenario's layers decide. Otherwise the pieces are distributed evenly. Each piece must be named exactly
-// once. Otherwise a profile of other sizes would silently train another network.
+// scenario's layers decide, and each piece must be named exactly once. A profile of a network with other
+// sizes would otherwise train another network without an error. Without a profile, the pieces are distributed
+// evenly.
 
 namespace {
 
 OptimizerOptions options_of(penstock::Optimizer optimizer) {
-  using penstock::Optimizer;  // the enum, not the class Optimizer of this namespace
+  using penstock::Optimizer;  // the enum of penstock, not the class Optimizer of this namespace
   switch (optimizer) {
     case Optimizer::sgd:
       return {.kind = OptimizerKind::sgd};
@@ -253,8 +251,8 @@ OptimizerOptions options_of(penstock::Optimizer optimizer) {
   return {};
 }
 
-/// Returns the pieces of each stage according to the names of the scenario's layers. Error: a name is
-/// unknown, or a piece is not named exactly once.
+/// Returns the pieces of each stage according to the names of the scenario's layers. Fails if a name is
+/// unknown or if a piece is not named exactly once.
 tl::expected<Cut, std::string> cut_by_names(const Model& model, const StagedNetwork& network) {
   std::map<std::string, std::int32_t, std::less<>> unused;
   std::vector<std::string> all;
@@ -273,7 +271,7 @@ tl::expected<Cut, std::string> cut_by_names(const Model& model, const StagedNetw
                               all.front() + " to " + all.back() + ". Profile it again, or correct the sizes");
       }
       cut.back().push_back(found->second);
-      // The name is removed, so that a second use of it is an error.
+      // A used name is removed, so that a second use of the name is an error.
       unused.erase(found);
     }
     std::ranges::sort(cut.back());
@@ -283,7 +281,7 @@ tl::expected<Cut, std::string> cut_by_names(const Model& model, const StagedNetw
                         unused.begin()->first + "\"; profile the network again, or correct its sizes");
 }
 
-/// Returns true if each stage sends only to the next one. A program that does not list its edges is a chain.
+/// Returns true if each stage sends only to the next stage. A program without a list of edges is a chain.
 bool is_chain(const Program& program) {
   for (const StageEdge& edge : program.edges) {
     if (edge.to != edge.from + 1) return false;
