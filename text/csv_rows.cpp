@@ -1,7 +1,7 @@
-// PyTorch reads its schedules with Python's csv module, so this file splits text into cells exactly as that
-// module does without its strict mode. A quote opens a field only at the field's first character. Two quotes
-// inside a quoted field are one quote. Text after a closing quote belongs to the field. Each row stores the
-// number of its first line for messages. Tested by pytorch_csv_test.cpp.
+// Splits text into cells exactly as Python's csv module does (in its non-strict mode), because PyTorch reads
+// its schedules with that module. A quote opens a field only as the field's first character. Two quotes
+// inside a quoted field mean one quote. Text after a closing quote belongs to the field. Each row stores its
+// first line number for messages. Tested by pytorch_csv_test.cpp.
 
 #include "text/csv_rows.hpp"
 
@@ -14,7 +14,7 @@
 namespace penstock {
 namespace {
 
-/// A reader that returns one row after the other. `at_` is the index of the next character, `line_` the
+/// A reader that returns the rows one by one. `at_` is the index of the next character, and `line_` is the
 /// number of its line.
 class CsvReader {
  public:
@@ -43,8 +43,8 @@ tl::expected<std::vector<CsvRow>, CsvFault> CsvReader::read() {
     return tl::unexpected(
         CsvFault{.line = open_quote_line_, .message = "expected a closing `\"`, got the end of the file"});
   }
-  // Empty lines at the end are dropped. An empty line between rows is a rank without actions, which the
-  // caller reports.
+  // Empty lines at the end are dropped. An empty line between rows is a rank without actions, and the caller
+  // reports it.
   while (!rows.empty() && rows.back().cells.empty()) rows.pop_back();
   return rows;
 }
@@ -55,7 +55,7 @@ CsvRow CsvReader::read_row() {
     row.cells.push_back(read_cell());
     if (at_line_end()) break;
     ++at_;  // the comma
-    // A comma at the end of a line is followed by an empty cell.
+    // After a comma at the end of a line, there is one more cell, which is empty.
     if (at_line_end()) row.cells.emplace_back();
   }
   skip_line_end();
@@ -65,7 +65,7 @@ CsvRow CsvReader::read_row() {
 std::string CsvReader::read_cell() {
   std::string cell;
   if (text_[at_] == '"') cell = read_quoted();
-  // Text may follow a closing quote: Python reads `"0F0"1,` as the cell 0F01.
+  // Text may follow a closing quote. For example, Python reads `"0F0"1,` as the cell 0F01.
   while (!at_line_end() && text_[at_] != ',') cell += text_[at_++];
   return cell;
 }
@@ -76,7 +76,7 @@ std::string CsvReader::read_quoted() {
   for (++at_; !done(); ++at_) {
     if (text_[at_] == '"') {
       ++at_;
-      // Two quotes are one: the code below appends the second one to the cell.
+      // Two quotes mean one, so the code below appends only the second quote to the cell.
       if (done() || text_[at_] != '"') return cell;
     }
     if (text_[at_] == '\n') ++line_;
@@ -88,7 +88,7 @@ std::string CsvReader::read_quoted() {
 
 void CsvReader::skip_line_end() {
   if (done()) return;
-  // CRLF is one line end, and so is a single CR.
+  // Both CRLF and a single CR are one line end.
   const bool carriage_return = text_[at_++] == '\r';
   if (carriage_return && !done() && text_[at_] == '\n') ++at_;
   ++line_;

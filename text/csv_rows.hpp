@@ -1,5 +1,5 @@
 #pragma once
-// Rows of comma-separated values, as the reader of Python's csv module returns them (its "excel" dialect).
+// Reads rows of comma-separated values like Python's csv module (in its "excel" dialect).
 
 #include <cstddef>
 #include <string>
@@ -9,22 +9,22 @@
 
 namespace penstock {
 
-/// One row and its cells.
+/// A row and its cells.
 struct CsvRow {
-  /// The line at which the row begins, counted from 1.
+  /// The line at which the row begins. Lines are counted from 1.
   std::size_t line = 1;
   std::vector<std::string> cells;
 };
 
-/// A fault and the line at which it is.
+/// An error and the line where it occurs.
 struct CsvFault {
   std::size_t line = 1;
   std::string message;
 };
 
-/// Returns the rows of `text`. A cell between double quotes may hold commas, line ends and doubled quotes.
-/// Lines end in LF, CRLF or CR. An empty line is a row without cells; such rows at the end are dropped.
-/// Error: a quote that is never closed.
+/// Returns the rows of `text`. A cell in double quotes may contain commas, line ends and doubled quotes.
+/// Lines end in LF, CRLF or CR. An empty line gives a row without cells, but empty lines at the end are
+/// dropped. Fails if a quote is never closed.
 tl::expected<std::vector<CsvRow>, CsvFault> csv_rows(std::string_view text);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// Cells are found by their column's name, so that files may have more columns in any order. Tested by
-// kernel_tables_test.cpp.
+// Cells are found by the names of their columns, so a file may have additional columns, and columns in any
+// order. Tested by kernel_tables_test.cpp.
 
 #include "text/csv_table.hpp"
 
@@ -21,7 +21,7 @@
 namespace penstock {
 namespace {
 
-/// Returns the names of columns for a message. They are shortened, because the first row may belong to
+/// Returns the column names for a message. Long lists are shortened, because the first row may be from
 /// another kind of file.
 std::string column_list(const std::vector<std::string>& header) {
   constexpr std::size_t kMost = 200;
@@ -48,7 +48,8 @@ tl::expected<CsvTable, std::string> CsvTable::parse(std::string_view text,
   for (std::size_t i = 0; i < table.header_.size(); ++i) {
     const std::string& name = table.header_[i];
     const auto [first, is_new] = table.places_.emplace(name, i);
-    // Spreadsheets append columns without a name, and no code reads their cells.
+    // Spreadsheets may append columns without a name. Such columns may occur several times, because no code
+    // reads their cells.
     if (is_new || name.empty()) continue;
     return tl::unexpected(fmt::format("{}: expected each column once, got \"{}\" as columns {} and {}",
                                       header_line, column_list({name}), first->second + 1, i + 1));

@@ -1,5 +1,5 @@
 #pragma once
-// A CSV file with the names of its columns in the first row.
+// A CSV file with a header: the first row has the names of the columns.
 
 #include <cstddef>
 #include <map>
@@ -14,26 +14,25 @@
 
 namespace penstock {
 
-/// The rows after the header. Empty lines and rows that begin with '#' are ignored.
+/// The rows after the header. Empty lines and lines that begin with '#' are ignored.
 class CsvTable {
  public:
-  /// Reads a table. Error: "LINE: what was expected" for a missing header, a name that two columns have, a
-  /// missing column of `columns` (with the existing names), a row with a wrong number of cells, or a quote
-  /// without an end.
+  /// Reads a table. Fails with "LINE: what was expected" in five cases: no header, two columns of one name,
+  /// no column of a name in `columns`, a row with a wrong number of cells, or an open quote.
   static tl::expected<CsvTable, std::string> parse(std::string_view text,
                                                    std::span<const std::string_view> columns);
 
   std::size_t row_count() const { return rows_.size(); }
   const std::vector<std::string>& header() const { return header_; }
   bool has(std::string_view column) const { return places_.contains(column); }
-  /// Returns the line number of a row in the file. Lines count from 1 and rows from 0.
+  /// Returns the line number of a row in the file. Line numbers begin at 1, and row numbers begin at 0.
   std::size_t line(std::size_t row) const { return rows_[row].line; }
   /// Returns all cells of a row, in the order of the header.
   const std::vector<std::string>& cells(std::size_t row) const { return rows_[row].cells; }
-  /// Returns the cell of a row in a column. Requires has(column).
+  /// Returns the cell of a row in the column of that name. Requires has(column).
   const std::string& cell(std::size_t row, std::string_view column) const;
-  /// Returns the cell as a positive number. Requires has(column). Error: "LINE: COLUMN: expected a number
-  /// above 0, got ..."
+  /// Returns the cell as a number. Requires has(column). If the number is not above 0, the error is "LINE:
+  /// COLUMN: expected a number above 0, got ...".
   tl::expected<double, std::string> positive(std::size_t row, std::string_view column) const;
 
  private:

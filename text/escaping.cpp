@@ -1,9 +1,9 @@
-// Names of files, layers and devices come from users, and each output format has characters that they must
-// not contain. In XML its five marks become entities; control characters become '?', because XML 1.0 cannot
-// hold them even as entities. JSON strings are written by nlohmann-json. CSV fields are quoted as RFC 4180
-// says. Markdown's marks become entities, because a backslash before a bar can be read as part of a pair of
+// Names of files, layers and devices come from users, and each output format forbids some characters. In XML,
+// its five special characters become entities, and control characters become '?' (XML 1.0 forbids them even
+// as entities). nlohmann-json writes JSON strings. CSV fields are quoted according to RFC 4180. Markdown's
+// special characters become entities, because a backslash before a bar may be read as part of a pair of
 // backslashes. Bytes that are not valid UTF-8 (Unicode 15, table 3-7) become U+FFFD in every format. Tested
-// by units_test.cpp.
+// by tests/report/units_test.cpp.
 
 #include "text/escaping.hpp"
 
@@ -25,28 +25,28 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
-/// A character of UTF-8, or one byte that does not begin a valid character.
+/// A UTF-8 character, or one byte that does not begin a valid character.
 struct Character {
   std::size_t size = 1;
   std::uint32_t code = 0;
   bool is_valid = true;
 };
 
-/// Returns the first character of a text. Requires a text that is not empty.
+/// Returns the first character of a text. Requires that the text is not empty.
 Character first_of(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i]));
   };
   const std::uint32_t lead = byte(0);
   if (lead < 0x80) return {.size = 1, .code = lead};
-  // The smallest code point that needs 2, 3 or 4 bytes. A smaller one in as many bytes is not valid;
-  // attackers use such forms to pass filters of bytes.
+  // The smallest code points that need 2, 3 and 4 bytes. A smaller code point in the same number of bytes is
+  // invalid, because attackers use such forms to pass filters.
   const std::size_t size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
   constexpr std::array<std::uint32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
-  // Bytes below C2 either continue a character or are C0 and C1, which only begin forms that are too long.
-  // Bytes above F4 would begin code points that Unicode does not have.
+  // Bytes below C2 continue a character or begin a form that is too long (C0 and C1). Bytes above F4 would
+  // begin code points that Unicode does not have.
   if (lead < 0xc2 || lead > 0xf4 || text.size() < size) return {.is_valid = false};
-  // the bits of the lead byte that belong to the code point
+  // These bits of the lead byte belong to the code point.
   std::uint32_t code = lead & (0x7fU >> size);
   for (std::size_t i = 1; i < size; ++i) {
     if ((byte(i) & 0xc0U) != 0x80) return {.is_valid = false};
@@ -57,13 +57,14 @@ Character first_of(std::string_view text) {
   return {.size = size, .code = code};
 }
 
-/// Returns true for C0 and C1 control characters, DEL, and the marks that change the direction of writing.
+/// Returns true for C0 and C1 control characters, for DEL, and for marks that change the direction of
+/// writing.
 bool is_control(std::uint32_t code) {
   return code < 0x20 || (code >= 0x7f && code <= 0x9f) || (code >= 0x202a && code <= 0x202e) ||
          (code >= 0x2066 && code <= 0x2069);
 }
 
-/// Returns the size of a colour escape (ESC [ digits and semicolons m) at the beginning of the text; 0 if
+/// Returns the size of a colour escape (ESC [ digits and semicolons m) at the beginning of the text, or 0 if
 /// there is none.
 std::size_t colour_size(std::string_view text) {
   if (!text.starts_with("\x1b[")) return 0;
@@ -71,7 +72,7 @@ std::size_t colour_size(std::string_view text) {
   return end != std::string_view::npos && text[end] == 'm' ? end + 1 : 0;
 }
 
-/// Returns the number of bytes at the beginning of the text that shown_text() leaves unchanged; 0 if it
+/// Returns the number of bytes at the beginning of the text that shown_text() leaves unchanged, or 0 if it
 /// replaces the first character.
 std::size_t plain_size(std::string_view text) {
   if (text.front() == '\n' || text.front() == '\t') return 1;
@@ -81,13 +82,13 @@ std::size_t plain_size(std::string_view text) {
   return first.is_valid && !is_control(first.code) ? first.size : 0;
 }
 
-/// Returns the escape of a code point. A code point that may appear unescaped in a JSON string gets JSON's
-/// own escape, so that JSON stays JSON when it is printed.
+/// Returns the escape of a code point. JSON strings may contain code points from 0x20 on unescaped. These get
+/// JSON's own escape, so that JSON remains valid when it is printed.
 std::string escape_of(std::uint32_t code) {
   return code < 0x20 ? fmt::format("\\x{:02x}", code) : fmt::format("\\u{:04x}", code);
 }
 
-/// Returns `text` with an escape for each character that is in `special`, a set of control characters.
+/// Returns `text` with an escape for each character in `special`, which is a set of control characters.
 std::string with_escaped(std::string_view text, std::string_view special) {
   std::string out;
   for (const char c : text) {
@@ -103,11 +104,11 @@ std::string with_escaped(std::string_view text, std::string_view special) {
 /// Returns true for a character that is neither a line end nor printable ASCII.
 bool is_special_character(char c) { return (c < ' ' || c > '~') && c != '\n'; }
 
-/// Returns true for a text that a spreadsheet would run as a formula. A negative number begins like a formula
-/// but is none.
+/// Returns true for a text that a spreadsheet would execute as a formula. A number may begin like a formula,
+/// but is no formula.
 bool is_formula(std::string_view text) {
   if (text.empty() || std::string_view("=+-@\t\r").find(text.front()) == std::string_view::npos) return false;
-  // number_of_text() does not accept a plus.
+  // The plus is removed first, because number_of_text() does not accept it.
   return !number_of_text<double>(text.substr(text.front() == '+' ? 1 : 0));
 }
 
@@ -115,7 +116,7 @@ bool is_forbidden_in_xml(std::uint32_t code) {
   return code < 0x20 && code != '\t' && code != '\n' && code != '\r';
 }
 
-/// Appends a character of XML text or of an attribute, as an entity if it is one of XML's marks.
+/// Appends a character of an XML text or attribute. A special character of XML is appended as an entity.
 void append_xml(std::string& out, char c) {
   switch (c) {
     case '&':
@@ -138,8 +139,8 @@ void append_xml(std::string& out, char c) {
   }
 }
 
-/// Returns the entity of a character that in Markdown could end a cell, begin a tag, link or image, or change
-/// the type; empty for all others.
+/// Returns an entity for a character with a special meaning in Markdown: a cell's end, a tag, a link, an
+/// image or an emphasis. Returns an empty text for all other characters.
 std::string_view markdown_entity(char c) {
   switch (c) {
     case '&':
@@ -162,8 +163,8 @@ std::string_view markdown_entity(char c) {
 }  // namespace
 
 bool is_plain(std::string_view text) {
-  // The loops have no branches and no early ends, so that the compiler can check sixteen or more characters
-  // at a time.
+  // The loops have no branches and do not end early, so that the compiler can check sixteen or more
+  // characters at a time.
   unsigned char special = 0;
   for (const char c : text) special |= static_cast<unsigned char>(is_special_character(c));
   for (std::size_t i = 1; i < text.size(); ++i) {
@@ -206,7 +207,7 @@ std::string markdown_escaped(std::string_view text) {
   std::string out;
   for (const char c : shown_name(text)) {
     const std::string_view entity = markdown_entity(c);
-    // Only "](" makes a link or an image; brackets alone are text.
+    // Only "](" makes a link or an image, and brackets alone are plain text.
     if (c == '(' && out.ends_with(']')) {
       out += "&#40;";
     } else if (entity.empty()) {
@@ -232,7 +233,7 @@ std::string xml_text(std::string_view text) {
   out.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {
     const Character next = first_of(text.substr(at));
-    // XML 1.0, section 2.2 excludes these two code points.
+    // Section 2.2 of XML 1.0 excludes these two code points.
     if (!next.is_valid || next.code == 0xfffe || next.code == 0xffff) {
       out += kReplacement;
     } else if (is_forbidden_in_xml(next.code)) {
@@ -258,7 +259,7 @@ std::string json_quoted(std::string_view text) {
 
 std::string csv_field(std::string_view name) {
   std::string text = shown_message(name);
-  // A spreadsheet shows a field that begins with an apostrophe as text.
+  // A leading apostrophe makes spreadsheets show a field as text.
   if (is_formula(text)) text.insert(text.begin(), '\'');
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string out = "\"";
@@ -271,7 +272,7 @@ std::string csv_field(std::string_view name) {
 
 namespace {
 
-/// Removes the first line from `text`. Returns that line without its leading blanks.
+/// Removes the first line from `text` and returns that line without its leading blanks.
 std::string_view take_line(std::string_view& text) {
   const std::size_t end = std::min(text.find('\n'), text.size());
   std::string_view line = text.substr(0, end);

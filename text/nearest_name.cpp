@@ -1,12 +1,11 @@
-// A mistyped name gets a suggestion: the known name with the smallest edit distance. The distance of two
-// names counts letters that must be replaced, added, dropped, or swapped with a neighbour (optimal string
-// alignment):
+// Finds the known name with the smallest edit distance to a mistyped name. The distance is the number of
+// letters that must be replaced, added, removed, or swapped with a neighbour (optimal string alignment):
 //
 //   d(i, j) = least of  d(i-1, j-1) + (a_i != b_j),  d(i-1, j) + 1,  d(i, j-1) + 1,
 //                       d(i-2, j-2) + 1  where a_i = b_j-1 and a_i-1 = b_j
 //
-// Three rows of the table are enough, because a cell reads only the two rows before it. Tested by
-// nearest_name_test.cpp.
+// The table needs only three rows in memory, because a cell reads only the two rows before its own. Tested by
+// errors_test.cpp.
 
 #include "text/nearest_name.hpp"
 
@@ -34,7 +33,7 @@ std::string lower(std::string_view text) {
   return letters;
 }
 
-/// Returns the edit distance in O(letters of a x letters of b).
+/// Returns the edit distance of `a` and `b`. The time is O(letters of a * letters of b).
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> two_back;
   std::vector<std::size_t> back;
@@ -53,14 +52,14 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-/// Returns how many letters of a name may differ. If half of them might, sequence-parallel would be suggested
-/// for expert-parallel.
+/// Returns how many letters of a name may differ. With half of the letters, sequence-parallel would be
+/// suggested for expert-parallel.
 std::size_t most_differences(std::string_view name) { return name.size() / 3; }
 
-/// Returns true if `typed` is one or more whole words at the beginning or end of a name, such as "bandwidth"
-/// of "intra_bandwidth".
+/// Returns true if `typed` is one or more whole words at the beginning or the end of `name`, such as
+/// "bandwidth" in "intra_bandwidth".
 bool is_part_of(std::string_view typed, std::string_view name) {
-  // Fewer letters match too many names.
+  // A text with fewer letters would match too many names.
   constexpr std::size_t kLeast = 3;
   if (typed.size() < kLeast || typed.size() >= name.size()) return false;
   const auto is_between_words = [](char c) { return c == '-' || c == '_'; };
@@ -80,8 +79,8 @@ std::optional<std::string_view> likely_name(std::string_view typed, std::span<co
   std::optional<std::string_view> likely;
   std::size_t least = 0;
   for (const std::string_view name : known) {
-    // If the lengths alone differ too much, the distance is not computed. `typed` may be as long as a whole
-    // file.
+    // If the lengths alone differ too much, the distance is not computed, because `typed` may be as long as a
+    // whole file.
     if (surplus(name) > most_differences(name)) continue;
     const std::size_t distance = edit_distance(lower(typed), lower(name));
     if (distance > most_differences(name) || (likely && distance >= least)) continue;

@@ -1,16 +1,16 @@
-// A sink of walk.hpp that computes times. Each rank has a clock: the time at which its program order
-// continues. A message starts at the latest time among its causes:
+// Computes the times of all actions and messages during a walk (walk.hpp). Each rank has a clock: the time at
+// which the rank can start its next action. A message starts at the latest of the times of its causes:
 //
 //   start = max(causes)      released = start + hold      end = released + latency
 //
-// If launches take time, each rank also has a clock for its host. An action starts at the later of both
+// If launches take time, the host of each rank also has a clock. An action starts at the later of the two
 // clocks:
 //
 //   host  |L0|L1|L2|L3|            most_ahead = 2: L2, a compute action, waits until the
 //   rank     |F0------|F1------|   compute action two before it has ended
 //
 // Every time is a maximum over the causes, so the order of the walk does not change the times. Tested by
-// channel_check_test.cpp and, against the reference engine, by the engine tests of sim/.
+// channel_check_test.cpp and by the engine tests of sim/, which compare with the reference engine.
 
 #include "schedules/check/rendezvous_walk.hpp"
 
@@ -33,7 +33,7 @@ namespace penstock {
 
 namespace {
 
-/// The clocks of all hosts. A clock is the end of the host's latest launch.
+/// The clocks of the hosts of all ranks. A clock is the end of the host's latest launch.
 class HostClocks {
  public:
   HostClocks(const FlatProgram& flat, Ns launch)
@@ -43,8 +43,8 @@ class HostClocks {
 
   void launch(std::int32_t rank, bool computes) {
     Host& host = hosts_[index(rank)];
-    // The walk calls launched() directly before compute(), so the ends of all earlier compute actions are
-    // known.
+    // The walk calls launched() directly before compute(), so all earlier compute actions already have an
+    // end.
     if (computes && most_ahead_ > 0 && host.ends.size() >= most_ahead_)
       host.clock = std::max(host.clock, host.ends[host.ends.size() - most_ahead_]);
     host.clock += launch_;
@@ -64,8 +64,8 @@ class HostClocks {
   std::vector<Host> hosts_;
 };
 
-/// A sink that fills ProgramTimes during a walk. When the walk calls a member, all events that the call
-/// depends on already have their times (walk.hpp).
+/// Fills ProgramTimes during a walk. The walk (walk.hpp) calls a member function only after all events that
+/// the call depends on have their times.
 class TimeKeeper {
  public:
   TimeKeeper(const FlatProgram& flat, const WalkDurations& durations)
@@ -88,7 +88,7 @@ class TimeKeeper {
   void pass(std::int32_t rank, std::int32_t position) {
     const bool is_leaf = flat_.ops[index(position)] == FlatOp::leaf;
     times_.end[index(position)] = clock_[index(rank)];
-    // Every action of a group starts and ends with the group.
+    // All actions of an overlapped group start and end together.
     times_.start[index(position)] = is_leaf ? times_.start[index(position) - 1] : clock_[index(rank)];
   }
 
@@ -99,7 +99,7 @@ class TimeKeeper {
   }
 
   void start(std::int32_t message, const Cause& /*last*/) {
-    // The walk has reported all causes, so the start time is final.
+    // The walk has already reported all causes of this message, so its start time is final.
     times_.message_end[index(message)] = released(message) + at(durations_.latency, message);
   }
 
@@ -115,10 +115,10 @@ class TimeKeeper {
   ProgramTimes times() && { return std::move(times_); }
 
  private:
-  /// Returns an entry of `times`, or 0 if the vector is empty.
+  /// Returns entry `i` of `times`, or 0 if the vector is empty.
   static Ns at(const std::vector<Ns>& times, std::int32_t i) { return times.empty() ? 0 : times[index(i)]; }
 
-  /// Returns when the next message of the same queues can start. Latency does not occupy the queues.
+  /// Returns when the next message of the same queue can start. The latency of a message does not delay it.
   Ns released(std::int32_t message) const {
     return times_.message_start[index(message)] + at(durations_.hold, message);
   }
@@ -142,7 +142,7 @@ class TimeKeeper {
   const FlatProgram& flat_;
   const WalkDurations& durations_;
   ProgramTimes times_;
-  std::vector<Ns> clock_;  // by rank: the time at which its program order continues
+  std::vector<Ns> clock_;  // by rank: the time at which the rank can start its next action
   HostClocks hosts_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// The one error for what a user caused: a wrong file, flag, shape or program, or a run that failed. Steps
-// that can fail in only one way return a std::string instead.
+// The error type for faults of the user's input or of a run: a wrong file, flag, shape or program, or a run
+// that failed. Functions with only one kind of error return a std::string instead.
 
 #include <cstdint>
 #include <optional>
@@ -15,20 +15,20 @@ namespace penstock {
 
 /// The kind of an error, which decides the exit code of a command (cli/outcome.hpp).
 enum class ErrorKind : std::uint8_t {
-  bad_input,      // unreadable, unparseable, an impossible shape, too few devices, too little memory
-  check_failed,   // parsed, but not a legal program, hanging, or over a limit
+  bad_input,  // an unreadable file, a parse error, an impossible shape, too few devices or too little memory
+  check_failed,   // the program can be read, but is not legal, or hangs, or exceeds a limit
   run_failed,     // a worker, a device or a peer failed, or the deadline passed
-  not_available,  // this machine lacks a part: no GPU, no driver
+  not_available,  // this machine lacks something that the run needs, such as a GPU or its driver
 };
 
 struct UserError {
   ErrorKind kind = ErrorKind::bad_input;
   std::string message{};
-  /// The cycle of a program that hangs.
+  /// The cycle of waits, if the program hangs.
   std::optional<Hang> hang{};
 };
 
-/// Returns an error to return from a function.
+/// Returns the error in the form that a function with tl::expected returns.
 inline tl::unexpected<UserError> user_error(ErrorKind kind, std::string message) {
   return tl::unexpected(UserError{.kind = kind, .message = std::move(message)});
 }

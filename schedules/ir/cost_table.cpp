@@ -1,7 +1,7 @@
-// Looks up costs in a CostTable, and gives costs to a program without a model: F, I and W take 1 ms, B takes
-// their sum, one activation is one unit of memory, and transfers take no time. Only compute actions have a
-// duration. For other actions the function throws, because a caller with such an action has a bug. Tested by
-// weighed_costs_test.cpp.
+// Looks up durations and bytes in a CostTable. It also makes the costs of a program without a model: F, I and
+// W take 1 ms, and B takes their sum. An activation is one unit of memory, and transfers take no time. Only
+// compute actions have a duration; for other actions, the function throws, because the caller has a bug.
+// Tested by weighed_costs_test.cpp.
 
 #include "schedules/ir/cost_table.hpp"
 
@@ -21,8 +21,8 @@
 namespace penstock {
 
 const MicrobatchCost& CostTable::of_unit(std::int32_t unit) const {
-  // All slices of a microbatch share its entry. Microbatch numbers continue over iterations, so the index
-  // wraps around to the first entry.
+  // All slices of a microbatch share one entry. Microbatch numbers continue over iterations, so the index
+  // wraps around after the last entry.
   return microbatches[static_cast<std::size_t>(unit / slices) % microbatches.size()];
 }
 
@@ -60,9 +60,11 @@ Ns duration_ns(const StageCost& cost, ActionKind kind) {
 Ns pair_duration_ns(const CostTable& costs, const Action& first, const Action& second) {
   const StageCost& one = costs.stage_of(first);
   const StageCost& other = costs.stage_of(second);
-  // The two kernels share one device. Both stages may state the duration, and the larger one is used.
+  // The pair's two kernels share one device. Both stages may state the pair's duration, and the larger one is
+  // used.
   const Ns stated = std::max(one.overlapped_pair_ns, other.overlapped_pair_ns);
-  // A negative duration means that neither stage states a duration.
+  // If both durations are negative, neither stage states one, and the pair takes the sum of its two
+  // durations.
   if (stated >= 0) return stated;
   return duration_ns(one, first.kind) + duration_ns(other, second.kind);
 }
@@ -97,11 +99,11 @@ Bytes ring_bytes(const Program& program, const CostTable& costs, const Action& c
   const auto& members = program.placement.stages[static_cast<std::size_t>(collective.stage)].ranks;
   const auto ranks = static_cast<Bytes>(members.size());
   const bool reduces_everywhere = collective.kind == ActionKind::reduce_grad && program.sharding == 0;
-  // In a ring of n members, a sum takes n - 1 steps. If every member needs the result, n - 1 more steps
-  // follow.
+  // In a ring of n members, a reduce-scatter or an all-gather takes n - 1 steps. A ring all-reduce takes n -
+  // 1 more, because every member needs the whole sum.
   const Bytes steps = (reduces_everywhere ? 2 : 1) * (ranks - 1);
   const Bytes bytes = collective_bytes(costs, collective);
-  // The result is steps x bytes / ranks, rounded up. It is computed in two parts so that no product exceeds
+  // The result is steps * bytes / ranks, rounded up. It is computed in two parts, so that no product exceeds
   // 64 bits.
   return steps * (bytes / ranks) + (steps * (bytes % ranks) + ranks - 1) / ranks;
 }

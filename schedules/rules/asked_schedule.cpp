@@ -1,7 +1,6 @@
-// Checks a shape before a rule reads it. If the user sets an option that the schedule does not have, the
-// check fails; the option is not ignored. Counts are multiplied in floating point, because the product may be
-// too large for an integer. Each rule checks its own conditions on K, v and M. Tested by
-// conformance_test.cpp.
+// Checks a shape before a schedule rule reads it. If the user sets an option that the schedule does not have,
+// the check fails. Counts are multiplied in floating point, because the product may be too large for an
+// integer. Each rule checks its own conditions on K, v and M. Tested by conformance_test.cpp.
 
 #include "schedules/rules/asked_schedule.hpp"
 
@@ -27,8 +26,8 @@ namespace penstock {
 
 namespace {
 
-/// Returns an upper bound on the number of stages. It is not exact, because the number of buckets may differ
-/// between stages.
+/// Returns an upper bound on the number of stages. Stages may have different numbers of buckets, and the
+/// bound uses the largest.
 double stages_of(const Shape& shape) {
   const double most_buckets = shape.buckets.empty() ? 1 : std::max(1, std::ranges::max(shape.buckets));
   return static_cast<double>(shape.stages) * shape.virtual_stages * most_buckets;
@@ -44,21 +43,21 @@ double units_of(const Shape& shape) {
   return static_cast<double>(shape.microbatches) * shape.iterations * shape.slices;
 }
 
-/// The scenario keys of the option "effort".
+/// The scenario keys that belong to the option "effort".
 constexpr std::array<std::string_view, 3> kEffortKeys = {"passes", "seed", "budget"};
 
-/// Returns the option of the schedule that this key belongs to.
+/// Returns the option of a schedule to which this scenario key belongs.
 std::string_view option_of(std::string_view key) {
   return std::ranges::find(kEffortKeys, key) == kEffortKeys.end() ? key : "effort";
 }
 
-/// Returns text that lists the keys of the schedule.
+/// Returns a list of the schedule's option keys as text for a message.
 std::string keys_of(const ScheduleInfo& schedule) {
   if (schedule.options.empty()) return "no such option";
   return fmt::format("{}", fmt::join(option_keys(schedule), ", "));
 }
 
-/// Returns the keys of options that differ from their default value.
+/// Returns the keys of the options that have another value than the default.
 std::vector<std::string_view> given_options(const Shape& shape) {
   const Shape defaults;
   std::vector<std::string_view> given;
@@ -79,7 +78,8 @@ std::vector<std::string_view> given_options(const Shape& shape) {
   note("group_size", shape.group_size != defaults.group_size);
   note("slices", shape.slices != defaults.slices);
   note("memory_limit", shape.memory_limit != defaults.memory_limit);
-  // A time budget also sets the number of passes, although the user has not stated it.
+  // If the user sets a time budget, the number of passes changes too, so it does not count as set by the
+  // user.
   const bool budget = shape.effort.budget_seconds != defaults.effort.budget_seconds;
   note("budget", budget);
   note("passes", !budget && shape.effort.passes != defaults.effort.passes);
@@ -89,7 +89,7 @@ std::vector<std::string_view> given_options(const Shape& shape) {
   return given;
 }
 
-/// Rejects numbers that are too small and lists of a wrong length.
+/// Rejects numbers that are too small and lists with a wrong number of entries.
 tl::expected<void, std::string> check_counts(const ScheduleInfo& schedule, const Shape& shape) {
   const auto at_least_one = [](std::string_view key, std::int64_t count) -> tl::expected<void, std::string> {
     if (count >= 1) return {};
@@ -138,8 +138,8 @@ tl::expected<void, std::string> check_counts(const ScheduleInfo& schedule, const
   return {};
 }
 
-/// Rejects options that the schedule does not have. `replica_sync` and `reduction` are always allowed with
-/// copies of the pipeline.
+/// Rejects options that the schedule does not have. With several copies of the pipeline, `replica_sync` and
+/// `reduction` are always allowed.
 tl::expected<void, std::string> check_options(const ScheduleInfo& schedule, const Shape& shape) {
   for (const std::string_view key : given_options(shape)) {
     const bool of_copies = shape.data_parallel > 1 && (key == "replica_sync" || key == "reduction");
@@ -150,8 +150,8 @@ tl::expected<void, std::string> check_options(const ScheduleInfo& schedule, cons
   return {};
 }
 
-/// Rejects copies of the pipeline that cannot share the microbatches evenly. Also rejects copies of a
-/// schedule that has its own replicas.
+/// Rejects copies of the pipeline if the microbatches cannot be divided evenly among them, or if the schedule
+/// has its own replicas.
 tl::expected<void, std::string> check_copies(const ScheduleInfo& schedule, const Shape& shape) {
   if (shape.data_parallel == 1) return {};
   if (shape.data_parallel < 1) {
@@ -213,7 +213,8 @@ tl::expected<void, std::string> check_possible_size(const Shape& shape) {
 }
 
 tl::expected<void, std::string> check_stored_size(const Shape& shape) {
-  constexpr double kMostNumberedActions = 1LL << 29;  // each has up to four list entries with 32-bit numbers
+  // each action has up to four list entries, which are numbered with 32 bits
+  constexpr double kMostNumberedActions = 1LL << 29;
   const double actions = compute_actions_of(shape);
   if (actions <= kMostNumberedActions) return {};
   return tl::unexpected(fmt::format(

@@ -1,6 +1,6 @@
-// The table of schedules, and the peak of each row: a formula in shape and rank for the most activations of
-// one stage that a rank holds. conformance_test.cpp counts them in the lists, so that no row can claim a
-// wrong peak.
+// The table of schedules. Each schedule has a formula for its peak: the largest number of activations of a
+// stage that a rank holds at one time. conformance_test.cpp counts the activations in the generated lists, so
+// a wrong formula fails the test.
 
 #include <algorithm>
 #include <cstddef>
@@ -28,14 +28,15 @@ namespace {
 std::int64_t one_microbatch(const Shape&, std::int32_t) { return 1; }
 std::int64_t all_microbatches(const Shape& shape, std::int32_t) { return shape.microbatches; }
 
-/// Returns the warm-up and the one forward before the first backward.
+/// Returns the peak of 1F1B: the warm-up and the one forward that runs before the first backward.
 std::int64_t one_f_one_b_peak(const Shape& shape, std::int32_t rank) {
   return std::min(shape.microbatches, warmup_of(shape, rank, shape.stages - 1 - rank) + 1);
 }
 
 std::int64_t stages_of_one_microbatch(const Shape& shape, std::int32_t) { return shape.stages; }
 
-/// Returns the peak of 1F1B. Ranks are numbered through the replicas of stage 0, then of stage 1, ...
+/// Returns the peak of 1F1B with replicas. The ranks are numbered stage by stage: first all replicas of stage
+/// 0.
 std::int64_t one_f_one_b_rr_peak(const Shape& shape, std::int32_t rank) {
   std::int32_t workers = 0;
   const auto replicas = [&](std::int32_t stage) {
@@ -58,7 +59,8 @@ std::int64_t kfkb_peak(const Shape& shape, std::int32_t rank) {
   return std::min<std::int64_t>(shape.microbatches, std::int64_t{shape.stages - rank} * kfkb_group(shape));
 }
 
-/// Returns the peak in slices. The warm-up is longer by the slices that a backward waits for.
+/// Returns the peak of sequence 1F1B in slices. The first backward waits for all slices of its microbatch, so
+/// the warm-up has that many more.
 std::int64_t seq_one_f_one_b_peak(const Shape& shape, std::int32_t rank) {
   return std::min(shape.microbatches * shape.slices, shape.stages - 1 - rank + shape.slices);
 }
@@ -72,13 +74,14 @@ std::int64_t all_chunks_of_all_microbatches(const Shape& shape, std::int32_t) {
   return std::int64_t{shape.microbatches} * shape.virtual_stages;
 }
 
-/// Returns g of the interleaved schedules: as stated, or that of PyTorch's rounds (interleaved.cpp).
+/// Returns the group size g of the interleaved schedules: the user's value, or the value that PyTorch
+/// computes (interleaved.cpp).
 std::int32_t group_size(const Shape& shape) {
   if (shape.group_size > 0) return std::min(shape.group_size, shape.microbatches);
   return shape.microbatches / std::max(1, shape.microbatches / shape.stages);
 }
 
-/// Returns the warm-up of interleaved.cpp plus one.
+/// Returns the peak of interleaved 1F1B: the warm-up (interleaved.cpp) plus one.
 std::int64_t interleaved_peak(const Shape& shape, std::int32_t rank) {
   const std::int64_t group = group_size(shape);
   return std::min(all_chunks_of_all_microbatches(shape, rank),
@@ -91,7 +94,8 @@ std::int64_t interleaved_zero_bubble_peak(const Shape& shape, std::int32_t rank)
                   (shape.virtual_stages - 1) * group + shape.stages);
 }
 
-// Rank r of ZB-H1 delays each W by r and has K - 1 - r forwards ahead: K on every rank. ZB-H2 doubles both.
+// In ZB-H1, rank r delays each W by r microbatches and runs K - 1 - r forwards ahead. The peak is K on every
+// rank. In ZB-H2, both numbers are doubled.
 std::int64_t zb_h1_peak(const Shape& shape, std::int32_t) {
   return std::min(shape.microbatches, shape.stages);
 }
@@ -115,8 +119,8 @@ std::int64_t chimera_peak(const Shape& shape, std::int32_t rank) {
   return std::min(shape.microbatches, shape.stages / 2 + 1 + from_end);
 }
 
-/// Returns how many activations fit under a memory limit in bytes, or under `activations` if no limit is
-/// given. After its I an activation may take less memory than before.
+/// Returns how many activations fit within the memory limit in bytes. If there is no limit, `activations` is
+/// the limit. After I, an activation may take less memory, so the smaller size is used.
 std::int64_t peak_under_limit(const Shape& shape, std::int32_t rank, std::int64_t activations) {
   const auto all = std::int64_t{shape.microbatches} * shape.virtual_stages;
   if (shape.memory_limit.empty() && !shape.costs) return std::min(all, activations);
@@ -138,8 +142,8 @@ std::int64_t zb_2p_peak(const Shape& shape, std::int32_t rank) {
   return peak_under_limit(shape, rank, 2 * std::int64_t{shape.stages});
 }
 
-/// Returns the peak of both chunks together. A limit in bytes is reached with different numbers of
-/// activations; the chunk that holds least after its I gives the upper bound.
+/// Returns the peak of both chunks of a rank together. The two chunks have activations of different sizes, so
+/// the smaller size gives the upper bound.
 std::int64_t zb_v_peak(const Shape& shape, std::int32_t rank) {
   const auto all = 2 * std::int64_t{shape.microbatches};
   if (shape.memory_limit.empty()) return std::min(all, 2 * std::int64_t{shape.stages});
@@ -156,8 +160,8 @@ std::int64_t zb_v_peak(const Shape& shape, std::int32_t rank) {
   return least <= 0 ? all : std::min(all, limit / least);
 }
 
-/// Returns the peak of the search. With costs it may hold anything that its limit in bytes allows, for which
-/// there is no number of activations.
+/// Returns the peak of a synthesized schedule. If costs are given, the limit is in bytes and gives no number
+/// of activations, so the bound is all activations.
 std::int64_t synthesized_peak(const Shape& shape, std::int32_t rank) {
   const auto all = std::int64_t{shape.microbatches} * shape.virtual_stages;
   const auto activations = std::int64_t{shape.stages} * shape.virtual_stages;
@@ -178,7 +182,7 @@ std::int64_t one_f_one_b_v_peak(const Shape& shape, std::int32_t) {
   return std::min(2 * std::int64_t{shape.microbatches}, 2 * (2 * std::int64_t{shape.stages} / 3 + 1));
 }
 
-// The table has one row for each schedule. It is long, but it is only a table.
+// The function is long only because the table has one row for each schedule.
 // NOLINTNEXTLINE(readability-function-size)
 const std::vector<ScheduleInfo>& table() {
   static const std::vector<ScheduleInfo> rows = {

@@ -1,9 +1,9 @@
-// Reads the actions of a list, in Penstock's form or in PyTorch's:
+// Reads a list of actions, in Penstock's form or in PyTorch's form:
 //
 //   cell   := action | "(" action (";" action)+ ")OVERLAP_F_B"
 //   action := stage letters microbatch? ((">" | "<") peer)? ("@" version)?
 //
-// csv_dialect.cpp reads the spellings of older PyTorch releases. Tested by program_text_test.cpp and
+// csv_dialect.cpp reads the notation of older PyTorch releases. Tested by program_text_test.cpp and
 // pytorch_csv_test.cpp.
 
 #include "schedules/text/action_reader.hpp"
@@ -32,8 +32,8 @@ constexpr int kActionKinds = static_cast<int>(ActionKind::step) + 1;
 
 using Done = tl::expected<void, TextFault>;
 
-/// A reader that goes once through the text, from left to right, and stops at the first fault. `actions_`
-/// grows as cells are read.
+/// Reads the text once, from left to right, and stops at the first fault. `actions_` holds the actions that
+/// are read so far.
 class ActionReader {
  public:
   ActionReader(std::string_view text, const ActionLimits& limits) : cursor_(text), limits_(limits) {}
@@ -61,7 +61,7 @@ tl::expected<std::vector<Action>, TextFault> ActionReader::read() {
     const std::size_t end = cursor_.offset();
     cursor_.skip_blanks();
     if (cursor_.done()) break;
-    // PyTorch's form has one action, or one group, in a cell. Penstock's form has a whole list in a line.
+    // In PyTorch's form, a cell has one action or one group. In Penstock's form, a line has a whole list.
     if (limits_.form == ActionForm::pytorch) return cursor_.fault("the end of the cell after its action");
     if (cursor_.offset() == end) return cursor_.fault("a blank or the end of the line after an action");
   }
@@ -76,7 +76,7 @@ Done ActionReader::read_group() {
   do {
     cursor_.skip_blanks();
     if (Done action = read_action(); !action) return action;
-    // Every action of the group overlaps the next one, except for the last, which is corrected after the
+    // Each action of a group overlaps the next action. The last action does not; its flag is reset after the
     // loop.
     actions_.back().overlaps_next = true;
     cursor_.skip_blanks();
@@ -84,7 +84,7 @@ Done ActionReader::read_group() {
   if (actions_.size() - first < 2) return cursor_.fault("`;` and a second action to overlap with");
   if (!cursor_.take(')')) return cursor_.fault("`;` or `)`");
   actions_.back().overlaps_next = false;
-  // The fault must point at the first letter of the word, so it needs a cursor from before the word.
+  // The error must show the first letter of the word, so this copy stores the position before the word.
   TextCursor after = cursor_;
   if (cursor_.take_letters() != kOverlap) return after.fault("`OVERLAP_F_B` after the group");
   return {};
@@ -102,9 +102,10 @@ Done ActionReader::read_action() {
     if (!microbatch) return tl::unexpected(microbatch.error());
     action.microbatch = *microbatch;
   }
-  // The peer is the neighbour in a chain unless read_peer() finds another one.
+  // In a chain, the peer is the neighbouring stage. read_peer() changes the peer if the text names another
+  // one.
   if (const auto neighbour = chain_peer(*kind, *stage)) action.peer = *neighbour;
-  // In PyTorch's form `>` and `@` after an action are errors.
+  // In PyTorch's form, `>` and `@` after an action are errors.
   if (limits_.form == ActionForm::penstock) {
     if (Done peer = read_peer(action); !peer) return peer;
     if (Done version = read_version(action); !version) return version;
@@ -113,13 +114,13 @@ Done ActionReader::read_action() {
   return {};
 }
 
-/// Returns true if the form has this kind. PyTorch's runtime has no recomputation and no optimizer action.
+/// Returns true if the form has this kind. PyTorch's form has no recomputation and no optimizer action.
 bool is_known(ActionKind kind, ActionForm form) {
   return form == ActionForm::penstock || (kind != ActionKind::recompute && kind != ActionKind::step);
 }
 
-/// Returns the message about an unknown word. It lists only the actions of the given form, because a user who
-/// writes PyTorch's form cannot use R.
+/// Returns the error message for an unknown word. It lists only the actions of `form`, because the others
+/// cannot be used there.
 std::string unknown_action(std::string_view word, ActionForm form) {
   std::vector<std::string_view> known;
   for (int i = 0; i < kActionKinds; ++i) {
@@ -136,11 +137,11 @@ tl::expected<ActionKind, TextFault> ActionReader::read_kind(std::int32_t stage) 
   const std::string_view word = cursor_.take_letters();
   if (word.empty()) return cursor_.fault(fmt::format("letters such as F or SEND_B after stage {}", stage));
   const auto kind = kind_of_letters(word);
-  // The cases go from the best answer to the worst: a word of this form, of an older release, of the other
-  // form, of none.
+  // The most useful message comes first: for a word of this form, of an older release, of the other form, and
+  // for any other word.
   if (kind && is_known(*kind, limits_.form)) return *kind;
-  // BW is not a typing error: the file was written by an older release. pytorch_csv.cpp adds the flag that
-  // reads it.
+  // `BW` comes from a file of an older release. pytorch_csv.cpp adds to the message the flag that reads such
+  // files.
   if (word == "BW") {
     return TextCursor::fault_at(begin, "unknown action `BW`, with which torch 2.5 meant the full backward");
   }

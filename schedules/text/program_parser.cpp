@@ -1,14 +1,13 @@
-// Reads the text form line by line. The first word of each line selects the member function that reads the
-// rest:
+// Reads a program's text form line by line. The first word of each line selects the member function that
+// reads the rest of the line:
 //
 //   penstock program 1            the header, before anything else
 //   microbatches 2        ->      kKeywords: read_microbatches(" 2"), at most once
 //   stage 0: rank 0               in the order of their numbers, all before the first rank
 //   rank 0: 0F0 ...               action_reader.cpp, which refuses stages that do not exist
 //
-// check_complete() finds the faults that only the whole file shows, such as a missing line or a stage on a
-// rank that does not exist. program_text.cpp writes the form. Tested by program_text_test.cpp and
-// must_fail_test.cpp.
+// check_complete() finds faults that need the whole file, such as a missing line or a stage on a rank that
+// does not exist. program_text.cpp writes this form. Tested by program_text_test.cpp and validate_test.cpp.
 
 #include <fmt/core.h>
 #include <fmt/format.h>
@@ -37,7 +36,8 @@ namespace {
 
 using Done = tl::expected<void, TextFault>;
 
-/// A parser of one file. Each read_... function reads its part and leaves the rest of the line to its caller.
+/// A parser of one file. Each function read_... reads its own part of a line, and its caller checks the rest
+/// of the line.
 class ProgramParser {
  public:
   explicit ProgramParser(std::string_view file) : file_(file) {}
@@ -48,7 +48,8 @@ class ProgramParser {
     std::string_view word;
     Done (ProgramParser::*read)(TextCursor&);
   };
-  static constexpr std::size_t kOnceOnly = 11;  ///< the first 11 keywords may appear only once in a file
+  /// only the first 11 keywords are limited to one line in a file
+  static constexpr std::size_t kOnceOnly = 11;
   static const std::array<Keyword, 13> kKeywords;
 
   Done read_line(std::string_view line);
@@ -82,7 +83,8 @@ class ProgramParser {
   std::string_view file_;
   std::size_t line_number_ = 0;
   bool header_seen_ = false;
-  std::array<std::size_t, kOnceOnly> first_lines_{};  ///< line of each such keyword; 0 if it is absent
+  /// number of the line with each of these keywords; 0 if absent
+  std::array<std::size_t, kOnceOnly> first_lines_{};
   std::vector<std::size_t> stage_lines_;
   Program program_;
 };
@@ -103,14 +105,14 @@ constexpr std::array<ProgramParser::Keyword, 13> ProgramParser::kKeywords = {{
     {"rank", &ProgramParser::read_rank},
 }};
 
-/// Returns the line up to its comment, without blanks at its end.
+/// Returns the line without its comment and without blanks at its end.
 std::string_view without_comment(std::string_view line) {
   line = line.substr(0, line.find('#'));
   const std::size_t last = line.find_last_not_of(" \t\r");
   return line.substr(0, last == std::string_view::npos ? 0 : last + 1);
 }
 
-/// Reads one of `words`. The message about an unknown word lists all of them.
+/// Reads one of `words`. For any other word, the error message lists all of `words`.
 tl::expected<std::string_view, TextFault> read_word(TextCursor& line,
                                                     std::span<const std::string_view> words) {
   line.skip_blanks();
@@ -121,7 +123,7 @@ tl::expected<std::string_view, TextFault> read_word(TextCursor& line,
   return word;
 }
 
-/// Reads the word of one of an enum's values.
+/// Reads a word and returns the value of the enum that it names.
 template <EnumWithWords Enum>
 tl::expected<Enum, TextFault> read_choice(TextCursor& line) {
   return read_word(line, words_of<Enum>()).map([](std::string_view word) {
@@ -162,7 +164,7 @@ Done ProgramParser::read_line(std::string_view text) {
   }
   if (Done keyword = read_keyword(line); !keyword) return keyword;
   line.skip_blanks();
-  // Anything that the keyword's reader has left is unknown text.
+  // The keyword's reader has not used the text that still follows, so that text is an error.
   if (!line.done()) return line.fault("the end of the line");
   return {};
 }
@@ -174,7 +176,7 @@ Done ProgramParser::read_keyword(TextCursor& line) {
   if (found == kKeywords.end()) {
     std::array<std::string_view, kKeywords.size()> known;
     std::ranges::transform(kKeywords, known.begin(), &Keyword::word);
-    // If the line begins with no letter, the message shows the whole first word.
+    // If the line does not begin with a letter, the message shows the line's first word.
     if (word.empty()) return before.fault(fmt::format("one of {}", fmt::join(known, ", ")));
     const std::string hint = did_you_mean(word, known);
     return TextCursor::fault_at(
@@ -210,13 +212,13 @@ tl::expected<std::int32_t, TextFault> ProgramParser::read_count(TextCursor& line
 }
 
 Done ProgramParser::read_barrier(TextCursor& line) {
-  (void)line;  // nothing may follow the word; read_line() checks that
+  (void)line;  // no text may follow this keyword; read_line() checks this
   program_.barrier = true;
   return {};
 }
 
 Done ProgramParser::read_versions(TextCursor& line) {
-  // read_word() with a single choice gives the usual message for another word.
+  // With only one allowed word, read_word() gives the usual error message for any other word.
   static constexpr std::array kWords = {std::string_view("mixed")};
   return read_word(line, kWords).map([this](std::string_view) { program_.mixed_versions = true; });
 }
@@ -257,12 +259,13 @@ Done ProgramParser::read_edges(TextCursor& line) {
     line.skip_blanks();
   }
   if (program_.edges.empty()) return line.fault("an edge such as 0>1");
-  // A program's edges are sorted, so that equal programs compare equal. A file may list them in any order.
+  // Edges are stored in sorted order, so that equal programs compare as equal. A file may list them in any
+  // order.
   std::ranges::sort(program_.edges);
   return {};
 }
 
-/// Reads "N:", where N must be `next`, because stages and ranks are listed in ascending order.
+/// Reads "N:". N must be equal to `next`, because stages and ranks are listed in ascending order.
 Done ProgramParser::read_numbered(TextCursor& line, std::string_view what, std::size_t next) {
   line.skip_blanks();
   const TextCursor before = line;
@@ -284,7 +287,7 @@ Done ProgramParser::read_numbered(TextCursor& line, std::string_view what, std::
   return {};
 }
 
-/// Reads one or more numbers, until another character or the end of the line.
+/// Reads one or more numbers, up to the first other character or the end of the line.
 tl::expected<std::vector<std::int32_t>, TextFault> ProgramParser::read_numbers(TextCursor& line,
                                                                                std::string_view what) {
   std::vector<std::int32_t> numbers;
@@ -319,7 +322,7 @@ Done ProgramParser::read_stage(TextCursor& line) {
     if (!route) return tl::unexpected(std::move(route.error()));
     stage.route = std::move(*route);
   } else if (stage.ranks.size() > 1) {
-    // There is no default rule for replicas, so the file must write even a simple rotation such as 0 1.
+    // Replicas have no default route, so the file must write even a simple rotation such as 0 1.
     return line.fault("`route` with the replica of each microbatch, such as `route 0 1`");
   }
   program_.placement.stages.push_back(std::move(stage));
@@ -327,7 +330,7 @@ Done ProgramParser::read_stage(TextCursor& line) {
   return {};
 }
 
-/// Reads a rank's list. Stages come before ranks, so that an action on a stage that does not exist is
+/// Reads the list of a rank. All stages come before the ranks, so an action on a missing stage can be
 /// reported at its position.
 Done ProgramParser::read_rank(TextCursor& line) {
   if (program_.placement.stages.empty()) {
@@ -338,8 +341,8 @@ Done ProgramParser::read_rank(TextCursor& line) {
   const std::size_t begin = line.offset();
   auto actions = read_actions(line.take_rest(), {.stages = program_.stage_count()});
   if (!actions) {
-    // The reader of actions counts columns from where it began; the message counts from the start of the
-    // line.
+    // The action reader counts columns from the first action, but the message counts them from the start of
+    // the line.
     actions.error().offset += begin;
     return tl::unexpected(std::move(actions.error()));
   }
@@ -351,7 +354,7 @@ tl::expected<void, std::string> ProgramParser::check_complete() const {
   if (!header_seen_) {
     return tl::unexpected(fmt::format("{}: expected a line `{}`, got comments only", file_, kProgramHeader));
   }
-  // `schedule` and `microbatches`, the first two keywords, are required. All others have a default.
+  // The first two keywords, `schedule` and `microbatches`, are required. All other keywords have a default.
   for (const std::size_t required : {0, 1}) {
     if (first_lines_[required] != 0) continue;
     return tl::unexpected(
@@ -361,7 +364,7 @@ tl::expected<void, std::string> ProgramParser::check_complete() const {
     return tl::unexpected(fmt::format("{}: expected a line `stage 0: rank 0`, got none", file_));
   }
   for (std::size_t stage = 0; stage < stage_lines_.size(); ++stage) {
-    // This can be checked only at the end of the file, because stages are listed before ranks.
+    // This check needs the whole file, because the stages are listed before the ranks.
     const std::int32_t last = std::ranges::max(program_.placement.stages[stage].ranks);
     if (last < program_.rank_count()) continue;
     return tl::unexpected(fmt::format("{}:{}: stage {} is on rank {}, got no line `rank {}: ...`; add it",

@@ -1,6 +1,6 @@
 #pragma once
-// Penstock's own text form of a Program (.psched files). Each option, stage and rank has its own line, so
-// that the diff command can compare two programs.
+// Penstock's own text form of a program (.psched files). Each option, stage and rank has its own line, so
+// that line-based diffs are readable.
 //
 //   penstock program 1
 //   schedule 1f1b
@@ -19,8 +19,8 @@
 //   rank 0: 0F0 0F1 (0B0;0W1@1)OVERLAP_F_B 0SEND_F0 0SEND_F1>2 0STEP
 //   rank 1: ...
 //
-// `@1` is a weight version other than 0. `>2` (`<0` after a RECV) is a peer that is not the neighbouring
-// stage. Blank lines and `# comments` are allowed anywhere in a file.
+// `@1` is a weight version other than 0. `>2` (after a RECV: `<0`) is a peer that is not the neighbouring
+// stage. Blank lines and `# comments` are allowed everywhere.
 
 #include <cstddef>
 #include <cstdint>
@@ -33,23 +33,21 @@
 
 namespace penstock {
 
-/// Returns the text of `program` with all its fields. Equal programs give equal texts. parse_program()
-/// returns an equal program if `program` is valid.
+/// Returns the text of `program` with all its fields. Equal programs give equal texts. If `program` is valid,
+/// parse_program() reads an equal program from the text.
 std::string to_text(const Program& program);
 
-/// Reads a program. `file` is the name in error messages. It checks only the text; validate.hpp checks the
-/// program. The error has the form "FILE:LINE:COLUMN: expected ..., got ...".
+/// Reads a program. `file` is the name that error messages show. The function checks only the text, and
+/// validate.hpp checks the program. The error has the form "FILE:LINE:COLUMN: expected ..., got ...".
 tl::expected<Program, std::string> parse_program(std::string_view text, std::string_view file);
 
-// The words of Penstock's text form. Only program_text.cpp and program_parser.cpp include this header.
+// The header, which begins every .psched file.
 
 inline constexpr std::string_view kProgramHeader = "penstock program 1";
 
-// Draws a part of a program as a table, as PyTorch prints schedules. It has a column for each rank and a row
-// for each step.
+// Draws a part of a program as a table, like PyTorch: one column for each rank, and one row for each step.
 
-/// A position in a program's lists. `position` may be one after the last action, which means the end of the
-/// list.
+/// A position in the list of a rank. The value after the last action is the end of the list.
 struct ProgramPlace {
   std::int32_t rank = 0;
   std::size_t position = 0;
@@ -57,14 +55,14 @@ struct ProgramPlace {
   friend bool operator==(const ProgramPlace&, const ProgramPlace&) = default;
 };
 
-/// The largest number of rows (`steps`) and columns (`ranks`).
+/// The largest number of rows (`steps`) and of columns (`ranks`) of a table.
 struct GridSize {
   std::size_t steps = 7;
   std::size_t ranks = 8;
 };
 
-/// Returns the part of `program` around `marked`. The marked cell ends in "<-- here". Step k of a rank is
-/// entry k of its list, where an overlapped group is a single entry. Requires 0 <= marked.rank <
+/// Returns the part of `program` around `marked` as a table. The marked cell ends in "<-- here". Step k of a
+/// rank is entry k of its list, and an overlapped group is one entry. Requires 0 <= marked.rank <
 /// program.rank_count().
 std::string schedule_grid(const Program& program, const ProgramPlace& marked, const GridSize& size = {});
 

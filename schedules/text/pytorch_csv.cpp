@@ -1,11 +1,11 @@
-// Reads and writes PyTorch's CSV of a schedule. The grammar is that of _Action.from_str in
-// torch/distributed/pipelining/schedules.py, with two differences: text after an action is an error here
-// instead of ignored, and so is a microbatch after UNSHARD, RESHARD or REDUCE_GRAD.
+// Reads and writes PyTorch's CSV form of a schedule. The grammar is that of _Action.from_str in
+// torch/distributed/pipelining/schedules.py. It is stricter in two cases: text after an action is an error,
+// and so is a microbatch after UNSHARD, RESHARD or REDUCE_GRAD.
 //
 //   0F0,0F1,,,0B0,0B1       a row for each rank; a blank cell is an idle step and is skipped
 //   ,1F0,1B0,1F1,1B1,       a stage is on the rank that runs it; stage 0 has two forwards, so M is 2
 //
-// program_parser.cpp reads Penstock's own form. Tested by pytorch_csv_test.cpp and csv_dialect_test.cpp.
+// program_parser.cpp reads Penstock's own form. Tested by pytorch_csv_test.cpp.
 
 #include "schedules/text/pytorch_csv.hpp"
 
@@ -34,28 +34,28 @@ namespace {
 
 using Failure = tl::unexpected<std::string>;
 
-/// The lists of all ranks, and the line on which each begins.
+/// The lists of all ranks, with the number of the line on which each begins.
 struct Rows {
   std::vector<std::vector<Action>> ranks;
   std::vector<std::size_t> lines;
 };
 
-/// Returns the cell without blanks around it, as PyTorch strips a cell before it reads it.
+/// Returns the cell without leading and trailing blanks. PyTorch also removes them before it reads a cell.
 std::string without_blanks(std::string_view cell) {
   const std::size_t begin = cell.find_first_not_of(" \t\r\n");
   if (begin == std::string_view::npos) return {};
   return std::string(cell.substr(begin, cell.find_last_not_of(" \t\r\n") - begin + 1));
 }
 
-/// Returns the error "FILE:LINE: rank R: RULE". It names no column, because quotes may change the columns of
-/// cells.
+/// Returns the error "FILE:LINE: rank R: RULE". The error names no column, because quotes in a file may
+/// change the columns of its cells.
 Failure failure(std::string_view file, std::size_t line, std::size_t rank, std::string_view rule) {
   return Failure(fmt::format("{}:{}: rank {}: {}", file, line, rank, rule));
 }
 
-/// Returns "; it is a cell of ..." if another dialect can read the cell, and otherwise an empty text.
+/// Returns "; it is a cell of ..." if another dialect can read the cell. Otherwise returns an empty text.
 std::string other_dialect(std::string_view cell, CsvDialect dialect) {
-  // A cell may be valid in several dialects; the newest one is suggested.
+  // A cell may be valid in several dialects, so the newest of them is suggested.
   for (const CsvDialect other : {CsvDialect::torch_2_6, CsvDialect::torch_2_5, CsvDialect::torch_2_4}) {
     if (other != dialect && read_csv_cell(cell, other)) {
       return fmt::format("; it is a cell of {0}: read the file with `--dialect {0}`", to_text(other));
@@ -80,7 +80,7 @@ tl::expected<std::vector<Action>, std::string> read_row(const CsvRow& row, std::
   return actions;
 }
 
-/// Returns a message if the file has a W but no I, which happens only in the older dialects.
+/// Returns an error message if the file has a W but no I, which is possible only in the older dialects.
 std::optional<std::string> lonely_weight(const Rows& rows) {
   std::optional<Action> weight;
   for (const std::vector<Action>& row : rows.ranks) {
@@ -115,7 +115,7 @@ tl::expected<Rows, std::string> read_rows(std::string_view text, std::string_vie
   return rows;
 }
 
-/// A stage and a rank that holds it.
+/// A pair of a stage and a rank that holds it.
 struct HeldStage {
   std::int32_t stage = 0;
   std::int32_t rank = 0;
@@ -123,11 +123,12 @@ struct HeldStage {
   friend auto operator<=>(const HeldStage&, const HeldStage&) = default;
 };
 
-/// Returns which stages each rank holds, sorted by stage, without duplicates.
+/// Returns the stages that each rank holds, sorted by stage, without duplicates.
 std::vector<HeldStage> held_stages(const Rows& rows) {
   std::vector<HeldStage> held;
   for (std::size_t rank = 0; rank < rows.ranks.size(); ++rank) {
-    // A rank's list names its stages many times, so duplicates are removed before the sort over all ranks.
+    // The list of a rank names each stage many times. Duplicates are removed first, so that the sort over all
+    // ranks is short.
     std::vector<std::int32_t> stages;
     for (const Action& action : rows.ranks[rank]) stages.push_back(action.stage);
     std::ranges::sort(stages);
@@ -139,13 +140,13 @@ std::vector<HeldStage> held_stages(const Rows& rows) {
   return held;
 }
 
-/// Returns the placement with each stage on the rank whose row names it. Fails if two rows name a stage or a
-/// stage number is missing.
+/// Returns the placement: each stage is on the rank that runs its actions. Fails if two rows name the same
+/// stage or if a stage number is missing.
 tl::expected<Placement, std::string> placement_of(const Rows& rows, std::string_view file) {
   Placement placement;
   for (const auto& [stage, rank] : held_stages(rows)) {
-    // The entries are sorted by stage. A number below the next one is the previous stage again, on another
-    // rank.
+    // The entries are sorted by stage. If a number is below the next one, the previous stage is also on
+    // another rank.
     if (std::cmp_less(stage, placement.stages.size())) {
       const auto row = static_cast<std::size_t>(rank);
       return failure(file, rows.lines[row], row,
@@ -165,7 +166,7 @@ tl::expected<Placement, std::string> placement_of(const Rows& rows, std::string_
 
 bool is_forward(ActionKind kind) { return kind == ActionKind::forward; }
 
-/// Returns the microbatches of the stage's actions whose kind satisfies `is_one`, ascending.
+/// Returns the microbatches of a stage's actions for which `is_one` returns true, in ascending order.
 std::vector<std::int32_t> microbatches_in(const std::vector<Action>& row, std::int32_t stage,
                                           bool (*is_one)(ActionKind)) {
   std::vector<std::int32_t> microbatches;
@@ -182,15 +183,15 @@ std::vector<std::int32_t> numbers_from(std::int32_t first, std::size_t count) {
   return numbers;
 }
 
-/// Renumbers the last rank's forwards from 0 if they begin at 1, and returns a note about it.
-/// Schedule1F1B._get_pipeline_order of torch 2.11 counts them from 1 and their backwards from 0.
+/// If the forwards of the last rank are numbered from 1, renumbers them from 0 and returns a note.
+/// Schedule1F1B._get_pipeline_order of torch 2.11 counts these forwards from 1 and their backwards from 0.
 std::optional<std::string> mend_last_forwards(Rows& rows, const Placement& placement, std::string_view file) {
   std::vector<Action>& row = rows.ranks.back();
   const auto stage = static_cast<std::int32_t>(placement.stages.size()) - 1;
   const auto first = static_cast<std::size_t>(placement.stages.front().ranks.front());
   const std::size_t microbatches = microbatches_in(rows.ranks[first], 0, is_forward).size();
   const bool is_alone = std::ranges::all_of(row, [&](const Action& action) { return action.stage == stage; });
-  // The row must match that dump in every respect before it is changed.
+  // The row is changed only if it has exactly the numbers that torch 2.11 writes.
   if (microbatches == 0 || !is_alone ||
       microbatches_in(row, stage, is_forward) != numbers_from(1, microbatches) ||
       microbatches_in(row, stage, makes_input_gradient) != numbers_from(0, microbatches)) {
@@ -228,7 +229,7 @@ tl::expected<std::int32_t, std::string> microbatches_of(const Rows& rows, const 
   return forwards;
 }
 
-/// Returns why `program` cannot be written as CSV, apart from its actions, or nothing if it can.
+/// Returns why `program` cannot be written as CSV, or nothing if it can. The actions are not checked here.
 std::optional<std::string> inexpressible(const Program& program) {
   for (std::size_t stage = 0; stage < program.placement.stages.size(); ++stage) {
     const std::size_t replicas = program.placement.stages[stage].ranks.size();
@@ -247,7 +248,7 @@ std::optional<std::string> inexpressible(const Program& program) {
   return std::nullopt;
 }
 
-/// Returns true if the program has a W. Every split backward has one.
+/// Returns true if the backwards are split. Every split backward has a W.
 bool has_halved_backwards(const Program& program) {
   return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
     return std::ranges::any_of(
@@ -255,8 +256,8 @@ bool has_halved_backwards(const Program& program) {
   });
 }
 
-/// Returns why the action cannot be written, or nothing if it can. A STEP is no reason: it is omitted, and
-/// reading appends it where PyTorch's optimizer runs.
+/// Returns why the action cannot be written, or nothing if it can. A STEP is omitted and causes no error,
+/// because the reader appends a STEP where PyTorch's optimizer runs.
 std::optional<std::string> inexpressible(const Action& action, CsvDialect dialect, bool halves) {
   if (action.kind == ActionKind::recompute) return "there is no R; turn recomputation off";
   if (action.weight_version != 0) {
@@ -267,7 +268,8 @@ std::optional<std::string> inexpressible(const Action& action, CsvDialect dialec
   return cell ? std::nullopt : std::optional(std::move(cell.error()));
 }
 
-/// Returns the row of a list in an older dialect. Requires that inexpressible() accepts each action.
+/// Returns the row of a list in an older dialect. Requires that inexpressible() returns nothing for each
+/// action.
 std::string old_row_of(const std::vector<Action>& actions, CsvDialect dialect, bool halves) {
   std::vector<std::string> cells;
   for (const Action& action : actions) {
@@ -276,12 +278,12 @@ std::string old_row_of(const std::vector<Action>& actions, CsvDialect dialect, b
   return fmt::format("{}", fmt::join(cells, ","));
 }
 
-/// Returns the row of a list in today's dialect, with each overlapped group in one cell.
+/// Returns the row of a list in the newest dialect. Each overlapped group is one cell.
 std::string row_of(const std::vector<Action>& actions) {
   std::string row;
   bool in_group = false;
   for (const Action& action : actions) {
-    // PyTorch's files have no STEP; reading appends them at the end.
+    // PyTorch's files have no STEP, and the reader of such a file appends it again.
     if (action.kind == ActionKind::step) continue;
     if (in_group) {
       row += ';';
@@ -310,8 +312,8 @@ tl::expected<ImportedCsv, std::string> import_pytorch_csv(std::string_view text,
   if (!microbatches) return Failure(microbatches.error());
   Program& program = imported.program;
   program.schedule = "custom";
-  // PyTorch's file holds only lists. K, M and the placement follow from them, the rest has its default, and
-  // STEPs are appended.
+  // PyTorch's file has only lists. K, M and the placement follow from the lists, STEPs are appended, and all
+  // other fields have their defaults.
   program.microbatches = *microbatches;
   program.placement = std::move(*placement);
   program.ranks = std::move(rows->ranks);
