@@ -17,8 +17,9 @@ namespace penstock {
 /// The rows after the header. Empty lines and lines that begin with '#' are ignored.
 class CsvTable {
  public:
-  /// Reads a table. Fails with "LINE: what was expected" in five cases: no header, two columns of one name,
-  /// no column of a name in `columns`, a row with a wrong number of cells, or an open quote.
+  /// Reads a table. Fails with "LINE: what was expected" if the header is missing, two columns have one name,
+  /// or a name in `columns` has no column. Also fails if a row has a wrong number of cells, or a quote is
+  /// open.
   static tl::expected<CsvTable, std::string> parse(std::string_view text,
                                                    std::span<const std::string_view> columns);
 

@@ -41,8 +41,8 @@ namespace penstock {
 
 namespace {
 
-constexpr Ns kTooShortToJudge =
-    200'000;  // for shorter durations, the clock and the scheduler alone cause a large spread
+// Durations below this limit have a large spread, which the clock and the scheduler alone cause.
+constexpr Ns kTooShortToJudge = 200'000;
 
 template <typename Value>
 using OrRunError = tl::expected<Value, UserError>;

@@ -1,5 +1,5 @@
-// Turns several executions by any backend into one measurement. It computes the deadline from the costs,
-// drops the warm-up runs and selects the run with the median makespan (of an even number, the shorter of the
+// Turns several executions by any backend into one measurement. It computes the deadline from the costs and
+// drops the warm-up runs. It selects the run with the median makespan (of an even number, the shorter of the
 // middle two). It then computes the figures of a prediction. An average of several timelines would show a run
 // that never happened. Tests: tests/backend/thread_run_test.cpp.
 
