@@ -46,7 +46,7 @@ Bytes cached_bytes(const fs::path& statistics, std::string_view prefix) {
   return cached;
 }
 
-/// The names of files in one version of control groups.
+/// The names of the files in which one version of control groups states its memory.
 struct MemoryFiles {
   const char* bound;
   const char* taken;
@@ -64,7 +64,7 @@ MemoryFiles memory_files(ControlGroupVersion version) {
   return {};
 }
 
-/// Returns the bytes that a group still allows, or nothing if it has no limit.
+/// Returns the bytes that the processes of a group can still use, or nothing if the group has no limit.
 std::optional<Bytes> memory_left(const ControlGroup& group) {
   const MemoryFiles files = memory_files(group.version);
   const auto bound = number_in(group.folder / files.bound);

@@ -1,7 +1,7 @@
 #pragma once
-// What is trained, as far as time and memory depend on it. It is nothing (unit costs), costs of each stage, a
-// graph of layers that partition.hpp cuts into stages, a transformer on named devices, or a model whose costs
-// were fitted. load.hpp reads it from YAML, and program_prices.hpp prices it.
+// The model that is trained, as far as time and memory depend on it. A model has one of five forms: unit
+// costs, costs of each stage, a graph of layers, a transformer on named devices, or fitted costs. load.hpp
+// reads a model from YAML, and program_prices.hpp computes its prices.
 
 #include <array>
 #include <cstddef>
@@ -25,8 +25,8 @@
 
 namespace penstock {
 
-/// The model, its training and its machine. `work.micro_batch_size`, `work.ranks` and `work.parallel.data`
-/// are set when the model is priced.
+/// A transformer on named devices, with its training. `work.micro_batch_size`, `work.ranks` and
+/// `work.parallel.data` are set when the model is priced.
 struct DeviceModel {
   Workload work;
   LayerSplit split;
@@ -34,17 +34,16 @@ struct DeviceModel {
   std::int64_t devices = 1;  ///< the number of devices of the cluster
   /// The copies of the pipeline. If absent, there are as many copies as fill the cluster.
   std::optional<std::int32_t> copies;
-  /// The stated `parallel.distributed_optimizer`; absent if the scenario does not state it.
-  /// `work.parallel.sharding` follows from it, unless the schedule states the sharding.
+  /// The value of `parallel.distributed_optimizer`, or nothing if the scenario does not state it. The value
+  /// determines `work.parallel.sharding`, unless the schedule states the sharding.
   std::optional<bool> distributed_optimizer{};
   bool states_order = false;  ///< true if the scenario states `work.parallel.order`
 
   friend bool operator==(const DeviceModel&, const DeviceModel&) = default;
 };
 
-// A model whose costs were fitted on measured iterations of one machine. prepare/priced_scenario.hpp computes
-// the costs of its stages when the number of stages and the microbatch size are known.
-
+/// A model whose costs were fitted to measured iterations of one machine. prepare/priced_scenario.hpp
+/// computes the costs of its stages when the number of stages and the microbatch size are known.
 struct FittedModel {
   std::shared_ptr<const IterationCosts> costs;
   FittedLayer kind;  ///< `micro_batch_size` is set when the model is priced
@@ -54,25 +53,28 @@ struct FittedModel {
   friend bool operator==(const FittedModel&, const FittedModel&) = default;
 };
 
-/// A figure that is given once for all stages or once a stage, and there once for all microbatches or once a
-/// microbatch.
+/// A figure of stages. The scenario states it once for all stages or once for each stage. It may also state a
+/// list with one value for each microbatch in the place of one value.
 template <typename Value>
 struct PerStage {
-  std::vector<Value> values;  ///< empty: not given; the mean where microbatches differ
-  bool is_list = false;       ///< one a stage; otherwise values has at most one element
-  std::string place;          ///< where it was written, for messages: "a.yaml:3:14: model.stages.forward"
-  /// Empty, or as many as `values`: what each microbatch has, repeated beyond the end; empty where all have
-  /// the value.
+  /// The values, empty if the figure is not stated. If microbatches differ, a value is their mean.
+  std::vector<Value> values;
+  /// True if `values` has one element for each stage. Otherwise it has at most one element.
+  bool is_list = false;
+  /// The place of the figure in the file, for messages, such as "a.yaml:3:14: model.stages.forward".
+  std::string place;
+  /// The value of each microbatch, one list for each element of `values`. Later microbatches repeat the list.
+  /// The list is empty if all microbatches have the same value. There may also be no lists.
   std::vector<std::vector<Value>> by_microbatch{};
 
   bool given() const { return !values.empty(); }
-  /// The figure of `stage`, `fallback` when it is not given. Requires a list to be long enough.
+  /// Returns the figure of `stage`, or `fallback` if it is not stated. Requires a list that has the stage.
   Value of(std::int32_t stage, Value fallback) const {
     if (values.empty()) return fallback;
     return is_list ? values[static_cast<std::size_t>(stage)] : values.front();
   }
 
-  /// The figures of one microbatch.
+  /// Returns the figures of one microbatch.
   PerStage at_microbatch(std::size_t microbatch) const {
     PerStage one{.values = values, .is_list = is_list, .place = place};
     for (std::size_t i = 0; i < by_microbatch.size(); ++i) {
@@ -84,53 +86,53 @@ struct PerStage {
   friend bool operator==(const PerStage&, const PerStage&) = default;
 };
 
-/// The part of a model that takes F = 1 ms where no model is given.
+/// The part of a model whose F takes 1 ms if the scenario states no model.
 enum class CostUnit : std::uint8_t {
-  rank,   // all that a rank computes for one microbatch: a chunk of v takes 1/v of it
+  rank,   // all stages of a rank together, so that each of its v chunks takes 1/v ms
   stage,  // each stage
 };
 template <>
 inline constexpr auto kEnumWords<CostUnit> =
     std::to_array<EnumWord<CostUnit>>({{CostUnit::rank, "rank"}, {CostUnit::stage, "stage"}});
 
-/// F, I and W of a unit take 1 ms, B 2 ms, and what its F keeps counts as one activation
-/// (schedules/ir/cost_table.hpp).
+/// A model without stated costs. F, I and W of a unit take 1 ms each, and B takes 2 ms. The memory that F
+/// retains counts as one activation (schedules/ir/cost_table.hpp).
 struct UnitCosts {
   CostUnit unit = CostUnit::rank;
 
   friend bool operator==(const UnitCosts&, const UnitCosts&) = default;
 };
 
-/// Costs written stage by stage, each for the file's own microbatch.
+/// The costs of each stage, for the microbatch size that the file states.
 struct StageFigures {
   PerStage<Ns> forward;
-  PerStage<Ns> backward;  ///< = backward_input + backward_weight; given alone: split in half
+  PerStage<Ns> backward;  ///< backward_input + backward_weight; if stated alone, each is half of it
   PerStage<Ns> backward_input;
   PerStage<Ns> backward_weight;
-  PerStage<Ns> recompute;        ///< default: forward
-  PerStage<Ns> overlapped_pair;  ///< default: the sum of its parts
-  PerStage<Ns> step;             ///< default 0; not scaled with the microbatch
-  PerStage<Ns> overhead;         ///< added once to each F, B, I, W and R; not scaled
-  PerStage<Bytes> activation;    ///< sent forward over each edge out of the stage
-  PerStage<Bytes> gradient;      ///< sent back over each edge out of the stage; default: activation
+  PerStage<Ns> recompute;        ///< the default is `forward`
+  PerStage<Ns> overlapped_pair;  ///< the default is the sum of the times of both passes
+  PerStage<Ns> step;             ///< the default is 0; the time does not depend on the microbatch size
+  PerStage<Ns> overhead;         ///< added once to each F, B, I, W and R, for any microbatch size
+  PerStage<Bytes> activation;    ///< sent forward over each outgoing edge of the stage
+  PerStage<Bytes> gradient;      ///< sent back over each outgoing edge; the default is `activation`
   PerStage<Bytes> kept;
   PerStage<Bytes> released_by_input;
   PerStage<Bytes> recomputed;
   PerStage<Bytes> recomputed_at_once;  ///< a part of `transient`
   PerStage<Bytes> input;
   PerStage<Bytes> weights;
-  PerStage<Bytes> gradients;        ///< default: weights
-  PerStage<Bytes> optimizer_state;  ///< default: by the optimizer
+  PerStage<Bytes> gradients;        ///< the default is `weights`
+  PerStage<Bytes> optimizer_state;  ///< the default follows from the optimizer and `weights`
   PerStage<Bytes> transient;
-  std::vector<StageEdge> edges;  ///< empty: the program's own (a chain)
+  std::vector<StageEdge> edges;  ///< the edges of the model; if empty, the stages are a chain
 
-  /// Of one microbatch alone.
+  /// Returns the figures of one microbatch.
   StageFigures at_microbatch(std::size_t microbatch) const;
-  /// The lengths of all lists that have an entry a microbatch, with the place of each; empty where all
-  /// microbatches are alike.
+  /// Returns the length and the place of each list that has one entry for each microbatch. The result is
+  /// empty if all microbatches have the same costs.
   std::vector<std::pair<std::size_t, std::string>> microbatch_lists() const;
-  /// After how many of M `microbatches` all of these lists have repeated together: a divisor of M, so that
-  /// every iteration has the same. 0 where all are alike.
+  /// Returns the number of microbatches after which all these lists repeat. It divides `microbatches`, so
+  /// that all iterations are equal. Returns 0 if all microbatches have the same costs.
   std::size_t microbatch_period(std::int32_t microbatches) const;
 
   friend bool operator==(const StageFigures&, const StageFigures&) = default;
@@ -148,38 +150,39 @@ inline constexpr std::array kStageFigures = {&StageFigures::forward,        &Sta
                                              &StageFigures::gradients,      &StageFigures::optimizer_state,
                                              &StageFigures::transient};
 
-/// One layer of a model, for the file's own microbatch.
+/// One layer of a model. Its costs are those of the microbatch size that the file states.
 struct Layer {
   std::string name;
   Ns forward_ns = 0;
   Ns backward_ns = 0;
-  Bytes output = 0;             ///< what it hands on
-  std::optional<Bytes> kept{};  ///< held from F to B; absent: the output
+  Bytes output = 0;             ///< the bytes that the layer passes to the next layers
+  std::optional<Bytes> kept{};  ///< the bytes held from F to B; if absent, they are `output`
   Bytes weights = 0;
-  Bytes transient = 0;   ///< held while its F or its B runs
-  Bytes recomputed = 0;  ///< activations among `transient` that B computes again, and that W reads
-  std::vector<std::int32_t>
-      inputs;  ///< indices of the layers that it reads, all smaller than its own; ascending
+  Bytes transient = 0;   ///< the bytes held only while F or B of the layer runs
+  Bytes recomputed = 0;  ///< the part of `transient` for activations that B computes again and W reads
+  /// The indices of the layers whose outputs this layer reads. They ascend and are smaller than its own
+  /// index.
+  std::vector<std::int32_t> inputs;
 
   Bytes kept_bytes() const { return kept.value_or(output); }
 
   friend bool operator==(const Layer&, const Layer&) = default;
 };
 
-/// Layers in an order in which they can run.
+/// The layers of a model. Each layer is stored after the layers whose outputs it reads.
 struct LayerGraph {
   std::vector<Layer> layers;
-  Ns overhead_ns = 0;  ///< added once to each F, B, I, W and R of a stage; not scaled
+  Ns overhead_ns = 0;  ///< added once to each F, B, I, W and R of a stage, for any microbatch size
 
   friend bool operator==(const LayerGraph&, const LayerGraph&) = default;
 };
 
-/// What the model computes, for a run that really does: a network of backend/torch/networks.hpp by its name,
-/// with those of its sizes that are stated. What it costs is said by the Model beside it.
+/// The network that a run with PyTorch computes: a name in backend/torch/networks.hpp and the sizes that the
+/// scenario states. Its costs for predictions are in the scenario's Model.
 struct NetworkSpec {
   std::string name;
   std::map<std::string, std::int64_t> sizes;
-  std::string place;  ///< where it was written, for messages: "a.yaml:3:14: model.network"
+  std::string place;  ///< the place in the file, for messages, such as "a.yaml:3:14: model.network"
 
   friend bool operator==(const NetworkSpec&, const NetworkSpec&) = default;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Which layers each stage has where `layer_split: balanced` leaves that to the prices.
+// Divides the layers of a model among its stages by their prices, for `layer_split: balanced`.
 
 #include <cstdint>
 #include <vector>
@@ -14,28 +14,29 @@
 
 namespace penstock {
 
-/// A copy of a pipeline whose layers are to be shared out. What it refers to must outlive it.
+/// One copy of a pipeline and the prices that are needed to divide its layers. The referenced objects must
+/// outlive the task.
 struct SplitTask {
-  const Workload& work;  ///< with its degrees and its microbatch settled
+  const Workload& work;  ///< the workload with all degrees and the microbatch size set
   const KernelTables& kernels;
-  const LayerPrices& prices;  ///< of that workload
+  const LayerPrices& prices;  ///< the prices of the layers of `work`
   const ScheduleOutline& outline;
-  std::int64_t microbatches = 1;  ///< of one copy
+  std::int64_t microbatches = 1;  ///< the number of microbatches of one copy
 };
 
-/// Returns the layers of each stage such that ranks have nearly the same work on a microbatch and, where that
-/// can be, fit their devices' memory. Requires has_layers_for() the outline's stages.
+/// Returns the number of layers of each stage. All ranks get nearly the same work for a microbatch and, if
+/// possible, fit into the memory of their devices. Requires has_layers_for() for the outline's stages.
 std::vector<std::int64_t> level_split(const SplitTask& task);
 
-/// Returns the same from layers that are level by price alone, with what their stages cost: these layers
-/// where they fit, and where nothing does.
+/// Like level_split(), but starts from `level`, which balances times only, and from the costs of its stages.
+/// Returns `level` if these layers fit into memory, or if no layers are found that fit.
 std::vector<std::int64_t> fitted_split(const SplitTask& task, std::vector<std::int64_t> level,
                                        const CostTable& level_costs);
 
-/// Returns the layers of each stage that take least, of those that are reached from level_split() and from
-/// what other rules give, by moving one layer at a time while that helps. Equal questions have equal answers;
-/// how many lists are tried is bounded. Requires has_layers_for() the stages of `placed`, which is
-/// placed_stages(schedule) or the same with loops in the place of lists.
+/// Returns the number of layers of each stage with the shortest time that was found. The search starts from
+/// level_split() and from other rules, and moves one layer at a time while that helps. It is deterministic
+/// and tries a limited number of lists. `placed` must be placed_stages(schedule), possibly with loops instead
+/// of lists. Requires has_layers_for() for its stages.
 std::vector<std::int64_t> balanced_split(const Workload& work, const KernelTables& kernels,
                                          const StatedSchedule& schedule, const Program& placed);
 

@@ -1,15 +1,15 @@
-// A Scenario is taken apart here; each step takes the parts that it needs and makes one value, once:
+// Turns a Scenario into an Experiment. Each step takes the parts of the scenario that it needs:
 //
-//   Scenario -> one copy of its pipeline, with cuts that were to be planned
+//   Scenario -> one copy of the pipeline, with planned cuts
 //            -> schedule and batch in force                              (begin_preparation() ends here)
-//            -> its program placed, as lists or as loops
-//            -> settled: what its stages cost, where they are priced on devices or by fitted costs
-//            -> resolved: cut of the model, compute program
-//            -> with the model's edges, valid, lowered, where that is asked for
-//            -> priced: its costs on its cluster -> Experiment
+//            -> placed program, as lists or as loops
+//            -> settled scenario: costs of stages, if the model is on devices or has fitted costs
+//            -> resolved scenario: cut of the model, compute program
+//            -> program with the model's edges, validated and lowered, if the caller wants this form
+//            -> costs on the cluster -> Experiment
 //
-// A step may end with an error in words, which gets its place here; what was assumed or scaled becomes a note
-// of the experiment.
+// A step may return an error message without a place, and this file adds the place. Assumptions and scaled
+// figures become notes of the experiment.
 
 #include "scenarios/prepare/experiment.hpp"
 
@@ -51,8 +51,8 @@ namespace {
 
 using Prepared = tl::expected<Experiment, UserError>;
 
-/// Returns the error with the scenario's file in front, unless it starts with a place already: a reader names
-/// file, line and key, and later steps know only the key.
+/// Returns the error with the scenario's file in front, unless the message already starts with a place. A
+/// reader names file, line and key, but later steps know only the key.
 UserError in_file(const std::string& file, UserError error) {
   const bool has_place =
       file.empty() || error.message.starts_with(file) || error.message.starts_with("--set ");
@@ -60,13 +60,13 @@ UserError in_file(const std::string& file, UserError error) {
   return error;
 }
 
-/// Returns a step of preparation whose error, in words, is bad input.
+/// Returns the result of a step. An error message becomes a UserError for bad input.
 template <class Value>
 tl::expected<Value, UserError> input(tl::expected<Value, std::string> step) {
   return std::move(step).map_error([](std::string fault) { return UserError{.message = std::move(fault)}; });
 }
 
-/// Returns the compute actions of a program's lists, as often as they are run.
+/// Returns the number of compute actions in a program's lists, times the number of iterations.
 double listed_actions(const Program& program, std::int32_t iterations) {
   std::ptrdiff_t actions = 0;
   for (const std::vector<Action>& list : program.ranks)
@@ -83,9 +83,9 @@ double actions_in_force(const Scenario& scenario, const ScheduleInForce& in_forc
   return compute_actions(in_force.schedule.name, in_force.schedule.shape);
 }
 
-/// Errors without a place.
+/// Finds the schedule and batch of the copy. The errors name no place.
 tl::expected<Preparation, UserError> preparation_of(OneCopy copy) {
-  // From here on the copy's scenario stays where it is: the schedule in force points at its program.
+  // The schedule in force points to the program in the copy's scenario, so this scenario must not move.
   auto shared = std::make_shared<const OneCopy>(std::move(copy));
   PENSTOCK_ASSIGN_OR_RETURN(ScheduleInForce in_force,
                             input(schedule_in_force(shared->scenario, shared->copies)));
@@ -93,8 +93,8 @@ tl::expected<Preparation, UserError> preparation_of(OneCopy copy) {
   return Preparation{.copy = std::move(shared), .in_force = std::move(in_force), .compute_actions = actions};
 }
 
-/// The program of the schedule in force. Its own lists are empty if it has loops, or if its schedule weighs
-/// costs.
+/// The program of the schedule in force. The program's own lists are empty if there are `loops`, or if the
+/// order of the schedule depends on costs.
 struct PlacedForm {
   Program program;
   std::vector<ActionLoops> loops{};
@@ -110,13 +110,14 @@ tl::expected<PlacedForm, std::string> placed_form(const StatedSchedule& schedule
       [](Program program) { return PlacedForm{.program = std::move(program)}; });
 }
 
-/// True where lists are validated and lowered before they are priced. Edges of the model are not the rule's
-/// own, so that its word that the program is valid does not hold for them; nor does it for program files.
+/// Returns true if lists are validated and lowered before they are priced. The schedule's rule guarantees
+/// valid lists only for a chain of stages. So program files and models with their own edges are always
+/// checked.
 bool is_lowered_early(const Scenario& scenario, ProgramForm form) {
   return form == ProgramForm::lowered || scenario.program || has_edges(scenario.model);
 }
 
-/// Errors without a place.
+/// Runs all steps after begin_preparation(). The errors name no place.
 Prepared prepared(const Preparation& begun, ProgramForm form) {
   const std::string why_lists = form == ProgramForm::lowered ? std::string() : why_no_loops(begun);
   const bool as_loops = form == ProgramForm::loops && why_lists.empty();
@@ -180,7 +181,7 @@ Prepared with_microbatches(const Experiment& experiment, std::int64_t microbatch
   if (!experiment.source) return bad_input("the experiment was not prepared from a scenario");
   OneCopy copy = *experiment.source;
   copy.scenario.shape.iterations = 1;
-  // As many samples a microbatch as the experiment's, whatever batch the scenario states.
+  // A microbatch has as many samples as in the experiment, even if the scenario states another batch.
   copy.scenario.batch.micro_batch_size = static_cast<std::int64_t>(experiment.samples_per_microbatch);
   copy.scenario.batch.global_batch_size.reset();
   copy.scenario.batch.microbatches = microbatches;
@@ -212,8 +213,8 @@ Prepared lowered(Experiment experiment) {
 
 double compute_actions(const Scenario& scenario) {
   if (scenario.program) return listed_actions(*scenario.program, scenario.shape.iterations);
-  // Such a model shares its batch out to its copies; a partition that is to be planned takes too long to be
-  // planned for this.
+  // Copies of such a model share the batch. For other models one_copy() is not called, because it may plan a
+  // partition, which takes too long here.
   std::optional<std::int32_t> copies;
   if (is_priced_by_one_copy(scenario.model)) {
     const auto copy = one_copy(scenario);
@@ -224,7 +225,7 @@ double compute_actions(const Scenario& scenario) {
   return in_force ? compute_actions(in_force->schedule.name, in_force->schedule.shape) : 0;
 }
 
-// Device r runs rank r. If a rank is a group of devices, it has the name of one device of the group.
+// Device r runs rank r. If a rank is a group of devices, the result has the name of one of them.
 
 std::vector<std::string> rank_devices(const Experiment& experiment) {
   const std::vector<Device>& devices = experiment.cluster.devices();
@@ -235,8 +236,8 @@ std::vector<std::string> rank_devices(const Experiment& experiment) {
   return names;
 }
 
-// Tries shapes in ascending order of ranks, then chunks, then microbatches, because fewer ranks are easier to
-// read.
+// The search for a small shape that hangs tries fewer ranks first, then fewer chunks, then fewer
+// microbatches. A program of few ranks is easier to read.
 
 namespace {
 
@@ -246,7 +247,7 @@ constexpr std::int64_t kMostActions = 5'000'000;
 std::optional<Experiment> hanging_experiment(Scenario scenario, const Shape& shape) {
   scenario.shape = shape;
   scenario.batch.microbatches = shape.microbatches;
-  scenario.batch.global_batch_size.reset();  // it follows from the number of microbatches
+  scenario.batch.global_batch_size.reset();  // the size follows from the number of microbatches
   auto experiment = prepare(scenario);
   if (!experiment || !find_hang(experiment->program, experiment->channels, experiment->costs)) {
     return std::nullopt;

@@ -1,5 +1,5 @@
 #pragma once
-// From a Scenario to what an engine takes: its program with its costs on a cluster.
+// Prepares a Scenario for an engine. The result is a program with its costs on a cluster.
 
 #include <cstdint>
 #include <memory>
@@ -26,105 +26,108 @@ struct OneCopy;
 /// A network cut into the program's stages.
 struct StagedNetwork {
   NetworkSpec spec;
-  /// By stage the names of its layers; empty where the model is not given as layers: as even as can be.
+  /// The names of the layers of each stage. If the model is not stated as layers, the list is empty, and the
+  /// network is cut as evenly as possible.
   std::vector<std::vector<std::string>> layers;
   Optimizer optimizer = Optimizer::sgd;
 };
 
-/// The form in which an experiment has its program.
+/// The form of the program in an experiment.
 enum class ProgramForm : std::uint8_t {
-  lowered,  // lists, checked, with their SENDs and RECVs: what backends, checks and stored runs take
-  lists,  // the compute lists that the schedule's rule gives, which is trusted to be valid; program files and
-          // programs with edges of the model are lowered all the same
-  loops,  // the same lists as loops, in a size that does not grow with M; lists where why_no_loops() says so
+  // Validated lists with SENDs and RECVs. Backends, checks and stored runs need this form.
+  lowered,
+  // The compute lists of the schedule's rule, without validation. Program files and programs with the model's
+  // own edges are lowered nevertheless.
+  lists,
+  // The same lists as loops, whose size does not grow with M. If why_no_loops() gives a reason, the program
+  // has lists.
+  loops,
 };
 
-/// Everything that an engine needs; sim/ and backend/ take the same value.
+/// A scenario that is ready for an engine. All engines of sim/ and backend/ take this type.
 struct Experiment {
   std::string name;  ///< the scenario's file, or the schedule's name
-  Program program;   ///< in one of the forms above
-  CostTable costs;   ///< one entry a stage and edge of the program
-  Cluster cluster;   ///< device r runs rank r
+  Program program;   ///< the program in one of the forms above
+  CostTable costs;   ///< one entry for each stage and each edge of the program
+  Cluster cluster;   ///< the cluster, on which device r runs rank r
   ChannelOptions channels;
-  double samples_per_microbatch = 1;  ///< in all copies of the pipeline
+  double samples_per_microbatch = 1;  ///< the samples of a microbatch in all copies of the pipeline together
   std::vector<std::string> notes;
   std::optional<double> price_per_device_hour{};
-  bool counts_activations = false;         ///< no model is given: "bytes" of its costs are kActivationParts
-  std::int32_t pipeline_size = 0;          ///< K that the schedule was asked for; 0: a program file's
-  std::optional<TrainedModel> trained{};   ///< where a model is priced on named devices
-  std::optional<StagedNetwork> network{};  ///< absent: the model is times and bytes alone
+  /// True if the scenario states no model. The "bytes" in `costs` then count parts of activations
+  /// (kActivationParts).
+  bool counts_activations = false;
+  std::int32_t pipeline_size = 0;          ///< the stated K of the schedule, or 0 for a program file
+  std::optional<TrainedModel> trained{};   ///< present if the model is priced on named devices
+  std::optional<StagedNetwork> network{};  ///< absent if the scenario describes only times and bytes
 
-  // Set where a scenario was prepared, and used by predictions alone.
-  /// The lists of the program as loops, by rank; the program's own lists are then empty. Empty: it has its
-  /// lists.
+  // prepare() sets the following fields, and only predictions use them.
+  /// The lists of all ranks as loops. If there are loops, the lists of `program` are empty.
   std::vector<ActionLoops> loops{};
-  std::string
-      why_lists{};  ///< the reason for which there can be no loops; empty: there can, or it was lowered
-  double compute_actions = 0;  ///< about how many the run has; 0: not counted
-  /// The copy of the pipeline that was prepared, from which with_microbatches() starts; null: made by hand.
+  /// The reason why the program cannot have loops. It is empty if loops are possible, or for a lowered
+  /// program.
+  std::string why_lists{};
+  double compute_actions = 0;  ///< the approximate number of compute actions; 0 if they were not counted
+  /// The copy of the pipeline that was prepared. with_microbatches() starts from this copy. Null if the
+  /// experiment was not prepared from a scenario.
   std::shared_ptr<const OneCopy> source{};
 };
 
-/// The first step of preparation: the copy of the pipeline that is prepared, and its batch. It says how long
-/// the run is before any list is made.
+/// The result of the first step of preparation: one copy of the pipeline with its schedule and batch. It
+/// shows the length of the run before any list exists.
 struct Preparation {
   std::shared_ptr<const OneCopy> copy;
-  ScheduleInForce in_force;  ///< its program file, where there is one, is the copy's
-  double compute_actions =
-      0;  ///< about how many; of the one copy that is prepared. 0: the schedule is not known
+  ScheduleInForce in_force;  ///< the schedule in force; a program file in it belongs to `copy`
+  /// The approximate number of compute actions of `copy`, or 0 if the schedule is not known.
+  double compute_actions = 0;
 };
 
-/// Takes the first step. Error: as prepare().
+/// Runs the first step of preparation. Errors: the errors of prepare().
 tl::expected<Preparation, UserError> begin_preparation(const Scenario& scenario);
 
-/// Takes all further steps: generates, partitions, prices and, where the form asks for it, validates and
-/// lowers. Pure: equal scenarios give equal experiments. Error: input that makes no experiment, an invalid
-/// program.
+/// Runs all other steps: it generates, partitions and prices the program, and validates and lowers it if
+/// `form` requires this. Equal scenarios give equal experiments. Errors: bad input, an invalid program.
 tl::expected<Experiment, UserError> prepare(const Preparation& begun, ProgramForm form);
 
-/// Takes all steps.
+/// Runs all steps of preparation.
 tl::expected<Experiment, UserError> prepare(const Scenario& scenario,
                                             ProgramForm form = ProgramForm::lowered);
 
-/// Returns how often prepare() or begin_preparation() has been asked for a Scenario by this thread. Tests
-/// hold every prediction to one.
+/// Returns how many Scenarios this thread has begun to prepare. Tests check that a prediction prepares its
+/// scenario only once.
 std::int64_t preparations_so_far();
 
-/// Returns the reason for which a program cannot be prepared as loops; empty where it can.
+/// Returns the reason why a program cannot be prepared as loops, or an empty text if it can.
 std::string why_no_loops(const Preparation& begun);
 
-/// Returns the experiment of the same scenario with one iteration of another number of microbatches, each of
-/// as many samples. Error: as prepare(); an experiment that was made by hand.
+/// Returns the experiment of the same scenario with one iteration and another number of microbatches. The
+/// size of a microbatch stays the same. Errors: the errors of prepare(); an experiment without `source`.
 tl::expected<Experiment, UserError> with_microbatches(const Experiment& experiment, std::int64_t microbatches,
                                                       ProgramForm form);
 
-/// Returns the experiment with its program's lists spelled out from their loops.
+/// Returns the experiment with lists in the place of its loops. Without loops the experiment stays the same.
 Experiment with_lists(Experiment experiment);
 
 /// Returns the experiment with its program validated and lowered. Error: an invalid program.
 tl::expected<Experiment, UserError> lowered(Experiment experiment);
 
-/// Returns about how many compute actions a scenario has: of one copy of the pipeline, where copies are alike
-/// and one of them is prepared. 0 where prepare() refuses its numbers, or does not know the schedule.
+/// Returns the approximate number of compute actions of a scenario. If only one copy of the pipeline is
+/// prepared, it counts this copy. Returns 0 if the batch or the schedule is not valid.
 double compute_actions(const Scenario& scenario);
-
-// The names of the devices on which the ranks of an experiment run.
 
 /// Returns the name of each rank's device. A name is empty if the cluster has no such device.
 std::vector<std::string> rank_devices(const Experiment& experiment);
 
-// Finds the smallest shape with which a generated schedule hangs, for `penstock check --shrink`.
-
 /// An experiment and the shape from which its program was generated.
 struct ShapedExperiment {
   Experiment experiment;
-  Shape shape;  ///< with the microbatches of the experiment's program
+  Shape shape;  ///< the shape, whose `microbatches` are those of the experiment's program
 };
 
-/// Returns the first smaller experiment that hangs under the scenario's channels, or `hanging` if there is
-/// none. It tries all K, v and M in ascending order, and K changes slowest. It skips shapes that the schedule
-/// refuses, and gives up after several million actions. Requires a scenario without `program`, and
-/// prepare(scenario) == `hanging`.
+/// Returns the first smaller experiment that hangs under the scenario's channels, or `hanging` if none is
+/// found. `penstock check --shrink` uses it. It tries all K, v and M in ascending order, and K changes
+/// slowest. It skips shapes that the schedule refuses, and gives up after several million actions. Requires a
+/// scenario without `program`, and prepare(scenario) == `hanging`.
 ShapedExperiment smallest_hanging_shape(const Scenario& scenario, Experiment hanging);
 
 }  // namespace penstock

@@ -1,8 +1,9 @@
-// Makes the compute program of a schedule. The placed program says how many stages the model is cut into.
-// Only then do stages have costs, which some schedules weigh:
+// Makes the compute program of a schedule. The placed program determines the number of stages. The model is
+// cut into that many stages, and then each stage has a cost. Some schedules search for the best order for
+// these costs (weighs_costs):
 //
 //   schedule and batch -> placed program -> cut of the model
-//                      -> (weighs costs: prices of whole stages, times of messages) -> compute program
+//                      -> (weighs_costs: prices of whole stages, times of messages) -> compute program
 
 #include "scenarios/prepare/prepared_program.hpp"
 
@@ -33,28 +34,26 @@
 
 namespace penstock {
 
-/// How long an activation takes from each stage to the next one. Error: times that are too long for a search.
+/// Returns the time that an activation takes from each stage to the next one. Error: times that are too long
+/// for a search.
 tl::expected<std::vector<Ns>, std::string> transfer_times(const Program& placed, const ProgramPrices& prices);
 
-/// `placed` with its stages in `buckets`, as many as a stage of the model has, and, where the schedule weighs
-/// costs, in the order that is best for them, with what the schedule says of it. Requires
-/// placed_stages(schedule) and a cut of its stages. Errors: those of generate(), program_prices() and
-/// transfer_times().
+/// Returns `placed` with the stages divided into `buckets`, and the notes of the schedule. If the order of
+/// the schedule depends on costs, the program has the best order that was found. Requires
+/// `placed` = placed_stages(schedule) and a cut into its stages. Errors: the errors of generate(),
+/// program_prices() and transfer_times().
 GeneratedWithNotes compute_program(const StatedSchedule& schedule, Program placed, const StageCut& whole,
                                    const std::vector<std::int32_t>& buckets, const PriceTerms& terms);
 
-// The batch says how many microbatches a schedule has and how large each is; a program file says their number
-// itself.
-
 // --- placed program --------------------------------------------------------------------------------------
 //
-// Where stages are depends neither on costs nor on buckets: the program that is generated without them says
-// how many stages the model is cut into and which links lie between them.
+// The ranks of the stages depend neither on costs nor on buckets. So a program that is generated without them
+// shows the number of stages and the links between them.
 
 namespace {
 
-/// Returns the shape of the generated program. Buckets come later, and a limit counts bytes, which are not
-/// known yet. compute_program() obeys both.
+/// Returns the schedule's shape without buckets. If the order depends on costs, the shape also has no memory
+/// limits, because no bytes are known yet. compute_program() uses both.
 Shape shape_without_costs(const StatedSchedule& schedule) {
   Shape shape = schedule.shape;
   shape.buckets.clear();
@@ -96,7 +95,7 @@ tl::expected<Program, std::string> placed_stages(const StatedSchedule& schedule)
 
 namespace {
 
-/// The schedule as the scenario states it, but for its microbatches.
+/// Returns the schedule of the scenario. The caller sets the number of microbatches.
 StatedSchedule stated_schedule(const Scenario& scenario) {
   const Program* program = scenario.program ? &*scenario.program : nullptr;
   const ScheduleInfo* generated = program == nullptr ? find_schedule(scenario.schedule) : nullptr;
@@ -117,7 +116,7 @@ tl::expected<ScheduleInForce, std::string> schedule_in_force(const Scenario& sce
   auto batch = copies ? batch_of_copy(scenario.batch, *copies) : scenario.batch;
   if (!batch) return tl::unexpected(batch.error());
   if (program != nullptr) {
-    // Stated twice and the same is no contradiction: a flag may repeat what the file has.
+    // A scenario or a flag may repeat the number of the program file, so only a different number is an error.
     if (batch->microbatches && *batch->microbatches != program->microbatches) {
       return tl::unexpected(
           fmt::format("schedule.microbatches: the program has {}, got {}; leave the key out",
@@ -126,7 +125,7 @@ tl::expected<ScheduleInForce, std::string> schedule_in_force(const Scenario& sce
     batch->microbatches = program->microbatches;
   }
   const auto resolved = resolve_batch(*batch, meaning);
-  // Both at once, where neither is stated: who mends a file wants to hear of all that it lacks.
+  // If both the name and the batch are missing, the error names both, so that the user can fix both at once.
   const bool is_named = program != nullptr || !schedule.name.empty();
   const std::string no_name = "schedule.name is missing: expected the name of a schedule such as gpipe";
   if (!resolved && !is_named) return tl::unexpected(fmt::format("{}; {}", no_name, resolved.error()));
@@ -176,10 +175,10 @@ tl::expected<CostTable, std::string> costs_of_cut(const Scenario& scenario, cons
   return program_costs(price_terms(scenario, in_force.batch), cut, program);
 }
 
-// --- weighed costs ---------------------------------------------------------------------------------------
+// --- times of messages -----------------------------------------------------------------------------------
 //
-// A search packs a moment and a rank into 64 bits (schedules/search/timed_lists.hpp), so times must be small
-// enough:
+// A search stores a time and a rank in one number of 64 bits (schedules/search/timed_lists.hpp), so times
+// must be small enough:
 //
 //   longest time * (4 * steps of a rank) * ranks < 2^62
 
@@ -201,7 +200,7 @@ tl::expected<std::vector<Ns>, std::string> transfer_times(const Program& placed,
     longest = std::max(longest, times.back());
   }
   const double steps = 4.0 * (placed.unit_count() + static_cast<double>(prices.costs.stages.size()));
-  // The rank count is rounded up to a power of two, because searches shift the moment by whole bits.
+  // The number of ranks is rounded up to a power of two, because a rank takes a whole number of bits.
   const auto ranks = static_cast<double>(std::bit_ceil(static_cast<std::uint32_t>(placed.rank_count())));
   if (static_cast<double>(longest) * steps * ranks < kMost) return times;
   return tl::unexpected(fmt::format(

@@ -1,6 +1,6 @@
 #pragma once
-// The compute program of a scenario. Its schedule and its batch are made to agree, its program places the
-// model's stages on ranks, and the model is cut into that many stages.
+// Makes the compute program of a scenario. The batch determines the number of microbatches, the program
+// places stages on ranks, and the model is cut into that many stages.
 
 #include <cstdint>
 #include <optional>
@@ -20,51 +20,56 @@ namespace penstock {
 
 // --- placed program --------------------------------------------------------------------------------------
 
-/// The schedule that a scenario states: a program, or a name of the table and a shape.
+/// The schedule that a scenario states: a program file, or the name of a schedule and a shape.
 struct StatedSchedule {
-  const Program* program = nullptr;  ///< given as a file; null: generated
-  std::string name;                  ///< of a generated one; empty: not given
-  Shape shape;                       ///< with the microbatches in force and the buckets as stated
-  bool weighs_costs = false;         ///< generated, in an order that depends on what its stages cost
+  const Program* program = nullptr;  ///< the program of a file, or null if the program is generated
+  std::string name;                  ///< the name of a generated schedule; empty if the scenario has none
+  Shape shape;                       ///< the shape with the microbatches in force and the stated buckets
+  bool weighs_costs = false;         ///< true if the order of a generated schedule depends on stage costs
 };
 
-/// The program with the model's stages where they belong: nothing is weighed, and no stage is in buckets yet.
-/// Errors: buckets beside a program file, no name, those of generate().
+/// Returns the program with each stage on its rank, without buckets and without an order by costs. Errors:
+/// buckets together with a program file, a missing name, the errors of generate().
 tl::expected<Program, std::string> placed_program(const StatedSchedule& schedule);
 
-/// Returns placed_program() with empty lists if the schedule weighs costs. A search of the order without
-/// costs would be for nothing, because compute_program() searches it for the costs at hand. Returns
-/// placed_program() itself for other schedules. Errors: those of placed_program().
+/// Returns placed_program(), but with empty lists if the order depends on costs. compute_program() searches
+/// this order later, when the costs are known. Errors: the errors of placed_program().
 tl::expected<Program, std::string> placed_stages(const StatedSchedule& schedule);
 
 // --- schedule in force -----------------------------------------------------------------------------------
 
+/// The schedule and the batch of a run, which agree in the number of microbatches.
 struct ScheduleInForce {
-  Batch stated;  ///< of what runs, with the microbatches of a program file
+  Batch stated;  ///< the stated batch of the run, with the microbatches of a program file
   ResolvedBatch batch;
-  StatedSchedule schedule;  ///< with the batch's microbatches; the scenario must outlive its program
+  /// The schedule with the batch's microbatches. Its `program` belongs to the scenario, which must outlive
+  /// it.
+  StatedSchedule schedule;
 };
 
-/// Of the whole scenario, or of one of `copies` of its pipeline, which share the batch. Errors: those of
-/// batch_of_copy() and resolve_batch(); microbatches stated beside a program file that has others.
+/// Returns the schedule and batch of the whole scenario. With `copies`, it returns those of one copy of the
+/// pipeline, and all copies share the stated batch. Errors: the errors of batch_of_copy() and
+/// resolve_batch(); a stated number of microbatches that differs from that of the program file.
 tl::expected<ScheduleInForce, std::string> schedule_in_force(const Scenario& scenario,
                                                              std::optional<std::int32_t> copies = {});
 
+/// The cut and the compute program of a scenario.
 struct ResolvedScenario {
-  PriceTerms terms;  ///< the scenario must outlive them
+  PriceTerms terms;  ///< the inputs of prices; the scenario must outlive them
   StageCut cut;
-  Program program;                 ///< compute actions alone
-  std::vector<std::string> notes;  ///< of the schedule
+  Program program;                 ///< the program, which has only compute actions
+  std::vector<std::string> notes;  ///< the notes of the schedule
 };
 
-/// Of a settled scenario with its schedule in force and placed_stages() of it. Errors: those of cut_model(),
-/// cut_into_buckets() and compute_program().
+/// Cuts the model of a settled scenario and makes its compute program. Requires `placed` =
+/// placed_stages(in_force.schedule). Errors: the errors of cut_model(), cut_into_buckets() and
+/// compute_program().
 tl::expected<ResolvedScenario, std::string> resolve(const Scenario& scenario, const ScheduleInForce& in_force,
                                                     Program placed);
 
-/// The costs of `scenario` for a program that was prepared from one that differs in its cuts alone. Requires
-/// layers, and in each stage as many buckets as there. Errors: those of schedule_in_force(), cut_model(),
-/// cut_into_buckets() and program_costs().
+/// Returns the costs of `scenario` for `program`, which was prepared from a scenario that differs only in its
+/// cuts. Requires a model of layers, and the same number of buckets in each stage of both. Errors: the errors
+/// of schedule_in_force(), cut_model(), cut_into_buckets() and program_costs().
 tl::expected<CostTable, std::string> costs_of_cut(const Scenario& scenario, const Program& program);
 
 }  // namespace penstock

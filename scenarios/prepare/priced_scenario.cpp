@@ -50,17 +50,14 @@ tl::expected<SettledScenario, std::string> settle(OneCopy copy, const ScheduleIn
   return SettledScenario{.scenario = std::move(copy.scenario)};
 }
 
-// One of the copies of a pipeline is priced, as a scenario of stages:
+// For a model on named devices, one copy of the pipeline is priced:
 //
-//   degrees of parallelism, program -> layers by stage -> their prices -> costs, links, notes
+//   degrees of parallelism, program -> layers of each stage -> prices -> costs, links, notes
 //
-// What copies tell each other is no message of the program: the part of it that nothing hides is in STEP,
-// which lasts equally long on all ranks, since all of them wait for the norm of all gradients before they
-// update.
+// The exchanges between copies are no messages of the program. Their exposed part belongs to STEP. All ranks
+// have an equally long STEP, because an update waits for the norm of the gradients of all ranks.
 
 // --- device figures --------------------------------------------------------------------------------------
-//
-// A table of costs that was priced becomes figures as if they had been written, one of a list for each stage.
 
 namespace {
 
@@ -88,21 +85,20 @@ StageFigures figures_of_stages(const CostTable& costs) {
   figures.transient = figures_by_stage(costs, &StageCost::transient);
   figures.activation = {.values = {}, .is_list = true, .place = "model"};
   for (const EdgeCost& edge : costs.edges) figures.activation.values.push_back(edge.activation);
-  // Edges of a chain are by the stage that they leave, and a gradient is as large as its activation.
-  figures.activation.values.push_back(0);  // out of the last stage
+  // Edge i of a chain leaves stage i. A gradient is as large as its activation, so it is not stated.
+  figures.activation.values.push_back(0);  // the last stage sends nothing
   return figures;
 }
 
 // --- device notes ----------------------------------------------------------------------------------------
 //
-// A price is as good as what was assumed for it, so that all of it is said: which devices share what, and by
-// which constants a layer was priced.
+// The notes name all assumptions behind the prices, so that the user can judge the prices.
 
 namespace {
 
 std::string_view on_or_off(bool flag) { return flag ? "on" : "off"; }
 
-/// Which devices share what, and what lies between them.
+/// Returns a note on the degrees of parallelism and on the kind of link inside each group.
 std::string devices_note(const Workload& work) {
   const Parallel& parallel = work.parallel;
   const auto place = [&](DeviceGroup group) {
@@ -117,7 +113,7 @@ std::string devices_note(const Workload& work) {
       parallel.devices_per_rank());
 }
 
-/// Everything that a scenario may leave out, with the value that was taken.
+/// Returns a note on all optional settings, with the values that were used.
 std::string prices_note(const LayerSplit& split, const Workload& work) {
   const Parallel& parallel = work.parallel;
   const DeviceType& device = work.device;
@@ -133,7 +129,7 @@ std::string prices_note(const LayerSplit& split, const Workload& work) {
       sustained_factor(work), device.collectives, device.step_fraction);
 }
 
-/// Says which layers each stage has, and why the prices have decided that.
+/// Returns a note on the number of layers of each stage, and on the reason for a balanced split.
 std::string layers_note(const LayerSplit& split, const Workload& work, std::span<const std::int64_t> layers) {
   const std::string reason =
       split.rule == LayerSplit::Rule::unstated
@@ -169,8 +165,8 @@ std::vector<std::string> device_notes(const Workload& work, const LayerSplit& sp
 
 namespace {
 
-/// The layers of each stage, by the rule in force. Errors: those of split_layers(), and more stages than can
-/// be given layers.
+/// Returns the number of layers of each stage under the rule in force. Errors: the errors of split_layers(),
+/// too few layers for the stages.
 tl::expected<std::vector<std::int64_t>, std::string> layers_by_stage(const DeviceModel& model,
                                                                      const Workload& work,
                                                                      const StatedSchedule& schedule,
@@ -200,16 +196,16 @@ tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const Schedu
   const auto costs = copy_costs(work, *model.kernels, *layers, ranks, microbatches);
   if (!costs) return tl::unexpected(costs.error());
   Scenario priced = std::move(copy.scenario);
-  // From here on a rank is one device. The links are those of the copy; what was built for the scenario's own
-  // cluster is another one.
+  // In the priced scenario a rank is one device. Its links are those between the stages of one copy, so the
+  // scenario's own cluster is removed.
   priced.cluster.shape = links_between_stages(work);
   priced.cluster.built.reset();
-  // So that the price of a rank is that of all devices that it stands for, in all copies.
+  // A rank represents its devices in all copies, so its price is the price of all of them.
   if (auto& price = priced.cluster.price_per_device_hour)
     *price *= work.parallel.devices_per_rank() * static_cast<double>(work.parallel.data);
   priced.model = figures_of_stages(*costs);
   priced.batch = in_force.stated;
-  // Priced for this very microbatch: nothing is left to scale.
+  // The stages were priced for exactly this microbatch size, so no figure is scaled later.
   priced.batch.own_micro_batch_size = work.micro_batch_size;
   for (std::string& note : device_notes(work, model.split, *layers)) priced.notes.push_back(std::move(note));
   return DevicePrices{
@@ -228,8 +224,8 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
   return device_prices(std::move(copy), in_force, placed);
 }
 
-// Not checked against 64 bits: the constants of a fit are within factors of those that device_prices() has
-// checked.
+// The times need no check against 64 bits. device_prices() has checked similar ones, and a fit changes the
+// constants only by limited factors.
 void set_times(CostTable& costs, const DevicePrices& prices, const Workload& work) {
   const std::vector<std::int32_t>& ranks = prices.rank_of_stage;
   const std::vector<StagePrice> stages = price_stages(work, *prices.kernels, prices.layers, ranks);

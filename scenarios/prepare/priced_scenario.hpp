@@ -1,6 +1,6 @@
 #pragma once
-// From a model whose stages have no costs yet to a scenario of stages with costs. Kernels price a transformer
-// on named devices, and measured iterations price a model with fitted costs.
+// Computes the costs of stages if a model does not state them. The result is a scenario of stages. The costs
+// of a transformer on named devices come from kernels, and fitted costs come from measured iterations.
 
 #include <cstdint>
 #include <memory>
@@ -26,22 +26,20 @@ namespace penstock {
 
 // --- settled scenario ------------------------------------------------------------------------------------
 
-/// A scenario whose model is stages or layers with stated cuts.
+/// A scenario that needs no more prices. Its model is unit costs, stages, or layers with stated cuts.
 struct SettledScenario {
-  Scenario scenario;
-  std::int32_t copies = 1;                ///< of the pipeline, of which the scenario is one
-  std::optional<TrainedModel> trained{};  ///< where a model is priced on named devices
+  Scenario scenario;                      ///< the scenario of one copy of the pipeline
+  std::int32_t copies = 1;                ///< the number of copies of the pipeline
+  std::optional<TrainedModel> trained{};  ///< present if the model is priced on named devices
 };
 
 // --- settle ----------------------------------------------------------------------------------------------
 
-/// `placed` is placed_stages() of the copy's schedule in force, or the same with loops in the place of
-/// lists. Errors: those of device_prices() and fitted_prices().
+/// Returns the copy as a scenario of stages if its model is on named devices or has fitted costs. Other
+/// models stay the same. Requires `placed` = placed_stages(in_force.schedule), possibly with loops instead of
+/// lists. Errors: the errors of device_prices() and fitted_prices().
 tl::expected<SettledScenario, std::string> settle(OneCopy copy, const ScheduleInForce& in_force,
                                                   const Program& placed);
-
-// Turns a transformer on named devices into a scenario of stages. It computes the costs and bytes of each
-// stage, the links between stages, and the number of devices of all copies.
 
 // --- device figures --------------------------------------------------------------------------------------
 
@@ -80,8 +78,6 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
 /// Replaces the stage times in `costs` by the times of devices with other constants. `work` must equal the
 /// workload of `prices` except for these constants. Requires costs of a program whose stages form a chain.
 void set_times(CostTable& costs, const DevicePrices& prices, const Workload& work);
-
-// Turns a model with fitted costs into a scenario of stages.
 
 // --- fitted figures --------------------------------------------------------------------------------------
 

@@ -30,12 +30,12 @@ namespace penstock {
 
 namespace {
 
-/// Puts the edges that the model states into the program.
+/// Returns the program with the edges that the model states. Errors: edges that contradict the program.
 tl::expected<Program, std::string> with_model_edges(Program program, const Model& model) {
   const auto* figures = std::get_if<StageFigures>(&model);
   if (figures == nullptr || figures->edges.empty()) return program;
   std::vector<StageEdge> edges = figures->edges;
-  // Programs have their edges in order, so that equal ones compare equal.
+  // The edges of a program are always sorted, so that equal sets of edges compare equal.
   std::ranges::sort(edges);
   if (!program.edges.empty() && program.edges != edges) {
     return tl::unexpected(std::string(
@@ -62,15 +62,13 @@ bool has_edges(const Model& model) {
 tl::expected<Program, UserError> lowered_program(Program compute, const Model& model) {
   const auto program = with_model_edges(std::move(compute), model);
   if (!program) return bad_input(program.error());
-  // Parsed but not legal: exit 1, where edges that name no stage were bad input.
+  // An invalid program has exit code 1, while edges without a stage are bad input (above).
   const auto invalid = [](const std::string& reason) {
     return UserError{.kind = ErrorKind::check_failed, .message = reason};
   };
   if (auto valid = validate(*program); !valid) return tl::unexpected(invalid(valid.error()));
   return lower(*program).map_error(invalid);
 }
-
-// Checks that sums of times and bytes fit in 64 bits, before engines and searches compute them.
 
 // --- byte range ------------------------------------------------------------------------------------------
 //

@@ -1,6 +1,6 @@
 #pragma once
-// The reasons for which a scenario is no experiment: an invalid program, edges that the program contradicts,
-// and times or bytes of a run that 64 bits cannot count.
+// Checks a program before a run. A scenario is refused if its program is invalid, if the model's edges
+// contradict the program, or if times or bytes of the run exceed 64 bits.
 
 #include <optional>
 #include <string>
@@ -15,14 +15,13 @@
 
 namespace penstock {
 
-/// True where the model states edges of its own, which no schedule's rule knows of.
+/// Returns true if the model states its own edges. The rules of schedules know only a chain of stages.
 bool has_edges(const Model& model);
 
-/// `compute`, which has compute actions alone, with the model's edges, valid and lowered. Errors, without a
-/// place: edges that the program contradicts or has no stage for; an invalid program.
+/// Returns the program `compute` with the model's edges, validated and lowered. Requires a program of compute
+/// actions. Errors: edges that contradict the program or name a missing stage; an invalid program. The errors
+/// name no place.
 tl::expected<Program, UserError> lowered_program(Program compute, const Model& model);
-
-// Checks that the times and bytes of a run fit in 64 bits.
 
 // --- byte range ------------------------------------------------------------------------------------------
 
