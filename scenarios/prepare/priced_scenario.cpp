@@ -232,9 +232,6 @@ void set_times(CostTable& costs, const DevicePrices& prices, const Workload& wor
   costs = chain_costs(stages, ranks, longest_step(work, *prices.kernels, stages, ranks), prices.microbatches);
 }
 
-// Prices one copy of the pipeline, which represents all copies, as on named devices. The fitted step contains
-// the communication between copies.
-
 // --- fitted figures --------------------------------------------------------------------------------------
 //
 // The forward pass takes a third of a microbatch's time, because each of its products has two in the backward

@@ -87,8 +87,8 @@ namespace {
 constexpr double kMostBytes = 4.6e18;  // 2^62
 
 struct Times {
-  double units = 0;     // the units of one iteration
-  double passes = 0;    // the units of all iterations
+  double units = 0;     // the slices of all microbatches of one iteration
+  double passes = 0;    // the same slices of all iterations
   double versions = 0;  // the weight versions that exist at one moment
   double updates = 0;
 };

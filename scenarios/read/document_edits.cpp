@@ -1,5 +1,8 @@
-// A part that is a scalar is a well-known word or else the name of a file that holds the part, alone or among
-// others. There it may again be a file's name, so the names that led here are kept to find a circle.
+// Edits the tree of a scenario before it is read: named parts, overrides, and files of figures.
+//
+// A part of a scenario, such as `cluster:`, may be one word. The word is a known name (a preset, a rule), or
+// the name of a file with this part. The file may name another file, so visited files are stored to find a
+// cycle.
 
 #include "scenarios/read/document_edits.hpp"
 
@@ -34,7 +37,7 @@ namespace penstock {
 
 namespace {
 
-/// `{key: scalar}` in the scalar's place.
+/// Returns the mapping `{key: scalar}` with the place of the scalar.
 Node wrapped(std::string_view key, Node scalar) {
   Node mapping = scalar;
   mapping.kind = Node::Kind::mapping;
@@ -50,16 +53,16 @@ bool is_cluster_word(const std::string& text) {
          find_torus_preset(text) != nullptr;
 }
 
-/// A rule has no suffix of a document; what is neither a rule nor a file is for read_partition() to refuse.
+/// Returns true if the text does not end like a document's name. read_partition() refuses unknown rules.
 bool is_partition_word(const std::string& text) {
   const std::filesystem::path extension = std::filesystem::path(text).extension();
   return extension != ".yaml" && extension != ".yml" && extension != ".json";
 }
 
-/// Returns "; did you mean uniform?" of a word that is spelled like a name of that part, and nothing of a
-/// path.
+/// Returns a hint such as "; did you mean uniform?" if the word is similar to a known name of the part. For
+/// other words and for paths it returns an empty text.
 std::string likely_word(const std::string& typed, std::string_view part) {
-  // The user who typed a path meant a file; a preset's name would only confuse.
+  // A path was meant to name a file, so the name of a preset would not help the user.
   if (typed.find_first_of("./\\") != std::string::npos) return "";
   if (part == "cluster") return did_you_mean(typed, cluster_presets());
   if (part != "schedule") return "";
@@ -67,7 +70,7 @@ std::string likely_word(const std::string& typed, std::string_view part) {
   return likely ? fmt::format("; did you mean {}?", *likely) : "";
 }
 
-/// What a scalar may be instead of a file's name.
+/// Returns a text for messages that lists the possible values of a part.
 std::string alternatives(std::string_view part) {
   if (part == "cluster")
     return fmt::format("a mapping, a preset ({}) or a file", fmt::join(cluster_presets(), ", "));
@@ -76,7 +79,7 @@ std::string alternatives(std::string_view part) {
   return "a mapping or a file";
 }
 
-/// What a well-known word stands for; nothing where the scalar is none.
+/// Returns the mapping that a known word means, or nothing if the scalar is not a known word.
 std::optional<Node> of_word(const Node& value, std::string_view part) {
   if (part == "cluster" && is_cluster_word(value.text)) return wrapped("preset", value);
   if (part == "schedule" && names_program(value.text)) return wrapped("program", value);
@@ -85,13 +88,14 @@ std::optional<Node> of_word(const Node& value, std::string_view part) {
   return std::nullopt;
 }
 
-/// A file may hold the part alone, or several parts by their names, as a scenario does.
+/// Returns the part of a file's document. The document is the part itself, or it has the part under its name,
+/// like a scenario.
 Node of_part(Node document, std::string_view part) {
   Node* named = document.find(part);
   return named == nullptr ? std::move(document) : Node(std::move(*named));
 }
 
-/// The first words of a line, as a message shows them.
+/// Returns the beginning of a line for a message.
 std::string shown_line(std::string_view text, std::int32_t line) {
   constexpr std::size_t kMost = 40;
   for (; line > 1; --line) text.remove_prefix(std::min(text.find('\n') + 1, text.size()));
@@ -99,16 +103,16 @@ std::string shown_line(std::string_view text, std::int32_t line) {
   return fmt::format("\"{}{}\"", shown, shown.size() < text.size() ? "..." : "");
 }
 
-/// Replaces a file's name by the file's document until no name is left.
+/// Replaces a file's name by the document of the file, and repeats this while the document is a name again.
 tl::expected<Node, std::string> included(Node scalar, std::string_view part) {
-  // Absolute and without dots, so that one file is known again whatever way it was named.
+  // Paths are absolute and without dots, so that different names of one file compare equal.
   std::vector<std::filesystem::path> visited;
   if (scalar.source && scalar.source->override_key.empty()) {
     visited.push_back(std::filesystem::path(scalar.source->directory) /
                       std::filesystem::path(scalar.source->name).filename());
   }
   for (auto& path : visited) path = std::filesystem::absolute(path).lexically_normal();
-  // A file may name another file. This ends, since no file is visited twice.
+  // The loop ends, because no file is visited twice.
   while (scalar.kind == Node::Kind::scalar) {
     const NamedFile file = named_file(scalar);
     const std::filesystem::path full = std::filesystem::absolute(file.path).lexically_normal();
@@ -132,7 +136,8 @@ tl::expected<Node, std::string> included(Node scalar, std::string_view part) {
     scalar = of_part(*std::move(document), part);
     if (auto written_out = scalar.kind == Node::Kind::scalar ? of_word(scalar, part) : std::nullopt)
       return *std::move(written_out);
-    // A file of any other kind, which names no further one: what it holds is not for every log.
+    // The file holds other text, for example because of a wrong name. The message shows only the beginning of
+    // a line, because the text may be secret.
     if (is_bare && !std::filesystem::exists(named_file(scalar).path, unknown)) {
       return tl::unexpected(message_at(
           scalar, part, fmt::format("expected a mapping, got {}", shown_line(*text, scalar.line))));
@@ -170,7 +175,7 @@ tl::expected<Node, std::string> resolve_parts(Node document) {
   return document;
 }
 
-// Applies an override. It follows its key down the tree, and replaces or adds the value at the end. New nodes
+// An override such as --set follows its key down the tree, and replaces or adds the value there. New nodes
 // have the flag as their place, so that later messages name the flag.
 
 namespace {
@@ -263,18 +268,18 @@ tl::expected<Node, std::string> apply_override(Node document, const Override& ch
   return document;
 }
 
-// The file's cells become nodes in the mapping's place, so that reading, --set and messages are those of
-// lists that are written out:
+// A CSV file of figures replaces the mapping {file: F.csv, ...}. Its cells become lists of nodes, as if the
+// user had written the lists in the scenario:
 //
-//   1,3          [[1 ms, 3 ms],        one row: {microbatches: [1 ms, 3 ms]}
+//   1,3          [[1 ms, 3 ms],        a file of one row: {microbatches: [1 ms, 3 ms]}
 //   2,2    ->     [2 ms, 2 ms]]
 
 namespace {
 
-/// What the mapping says of its file.
+/// The content of a mapping {file: F.csv, unit: ms, rows: stages}.
 struct FileOfFigures {
   NamedFile file;
-  std::string unit;  ///< of cells without one; empty: none
+  std::string unit;  ///< the unit of cells that state no unit; empty if the mapping has none
   bool rows_are_microbatches = false;
 };
 
@@ -294,7 +299,7 @@ tl::expected<FileOfFigures, std::string> read_mapping(const Node& mapping, const
   return of;
 }
 
-/// The cell of a row, both from 1.
+/// Returns the node of a cell. Lines and cells are counted from 1.
 Node cell_at(const std::shared_ptr<const Source>& source, std::size_t line, std::size_t cell,
              std::string text) {
   Node node;
@@ -310,7 +315,8 @@ bool has_unit(std::string_view cell) {
   return cell.find_last_not_of("0123456789.eE+- ") != std::string_view::npos;
 }
 
-/// At the place of its first item, so that messages name the row. Requires an item.
+/// Returns a list with the place of its first item, so that messages name the row. Requires at least one
+/// item.
 Node list_of(std::vector<Node> items) {
   Node list = items.front();
   list.kind = Node::Kind::list;
@@ -319,7 +325,7 @@ Node list_of(std::vector<Node> items) {
   return list;
 }
 
-/// [row][cell] as [cell][row]. Requires rows of one length.
+/// Returns the nodes indexed [cell][row] instead of [row][cell]. Requires rows of equal length.
 std::vector<std::vector<Node>> transposed(std::vector<std::vector<Node>> rows) {
   std::vector<std::vector<Node>> columns(rows.front().size());
   for (std::vector<Node>& row : rows) {
@@ -357,7 +363,7 @@ tl::expected<std::vector<std::vector<Node>>, std::string> read_rows(const FileOf
   return of.rows_are_microbatches ? transposed(std::move(nodes)) : std::move(nodes);
 }
 
-/// {microbatches: list}, for all stages.
+/// Returns {microbatches: list}, which states one list for all stages.
 Node for_all_stages(Node list) {
   Node mapping = list;
   mapping.kind = Node::Kind::mapping;
@@ -387,7 +393,7 @@ tl::expected<Node, std::string> with_microbatch_files(Node document) {
   Node* stages = model == nullptr ? nullptr : model->find("stages");
   if (stages == nullptr) return document;
   for (Node::Entry& entry : stages->entries) {
-    // {microbatches: [...]} is a mapping as well, and read later.
+    // {microbatches: [...]} is a mapping too, but MappingReader reads it later.
     if (entry.value.find("file") == nullptr) continue;
     auto figures = figures_of_file(entry.value, fmt::format("model.stages.{}", entry.key.text));
     if (!figures) return tl::unexpected(figures.error());

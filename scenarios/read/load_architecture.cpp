@@ -1,5 +1,6 @@
-// A file becomes a model in three steps: keys that are to be ignored go, the rest is read, and what nobody
-// has asked about is looked at. A structure there is an error that names all of them at once.
+// Reads a model from the configuration file of a Hugging Face checkpoint. First the ignored keys are removed,
+// then the known keys are read. If a remaining key names a structure without a price, the file is refused.
+// One message names all such keys.
 
 #include "scenarios/read/load_architecture.hpp"
 
@@ -34,7 +35,7 @@ namespace {
 
 // --- the family -----------------------------------------------------------------------------------------
 
-/// "Qwen3MoeForCausalLM" as "Qwen3Moe".
+/// Returns the model type of a class name: "Qwen3Moe" for "Qwen3MoeForCausalLM".
 std::string type_of_class(std::string name) {
   for (const std::string_view ending : {"ForCausalLM", "ForConditionalGeneration", "LMHeadModel", "Model"}) {
     if (name.ends_with(ending)) return name.substr(0, name.size() - ending.size());
@@ -42,8 +43,9 @@ std::string type_of_class(std::string name) {
   return name;
 }
 
-/// By `model_type`, or else by `architectures`; empty: neither is there.
-/// The class counts where the type is unknown and the class is not: checkpoints of one's own often keep it.
+/// Returns the type from `model_type`, or from `architectures` if the former is absent, or an empty text. If
+/// the type is unknown but the class is known, it uses the class. Users' own checkpoints often keep the
+/// class.
 std::string type_of(HuggingFaceConfig& config) {
   std::string type = config.word({"model_type"});
   const Node* classes = config.find({"architectures"});
@@ -53,8 +55,8 @@ std::string type_of(HuggingFaceConfig& config) {
   return is_by_class ? name : type;
 }
 
-/// Keys that only one family has, for types that are not known. All of them have a value; the first row that
-/// fits is the family.
+/// Keys that identify the family of an unknown type. The first entry whose keys all have a value in the file
+/// gives the family.
 struct TellingKeys {
   std::array<std::string_view, 2> keys;
   std::string_view family;
@@ -78,7 +80,7 @@ constexpr auto kTellingKeys = std::to_array<TellingKeys>({
     {{"scoring_func", "kv_lora_rank"}, "deepseek_v2"},
 });
 
-/// Of a type that is not known, by keys alone; a Llama where none of them tells.
+/// Returns the family that the keys of a file identify, or "llama" if they identify none.
 std::string_view family_by_keys(HuggingFaceConfig& config) {
   const auto fits = [&](const TellingKeys& row) {
     return std::ranges::all_of(row.keys, [&](std::string_view key) { return config.has(key); });
@@ -89,10 +91,10 @@ std::string_view family_by_keys(HuggingFaceConfig& config) {
 
 // --- the configuration ----------------------------------------------------------------------------------
 
-/// Before anything is asked: what is ignored is as good as never written.
+/// Removes the ignored keys. It must run before keys are read, so that the file seems not to have them.
 void ignore(HuggingFaceConfig& config, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
-    if (key == "model_type") config.ignore("architectures");  // which says the same
+    if (key == "model_type") config.ignore("architectures");  // this key also names the type
     if (config.ignore(key) || config.keys().empty()) continue;
     config.complain(
         config.root(), "ignore",
@@ -108,7 +110,7 @@ void note_family(HuggingFaceConfig& config, const HuggingFaceFamily& family, std
                       fmt::format("{}: {}", type, family.unpriced));
 }
 
-/// One message with all that has no price, at the first of it.
+/// Adds one error that names all keys without a price. Its place is the first of these keys.
 void refuse_unpriced(const HuggingFaceConfig& config, Problem& problem) {
   const std::vector<UnpricedKey> unpriced = config.unpriced();
   if (unpriced.empty()) return;
@@ -145,7 +147,7 @@ std::vector<std::string> notes_of(const HuggingFaceConfig& config, const Archite
   return notes;
 }
 
-/// The model of a file as it stands there.
+/// Reads the model of a file, before the scenario changes its sizes.
 ArchitecturePart read_config(Node root, std::vector<std::string> ignored, Problem& problem) {
   Problem of_config;
   HuggingFaceConfig config(std::move(root), of_config);
@@ -158,14 +160,14 @@ ArchitecturePart read_config(Node root, std::vector<std::string> ignored, Proble
   ArchitecturePart part{.architecture = architecture_of(config, family), .ignored = std::move(ignored)};
   part.architecture.family = type;
   if (!of_config.found()) refuse_too_large(part.architecture, config.root(), "", of_config);
-  // First what has no price: sizes that are missing are often its consequence.
+  // This error comes first, because a structure without a price often causes errors about missing sizes.
   refuse_unpriced(config, problem);
   problem.note(of_config);
   part.notes = notes_of(config, part, by_keys);
   return part;
 }
 
-/// A mapping; nothing, with a problem noted, where the text is something else.
+/// Parses a configuration file. If the text is no mapping, it adds an error and returns nothing.
 std::optional<Node> parse_config(std::string_view text, const NamedFile& file, Problem& problem) {
   auto config = parse_document(text, std::make_shared<const Source>(Source{
                                          .name = file.name,
@@ -181,9 +183,9 @@ std::optional<Node> parse_config(std::string_view text, const NamedFile& file, P
   return std::nullopt;
 }
 
-// --- what a scenario or flags want of it ------------------------------------------------------------------
+// --- changes by the scenario or by flags ------------------------------------------------------------------
 
-/// One key or a list of them.
+/// Returns the keys to ignore. The value is one key or a list of keys.
 std::vector<std::string> ignored_keys(const MappingReader& wishes) {
   const Node* value = wishes.find("ignore");
   if (value != nullptr && value->kind == Node::Kind::scalar) return {value->text};
@@ -201,7 +203,7 @@ std::optional<ArchitecturePart> part_of(std::string_view text, const NamedFile& 
   const auto most_layers = static_cast<std::int64_t>(model.layers.size());
   const std::int64_t most_tokens = model.positions > 0 ? model.positions : 1 << 24;
   const auto layers = wishes.integer("layers", {.least = 1, .most = most_layers});
-  // The first ones stay, and with them a model's dense layers.
+  // The first layers remain, because dense layers of a model with experts are usually the first ones.
   model.layers.resize(static_cast<std::size_t>(layers.value_or(most_layers)));
   model.multi_token = wishes.integer("multi_token").value_or(0);
   part.sequence = wishes.integer("sequence", {.least = 1, .most = most_tokens});
@@ -209,7 +211,7 @@ std::optional<ArchitecturePart> part_of(std::string_view text, const NamedFile& 
   return part;
 }
 
-/// A value as if it stood under `key` of `model`, with the flag as its place.
+/// Returns an entry as if the user had written `key: value` under `model:`. Its place is the flag.
 Node::Entry entry_of(std::string_view key, std::string_view flag, Node value) {
   const auto source = std::make_shared<const Source>(
       Source{.name = std::string(flag), .directory = {}, .override_key = fmt::format("model.{}", key)});
@@ -236,7 +238,7 @@ Node list_of(const std::vector<std::string>& words) {
   return node;
 }
 
-/// The flags as if they were `model:`, so that both have the same ranges and messages.
+/// Returns the flags as a `model:` mapping, so that flags and scenarios have the same ranges and messages.
 Node model_of(const ArchitectureRequest& request) {
   Node model;
   model.kind = Node::Kind::mapping;
@@ -281,7 +283,7 @@ tl::expected<ArchitecturePart, std::string> load_architecture(const Architecture
 }
 
 void refuse_too_large(const Architecture& model, const Node& node, std::string_view path, Problem& problem) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 58;  // leaves room for their bytes
+  constexpr std::int64_t kMost = std::int64_t{1} << 58;  // so that the bytes of parameters fit in 64 bits
   if (parameters(model) > kMost)
     problem.note(node, path, "expected sizes that make at most 2^58 parameters, got more");
 }
@@ -296,10 +298,10 @@ bool is_plain_gpt(const Architecture& model) {
          std::ranges::all_of(model.layers, is_plain_layer);
 }
 
-// Reads the sizes of a transformer. Without further keys the model is a GPT: two projections, biases,
-// LayerNorm, learned positions, a tied head. `gated: true` makes it a Llama: three projections, RMSNorm,
-// rotary positions, no biases, an untied head. Each of these properties also has its own key. Both models can
-// have experts, shared key heads and windows.
+// Reads the sizes of a transformer that the scenario states itself. By default the model is a GPT: two
+// projections, biases, LayerNorm, learned positions, a tied head. `gated: true` makes it a Llama: three
+// projections, RMSNorm, rotary positions, no biases, an untied head. Each of these properties also has its
+// own key. Both models can have experts, shared key heads and windows.
 
 namespace {
 
@@ -381,8 +383,8 @@ constexpr std::array kArchitectureKeys = {
         .usual = "0",
         .range = {.least = 0, .most = 64}}};
 
-/// Reads the heads. If head_dim is absent, heads must divide hidden, and if it is stated, heads x head_dim is
-/// free.
+/// Reads the heads. If head_dim is absent, the number of heads must divide hidden. If head_dim is stated,
+/// heads x head_dim may differ from hidden.
 void read_heads(const MappingReader& reader, Architecture& model) {
   model.heads = reader.required_integer("heads");
   model.kv_heads = reader.integer("kv_heads").value_or(model.heads);
@@ -413,7 +415,8 @@ void read_style(const MappingReader& reader, Architecture& model, std::int64_t s
   model.query_key_norm = reader.flag("query_key_norm").value_or(false);
 }
 
-/// Returns the experts, or nothing if the model has none. In this case other keys about experts are problems.
+/// Returns the experts, or nothing if the model has none. A model without experts must not have the other
+/// keys about experts.
 std::optional<Experts> read_experts(const MappingReader& reader, const Architecture& model) {
   if (!reader.has("experts")) {
     for (const std::string_view key :

@@ -1,6 +1,6 @@
-// `cluster:` is a preset with its parameters, or devices, switches and links one by one. Each preset is one
-// function that names the keys it knows and reads them; whatever else stands there is an error that says
-// which key was meant.
+// Reads `cluster:`, which is a preset with parameters, or a list of devices, switches and links. Each preset
+// has one function, which reads the keys of this preset. Any other key is an error with a hint to a similar
+// key.
 
 #include <array>
 #include <cstddef>
@@ -182,8 +182,7 @@ ClusterSpec read_uniform(const Node& node, Problem& problem) {
   return {.shape = shape, .name = "uniform", .price_per_device_hour = read_price(reader)};
 }
 
-/// Reads a two-level cluster. The figures of `shape`, which are a preset's, hold where the mapping gives
-/// none.
+/// Reads a two-level cluster. A figure that the mapping does not state has the preset's value in `shape`.
 ClusterSpec read_two_level(const Node& node, TwoLevelCluster shape, std::string name, Problem& problem) {
   const MappingReader reader(node, "cluster", kTwoLevelKeys, problem);
   read_fields(reader, kTwoLevelFields, shape);
@@ -191,7 +190,7 @@ ClusterSpec read_two_level(const Node& node, TwoLevelCluster shape, std::string 
   return {.shape = std::move(shape), .name = std::move(name), .price_per_device_hour = read_price(reader)};
 }
 
-/// Reads a torus. The figures of `shape`, which are a preset's, hold where the mapping gives none.
+/// Reads a torus. A figure that the mapping does not state has the preset's value in `shape`.
 ClusterSpec read_torus(const Node& node, TorusCluster shape, Problem& problem) {
   const MappingReader reader(node, "cluster", kTorusKeys, problem);
   read_fields(reader, kTorusFields, shape);
@@ -209,7 +208,7 @@ ClusterSpec read_torus(const Node& node, TorusCluster shape, Problem& problem) {
           .price_per_device_hour = read_price(reader)};
 }
 
-/// Returns the message about a preset that does not exist, with the name that was likely meant.
+/// Returns the message about an unknown preset, with a similar known name if there is one.
 std::string unknown_preset(const Node& node) {
   const std::vector<std::string_view> names = cluster_presets();
   return fmt::format("expected one of {}, got {}{}", listed(names), describe(node),
@@ -218,7 +217,7 @@ std::string unknown_preset(const Node& node) {
 
 // --- explicit clusters ----------------------------------------------------------------------------------
 
-/// Node numbers of a ClusterBuilder by the names of the file.
+/// The node number of a ClusterBuilder for each name in the file.
 using NodeNames = std::unordered_map<std::string, std::int32_t>;
 
 constexpr auto kDeviceFields = std::to_array<Field<Device>>({
@@ -270,7 +269,7 @@ constexpr std::array kExplicitKeys = {
 
 constexpr auto kDeviceKeys = keys_of(kDeviceFields);
 
-/// Reads a device: its name, or a mapping. Devices without a name are gpu0, gpu1, ..
+/// Reads a device, which is a name or a mapping. Devices without a name are called gpu0, gpu1, ..
 Device read_device(const Node& node, std::size_t index, Problem& problem) {
   Device device;
   device.name = node.kind == Node::Kind::scalar ? node.text : fmt::format("gpu{}", index);
@@ -287,7 +286,7 @@ void add_name(NodeNames& names, const std::string& name, std::int32_t number, co
   }
 }
 
-/// The builder's number of a name; 0, with a problem noted, of one that is not there.
+/// Returns the node number of a name. For an unknown name it adds an error and returns 0.
 std::int32_t end_of_link(const Node& end, const NodeNames& names, const std::string& path, Problem& problem) {
   const auto found = names.find(end.text);
   if (end.kind == Node::Kind::scalar && found != names.end()) return found->second;
@@ -295,7 +294,8 @@ std::int32_t end_of_link(const Node& end, const NodeNames& names, const std::str
   return 0;
 }
 
-/// `between` two names; both ways unless `duplex: off`, which is from the first to the second alone.
+/// Adds the link `between` two names. It has both directions, or with `duplex: off` only the direction from
+/// the first name to the second.
 void add_link(ClusterBuilder& builder, const NodeNames& names, const Node& node, std::size_t index,
               Problem& problem) {
   const std::string path = fmt::format("cluster.links.{}", index);
@@ -342,7 +342,7 @@ ClusterSpec read_explicit(const Node& node, Problem& problem) {
     for (std::size_t i = 0; i < links->items.size(); ++i)
       add_link(builder, names, links->items[i], i, problem);
   }
-  // Links to node 0 in the place of names that are not there would be faults of their own.
+  // Unknown names became node 0, so building the cluster now would report more errors with the same cause.
   if (problem.found()) return {};
   auto cluster = builder.build();
   if (!cluster) {
@@ -379,7 +379,7 @@ ClusterSpec read_cluster(const Node& node, Problem& problem) {
   if (node.find("device") != nullptr) return read_device_cluster(node, problem);
   const Node* preset_node = node.find("preset");
   const Node* devices = node.find("devices");
-  // A list of devices is a cluster of its own; a number of them belongs to a preset.
+  // A list of devices describes an explicit cluster, but a number of devices is a parameter of a preset.
   if (preset_node == nullptr && devices != nullptr && devices->kind == Node::Kind::list) {
     return read_explicit(node, problem);
   }

@@ -1,6 +1,7 @@
-// `cluster: {device: h100-sxm, nodes: 8}` and `parallel:`. A device's constants are those of its name, each
-// of which may be given instead. For models that are not priced on it (stages, layers) the cluster is one of
-// two levels: NVLink domains, whose devices' network cards make one uplink.
+// Reads `cluster: {device: h100-sxm, nodes: 8}` and `parallel:`. The name gives all constants of the device,
+// and the scenario may replace each of them. For models with their own costs (stages, layers), the cluster
+// has two levels. The devices of an NVLink domain then share one uplink, which has the rate of all their
+// network cards.
 
 #include <algorithm>
 #include <array>
@@ -213,7 +214,7 @@ constexpr auto kParallelFields = std::to_array<Field<ParallelPart>>({
 
 constexpr auto kParallelKeys = keys_of(kParallelFields);
 
-/// A number above 0 and at most `most`, in place of `usual`.
+/// Returns the stated number, or `usual` if the key is absent. The number must be above 0 and at most `most`.
 double number(const MappingReader& reader, Word key, double usual, std::int64_t most) {
   const auto text = reader.word(key);
   if (!text) return usual;
@@ -224,7 +225,8 @@ double number(const MappingReader& reader, Word key, double usual, std::int64_t 
   return usual;
 }
 
-/// A device's bandwidth in place of `usual`. A device has one: what is `unlimited` elsewhere is no device.
+/// Returns the stated bandwidth of a device, or `usual` if the key is absent. The value `unlimited` is an
+/// error here, because every real device has a bandwidth.
 double finite_bandwidth(const MappingReader& reader, Word key, double usual) {
   const double bandwidth = reader.bandwidth(key).value_or(usual);
   if (bandwidth < std::numeric_limits<double>::infinity()) return bandwidth;
@@ -232,7 +234,8 @@ double finite_bandwidth(const MappingReader& reader, Word key, double usual) {
   return usual;
 }
 
-/// A device's peak in place of `usual`. None is 0: products take their operations over it.
+/// Returns the stated peak of a device, or `usual` if the key is absent. A peak of 0 is an error, because
+/// operations are divided by the peak.
 double peak_rate(const MappingReader& reader, Word key, double usual) {
   const auto rate = reader.flops(key);
   if (!rate) return usual;
@@ -244,7 +247,7 @@ double peak_rate(const MappingReader& reader, Word key, double usual) {
   return usual;
 }
 
-/// The device of that name with every constant that is stated in the place of its own.
+/// Returns the device with the constants that the scenario states in the place of the device's own.
 DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   type.bf16_flops_per_second = peak_rate(reader, "flops", type.bf16_flops_per_second);
   type.fp8_flops_per_second = peak_rate(reader, "fp8_flops", type.fp8_flops_per_second);
@@ -255,7 +258,7 @@ DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   type.link_latency_ns = reader.duration("latency").value_or(type.link_latency_ns);
   if (reader.has("memory")) {
     type.memory_bytes = reader.limit("memory").value_or(0);
-    // What is stated is taken for what the driver gives.
+    // Stated memory is the part that the driver gives to programs, so nothing is reserved for the driver.
     type.reserved_bytes = kReservedBesideAllocator;
   }
   const std::optional<std::int64_t> limit =
@@ -266,7 +269,7 @@ DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   type.devices_per_node =
       static_cast<std::int32_t>(reader.integer("devices_per_node").value_or(type.devices_per_node));
   type.sustained = number(reader, "sustained", type.sustained, kMostFactor);
-  // A factor that is stated holds for all precisions.
+  // A stated factor applies to all precisions.
   if (reader.has("sustained")) type.sustained_fp4 = type.sustained;
   type.collectives = number(reader, "collectives", type.collectives, kMostFactor);
   type.step_fraction = number(reader, "step_fraction", type.step_fraction, 1);
@@ -276,7 +279,8 @@ DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   return type;
 }
 
-/// For models that are not priced on the devices. Where the last domain is not full it counts as if it were.
+/// Returns the two-level cluster for models with their own costs. A last domain that is not full counts as a
+/// full one.
 TwoLevelCluster shape_of(const DeviceType& type, std::int64_t devices) {
   // A cluster that is smaller than a domain has one domain of all its devices.
   const auto in_domain = static_cast<std::int32_t>(std::min<std::int64_t>(type.nvlink_devices, devices));
@@ -294,10 +298,10 @@ TwoLevelCluster shape_of(const DeviceType& type, std::int64_t devices) {
   return shape;
 }
 
-/// One of KernelTables' readers, whose errors are "LINE: what is wrong".
+/// A function of KernelTables that reads one table. Its errors are "LINE: message".
 using ReadTable = std::function<tl::expected<void, std::string>(std::string_view text)>;
 
-/// One table of `kernels:`, in place of the built-in one.
+/// Reads one table of `kernels:`, which replaces the built-in table.
 void read_kernel_table(const MappingReader& reader, Word key, const ReadTable& read) {
   const Node* node = reader.find(key);
   if (node == nullptr) return;
@@ -315,8 +319,9 @@ void read_kernel_table(const MappingReader& reader, Word key, const ReadTable& r
     reader.complain(key, fmt::format("{}:{}", file.name, done.error()));
 }
 
-/// The device's tables, with those of `kernels: {gemm: FILE, attention: FILE, collectives: FILE, products:
-/// FILE}` in their place: these are taken to be measured on the device as it is stated.
+/// Returns the device's kernel tables. The files of `kernels: {gemm: FILE, attention: FILE, collectives:
+/// FILE, products: FILE}` replace built-in tables. They must be measured on the device that the scenario
+/// states.
 std::shared_ptr<const KernelTables> read_kernels(const MappingReader& cluster, const DeviceType& type,
                                                  Problem& problem) {
   const Node* node = cluster.find("kernels");
@@ -354,7 +359,7 @@ ClusterSpec read_device_cluster(const Node& node, Problem& problem) {
   }
   named.kernels = read_kernels(reader, named.type, problem);
   TwoLevelCluster shape = shape_of(named.type, named.device_count());
-  // Stages and profiles say what they hold, and nothing is added to that unless it is stated.
+  // Models with their own costs state all memory that they use, so only a stated reserve is added.
   if (reader.has("reserve")) shape.reserved_bytes = named.type.reserved_bytes;
   return {.shape = std::move(shape),
           .name = named.type.name,
@@ -413,8 +418,8 @@ constexpr std::string_view kOfDevicesAlone =
     "belongs to a model that is priced on named devices: model.huggingface with cluster.device, such as "
     "h100-sxm";
 
-/// Complains of `parallel:` without named devices. Fitted costs have degrees, and programs that are generated
-/// exchange as `gather` says.
+/// Adds an error if `parallel:` needs named devices and the model has none. Two cases are allowed: degrees of
+/// a model with fitted costs, and `gather` of a generated program.
 void check_parallel_without_devices(const Node& parallel, const ModelPart& model,
                                     const SchedulePart& schedule, Problem& problem) {
   const Node* gather = parallel.find("gather");
@@ -431,7 +436,7 @@ void check_parallel_without_devices(const Node& parallel, const ModelPart& model
   }
 }
 
-/// Keys that say something of a model on named devices alone, but for degrees beside fitted costs.
+/// Adds an error for each key that only a model on named devices may have.
 void refuse_without_devices(const Node& document, const ModelPart& model, const SchedulePart& schedule,
                             const TrainingPart& training, Problem& problem) {
   if (const Node* parallel = document.find("parallel"); parallel != nullptr)
@@ -449,7 +454,7 @@ void refuse_without_devices(const Node& document, const ModelPart& model, const 
   refuse(training.expert_layer_ns.has_value(), "training", "expert_layer");
 }
 
-/// What is missing or does not go with a model on named devices.
+/// Adds an error for each key that a model on named devices lacks or must not have.
 void check_parts(const Node& document, const ModelPart& model, const TrainingPart& training,
                  Problem& problem) {
   if (!model.architecture->sequence) {
@@ -462,8 +467,8 @@ void check_parts(const Node& document, const ModelPart& model, const TrainingPar
   }
 }
 
-/// With the defaults that only such a model has (adam, gradients of 4 bytes); copies and ranks are settled
-/// later.
+/// Returns the workload with the defaults of a model on named devices (adam, gradients of 4 bytes). The
+/// numbers of copies and ranks are set later.
 Workload workload_of(const ArchitecturePart& architecture, const DeviceType& device, const Parallel& degrees,
                      const TrainingPart& training) {
   Workload work;

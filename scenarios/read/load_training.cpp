@@ -1,6 +1,6 @@
-// `training:`, `partition:` and `host:`, the short parts. Sizes that follow from each other (micro batch,
-// global batch, microbatches) are kept as stated here, and reconciled in prepare/ when flags have been
-// applied, too.
+// Reads the short parts `training:`, `partition:` and `host:`. Microbatch size, global batch size and number
+// of microbatches depend on each other. They are stored as stated, and prepare/ computes the missing ones
+// after all flags were applied.
 
 #include <algorithm>
 #include <array>
@@ -192,7 +192,8 @@ Partition read_rule(const Node& node, Problem& problem) {
   return {};
 }
 
-/// `unlimited` is a limit, too; left out, the devices' memory is.
+/// Returns the stated memory limit, or the largest `Bytes` for `unlimited`. Returns nothing if the key is
+/// absent, and then the memory of the devices is the limit.
 std::optional<Bytes> read_memory_limit(const MappingReader& reader) {
   if (!reader.has("memory_limit")) return std::nullopt;
   return reader.limit("memory_limit").value_or(std::numeric_limits<Bytes>::max());
@@ -217,7 +218,7 @@ Partition read_partition_mapping(const Node& node, Problem& problem) {
   return partition;
 }
 
-/// The index of the layer with that name; nothing where there is none.
+/// Returns the index of the layer with this name, or nothing if there is no such layer.
 std::optional<std::int32_t> layer_called(const LayerGraph& graph, Word name) {
   const auto found = std::ranges::find(graph.layers, name, &Layer::name);
   if (found == graph.layers.end()) return std::nullopt;
@@ -233,8 +234,9 @@ std::string no_such_layer(const LayerGraph& graph, Word name) {
       did_you_mean(name, names));
 }
 
-/// A cut is the number of layers before it or the name of the first layer behind it. Layers may be called 1,
-/// 2 and so on: 3 is a number, "3" the name of a layer where there is one.
+/// Returns a cut as the number of layers before it. The file states this number, or the name of the first
+/// layer after the cut. Layers may have names such as 3. Without quotes 3 is a number, and "3" is a name if
+/// such a layer exists.
 tl::expected<std::int32_t, std::string> cut_of(const Node& item, const LayerGraph* graph) {
   const bool may_be_name = item.kind == Node::Kind::scalar && graph != nullptr && !graph->layers.empty();
   const bool is_name = may_be_name && item.is_quoted && layer_called(*graph, item.text).has_value();
@@ -249,12 +251,12 @@ tl::expected<std::int32_t, std::string> cut_of(const Node& item, const LayerGrap
                     item.text));
   }
   if (layer) return *layer;
-  // Something like "-3" was meant to be a number: the nearest name of a layer would be no help.
+  // A text such as "-3" was meant to be a number, so a similar layer name would not help the user.
   return tl::unexpected(looks_like_a_figure(item.text) ? number.error() : no_such_layer(*graph, item.text));
 }
 
-/// `graph` is null where the model is no layers: numbers are read all the same, and a note says that they are
-/// not used. Whether they fit the stages is known when the program is.
+/// Reads a list of cuts. `graph` is null if the model has no layers. Then the numbers are read, but not used,
+/// and a note says so. A later step checks them against the number of stages.
 Partition read_cuts(const Node& node, const LayerGraph* graph, Problem& problem) {
   Partition partition{.rule = Partition::Rule::cuts};
   for (std::size_t i = 0; i < node.items.size(); ++i) {

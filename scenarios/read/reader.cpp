@@ -1,5 +1,6 @@
-// Each kind of value is one parse function of its text; what is common to all (the key's place, a list
-// where one value is wanted) is in `parsed` and `per_stage`.
+// Reads typed values from the nodes of a scenario. Each kind of value has one function that parses its text.
+// The places of keys and the checks for lists are the same for all kinds, and they are in `parsed` and
+// `per_stage`.
 
 #include "scenarios/read/reader.hpp"
 
@@ -30,11 +31,11 @@
 namespace penstock {
 namespace {
 
-/// What a value other than a scalar is told, phrased by asking `parse` about nothing.
+/// Returns the parsed value of a scalar. For a list or mapping it returns the error of `parse`.
 template <typename Value, typename Parse>
 tl::expected<Value, std::string> value_of(const Node& node, Parse parse) {
   if (node.kind == Node::Kind::scalar) return parse(node.text);
-  // Every parser refuses an empty text and says what it expects; what it got is said anew.
+  // Every parser refuses an empty text. Its message says what is expected, and only "got .." is replaced.
   std::string expected = parse(std::string_view{}).error();
   expected.erase(expected.rfind(", got "));
   return tl::unexpected(fmt::format("{}, got {}", expected, describe(node)));
@@ -49,7 +50,7 @@ tl::expected<bool, std::string> parse_flag(std::string_view text) {
   return tl::unexpected(fmt::format("expected true (on) or false (off), got \"{}\"", text));
 }
 
-/// As far as a message shows it.
+/// Returns at most the first 40 characters of a text, for a message.
 std::string shortened(const std::string& text) {
   constexpr std::size_t kMost = 40;
   return text.size() <= kMost ? text : fmt::format("{}...", text.substr(0, kMost));
@@ -57,7 +58,8 @@ std::string shortened(const std::string& text) {
 
 bool is_list(const Node& node) { return node.kind == Node::Kind::list; }
 
-/// Returns the one mapping of a scenario that has the key; empty if there is none or more than one.
+/// Returns the name of the only mapping of a scenario that has the key. Returns an empty text if no mapping
+/// or several mappings have it.
 std::string_view owner_of(std::string_view key) {
   std::string_view owner;
   for (const KeyGroup& group : scenario_keys()) {
@@ -68,8 +70,8 @@ std::string_view owner_of(std::string_view key) {
   return owner;
 }
 
-/// Returns "unknown key; did you mean stages? Known: name, stages", or where else the key would be right, if
-/// no known key is spelled like it.
+/// Returns a message such as "unknown key; did you mean stages? Known: name, stages". If no known key is
+/// similar, the message names the mapping to which the key belongs, if there is only one.
 std::string unknown_key(std::string_view key, std::span<const std::string_view> known) {
   std::string hint = did_you_mean(key, known);
   if (const std::string_view owner = owner_of(key); hint.empty() && !owner.empty())
@@ -77,9 +79,9 @@ std::string unknown_key(std::string_view key, std::span<const std::string_view> 
   return fmt::format("unknown key{} Known: {}", hint.empty() ? "." : hint, listed(known));
 }
 
-/// Returns the mean to the nearest whole number; 0 for no values.
+/// Returns the mean, rounded to the nearest whole number, or 0 if there are no values.
 tl::expected<std::int64_t, std::string> mean(const std::vector<std::int64_t>& values) {
-  // Values up to 2^63 each: their sum needs more than 64 bits.
+  // Each value may be almost 2^63, so the sum needs more than 64 bits.
   Wide sum = 0;
   for (const std::int64_t value : values) sum += value;
   const auto count = static_cast<Wide>(std::max<std::size_t>(values.size(), 1));
@@ -119,7 +121,8 @@ MappingReader::MappingReader(const Node& node, std::string path, std::span<const
   const auto is_known = [&names](const Node::Entry& entry) {
     return std::ranges::find(names, entry.key.text) != names.end();
   };
-  // A file that was named by mistake has no typing error, and its lines are not for every log.
+  // If all keys are unknown, the user probably named a wrong file. The message does not list its lines,
+  // because they may be secret.
   if (node.entries.size() > 1 && std::ranges::none_of(node.entries, is_known)) {
     const Node& first = node.entries.front().key;
     problem.note(
@@ -127,7 +130,7 @@ MappingReader::MappingReader(const Node& node, std::string path, std::span<const
         fmt::format("unknown key, as are all {} here; expected {}", node.entries.size(), listed(names)));
     return;
   }
-  // A node that is no mapping has no entries, and all reads of it give nothing: one problem, not one a key.
+  // A node that is no mapping has no entries, so it causes only the error above.
   for (const Node::Entry& entry : node.entries) {
     if (!is_known(entry))
       problem.note(entry.key, path_of(entry.key.text), unknown_key(entry.key.text, names));
@@ -166,7 +169,7 @@ PerStage<Value> MappingReader::per_stage(std::string_view key, Parse parse) cons
   PerStage<Value> figures{.values = {},
                           .is_list = value->kind == Node::Kind::list,
                           .place = fmt::format("{}: {}", place_of(*value), path_of(key))};
-  // "--set model.stages.forward" names the key already.
+  // The place "--set model.stages.forward" already contains the key.
   if (value->source && value->source->override_key == path_of(key)) figures.place = place_of(*value);
   if (!figures.is_list) {
     if (const auto one = parsed<Value>(key, parse)) figures.values.push_back(*one);
@@ -192,8 +195,8 @@ std::vector<Value> MappingReader::listed_values(const Node& list, const std::str
 template <typename Value, typename Parse>
 PerStage<Value> MappingReader::per_microbatch(std::string_view key, Parse parse) const {
   const Node* value = find(key);
-  // [[1 ms, 3 ms], 2 ms]: a list in a stage's place; {microbatches: [1 ms, 3 ms]}: one for all stages;
-  // anything else is as without microbatches.
+  // A figure by microbatch is [[1 ms, 3 ms], 2 ms], with a list in the place of one stage's value, or
+  // {microbatches: [1 ms, 3 ms]} for all stages. All other values are figures by stage.
   const bool is_mapping = value != nullptr && value->kind == Node::Kind::mapping;
   const bool is_nested = value != nullptr && std::ranges::any_of(value->items, is_list);
   if (!is_mapping && !is_nested) return per_stage<Value>(key, parse);
@@ -209,7 +212,7 @@ PerStage<Value> MappingReader::per_microbatch(std::string_view key, Parse parse)
     figures.by_microbatch.push_back(std::move(values));
   };
   if (is_mapping) {
-    // `file` was written out before (document_edits.hpp), and is a known key for messages.
+    // with_microbatch_files() has already replaced mappings with `file`. The key is listed here for messages.
     static constexpr std::array<Key, 2> kKeys = {Key{.name = "microbatches"}, Key{.name = "file"}};
     const MappingReader mapping(*value, path_of(key), kKeys, *problem_);
     const Node* list = mapping.find("microbatches");
