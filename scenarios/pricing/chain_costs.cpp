@@ -1,8 +1,8 @@
 // Converts prices, which are seconds and bytes in floating point, to the costs of an engine, which are whole
 // nanoseconds and bytes of 64 bits:
 //
-//   price of a stage, a microbatch ->  F, B, I, W, R and their memory
-//   price of a rank's step         ->  STEP, divided among the rank's stages, after their deferred work
+//   price of a stage for a microbatch ->  F, B, I, W, R and their memory
+//   price of a rank's step            ->  STEP, divided among the rank's stages, plus their deferred work
 //
 // Tested by pricing_test.cpp.
 
@@ -130,8 +130,8 @@ tl::expected<CostTable, std::string> copy_costs(const Workload& work, const Kern
   return chain_costs(prices, rank_of_stage, step, microbatches);
 }
 
-// Names of parts are formatted only for messages, because parts are added thousands of times for each
-// message.
+// The name of a part is formatted only for a message, because parts are added far more often than messages
+// are written.
 
 std::string PartSum::name() const { return fmt::format(fmt::runtime(largest_.form), largest_.number); }
 

@@ -18,16 +18,15 @@ namespace penstock {
 
 namespace {
 
-/// A ring of `devices`, which may be fewer than the whole group.
+/// A ring of `devices` members of a group. It may have fewer members than the group.
 struct Ring {
   DeviceGroup group = DeviceGroup::data;
   std::int64_t devices = 1;
   double latency_s = 0;
 };
 
-/// Returns the seconds in which each device sends 1/n of `bytes` to each of the others. The k members of a
-/// domain send k buffers over k network cards, so each sends its own over its own card. What stays inside the
-/// domain goes over NVLink at the same time.
+/// Returns the seconds of an all-to-all, in which each device sends 1/n of `bytes` to each other device.
+/// Each device uses its own network card. Messages inside an NVLink domain use NVLink at the same time.
 double all_to_all_seconds(const Workload& work, const Ring& ring, double bytes) {
   const auto n = static_cast<double>(ring.devices);
   const double in_domain =
@@ -76,7 +75,7 @@ double copies_seconds(const Workload& work, const KernelTables& kernels, GroupOp
   return seconds;
 }
 
-// Prices ZeRO (Rajbhandari et al., SC'20, sections 5 and 7) for n copies of a weight:
+// The prices of ZeRO (Rajbhandari et al., SC'20, sections 5 and 7) for n copies of a weight:
 //
 //   sharding            0            1                 2                      3
 //   a copy holds        all          1/n of the        also 1/n of the        also 1/n of the
@@ -87,26 +86,24 @@ double copies_seconds(const Workload& work, const KernelTables& kernels, GroupOp
 //                       gradients    gradients,
 //                                    gathers weights
 //
-// Gradients that are held in parts cannot wait completely for the last microbatch. They are scattered in each
-// microbatch and not again in the step (PyTorch's FSDP if every backward pass synchronizes gradients,
-// DeepSpeed's stage 2). A layer's weights are gathered while the layer before it runs, and its gradients are
-// scattered while the next layer of the backward pass runs. The rest is exposed. If layers are equal, each
-// hides the exchange of another:
+// If a copy holds only a part of the gradients, they are scattered in each microbatch and not again in the
+// step. PyTorch's FSDP does this if every backward pass synchronizes gradients, and so does DeepSpeed's
+// stage 2. A layer's weights are gathered while the previous layer runs. Its gradients are scattered while
+// the next layer of the backward pass runs. For equal layers, these seconds are exposed:
 //
 //   forward    max(0, gather - F)
-//   backward   max(0, gather - I)  +  max(0, scatter - what is left of I and W)
+//   backward   max(0, gather - I)  +  max(0, scatter - (I + W - hidden part of gather))
 //
-// With `parallel.gather: step` weights are gathered once a step, and gradients are whole until the last
-// microbatch, as in PyTorch's FSDP inside a pipeline (reshard_after_forward off). Sharding 2 and 3 then hold
-// and exchange what sharding 1 does. The optimizer's state is divided in all three. Tested by
-// weight_copies_test.cpp.
+// With `parallel.gather: step` weights are gathered once a step, and each copy holds all gradients until the
+// last microbatch, as in PyTorch's FSDP inside a pipeline (reshard_after_forward off). Then sharding 2 and 3
+// have the memory and the exchanges of sharding 1. Tested by weight_copies_test.cpp.
 
 namespace {
 
 constexpr std::string_view kWeightsGathered = "weights gathered";
 constexpr std::string_view kGradientsScattered = "gradients scattered";
 
-/// Returns the parameters that have copies.
+/// Returns the part of the parameters that has copies on other devices.
 DeviceParameters shared_parameters(const Parallel& parallel, const DeviceParameters& held) {
   return {.dense = parallel.weight_copies() > 1 ? held.dense : 0,
           .expert = parallel.expert_copies() > 1 ? held.expert : 0};
@@ -124,7 +121,8 @@ DeviceParameters held_from(const Parallel& parallel, std::int32_t sharding, cons
 void add_copies_terms(std::vector<Term>& terms, const Workload& work, const KernelTables& kernels,
                       const DeviceParameters& parameters) {
   const Parallel& parallel = work.parallel;
-  // Experts may have copies even if other weights have none, in a tensor group that is larger than theirs.
+  // Experts may have copies although other weights have none, if the expert group is smaller than the tensor
+  // group.
   const bool has_copies = parallel.weight_copies() > 1 || parallel.expert_copies() > 1;
   if (parallel.sharding_between_steps() < 2 || !has_copies) return;
   const Term beside = total_of(terms);
@@ -141,7 +139,7 @@ void add_copies_terms(std::vector<Term>& terms, const Workload& work, const Kern
   }
   const double scatter_s =
       copies_seconds(work, kernels, GroupOperation::reduce_scatter, parameters, work.gradient_bytes);
-  // The gather has already used its part of I, and the link does one thing at a time.
+  // The gather already runs beside a part of I, and the link cannot do both exchanges at the same time.
   const double left_s = beside.backward_weight + std::max(0.0, beside.backward_input - gather_s);
   terms.push_back({.name = std::string(kGradientsScattered),
                    .kind = TermKind::collective,

@@ -1,13 +1,14 @@
-// Prices feed-forward parts. A dense one is two products, the first of which is twice as wide if it is gated.
-// A layer of experts routes each of a device's T/t tokens to k of them. After the exchange a device has
-// equally many rows for its E/e experts:
+// Prices feed-forward parts. A dense part has two products, and the first one is twice as wide if the part is
+// gated. A layer of experts routes each of the T/t tokens of a device to k experts. After the exchange all
+// E/e experts of a device have equally many rows:
 //
 //   router -> permute -> all-to-all -> experts' products, grouped -> all-to-all -> unpermute
 //                                                                    beside the shared expert
 //
-// Grouped products reach half of the peak on rows padded to 128 for each expert, or the memory's rate for
-// reading the weights. Their weight gradients have few rows for each expert, so reading and writing the sums
-// limits them. layer_terms.cpp prices the rest of a layer. Tested by pricing_test.cpp.
+// Grouped products pad the rows of each expert to a multiple of 128 and reach half of the peak, unless
+// reading the weights takes longer. Weight gradients have few rows for each expert, so reading and writing
+// the sums may take longer than the operations. layer_terms.cpp prices the rest of a layer. Tested by
+// pricing_test.cpp.
 
 #include <algorithm>
 #include <cmath>
@@ -23,13 +24,14 @@
 namespace penstock {
 namespace {
 
-constexpr double kGroupedEfficiency = 0.5;  // share of the peak
-constexpr double kRowsPadding = 128;        // rows of a tile; an expert's last tile may be mostly empty
-/// The share of the bytes of all rows that a permutation really moves.
+constexpr double kGroupedEfficiency = 0.5;  // the share of the peak that grouped products reach
+constexpr double kRowsPadding = 128;  // the rows of a tile; the last tile of an expert may be almost empty
+/// The share of the bytes of all rows that a permutation moves.
 constexpr double kPermutePart = 0.75;
-constexpr double kRouterBytes = 24;  // for a token and expert: scores in 4 bytes, softmax, choice
+constexpr double kRouterBytes = 24;  // the bytes moved for a token and an expert: scores, softmax, choice
 
-/// The bytes that the activation function moves for each value. A gated one reads two values and writes one.
+/// The bytes that an activation function moves for each value. A gated function reads two values and writes
+/// one.
 struct ActivationBytes {
   double forward;
   double backward;
@@ -44,8 +46,7 @@ void add_activation(TermWriter& terms, double values) {
   terms.memory("activation", bytes.forward * values, bytes.backward * values, 1);
 }
 
-/// Adds two products. If the part is gated, the two projections to the inner width are one product with twice
-/// the columns.
+/// Adds the two products of a dense part. If the part is gated, the first product has twice the columns.
 void add_dense(TermWriter& terms, double inner) {
   const Workload& work = terms.work();
   const double t = work.parallel.tensor;
@@ -65,7 +66,7 @@ double exchange_seconds(const TermWriter& terms, double rows) {
     return group_seconds(work, terms.kernels(), DeviceGroup::expert, GroupOperation::all_to_all,
                          2 * rows * hidden);
   }
-  // A token is sent once to each other node that holds one of its experts.
+  // A token is sent only once to each other node, even if several of its experts are there.
   const auto nodes =
       static_cast<double>(group_domains(work.parallel, work.ranks, DeviceGroup::expert, work.device));
   // This is the expected number of nodes if experts are drawn at random.
@@ -75,7 +76,7 @@ double exchange_seconds(const TermWriter& terms, double rows) {
   const double distinct =
       experts.groups > 1 ? std::min(reached, as_double(experts.groups_per_token)) : reached;
   const double tokens = rows / as_double(experts.per_token);
-  // Tokens for the own node do not leave it. Each device sends its tokens over its own network card.
+  // Tokens for experts on the same node do not use the network. Each device has its own network card.
   return 2 * tokens * distinct * (nodes - 1) / nodes * hidden / work.device.link_bytes_per_second(false) +
          static_cast<double>(work.device.link_latency_ns) * 1e-9;
 }
@@ -90,7 +91,7 @@ bool add_own_products(TermWriter& terms, double groups, double rows) {
   const double first = (work.model.gated ? 2 : 1) * inner;
   auto fc1 = terms.own_products("experts fc1", groups, {.m = rows, .n = first, .k = hidden});
   auto fc2 = terms.own_products("experts fc2", groups, {.m = rows, .n = hidden, .k = inner});
-  // A mixture of measured and modelled products would be inconsistent, so both or none are taken.
+  // Measured and modelled times must not be mixed, so the table is used only if it has both products.
   if (!fc1 || !fc2) return false;
   terms.add(*std::move(fc1));
   terms.add(*std::move(fc2));
@@ -139,12 +140,12 @@ void add_experts(TermWriter& terms) {
   terms.memory("permutation", permute, permute, 2);
   const double exchange_s = work.device.collectives * exchange_seconds(terms, rows);
   terms.collective("exchange", 2 * exchange_s, 2 * exchange_s);
-  // This term has only the activations of the routed rows; that of the shared experts is not priced.
+  // The activation function is priced only for routed rows, and not for the shared expert.
   add_grouped_products(terms, rows);
   add_activation(terms, rows * as_double(experts.inner));
   if (experts.shared_inner > 0) add_dense(terms, as_double(experts.shared_inner));
   if (work.unexplained_expert_seconds <= 0) return;
-  // A third of a layer's time is usually forward, so the unexplained time is divided in the same way.
+  // The forward pass usually takes a third of a layer's time, so it gets a third of the unexplained time.
   terms.add({.name = "unexplained",
              .kind = TermKind::host,
              .forward = work.unexplained_expert_seconds / 3,

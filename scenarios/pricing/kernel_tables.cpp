@@ -1,18 +1,18 @@
 // Reads measured kernels and looks them up:
 //
-//  * A product's row of 8 or 4 bit values contains the quantisation of its input, which training fuses into
-//    other kernels. So it is subtracted, but at least a quarter of the row remains. The rest becomes
-//    operations a second, interpolated linearly in the logarithms of m, n and k. Beyond an edge the rate
-//    stays constant, so that the time grows with the operations.
-//  * Causal forward attention becomes operations a second, too, interpolated linearly in the logarithms of
-//    heads and sequence, at the nearest ratio of heads to key heads. Other head dimensions and numbers of
-//    sequences use the nearest measured ones.
-//  * Collectives are interpolated linearly in logarithms between two sizes; above the largest size its
-//    bandwidth applies. A group of n uses the largest measured group m below it, times
-//    ((n-1)/n) / ((m-1)/m), the ratio of the parts of a tensor that are not a device's own.
+//  * The measured time of a product of 8 or 4 bits includes the quantisation of its input, which training
+//    fuses into other kernels. So this time is subtracted, but at least a quarter of the measured time
+//    remains. The result is a rate in operations a second. It is interpolated linearly in the logarithms of
+//    m, n and k. Outside the table the rate stays constant.
+//  * The rate of causal forward attention is interpolated linearly in the logarithms of heads and sequence,
+//    at the nearest measured ratio of heads to key heads. The head dimension and the number of sequences are
+//    the nearest measured ones.
+//  * The time of a collective is interpolated linearly in logarithms between two sizes. Above the largest
+//    size its bandwidth applies. A group of n uses the largest measured group of m <= n, times
+//    ((n-1)/n) / ((m-1)/m), the ratio of the parts of a tensor that a device receives from others.
 //  * If a scenario states a device that is s times as fast, the rates of products and attention are
-//    multiplied by s, so that it reaches the same share of its peak. The time of a collective's smallest
-//    measured message is latency and stays. The additional time of larger messages is divided by s.
+//    multiplied by s. The time of a collective's smallest measured message is latency and does not change.
+//    The additional time of larger messages is divided by s.
 //
 // Tested by kernel_tables_test.cpp.
 
@@ -52,8 +52,8 @@ namespace penstock {
 namespace {
 
 constexpr double kMilli = 1e-3;
-/// The least share of a row that remains without quantisation. For a few per cent of the rows, all of small
-/// products, the result would be near 0 or negative, because the subtracted time comes from a model.
+/// The smallest share of a measured time that remains after the quantisation is subtracted. The subtracted
+/// time comes from a model, and for some small products it is almost the measured time or exceeds it.
 constexpr double kLeastPart = 0.25;
 constexpr double kHalfBytes = 2;
 constexpr double kMostInGroup = 1 << 20;  // devices of a group
@@ -70,8 +70,8 @@ double value_bytes(GemmPrecision precision) {
   return 2;
 }
 
-/// The limits of a figure, so that products of figures in a row do not overflow and quotients do not become
-/// 0.
+/// The limits of a figure in a table. Within them, products of figures cannot overflow, and quotients cannot
+/// become 0.
 constexpr double kLeastOfACell = 1e-30;
 constexpr double kMostOfACell = 1e30;
 
@@ -93,8 +93,8 @@ tl::expected<std::array<double, Count>, std::string> positives(
   return figures;
 }
 
-/// Returns an error if the table's shapes are too scattered for a grid, or an empty text. A grid has a cell
-/// for every combination of an m, an n and a k, so shapes without common sizes need very many cells.
+/// Returns an error if the grid of a table would be too large, or an empty text. A grid has a cell for every
+/// combination of an m, an n and a k, so shapes without common sizes need very many cells.
 std::string grid_fault(const std::map<std::array<double, 3>, double>& figures) {
   constexpr std::size_t kMostCells = std::size_t{1} << 20;  // the built-in grids have 3,249
   std::array<std::set<double>, 3> sizes;
@@ -109,16 +109,16 @@ std::string grid_fault(const std::map<std::array<double, 3>, double>& figures) {
       kMostCells, figures.size(), count(0), count(1), count(2));
 }
 
-/// Returns the operations of two products with 2 operations a value, half of which causal attention needs.
+/// Returns the operations of causal attention. It needs half of two products with 2 operations a value.
 double attention_flops(const AttentionShape& shape) {
   return 2 * shape.head_dim * shape.heads * shape.batch * shape.sequence * shape.sequence;
 }
 
-/// Returns the distance of two numbers in logarithms: 2 is as far from 1 as from 4.
+/// Returns the distance of two numbers in logarithms. The distance from 1 to 2 equals that from 2 to 4.
 double log_distance(double a, double b) { return std::abs(std::log(a / b)); }
 
-/// Returns the linear interpolation in logarithms between the two nearest figures, and beyond an edge the
-/// edge's figure.
+/// Returns the linear interpolation in logarithms between the two nearest figures. Outside the figures it
+/// returns the first or the last one.
 double between(const std::map<double, double>& figures, double size) {
   const auto upper = figures.lower_bound(size);
   // No figure is below the first one, even if the size equals it.
@@ -129,8 +129,8 @@ double between(const std::map<double, double>& figures, double size) {
   return std::exp((1 - way) * std::log(lower->second) + way * std::log(upper->second));
 }
 
-/// Scales the times of one collective, which are seconds by bytes. A time below that of the smallest message
-/// is noise of the measurement.
+/// Scales the times of one collective. `times` has the seconds for each message size in bytes. A time below
+/// that of the smallest message is noise of the measurement.
 void set_link_speed(std::map<double, double>& times, double speed) {
   const double latency_s = times.begin()->second;
   for (auto& [bytes, seconds] : times) {
@@ -150,13 +150,12 @@ tl::expected<void, std::string> KernelTables::read_gemms(std::string_view text, 
   std::array<std::map<std::array<double, 3>, double>, kGemmPrecisionCount> figures;
   for (std::size_t row = 0; row < table->row_count(); ++row) {
     const auto precision = enum_of_text<GemmPrecision>(table->cell(row, "dtype"));
-    if (!precision) continue;  // training uses no such products
+    if (!precision) continue;  // training does not use products of other types
     const auto sizes = positives(*table, row, kFigures);
     if (!sizes) return tl::unexpected(sizes.error());
     const auto [m, n, k, us] = *sizes;
     const auto& model = models_[index_of(*precision)];
-    // The share of quantising follows from the model's constants, so these must be set before a table is
-    // read.
+    // The time of quantising follows from the model's constants, so they must be set before tables are read.
     const double quantising_s = model ? quantising_seconds(m, k, *model, rates) : 0;
     const double seconds =
         std::max(us * kSecondsPerMicrosecond - quantising_s, kLeastPart * us * kSecondsPerMicrosecond);
@@ -254,7 +253,7 @@ std::optional<double> KernelTables::gemm_seconds(GemmPrecision precision, const 
   }
   const auto& model = models_[index_of(precision)];
   if (!model) return std::nullopt;
-  // The result excludes quantising, like a table's rows after reading.
+  // The result does not include quantising, like the times of tables after reading.
   return modelled_gemm_seconds(shape.m, shape.n, shape.k, value_bytes(precision), *model, rates) -
          quantising_seconds(shape.m, shape.k, *model, rates);
 }
@@ -272,14 +271,14 @@ const KernelTables::AttentionGrid* KernelTables::nearest_attention(const Attenti
 std::optional<double> KernelTables::attention_rate(const AttentionShape& shape) const {
   const AttentionGrid* grid = nearest_attention(shape);
   if (grid == nullptr) return std::nullopt;
-  // For each number of heads the key heads with the nearest ratio are taken, at the given sequence.
+  // For each number of heads, the measurement with the nearest ratio of heads to key heads is used.
   const double ratio = shape.heads / shape.kv_heads;
   std::map<double, double> by_heads;
   std::map<double, double> distances;
   for (const auto& [heads, rates] : grid->rates) {
     const double distance = log_distance(heads.first / heads.second, ratio);
     const auto best = distances.find(heads.first);
-    // On a tie the fewer key heads stay, which come first.
+    // If two ratios are equally near, the smaller number of key heads is used, which comes first.
     if (best != distances.end() && best->second <= distance) continue;
     distances[heads.first] = distance;
     by_heads[heads.first] = between(rates, shape.sequence);
@@ -293,7 +292,7 @@ std::optional<double> KernelTables::collective_seconds(GroupOperation operation,
   const auto& groups = collectives_[static_cast<std::size_t>(operation)];
   if (groups.empty()) return std::nullopt;
   auto measured = groups.upper_bound(devices);
-  // This is the largest group up to the requested size, or the smallest group if all are larger.
+  // `measured` is the largest group up to the requested size, or the smallest group if all are larger.
   if (measured != groups.begin()) measured = std::prev(measured);
   const auto& [size, times] = *measured;
   const auto other_part = [](double n) { return (n - 1) / n; };
@@ -303,9 +302,8 @@ std::optional<double> KernelTables::collective_seconds(GroupOperation operation,
   return seconds * other_part(devices) / other_part(size);
 }
 
-// Reads the built-in kernel tables. Reading takes some milliseconds, so the tables are cached by the device's
-// name. If a file is missing, the models of KernelTables are used instead. A file that cannot be read is an
-// error of the build. Tested by kernel_tables_test.cpp.
+// The built-in kernel tables are cached for each device, because reading takes some milliseconds. If a file
+// is missing, the models of KernelTables are used. A file with an error is an error of the build.
 
 namespace {
 
@@ -337,8 +335,7 @@ void set_models(KernelTables& tables, std::string_view device) {
   }
 }
 
-/// Returns the device on which the kernels were measured, without changes by a scenario. All callers share
-/// tables that are read once.
+/// Returns the device on which the kernels were measured, without changes by a scenario.
 const DeviceType& measured_device(std::string_view kernels) {
   return *std::ranges::find(device_types(), kernels, &DeviceType::kernels);
 }
@@ -362,8 +359,8 @@ std::shared_ptr<const KernelTables> read_tables(const std::string& kernels) {
   return tables;
 }
 
-/// Returns the device's rates divided by the rates of the measured device, and the efficiency of links. A
-/// rate that the measured device lacks has no factor.
+/// Returns the rates of the device divided by the rates of the measured device, and the efficiency of links.
+/// If the measured device does not have a rate, there is no factor for it.
 KernelSpeeds speeds_of(const DeviceType& device) {
   const DeviceType& measured = measured_device(device.kernels);
   KernelSpeeds speeds;
@@ -381,7 +378,8 @@ KernelSpeeds speeds_of(const DeviceType& device) {
 std::shared_ptr<const KernelTables> built_in_kernels(const DeviceType& device) {
   static std::mutex mutex;
   static std::map<std::string, std::shared_ptr<const KernelTables>, std::less<>> known;
-  // The lock is held during reading, because other threads would only read the same tables.
+  // The lock is held during reading, because another thread would need the same tables and would have to
+  // wait.
   const std::scoped_lock lock(mutex);
   auto& tables = known[device.kernels];
   if (!tables) tables = read_tables(device.kernels);
