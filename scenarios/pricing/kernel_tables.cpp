@@ -359,8 +359,8 @@ std::shared_ptr<const KernelTables> read_tables(const std::string& kernels) {
   return tables;
 }
 
-/// Returns the rates of the device divided by the rates of the measured device, and the efficiency of links.
-/// If the measured device does not have a rate, there is no factor for it.
+/// Returns the rates of the device divided by the rates of the measured device. Link rates include their
+/// efficiency. If the measured device does not have a rate, there is no factor for it.
 KernelSpeeds speeds_of(const DeviceType& device) {
   const DeviceType& measured = measured_device(device.kernels);
   KernelSpeeds speeds;

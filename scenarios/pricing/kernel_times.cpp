@@ -1,5 +1,5 @@
-// Models a product that is divided into tiles of tm x tn. The multiprocessors compute the tiles in w =
-// ceil(m/tm) ceil(n/tn) / SMs waves. The result is the best of six tile sizes:
+// Models the time t of a product that is divided into tiles of tm x tn. The multiprocessors (SMs) compute the
+// tiles in w = ceil(m/tm) ceil(n/tn) / SMs waves. The result is the shortest time of six tile sizes:
 //
 //   waves  = (1 - tail) ceil(w) + tail max(w, 1)        a last wave that is not full costs up to a full one
 //   rel    = min(1, (tm tn / 32768)^s)                  small tiles load more for each operation
@@ -63,11 +63,11 @@ double modelled_gemm_seconds(double m, double n, double k, double value_bytes, c
     const double rate = constants.tile_efficiency * relative * rates.flops_per_second / rates.multiprocessors;
     tiles_s = std::min(tiles_s, waves * 2 * tile.m * tile.n * (k + constants.extra_depth) / rate);
   }
-  // X and W have values of the product's precision, while Y always has 2 bytes.
+  // The values of X and W have the product's precision, and those of Y always have 2 bytes.
   const double bytes = value_bytes * (m * k + k * n) + 2 * m * n;
   const double memory_s = bytes / (constants.memory_efficiency * rates.memory_bytes_per_second);
-  // This soft maximum is the larger of both times if they differ much. If they are equal, it is a fifth more,
-  // because computation and transfers then disturb each other.
+  // This soft maximum is close to the larger of both times if they differ much. For equal times it is a fifth
+  // more, because computation and transfers then slow each other down.
   const double overlapped_s = std::pow(std::pow(tiles_s, 4) + std::pow(memory_s, 4), 0.25);
   return constants.launch_us * kSecondsPerMicrosecond +
          constants.quantise * m * k / rates.memory_bytes_per_second + overlapped_s;
@@ -79,9 +79,9 @@ double quantising_seconds(double m, double k, const GemmConstants& constants, co
          kQuantisingLaunch * constants.launch_us * kSecondsPerMicrosecond;
 }
 
-// A table of measured products without interpolation. Neighbouring shapes differ by more than interpolation
-// would gain, and the machine's owner can measure the shapes of the model. Other shapes are priced by the
-// device's tables of short bursts and its sustained factor (kernel_tables.cpp).
+// A table of products that the user measured on the own machine has no interpolation, because neighbouring
+// shapes differ too much. The user can measure exactly the shapes of the model. Other shapes use the device's
+// tables of short bursts and its sustained factor (kernel_tables.cpp).
 //
 //     Y[m, n] = X[m, k] W[k, n]        dX[m, k] = dY[m, n] W^T        dW[n, k] = dY^T X over m rows
 //
@@ -89,7 +89,7 @@ double quantising_seconds(double m, double k, const GemmConstants& constants, co
 
 namespace {
 
-/// The sum and number of a shape's rows, for their mean.
+/// The sum and the number of the measured times of one shape, for their mean.
 struct Mean {
   double sum = 0;
   double rows = 0;
@@ -131,7 +131,7 @@ tl::expected<ProductTable, std::string> ProductTable::parse(std::string_view tex
     }
     const auto [groups, m, n, k, us] = figures;
     Mean& mean =
-        // A shape may have several rows.
+        // A shape may occur in several rows of the table.
         means[static_cast<std::size_t>(*product)][{groups, m, n, k}];
     mean.sum += us * kSecondsPerMicrosecond;
     mean.rows += 1;
@@ -155,21 +155,20 @@ std::size_t ProductTable::size() const {
                          [](std::size_t sum, const auto& one) { return sum + one.size(); });
 }
 
-// Interpolates the rates of kernels by size. Rates are smooth functions of logarithms, so linear
+// The rates of kernels are interpolated by size. They are smooth functions of logarithms, so linear
 // interpolation in logarithms is accurate to a few percent:
 //
 //    log f(x) = sum over the 2^d corners c of the cell around log x:  weight_c(log x) log f(c)
 //
-// The weights are products of the distances to the opposite sides. Beyond an edge, the figure of the edge
-// applies. Tested by kernel_tables_test.cpp.
+// The weight of a corner is the product of the distances to the opposite sides of the cell. Outside the grid,
+// the figure at the border applies.
 
 namespace {
 
-/// The cell of an axis that contains a size. It has the index of its lower end, and the relative position of
-/// the size in the cell.
+/// The cell of an axis that contains a size: the index of its lower end, and the position of the size in it.
 struct Cell {
   std::size_t lower = 0;
-  double way = 0;  // from 0 to 1
+  double way = 0;  // the position, from 0 at the lower end to 1 at the upper end
 };
 
 Cell cell_of(const std::vector<double>& axis, double size) {

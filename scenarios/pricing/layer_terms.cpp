@@ -1,17 +1,16 @@
-// Prices a layer of T tokens on one device, term by term (h hidden, a heads, g key heads of width d, t
-// tensor, c context):
+// Prices a layer of a transformer on one device. Each step below has its own term:
 //
 //   norm -> qkv product -> rotary -> attention -> projection -> add -> norm -> feed-forward -> add
 //
-// Some models have one norm for both parts, another one after each part, or norms of queries, keys and
-// latents. Products use their kernels' table. Causal attention uses the rate of a fused kernel; its backward
-// has 2.5 times the operations at 0.85 of the rate (Dao, 2023: recomputed scores and four products). Norms,
-// adds and activations are priced by the bytes that they move.
+// Some models have other norms: one for both parts, one after each part, or norms of queries, keys and
+// latents. Products use the table of their kernels. Causal attention uses the rate of a fused kernel. Its
+// backward pass has 2.5 times the operations at 0.85 of the rate (Dao, 2023: recomputed scores and four
+// products). The price of norms, adds and activation functions follows from the bytes that they move.
 //
 // Tensor parallelism with sequence parallelism gathers and scatters the layer's activations around both parts
-// (Korthikanti et al., MLSys'23, section 4.2.2), and gathers once more for each part's weight gradients. If
-// these collectives run beside the products, 1/t of them stays exposed. feed_forward_terms.cpp prices the
-// feed-forward part. Tested by pricing_test.cpp.
+// (Korthikanti et al., MLSys'23, section 4.2.2). It gathers once more for the weight gradients of each part.
+// If these collectives run beside the products of t devices, 1/t of their time is exposed.
+// feed_forward_terms.cpp prices the feed-forward part. Tested by pricing_test.cpp.
 
 #include "scenarios/pricing/layer_terms.hpp"
 
@@ -40,29 +39,30 @@ namespace {
 
 /// Forward has two products; backward computes the scores again and has four more, which makes five.
 constexpr double kBackwardAttentionOperations = 2.5;
-/// The rate of the backward as a share of the forward rate.
+/// The rate of the backward pass as a share of the forward rate.
 constexpr double kBackwardAttentionRate = 0.85;
-/// The share of the peak if no attention was measured.
+/// The share of the peak that attention reaches if no table has measured attention.
 constexpr double kPlainAttentionEfficiency = 0.5;
-/// The head dimension whose rate latent attention uses. Its queries and keys are wider than its values, and
-/// no table has such kernels.
+/// The head dimension whose measured rate is used for latent attention. No table has kernels in which queries
+/// and keys are wider than values.
 constexpr double kLatentHeadDim = 128;
 /// The bytes that the fused loss moves for each logit.
 constexpr double kLossForwardBytes = 6;
 constexpr double kLossBackwardBytes = 4;
-/// The share of forward in the host's time for a layer; backward launches about twice as many kernels.
+/// The share of the forward pass in the host's time for a layer. The backward pass launches about twice as
+/// many kernels.
 constexpr double kHostForwardPart = 1.0 / 3;
 
 /// The heads and key heads that one device computes for the whole sequence.
 struct DeviceHeads {
   double heads;
   double kv_heads;
-  /// The share of their attention's time that this device computes.
+  /// The share of the queries of these heads that this device computes.
   double share;
 };
 
-/// Returns the heads of a device. An all-to-all divides heads, each with the whole sequence. A ring leaves
-/// all heads on each device and divides queries.
+/// Returns the heads of a device under context parallelism. An all-to-all divides the heads among devices.
+/// With a ring each device has all heads and a part of the queries.
 DeviceHeads device_heads(const Workload& work) {
   const Parallel& parallel = work.parallel;
   const bool by_heads = parallel.context_exchange == ContextExchange::all_to_all;
@@ -105,7 +105,7 @@ void add_attention_products(TermWriter& terms) {
   terms.gemm("projection", {.m = tokens, .n = hidden, .k = heads * dim / t});
 }
 
-/// The width of a head's query and key, and that of its value and output.
+/// The width of the query and key of a head, and the width of its value and output.
 struct HeadWidths {
   double key;
   double value;
@@ -116,14 +116,14 @@ HeadWidths head_widths(const Architecture& model) {
           .value = as_double(model.latent->value_dim)};
 }
 
-/// Returns the forward and backward seconds of scores, softmax and the sum over values.
+/// Returns the forward and backward seconds of attention: scores, softmax and the weighted sum of values.
 std::pair<double, double> attention_seconds(const TermWriter& terms, const LayerKind& kind) {
   const Workload& work = terms.work();
   const Architecture& model = work.model;
   const DeviceHeads heads = device_heads(work);
   const auto [key_dim, value_dim] = head_widths(model);
-  // Each value of a query's score needs a multiplication and an addition, and so does each value of the
-  // weighted sum.
+  // A score needs one multiplication and one addition for each element of the key, and the weighted sum needs
+  // the same for each element of the value.
   const double operations = 2 * (key_dim + value_dim) * heads.heads * as_double(work.micro_batch_size) *
                             attention_scores(kind, work.sequence) * heads.share;
   const auto measured =
@@ -137,9 +137,9 @@ std::pair<double, double> attention_seconds(const TermWriter& terms, const Layer
   return {operations / rate, kBackwardAttentionOperations * operations / (kBackwardAttentionRate * rate)};
 }
 
-/// Adds the exchange between the parts of a sequence, as far as attention does not hide it. Latent attention
-/// sends whole keys and values of every head, as Transformer Engine does (AttnFuncWithCPAndKVP2P). Sending
-/// the narrow ones, which each part would have to expand again, is only a proposal there (pull request 2064).
+/// Adds the exposed part of the exchange between the parts of a sequence. Latent attention sends the full
+/// keys and values of every head, like Transformer Engine (AttnFuncWithCPAndKVP2P). Transformer Engine has
+/// only a proposal to send the smaller latents (pull request 2064).
 void add_context_exchange(TermWriter& terms, double forward_s, double backward_s) {
   const Workload& work = terms.work();
   const Parallel& parallel = work.parallel;
@@ -164,8 +164,8 @@ void add_context_exchange(TermWriter& terms, double forward_s, double backward_s
   const double ring_s =
       bytes / group_bytes_per_second(parallel, work.ranks, DeviceGroup::context, work.device);
   const double latency_s = as_double(work.device.link_latency_ns) * kSecondsPerNanosecond;
-  // Attention on one part hides the transfer of the next part. In the backward pass the gradients of keys and
-  // values go round, too.
+  // Attention on one part hides the transfer of the next part. In the backward pass the ring also carries the
+  // gradients of keys and values.
   terms.collective("keys round the ring", std::max(0.0, ring_s - forward_s) + latency_s,
                    std::max(0.0, 2 * ring_s - backward_s) + latency_s);
 }
@@ -175,8 +175,7 @@ void add_attention(TermWriter& terms, const LayerKind& kind) {
   const Architecture& model = work.model;
   add_attention_products(terms);
   const auto [forward_s, backward_s] = attention_seconds(terms, kind);
-  // Attention has no weights that could wait for W, so all of its backward pass belongs to the input's
-  // gradient.
+  // Attention has no weights and thus no part in W, so its whole backward pass belongs to I.
   terms.add(
       {.name = "attention", .kind = TermKind::attention, .forward = forward_s, .backward_input = backward_s});
   add_context_exchange(terms, forward_s, backward_s);
@@ -188,15 +187,15 @@ void add_attention(TermWriter& terms, const LayerKind& kind) {
   terms.memory("rotary positions", bytes, bytes, 1);
 }
 
-// --- what is around both parts ----------------------------------------------------------------------------
+// --- norms, adds and collectives --------------------------------------------------------------------------
 
 /// Adds `count` norms over `values` values in total. A forward norm reads and writes 2 bytes a value.
 void add_norms_of(TermWriter& terms, std::string_view name, double values, std::int64_t count) {
   if (count > 0) terms.memory(name, values * 4, values * 8, static_cast<int>(count));
 }
 
-/// Adds the norms inside attention: of latents, which every device has completely, or of each head's query
-/// and key.
+/// Adds the norms inside attention. They apply to latents, which every device has completely, or to the query
+/// and key of each head.
 void add_attention_norms(TermWriter& terms) {
   const Workload& work = terms.work();
   const Architecture& model = work.model;
@@ -223,8 +222,9 @@ void add_norms(TermWriter& terms) {
   terms.memory("residual adds", 2 * values * 6, 2 * values * 4, 2);
 }
 
-/// Adds the collectives of tensor parallelism. They surround both parts of a dense layer, but only the
-/// attention of a layer of experts, whose rows add_experts() exchanges.
+/// Adds the collectives of tensor parallelism. They run before and after both parts of a dense layer. In a
+/// layer of experts they run only around attention, because add_experts() adds the exchange of the experts'
+/// rows.
 void add_tensor_collectives(TermWriter& terms, const LayerKind& kind) {
   const Workload& work = terms.work();
   const Parallel& parallel = work.parallel;
@@ -276,7 +276,7 @@ void add_recomputation(TermWriter& terms, const std::vector<Term>& forward) {
   }
 }
 
-/// Adds a term if the kernels are faster than the host can launch them.
+/// Adds the time that the device waits for the host, if the kernels run faster than the host can launch them.
 void add_host_floor(std::vector<Term>& terms, double layer_s) {
   const Term sum = total_of(terms);
   const double forward_s = std::max(0.0, kHostForwardPart * layer_s - sum.forward);
@@ -299,7 +299,7 @@ std::vector<Term> layer_terms(const Workload& work, const KernelTables& kernels,
   TermWriter again(work, kernels);
   add_recomputation(again, terms);
   std::ranges::move(again.take(), std::back_inserter(terms));
-  // The limit applies to the layer's own kernels; exchanges of copies are added to it.
+  // The host limits only the layer's own kernels, so the exchanges of copies come after this limit.
   add_host_floor(terms, work.host_layer_seconds);
   add_copies_terms(terms, work, kernels, layer_device_parameters(work, kind));
   return terms;
@@ -315,7 +315,7 @@ std::vector<Term> head_terms(const Workload& work, const KernelTables& kernels) 
   TermWriter writer(work, kernels);
   const double t = work.parallel.tensor;
   const double vocabulary = as_double(work.model.vocabulary) / t;
-  // The head has 16 bits in every precision, as in published recipes. Gathering its input is not priced.
+  // The head always uses bf16, as in published recipes. The time to gather its input is not counted.
   writer.gemm("head", {.m = work.tokens(), .n = vocabulary, .k = as_double(work.model.hidden)},
               GemmPrecision::bf16);
   const double logits = work.tokens() * vocabulary;
@@ -346,24 +346,23 @@ Term total_of(const std::vector<Term>& terms) {
   return sum;
 }
 
-// Computes the times of products and other kernels. A product Y = X W has two products in the backward pass:
-// dX = dY W^T (the input's gradient) and dW = X^T dY. The last step of dW adds it to the sum over
-// microbatches. The product hides most of the sum's reads and writes, and 0.4 of them remain. Kernels cast
-// values to 8 and 4 bits. In the forward pass half of their time is hidden. In the backward pass they write
-// two copies.
+// TermWriter computes the times of products and other kernels. A product Y = X W has two products in the
+// backward pass: dX = dY W^T (the input's gradient) and dW = X^T dY. The kernel of dW adds it to the sum over
+// microbatches, and 0.4 of the sum's reads and writes are exposed. Other kernels cast values to 8 or 4 bits.
+// In the forward pass half of their time is hidden. In the backward pass they write two copies.
 //
-// The machine's own table has the three products as training runs them, including additions, so no factor
-// applies. No product becomes faster than the device's peak. Tested by pricing_test.cpp.
+// A table that was measured on the user's machine has the three products with all additions, so no factor
+// applies. No product is faster than the device's peak.
 
 namespace {
 
 /// The share of the peak that a product reaches if there is neither a table nor a model.
 constexpr double kPlainEfficiency = 0.70;
-/// The bytes to cast one element of a product's input in the forward pass: 2 are read and 1 is written twice.
-/// Half of the time is hidden.
+/// The bytes that casting one element of a product's input moves in the forward pass: 2 are read, and 1 is
+/// written twice. Half of the time is hidden.
 constexpr double kForwardCastBytes = 4 * 0.5;
-/// The bytes to cast one element of the output's gradient: 2 are read, 1 is written directly and 1
-/// transposed. No time is hidden.
+/// The bytes that casting one element of the output's gradient moves: 2 are read, and 1 is written twice,
+/// once transposed. No time is hidden.
 constexpr double kBackwardCastBytes = 4;
 /// The share of the accumulation's reads and writes that the product does not hide.
 constexpr double kAccumulatePart = 0.4;
@@ -393,7 +392,7 @@ void TermWriter::gemm(std::string_view name, const GemmShape& shape, GemmPrecisi
     }
   }
   const auto [m, n, k] = shape;
-  // The factor belongs to the whole run, because the power limit slows products of every precision.
+  // The sustained factor applies to products of every precision, because the power limit slows all of them.
   const auto seconds = [&](Product product) {
     return std::max(sustained_factor(work_) * burst_seconds(precision, shape_of(product, shape)),
                     peak_seconds(precision, shape.flops()));
@@ -420,7 +419,7 @@ std::optional<Term> TermWriter::own_products(std::string_view name, double group
   const auto output = seconds(Product::forward);
   const auto input = seconds(Product::input_gradient);
   const auto weight = seconds(Product::weight_gradient);
-  // The table must have all three products, so that the three times come from one kind of measurement.
+  // The table is used only if it has all three products, so that measured and modelled times are not mixed.
   if (!output || !input || !weight) return std::nullopt;
   const double least_s = peak_seconds(GemmPrecision::bf16, groups * forward.flops());
   return Term{.name = std::string(name),

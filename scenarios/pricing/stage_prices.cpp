@@ -1,10 +1,6 @@
-// Prices stages. A stage is its layers, with the embedding before the first and the head after the last:
-//
-//   time       = sum of its terms
-//   bytes held = sum over its layers
-//   weights    = those of its layers and ends
-//
-// Tested by pricing_test.cpp.
+// Prices stages. A stage has layers, and in addition the first stage has the embedding and the last one the
+// head. The time, the held bytes and the weights of a stage are sums over these parts. Tested by
+// pricing_test.cpp.
 
 #include "scenarios/pricing/stage_prices.hpp"
 
@@ -30,7 +26,7 @@ namespace penstock {
 
 namespace {
 
-/// The bytes of a weight of the embedding, the head or a norm.
+/// The bytes of one weight of the embedding, the head or a norm.
 constexpr double kEndBytes = 2;
 
 void add_times(StagePrice& stage, const PassTimes& times) {
@@ -41,9 +37,9 @@ void add_times(StagePrice& stage, const PassTimes& times) {
   stage.compute += times.compute();
 }
 
-/// Adds the transient bytes of a part of a stage. Layers and ends run one after the other, so the stage holds
-/// what the largest needs. I and W count `recomputed` of it elsewhere. If `part` is the only one of its rank,
-/// no next part is gathered beside it.
+/// Counts the transient bytes of a layer, the embedding or the head. These parts run one after the other, so
+/// the stage needs the maximum. `recomputed` is the part of these bytes that I and W count elsewhere. If
+/// `part` is the only part of its rank, no next part is gathered at the same time.
 template <typename Part>
 void add_transient(StagePrice& stage, const Part& part, double recomputed, bool is_alone) {
   const double bytes = part.transient_bytes + (is_alone ? 0 : part.next_weight_bytes);
@@ -61,8 +57,8 @@ void add_layer(StagePrice& stage, const LayerPrice& layer, bool is_alone) {
   stage.parameters += layer.parameters;
 }
 
-/// Defers the head's weight gradient (Megatron-LM's defer_embedding_wgrad_compute). Until then the device
-/// holds its columns of the logits' gradient and its part of the head's input.
+/// Moves the head's weight gradient to the end of the step (Megatron-LM's defer_embedding_wgrad_compute).
+/// Until then the device holds its columns of the logits' gradient and its part of the head's input.
 void put_off(StagePrice& stage, const Workload& work, const PassTimes& head) {
   constexpr double kBytesPerValue = 2;
   stage.backward_weight_s -= head.backward_weight_s;
@@ -90,8 +86,8 @@ void add_head(StagePrice& stage, const Workload& work, const HeadPrice& head, bo
   add_transient(stage, head, 0, is_alone);
 }
 
-/// Adds the bytes of weights. Norms, embedding and head always have 2 bytes, which differs only from 8-bit
-/// weights.
+/// Adds the bytes of weights, gradients and optimizer state. Weights of norms, embedding and head always have
+/// 2 bytes, while those of layers may have 8 bits.
 void add_static_bytes(StagePrice& stage, const Workload& work, const DeviceParameters& ends) {
   // Sharding 1 divides the optimizer's state, 2 also the gradients, 3 also the weights.
   const DeviceParameters& own = stage.parameters;
@@ -104,8 +100,8 @@ void add_static_bytes(StagePrice& stage, const Workload& work, const DeviceParam
   stage.optimizer_bytes = work.optimizer_bytes * stage.updated_parameters;
 }
 
-/// Returns the placeholders of each rank for its kinds of layers. Adjacent ranks mostly have the same kinds,
-/// so the previous result is reused.
+/// Returns the bytes of placeholders for gradients on each rank. They depend on the rank's kinds of layers.
+/// Adjacent ranks mostly have the same kinds, so the previous result is reused.
 std::vector<double> placeholder_bytes(const LayerPrices& prices, std::span<const LayerPrices::Kinds> kinds) {
   std::vector<double> bytes;
   bytes.reserve(kinds.size());
@@ -116,8 +112,8 @@ std::vector<double> placeholder_bytes(const LayerPrices& prices, std::span<const
   return bytes;
 }
 
-/// Returns for each rank the number of parts that it gathers one after the other under sharding 3: the layers
-/// of its stages, and the ends.
+/// Returns the number of parts that each rank gathers one after the other under sharding 3. Parts are the
+/// layers, the embedding and the head.
 std::vector<std::int64_t> parts_of_ranks(std::span<const std::int64_t> layers,
                                          std::span<const std::int32_t> rank_of_stage, std::size_t ranks) {
   std::vector<std::int64_t> parts(ranks);
@@ -145,7 +141,7 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
       add_layer(stage, layer_prices.of_layer(next), is_alone);
       kinds[index(rank_of_stage[i])].set(layer_prices.kind_of_layer(next));
     }
-    // The embedding and the head add the parameters of the ends. A single stage has both.
+    // A single stage has both the embedding and the head.
     const double before = stage.parameters.dense;
     if (i == 0) add_embedding(stage, layer_prices.embedding(), is_alone);
     if (i + 1 == stages) {
@@ -156,7 +152,7 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
     ends[i].dense = stage.parameters.dense - before;
   }
   const std::vector<double> placeholders = placeholder_bytes(layer_prices, kinds);
-  // Only now the kinds of layers of all stages of a rank are known.
+  // Placeholders are added last, because they depend on the kinds of layers in all stages of a rank.
   for (std::size_t i = 0; i < stages; ++i) {
     prices[i].transient_bytes += placeholders[index(rank_of_stage[i])] + kOtherBytes;
     add_static_bytes(prices[i], work, ends[i]);
@@ -170,9 +166,8 @@ std::vector<StagePrice> price_stages(const Workload& work, const KernelTables& k
   return price_stages(work, LayerPrices(work, kernels), layers, rank_of_stage);
 }
 
-// Prices each kind of layer once, because a model with a hundred layers has only two or three kinds.
-// stage_prices.cpp adds up the prices for a stage, also in a search over many cuts. Tested by
-// pricing_test.cpp.
+// Each kind of layer is priced only once, because a model with a hundred layers has only two or three kinds.
+// A search over many cuts uses the same prices.
 
 namespace {
 
@@ -195,8 +190,8 @@ LayerPrice price_of(const Workload& work, const KernelTables& kernels, const Lay
           .parameters = parameters};
 }
 
-/// Returns the price of the embedding. Its look-up takes almost no time, but sharded weights must be gathered
-/// first.
+/// Returns the price of the embedding. The look-up takes almost no time, but it waits until sharded weights
+/// are gathered.
 EmbeddingPrice embedding_of(const Workload& work, const KernelTables& kernels) {
   const DeviceParameters parameters = embedding_device_parameters(work);
   return {.times = times_of(embedding_terms(work, kernels)),
@@ -213,7 +208,7 @@ HeadPrice head_of(const Workload& work, const KernelTables& kernels) {
                  .parameters = alone,
                  .beside_embedding = head_device_parameters(work, true)};
   if (work.model.multi_token == 0) return head;
-  // A prediction layer needs no more transient memory than the layer before it or the head needs.
+  // A layer of multi-token prediction needs no more transient memory than the last layer or the head.
   const LayerPrice one{.times = times_of(multi_token_terms(work, kernels)),
                        .kept_bytes = kept_bytes(work, work.model.layers.back()),
                        .recomputed_bytes = recomputed_bytes(work, work.model.layers.back()),
@@ -247,8 +242,9 @@ double LayerPrices::placeholder_bytes(const Kinds& kinds) const {
   return penstock::placeholder_bytes(together);
 }
 
-// Prices a rank's step. Once a step the copies of a rank reduce their gradients and gather the weights of
-// which each has updated its part. Both move in buckets (Parallel::bucket_size) beside other passes:
+// The step of a rank. Once a step the copies of a rank reduce their gradients. Each copy updates a part of
+// the weights, and then all copies gather the weights. Both exchanges use buckets (Parallel::bucket_size) and
+// run beside other passes:
 //
 //   backward of the last microbatch    | last layer | the other layers, in reverse    |
 //   reduction                                       | bucket | bucket | ..   | bucket |  exposed
@@ -256,44 +252,44 @@ double LayerPrices::placeholder_bytes(const Kinds& kinds) const {
 //   forward of the first microbatch              | the layers in their order | last layer |
 //   gathering                           | bucket | bucket | ..   | bucket |
 //
-// The first gradients are complete after the last layer's backward pass. From then on the reduction runs
-// beside the backward pass, but the last bucket is complete only at its end. In the same way the first bucket
-// of weights is gathered before anything can run, and the last one while all layers but the last run:
+// The first gradients are complete after the backward pass of the last layer. From then on the reduction runs
+// beside the backward pass, but the last bucket is complete only at the end of this pass. In the same way the
+// first bucket of weights is gathered before any layer can run. Other buckets are gathered while layers run:
 //
-//   exposed reduction = max(last bucket, reduction - backward behind the last layer)
+//   exposed reduction = max(last bucket, reduction - backward after the last layer)
 //   exposed gathering = max(first bucket, gathering - forward before the last layer)
 //
-// A rank of several stages has the layers of all of them. Over the network a share of the whole reduction is
-// exposed in addition (DeviceType::step_fraction), but no more than all of it. Without overlap everything is
-// exposed.
+// A rank of several stages has the layers of all of them. Over the network a share of the reduction
+// (DeviceType::step_fraction) is exposed in addition. Without overlap all of it is exposed.
 //
-// With sharding 2 and 3 the last microbatch's scatter is that reduction, and with 3 the first one's gather
-// replaces the gathered weights (collectives.cpp). The same rule is applied to them, so that more sharding
-// does not promise a faster step. What a microbatch already exposes in its own passes is not counted again:
+// With sharding 2 and 3 the scatter of the last microbatch is the reduction. With sharding 3 the gather of
+// the first microbatch is the gathering (collectives.cpp). The same rule applies to them, so that more
+// sharding does not seem to give a faster step. The time that microbatches already expose is not counted
+// again:
 //
 //   M (exposed in a microbatch)  +  max(0, exposed once a step - exposed in a microbatch)
 //
-// The optimizer reads and writes its share once: weights in 4 bytes and two moments, gradients, new weights.
+// The optimizer reads and writes its part once: weights in 4 bytes, two moments, gradients and new weights.
 // Tested by pricing_test.cpp and weight_copies_test.cpp.
 
 namespace {
 
-constexpr double kOptimizerLaunchSeconds = 0.3e-3;  // launches of its kernels, once a step
-/// The bytes that a parameter moves beside the state, which is read and written: its gradient (4), its weight
+constexpr double kOptimizerLaunchSeconds = 0.3e-3;  // the time to launch the optimizer's kernels, once a step
+/// The bytes that the optimizer moves for a parameter in addition to its state: the gradient (4), the weight
 /// (2), and both again (4 + 4).
 constexpr double kOptimizerOtherBytes = 4 + 2 + 4 + 4;
 
-/// The parameters of all stages of a rank.
+/// The parameters of all stages of a rank, and the times that matter for exchanging them.
 struct RankParameters {
   DeviceParameters held;
   double updated = 0;
   ShownCollectives shown;
-  /// The computation of a microbatch behind its last layer, or before it.
+  /// The computation of a microbatch in all layers except the last one that runs forward.
   ComputeSeconds beside;
 };
 
-/// Returns the seconds in which the optimizer reads and writes at the rate of the device's memory. It reads
-/// and writes the part that it updates. It also reads all held gradients once for their norm and once to set
+/// Returns the seconds of the optimizer, which are limited by the rate of the device's memory. The optimizer
+/// reads and writes the parameters that it updates. It also reads all held gradients for their norm, and sets
 /// them to 0.
 double optimizer_seconds(const Workload& work, const RankParameters& parameters) {
   const double bytes = parameters.updated * (2.0 * work.optimizer_bytes + kOptimizerOtherBytes) +
@@ -312,8 +308,8 @@ double reduction_seconds(const Workload& work, const KernelTables& kernels,
   const auto seconds = [&](GroupOperation operation, double bytes) {
     return copies_seconds(work, kernels, operation, parameters, bytes);
   };
-  // If the optimizer's state is divided, each copy needs only the sums of its own part, and the weights that
-  // the others have updated.
+  // If the optimizer's state is divided, each copy needs only the sums of its own part of the gradients. Then
+  // it needs the weights that the other copies have updated.
   const bool scatters = parallel.sharding > 0;
   const double reduce_s =
       seconds(scatters ? GroupOperation::reduce_scatter : GroupOperation::all_reduce, work.gradient_bytes);
@@ -339,7 +335,7 @@ RankStep longest_step(const Workload& work, const KernelTables& kernels, std::sp
     rank.shown += stages[i].shown;
     rank.beside += stages[i].compute;
   }
-  // The layers of a rank's last stage are the last that it runs forward.
+  // The last layer that a rank runs forward is in its last stage.
   std::set<std::int32_t> without_last;
   for (std::size_t i = stages.size(); i-- > 0;) {
     if (!without_last.insert(rank_of_stage[i]).second) continue;
