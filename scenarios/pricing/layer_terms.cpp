@@ -37,7 +37,8 @@ namespace penstock {
 
 namespace {
 
-/// Forward has two products; backward computes the scores again and has four more, which makes five.
+/// The operations of the backward pass relative to the forward pass, which has two products. The backward
+/// pass has five, because it computes the scores again.
 constexpr double kBackwardAttentionOperations = 2.5;
 /// The rate of the backward pass as a share of the forward rate.
 constexpr double kBackwardAttentionRate = 0.85;

@@ -1,6 +1,6 @@
 #pragma once
-// The time and memory of a workload on one device: of each kind of layer, priced once, of each model stage,
-// and of a rank's step.
+// Computes the time and memory of a workload on one device: for each kind of layer, for each model stage, and
+// for the step of a rank.
 
 #include <bitset>
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace penstock {
 
-/// The seconds of a microbatch without what it waits for exchanges between copies. Other exchanges between
-/// copies can run beside them.
+/// The seconds of a microbatch without the time that it waits for exchanges between copies. Exchanges of a
+/// step can run beside this computation.
 struct ComputeSeconds {
   double forward_s = 0;
   double backward_s = 0;
@@ -32,7 +32,7 @@ struct PassTimes {
   double forward_s = 0;
   double backward_input_s = 0;
   double backward_weight_s = 0;
-  /// The part of these times that is exposed collectives.
+  /// The part of these times in which the device waits for exchanges between copies.
   ShownCollectives shown{};
 
   ComputeSeconds compute() const {
@@ -45,12 +45,13 @@ struct PassTimes {
 struct LayerPrice {
   PassTimes times;
   double kept_bytes = 0;
-  /// The additional bytes that are held from I to W.
+  /// The additional bytes that a device holds from I to W.
   double recomputed_bytes = 0;
   double transient_bytes = 0;
-  /// The part of transient_bytes that I and W count in recomputed_bytes.
+  /// The part of transient_bytes that recomputed_bytes also contains, if the backward pass is divided into I
+  /// and W.
   double recomputed_at_once = 0;
-  /// The additional bytes while another part of the rank is gathered at the same time.
+  /// The additional bytes if the weights of the next layer are gathered at the same time.
   double next_weight_bytes = 0;
   DeviceParameters parameters;
 };
@@ -59,39 +60,40 @@ struct LayerPrice {
 struct EmbeddingPrice {
   PassTimes times;
   double transient_bytes = 0;
-  /// The additional bytes, as for a layer.
+  /// The additional bytes if the weights of the next layer are gathered at the same time.
   double next_weight_bytes = 0;
   DeviceParameters parameters;
 };
 
-/// The price of what the last stage runs after its layers.
+/// The price of the product, the loss and the prediction layers that the last stage runs after its layers.
 struct HeadPrice {
   /// The times of the product and the loss.
   PassTimes times;
   double transient_bytes = 0;
-  /// The additional bytes, as for a layer.
+  /// The additional bytes if another part's weights are gathered at the same time, as for a layer.
   double next_weight_bytes = 0;
-  /// The parameters on a rank without the embedding.
+  /// The parameters of the head if its rank does not hold the embedding.
   DeviceParameters parameters;
-  /// The parameters on the embedding's rank, whose matrix a tied head uses.
+  /// The parameters of the head if its rank also holds the embedding. A tied head uses the embedding's
+  /// matrix.
   DeviceParameters beside_embedding;
-  /// One price for each layer of multi-token prediction.
+  /// The prices of the layers of multi-token prediction.
   std::vector<LayerPrice> multi_token{};
 };
 
-/// The prices of all layers of a workload. They mostly do not depend on the number of stages and copies.
-/// Exceptions are an expert group that spans several copies, whose NVLink domains count, and shared gradients
-/// (Parallel::sharding 2 and 3), where the number and place of copies count.
+/// The prices of all layers of a workload. Usually they do not depend on the number of stages and copies.
+/// They do if an expert group spans several copies, or if copies divide gradients (Parallel::sharding 2 and
+/// 3).
 class LayerPrices {
  public:
-  /// The most kinds of layers that are distinguished.
+  /// The largest number of kinds of layers in a model.
   static constexpr std::size_t kMostKinds = 64;
   using Kinds = std::bitset<kMostKinds>;
 
   /// Prices all layers. Requires a model of at most kMostKinds kinds of layers.
   LayerPrices(const Workload& work, const KernelTables& kernels);
 
-  /// Returns the price of the model's layer with that number.
+  /// Returns the price of a layer. Layers of the model are numbered from 0.
   const LayerPrice& of_layer(std::size_t layer) const { return kinds_[kind_of_layer_[layer]].price; }
   std::size_t kind_of_layer(std::size_t layer) const { return kind_of_layer_[layer]; }
   const EmbeddingPrice& embedding() const { return embedding_; }
@@ -111,64 +113,62 @@ class LayerPrices {
   HeadPrice head_;
 };
 
-// The time and memory of each model stage of a workload on one device of its rank.
-
-/// The price of one model stage: seconds and bytes of one microbatch.
+/// The price of one model stage: seconds and bytes of one microbatch on one device of the stage's rank.
 struct StagePrice {
   double forward_s = 0;
   double backward_input_s = 0;
   double backward_weight_s = 0;
-  /// The part of these times that is exposed collectives.
+  /// The part of these times in which the device waits for exchanges between copies.
   ShownCollectives shown;
-  /// The computation in these times, and the part of it that belongs to the stage's last layer or head.
+  /// The computation in these times.
   ComputeSeconds compute;
+  /// The part of `compute` that belongs to the stage's last layer, or to the head.
   ComputeSeconds last_compute;
   double kept_bytes = 0;
-  /// The additional bytes that are held from I to W.
+  /// The additional bytes that a device holds from I to W.
   double recomputed_bytes = 0;
   double transient_bytes = 0;
-  /// The part of transient_bytes that I and W count in recomputed_bytes.
+  /// The part of transient_bytes that recomputed_bytes also contains, if the backward pass is divided into I
+  /// and W.
   double recomputed_at_once = 0;
-  /// The bytes that are sent forward over the outgoing edge, and back as a gradient.
+  /// The bytes that the stage sends to the next stage. The same number of bytes comes back as a gradient.
   double edge_bytes = 0;
   double weight_bytes = 0;
   double gradient_bytes = 0;
   double optimizer_bytes = 0;
-  /// The time and memory of the head's deferred weight gradient, for one microbatch
-  /// (Workload::deferred_head). The time is in no other field. The bytes are its inputs, which are held to
-  /// the end of the step.
+  /// The seconds of the head's deferred weight gradient for one microbatch (Workload::deferred_head). No
+  /// other field contains them.
   double deferred_s = 0;
+  /// The bytes of the inputs of this weight gradient. The device holds them until the end of the step.
   double deferred_bytes = 0;
   DeviceParameters parameters;
   /// The parameters whose optimizer state the device holds and which it updates.
   double updated_parameters = 0;
 };
 
-/// Returns the prices of the stages. `layers` has the layers of each stage, and `rank_of_stage` the rank of
-/// each stage. The stages of a rank share placeholders of gradients. Requires both to have equal lengths, and
-/// that the layers are those of the model.
+/// Returns the prices of the stages. `layers` has the number of layers of each stage, and `rank_of_stage` has
+/// its rank. The stages of a rank share placeholders of gradients. Requires lists of equal length, and all
+/// layers of the model.
 std::vector<StagePrice> price_stages(const Workload& work, const KernelTables& kernels,
                                      std::span<const std::int64_t> layers,
                                      std::span<const std::int32_t> rank_of_stage);
-/// Like the function above, with layers that were priced before.
+/// Returns the same from the prices of layers, which the caller can use for many cuts.
 std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& layer_prices,
                                      std::span<const std::int64_t> layers,
                                      std::span<const std::int32_t> rank_of_stage);
 
-// The work of a rank once a step: exchanges of gradients and weights between its copies, and the optimizer.
-
-/// The seconds of a rank's step beside its microbatches, as far as other work does not hide them.
+/// The seconds of a rank's work once a step that no other work hides.
 struct RankStep {
-  /// The reduction of gradients and the gathering of weights.
+  /// The exposed seconds of reducing gradients and gathering weights.
   double reduction_s = 0;
   double optimizer_s = 0;
   double total_s() const { return reduction_s + optimizer_s; }
 };
 
-/// Returns the exposed seconds of the gradients' reduction and of gathering weights, on a rank that holds
-/// these parameters. `beside` is the computation of one microbatch that hides them: the backward pass after
-/// the rank's first gradients are complete, and the forward pass before its last weights are needed. `shown`
-/// is what each microbatch already exposes of them with sharding 2 and 3.
+/// Returns the exposed seconds of reducing gradients and gathering weights on a rank with these parameters.
+/// `beside` is the computation of a microbatch that hides them: the backward pass after the first gradients
+/// are complete, and the forward pass before the last weights are needed. `shown` is the part of these
+/// seconds that each microbatch already exposes with sharding 2 and 3.
 double reduction_seconds(const Workload& work, const KernelTables& kernels,
                          const DeviceParameters& parameters, const ComputeSeconds& beside,
                          const ShownCollectives& shown);

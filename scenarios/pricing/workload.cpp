@@ -1,6 +1,6 @@
-// Finds what pricing asks of a workload: the rates of its device, the groups of devices that stay on one
-// NVLink domain, the first size that does not divide, and what all copies train together. Times and bytes
-// follow in layer_terms.cpp and layer_memory.cpp.
+// Computes the properties of a workload that prices need: the rates of its device, its groups of devices, and
+// the first size that cannot be divided as stated. layer_terms.cpp and layer_memory.cpp compute times and
+// bytes.
 
 #include "scenarios/pricing/workload.hpp"
 
@@ -43,27 +43,26 @@ double sustained_factor(const Workload& work) {
   return work.precision == GemmPrecision::fp4 ? work.device.sustained_fp4 : work.device.sustained;
 }
 
-// Numbers devices and finds which groups stay on one NVLink domain. Neighbours come first:
+// Devices are numbered in one of two orders, which decide what groups stay on one NVLink domain. The index is
+// t of T in the tensor group, c of C in the context group, p of P in the pipeline, and d of D copies:
 //
-//   tp-cp-ep-dp-pp   device = t + T (c + C (d + D p))   t of T tensor, c of C context, p of P pipeline,
-//   tp-cp-ep-pp-dp   device = t + T (c + C (p + P d))   d of D copies
+//   tp-cp-ep-dp-pp   device = t + T (c + C (d + D p))
+//   tp-cp-ep-pp-dp   device = t + T (c + C (p + P d))
 //
-// In the second order tensor groups are adjacent, an edge of the pipeline connects devices at a distance of
-// T C, and the members of a data-parallel group are T C P apart. A group of e devices for experts takes
-// neighbours in (t, c) first and continues over copies. With T C = 2, P = 4 and 8 devices on an NVLink
-// domain, a group of 8 has two in each domain:
+// In the second order an edge of the pipeline connects devices at a distance of T C, and the members of a
+// data-parallel group have a distance of T C P. A group of e devices for experts first takes the devices of a
+// rank and then those of other copies. With T C = 2, P = 4 and 8 devices on an NVLink domain, a group of 8
+// has two devices in each domain:
 //
 //   domain   0          1          2          3
 //            ee......   ee......   ee......   ee......
 //
-// Every group is a row of equally distant members that repeats at an equal distance:
+// The members of every group have equal distances, and this pattern may repeat at an equal distance:
 //
 //   x.x.....x.x.....x.x.....    2 members at a distance of 2, 3 times at a distance of 8
 //
-// A collective that crosses domains uses the network cards of all members in a domain. Two above, so it runs
-// at the rate of two cards, but never faster than NVLink passes the data on inside the domain.
-//
-// Tested by pricing_test.cpp.
+// A collective that crosses domains uses the network cards of all members in a domain. In the example above
+// it runs at the rate of two cards, but not faster than NVLink inside the domain.
 
 std::int64_t group_size(const Parallel& parallel, std::int32_t ranks, DeviceGroup group) {
   switch (group) {
@@ -84,9 +83,9 @@ std::int64_t group_size(const Parallel& parallel, std::int32_t ranks, DeviceGrou
 }
 
 std::int64_t group_span(const Parallel& parallel, std::int32_t ranks, DeviceGroup group) {
-  const std::int64_t rank = parallel.devices_per_rank();  // these are adjacent in either order
+  const std::int64_t rank = parallel.devices_per_rank();  // the devices of a rank are adjacent in both orders
   const bool stages_are_nearer = parallel.order == PlacementOrder::tp_cp_ep_pp_dp;
-  // Returns the devices between the first and the last of `count` copies, including the stages between them.
+  // Returns the number of devices of `count` copies, including the stages between them.
   const auto over_copies = [&](std::int64_t count) {
     // A group of one copy stays inside its rank.
     if (count <= 1) return rank;
@@ -100,8 +99,8 @@ std::int64_t group_span(const Parallel& parallel, std::int32_t ranks, DeviceGrou
     case DeviceGroup::expert:
       return parallel.expert <= rank ? parallel.expert : over_copies((parallel.expert + rank - 1) / rank);
     case DeviceGroup::pipeline:
-      if (ranks == 1) return rank;  // there is no edge
-      // If copies are numbered before stages, all copies are between two stages.
+      if (ranks == 1) return rank;  // a single rank has no edge
+      // If copies are numbered before stages, the devices of all copies lie between two stages.
       return rank * ranks * (stages_are_nearer ? 1 : std::int64_t{parallel.data});
     case DeviceGroup::data:
       return over_copies(parallel.data);
@@ -117,8 +116,8 @@ bool is_on_nvlink(const Parallel& parallel, std::int32_t ranks, DeviceGroup grou
 
 namespace {
 
-/// The members of a group: `inner` devices at a distance of `inner_stride`, which repeat `outer` times at a
-/// distance of `outer_stride`.
+/// The members of a group. It has `outer` sets at a distance of `outer_stride`, and each set has `inner`
+/// devices at a distance of `inner_stride`.
 struct Members {
   std::int64_t inner = 1;
   std::int64_t inner_stride = 1;
@@ -146,7 +145,7 @@ Members members_of(const Parallel& parallel, std::int32_t ranks, DeviceGroup gro
               .outer = parallel.data,
               .outer_stride = copy};
     case DeviceGroup::expert_copies:
-      // An expert group that fills a part of a rank has copies beside it in the same rank.
+      // If an expert group is smaller than a rank, the same rank has several copies of each expert.
       if (parallel.expert <= rank) {
         return {.inner = rank / parallel.expert,
                 .inner_stride = parallel.expert,
@@ -158,8 +157,8 @@ Members members_of(const Parallel& parallel, std::int32_t ranks, DeviceGroup gro
   return {};
 }
 
-/// Returns the domains of `size` devices in which the members lie. If the repetitions are further apart than
-/// a domain, each is taken to begin on a domain of its own.
+/// Returns the number of domains of `size` devices in which the members are. If the distance of the sets
+/// exceeds a domain, it assumes that each set begins in another domain.
 std::int64_t domains_of(const Members& members, std::int64_t size) {
   const auto touched = [&](std::int64_t count, std::int64_t stride, std::int64_t beyond) {
     return ((count - 1) * stride + beyond) / size + 1;
@@ -174,7 +173,7 @@ std::int64_t domains_of(const Members& members, std::int64_t size) {
 std::int64_t group_domains(const Parallel& parallel, std::int32_t ranks, DeviceGroup group,
                            const DeviceType& device) {
   if (is_on_nvlink(parallel, ranks, group, device)) return 1;
-  // Another group of the kind may cross a domain's end although the first one does not.
+  // Other groups of the same kind may cross the end of a domain although the first group does not.
   return std::max<std::int64_t>(2, domains_of(members_of(parallel, ranks, group), device.nvlink_devices));
 }
 
@@ -189,7 +188,7 @@ double group_bytes_per_second(const Parallel& parallel, std::int32_t ranks, Devi
 }
 
 bool orders_differ(Parallel parallel, std::int32_t ranks, const DeviceType& device) {
-  // With one stage or one copy both orders number the devices equally.
+  // With one stage or one copy both orders give the same numbers.
   if (ranks == 1 || parallel.data == 1) return false;
   constexpr std::array kGroups = {DeviceGroup::expert, DeviceGroup::pipeline, DeviceGroup::data,
                                   DeviceGroup::expert_copies};
@@ -210,10 +209,9 @@ std::int64_t device_count(const Parallel& parallel, std::int32_t ranks) {
   return std::int64_t{parallel.devices_per_rank()} * ranks * parallel.data;
 }
 
-// Checks whether a workload can be divided as stated. Tensor parallelism divides attention heads and
-// feed-forward columns, and with sequence parallelism also tokens. Context parallelism divides tokens or
-// heads. A ring gives each device one part from either end, so that causal attention is even. Expert
-// parallelism divides experts. Tested by pricing_test.cpp.
+// A workload must be divisible as stated. Tensor parallelism divides attention heads and feed-forward
+// columns, and with sequence parallelism also tokens. Context parallelism divides tokens or heads. Expert
+// parallelism divides experts.
 
 namespace {
 
@@ -232,13 +230,13 @@ Fault model_fault(const Workload& work) {
   const std::int64_t t = parallel.tensor;
   const std::int64_t c = parallel.context;
   if (auto fault = undivided("parallel.tensor", t, "the attention heads", model.heads)) return fault;
-  // All devices have equally many key heads, or equally many devices share each key head.
+  // Each device has the same number of key heads, or each key head has copies on the same number of devices.
   if (t % std::min(t, model.kv_heads) != 0 || model.kv_heads % std::min(t, model.kv_heads) != 0) {
     return fmt::format("parallel.tensor: expected a divisor or a multiple of the key heads, {}, got {}",
                        model.kv_heads, t);
   }
-  // Experts are not divided. A model in which all layers have experts need not state a width for dense
-  // layers.
+  // Tensor parallelism does not divide experts. If all layers have experts, the width of dense layers need
+  // not be stated.
   const bool has_dense = !std::ranges::all_of(model.layers, &LayerKind::has_experts);
   if (has_dense) {
     if (auto fault = undivided("parallel.tensor", t, "the feed-forward width", model.feed_forward))
@@ -246,8 +244,8 @@ Fault model_fault(const Workload& work) {
   }
   const bool is_ring = parallel.context_exchange == ContextExchange::ring;
   if (c > 1 && is_ring) {
-    // Each device gets one part from either end of the sequence, so that all have equal work in causal
-    // attention.
+    // Each device gets one part from the start and one from the end of the sequence, so that all devices have
+    // equal work in causal attention.
     if (auto fault = undivided("parallel.context", 2 * c, "the sequence (two parts each)", work.sequence)) {
       return fault;
     }
@@ -282,8 +280,8 @@ Fault precision_fault(const Workload& work) {
       work.precision == GemmPrecision::fp4 && work.device.fp8_flops_per_second > 0 ? " or fp8" : "");
 }
 
-/// Returns an error message for a device that is slower with fewer bits. The head and attention always use 16
-/// bits, so they would exceed the peak to which the run is compared.
+/// Returns an error message for a device whose peak is lower with fewer bits. The head and attention always
+/// use 16 bits, so the run might exceed the peak to which the MFU compares it.
 Fault peak_fault(const Workload& work) {
   constexpr double kTera = 1e12;
   const double peak = peak_flops(work.device, work.precision);
@@ -303,8 +301,8 @@ std::optional<std::string> fault_of(const Workload& work) {
   return peak_fault(work);
 }
 
-// Computes the figures for the model FLOP utilization (Chowdhery et al., PaLM, appendix B). They count the
-// model's own operations once, and all devices of the copies.
+// The figures for the model FLOP utilization (Chowdhery et al., PaLM, appendix B) count the model's own
+// operations without recomputation, and the devices of all copies.
 
 TrainedModel trained_by(const Workload& work) {
   return {.parameters = parameters(work.model),

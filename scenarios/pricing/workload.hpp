@@ -1,5 +1,6 @@
 #pragma once
-// The subject of pricing: a model, its training, its devices and how it is divided among them.
+// A workload is a model with its training, its devices and its degrees of parallelism. It is the input of
+// prices.
 
 #include <array>
 #include <cstdint>
@@ -27,48 +28,48 @@ inline constexpr auto kEnumWords<PlacementOrder> = std::to_array<EnumWord<Placem
 
 /// The exchange that gives the parts of a divided sequence the keys and values of the other parts.
 enum class ContextExchange : std::uint8_t {
-  ring,        // keys and values go round while attention runs on those that have arrived
-  all_to_all,  // devices exchange tokens for heads while attention runs
+  ring,        // each device passes keys and values on while attention runs on the received ones
+  all_to_all,  // each device exchanges its tokens of all heads for all tokens of some heads
 };
 template <>
 inline constexpr auto kEnumWords<ContextExchange> = std::to_array<EnumWord<ContextExchange>>(
     {{ContextExchange::ring, "ring"}, {ContextExchange::all_to_all, "all-to-all"}});
 
-/// The degrees of parallelism. They are at least 1, and expert divides tensor x context x data.
+/// The degrees of parallelism. All of them are at least 1, and tensor x context x data is a multiple of
+/// expert.
 struct Parallel {
   std::int32_t tensor = 1;
   std::int32_t context = 1;
   ContextExchange context_exchange = ContextExchange::ring;
   std::int32_t expert = 1;
-  /// The copies of the pipeline.
+  /// The number of copies of the pipeline.
   std::int32_t data = 1;
   PlacementOrder order = PlacementOrder::tp_cp_ep_dp_pp;
-  /// True if work that tensor parallelism does not divide is divided along the sequence.
+  /// True if the devices of a tensor group divide norms and other parts of a layer along the sequence.
   bool sequence_parallel = true;
   /// True if tensor collectives run beside the products.
   bool tensor_overlap = true;
   /// True if gradients are reduced beside the backward pass.
   bool data_overlap = true;
-  /// The state that the copies of a weight divide among them (ZeRO): 0 nothing, 1 the optimizer's state, 2
-  /// also gradients, 3 also weights.
+  /// The state that the copies of a weight divide among them (ZeRO). 0 is nothing, 1 is the optimizer state,
+  /// 2 adds the gradients, and 3 adds the weights.
   std::int32_t sharding = 1;
-  /// The frequency with which copies exchange the parts that sharding 2 and 3 distribute.
+  /// The frequency of the exchanges between copies with sharding 2 and 3.
   Gather gather = Gather::microbatch;
-  /// The values that copies exchange in one collective: a bucket of gradients or of weights. The default is
-  /// Megatron-LM's.
+  /// The number of gradients or weights that copies exchange in one collective. The default is Megatron-LM's.
   std::int64_t bucket_size = 40'000'000;
 
-  /// Returns the sharding for a copy's memory and exchanges inside a step. If weights are gathered once a
-  /// step, weights and gradients are whole inside the step, as with sharding 1.
+  /// Returns the sharding that determines memory and exchanges of a copy inside a step. If weights are
+  /// gathered once a step, each copy holds all weights and gradients inside the step, as with sharding 1.
   std::int32_t sharding_between_steps() const {
     return gather == Gather::step && sharding > 1 ? 1 : sharding;
   }
 
-  /// Returns the devices of one rank.
+  /// Returns the number of devices of one rank.
   std::int32_t devices_per_rank() const { return tensor * context; }
-  /// Returns the copies of a weight outside experts, whose gradients are reduced together.
+  /// Returns the number of copies of a weight outside experts. These copies reduce their gradients together.
   std::int32_t weight_copies() const { return data * context; }
-  /// Returns the copies of an expert's weight.
+  /// Returns the number of copies of an expert's weight.
   std::int32_t expert_copies() const { return data * context * tensor / expert; }
 
   friend bool operator==(const Parallel&, const Parallel&) = default;
@@ -87,36 +88,36 @@ enum class DeviceGroup : std::uint8_t {
 /// Returns the number of devices in a group.
 std::int64_t group_size(const Parallel& parallel, std::int32_t ranks, DeviceGroup group);
 
-/// Returns a number of consecutive devices that contains every group of the kind: the group's size times
-/// everything that is numbered nearer. Experts use the devices of tensor, context and data parallelism.
+/// Returns the number of consecutive devices that contain any group of this kind. It counts whole ranks, so
+/// it may exceed the distance of the members. Experts use the devices of tensor, context and data
+/// parallelism.
 std::int64_t group_span(const Parallel& parallel, std::int32_t ranks, DeviceGroup group);
 
 /// Returns true if all groups of the kind stay on one NVLink domain.
 bool is_on_nvlink(const Parallel& parallel, std::int32_t ranks, DeviceGroup group, const DeviceType& device);
 
-/// Returns the number of NVLink domains over which a group is spread, whose devices need not be adjacent: 1
-/// if all groups of the kind stay on one domain, otherwise at least 2.
+/// Returns the number of NVLink domains that have members of one group. It is 1 if all groups of the kind
+/// stay on one domain, and at least 2 otherwise.
 std::int64_t group_domains(const Parallel& parallel, std::int32_t ranks, DeviceGroup group,
                            const DeviceType& device);
 
-/// Returns the bytes a second that pass between the NVLink domains of a group while all its members take part
-/// in one collective. Every member has its own network card, so k members of a domain reach
-/// min(k x network, NVLink). Inside one domain it is the rate of NVLink.
+/// Returns the rate of a group's collective in bytes a second. Every member has its own network card, so k
+/// members of an NVLink domain reach min(k x network, NVLink). Inside one domain the result is the rate of
+/// NVLink.
 double group_bytes_per_second(const Parallel& parallel, std::int32_t ranks, DeviceGroup group,
                               const DeviceType& device);
 
-/// Returns true if some group or edge of the pipeline has another rate in the other order of devices.
+/// Returns true if the other order of devices would change the rate of a group or of an edge of the pipeline.
 bool orders_differ(Parallel parallel, std::int32_t ranks, const DeviceType& device);
 
-/// Returns the devices of a pipeline of `ranks` ranks with all its copies.
+/// Returns the number of devices of all copies of a pipeline of `ranks` ranks.
 std::int64_t device_count(const Parallel& parallel, std::int32_t ranks);
-
-// The parts of a layer that the backward pass computes again.
 
 /// The part of a layer that its backward pass computes again instead of storing its activations.
 enum class LayerRecompute : std::uint8_t {
   none,
-  // The attention core. A fused kernel stores nothing, so this choice changes neither time nor bytes.
+  // Attention without its projections. A fused kernel never stores its scores, so times and bytes stay the
+  // same.
   selective,
   norm,        // the outputs of both norms
   activation,  // the output of the feed-forward's activation
@@ -134,62 +135,58 @@ inline constexpr auto kEnumWords<LayerRecompute> =
                                              {LayerRecompute::mlp, "mlp"},
                                              {LayerRecompute::full, "full"}});
 
-/// One training step without its schedule. Requires degrees that divide what they share.
+/// One training step without its schedule. Prices require degrees that divide the sizes of the model, and
+/// fault_of() checks this.
 struct Workload {
   Architecture model;
-  /// The tokens of a sample.
+  /// The number of tokens of a sample.
   std::int64_t sequence = 1;
   std::int64_t micro_batch_size = 1;
   Parallel parallel;
-  /// The ranks of one pipeline.
+  /// The number of ranks of one pipeline.
   std::int32_t ranks = 1;
   DeviceType device;
   GemmPrecision precision = GemmPrecision::bf16;
   LayerRecompute recompute = LayerRecompute::none;
-  /// The bytes of a gradient for each parameter.
+  /// The bytes of the gradient of one parameter.
   std::int32_t gradient_bytes = 4;
-  /// The bytes of the optimizer's state for each parameter. Adam with copies of the weights in 4 bytes needs
-  /// 12.
+  /// The bytes of the optimizer state of one parameter. Adam needs 12, with a copy of the weight in 4 bytes.
   std::int32_t optimizer_bytes = 12;
-  /// The time of a layer of experts, both passes together, that no known term explains. It belongs to a
-  /// device and a release of the software, so it is 0 until it is stated or fitted.
+  /// The seconds of both passes of a layer of experts that no term explains. They depend on the device and on
+  /// the release of the software. The value is 0 unless the scenario states it or it was fitted.
   double unexplained_expert_seconds = 0;
-  /// The least time of a layer's forward and backward together, because the host launches its kernels.
+  /// The seconds that the host needs to launch all kernels of a layer. Both passes together take at least
+  /// this time.
   double host_layer_seconds = 0;
   /// True if the head's weight gradient is computed once, at the end of the step.
   bool deferred_head = false;
 
   friend bool operator==(const Workload&, const Workload&) = default;
 
-  /// Returns the tokens of a microbatch on one device of a rank.
+  /// Returns the number of tokens of a microbatch on one device of a rank.
   double tokens() const { return static_cast<double>(micro_batch_size * sequence) / parallel.context; }
 };
 
-/// Returns the dense operations a second of the device at a precision; 0 if it has no such units.
+/// Returns the dense operations a second of the device at a precision, or 0 if the device lacks it.
 double peak_flops(const DeviceType& device, GemmPrecision precision);
-/// Returns the rates that models of the device's products need.
+/// Returns the rates of the device that GemmConstants' model of products needs.
 DeviceRates rates_of(const DeviceType& device, GemmPrecision precision);
-/// Returns the device's sustained factor in a run of the workload's precision. It applies to products of all
-/// precisions, because power causes it.
+/// Returns the device's sustained factor for the workload's precision. It also applies to products of other
+/// precisions in the run, because its cause is the power limit.
 double sustained_factor(const Workload& work);
 
-// Finds the reasons why a workload cannot be divided as stated, or cannot run on its devices.
-
-/// Returns the message for the first fault, or nothing if there is none. A fault is a size that does not
-/// divide, with its scenario key, or a precision. The devices may lack the precision, or be slower in it than
-/// in bf16.
+/// Returns the message for the first fault of a workload, or nothing if there is none. A fault is a size that
+/// cannot be divided, or a precision that the devices lack or in which they are slower than in bf16.
 std::optional<std::string> fault_of(const Workload& work);
 
-// The training of all copies of a pipeline, for figures such as the MFU and the number of devices.
-
-/// The model and the devices that all copies of a pipeline together train and occupy.
+/// The model and the devices of all copies of a pipeline together, for figures such as the MFU.
 struct TrainedModel {
   std::int64_t parameters = 0;
   std::int64_t active_parameters = 0;
-  double flops_per_sample = 0;  ///< the model's own operations, with nothing computed twice
+  double flops_per_sample = 0;  ///< the model's own operations, without recomputation
   std::int64_t tokens_per_sample = 1;
-  std::int64_t devices = 1;          ///< the devices that all copies occupy
-  std::int32_t copies = 1;           ///< the copies of the pipeline; the program is one copy
+  std::int64_t devices = 1;          ///< the number of devices of all copies
+  std::int32_t copies = 1;           ///< the number of copies of the pipeline; the program is one copy
   double peak_flops_per_second = 0;  ///< the peak of one device at the training's precision
 
   friend bool operator==(const TrainedModel&, const TrainedModel&) = default;
