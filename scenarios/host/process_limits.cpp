@@ -32,8 +32,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns the bytes of cached files. The kernel counts them as used, but it frees them when memory is
-/// needed.
+/// Returns the bytes of cached files. The kernel counts them as used, but frees them when memory is short.
 Bytes cached_bytes(const fs::path& statistics, std::string_view prefix) {
   std::ifstream stream(statistics);
   Bytes cached = 0;

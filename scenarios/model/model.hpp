@@ -160,8 +160,7 @@ struct Layer {
   Bytes weights = 0;
   Bytes transient = 0;   ///< the bytes held only while F or B of the layer runs
   Bytes recomputed = 0;  ///< the part of `transient` for activations that B computes again and W reads
-  /// The indices of the layers whose outputs this layer reads. They ascend and are smaller than its own
-  /// index.
+  /// The ascending indices of the layers whose outputs this layer reads. All are smaller than its own index.
   std::vector<std::int32_t> inputs;
 
   Bytes kept_bytes() const { return kept.value_or(output); }

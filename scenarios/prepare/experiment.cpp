@@ -111,8 +111,7 @@ tl::expected<PlacedForm, std::string> placed_form(const StatedSchedule& schedule
 }
 
 /// Returns true if lists are validated and lowered before they are priced. The schedule's rule guarantees
-/// valid lists only for a chain of stages. So program files and models with their own edges are always
-/// checked.
+/// valid lists only for a chain of stages. So program files and models with edges are always checked.
 bool is_lowered_early(const Scenario& scenario, ProgramForm form) {
   return form == ProgramForm::lowered || scenario.program || has_edges(scenario.model);
 }

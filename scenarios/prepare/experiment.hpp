@@ -54,8 +54,7 @@ struct Experiment {
   double samples_per_microbatch = 1;  ///< the samples of a microbatch in all copies of the pipeline together
   std::vector<std::string> notes;
   std::optional<double> price_per_device_hour{};
-  /// True if the scenario states no model. The "bytes" in `costs` then count parts of activations
-  /// (kActivationParts).
+  /// True if the scenario states no model. Bytes in `costs` then count kActivationParts for an activation.
   bool counts_activations = false;
   std::int32_t pipeline_size = 0;          ///< the stated K of the schedule, or 0 for a program file
   std::optional<TrainedModel> trained{};   ///< present if the model is priced on named devices
@@ -64,8 +63,7 @@ struct Experiment {
   // prepare() sets the following fields, and only predictions use them.
   /// The lists of all ranks as loops. If there are loops, the lists of `program` are empty.
   std::vector<ActionLoops> loops{};
-  /// The reason why the program cannot have loops. It is empty if loops are possible, or for a lowered
-  /// program.
+  /// The reason why the program cannot have loops. It is empty if loops are possible or were not wanted.
   std::string why_lists{};
   double compute_actions = 0;  ///< the approximate number of compute actions; 0 if they were not counted
   /// The copy of the pipeline that was prepared. with_microbatches() starts from this copy. Null if the

@@ -42,8 +42,7 @@ tl::expected<Program, std::string> placed_stages(const StatedSchedule& schedule)
 struct ScheduleInForce {
   Batch stated;  ///< the stated batch of the run, with the microbatches of a program file
   ResolvedBatch batch;
-  /// The schedule with the batch's microbatches. Its `program` belongs to the scenario, which must outlive
-  /// it.
+  /// The schedule with the batch's microbatches. The scenario owns its `program` and must outlive it.
   StatedSchedule schedule;
 };
 

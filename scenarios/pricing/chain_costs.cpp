@@ -107,8 +107,7 @@ CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::i
 }
 
 UniformCluster links_between_stages(const Workload& work) {
-  // All edges are alike. If the whole pipeline exceeds one NVLink domain, even edges inside a domain use the
-  // network.
+  // All edges get the same rate. If the pipeline exceeds one NVLink domain, this is the rate of the network.
   UniformCluster cluster;
   cluster.devices = work.ranks;
   cluster.bytes_per_second = work.device.link_bytes_per_second(
@@ -130,8 +129,7 @@ tl::expected<CostTable, std::string> copy_costs(const Workload& work, const Kern
   return chain_costs(prices, rank_of_stage, step, microbatches);
 }
 
-// The name of a part is formatted only for a message, because parts are added far more often than messages
-// are written.
+// The name of a part is formatted only for a message, because messages are rare.
 
 std::string PartSum::name() const { return fmt::format(fmt::runtime(largest_.form), largest_.number); }
 

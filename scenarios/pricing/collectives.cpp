@@ -121,8 +121,7 @@ DeviceParameters held_from(const Parallel& parallel, std::int32_t sharding, cons
 void add_copies_terms(std::vector<Term>& terms, const Workload& work, const KernelTables& kernels,
                       const DeviceParameters& parameters) {
   const Parallel& parallel = work.parallel;
-  // Experts may have copies although other weights have none, if the expert group is smaller than the tensor
-  // group.
+  // If the expert group is smaller than the tensor group, only experts may have copies.
   const bool has_copies = parallel.weight_copies() > 1 || parallel.expert_copies() > 1;
   if (parallel.sharding_between_steps() < 2 || !has_copies) return;
   const Term beside = total_of(terms);

@@ -14,8 +14,7 @@
 namespace penstock {
 
 /// Returns the seconds of a group's collective. `bytes` has the meaning of KernelTables::collective_seconds.
-/// Inside one NVLink domain it uses the table, otherwise the rate of the group's network cards and the
-/// latency.
+/// Inside one NVLink domain it uses the table, otherwise the rate and latency of the network cards.
 double group_seconds(const Workload& work, const KernelTables& kernels, DeviceGroup group,
                      GroupOperation operation, double bytes);
 

@@ -30,8 +30,7 @@ constexpr double kRowsPadding = 128;  // the rows of a tile; the last tile of an
 constexpr double kPermutePart = 0.75;
 constexpr double kRouterBytes = 24;  // the bytes moved for a token and an expert: scores, softmax, choice
 
-/// The bytes that an activation function moves for each value. A gated function reads two values and writes
-/// one.
+/// The bytes that an activation function moves for each value. A gated one reads two values and writes one.
 struct ActivationBytes {
   double forward;
   double backward;
@@ -71,8 +70,7 @@ double exchange_seconds(const TermWriter& terms, double rows) {
       static_cast<double>(group_domains(work.parallel, work.ranks, DeviceGroup::expert, work.device));
   // This is the expected number of nodes if experts are drawn at random.
   const double reached = nodes * (1 - std::pow(1 - 1 / nodes, as_double(experts.per_token)));
-  // A router that first chooses groups of experts reaches no more nodes than groups, if each group is on one
-  // node.
+  // If a router first chooses groups of experts, and each group is on one node, it reaches no more nodes.
   const double distinct =
       experts.groups > 1 ? std::min(reached, as_double(experts.groups_per_token)) : reached;
   const double tokens = rows / as_double(experts.per_token);

@@ -70,8 +70,7 @@ double value_bytes(GemmPrecision precision) {
   return 2;
 }
 
-/// The limits of a figure in a table. Within them, products of figures cannot overflow, and quotients cannot
-/// become 0.
+/// The limits of a figure in a table. They prevent products that overflow and quotients that become 0.
 constexpr double kLeastOfACell = 1e-30;
 constexpr double kMostOfACell = 1e30;
 
@@ -218,8 +217,7 @@ tl::expected<void, std::string> KernelTables::read_collectives(std::string_view 
       return tl::unexpected(fmt::format("{}: num_gpus: expected a whole number of at most {}, got {}",
                                         table->line(row), kMostInGroup, devices));
     }
-    // A single device has no other to communicate with, and scaling its row to a larger group would divide by
-    // 0.
+    // A group of one device does not communicate, and scaling its time to a larger group would divide by 0.
     if (devices < 2) continue;
     auto& group = collectives_[static_cast<std::size_t>(std::distance(kOperations.begin(), operation))];
     group[static_cast<std::int32_t>(devices)][elements * kHalfBytes] = milliseconds * kMilli;
@@ -260,8 +258,7 @@ std::optional<double> KernelTables::gemm_seconds(GemmPrecision precision, const 
 
 const KernelTables::AttentionGrid* KernelTables::nearest_attention(const AttentionShape& shape) const {
   const auto distance = [&](const AttentionGrid& grid) {
-    // The head dimension is compared first, because it decides which kernel runs. The batch only fills the
-    // device.
+    // The head dimension is compared first, because it decides which kernel runs. The batch matters less.
     return std::pair(log_distance(grid.head_dim, shape.head_dim), log_distance(grid.batch, shape.batch));
   };
   const auto nearest = std::ranges::min_element(attention_, {}, distance);
@@ -317,8 +314,7 @@ void must_be_read(const tl::expected<void, std::string>& read, const std::string
   if (!read) throw std::logic_error(fmt::format("{}:{}", file, read.error()));
 }
 
-/// Reads {"H100/fp8": [e, kk, s, bw, t0, tail, q], ..}. A precision that the device does not support has no
-/// entry.
+/// Reads {"H100/fp8": [e, kk, s, bw, t0, tail, q], ..}. Precisions that the device lacks have no entry.
 void set_models(KernelTables& tables, std::string_view device) {
   static const nlohmann::json constants = nlohmann::json::parse(text_of("gemm_constants.json"));
   for (const GemmPrecision precision : {GemmPrecision::bf16, GemmPrecision::fp8, GemmPrecision::fp4}) {
@@ -342,8 +338,7 @@ const DeviceType& measured_device(std::string_view kernels) {
 
 std::shared_ptr<const KernelTables> read_tables(const std::string& kernels) {
   auto tables = std::make_shared<KernelTables>();
-  // The models come first, because their constants determine how much of a table's time belongs to
-  // quantising.
+  // The models come first, because reading a table needs their constants to subtract the quantising.
   set_models(*tables, kernels);
   const DeviceRates rates = rates_of(measured_device(kernels), GemmPrecision::bf16);
   const std::string gemms = fmt::format("gemm_{}.csv", kernels);
@@ -378,8 +373,7 @@ KernelSpeeds speeds_of(const DeviceType& device) {
 std::shared_ptr<const KernelTables> built_in_kernels(const DeviceType& device) {
   static std::mutex mutex;
   static std::map<std::string, std::shared_ptr<const KernelTables>, std::less<>> known;
-  // The lock is held during reading, because another thread would need the same tables and would have to
-  // wait.
+  // The lock is held during reading, because other threads mostly need the same tables.
   const std::scoped_lock lock(mutex);
   auto& tables = known[device.kernels];
   if (!tables) tables = read_tables(device.kernels);

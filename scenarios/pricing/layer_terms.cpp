@@ -50,8 +50,7 @@ constexpr double kLatentHeadDim = 128;
 /// The bytes that the fused loss moves for each logit.
 constexpr double kLossForwardBytes = 6;
 constexpr double kLossBackwardBytes = 4;
-/// The share of the forward pass in the host's time for a layer. The backward pass launches about twice as
-/// many kernels.
+/// The share of the forward pass in the host's time. The backward pass launches about twice as many kernels.
 constexpr double kHostForwardPart = 1.0 / 3;
 
 /// The heads and key heads that one device computes for the whole sequence.
@@ -248,8 +247,7 @@ void add_tensor_collectives(TermWriter& terms, const LayerKind& kind) {
                    parts * exposed * (2 * gather_s + scatter_s));
 }
 
-/// Adds the recomputed `forward` terms to the backward pass. Full recomputation repeats all of them,
-/// including collectives.
+/// Adds the recomputed `forward` terms to the backward pass. Full recomputation also repeats collectives.
 void add_recomputation(TermWriter& terms, const std::vector<Term>& forward) {
   const LayerRecompute recompute = terms.work().recompute;
   const auto is_again = [&](std::string_view name) {

@@ -190,8 +190,7 @@ LayerPrice price_of(const Workload& work, const KernelTables& kernels, const Lay
           .parameters = parameters};
 }
 
-/// Returns the price of the embedding. The look-up takes almost no time, but it waits until sharded weights
-/// are gathered.
+/// Returns the price of the embedding. The look-up takes almost no time, but it waits for sharded weights.
 EmbeddingPrice embedding_of(const Workload& work, const KernelTables& kernels) {
   const DeviceParameters parameters = embedding_device_parameters(work);
   return {.times = times_of(embedding_terms(work, kernels)),

@@ -1,6 +1,5 @@
 #pragma once
-// A workload is a model with its training, its devices and its degrees of parallelism. It is the input of
-// prices.
+// The input of prices: a model with its training, its devices and its degrees of parallelism.
 
 #include <array>
 #include <cstdint>
@@ -35,8 +34,7 @@ template <>
 inline constexpr auto kEnumWords<ContextExchange> = std::to_array<EnumWord<ContextExchange>>(
     {{ContextExchange::ring, "ring"}, {ContextExchange::all_to_all, "all-to-all"}});
 
-/// The degrees of parallelism. All of them are at least 1, and tensor x context x data is a multiple of
-/// expert.
+/// The degrees of parallelism. All are at least 1, and tensor x context x data is a multiple of expert.
 struct Parallel {
   std::int32_t tensor = 1;
   std::int32_t context = 1;
@@ -116,8 +114,7 @@ std::int64_t device_count(const Parallel& parallel, std::int32_t ranks);
 /// The part of a layer that its backward pass computes again instead of storing its activations.
 enum class LayerRecompute : std::uint8_t {
   none,
-  // Attention without its projections. A fused kernel never stores its scores, so times and bytes stay the
-  // same.
+  // Attention without its projections. A fused kernel does this always, so times and bytes do not change.
   selective,
   norm,        // the outputs of both norms
   activation,  // the output of the feed-forward's activation
@@ -155,8 +152,7 @@ struct Workload {
   /// The seconds of both passes of a layer of experts that no term explains. They depend on the device and on
   /// the release of the software. The value is 0 unless the scenario states it or it was fitted.
   double unexplained_expert_seconds = 0;
-  /// The seconds that the host needs to launch all kernels of a layer. Both passes together take at least
-  /// this time.
+  /// The seconds that the host needs to launch all kernels of a layer, the minimum for both passes together.
   double host_layer_seconds = 0;
   /// True if the head's weight gradient is computed once, at the end of the step.
   bool deferred_head = false;

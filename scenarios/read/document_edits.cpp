@@ -315,8 +315,7 @@ bool has_unit(std::string_view cell) {
   return cell.find_last_not_of("0123456789.eE+- ") != std::string_view::npos;
 }
 
-/// Returns a list with the place of its first item, so that messages name the row. Requires at least one
-/// item.
+/// Returns a list with the place of its first item, so that messages name the row. Requires an item.
 Node list_of(std::vector<Node> items) {
   Node list = items.front();
   list.kind = Node::Kind::list;

@@ -433,8 +433,7 @@ std::optional<Experts> read_experts(const MappingReader& reader, const Architect
   return experts;
 }
 
-/// Reads the layers. As in DeepSeek's models, the first `dense_layers` are dense. All layers have the same
-/// window.
+/// Reads the layers, which all have the same window. As in DeepSeek's models, the first ones may be dense.
 void read_layers(const MappingReader& reader, Architecture& model) {
   const std::int64_t count = reader.required_integer("layers");
   const std::int64_t dense = reader.integer("dense_layers", {.least = 0, .most = count}).value_or(0);

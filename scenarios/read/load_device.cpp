@@ -279,8 +279,7 @@ DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   return type;
 }
 
-/// Returns the two-level cluster for models with their own costs. A last domain that is not full counts as a
-/// full one.
+/// Returns the two-level cluster for models with their own costs. The last domain always counts as full.
 TwoLevelCluster shape_of(const DeviceType& type, std::int64_t devices) {
   // A cluster that is smaller than a domain has one domain of all its devices.
   const auto in_domain = static_cast<std::int32_t>(std::min<std::int64_t>(type.nvlink_devices, devices));
