@@ -54,7 +54,7 @@ struct Experiment {
   double samples_per_microbatch = 1;  ///< the samples of a microbatch in all copies of the pipeline together
   std::vector<std::string> notes;
   std::optional<double> price_per_device_hour{};
-  /// True if the scenario states no model. Bytes in `costs` then count kActivationParts for an activation.
+  /// True if the scenario states no model. An activation then has kActivationParts "bytes".
   bool counts_activations = false;
   std::int32_t pipeline_size = 0;          ///< the stated K of the schedule, or 0 for a program file
   std::optional<TrainedModel> trained{};   ///< present if the model is priced on named devices

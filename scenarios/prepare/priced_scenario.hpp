@@ -33,8 +33,6 @@ struct SettledScenario {
   std::optional<TrainedModel> trained{};  ///< present if the model is priced on named devices
 };
 
-// --- settle ----------------------------------------------------------------------------------------------
-
 /// Returns the copy as a scenario of stages if its model is on named devices or has fitted costs. Other
 /// models stay the same. Requires `placed` = placed_stages(in_force.schedule), possibly with loops instead of
 /// lists. Errors: the errors of device_prices() and fitted_prices().

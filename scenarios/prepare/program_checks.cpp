@@ -164,9 +164,9 @@ std::optional<std::string> byte_fault(const Program& program, const CostTable& c
 //          + iterations x sum over edges of units x both transfers
 //          + launches by hosts of all these
 //
-// Transfers take the rate of the slowest link. There are no more collectives than compute actions and
-// updates. A pair takes the stated time of one of its two stages, which may exceed the time of its parts, and
-// each action may be in a pair. If this bound is below 2^62 ns (146 years), no time can overflow.
+// Transfers use the rate of the slowest link. The number of collectives is at most the number of compute
+// actions and updates. The stated time of an overlapped pair may exceed the time of its two passes, and each
+// action may be in a pair. If this bound is below 2^62 ns (146 years), no time can overflow.
 
 namespace {
 

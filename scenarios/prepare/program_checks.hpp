@@ -1,6 +1,6 @@
 #pragma once
-// Checks a program before a run. A scenario is refused if its program is invalid, if the model's edges
-// contradict the program, or if times or bytes of the run exceed 64 bits.
+// Checks a program before a run. The checks refuse invalid programs, edges of the model that contradict the
+// program, and runs whose times or bytes exceed 64 bits.
 
 #include <optional>
 #include <string>

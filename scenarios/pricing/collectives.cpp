@@ -94,9 +94,9 @@ double copies_seconds(const Workload& work, const KernelTables& kernels, GroupOp
 //   forward    max(0, gather - F)
 //   backward   max(0, gather - I)  +  max(0, scatter - (I + W - hidden part of gather))
 //
-// With `parallel.gather: step` weights are gathered once a step, and each copy holds all gradients until the
-// last microbatch, as in PyTorch's FSDP inside a pipeline (reshard_after_forward off). Then sharding 2 and 3
-// have the memory and the exchanges of sharding 1. Tested by weight_copies_test.cpp.
+// With `parallel.gather: step` weights are gathered once a step. Each copy holds all gradients until the last
+// microbatch, as in PyTorch's FSDP inside a pipeline (reshard_after_forward off). Then sharding 2 and 3 have
+// the memory and the exchanges of sharding 1. Tested by weight_copies_test.cpp.
 
 namespace {
 

@@ -70,7 +70,7 @@ double exchange_seconds(const TermWriter& terms, double rows) {
       static_cast<double>(group_domains(work.parallel, work.ranks, DeviceGroup::expert, work.device));
   // This is the expected number of nodes if experts are drawn at random.
   const double reached = nodes * (1 - std::pow(1 - 1 / nodes, as_double(experts.per_token)));
-  // If a router first chooses groups of experts, and each group is on one node, it reaches no more nodes.
+  // A router that first chooses groups of experts, each on one node, reaches at most one node for each group.
   const double distinct =
       experts.groups > 1 ? std::min(reached, as_double(experts.groups_per_token)) : reached;
   const double tokens = rows / as_double(experts.per_token);

@@ -122,8 +122,8 @@ std::pair<double, double> attention_seconds(const TermWriter& terms, const Layer
   const Architecture& model = work.model;
   const DeviceHeads heads = device_heads(work);
   const auto [key_dim, value_dim] = head_widths(model);
-  // A score needs one multiplication and one addition for each element of the key, and the weighted sum needs
-  // the same for each element of the value.
+  // A score needs one multiplication and one addition for each element of the key. The weighted sum needs the
+  // same for each element of the value.
   const double operations = 2 * (key_dim + value_dim) * heads.heads * as_double(work.micro_batch_size) *
                             attention_scores(kind, work.sequence) * heads.share;
   const auto measured =

@@ -43,16 +43,16 @@ double sustained_factor(const Workload& work) {
   return work.precision == GemmPrecision::fp4 ? work.device.sustained_fp4 : work.device.sustained;
 }
 
-// Devices are numbered in one of two orders, which decide what groups stay on one NVLink domain. The index is
-// t of T in the tensor group, c of C in the context group, p of P in the pipeline, and d of D copies:
+// Devices are numbered in one of two orders. The order decides which groups stay on one NVLink domain. Device
+// t of T in its tensor group, c of C in its context group, p of P stages and d of D copies has this number:
 //
 //   tp-cp-ep-dp-pp   device = t + T (c + C (d + D p))
 //   tp-cp-ep-pp-dp   device = t + T (c + C (p + P d))
 //
-// In the second order an edge of the pipeline connects devices at a distance of T C, and the members of a
-// data-parallel group have a distance of T C P. A group of e devices for experts first takes the devices of a
-// rank and then those of other copies. With T C = 2, P = 4 and 8 devices on an NVLink domain, a group of 8
-// has two devices in each domain:
+// In the second order an edge of the pipeline connects devices at a distance of T C. The members of a
+// data-parallel group have a distance of T C P. A group of e devices for experts first takes the devices of
+// one rank and then the same rank in other copies. With T C = 2, P = 4 and 8 devices on an NVLink domain, a
+// group of 8 has two devices in each domain:
 //
 //   domain   0          1          2          3
 //            ee......   ee......   ee......   ee......
@@ -244,8 +244,8 @@ Fault model_fault(const Workload& work) {
   }
   const bool is_ring = parallel.context_exchange == ContextExchange::ring;
   if (c > 1 && is_ring) {
-    // Each device gets one part from the start and one from the end of the sequence, so that all devices have
-    // equal work in causal attention.
+    // Each device gets one part from the start and one from the end of the sequence. This divides the work of
+    // causal attention evenly.
     if (auto fault = undivided("parallel.context", 2 * c, "the sequence (two parts each)", work.sequence)) {
       return fault;
     }
@@ -301,8 +301,8 @@ std::optional<std::string> fault_of(const Workload& work) {
   return peak_fault(work);
 }
 
-// The figures for the model FLOP utilization (Chowdhery et al., PaLM, appendix B) count the model's own
-// operations without recomputation, and the devices of all copies.
+// The model FLOP utilization (Chowdhery et al., PaLM, appendix B) counts the model's own operations without
+// recomputation, on the devices of all copies.
 
 TrainedModel trained_by(const Workload& work) {
   return {.parameters = parameters(work.model),
