@@ -118,14 +118,14 @@ namespace {
 
 /// The members of a group. It has `outer` sets at a distance of `outer_stride`, and each set has `inner`
 /// devices at a distance of `inner_stride`.
-struct Members {
+struct GroupMembers {
   std::int64_t inner = 1;
   std::int64_t inner_stride = 1;
   std::int64_t outer = 1;
   std::int64_t outer_stride = 1;
 };
 
-Members members_of(const Parallel& parallel, std::int32_t ranks, DeviceGroup group) {
+GroupMembers members_of(const Parallel& parallel, std::int32_t ranks, DeviceGroup group) {
   const std::int64_t rank = parallel.devices_per_rank();
   const bool stages_are_nearer = parallel.order == PlacementOrder::tp_cp_ep_pp_dp;
   const std::int64_t copy = rank * (stages_are_nearer ? std::int64_t{ranks} : 1);
@@ -159,7 +159,7 @@ Members members_of(const Parallel& parallel, std::int32_t ranks, DeviceGroup gro
 
 /// Returns the number of domains of `size` devices in which the members are. If the distance of the sets
 /// exceeds a domain, it assumes that each set begins in another domain.
-std::int64_t domains_of(const Members& members, std::int64_t size) {
+std::int64_t domains_of(const GroupMembers& members, std::int64_t size) {
   const auto touched = [&](std::int64_t count, std::int64_t stride, std::int64_t beyond) {
     return ((count - 1) * stride + beyond) / size + 1;
   };

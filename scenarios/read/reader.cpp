@@ -138,9 +138,9 @@ MappingReader::MappingReader(const Node& node, std::string path, std::span<const
 }
 
 const Key& MappingReader::row(std::string_view key) const {
-  static constexpr Key kNone{};
+  static constexpr Key kNoKey{};
   const auto found = std::ranges::find(keys_, key, &Key::name);
-  return found == keys_.end() ? kNone : *found;
+  return found == keys_.end() ? kNoKey : *found;
 }
 
 std::string MappingReader::path_of(std::string_view key) const {

@@ -43,7 +43,7 @@ namespace penstock {
 
 namespace {
 
-constexpr double kMost = 4.6e18;  // 2^62, in nanoseconds or bytes
+constexpr double kMostUnits = 4.6e18;  // 2^62, in nanoseconds or bytes
 
 /// Returns an error message if a sum may exceed 64 bits, otherwise an empty text.
 std::string sum_fault(const PricedConfiguration& priced, const Configuration& configuration) {
@@ -77,8 +77,8 @@ std::string sum_fault(const PricedConfiguration& priced, const Configuration& co
     sizes.add("activation and gradient of edge {}", i, both, microbatches);
   }
   const std::int64_t devices = device_count(configuration);
-  const bool fits_times = times.sum() * static_cast<double>(devices) < kMost;
-  if (fits_times && sizes.sum() < kMost) return {};
+  const bool fits_times = times.sum() * static_cast<double>(devices) < kMostUnits;
+  if (fits_times && sizes.sum() < kMostUnits) return {};
   return fmt::format(
       "tune: one thing after the other, a step of {} microbatches takes {:.3g} s on each of {} devices and "
       "makes {:.3g} bytes, and 64 bits end at 9.2e18 nanoseconds or bytes: {}; take shorter times, smaller "

@@ -40,7 +40,7 @@ namespace penstock {
 
 namespace {
 
-constexpr std::int32_t kMostSamples = 16;
+constexpr std::int32_t kMostMicrobatchSamples = 16;
 constexpr std::array kRecomputes = {LayerRecompute::none, LayerRecompute::selective, LayerRecompute::full};
 constexpr std::array kExchanges = {ContextExchange::ring, ContextExchange::all_to_all};
 constexpr std::array kOrders = {PlacementOrder::tp_cp_ep_dp_pp, PlacementOrder::tp_cp_ep_pp_dp};
@@ -115,7 +115,7 @@ class Space {
             "expected microbatches of 1, 2, 4, .. {} samples that divide a global batch of {} shared by the "
             "copies "
             "({} copies in the last one tried)",
-            kMostSamples, request_.global_batch_size, now_.data);
+            kMostMicrobatchSamples, request_.global_batch_size, now_.data);
       case Step::batched:
         return fmt::format(
             "ZeRO {} shares out what copies of the weights hold and needs two copies: data x context is 1",
@@ -224,7 +224,7 @@ class Space {
   /// microbatch alone.
   void add_batches() {
     reach(Step::priced);
-    for (std::int32_t samples = 1; samples <= kMostSamples; samples *= 2) {
+    for (std::int32_t samples = 1; samples <= kMostMicrobatchSamples; samples *= 2) {
       const std::int64_t together = std::int64_t{samples} * now_.data;
       if (!allows(choices_.micro_batch_size, samples) || request_.global_batch_size % together != 0) continue;
       now_.micro_batch_size = samples;

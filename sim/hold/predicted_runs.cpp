@@ -409,8 +409,8 @@ double squares(std::span<const TimedRun> runs, const DeviceConstants& constants)
   return sum;
 }
 
-FittedConstants fitted(std::span<const TimedRun> runs, const DeviceConstants& prior,
-                       std::span<const Constant> candidates) {
+FittedConstants fitted_constants(std::span<const TimedRun> runs, const DeviceConstants& prior,
+                                 std::span<const Constant> candidates) {
   FittedConstants fit{.constants = prior, .fitted = {}};
   // Without runs all columns are empty, and no constant is fitted.
   const std::vector<Constant> identifiable = identifiable_constants(runs, prior, candidates);
@@ -451,11 +451,11 @@ FittedConstants fitted(std::span<const TimedRun> runs, const DeviceConstants& pr
 }  // namespace
 
 FittedConstants fit_constants(std::span<const TimedRun> runs, const DeviceConstants& prior) {
-  return fitted(runs, prior, kConstants);
+  return fitted_constants(runs, prior, kConstants);
 }
 
 FittedConstants fit_expert_layer(std::span<const TimedRun> runs, const DeviceConstants& prior) {
-  return fitted(runs, prior, std::span(kConstants).last(1));
+  return fitted_constants(runs, prior, std::span(kConstants).last(1));
 }
 
 // If all configurations of a group share an error, it cancels in the ratio of two predictions. The rest is
