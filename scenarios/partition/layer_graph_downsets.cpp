@@ -74,7 +74,8 @@ Members first_members(const LayerGraph& graph, const Dependences& dependences) {
   Members members = none;
   std::size_t count = 0;
   for (std::size_t layer = 0; layer < graph.layers.size(); ++layer) {
-    // Layers are visited in topological order, so that free layers after other free layers are found.
+    // Layers are visited in topological order, so this loop also finds a layer without cost behind another
+    // one.
     if (!costs_nothing(graph.layers[layer]) || !inputs_are_in(dependences, members, layer)) continue;
     members = with(std::move(members), layer);
     ++count;

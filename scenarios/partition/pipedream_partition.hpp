@@ -44,7 +44,7 @@ struct PlannedStage {
 
 /// A plan of stages on devices.
 struct PipelinePlan {
-  /// The time between two minibatches, by the recurrence.
+  /// The time between two minibatches, as PipeDream's recurrence computes it.
   double period_ns = 0;
   /// The stages. Every layer is in one stage, and each stage reads only from earlier stages.
   std::vector<PlannedStage> stages;

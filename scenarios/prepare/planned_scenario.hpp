@@ -40,7 +40,7 @@ struct PlanningTask {
   LayerGraph layers;  ///< the layers with the times and bytes of one minibatch
   std::int64_t minibatch_size = 1;
   std::vector<BandwidthLevel> levels;
-  /// The devices component by component. If empty, they have the order of the cluster.
+  /// The devices, grouped by component. If the list is empty, they have the order of the cluster.
   std::vector<std::int32_t> devices;
   PlanOptions options;  ///< with the devices' memory if no limit is stated
   std::int64_t state_bytes_per_weight_byte = 0;

@@ -115,7 +115,7 @@ class Problem {
 
  private:
   std::vector<std::string> messages_;  ///< the messages in the order of noting
-  /// The same messages for look-up, because a wrong file may have a problem in every line.
+  /// A set of these messages for fast look-up, because a wrong file may have a problem in every line.
   std::unordered_set<std::string> noted_;
 };
 

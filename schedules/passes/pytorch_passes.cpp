@@ -47,9 +47,9 @@ class UnshardPass {
 
   const std::vector<Action>& actions_;
   std::size_t max_active_;
-  /// By position: the position of the next use of the same stage.
+  /// The position at which the same stage is used next, for each position.
   std::vector<std::size_t> next_use_;
-  /// By position: the position at which the action's group begins.
+  /// The position at which the action's group begins, for each position.
   std::vector<std::size_t> group_;
   /// The next use and the number of each stage that runs again.
   std::set<std::pair<std::size_t, std::int32_t>> upcoming_;

@@ -285,8 +285,8 @@ PlanBound::PlanBound(const LayerGraph& graph, std::span<const std::int32_t> orde
   }
 }
 
-// A stage's sums are the difference between the cut after it and the cut before it. Only `alive` is a value
-// of the cut itself.
+// Each cut stores sums over all stages before it. The sums of a stage are the sums of the cut after it minus
+// those of the cut before it. Only `alive` belongs to the cut and is not subtracted.
 const PlanBound::Sums& PlanBound::sums_before(const PlanChoice& choice, std::size_t stage) const {
   if (stage == choice.stages()) return sums_.back();
   return sums_[static_cast<std::size_t>(stage == 0 ? 0 : choice.cuts[stage - 1])];

@@ -80,7 +80,7 @@ QueuesFollowed followed_by_lanes(const Tape& tape, std::span<const TapeCosts> ta
   return most;
 }
 
-/// The registers of all lanes, and the passes of a tape over them.
+/// Holds the registers of all lanes. run() executes the instructions of a tape on all lanes at once.
 class LanePass {
  public:
   /// `are` is the meaning of the durations that the caller will pass to run().

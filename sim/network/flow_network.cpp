@@ -210,8 +210,8 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-/// Returns whether two levels differ only by rounding. The tolerance is relative to the smaller level,
-/// because relative to an infinite level any two would be equal.
+/// Returns whether two levels differ only by rounding. The tolerance is relative to the smaller level.
+/// If it were relative to the larger one, an infinite level would equal every level.
 bool is_same_level(double a, double b) {
   constexpr double kRounding = 1e-14;
   return a == b || std::abs(a - b) <= kRounding * std::min(a, b);

@@ -102,8 +102,8 @@ ReproducedFigure recomputation_cases(RecomputeTiming timing) {
                  cases, met);
 }
 
-/// Of 300 pipelines with 2 to 6 uneven stages, counts those with a step of sum f + (M-1) max f + sum b +
-/// (M-1) max b.
+/// Counts the pipelines whose step is sum f + (M-1) max f + sum b + (M-1) max b. It tries 300 pipelines with
+/// 2 to 6 uneven stages.
 ReproducedFigure uneven_cases() {
   constexpr int kCases = 300;
   // Multiples modulo primes are as uneven as random numbers, and equal on all machines.

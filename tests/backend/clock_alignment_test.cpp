@@ -297,7 +297,7 @@ FlatProgram gpipe_of_two() {
   return flatten(program, free_costs(program), {.channels = {}, .iterations = 1});
 }
 
-/// What a rank could have measured: everything takes 10, one after the other.
+/// Returns times that a rank could have measured: its actions run one after the other and take 10 each.
 Done measured_by(const FlatProgram& flat, std::int32_t rank) {
   Done done{.start = {}, .end = {}, .message_start = {}, .message_end = {}, .account = {}};
   const std::int32_t begin = flat.rank_begin[index(rank)];

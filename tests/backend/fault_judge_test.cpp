@@ -118,7 +118,7 @@ TEST_F(FaultJudgeTest, WhereTheLastOneHasComeLateNobodyIsNamed) {
 constexpr std::chrono::seconds kLateAfter(1);
 constexpr std::int64_t kMomentOfLook = 60'000'000'000;
 
-/// As RankWorker writes it: the time first.
+/// Writes the progress of a rank in the order of RankWorker: the time comes first.
 void note_standing(Progress& progress, std::int32_t position, std::int32_t message, std::int64_t since_ns) {
   progress.since_ns = since_ns;
   progress.position = position;

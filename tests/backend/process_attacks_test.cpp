@@ -326,7 +326,7 @@ class RunUnderAttack {
   }
 
   std::uint16_t port() const { return port_; }
-  /// Where the rank takes peers.
+  /// Returns the port on which the rank accepts connections of other ranks.
   std::uint16_t data_port_of(std::size_t rank) const {
     const auto port = listening_port_but(ranks_[rank]->process(), port_);
     if (!port) throw std::runtime_error("it does not listen");

@@ -56,7 +56,7 @@ void run_both(LoopEnd& one, LoopEnd& other, const std::function<bool()>& until) 
 
 enum class Over : std::uint8_t { tcp, socket_pair };
 
-/// What the end that takes `longest` bytes ends with, when these come to it.
+/// Returns the error with which a receiver ends that accepts at most `longest` bytes and receives `sent`.
 std::string ended_with(Over over, std::size_t longest, const std::vector<Frame>& sent) {
   LoopEnd taker(longest);
   LoopEnd sender(0);
