@@ -1,0 +1,186 @@
+#pragma once
+// Defines the explanation of a run: why each rank is idle, in which causes the idle time divides, and what
+// would shorten the run. sim/why computes it; explanation_text.cpp writes it as text, and
+// explanation_json.cpp as JSON and CSV.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "report/print/units.hpp"
+#include "schedules/ir/action.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
+
+namespace penstock {
+
+/// A cause that makes a run longer than its ideal run. In the ideal run all stages take equally long,
+/// messages take no time, and neither collectives nor optimizer steps nor launches take time.
+enum class IdleCause : std::uint8_t {
+  imbalance,    // some stages take longer than others
+  slow_rank,    // a copy of a stage takes longer than the other copies
+  variation,    // an action takes longer than the other microbatches of its stage on its rank
+  bandwidth,    // a message needs time for its bytes
+  shared_link,  // other messages use the message's links at the same time
+  latency,      // a message needs time after its last byte has been sent
+  queue,        // a message waits until an earlier message of its channel has been sent
+  collective,   // weights are gathered or gradients are reduced
+  step,         // the optimizer updates the weights
+  launch,       // a host launches an action, or a measured action started later than it could
+};
+template <>
+inline constexpr auto kEnumWords<IdleCause> =
+    std::to_array<EnumWord<IdleCause>>({{IdleCause::imbalance, "imbalance"},
+                                        {IdleCause::slow_rank, "slow rank"},
+                                        {IdleCause::variation, "variation"},
+                                        {IdleCause::bandwidth, "bandwidth"},
+                                        {IdleCause::shared_link, "shared link"},
+                                        {IdleCause::latency, "latency"},
+                                        {IdleCause::queue, "queue"},
+                                        {IdleCause::collective, "collective"},
+                                        {IdleCause::step, "step"},
+                                        {IdleCause::launch, "launch"}});
+inline constexpr std::size_t kIdleCauses = kEnumWords<IdleCause>.size();
+/// One time for each cause. A time may be negative: a cause can also shorten a wait.
+using CauseTimes = std::array<Ns, kIdleCauses>;
+
+/// The phase of a rank's run in which it is idle.
+enum class IdlePhase : std::uint8_t {
+  fill,   // before the rank's first backward pass
+  order,  // between
+  drain,  // after the rank's last forward pass
+};
+template <>
+inline constexpr auto kEnumWords<IdlePhase> = std::to_array<EnumWord<IdlePhase>>(
+    {{IdlePhase::fill, "fill"}, {IdlePhase::order, "order"}, {IdlePhase::drain, "drain"}});
+inline constexpr std::size_t kIdlePhases = kEnumWords<IdlePhase>.size();
+
+/// What happened during one link of a chain.
+enum class ChainKind : std::uint8_t {
+  compute,     // a rank computed
+  transfer,    // a message occupied its channel
+  queue,       // an earlier message occupied the channel
+  latency,     // a message had left its channel and not arrived
+  collective,  // a collective ran
+  launch,      // a host launched an action, or an action could start and had not started
+};
+template <>
+inline constexpr auto kEnumWords<ChainKind> =
+    std::to_array<EnumWord<ChainKind>>({{ChainKind::compute, "compute"},
+                                        {ChainKind::transfer, "transfer"},
+                                        {ChainKind::queue, "queue"},
+                                        {ChainKind::latency, "latency"},
+                                        {ChainKind::collective, "collective"},
+                                        {ChainKind::launch, "launch"}});
+
+/// One link of a chain of causes: the thing for whose end everything after it waited.
+struct ChainLink {
+  Ns from_ns = 0;
+  Ns to_ns = 0;
+  ChainKind what = ChainKind::compute;
+  std::int32_t rank = 0;  ///< rank that computes, launches or sends
+  std::string name;       ///< action, for example "1B0" or "1SEND_B0"
+
+  friend bool operator==(const ChainLink&, const ChainLink&) = default;
+};
+
+/// An action that was ready to run while its rank was idle.
+struct ReadyAction {
+  std::string action;
+  Ns since_ns = 0;  ///< arrival of its last input
+
+  friend bool operator==(const ReadyAction&, const ReadyAction&) = default;
+};
+
+/// The idle time of a rank before one of its actions, or after its last action. `ideal_ns` and all causes add
+/// up to its length.
+struct IdleInterval {
+  std::int32_t rank = 0;
+  std::string before;  ///< action that ends the interval; empty if the run ends
+  IdlePhase phase = IdlePhase::order;
+  Ns start_ns = 0;
+  Ns end_ns = 0;
+  Ns ideal_ns = 0;  ///< the rank's idle time at this place in the ideal run
+  CauseTimes causes{};
+  /// The things for which the action waited, in order of time, from the interval's start to its end.
+  std::vector<ChainLink> chain{};
+  /// The first later action of the rank's list that had all its inputs at the interval's start, if any.
+  std::optional<ReadyAction> ready{};
+
+  friend bool operator==(const IdleInterval&, const IdleInterval&) = default;
+};
+
+/// A part of a cause: a stage, a rank or a pair of ranks, and the time that it adds to the makespan.
+struct CauseItem {
+  std::string item;  ///< for example "stage 2", "rank 1" or "3>2"
+  Ns makespan_ns = 0;
+
+  friend bool operator==(const CauseItem&, const CauseItem&) = default;
+};
+
+/// One line of the bill. All lines together add up to the idle time of all ranks.
+struct BillLine {
+  std::string cause;  ///< "fill", "drain", "barrier", "blocking", "capacity", "order", or a word of IdleCause
+  Ns idle_ns = 0;     ///< sum over all ranks
+  /// The makespan without this cause; absent for the lines of the ideal run.
+  std::optional<Ns> without_ns{};
+  /// The makespan if nothing but this cause is added to the ideal run; absent like `without_ns`.
+  std::optional<Ns> alone_ns{};
+  /// The items, which add up to what the cause adds to the makespan. The largest is first.
+  std::vector<CauseItem> items{};
+
+  friend bool operator==(const BillLine&, const BillLine&) = default;
+};
+
+/// The idle time of one rank, by phase of the ideal run and by cause.
+struct RankIdle {
+  std::int32_t rank = 0;
+  Ns idle_ns = 0;
+  std::array<Ns, kIdlePhases> ideal{};
+  CauseTimes causes{};
+
+  friend bool operator==(const RankIdle&, const RankIdle&) = default;
+};
+
+/// A change of the experiment, and the run that it leads to.
+struct Lever {
+  std::string lever;           ///< for example "stage 2 10 % faster"
+  Ns makespan_ns = 0;          ///< the makespan with the change
+  double gain = 0;             ///< the fraction of the time of a sample that the change saves
+  bool is_per_sample = false;  ///< true if the change alters the number of samples, so that makespans differ
+  std::optional<std::int64_t> peak{};  ///< peak of the fullest rank, if the change alters the order
+  bool fits = true;                    ///< false if a rank needs more memory than its device has
+
+  friend bool operator==(const Lever&, const Lever&) = default;
+};
+
+/// The explanation of one run.
+struct Explanation {
+  std::string name;  ///< scenario, program or result
+  std::string schedule;
+  std::int32_t ranks = 0;
+  Ns makespan_ns = 0;
+  Ns busy_ns = 0;   ///< sum over all ranks
+  Ns ideal_ns = 0;  ///< makespan of the ideal run
+  Ns bound_ns = 0;  ///< least makespan of the same actions on the same ranks in any order, at ideal costs
+  std::vector<BillLine> bill{};
+  std::vector<RankIdle> rank_idle{};
+  /// The intervals of each rank in order of time. An interval without a length is listed if causes cancel
+  /// there, so that the intervals of a rank add up to its line in `rank_idle`.
+  std::vector<IdleInterval> intervals{};
+  std::vector<ChainLink> critical_path{};
+  std::vector<Lever> levers{};      ///< by gain, the largest first
+  std::int32_t smaller_levers = 0;  ///< number of levers that gain less than the smallest one listed
+  MemoryUnit memory_unit = MemoryUnit::bytes;
+  std::optional<std::int64_t> peak{};  ///< peak of the fullest rank; absent if it is not known
+  std::vector<std::string> notes{};
+
+  Ns idle_ns() const { return makespan_ns * ranks - busy_ns; }
+};
+
+/// Returns the sum of all causes.
+Ns sum_of(const CauseTimes& causes);
+
+}  // namespace penstock

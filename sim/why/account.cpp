@@ -1,0 +1,475 @@
+// All costs of a run lie on a line from the ideal run (l = 0) to the real run (l = 1):
+//
+//   cost(l) = ideal + l * (sum of what the causes add)
+//
+// Each start is a convex, piecewise linear function of l. Its derivative is the sum of the added costs along
+// the binding chain of inputs, so it splits by cause. If several inputs bind, each gets an equal share. The
+// integral of the derivatives over l gives each cause its part of an idle interval:
+//
+//   idle(X) = idle in the ideal run + sum over causes of integral of (part in d start(X)/dl
+//                                                                     - part in d end(before X)/dl)
+//
+// This is the Aumann-Shapley share (Billera and Heath, Mathematics of Operations Research 7, 1982): it adds
+// up, treats equal causes equally, and depends on no order in which causes are removed.
+//
+// The derivatives are found at samples of l. All times are multiplied by the same whole number, so that they
+// stay whole and ties are exact. If the derivatives a and b of a start differ between two samples, then there
+// is a kink between them. The change of the start says where, so that one kink costs no accuracy:
+//
+//   change = theta * a + (1 - theta) * b        each part = theta * part of a + (1 - theta) * part of b
+//
+// Tests: tests/sim/why_test.cpp compares with a slow evaluation of the definition.
+
+#include "sim/why/account.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "report/why/explanation.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
+#include "schedules/ir/program.hpp"
+#include "sim/why/cause_graph.hpp"
+
+namespace penstock {
+namespace {
+
+bool runs_on_rank(NodeKind kind) { return kind == NodeKind::compute || kind == NodeKind::step; }
+
+/// The causes that a run has, numbered from 0. Causes without any cost have no number, so that the vectors of
+/// derivatives are short.
+struct ActiveCauses {
+  std::vector<IdleCause> causes;
+  /// The numbers of the three added costs of each kind of node. A cause without costs has the number
+  /// causes.size(), whose column is never read.
+  std::array<std::array<std::size_t, 3>, kNodeKinds> columns{};
+  std::size_t queue = 0;
+  std::size_t launch = 0;
+};
+
+ActiveCauses active_causes(const CauseGraph& graph, const GraphCosts& costs) {
+  std::array<bool, kIdleCauses> is_active{};
+  for (CauseNode node = 0; node < graph.size(); ++node) {
+    const auto causes = causes_of(graph.kinds[node]);
+    for (std::size_t i = 0; i < causes.size(); ++i)
+      is_active[static_cast<std::size_t>(causes[i])] |= costs.nodes[node].added_ns[i] != 0;
+  }
+  is_active[static_cast<std::size_t>(IdleCause::queue)] = std::ranges::any_of(graph.inputs, is_release);
+  is_active[static_cast<std::size_t>(IdleCause::launch)] |= !costs.lag.empty();
+  ActiveCauses active;
+  std::array<std::size_t, kIdleCauses> numbers{};
+  for (std::size_t i = 0; i < kIdleCauses; ++i) {
+    numbers[i] = active.causes.size();
+    if (is_active[i]) active.causes.push_back(static_cast<IdleCause>(i));
+  }
+  const auto column = [&](IdleCause cause) {
+    const auto i = static_cast<std::size_t>(cause);
+    return is_active[i] ? numbers[i] : active.causes.size();
+  };
+  for (std::size_t kind = 0; kind < kNodeKinds; ++kind) {
+    const auto causes = causes_of(static_cast<NodeKind>(kind));
+    for (std::size_t i = 0; i < causes.size(); ++i) active.columns[kind][i] = column(causes[i]);
+  }
+  active.queue = column(IdleCause::queue);
+  active.launch = column(IdleCause::launch);
+  return active;
+}
+
+/// Follows the derivatives of all starts by l, split by cause, at one value of l.
+class Derivatives {
+ public:
+  Derivatives(const CauseGraph& graph, const GraphCosts& costs, const ActiveCauses& active)
+      : graph_(graph),
+        costs_(costs),
+        active_(active),
+        width_(active.causes.size() + 1),
+        starts_(graph.size() * width_) {}
+
+  void find(const GraphTimes& times) {
+    const std::vector<Ns>& moments = times.moments();
+    for (CauseNode node = 0; node < graph_.size(); ++node) {
+      double* const own = &starts_[node * width_];
+      std::fill_n(own, width_, 0.0);
+      const Ns latest = times.start(node) - times.lag(node);
+      int binding = 0;
+      for (std::uint32_t i = graph_.first_input[node]; i < graph_.first_input[node + 1]; ++i) {
+        if (moments[graph_.inputs[i]] != latest) continue;
+        add(graph_.inputs[i], own);
+        ++binding;
+      }
+      if (binding > 1) {
+        for (std::size_t c = 0; c < width_; ++c) own[c] /= binding;
+      }
+      if (!costs_.lag.empty()) own[active_.launch] += static_cast<double>(costs_.lag[node]);
+    }
+  }
+
+  /// Returns the derivative of the start of a node, one entry for each cause.
+  std::span<const double> of(CauseNode node) const { return {&starts_[node * width_], width_ - 1}; }
+
+ private:
+  /// Adds the derivative of a moment to `sums`.
+  void add(Moment moment, double* sums) const {
+    const CauseNode node = node_of(moment);
+    const double* const start = &starts_[node * width_];
+    for (std::size_t c = 0; c < width_; ++c) sums[c] += start[c];
+    const NodeCost& cost = costs_.nodes[node];
+    if (is_release(moment)) {
+      sums[active_.queue] += static_cast<double>(cost.added_ns[0] + cost.added_ns[1]);
+      return;
+    }
+    const auto& columns = active_.columns[static_cast<std::size_t>(graph_.kinds[node])];
+    for (std::size_t i = 0; i < columns.size(); ++i)
+      sums[columns[i]] += static_cast<double>(cost.added_ns[i]);
+  }
+
+  const CauseGraph& graph_;
+  const GraphCosts& costs_;
+  const ActiveCauses& active_;
+  std::size_t width_;  // the number of causes, and one column for causes without costs
+  std::vector<double> starts_;
+};
+
+/// Finds the derivative of the makespan by the costs that follow each moment. The end of the run has weight
+/// 1, and each node passes its weight on to its binding inputs in equal shares.
+void find_weights(const CauseGraph& graph, const GraphTimes& times, std::vector<double>& weights) {
+  std::ranges::fill(weights, 0.0);
+  weights[end_of(graph.finish())] = 1;
+  const std::vector<Ns>& moments = times.moments();
+  for (CauseNode node = graph.finish() + 1; node-- > 0;) {
+    const double weight = weights[end_of(node)] + weights[release_of(node)];
+    if (weight == 0) continue;
+    const Ns latest = times.start(node) - times.lag(node);
+    const auto begin = graph.inputs.begin() + graph.first_input[node];
+    const auto end = graph.inputs.begin() + graph.first_input[node + 1];
+    const auto binding = std::count_if(begin, end, [&](Moment input) { return moments[input] == latest; });
+    for (auto input = begin; input != end; ++input) {
+      if (moments[*input] == latest) weights[*input] += weight / static_cast<double>(binding);
+    }
+  }
+}
+
+/// Returns one part for each compute group and step and one for the end of the run, with nothing but its
+/// nodes and its phase.
+std::vector<IdlePart> intervals_of(const CauseGraph& graph, const FlatProgram& flat) {
+  std::vector<std::vector<CauseNode>> of_rank(index(flat.rank_count));
+  for (CauseNode node = 0; node < graph.size(); ++node) {
+    if (runs_on_rank(graph.kinds[node])) of_rank[index(graph.ranks[node])].push_back(node);
+  }
+  const auto group_has = [&](CauseNode node, const auto& has_kind) {
+    const std::int32_t begin = graph.subjects[node];
+    for (std::int32_t p = begin; p < flat.group_end(begin); ++p) {
+      if (has_kind(flat.actions[index(p)].kind)) return true;
+    }
+    return false;
+  };
+  std::vector<IdlePart> parts;
+  for (std::size_t rank = 0; rank < of_rank.size(); ++rank) {
+    std::vector<CauseNode>& nodes = of_rank[rank];
+    const auto is_backward = [&](CauseNode node) { return group_has(node, makes_input_gradient); };
+    const auto is_forward = [&](CauseNode node) {
+      return group_has(node, [](ActionKind kind) { return kind == ActionKind::forward; });
+    };
+    // The last interval of the fill phase ends at this place of the list, and the drain phase begins behind
+    // the second one.
+    auto last_of_fill = std::ranges::find_if(nodes, is_backward) - nodes.begin();
+    if (last_of_fill == std::ssize(nodes)) last_of_fill = 0;
+    const auto last_forward = std::ranges::find_if(nodes.rbegin(), nodes.rend(), is_forward);
+    const auto first_of_drain = nodes.rend() - last_forward;
+    nodes.push_back(graph.finish());
+    for (std::ptrdiff_t i = 0; i < std::ssize(nodes); ++i) {
+      const IdlePhase phase = i <= last_of_fill     ? IdlePhase::fill
+                              : i >= first_of_drain ? IdlePhase::drain
+                                                    : IdlePhase::order;
+      parts.push_back({.rank = static_cast<std::int32_t>(rank),
+                       .node = nodes[static_cast<std::size_t>(i)],
+                       .previous = i == 0 ? kNoCauseNode : nodes[static_cast<std::size_t>(i - 1)],
+                       .phase = phase});
+    }
+  }
+  return parts;
+}
+
+Ns end_before(const IdlePart& part, const GraphTimes& times) {
+  return part.previous == kNoCauseNode ? 0 : times.moments()[end_of(part.previous)];
+}
+
+/// What is known at one value of l.
+struct Sample {
+  std::vector<double> derivatives;  // for each start, one entry for each cause
+  std::vector<Ns> starts;           // multiplied like all times of the sample
+  std::vector<double> weights;      // of the makespan, by moment
+};
+
+/// The samples divide the time between the first and the last of them into equal steps of this length, and
+/// the first and the last sample are 1 away from the ideal and the real run. All times are multiplied
+/// accordingly.
+constexpr std::int64_t kStep = 64;
+
+/// Returns the part of the step between two samples that belongs to the first of them.
+double theta_of(std::span<const double> first, std::span<const double> second, Ns change) {
+  const double a = std::accumulate(first.begin(), first.end(), 0.0);
+  const double b = std::accumulate(second.begin(), second.end(), 0.0);
+  if (std::abs(a - b) < 1e-6) return 0.5;
+  return std::clamp((static_cast<double>(change) / kStep - b) / (a - b), 0.0, 1.0);
+}
+
+/// Integrates the derivatives of the starts of `nodes` over l, and returns one entry for each node and cause.
+/// The last node is the end of the run. Also sets account.moment_weights.
+std::vector<double> integrals(const CauseGraph& graph, const GraphCosts& costs, const ActiveCauses& active,
+                              std::span<const CauseNode> nodes, std::int32_t samples, Account& account) {
+  const std::size_t width = active.causes.size();
+  std::vector<double> sums(nodes.size() * width, 0);
+  account.moment_weights.assign(2 * graph.size(), 0);
+  const auto new_sample = [&] {
+    return Sample{.derivatives = std::vector<double>(nodes.size() * width),
+                  .starts = std::vector<Ns>(nodes.size()),
+                  .weights = std::vector<double>(2 * graph.size())};
+  };
+  Sample now = new_sample();
+  Sample before = new_sample();
+  Derivatives derivatives(graph, costs, active);
+  GraphTimes times(graph, costs);
+  const std::int64_t whole = kStep * (samples - 1) + 2;
+  const double end_step = 1.0 / static_cast<double>(whole);
+  const double step = kStep * end_step;
+  double weight_before = end_step;  // what `before.weights` counts for so far
+  for (std::int32_t number = 0; number < samples; ++number) {
+    times.compute(RealParts::all(kStep * number + 1, whole));
+    derivatives.find(times);
+    // Before the first and after the last sample there is a short step without a second sample.
+    const double alone = (number == 0 ? end_step : 0) + (number == samples - 1 ? end_step : 0);
+    double theta = 0;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const std::span<const double> own = derivatives.of(nodes[i]);
+      const std::span<double> earlier(&before.derivatives[i * width], width);
+      std::ranges::copy(own, &now.derivatives[i * width]);
+      now.starts[i] = times.start(nodes[i]);
+      double* const sum = &sums[i * width];
+      for (std::size_t c = 0; c < width; ++c) sum[c] += alone * own[c];
+      if (number == 0) continue;
+      theta = theta_of(earlier, own, now.starts[i] - before.starts[i]);
+      for (std::size_t c = 0; c < width; ++c) sum[c] += step * (theta * earlier[c] + (1 - theta) * own[c]);
+    }
+    find_weights(graph, times, now.weights);
+    if (number > 0) {
+      // `theta` is that of the last node, the end of the run.
+      weight_before += step * theta;
+      for (std::size_t m = 0; m < now.weights.size(); ++m)
+        account.moment_weights[m] += weight_before * before.weights[m];
+      weight_before = step * (1 - theta);
+    }
+    std::swap(now, before);
+  }
+  weight_before += end_step;
+  for (std::size_t m = 0; m < before.weights.size(); ++m)
+    account.moment_weights[m] += weight_before * before.weights[m];
+  return sums;
+}
+
+}  // namespace
+
+std::vector<Ns> rounded_parts(std::vector<double> parts, Ns sum) {
+  std::vector<Ns> whole(parts.size(), 0);
+  if (parts.empty()) return whole;
+  const auto largest = std::ranges::max_element(parts, {}, [](double part) { return std::abs(part); });
+  *largest += static_cast<double>(sum) - std::accumulate(parts.begin(), parts.end(), 0.0);
+  Ns missing = sum;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    whole[i] = static_cast<Ns>(std::floor(parts[i]));
+    missing -= whole[i];
+  }
+  std::vector<std::size_t> by_fraction(parts.size());
+  std::iota(by_fraction.begin(), by_fraction.end(), 0);
+  std::ranges::stable_sort(by_fraction, std::greater<>(),
+                           [&](std::size_t i) { return parts[i] - std::floor(parts[i]); });
+  // A sum of rounded doubles may miss by one more than there are parts, so the parts may take several turns.
+  for (std::size_t i = 0; missing > 0; i = (i + 1) % parts.size(), --missing) ++whole[by_fraction[i]];
+  for (std::size_t i = parts.size() - 1; missing < 0; i = i == 0 ? parts.size() - 1 : i - 1, ++missing)
+    --whole[by_fraction[i]];
+  return whole;
+}
+
+Account account_of(const CauseGraph& graph, const FlatProgram& flat, const GraphCosts& costs,
+                   std::int32_t samples) {
+  Account account;
+  account.parts = intervals_of(graph, flat);
+  GraphTimes times(graph, costs);
+  account.ideal_ns = times.compute(RealParts::all(0, 1));
+  for (IdlePart& part : account.parts) part.ideal_ns = times.start(part.node) - end_before(part, times);
+
+  const ActiveCauses active = active_causes(graph, costs);
+  const std::size_t width = active.causes.size();
+  std::vector<CauseNode> nodes;
+  std::vector<std::size_t> place(graph.size(), 0);
+  for (CauseNode node = 0; node < graph.size(); ++node) {
+    if (!runs_on_rank(graph.kinds[node]) && node != graph.finish()) continue;
+    place[node] = nodes.size();
+    nodes.push_back(node);
+  }
+  const std::vector<double> sums = integrals(graph, costs, active, nodes, samples, account);
+
+  account.makespan_ns = times.compute(RealParts::all(1, 1));
+  std::vector<double> parts(width);
+  for (std::size_t i = 0; i < account.parts.size(); ++i) {
+    IdlePart& part = account.parts[i];
+    part.start_ns = end_before(part, times);
+    part.end_ns = times.start(part.node);
+    std::copy_n(sums.begin() + static_cast<std::ptrdiff_t>(place[part.node] * width), width, parts.begin());
+    if (part.previous != kNoCauseNode) {
+      for (std::size_t c = 0; c < width; ++c) parts[c] -= sums[place[part.previous] * width + c];
+      const auto& columns = active.columns[static_cast<std::size_t>(graph.kinds[part.previous])];
+      for (std::size_t k = 0; k < columns.size(); ++k) {
+        if (columns[k] < width)
+          parts[columns[k]] -= static_cast<double>(costs.nodes[part.previous].added_ns[k]);
+      }
+    }
+    const std::vector<Ns> whole = rounded_parts(parts, part.end_ns - part.start_ns - part.ideal_ns);
+    for (std::size_t c = 0; c < width; ++c)
+      part.causes[static_cast<std::size_t>(active.causes[c])] = whole[c];
+  }
+  return account;
+}
+
+// The bound: a rank cannot begin before the first of its actions has its data, and the run cannot end before
+// what follows from the rank's last action. Between, the rank has all its work:
+//
+//   rank r   |-- head --|-------- work --------|-- tail --|
+//
+// Heads and tails are longest paths along data, without the order of the lists.
+
+namespace {
+
+/// The latest nodes that have left something for a later action, by stage and microbatch.
+class LeftData {
+ public:
+  LeftData(std::int32_t stages, std::size_t units)
+      : units_(units),
+        forward_(index(stages) * units, kNoCauseNode),
+        recompute_(forward_),
+        backward_(forward_) {}
+
+  std::size_t place(const Action& action) const {
+    return index(action.stage) * units_ + index(action.microbatch);
+  }
+  std::size_t place(std::int32_t stage, std::int32_t unit) const {
+    return index(stage) * units_ + index(unit);
+  }
+
+  std::size_t units_;
+  std::vector<CauseNode> forward_;
+  std::vector<CauseNode> recompute_;
+  std::vector<CauseNode> backward_;  // B or I
+};
+
+std::size_t units_of(const FlatProgram& flat) {
+  std::int32_t most = -1;
+  for (const Action& action : flat.actions) most = std::max(most, action.microbatch);
+  return index(most + 1);
+}
+
+}  // namespace
+
+DataInputs data_inputs(const CauseGraph& graph, const FlatProgram& flat, const Program& program) {
+  const StageNeighbours neighbours = stage_neighbours(program);
+  LeftData left(program.stage_count(), units_of(flat));
+  DataInputs inputs;
+  inputs.first.push_back(0);
+  for (CauseNode node = 0; node < graph.size(); ++node) {
+    if (graph.kinds[node] != NodeKind::compute) {
+      inputs.first.push_back(static_cast<std::uint32_t>(inputs.nodes.size()));
+      continue;
+    }
+    const auto add = [&](CauseNode input) {
+      if (input != kNoCauseNode && input != node) inputs.nodes.push_back(input);
+    };
+    const auto add_from_rank = [&](CauseNode input) {
+      if (input != kNoCauseNode && graph.ranks[input] == graph.ranks[node]) add(input);
+    };
+    const std::int32_t position = graph.subjects[node];
+    for (std::int32_t w = flat.next_wait[index(position)]; w != kNone; w = flat.next_wait[index(w)]) {
+      const std::int32_t producer = flat.messages[index(flat.message[index(w)])].producer;
+      if (producer != kNone) add(graph.of_position[index(producer)]);
+    }
+    for (std::int32_t p = position; p < flat.group_end(position); ++p) {
+      const Action& action = flat.actions[index(p)];
+      const std::size_t own = left.place(action);
+      if (action.kind != ActionKind::forward) add(left.forward_[own]);
+      if (makes_input_gradient(action.kind)) add(left.recompute_[own]);
+      if (action.kind == ActionKind::backward_weight) add(left.backward_[own]);
+      if (const auto flow = input_of(action.kind, program.recompute)) {
+        for (const std::int32_t giver : givers_of(neighbours, action.stage, *flow)) {
+          const std::size_t place = left.place(giver, action.microbatch);
+          add_from_rank(*flow == Flow::activation ? left.forward_[place] : left.backward_[place]);
+        }
+      }
+    }
+    for (std::int32_t p = position; p < flat.group_end(position); ++p) {
+      const Action& action = flat.actions[index(p)];
+      const std::size_t own = left.place(action);
+      if (action.kind == ActionKind::forward) left.forward_[own] = node;
+      if (action.kind == ActionKind::recompute) left.recompute_[own] = node;
+      if (makes_input_gradient(action.kind)) left.backward_[own] = node;
+    }
+    inputs.first.push_back(static_cast<std::uint32_t>(inputs.nodes.size()));
+  }
+  return inputs;
+}
+
+IdealBound ideal_bound(const CauseGraph& graph, const FlatProgram& flat, const Program& program,
+                       const GraphCosts& costs) {
+  const DataInputs inputs = data_inputs(graph, flat, program);
+  std::vector<Ns> head(graph.size(), 0);
+  std::vector<Ns> tail(graph.size(), 0);
+  for (CauseNode node = 0; node < graph.size(); ++node) {
+    for (std::uint32_t i = inputs.first[node]; i < inputs.first[node + 1]; ++i) {
+      const CauseNode input = inputs.nodes[i];
+      head[node] = std::max(head[node], head[input] + costs.nodes[input].ideal_ns);
+    }
+  }
+  for (CauseNode node = graph.finish() + 1; node-- > 0;) {
+    for (std::uint32_t i = inputs.first[node]; i < inputs.first[node + 1]; ++i) {
+      const CauseNode input = inputs.nodes[i];
+      tail[input] = std::max(tail[input], tail[node] + costs.nodes[node].ideal_ns);
+    }
+  }
+
+  struct RankLoad {
+    std::optional<Ns> head{};
+    std::optional<Ns> tail{};
+    Ns work = 0;
+    Ns sum() const { return head.value_or(0) + work + tail.value_or(0); }
+  };
+  const auto iterations = index(program.iterations);
+  std::vector<std::vector<RankLoad>> loads(iterations, std::vector<RankLoad>(index(flat.rank_count)));
+  for (CauseNode node = 0; node < graph.size(); ++node) {
+    if (graph.kinds[node] != NodeKind::compute) continue;
+    const std::int32_t unit = flat.actions[index(graph.subjects[node])].microbatch;
+    const std::size_t iteration = std::min(iterations - 1, index(unit / program.unit_count()));
+    RankLoad& load = loads[iteration][index(graph.ranks[node])];
+    load.head = std::min(head[node], load.head.value_or(head[node]));
+    load.tail = std::min(tail[node], load.tail.value_or(tail[node]));
+    load.work += costs.nodes[node].ideal_ns;
+  }
+  IdealBound bound;
+  for (const std::vector<RankLoad>& iteration : loads) {
+    const auto most = std::ranges::max_element(iteration, {}, &RankLoad::sum);
+    bound.bound_ns += most->sum();
+    bound.head_ns += most->head.value_or(0);
+    bound.tail_ns += most->tail.value_or(0);
+  }
+  return bound;
+}
+
+}  // namespace penstock

@@ -1,0 +1,136 @@
+#pragma once
+// The graph of causes of a run: for each action, message and launch of a host, the things after which it can
+// start. A node starts at the latest of its inputs and then takes its costs, so that the graph gives the
+// run's times again, also with other costs.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "report/why/explanation.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
+#include "schedules/check/walk.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+
+enum class NodeKind : std::uint8_t {
+  compute,     // a group of compute actions
+  step,        // an optimizer step
+  transfer,    // a message between two ranks
+  collective,  // an UNSHARD or REDUCE_GRAD of a group of ranks
+  barrier,     // a wait of all ranks for each other
+  launch,      // a launch by a rank's host
+  finish,      // the end of the run, the last node
+};
+inline constexpr std::size_t kNodeKinds = 7;
+
+/// The number of a node. Inputs of a node have smaller numbers.
+using CauseNode = std::uint32_t;
+inline constexpr CauseNode kNoCauseNode = std::numeric_limits<CauseNode>::max();
+
+/// A moment of a node: its end, or its release, at which a message has left its channel. Tables of times have
+/// two entries for each node.
+using Moment = std::uint32_t;
+constexpr Moment end_of(CauseNode node) { return 2 * node; }
+constexpr Moment release_of(CauseNode node) { return 2 * node + 1; }
+constexpr CauseNode node_of(Moment moment) { return moment / 2; }
+constexpr bool is_release(Moment moment) { return moment % 2 == 1; }
+
+struct CauseGraph {
+  std::vector<NodeKind> kinds;
+  /// The position of a compute group, step or launched action, or the number of a message.
+  std::vector<std::int32_t> subjects;
+  /// The rank that computes, sends or launches; kNone for collectives, barriers and the end of the run.
+  std::vector<std::int32_t> ranks;
+  /// The inputs of node n are inputs[first_input[n]] to inputs[first_input[n + 1] - 1], without repetitions.
+  std::vector<std::uint32_t> first_input;
+  std::vector<Moment> inputs;
+  /// For each position of a compute group or step its node; kNoCauseNode for other positions.
+  std::vector<CauseNode> of_position;
+  std::vector<CauseNode> of_message;
+
+  std::size_t size() const { return kinds.size(); }
+  CauseNode finish() const { return static_cast<CauseNode>(size() - 1); }
+};
+
+/// Returns the graph of a flat program. If its walk stalls, returns the state in which it stalled.
+tl::expected<CauseGraph, WalkState> cause_graph(const FlatProgram& flat, const ChannelOptions& channels);
+
+/// The costs of a node: what it takes in the ideal run, and what up to three causes add.
+struct NodeCost {
+  Ns ideal_ns = 0;
+  std::array<Ns, 3> added_ns{};
+};
+/// Returns the causes of the three added costs of a node. A kind with fewer causes repeats its last one, and
+/// the costs of the repetition are 0.
+std::array<IdleCause, 3> causes_of(NodeKind kind);
+
+struct GraphCosts {
+  std::vector<NodeCost> nodes{};
+  /// The time from the latest input of each node to its start. Empty if every node starts at its latest
+  /// input, as in predictions. Its cause is IdleCause::launch.
+  std::vector<Ns> lag{};
+};
+
+/// The durations of a run that was simulated or measured. `hold` and `latency` have an entry for each
+/// message.
+struct RealDurations {
+  std::vector<Ns> compute;  ///< duration at the first position of each compute group
+  std::vector<Ns> hold;     ///< time for which a message occupied its channel, or a collective its ranks
+  std::vector<Ns> latency;
+  /// The time for which each message would have occupied its channel if it had its links to itself.
+  std::vector<Ns> hold_alone;
+  Ns launch = 0;
+};
+
+/// Splits durations into ideal costs and causes. The ideal duration of a kind of action is the same share of
+/// the kind's work on each rank.
+GraphCosts graph_costs(const CauseGraph& graph, const FlatProgram& flat, const Placement& placement,
+                       const RealDurations& durations);
+
+/// A factor for each cause: the part of the added costs that is real. `whole` stands for 1, and the times
+/// that follow are multiplied by it.
+struct RealParts {
+  std::int64_t whole = 1;
+  std::array<std::int64_t, kIdleCauses> of{};
+
+  /// Returns the same part for all causes.
+  static RealParts all(std::int64_t part, std::int64_t whole) {
+    RealParts parts{.whole = whole};
+    parts.of.fill(part);
+    return parts;
+  }
+};
+
+/// Computes the times of a graph. An object is used for many tables of costs, and its memory is allocated
+/// once.
+class GraphTimes {
+ public:
+  /// Keeps references to both arguments, which must outlive the object.
+  GraphTimes(const CauseGraph& graph, const GraphCosts& costs);
+
+  /// Computes all times. Every time is multiplied by parts.whole. Returns the end of the run.
+  Ns compute(const RealParts& parts);
+
+  /// Returns the moments that compute() has found, two for each node.
+  const std::vector<Ns>& moments() const { return moments_; }
+  Ns start(CauseNode node) const { return starts_[node]; }
+  Ns lag(CauseNode node) const { return lag_.empty() ? 0 : lag_[node]; }
+
+ private:
+  const CauseGraph& graph_;
+  const GraphCosts& costs_;
+  std::vector<Ns> moments_;
+  std::vector<Ns> starts_;
+  std::vector<Ns> lag_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,49 @@
+#pragma once
+// Explains the simulated run of an experiment.
+
+#include <cstdint>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "report/why/explanation.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/program.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/why/cause_graph.hpp"
+
+namespace penstock {
+
+/// The largest number of compute actions that an explanation stores.
+inline constexpr std::int64_t kMostExplained = std::int64_t{1} << 22;
+
+/// A run with its graph of causes.
+struct CausedRun {
+  Program program{};
+  ChannelOptions channels{};
+  FlatProgram flat{};
+  CauseGraph graph{};
+  RealDurations durations{};
+  GraphCosts costs{};
+  /// What barriers, blocking channels and limited capacity add to the ideal makespan. A line is absent if the
+  /// run has no such rule.
+  std::vector<BillLine> rules{};
+};
+
+/// Runs an experiment, and builds its graph. Requires a lowered program. Error: the program hangs.
+tl::expected<CausedRun, Hang> caused_run(const Experiment& experiment, Engine engine = Engine::automatic);
+
+struct ExplainOptions {
+  std::int32_t samples = 32;  ///< points between the ideal run and the real run
+  bool chains = true;         ///< false: the intervals have neither a chain nor a ready action
+  bool alone = true;          ///< false: bill lines have no `without_ns` and `alone_ns`
+};
+
+/// Explains a run. The caller adds the name, the peak and the levers.
+Explanation explained(const CausedRun& run, const ExplainOptions& options = {});
+
+}  // namespace penstock

@@ -1,0 +1,398 @@
+// Explanations of idle time. A table of scenarios has its bill worked out by hand. On random programs the
+// parts of each interval must add up, the graph of causes must give the engine's times again, and the account
+// must equal a slow evaluation of its definition that knows nothing of the graph.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <ostream>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "report/why/explanation.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/why/account.hpp"
+#include "sim/why/cause_graph.hpp"
+#include "sim/why/explain.hpp"
+#include "tests/scenarios/read_scenario.hpp"
+#include "tests/sim/experiments.hpp"
+#include "tests/sim/plain_account.hpp"
+#include "topology/cluster.hpp"
+#include "topology/presets.hpp"
+
+namespace penstock {
+namespace {
+
+Explanation explanation_of(const Experiment& experiment) {
+  const auto run = caused_run(experiment);
+  EXPECT_TRUE(run) << run.error().message;
+  return explained(*run);
+}
+
+// --- the table
+// ------------------------------------------------------------------------------------------------
+
+constexpr std::string_view kCluster =
+    "cluster: {preset: uniform, devices: 4, bandwidth: 10 GB/s, latency: 50 us}\n";
+
+struct BillCase {
+  std::string_view name;
+  std::string scenario;
+  double makespan_ms = 0;
+  std::map<std::string, double> mean_ms{};  ///< mean idle time of each line that is not 0
+};
+std::ostream& operator<<(std::ostream& out, const BillCase& one) { return out << one.name; }
+
+std::string uniform_scenario(std::string_view model, std::string_view schedule) {
+  return fmt::format("model: {{stages: {{activation: 1 MB, {}}}}}\n{}schedule: {{stages: 4, {}}}\n", model,
+                     kCluster, schedule);
+}
+
+std::vector<BillCase> bill_cases() {
+  const std::string even = "forward: 1 ms, backward: 2 ms";
+  return {
+      {"1f1b",
+       uniform_scenario(even, "name: 1f1b, microbatches: 8"),
+       35.4,
+       {{"fill", 3}, {"drain", 6}, {"bandwidth", 1.6}, {"latency", 0.8}}},
+      {"slow_stage",
+       uniform_scenario("forward: [1 ms, 1 ms, 1.5 ms, 1 ms], backward: [2 ms, 2 ms, 3 ms, 2 ms]",
+                        "name: 1f1b, microbatches: 8"),
+       44.7,
+       {{"fill", 3.375}, {"drain", 6.75}, {"imbalance", 6.375}, {"bandwidth", 0.8}, {"latency", 0.4}}},
+      {"interleaved",
+       "model: {stages: {activation: 1 MB, forward: 0.5 ms, backward: 1 ms}}\n"
+       "cluster: {preset: uniform, devices: 4, bandwidth: 10 GB/s, latency: 200 us}\n"
+       "schedule: {name: interleaved, stages: 4, virtual_stages: 2, microbatches: 8}\n",
+       32.7,
+       {{"fill", 1.5}, {"drain", 3}, {"latency", 2.8}, {"bandwidth", 1.4}}},
+      {"zb_h1",
+       uniform_scenario("forward: [1 ms, 1 ms, 1 ms, 1.3 ms], backward_input: [1 ms, 1 ms, 1 ms, 1.2 ms], "
+                        "backward_weight: [1 ms, 1 ms, 1 ms, 1.1 ms]",
+                        "name: zb-h1, microbatches: 8"),
+       32.3,
+       {{"fill", 3.225}, {"order", 0.075}, {"imbalance", 2.9}, {"bandwidth", 0.6}, {"latency", 0.3}}},
+      {"dualpipe",
+       uniform_scenario("forward: 1 ms, backward_input: 1 ms, backward_weight: 1 ms, overlapped_pair: 2.6 ms",
+                        "name: dualpipe, microbatches: 10"),
+       31.85,
+       {{"fill", 1},
+        {"order", 0.6},
+        {"bandwidth", 1.1},
+        {"latency", 0.55},
+        {"queue", 0.4},
+        {"collective", 0.2}}},
+      {"replicas",
+       "model: {stages: {activation: 1 MB, forward: [2 ms, 1 ms], backward: [4 ms, 2 ms], weights: 10 MB}}\n"
+       "cluster: {preset: uniform, devices: 3, bandwidth: 10 GB/s, latency: 50 us}\n"
+       "schedule: {name: 1f1b-rr, stages: 2, microbatches: 12, replicas: [2, 1]}\n",
+       48.1,
+       {{"fill", 2}, {"drain", 4}, {"collective", 5.5}, {"bandwidth", 0.4}, {"latency", 0.2}}},
+      {"slow_head",
+       uniform_scenario("forward: [1 ms, 1 ms, 1 ms, 1.4 ms], backward: [2 ms, 2 ms, 2 ms, 2.2 ms]",
+                        "name: 1f1b, microbatches: 8"),
+       38.7,
+       {{"fill", 3.3}, {"drain", 6.15}, {"imbalance", 3.15}, {"bandwidth", 0.6}, {"latency", 0.3}}},
+      {"naive",
+       uniform_scenario(even, "name: naive, microbatches: 4"),
+       51.6,
+       {{"fill", 3}, {"drain", 6}, {"order", 27}, {"bandwidth", 2.4}, {"latency", 1.2}}},
+      {"long_microbatches",
+       uniform_scenario(
+           "forward: {microbatches: [1 ms, 3 ms, 1 ms, 1 ms, 2 ms, 1 ms, 1 ms, 1 ms]}, backward: 2 ms",
+           "name: 1f1b, microbatches: 8"),
+       44.1,
+       {{"fill", 3}, {"drain", 6}, {"variation", 6}, {"bandwidth", 1.4}, {"latency", 0.7}}},
+      {"launches",
+       uniform_scenario(even, "name: 1f1b, microbatches: 8") + "host: {launch_overhead: 0.4 ms}\n",
+       35.8,
+       {{"fill", 3}, {"drain", 6}, {"bandwidth", 1.6}, {"latency", 0.8}, {"launch", 0.4}}},
+      {"shared_links",
+       "model: {stages: {activation: 4 MB, forward: 1 ms, backward: 2 ms, weights: 20 MB}}\n"
+       "cluster: {preset: two-level, nodes: 2, devices_per_node: 4, intra_bandwidth: 100 GB/s, "
+       "inter_bandwidth: 5 GB/s, intra_latency: 5 us, inter_latency: 30 us}\n"
+       "schedule: {name: 1f1b, stages: 4, microbatches: 16, data_parallel: 2}\n",
+       46.64,
+       {{"fill", 3},
+        {"drain", 6},
+        {"bandwidth", 6.64},
+        {"shared link", 6.48},
+        {"latency", 0.31},
+        {"collective", 0.21}}},
+  };
+}
+
+class Bill : public testing::TestWithParam<BillCase> {};
+
+TEST_P(Bill, NamesWhatTheHandFinds) {
+  const Explanation why = explanation_of(prepared(GetParam().scenario));
+  EXPECT_NEAR(static_cast<double>(why.makespan_ns), GetParam().makespan_ms * 1e6, 1000);
+  std::map<std::string, double> mean_ms;
+  for (const BillLine& line : why.bill) {
+    const double mean = std::round(static_cast<double>(line.idle_ns) / why.ranks / 1000) / 1000;
+    if (mean != 0) mean_ms[line.cause] = mean;
+  }
+  EXPECT_EQ(mean_ms, GetParam().mean_ms);
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, Bill, testing::ValuesIn(bill_cases()),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+/// Returns the interval before an action of a rank.
+IdleInterval interval_before(const Explanation& why, std::int32_t rank, const std::string& action) {
+  for (const IdleInterval& interval : why.intervals) {
+    if (interval.rank == rank && interval.before == action) return interval;
+  }
+  ADD_FAILURE() << "rank " << rank << " is not idle before " << action;
+  return {};
+}
+
+using Parts = std::map<std::string, Ns>;
+
+/// Returns the causes that are not 0, in microseconds.
+Parts parts_in_us(const IdleInterval& interval) {
+  Parts parts;
+  for (std::size_t c = 0; c < kIdleCauses; ++c) {
+    if (interval.causes[c] != 0)
+      parts[std::string(to_text(static_cast<IdleCause>(c)))] = interval.causes[c] / 1000;
+  }
+  return parts;
+}
+
+// 1F1B, K = 4, M = 8. Stage 2 takes 1.5 times as long, and rank 0 waits for it.
+TEST(Why, AnIntervalHasTheCausesOfTheChainBehindIt) {
+  const Explanation why = explanation_of(prepared(bill_cases()[1].scenario));
+  const IdleInterval first = interval_before(why, 0, "0B0");
+  EXPECT_EQ(first.end_ns - first.start_ns, 8'400'000);
+  EXPECT_EQ(first.phase, IdlePhase::fill);
+  EXPECT_EQ(first.ideal_ns, 6'750'000);
+  EXPECT_EQ(parts_in_us(first), (Parts{{"imbalance", 750}, {"bandwidth", 600}, {"latency", 300}}));
+  for (const char* action : {"0B1", "0B2", "0B3", "0B4"})
+    EXPECT_EQ(parts_in_us(interval_before(why, 0, action)), (Parts{{"imbalance", 1500}})) << action;
+  for (const char* action : {"3F3", "3F4", "3F5", "3F6", "3F7"})
+    EXPECT_EQ(parts_in_us(interval_before(why, 3, action)), (Parts{{"imbalance", 1500}})) << action;
+  for (const char* action : {"0B5", "0B6"}) {
+    const IdleInterval late = interval_before(why, 0, action);
+    EXPECT_EQ(late.phase, IdlePhase::drain);
+    EXPECT_EQ(late.ideal_ns, 1'125'000);
+    EXPECT_EQ(parts_in_us(late), (Parts{{"imbalance", 1375}})) << action;
+  }
+  // 2F4 computes until 20.6 ms. Its message takes 0.1 ms, and 0.05 ms of latency.
+  const IdleInterval before_3f4 = interval_before(why, 3, "3F4");
+  EXPECT_EQ(before_3f4.chain,
+            (std::vector<ChainLink>{{19'250'000, 20'600'000, ChainKind::compute, 2, "2F4"},
+                                    {20'600'000, 20'700'000, ChainKind::transfer, 2, "2SEND_F4"},
+                                    {20'700'000, 20'750'000, ChainKind::latency, 2, "2SEND_F4"}}));
+  EXPECT_FALSE(before_3f4.ready);
+}
+
+TEST(Why, RemovingACauseGivesWhatSimulatingWithoutItGives) {
+  const Explanation why = explanation_of(prepared(bill_cases()[1].scenario));
+  const auto line = [&](const char* cause) { return *std::ranges::find(why.bill, cause, &BillLine::cause); };
+  const Ns balanced = makespan_ns(
+      prepared(uniform_scenario("forward: 1.125 ms, backward: 2.25 ms", "name: 1f1b, microbatches: 8")));
+  EXPECT_EQ(line("imbalance").without_ns, balanced);
+  EXPECT_EQ(line("imbalance").items.front(), (CauseItem{"stage 2", 7'875'000}));
+  EXPECT_EQ(why.ideal_ns, 11 * 3'375'000);
+}
+
+// --- random programs ---------------------------------------------------------------------------
+
+/// A random program, in one of three cases with hosts that launch, and in one of three on links that several
+/// messages share.
+Experiment random_run(std::uint32_t seed) {
+  Experiment experiment = random_experiment(seed);
+  std::mt19937 random(seed);
+  const auto below = [&](std::uint32_t count) { return static_cast<std::int32_t>(random() % count); };
+  if (below(3) == 0) experiment.costs.launch = {.overhead_ns = below(5), .most_ahead = below(4)};
+  if (below(3) == 0) {
+    experiment.cluster = two_level_cluster({.nodes = 2,
+                                            .devices_per_node = experiment.program.rank_count(),
+                                            .intra_bytes_per_second = 2e9,
+                                            .intra_latency_ns = 2 * below(3),
+                                            .inter_bytes_per_second = 5e8,
+                                            .inter_latency_ns = 2 * below(10),
+                                            .device_order = {}})
+                             .value();
+  }
+  return experiment;
+}
+
+/// PENSTOCK_PROGRAMS=20000 takes as many.
+std::uint32_t number_of_programs(std::uint32_t without) {
+  const char* const given = std::getenv("PENSTOCK_PROGRAMS");
+  return given == nullptr ? without : static_cast<std::uint32_t>(std::stoul(given));
+}
+
+std::string described(const Experiment& experiment) {
+  const ChannelOptions& channels = experiment.channels;
+  return fmt::format("{}{} capacity {} eager {}\n{}", to_text(channels.model),
+                     channels.blocking ? " blocking" : "", channels.capacity, channels.eager_bytes,
+                     to_text(experiment.program));
+}
+
+/// Expects that all parts add up: those of an interval to its length, those of a rank to its idle time, the
+/// lines of the bill to all idle time, and the items of a cause to its part of the makespan.
+void expect_exact_sums(const Explanation& why) {
+  std::vector<Ns> idle(index(why.ranks), 0);
+  std::vector<CauseTimes> causes(index(why.ranks));
+  for (const IdleInterval& interval : why.intervals) {
+    EXPECT_EQ(interval.ideal_ns + sum_of(interval.causes), interval.end_ns - interval.start_ns)
+        << interval.before;
+    idle[index(interval.rank)] += interval.end_ns - interval.start_ns;
+    for (std::size_t c = 0; c < kIdleCauses; ++c) causes[index(interval.rank)][c] += interval.causes[c];
+  }
+  Ns all = 0;
+  for (const RankIdle& rank : why.rank_idle) {
+    EXPECT_EQ(rank.idle_ns, idle[index(rank.rank)]);
+    EXPECT_EQ(rank.causes, causes[index(rank.rank)]);
+    EXPECT_EQ(rank.ideal[0] + rank.ideal[1] + rank.ideal[2] + sum_of(rank.causes), rank.idle_ns);
+    all += rank.idle_ns;
+  }
+  Ns billed = 0;
+  for (const BillLine& line : why.bill) billed += line.idle_ns;
+  EXPECT_EQ(billed, all);
+  Ns makespan = why.ideal_ns;
+  for (const BillLine& line : why.bill) {
+    for (const CauseItem& item : line.items) makespan += item.makespan_ns;
+  }
+  // The part of each cause in the makespan is rounded.
+  EXPECT_NEAR(static_cast<double>(makespan), static_cast<double>(why.makespan_ns), kIdleCauses);
+  EXPECT_EQ(why.idle_ns(), all);
+}
+
+/// Expects that each chain fills its interval without gaps.
+void expect_whole_chains(const Explanation& why) {
+  for (const IdleInterval& interval : why.intervals) {
+    Ns at = interval.start_ns;
+    for (const ChainLink& link : interval.chain) {
+      EXPECT_EQ(link.from_ns, at) << link.name;
+      at = link.to_ns;
+    }
+    EXPECT_EQ(at, interval.chain.empty() ? interval.start_ns : interval.end_ns) << interval.before;
+  }
+}
+
+/// Expects that the graph gives the times of the engine again, and that all sums are exact. Returns false if
+/// the program hangs.
+bool expect_explained(const Experiment& experiment) {
+  const auto ran = run_engine(experiment, Engine::automatic);
+  if (!ran) return false;
+  const auto run = caused_run(experiment);
+  EXPECT_TRUE(run);
+  GraphTimes times(run->graph, run->costs);
+  EXPECT_EQ(times.compute(RealParts::all(1, 1)), last_end(ran->times));
+  for (CauseNode node = 0; node < run->graph.size(); ++node) {
+    const auto subject = static_cast<std::size_t>(run->graph.subjects[node]);
+    switch (run->graph.kinds[node]) {
+      case NodeKind::compute:
+      case NodeKind::step:
+        EXPECT_EQ(times.start(node), ran->times.start[subject]);
+        EXPECT_EQ(times.moments()[end_of(node)], ran->times.end[subject]);
+        break;
+      case NodeKind::transfer:
+      case NodeKind::collective:
+      case NodeKind::barrier:
+        EXPECT_EQ(times.start(node), ran->times.message_start[subject]);
+        EXPECT_EQ(times.moments()[end_of(node)], ran->times.message_end[subject]);
+        break;
+      case NodeKind::launch:
+      case NodeKind::finish:
+        break;
+    }
+  }
+  const Explanation why = explained(*run);
+  EXPECT_EQ(why.makespan_ns, last_end(ran->times));
+  expect_exact_sums(why);
+  expect_whole_chains(why);
+  return true;
+}
+
+TEST(WhyRandom, AllPartsAddUpAndTheGraphGivesTheTimesOfTheEngine) {
+  std::uint32_t explained_runs = 0;
+  for (std::uint32_t seed = 1; seed <= number_of_programs(2000); ++seed) {
+    const Experiment experiment = random_run(seed);
+    SCOPED_TRACE(testing::Message() << "seed " << seed << "\n" << described(experiment));
+    if (expect_explained(experiment)) ++explained_runs;
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(explained_runs, number_of_programs(2000) * 9 / 10);
+}
+
+TEST(WhyRandom, AllPartsAddUpForEveryGenerator) {
+  std::uint32_t seed = 0;
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    int explained_runs = 0;
+    for (const std::int32_t stages : {2, 3, 4}) {
+      for (const std::int32_t v : {1, 2}) {
+        const auto program = generate(
+            schedule.name, {.stages = stages, .microbatches = 4, .virtual_stages = v, .iterations = 2});
+        if (!program) continue;
+        for (const ChannelModel model : kChannelModels) {
+          SCOPED_TRACE(testing::Message()
+                       << schedule.name << " K=" << stages << " v=" << v << " " << to_text(model));
+          Experiment experiment = experiment_of(*program, uneven_costs(*program, ++seed),
+                                                uniform_links(program->rank_count(), 1e9, 3));
+          experiment.channels = {.model = model};
+          if (expect_explained(experiment)) ++explained_runs;
+        }
+      }
+    }
+    EXPECT_GT(explained_runs, 0) << schedule.name;
+  }
+}
+
+/// What each cause adds to the makespan, as the account has it.
+PlainShares shares_of(const CausedRun& run) {
+  const Account account = account_of(run.graph, run.flat, run.costs, 64);
+  PlainShares shares{};
+  for (CauseNode node = 0; node < run.graph.size(); ++node) {
+    const auto causes = causes_of(run.graph.kinds[node]);
+    const auto& added = run.costs.nodes[node].added_ns;
+    for (std::size_t i = 0; i < causes.size(); ++i)
+      shares[static_cast<std::size_t>(causes[i])] +=
+          account.moment_weights[end_of(node)] * static_cast<double>(added[i]);
+    shares[static_cast<std::size_t>(IdleCause::queue)] +=
+        account.moment_weights[release_of(node)] * static_cast<double>(added[0] + added[1]);
+  }
+  return shares;
+}
+
+TEST(WhyRandom, TheSharesAreThoseOfTheDefinition) {
+  for (std::uint32_t seed = 1; seed <= 400; ++seed) {
+    const Experiment experiment = random_run(seed);
+    SCOPED_TRACE(testing::Message() << "seed " << seed << "\n" << described(experiment));
+    const auto ran = run_engine(experiment, Engine::automatic);
+    if (!ran) continue;
+    constexpr std::int32_t kSamples = 200;
+    const PlainShares plain = plain_shares(experiment, ran->flat, ran->times, kSamples);
+    const PlainShares fast = shares_of(*caused_run(experiment));
+    for (std::size_t c = 0; c < kIdleCauses; ++c) {
+      // The plain mean is off by up to a step wherever the binding chain changes.
+      const double tolerance = 4 * static_cast<double>(last_end(ran->times)) / kSamples;
+      EXPECT_NEAR(plain[c], fast[c], tolerance) << to_text(static_cast<IdleCause>(c));
+    }
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace penstock
