@@ -249,6 +249,7 @@ void set_up(CLI::App& root) {
 std::vector<Command> add_commands(CLI::App& root, const Invocation& invocation) {
   return {simulate_command(root),
           sweep_command(root),
+          explain_command(root),
           show_command(root),
           check_command(root),
           convert_command(root),

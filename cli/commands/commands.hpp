@@ -21,6 +21,7 @@ struct Command {
 };
 
 Command schedules_command(CLI::App& root);
+Command explain_command(CLI::App& root);
 Command show_command(CLI::App& root);
 Command check_command(CLI::App& root);
 Command simulate_command(CLI::App& root);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "report/print/text_sink.hpp"
 #include "report/print/units.hpp"
 #include "schedules/ir/action.hpp"
 #include "text/enum_words.hpp"  // IWYU pragma: export
@@ -182,5 +183,27 @@ struct Explanation {
 
 /// Returns the sum of all causes.
 Ns sum_of(const CauseTimes& causes);
+
+/// A choice of intervals. An absent value selects all intervals.
+struct ShownIntervals {
+  std::optional<std::int32_t> rank{};
+  std::string action;  ///< shows the interval before this action; empty: no action is selected
+  std::optional<Ns> at_ns{};
+  std::optional<Ns> from_ns{};
+  std::optional<Ns> to_ns{};
+
+  bool shows_all() const { return !rank && action.empty() && !at_ns && !from_ns && !to_ns; }
+  bool shows(const IdleInterval& interval) const;
+};
+
+/// Returns the explanation as text. Without a selection it has the bill, the levers and a table of ranks.
+/// With a selection it describes each selected interval. `width` is the longest line of a table in
+/// characters; 0 means no limit.
+std::string explanation_to_text(const Explanation& explanation, const ShownIntervals& shown,
+                                std::size_t width = 0);
+/// Writes one JSON object with schema_version 1 and kind "explanation". All times are whole nanoseconds.
+void write_explanation_json(const Explanation& explanation, const TextSink& sink);
+/// Writes CSV with one row for each interval.
+void write_explanation_csv(const Explanation& explanation, const TextSink& sink);
 
 }  // namespace penstock

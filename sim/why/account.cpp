@@ -301,6 +301,12 @@ std::vector<Ns> rounded_parts(std::vector<double> parts, Ns sum) {
   return whole;
 }
 
+std::vector<double> makespan_weights(const CauseGraph& graph, const GraphTimes& times) {
+  std::vector<double> weights(2 * graph.size());
+  find_weights(graph, times, weights);
+  return weights;
+}
+
 Account account_of(const CauseGraph& graph, const FlatProgram& flat, const GraphCosts& costs,
                    std::int32_t samples) {
   Account account;

@@ -41,6 +41,9 @@ struct Account {
 Account account_of(const CauseGraph& graph, const FlatProgram& flat, const GraphCosts& costs,
                    std::int32_t samples);
 
+/// Returns the derivative of the makespan by the costs that follow each moment, at the costs of `times`.
+std::vector<double> makespan_weights(const CauseGraph& graph, const GraphTimes& times);
+
 /// The least time that any order of a program's actions on their ranks takes in the ideal run.
 struct IdealBound {
   Ns bound_ns = 0;

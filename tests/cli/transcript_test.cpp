@@ -97,7 +97,7 @@ TEST_P(HelpExamples, AllWork) {
 
 // `run`, `calibrate` and `compare` take as long as what they measure; those of `diff` name files of a user.
 INSTANTIATE_TEST_SUITE_P(OfCommand, HelpExamples,
-                         testing::Values("", "simulate", "sweep", "show", "check", "convert", "plan", "model",
+                         testing::Values("", "simulate", "explain", "sweep", "show", "check", "convert", "plan", "model",
                                          "schedules", "reproduce", "fit", "largest"),
                          [](const auto& command) {
                            return *command.param == '\0' ? std::string("penstock")

@@ -29,9 +29,11 @@
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
 #include "sim/engines/engines.hpp"
+#include "sim/runs/simulate.hpp"
 #include "sim/why/account.hpp"
 #include "sim/why/cause_graph.hpp"
 #include "sim/why/explain.hpp"
+#include "sim/why/levers.hpp"
 #include "tests/scenarios/read_scenario.hpp"
 #include "tests/sim/experiments.hpp"
 #include "tests/sim/plain_account.hpp"
@@ -212,6 +214,45 @@ TEST(Why, RemovingACauseGivesWhatSimulatingWithoutItGives) {
   EXPECT_EQ(line("imbalance").without_ns, balanced);
   EXPECT_EQ(line("imbalance").items.front(), (CauseItem{"stage 2", 7'875'000}));
   EXPECT_EQ(why.ideal_ns, 11 * 3'375'000);
+}
+
+/// Returns the makespans of the levers that change costs, by name.
+std::map<std::string, Ns> levers_of(const Experiment& experiment) {
+  std::map<std::string, Ns> makespans;
+  for (const Lever& lever : cost_levers(*caused_run(experiment), &experiment).levers)
+    makespans[lever.lever] = lever.makespan_ns;
+  return makespans;
+}
+
+Ns simulated_ns(const std::string& scenario) { return simulate(prepared(scenario), {})->makespan_ns; }
+
+TEST(Why, ALeverIsTheSimulationOfItsChange) {
+  const auto levers = levers_of(prepared(bill_cases()[1].scenario));
+  EXPECT_EQ(levers.at("stage 2 10 % faster"),
+            simulated_ns(
+                uniform_scenario("forward: [1 ms, 1 ms, 1.35 ms, 1 ms], backward: [2 ms, 2 ms, 2.7 ms, 2 ms]",
+                                 "name: 1f1b, microbatches: 8")));
+  EXPECT_EQ(levers.at("stages as long as each other"), 39'525'000);
+  EXPECT_EQ(levers.at("stage 0 10 % faster"),
+            simulated_ns(uniform_scenario(
+                "forward: [0.9 ms, 1 ms, 1.5 ms, 1 ms], backward: [1.8 ms, 2 ms, 3 ms, 2 ms]",
+                "name: 1f1b, microbatches: 8")));
+}
+
+TEST(Why, ALeverOnSharedLinksIsTheSimulationOfItsChange) {
+  const auto scenario = [](std::string_view inter_bandwidth, std::string_view forward) {
+    return fmt::format(
+        "model: {{stages: {{activation: 4 MB, forward: {}, backward: 2 ms}}}}\n"
+        "cluster: {{preset: two-level, nodes: 2, devices_per_node: 4, inter_bandwidth: {}, inter_latency: 30 "
+        "us}}\n"
+        "schedule: {{name: 1f1b, stages: 4, microbatches: 16, data_parallel: 2}}\n",
+        forward, inter_bandwidth);
+  };
+  const Experiment experiment = prepared(scenario("5 GB/s", "1 ms"));
+  ASSERT_TRUE(links_are_shared(experiment));
+  const auto levers = levers_of(experiment);
+  EXPECT_EQ(levers.at("twice the bandwidth for every message"), simulated_ns(scenario("10 GB/s", "1 ms")));
+  EXPECT_EQ(levers.at("no message shares a link"), last_end(critical_path_run(experiment)->times));
 }
 
 // --- random programs ---------------------------------------------------------------------------

@@ -1,0 +1,196 @@
+// penstock explain: says why each rank is idle. It runs the experiment that the flags describe, divides the
+// idle time among its causes, and prints the bill, what to mend first and a line for each rank. --rank,
+// --action, --at, --from and --to print single waits instead. Tests: tests/cli/transcripts/explain.txt.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "cli/commands/commands.hpp"
+#include "cli/flags.hpp"
+#include "cli/input.hpp"
+#include "cli/outcome.hpp"
+#include "cli/output.hpp"
+#include "cli/subcommand.hpp"
+#include "cli/terminal.hpp"
+#include "report/print/text_sink.hpp"
+#include "report/why/explanation.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/quantities.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
+#include "sim/why/explain.hpp"
+#include "sim/why/levers.hpp"
+
+namespace penstock {
+namespace {
+
+struct ExplainFlags {
+  PredictionFlags prediction;
+  std::optional<std::int64_t> rank;
+  std::string action;
+  std::string at;
+  std::string from;
+  std::string to;
+  std::int32_t samples = 32;
+  std::int32_t levers = 10;
+  std::vector<std::string> what_if;
+  OutputFlags output;
+};
+
+/// Returns the time of a flag, or nothing if the flag is not given.
+tl::expected<std::optional<Ns>, UserError> time_of(const std::string& flag, const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  const auto time = parse_duration(text);
+  if (!time) return bad_input(fmt::format("{}: {}", flag, time.error()));
+  return *time;
+}
+
+/// Returns the intervals that the flags select.
+tl::expected<ShownIntervals, UserError> shown_intervals(const ExplainFlags& flags) {
+  ShownIntervals shown{.action = flags.action};
+  if (flags.rank) shown.rank = static_cast<std::int32_t>(*flags.rank);
+  for (const auto& [flag, text, time] :
+       {std::tuple{"--at", &flags.at, &shown.at_ns}, std::tuple{"--from", &flags.from, &shown.from_ns},
+        std::tuple{"--to", &flags.to, &shown.to_ns}}) {
+    const auto read = time_of(flag, *text);
+    if (!read) return tl::unexpected(read.error());
+    *time = *read;
+  }
+  return shown;
+}
+
+/// Returns an error if the program has more actions than an explanation stores.
+std::optional<std::string> refusal_of(const Scenario& scenario) {
+  const double actions = compute_actions(scenario);
+  if (actions <= static_cast<double>(kMostExplained)) return std::nullopt;
+  const auto begun = begin_preparation(scenario);
+  std::string text = fmt::format(
+      "explain stores every action and takes at most {} compute actions, and this program has about {:.0f}",
+      kMostExplained, actions);
+  const double microbatches = begun ? begun->in_force.batch.microbatches : 0;
+  const auto most = static_cast<std::int64_t>(microbatches * static_cast<double>(kMostExplained) / actions);
+  if (most > 0) text += fmt::format("; it would fit with --num-microbatches {}", most);
+  return text;
+}
+
+/// Returns an error if the program has no such rank or action.
+std::optional<std::string> unknown_selection(const ShownIntervals& shown, const Program& program) {
+  if (shown.rank && *shown.rank >= program.rank_count())
+    return fmt::format("--rank: expected 0 to {}, got {}", program.rank_count() - 1, *shown.rank);
+  const auto is_it = [&](const Action& action) {
+    return is_compute(action.kind) && to_text(action) == shown.action;
+  };
+  const auto has_it = [&](const std::vector<Action>& list) { return std::ranges::any_of(list, is_it); };
+  // Numbers of microbatches continue over iterations, so only the first iteration is searched.
+  if (!shown.action.empty() && program.iterations == 1 && std::ranges::none_of(program.ranks, has_it)) {
+    return fmt::format("--action: expected an action that some rank computes, such as 0F0, got {}",
+                       shown.action);
+  }
+  return std::nullopt;
+}
+
+/// Returns a scenario for each --what-if.
+tl::expected<std::vector<WhatIf>, UserError> what_ifs(const ExplainFlags& flags) {
+  std::vector<WhatIf> scenarios;
+  for (const std::string& setting : flags.what_if) {
+    InputFlags input = flags.prediction.input;
+    input.settings.push_back(setting);
+    auto scenario = scenario_of(input, flags.prediction.channels);
+    if (!scenario) return tl::unexpected(scenario.error());
+    scenarios.push_back({.name = setting, .scenario = *std::move(scenario)});
+  }
+  return scenarios;
+}
+
+Outcome run_explain(const ExplainFlags& flags) {
+  if (auto known = check_output_files(flags.output.files, {".json", ".csv", ".txt"},
+                                      inputs_of(flags.prediction.input));
+      !known)
+    return tl::unexpected(known.error());
+  const auto shown = shown_intervals(flags);
+  if (!shown) return tl::unexpected(shown.error());
+  const auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
+  if (!scenario) return tl::unexpected(scenario.error());
+  if (auto refusal = refusal_of(*scenario)) return bad_input(*std::move(refusal));
+  const auto experiment = prepared(*scenario);
+  if (!experiment) return tl::unexpected(experiment.error());
+  if (auto unknown = unknown_selection(*shown, experiment->program)) return bad_input(*std::move(unknown));
+  const auto run = caused_run(*experiment, engine_of(flags.prediction.engine));
+  if (!run) return user_error(ErrorKind::check_failed, run.error().message);
+  Explanation why = explained(*run, {.samples = flags.samples});
+  why.name = experiment->name;
+  why.notes = experiment->notes;
+  const auto own = what_ifs(flags);
+  if (!own) return tl::unexpected(own.error());
+  // Single waits are shown without levers, which take longer than the rest.
+  const bool wants_levers = shown->shows_all() || flags.output.json || !flags.output.files.empty();
+  if (wants_levers && (flags.levers > 0 || !own->empty())) {
+    if (auto added = add_levers(why, *run, *scenario, *experiment, *own, index(flags.levers)); !added)
+      return tl::unexpected(added.error());
+  }
+  const auto json = [&](const TextSink& sink) { write_explanation_json(why, sink); };
+  const auto csv = [&](const TextSink& sink) { write_explanation_csv(why, sink); };
+  const std::vector<OutputForm> forms = {{".json", TextInPieces(json)},
+                                         {".csv", TextInPieces(csv)},
+                                         {".txt", [&] { return explanation_to_text(why, *shown); }}};
+  const auto written =
+      flags.output.json ? write_answer(flags.output, forms, TextInPieces(json))
+                        : write_answer(flags.output, forms, explanation_to_text(why, *shown, table_width()));
+  if (!written) return tl::unexpected(written.error());
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+Command explain_command(CLI::App& root) {
+  Subcommand app(root, "explain", "Say why each rank is idle, and what to mend first.");
+  const auto flags = std::make_shared<ExplainFlags>();
+  add_prediction_flags(app, flags->prediction);
+  add_search_flags(app, flags->prediction.input);
+  app.add_option("--levers", flags->levers,
+                 "changes to list at most, the best first; 0 lists none (default 10)")
+      .range(0, 1'000'000)
+      .group("Changes")
+      .type_name("N");
+  app.add_option("--what-if", flags->what_if,
+                 "a change of your own, as --set has it: model.stages.forward.2=1.2ms; may be repeated")
+      .one_value_each()
+      .group("Changes")
+      .type_name("KEY=VALUE");
+  const std::string group = "Single waits, in place of the tables";
+  app.add_option("--rank", flags->rank, "the waits of one rank")
+      .range(std::int64_t{0}, std::int64_t{2'147'483'647})
+      .group(group)
+      .type_name("R");
+  app.add_option("--action", flags->action, "the wait before this action, such as 3F5")
+      .group(group)
+      .type_name("ACTION");
+  app.add_option("--at", flags->at, "the waits at this time, such as 21.3ms").group(group).type_name("TIME");
+  app.add_option("--from", flags->from, "the waits after this time").group(group).type_name("TIME");
+  app.add_option("--to", flags->to, "the waits before this time").group(group).type_name("TIME");
+  app.add_option("--samples", flags->samples,
+                 "points between the ideal run and this run at which causes are found (default 32)")
+      .range(2, 4096)
+      .group("Output")
+      .type_name("N");
+  add_output_flags(app, flags->output, ".json .csv .txt");
+  app.footer(
+      "Examples:\n"
+      "  penstock explain --schedule 1f1b --pp-size 4 --num-microbatches 8\n"
+      "  penstock explain scenarios/library/gnmt-cluster-a.yaml --rank 2 -o waits.csv");
+  return {app, [flags] { return run_explain(*flags); }};
+}
+
+}  // namespace penstock

@@ -1,0 +1,259 @@
+// Writes an explanation as text: the bill, what to mend first, and a line for each rank. With a selection it
+// writes single intervals with what each waited for. The bill and the levers have times of the whole run.
+// Idle times are means over the ranks, so that they can be compared with the makespan. Tests:
+// tests/cli/transcripts/explain.txt.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "report/print/table.hpp"
+#include "report/print/units.hpp"
+#include "report/why/explanation.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "text/escaping.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kMostItems = 4;   // items of a cause in its line
+constexpr std::size_t kMostRows = 32;   // ranks in the table
+constexpr std::size_t kMostLinks = 12;  // lines of a chain
+
+/// The unit of all times of a text, so that they can be compared at sight. It suits the makespan.
+class TimeUnit {
+ public:
+  explicit TimeUnit(Ns makespan_ns) {
+    if (makespan_ns >= 100'000'000'000) {
+      unit_ = {1e9, "s"};
+    } else if (makespan_ns >= 1'000'000) {
+      unit_ = {1e6, "ms"};
+    } else if (makespan_ns >= 1000) {
+      unit_ = {1e3, "us"};
+    }
+  }
+
+  std::string text(Ns ns) const {
+    return fmt::format("{:.{}f} {}", static_cast<double>(ns) / unit_.first, unit_.first > 1 ? 3 : 0,
+                       unit_.second);
+  }
+  /// Returns a time with its sign; 0 has none.
+  std::string with_sign(Ns ns) const { return fmt::format("{}{}", ns > 0 ? "+" : "", text(ns)); }
+  Cell cell(Ns ns) const { return {text(ns), static_cast<double>(ns)}; }
+
+ private:
+  std::pair<double, const char*> unit_{1, "ns"};
+};
+
+double part_of(Ns part, Ns whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+/// Returns what the line of a cause says about its place.
+std::string where_text(const BillLine& line, const TimeUnit& unit) {
+  if (line.cause == "fill" || line.cause == "drain") return "any order on these ranks needs it";
+  if (line.cause == "order") return "the order of the lists";
+  if (line.cause == "barrier") return "ranks wait for each other between iterations";
+  if (line.cause == "blocking") return "ranks wait for each of their transfers";
+  if (line.cause == "capacity") return "full channels";
+  std::vector<std::string> items;
+  for (const CauseItem& item : line.items) {
+    if (items.size() == kMostItems) break;
+    items.push_back(fmt::format("{} {}", item.item, unit.with_sign(item.makespan_ns)));
+  }
+  if (line.items.size() > items.size())
+    items.push_back(fmt::format("{} more", line.items.size() - items.size()));
+  return fmt::format("{}", fmt::join(items, ", "));
+}
+
+std::string bill_text(const Explanation& why, const TimeUnit& unit, std::size_t width) {
+  std::vector<const BillLine*> lines;
+  for (const BillLine& line : why.bill) {
+    if (line.idle_ns != 0 || !line.items.empty()) lines.push_back(&line);
+  }
+  std::ranges::stable_sort(lines, std::ranges::greater{}, [](const BillLine* line) { return line->idle_ns; });
+  Table table{.columns = {"cause", "idle", "of the run", "without it", "gain", "where"}, .rows = {}};
+  const Ns all = why.makespan_ns * why.ranks;
+  for (const BillLine* line : lines) {
+    table.rows.push_back({text_cell(line->cause), unit.cell(line->idle_ns / why.ranks),
+                          percent_cell(part_of(line->idle_ns, all)),
+                          line->without_ns ? unit.cell(*line->without_ns) : Cell{},
+                          line->without_ns ? unit.cell(why.makespan_ns - *line->without_ns) : Cell{},
+                          text_cell(where_text(*line, unit))});
+  }
+  table.rows.push_back({text_cell("together"), unit.cell(why.idle_ns() / why.ranks),
+                        percent_cell(part_of(why.idle_ns(), all)), Cell{}, Cell{}, Cell{}});
+  return table_to_text(table, width);
+}
+
+/// Returns how a lever changes the peak of memory, for levers that alter the order.
+std::string peak_text(const Explanation& why, const Lever& lever) {
+  if (!lever.peak) return "";
+  if (why.peak == lever.peak)
+    return fmt::format("{} on the fullest rank, as now", format_memory(*lever.peak, why.memory_unit));
+  return fmt::format("{} on the fullest rank{}", format_memory(*lever.peak, why.memory_unit),
+                     lever.fits ? "" : ", which its device does not have");
+}
+
+std::string levers_text(const Explanation& why, const TimeUnit& unit, std::size_t width) {
+  if (why.levers.empty() && why.smaller_levers == 0) return "";
+  Table table{.columns = {"what to mend first", "makespan", "gain", ""}, .rows = {}};
+  for (const Lever& lever : why.levers) {
+    table.rows.push_back({text_cell(lever.lever), lever.is_per_sample ? Cell{} : unit.cell(lever.makespan_ns),
+                          percent_cell(lever.gain), text_cell(peak_text(why, lever))});
+  }
+  std::string text = table.rows.empty() ? "" : "\n" + table_to_text(table, width);
+  if (why.smaller_levers > 0)
+    text += fmt::format("\n{} gain less\n", format_count(why.smaller_levers, "other change"));
+  return text;
+}
+
+/// Returns the action and the rank for which the end of a chain waited.
+std::string awaited_text(const IdleInterval& interval) {
+  const ChainLink* awaited = nullptr;
+  for (const ChainLink& link : interval.chain) {
+    if (link.what == ChainKind::compute && link.rank != interval.rank) awaited = &link;
+  }
+  if (awaited == nullptr && !interval.chain.empty()) awaited = &interval.chain.back();
+  return awaited == nullptr ? "" : fmt::format(": waits for {} of rank {}", awaited->name, awaited->rank);
+}
+
+std::string end_text(const IdleInterval& interval) {
+  return interval.before.empty() ? "at the end" : fmt::format("before {}", interval.before);
+}
+
+std::string ranks_text(const Explanation& why, const TimeUnit& unit, std::size_t width) {
+  CauseTimes present{};
+  for (const RankIdle& rank : why.rank_idle) {
+    for (std::size_t c = 0; c < kIdleCauses; ++c) present[c] |= rank.causes[c] != 0 ? 1 : 0;
+  }
+  std::vector<const IdleInterval*> longest(index(why.ranks), nullptr);
+  for (const IdleInterval& interval : why.intervals) {
+    const IdleInterval*& known = longest[index(interval.rank)];
+    if (known == nullptr || interval.end_ns - interval.start_ns > known->end_ns - known->start_ns)
+      known = &interval;
+  }
+  Table table{.columns = {"rank", "idle", "fill", "drain", "order"}, .rows = {}};
+  for (std::size_t c = 0; c < kIdleCauses; ++c) {
+    if (present[c] != 0) table.columns.emplace_back(to_text(static_cast<IdleCause>(c)));
+  }
+  table.columns.emplace_back("the longest wait");
+  for (const RankIdle& rank : why.rank_idle) {
+    if (table.rows.size() == kMostRows) break;
+    std::vector<Cell> row = {count_cell(rank.rank), unit.cell(rank.idle_ns)};
+    for (const IdlePhase phase : {IdlePhase::fill, IdlePhase::drain, IdlePhase::order})
+      row.push_back(unit.cell(rank.ideal[static_cast<std::size_t>(phase)]));
+    for (std::size_t c = 0; c < kIdleCauses; ++c) {
+      if (present[c] != 0) row.push_back(unit.cell(rank.causes[c]));
+    }
+    const IdleInterval* const wait = longest[index(rank.rank)];
+    row.push_back(text_cell(wait == nullptr || wait->end_ns == wait->start_ns
+                                ? ""
+                                : fmt::format("{} {}{}", unit.text(wait->end_ns - wait->start_ns),
+                                              end_text(*wait), awaited_text(*wait))));
+    table.rows.push_back(std::move(row));
+  }
+  std::string text = table_to_text(table, width);
+  if (why.rank_idle.size() > kMostRows)
+    text += fmt::format("and {} more ranks; --rank R shows one\n", why.rank_idle.size() - kMostRows);
+  return text;
+}
+
+/// Returns the parts of an interval: "fill 6.750 ms, imbalance 0.750 ms, less 0.100 ms of variation".
+std::string parts_text(const IdleInterval& interval, const TimeUnit& unit) {
+  std::vector<std::pair<Ns, std::string_view>> parts = {{interval.ideal_ns, to_text(interval.phase)}};
+  for (std::size_t c = 0; c < kIdleCauses; ++c)
+    parts.emplace_back(interval.causes[c], to_text(static_cast<IdleCause>(c)));
+  std::ranges::stable_sort(parts, std::ranges::greater{}, [](const auto& part) { return part.first; });
+  std::vector<std::string> texts;
+  for (const auto& [ns, word] : parts) {
+    if (ns > 0) texts.push_back(fmt::format("{} {}", word, unit.text(ns)));
+    if (ns < 0) texts.push_back(fmt::format("less {} of {}", unit.text(-ns), word));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string link_text(const ChainLink& link, const TimeUnit& unit) {
+  const auto says = [&] {
+    switch (link.what) {
+      case ChainKind::compute:
+        return fmt::format("{} computes on rank {}", link.name, link.rank);
+      case ChainKind::transfer:
+        return fmt::format("{} of rank {} is sent", link.name, link.rank);
+      case ChainKind::queue:
+        return fmt::format("{} of rank {} is sent before it in its channel", link.name, link.rank);
+      case ChainKind::latency:
+        return fmt::format("{} of rank {} is on its way", link.name, link.rank);
+      case ChainKind::collective:
+        return fmt::format("{} runs on rank {} and the others", link.name, link.rank);
+      case ChainKind::launch:
+        return fmt::format("{} is launched on rank {}", link.name, link.rank);
+    }
+    return std::string();
+  };
+  return fmt::format("  {:>11} .. {:>11}  {}\n", unit.text(link.from_ns), unit.text(link.to_ns), says());
+}
+
+std::string interval_text(const IdleInterval& interval, const TimeUnit& unit) {
+  std::string text =
+      fmt::format("rank {} idle {} {} ({} .. {}): {}\n", interval.rank,
+                  unit.text(interval.end_ns - interval.start_ns), end_text(interval),
+                  unit.text(interval.start_ns), unit.text(interval.end_ns), parts_text(interval, unit));
+  const std::size_t first = interval.chain.size() > kMostLinks ? interval.chain.size() - kMostLinks : 0;
+  if (first > 0) text += fmt::format("  {} earlier steps\n", first);
+  for (std::size_t i = first; i < interval.chain.size(); ++i) text += link_text(interval.chain[i], unit);
+  text +=
+      fmt::format("  in the ideal run it would {}; ",
+                  interval.ideal_ns == 0 ? "not wait" : fmt::format("wait {}", unit.text(interval.ideal_ns)));
+  return text + (interval.ready ? fmt::format("{}, which is later in its list, was ready since {}\n",
+                                              interval.ready->action, unit.text(interval.ready->since_ns))
+                                : "nothing later in its list was ready\n");
+}
+
+}  // namespace
+
+Ns sum_of(const CauseTimes& causes) { return std::accumulate(causes.begin(), causes.end(), Ns{0}); }
+
+bool ShownIntervals::shows(const IdleInterval& interval) const {
+  if (rank && interval.rank != *rank) return false;
+  if (!action.empty()) {
+    // A group is found by each of its actions.
+    const std::string names = fmt::format(";{};", interval.before);
+    if (interval.before != action && names.find(fmt::format(";{};", action)) == std::string::npos)
+      return false;
+  }
+  if (at_ns && (interval.start_ns > *at_ns || interval.end_ns <= *at_ns)) return false;
+  return interval.end_ns > from_ns.value_or(0) && (!to_ns || interval.start_ns < *to_ns);
+}
+
+std::string explanation_to_text(const Explanation& why, const ShownIntervals& shown, std::size_t width) {
+  const TimeUnit unit(why.makespan_ns);
+  std::string text;
+  if (!shown.shows_all()) {
+    for (const IdleInterval& interval : why.intervals) {
+      if (interval.end_ns > interval.start_ns && shown.shows(interval)) text += interval_text(interval, unit);
+    }
+    return text.empty() ? "no rank is idle there\n" : text;
+  }
+  const Ns busy = why.busy_ns / why.ranks;
+  text = fmt::format("makespan {}; a rank computes for {} and is idle for {} ({})\n\n",
+                     unit.text(why.makespan_ns), unit.text(busy), unit.text(why.makespan_ns - busy),
+                     format_percent(part_of(why.idle_ns(), why.makespan_ns * why.ranks)));
+  text += bill_text(why, unit, width) + levers_text(why, unit, width) + '\n' + ranks_text(why, unit, width);
+  if (!why.notes.empty()) text += '\n';
+  for (const std::string& note : why.notes) text += fmt::format("note: {}\n", shown_name(note));
+  return text;
+}
+
+}  // namespace penstock
