@@ -216,6 +216,7 @@ std::vector<std::int64_t> fitted_split(const SplitTask& task, std::vector<std::i
   Layers layers = level;
   std::vector<Bytes> spare = spare_bytes(task, level_costs);
   std::vector<std::int64_t> most(task.outline.ranks.size(), std::ssize(task.work.model.layers));
+  std::optional<LayerTimes> times;  // made for the first list that does not fit
   while (!spare.empty() && std::ranges::min(spare) < 0) {
     // If all ranks together lack memory, no list fits, and the fastest list is the best answer.
     if (std::accumulate(spare.begin(), spare.end(), Bytes{0}) < 0) return level;
@@ -228,7 +229,8 @@ std::vector<std::int64_t> fitted_split(const SplitTask& task, std::vector<std::i
       most[rank] = held[rank] - std::max<std::int64_t>(1, given_up);
       if (most[rank] < 0) return level;
     }
-    layers = level_layers(layer_times(task.work, task.prices), task.outline.rank_of_stage, most);
+    if (!times) times = layer_times(task.work, task.prices);
+    layers = level_layers(*times, task.outline.rank_of_stage, most);
     const auto costs = layers.empty() ? std::nullopt : costs_of(task, layers);
     if (!costs) return level;
     spare = spare_bytes(task, *costs);

@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +37,7 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
 #include "sim/choose/configuration.hpp"
+#include "sim/choose/quick_bounds.hpp"
 #include "topology/cluster.hpp"
 #include "topology/size_arithmetic.hpp"
 
@@ -87,6 +89,15 @@ std::string sum_fault(const PricedConfiguration& priced, const Configuration& co
       fits_times ? sizes.largest() : times.longest());
 }
 
+/// Returns true if a rank holds all units of a stage at some moment, so that it holds more if there are more.
+bool holds_all_units(const ScheduleOutline& outline) {
+  return std::ranges::any_of(outline.ranks, [&](const RankOutline& rank) {
+    return std::ranges::any_of(rank.moments, [&](const HeldMoment& moment) {
+      return std::ranges::find(moment.live, outline.units) != moment.live.end();
+    });
+  });
+}
+
 }  // namespace
 
 ConfigurationPrices::ConfigurationPrices(const TuneRequest& request)
@@ -111,13 +122,32 @@ const LayerPrices& ConfigurationPrices::layers_of(const Configuration& configura
   return *known;
 }
 
+bool ConfigurationPrices::is_balanced(const Configuration& configuration,
+                                      const ScheduleOutline& outline) const {
+  const auto layers = static_cast<std::int64_t>(work_.model.layers.size());
+  const auto stages = static_cast<std::int32_t>(outline.rank_of_stage.size());
+  return rule_in_force(request_.layer_splits[configuration.layer_split], layers, stages) ==
+         LayerSplit::Rule::balanced;
+}
+
+// Requires that work_ has the configuration's choices.
+const PartSums& ConfigurationPrices::parts_of(const Configuration& configuration,
+                                              const ScheduleOutline& outline) {
+  const LayerPrices& prices = layers_of(configuration);
+  const bool both_ends = outline.rank_of_stage.front() == outline.rank_of_stage.back();
+  const auto [known, fresh] =
+      parts_.try_emplace({&prices, configuration.sharding, configuration.data, both_ends});
+  if (fresh) known->second = part_sums(work_, prices, both_ends);
+  return known->second;
+}
+
 // Requires that work_ has the configuration's choices.
 std::vector<std::int64_t> ConfigurationPrices::cut_of(const Configuration& configuration,
                                                       const ScheduleOutline& outline) {
-  const LayerSplit& split = request_.layer_splits[configuration.layer_split];
-  const auto layers = static_cast<std::int64_t>(work_.model.layers.size());
-  const auto stages = static_cast<std::int32_t>(outline.rank_of_stage.size());
-  if (rule_in_force(split, layers, stages) != LayerSplit::Rule::balanced) {
+  if (!is_balanced(configuration, outline)) {
+    const LayerSplit& split = request_.layer_splits[configuration.layer_split];
+    const auto layers = static_cast<std::int64_t>(work_.model.layers.size());
+    const auto stages = static_cast<std::int32_t>(outline.rank_of_stage.size());
     const auto [known, fresh] = cuts_.try_emplace({configuration.layer_split, stages});
     if (fresh) known->second = split_layers(split, layers, stages).value();
     return known->second;
@@ -129,20 +159,41 @@ std::vector<std::int64_t> ConfigurationPrices::cut_of(const Configuration& confi
   return known->second;
 }
 
+std::optional<LowerBounds> ConfigurationPrices::quick_bounds(const Configuration& configuration,
+                                                             const ScheduleOutline& outline) {
+  constexpr double kFarBelow = kMostUnits / 1024;
+  set_choices(work_, configuration);
+  const PartSums& sums = parts_of(configuration, outline);
+  const PartCost& all = sums.before.back();
+  const double microbatches = configuration.microbatches;
+  const double busy_ns = all.total_ns() * microbatches * static_cast<double>(device_count(configuration));
+  const double bytes = (all.kept + all.recomputed) * microbatches + all.constant + all.gradients;
+  const bool is_far_below = busy_ns < kFarBelow && bytes < kFarBelow;
+  if (!is_far_below) return std::nullopt;
+  if (is_balanced(configuration, outline))
+    return penstock::quick_bounds(sums, outline, configuration.microbatches);
+  return penstock::quick_bounds(sums, cut_of(configuration, outline), outline, configuration.microbatches);
+}
+
+// Most outlines do not change with the number of microbatches, and are not copied.
+const ScheduleOutline& ConfigurationPrices::whole_of(const ScheduleOutline& outline,
+                                                     std::int32_t microbatches) {
+  if (microbatches <= outline.units || !holds_all_units(outline)) return outline;
+  if (whole_.of != &outline || whole_.microbatches != microbatches)
+    whole_ = {
+        .of = &outline, .microbatches = microbatches, .outline = outline_of_whole(outline, microbatches)};
+  return whole_.outline;
+}
+
 PricedConfiguration ConfigurationPrices::of(const Configuration& configuration,
                                             const ScheduleOutline& outline) {
   set_choices(work_, configuration);
   PricedConfiguration priced = of(configuration, outline, cut_of(configuration, outline));
-  const LayerSplit& split = request_.layer_splits[configuration.layer_split];
-  const auto layers = static_cast<std::int64_t>(work_.model.layers.size());
-  const auto stages = static_cast<std::int32_t>(outline.rank_of_stage.size());
-  const bool is_balanced = rule_in_force(split, layers, stages) == LayerSplit::Rule::balanced;
-  if (!is_balanced || !priced.fault.empty()) return priced;
-  const ScheduleOutline whole = outline_of_whole(outline, configuration.microbatches);
+  if (!is_balanced(configuration, outline) || !priced.fault.empty()) return priced;
   const SplitTask task{.work = work_,
                        .kernels = *model_of(request_).kernels,
                        .prices = layers_of(configuration),
-                       .outline = whole,
+                       .outline = whole_of(outline, configuration.microbatches),
                        .microbatches = configuration.microbatches};
   std::vector<std::int64_t> fitted = fitted_split(task, priced.layers, priced.costs);
   return fitted == priced.layers ? priced : of(configuration, outline, std::move(fitted));
@@ -197,6 +248,8 @@ struct TravelTimes {
 TravelTimes travel_times(const PricedConfiguration& priced, const ScheduleOutline& outline) {
   const std::vector<StageCost>& stages = priced.costs.stages;
   TravelTimes travel{.there = {0}, .back = {0}};
+  travel.there.reserve(stages.size());
+  travel.back.reserve(stages.size());
   for (std::size_t i = 0; i + 1 < stages.size(); ++i) {
     const bool crosses = outline.rank_of_stage[i] != outline.rank_of_stage[i + 1];
     const Ns transfer =

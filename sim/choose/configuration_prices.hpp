@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "sim/choose/configuration.hpp"
+#include "sim/choose/quick_bounds.hpp"
 #include "topology/presets.hpp"
 
 namespace penstock {
@@ -36,9 +38,13 @@ class ConfigurationPrices {
   /// Stores a reference to the request, which must outlive this object.
   explicit ConfigurationPrices(const TuneRequest& request);
 
-  /// Returns the costs of a configuration of the space. `outline` must be that of its program. Balanced
-  /// layers are balanced by price (prepare/balanced_split.hpp). If the result has a fault, its costs must not
-  /// be used.
+  /// Returns bounds that never exceed the lower_bounds() of the configuration, without its costs. Returns
+  /// nothing if its sums come near the end of 64 bits, so that only its costs can show a fault.
+  std::optional<LowerBounds> quick_bounds(const Configuration& configuration, const ScheduleOutline& outline);
+
+  /// Returns the costs of a configuration of the space. `outline` must be that of its program and
+  /// outlive this object. Balanced layers are balanced by price (prepare/balanced_split.hpp). If the result
+  /// has a fault, its costs must not be used.
   PricedConfiguration of(const Configuration& configuration, const ScheduleOutline& outline);
   /// Like the other of(), but the caller gives the number of layers of each stage.
   PricedConfiguration of(const Configuration& configuration, const ScheduleOutline& outline,
@@ -49,20 +55,30 @@ class ConfigurationPrices {
       std::tuple<std::int32_t, std::int32_t, ContextExchange, std::int32_t, std::int64_t, std::int32_t,
                  LayerRecompute, std::int32_t, std::int32_t, std::int64_t, std::int64_t>;
 
+  /// The prices of layers, the sharding, the copies, and whether one rank has both ends of the model.
+  using PartKey = std::tuple<const LayerPrices*, std::int32_t, std::int32_t, bool>;
+
+  /// An outline that outline_of_whole() has extended to a number of microbatches.
+  struct WholeOutline {
+    const ScheduleOutline* of = nullptr;
+    std::int32_t microbatches = 0;
+    ScheduleOutline outline{};
+  };
+
+  bool is_balanced(const Configuration& configuration, const ScheduleOutline& outline) const;
   const LayerPrices& layers_of(const Configuration& configuration);
+  const PartSums& parts_of(const Configuration& configuration, const ScheduleOutline& outline);
   std::vector<std::int64_t> cut_of(const Configuration& configuration, const ScheduleOutline& outline);
+  const ScheduleOutline& whole_of(const ScheduleOutline& outline, std::int32_t microbatches);
 
   const TuneRequest& request_;
   Workload work_;
   std::map<LayerKey, std::unique_ptr<const LayerPrices>> layers_;
+  std::map<PartKey, PartSums> parts_;
   std::map<std::pair<std::size_t, std::int32_t>, std::vector<std::int64_t>> cuts_;
   /// Numbers of layers for balanced stages. The key is the prices of a layer and the rank of each stage.
   std::map<std::pair<const LayerPrices*, std::vector<std::int32_t>>, std::vector<std::int64_t>> level_;
-};
-
-struct LowerBounds {
-  Ns step_ns = 0;
-  Bytes peak_bytes = 0;  ///< lower bound of the peak of the fullest rank
+  WholeOutline whole_;
 };
 
 /// Returns bounds that never exceed the figures of the engines for this number of microbatches.

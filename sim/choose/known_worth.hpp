@@ -37,8 +37,10 @@ class KnownWorth {
   KnownWorth(std::size_t top, Bytes usable, std::size_t values)
       : top_(top), usable_(usable), values_(values) {}
 
+  std::size_t top() const { return top_; }
   bool fits(Bytes bytes) const { return bytes <= usable_; }
-  /// Sets how many configurations may fit. If they are fewer than `top`, some of the first ones do not fit.
+  /// Sets how many configurations may fit, or `top` if at least so many may fit. If they are fewer than
+  /// `top`, some of the first ones do not fit.
   void set_possible_fits(std::size_t count) { others_count_ = count < top_; }
 
   /// Returns true if a configuration with this lower bound may still be in the answer. It may be one of the

@@ -1,8 +1,9 @@
 // Searches the space in rounds. It takes configurations in the order of their lower bounds, the fastest
 // first:
 //
-//     space -> prices and bounds of all -> a round of configurations that may matter -> their times, eight at
-//           once -> peaks of those that may still matter -> the known results -> the next round
+//     space -> quick bounds of all -> a round of configurations that may matter, by bounds from their prices
+//           -> their times, eight at once -> peaks of those that may still matter -> the known results -> the
+//           next round
 //
 // A configuration may matter if it could be among the first `top`, on the front of time and memory, or the
 // best with one of its values. This is decided first by its bounds and then by its time. Bounds never exceed
@@ -17,10 +18,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
 #include <optional>
+#include <queue>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -45,6 +48,7 @@
 #include "sim/choose/configuration_figures.hpp"
 #include "sim/choose/configuration_prices.hpp"
 #include "sim/choose/known_worth.hpp"
+#include "sim/choose/quick_bounds.hpp"
 #include "sim/choose/stoppable_work.hpp"
 #include "sim/choose/tuning_space.hpp"
 #include "topology/device_types.hpp"
@@ -86,14 +90,15 @@ struct Candidate {
   Configuration configuration;
   ValueNumbers::Numbers values{};
   Worth least;                        ///< lower bounds
+  bool is_priced = false;             ///< true if `least` comes from the costs of the stages
   std::optional<Ns> step_ns{};        ///< absent until it is timed
   std::optional<Bytes> peak_bytes{};  ///< absent until it is computed, which requires a time
   /// Layers of each stage, if the search found other layers than ConfigurationPrices::of().
   std::vector<std::int64_t> layers{};
 };
 
-/// One search. The object is used once. Candidates are indices into candidates_, which is sorted by the bound
-/// of the time. The rounds compute figures. Only a candidate with both figures is listed.
+/// One search. The object is used once. Candidates are indices into candidates_, in the order of the space.
+/// The rounds compute figures. Only a candidate with both figures is listed.
 class TuneSearch {
  public:
   TuneSearch(const TuneRequest& request, const TuneOptions& options)
@@ -121,8 +126,7 @@ class TuneSearch {
     if (auto bounded = find_bounds(runnable->configurations); !bounded) return failure(bounded.error());
     // This must follow find_bounds(), which numbers the values.
     KnownWorth known(std::max(kMostAlike * options_.top, pool_size()), usable_, values_.count());
-    known.set_possible_fits(static_cast<std::size_t>(
-        std::ranges::count_if(candidates_, [&](const Candidate& c) { return known.fits(c.least.bytes); })));
+    if (auto priced = price_first(known); !priced) return failure(priced.error());
     if (auto done = run(known); !done) return failure(done.error());
     report_.space = space->size();
     const DeviceType& device = model_of(request_).work.device;
@@ -141,7 +145,7 @@ class TuneSearch {
 
   bool is_stopped() const { return options_.stopped && options_.stopped(); }
 
-  // Computes the prices and bounds of all configurations.
+  // Computes the bounds of all configurations.
 
   tl::expected<void, std::string> find_bounds(const std::vector<Configuration>& space) {
     candidates_.reserve(space.size());
@@ -150,17 +154,44 @@ class TuneSearch {
       if (is_stopped()) return {};
       const auto outline = programs_->outline(configuration);
       if (!outline) return tl::unexpected(outline.error());
-      const PricedConfiguration priced = prices_.of(configuration, **outline);
-      if (!priced.fault.empty()) return tl::unexpected(priced.fault);
-      const LowerBounds bounds = lower_bounds(priced, **outline, configuration.microbatches);
-      candidates_.push_back(
-          {.configuration = configuration,
-           .values = values_.of(configuration),
-           .least = {.time = bounds.step_ns * device_count(configuration), .bytes = bounds.peak_bytes}});
+      Candidate candidate{.configuration = configuration, .values = values_.of(configuration), .least = {}};
+      if (const auto quick = prices_.quick_bounds(configuration, **outline)) {
+        candidate.least = worth_of(configuration, *quick);
+      } else if (auto bounded = price(candidate); !bounded) {
+        return bounded;
+      }
+      candidates_.push_back(std::move(candidate));
     }
-    // The sort is stable: candidates with equal bounds stay in the order of the space. So the rounds are the
-    // same on any machine.
-    std::ranges::stable_sort(candidates_, {}, [](const Candidate& c) { return c.least.time; });
+    return {};
+  }
+
+  static Worth worth_of(const Configuration& configuration, const LowerBounds& bounds) {
+    return {.time = bounds.step_ns * device_count(configuration), .bytes = bounds.peak_bytes};
+  }
+
+  /// Replaces the bounds of a candidate by those of its costs. Error: its times or bytes exceed 64 bits.
+  tl::expected<void, std::string> price(Candidate& candidate) {
+    if (candidate.is_priced) return {};
+    const Configuration& configuration = candidate.configuration;
+    const ScheduleOutline& outline = **programs_->outline(configuration);
+    const PricedConfiguration priced = prices_.of(configuration, outline);
+    if (!priced.fault.empty()) return tl::unexpected(priced.fault);
+    candidate.least = worth_of(configuration, lower_bounds(priced, outline, configuration.microbatches));
+    candidate.is_priced = true;
+    return {};
+  }
+
+  /// Prices candidates until it is known whether enough of them may fit. Without pruning, prices all.
+  tl::expected<void, std::string> price_first(KnownWorth& known) {
+    std::size_t fitting = 0;
+    for (Candidate& candidate : candidates_) {
+      if (options_.prune && (fitting == known.top() || !known.fits(candidate.least.bytes))) continue;
+      if (auto bounded = price(candidate); !bounded) return bounded;
+      if (known.fits(candidate.least.bytes)) ++fitting;
+    }
+    known.set_possible_fits(fitting);
+    for (std::size_t number = 0; number < candidates_.size(); ++number)
+      queue_.emplace(candidates_[number].least.time, number);
     return {};
   }
 
@@ -173,28 +204,40 @@ class TuneSearch {
   // Runs the rounds.
 
   tl::expected<void, std::string> run(KnownWorth& known) {
-    std::size_t next = 0;
-    for (std::size_t most = kFirstRound; next < candidates_.size();
-         most = std::min(2 * most, kLargestRound)) {
-      std::vector<std::size_t> round;
-      for (; next < candidates_.size() && round.size() < most; ++next) {
-        const Candidate& candidate = candidates_[next];
-        if (!options_.prune || known.may_matter(candidate.values, candidate.least)) {
-          round.push_back(next);
-        } else {
-          // A candidate that may fit counts as ruled out by its time, even if another comparison also ruled
-          // it out.
-          ++(known.fits(candidate.least.bytes) ? report_.pruned_by_time : report_.pruned_by_memory);
-        }
-      }
-      if (auto timed = time(round); !timed) return timed;
+    for (std::size_t most = kFirstRound; !queue_.empty(); most = std::min(2 * most, kLargestRound)) {
+      const auto round = next_round(known, most);
+      if (!round) return tl::unexpected(round.error());
+      if (auto timed = time(*round); !timed) return timed;
       if (is_stopped()) return {};  // the times of the round are incomplete
-      if (auto measured = measure(round, known); !measured) return measured;
+      if (auto measured = measure(*round, known); !measured) return measured;
       if (is_stopped()) return {};
-      decided_ = next;
+      decided_ = candidates_.size() - queue_.size();
       if (options_.progress) options_.progress(decided_, candidates_.size());
     }
     return {};
+  }
+
+  /// Returns the next candidates that may matter, at most `most`. The candidate with the lowest bound of the
+  /// time is first; of equal ones, the first of the space. A candidate is priced when its quick bounds do not
+  /// rule it out, and then waits again.
+  tl::expected<std::vector<std::size_t>, std::string> next_round(const KnownWorth& known, std::size_t most) {
+    std::vector<std::size_t> round;
+    while (!queue_.empty() && round.size() < most && !is_stopped()) {
+      const std::size_t number = queue_.top().second;
+      queue_.pop();
+      Candidate& candidate = candidates_[number];
+      if (options_.prune && !known.may_matter(candidate.values, candidate.least)) {
+        // A candidate that may fit counts as ruled out by its time, even if another comparison also ruled it
+        // out.
+        ++(known.fits(candidate.least.bytes) ? report_.pruned_by_time : report_.pruned_by_memory);
+      } else if (candidate.is_priced) {
+        round.push_back(number);
+      } else {
+        if (auto bounded = price(candidate); !bounded) return tl::unexpected(bounded.error());
+        queue_.emplace(candidate.least.time, number);
+      }
+    }
+    return round;
   }
 
   /// Computes one figure for each candidate and stores it. If the search is stopped before all figures are
@@ -562,7 +605,11 @@ class TuneSearch {
   std::vector<Candidate> candidates_;
   std::vector<bool> refined_;
   std::vector<bool> refused_;  // true for candidates with a searched order that cannot run
-  std::size_t decided_ = 0;    // number of candidates, from the first on, that are decided
+  /// Undecided candidates with the bounds of their times, the lowest first.
+  std::priority_queue<std::pair<std::int64_t, std::size_t>, std::vector<std::pair<std::int64_t, std::size_t>>,
+                      std::greater<>>
+      queue_;
+  std::size_t decided_ = 0;  // number of decided candidates
   TuneReport report_;
 };
 

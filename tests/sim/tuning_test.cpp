@@ -102,6 +102,45 @@ TEST(Tuning, BoundsAreNeverAboveTheTruth) {
   }
 }
 
+// Quick bounds are sums over layers. They must hold for every division of the layers that a price may choose.
+TEST(Tuning, QuickBoundsAreNeverAboveTheBoundsOfPrices) {
+  std::size_t tight = 0;
+  std::size_t compared = 0;
+  for (const std::string_view scenario : {kTunedLlama, kTunedMixtral}) {
+    TuneRequest request = tune_request(scenario, 32);
+    request.schedules = all_tunable_schedules();
+    const auto space = tuning_space(request);
+    ASSERT_TRUE(space) << space.error();
+    ConfigurationPrices prices(request);
+    ProgramLibrary programs(request);
+    for (const Configuration& of : *space) {
+      const auto outline = programs.outline(of);
+      if (!outline) continue;
+      const LowerBounds exact = lower_bounds(prices.of(of, **outline), **outline, of.microbatches);
+      const auto quick = prices.quick_bounds(of, **outline);
+      ASSERT_TRUE(quick);
+      const std::string name = fmt::format("{} {} x {}, M {}, ZeRO {}, layers {}", of.schedule, of.stages,
+                                           of.virtual_stages, of.microbatches, of.sharding, of.layer_split);
+      ASSERT_LE(quick->step_ns, exact.step_ns) << name;
+      ASSERT_LE(quick->peak_bytes, exact.peak_bytes) << name;
+      ++compared;
+      if (5 * quick->peak_bytes > 4 * exact.peak_bytes) ++tight;
+    }
+  }
+  EXPECT_GT(compared, 1000U);
+  // Bounds that rule out nothing would be of no use.
+  EXPECT_GT(tight, compared / 2);
+}
+
+// Prices beyond 64 bits are an error of the search, also if the first bounds are found without prices.
+TEST(Tuning, ConfigurationsNearTheEndOf64BitsHaveNoQuickBounds) {
+  TuneRequest request = tune_request(kTunedLlama, 64);
+  std::get<DeviceModel>(request.base.model).work.host_layer_seconds = 1e7;
+  const auto report = tune(request, {});
+  ASSERT_FALSE(report);
+  EXPECT_THAT(report.error().message, testing::HasSubstr(" nanoseconds or bytes: "));
+}
+
 TEST(Tuning, FiguresAreThoseOfSimulate) {
   for (const std::string_view scenario : {kTunedLlama, kTunedMixtral}) {
     TuneRequest request = tune_request(scenario, 16);

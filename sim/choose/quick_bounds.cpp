@@ -1,0 +1,272 @@
+// Bounds a configuration without the costs of its stages. A stage has consecutive parts of the model, so its
+// costs are the difference of two sums. For known layers, the bounds are those of lower_bounds()
+// (configuration_prices.cpp) without the STEP and messages.
+//
+// If layers are balanced by price, the division is not known. Two bounds then hold for every division. Let
+// rank r need a_r bytes for each of its n_r layers, and t_r bytes while one of them runs. The maximum is at
+// least the mean of all ranks with the weights 1 / a_r:
+//
+//     peak >= max over r of (a_r n_r + t_r)  >=  (n + sum of t_r / a_r) / (sum of 1 / a_r)
+//
+// The time of a rank is w_r for a microbatch, and w = sum of w_r. The busiest rank takes at least M w / K. If
+// each of the K ranks has one stage and backward passes are whole, the passes of the stages before it count
+// as well. Weighting the ranks such that each w_r counts equally gives
+//
+//     step >= max over r of (M w_r + sum over i < r of w_i)  >=  w / (1 - (1 - 1/M)^K)
+//
+// Costs are whole nanoseconds and bytes, so each bound is lowered by what rounding may have removed. Tests:
+// tests/sim/tuning_test.cpp.
+
+#include "sim/choose/quick_bounds.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "scenarios/prepare/schedule_outline.hpp"
+#include "scenarios/pricing/stage_prices.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "topology/size_arithmetic.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// A stage has three durations. Rounding each to whole nanoseconds removes at most this much from them.
+constexpr double kRoundedNs = 1.5;
+/// The same for the bytes of one stage that are counted once.
+constexpr double kRoundedBytes = 2;
+/// The part that remains of a sum whose terms were added in another order.
+constexpr double kOfSum = 1 - 1e-9;
+
+std::int64_t rounded_down(double bound, double rounding) {
+  return static_cast<std::int64_t>(std::max(0.0, bound * kOfSum - rounding));
+}
+
+PartCost cost_of(const StagePrice& price) {
+  return {.forward_ns = price.forward_s * kNanosecondsPerSecond,
+          .input_ns = price.backward_input_s * kNanosecondsPerSecond,
+          .weight_ns = price.backward_weight_s * kNanosecondsPerSecond,
+          .kept = price.kept_bytes,
+          .recomputed = price.recomputed_bytes,
+          .constant = price.weight_bytes + price.optimizer_bytes,
+          .gradients = price.gradient_bytes};
+}
+
+/// Returns the costs of all stages. The first stage has the embedding, and the last one the head.
+std::vector<PartCost> stages_of(const std::vector<PartCost>& before,
+                                const std::vector<std::int64_t>& layers) {
+  std::vector<PartCost> stages;
+  stages.reserve(layers.size());
+  std::size_t begin = 0;
+  std::size_t end = 1;
+  for (std::size_t stage = 0; stage < layers.size(); ++stage) {
+    end += static_cast<std::size_t>(layers[stage]);
+    if (stage + 1 == layers.size()) ++end;
+    stages.push_back(before[end] - before[begin]);
+    begin = end;
+  }
+  return stages;
+}
+
+bool runs_split(const HeldMoment& moment) {
+  return moment.kind == ActionKind::backward_input || moment.kind == ActionKind::backward_weight;
+}
+
+double bytes_in(const PartTransient& transient, const HeldMoment& moment) {
+  return runs_split(moment) ? transient.split : transient.whole;
+}
+
+/// Returns the transient bytes of a stage with `layers` layers at a moment. Its parts run one after the
+/// other, so these are at least those of each part.
+double transient_bytes(const PartSums& sums, std::size_t stage, const std::vector<std::int64_t>& layers,
+                       const HeldMoment& moment) {
+  double bytes = layers[stage] > 0 ? bytes_in(sums.layer, moment) : 0;
+  if (stage == 0) bytes = std::max(bytes, bytes_in(sums.embedding, moment));
+  if (stage + 1 == layers.size()) bytes = std::max(bytes, bytes_in(sums.head, moment));
+  return bytes;
+}
+
+/// Returns a lower bound of a rank's peak.
+double least_bytes(const PartSums& sums, const std::vector<PartCost>& stages,
+                   const std::vector<std::int64_t>& layers, const RankOutline& rank) {
+  double constant = 0;
+  for (const std::int32_t stage : rank.stages) constant += stages[index(stage)].constant;
+  double most = 0;
+  for (const HeldMoment& moment : rank.moments) {
+    double held = transient_bytes(sums, index(rank.stages[index(moment.running)]), layers, moment);
+    for (std::size_t i = 0; i < rank.stages.size(); ++i) {
+      const PartCost& stage = stages[index(rank.stages[i])];
+      held += moment.live[i] * stage.kept + moment.waiting[i] * stage.recomputed;
+      if (moment.gradients[i]) held += stage.gradients;
+    }
+    most = std::max(most, held);
+  }
+  return constant + most;
+}
+
+/// Returns how many microbatches of all stages a rank holds at most, which bounds the rounding of its bytes.
+double live_count(const RankOutline& rank) {
+  double most = 0;
+  for (const HeldMoment& moment : rank.moments) {
+    double live = 0;
+    for (std::size_t i = 0; i < rank.stages.size(); ++i) live += moment.live[i] + moment.waiting[i];
+    most = std::max(most, live);
+  }
+  return most;
+}
+
+double rounded_bytes(const RankOutline& rank) {
+  return live_count(rank) + kRoundedBytes * static_cast<double>(rank.stages.size());
+}
+
+/// Returns the element-wise minimum of the memory of all layers.
+PartCost least_layer(const std::vector<PartCost>& before) {
+  PartCost least = before[2] - before[1];
+  for (std::size_t part = 2; part + 2 < before.size(); ++part) {
+    const PartCost layer = before[part + 1] - before[part];
+    least.kept = std::min(least.kept, layer.kept);
+    least.constant = std::min(least.constant, layer.constant);
+    least.gradients = std::min(least.gradients, layer.gradients);
+  }
+  return least;
+}
+
+/// The bytes that a rank needs at least: for each of its layers on any of its stages, and once.
+struct RankBytes {
+  double each = 0;
+  double once = 0;
+};
+
+/// Returns the needs of a rank at the moment that is fullest with `layers` layers.
+RankBytes rank_bytes(const PartSums& sums, const PartCost& layer, const RankOutline& rank, std::size_t stages,
+                     double layers) {
+  RankBytes fullest;
+  for (const HeldMoment& moment : rank.moments) {
+    double held = std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i < rank.stages.size(); ++i)
+      held = std::min(held, moment.live[i] * layer.kept + (moment.gradients[i] ? layer.gradients : 0));
+    // Only the first and the last stage may have no layer.
+    const std::size_t running = index(rank.stages[index(moment.running)]);
+    const bool is_inner = running > 0 && running + 1 < stages;
+    const RankBytes bytes{.each = layer.constant + held, .once = is_inner ? bytes_in(sums.layer, moment) : 0};
+    const auto all = [&](const RankBytes& of) { return of.each * layers + of.once; };
+    if (all(bytes) > all(fullest)) fullest = bytes;
+  }
+  return fullest;
+}
+
+}  // namespace
+
+PartCost PartCost::operator+(const PartCost& other) const {
+  return {.forward_ns = forward_ns + other.forward_ns,
+          .input_ns = input_ns + other.input_ns,
+          .weight_ns = weight_ns + other.weight_ns,
+          .kept = kept + other.kept,
+          .recomputed = recomputed + other.recomputed,
+          .constant = constant + other.constant,
+          .gradients = gradients + other.gradients};
+}
+
+PartCost PartCost::operator-(const PartCost& other) const {
+  return {.forward_ns = forward_ns - other.forward_ns,
+          .input_ns = input_ns - other.input_ns,
+          .weight_ns = weight_ns - other.weight_ns,
+          .kept = kept - other.kept,
+          .recomputed = recomputed - other.recomputed,
+          .constant = constant - other.constant,
+          .gradients = gradients - other.gradients};
+}
+
+// Each part is priced as a stage of its own: the embedding and the head as stages without layers.
+PartSums part_sums(const Workload& work, const LayerPrices& prices, bool one_rank_has_both_ends) {
+  std::vector<std::int64_t> layers(work.model.layers.size() + 2, 1);
+  layers.front() = 0;
+  layers.back() = 0;
+  std::vector<std::int32_t> ranks(layers.size());
+  for (std::size_t part = 0; part < ranks.size(); ++part) ranks[part] = static_cast<std::int32_t>(part);
+  // A rank with both ends may store a matrix that they share only once.
+  if (one_rank_has_both_ends) ranks.back() = 0;
+  const std::vector<StagePrice> parts = price_stages(work, prices, layers, ranks);
+  const auto transient_of = [](const StagePrice& part) {
+    return PartTransient{.whole = part.transient_bytes,
+                         .split = part.transient_bytes - part.recomputed_at_once};
+  };
+  PartSums sums;
+  sums.before.reserve(parts.size() + 1);
+  for (const StagePrice& part : parts) sums.before.push_back(sums.before.back() + cost_of(part));
+  sums.embedding = transient_of(parts.front());
+  sums.head = transient_of(parts.back());
+  sums.layer = transient_of(parts[1]);
+  for (std::size_t part = 2; part + 1 < parts.size(); ++part) {
+    const PartTransient layer = transient_of(parts[part]);
+    sums.layer = {.whole = std::min(sums.layer.whole, layer.whole),
+                  .split = std::min(sums.layer.split, layer.split)};
+  }
+  return sums;
+}
+
+LowerBounds quick_bounds(const PartSums& sums, const std::vector<std::int64_t>& layers,
+                         const ScheduleOutline& outline, std::int32_t microbatches) {
+  const std::vector<PartCost> stages = stages_of(sums.before, layers);
+  // The passes of the first microbatch through all stages before a stage, and of its gradient back.
+  std::vector<double> there(stages.size() + 1, 0);
+  std::vector<double> back(stages.size() + 1, 0);
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    there[i + 1] = there[i] + stages[i].forward_ns;
+    back[i + 1] = back[i] + (outline.splits_backward ? stages[i].input_ns : stages[i].backward_ns());
+  }
+  double step_ns = 0;
+  double peak = 0;
+  double lost_bytes = 0;
+  std::size_t most_stages = 0;
+  for (const RankOutline& rank : outline.ranks) {
+    double needed = 0;  // what must run before the last gradient returns to the first stage
+    double work = 0;
+    for (const std::int32_t stage : rank.stages) {
+      const PartCost& cost = stages[index(stage)];
+      work += cost.total_ns();
+      needed += cost.forward_ns + (outline.splits_backward ? cost.input_ns : cost.backward_ns());
+    }
+    const std::size_t first = index(rank.stages.front());
+    step_ns =
+        std::max(step_ns, there[first] + std::max(microbatches * needed + back[first], microbatches * work));
+    peak = std::max(peak, least_bytes(sums, stages, layers, rank));
+    lost_bytes = std::max(lost_bytes, rounded_bytes(rank));
+    most_stages = std::max(most_stages, rank.stages.size());
+  }
+  const double rounded_stages =
+      static_cast<double>(most_stages) * microbatches + static_cast<double>(stages.size());
+  return {.step_ns = rounded_down(step_ns, kRoundedNs * rounded_stages),
+          .peak_bytes = rounded_down(peak, lost_bytes)};
+}
+
+LowerBounds quick_bounds(const PartSums& sums, const ScheduleOutline& outline, std::int32_t microbatches) {
+  const auto ranks = static_cast<double>(outline.ranks.size());
+  const auto stages = static_cast<double>(outline.rank_of_stage.size());
+  const double work = sums.before.back().total_ns();
+  const bool is_whole_chain = !outline.splits_backward && ranks == stages;
+  const double passes =
+      is_whole_chain ? 1 / (1 - std::pow(1 - 1.0 / microbatches, ranks)) : microbatches / ranks;
+  const PartCost layer = least_layer(sums.before);
+  const auto layers = static_cast<double>(sums.before.size() - 3);  // all parts but the ends
+  double weights = 0;
+  double once = 0;
+  double lost_bytes = 0;
+  for (const RankOutline& rank : outline.ranks) {
+    const RankBytes bytes = rank_bytes(sums, layer, rank, outline.rank_of_stage.size(), layers / ranks);
+    weights += 1 / bytes.each;
+    once += bytes.once / bytes.each;
+    lost_bytes = std::max(lost_bytes, rounded_bytes(rank));
+  }
+  return {.step_ns = rounded_down(passes * work, kRoundedNs * stages * passes),
+          .peak_bytes = rounded_down((layers + once) / weights, lost_bytes)};
+}
+
+}  // namespace penstock

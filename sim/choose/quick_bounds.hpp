@@ -1,0 +1,64 @@
+#pragma once
+// Finds lower bounds of a configuration's time and memory from sums over its layers, before its stages are
+// priced. A search prices only the configurations that these bounds do not rule out.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "scenarios/prepare/schedule_outline.hpp"
+#include "scenarios/pricing/stage_prices.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+
+/// Lower bounds of a configuration's figures.
+struct LowerBounds {
+  Ns step_ns = 0;
+  Bytes peak_bytes = 0;  ///< lower bound of the peak of the fullest rank
+};
+
+/// The time and memory of one part of a model, for one microbatch, in nanoseconds and bytes. The parts are
+/// the embedding, each layer, and the head.
+struct PartCost {
+  double forward_ns = 0;
+  double input_ns = 0;   ///< the gradient of the input
+  double weight_ns = 0;  ///< the gradient of the weights
+  double kept = 0;
+  double recomputed = 0;
+  double constant = 0;  ///< weights and optimizer state
+  double gradients = 0;
+
+  double backward_ns() const { return input_ns + weight_ns; }
+  double total_ns() const { return forward_ns + backward_ns(); }
+  PartCost operator+(const PartCost& other) const;
+  PartCost operator-(const PartCost& other) const;
+};
+
+/// The bytes that a part needs only while it runs.
+struct PartTransient {
+  double whole = 0;  ///< in F and B
+  double split = 0;  ///< in I and W
+};
+
+/// The costs of the parts of a model.
+struct PartSums {
+  /// Entry i is the sum over all parts before part i.
+  std::vector<PartCost> before{PartCost{}};
+  PartTransient embedding{};
+  PartTransient layer{};  ///< the minimum over all layers
+  PartTransient head{};
+};
+
+/// Returns the sums of a workload with these prices. `one_rank_has_both_ends` is true if the rank of the
+/// first stage also has the last one.
+PartSums part_sums(const Workload& work, const LayerPrices& prices, bool one_rank_has_both_ends);
+
+/// Returns bounds for stages with these layers. They leave out the STEP, messages and transient bytes.
+LowerBounds quick_bounds(const PartSums& sums, const std::vector<std::int64_t>& layers,
+                         const ScheduleOutline& outline, std::int32_t microbatches);
+/// Returns bounds that hold for every division of the layers into stages.
+LowerBounds quick_bounds(const PartSums& sums, const ScheduleOutline& outline, std::int32_t microbatches);
+
+}  // namespace penstock
