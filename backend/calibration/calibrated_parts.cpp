@@ -70,8 +70,7 @@ class StageFormula {
         load_(calibration.options.load),
         own_(calibration.own_micro_batch_size),
         launch_(static_cast<double>(
-            (load_ == CalibrationLoad::alone ? calibration.alone_launch : calibration.busy_launch)
-                .median_ns)) {
+            (load_ == CalibrationLoad::alone ? calibration.alone_launch : calibration.busy_launch).mean_ns)) {
     double above = 0;
     double below = 0;
     double least = INFINITY;
@@ -108,7 +107,7 @@ class StageFormula {
   /// Returns the measured time including the launch, or 0 if this size was not measured.
   double measured(const KindAtSize& size) const {
     const Spread& spread = load_ == CalibrationLoad::alone ? size.alone : size.busy;
-    return spread.samples > 0 ? static_cast<double>(spread.median_ns) + launch_ : 0;
+    return spread.samples > 0 ? static_cast<double>(spread.mean_ns) + launch_ : 0;
   }
   /// Returns the ratio m of this microbatch size to the file's own microbatch size.
   double ratio(const KindAtSize& size) const {

@@ -1,5 +1,5 @@
 // Measures a scenario's stages and links. It runs one program for each size and load. It fits lines through
-// the medians of the actions' durations, because a cost table can express only lines:
+// the means of the actions' durations, because a cost table can express only lines:
 //
 //     duration = overhead + samples * rate        and        latency + bytes / bandwidth for each hop
 //
@@ -51,11 +51,14 @@ tl::unexpected<UserError> refused(std::string message) {
   return user_error(ErrorKind::bad_input, std::move(message));
 }
 
-BackwardForm form_of(const NeededKinds& needed, CalibrationKinds kinds) {
-  const bool whole = kinds == CalibrationKinds::all || needed.whole_backward;
-  const bool split = kinds == CalibrationKinds::all || needed.split_backward;
-  if (whole && split) return BackwardForm::both;
-  return split ? BackwardForm::split : BackwardForm::whole;
+/// Returns the forms of the backward passes, each for a program of its own. The first is the form of the
+/// scenario's program. The kinds of another form are measured in another program: on a device whose ranks
+/// share bandwidth or power, an I beside a B takes another time than an I beside a W.
+std::vector<BackwardForm> forms_of(const NeededKinds& needed, CalibrationKinds kinds) {
+  if (needed.whole_backward && needed.split_backward) return {BackwardForm::both};
+  const BackwardForm own = needed.split_backward ? BackwardForm::split : BackwardForm::whole;
+  if (kinds == CalibrationKinds::needed) return {own};
+  return {own, own == BackwardForm::split ? BackwardForm::whole : BackwardForm::split};
 }
 
 /// Returns `scenario` with another program and microbatch size, and with the default channel options. The
@@ -161,15 +164,21 @@ struct Gathered {
   double spread = 0;
 };
 
-void gather(Gathered& all, const MeasurementPlan& plan, Measurement measured) {
+/// Adds a measurement. If it is not of the form of the scenario's program, adds only its durations.
+void gather(Gathered& all, const MeasurementPlan& plan, bool is_own_form, Measurement measured) {
   const bool alone = plan.load == CalibrationLoad::alone;
   for (const auto& [key, durations] : measured.samples.durations) {
     auto& sizes = all.kinds[key];
-    // For each size, the alone and the busy measurement come directly after each other.
+    // All measurements of a size come directly after each other.
     if (sizes.empty() || sizes.back().micro_batch_size != plan.micro_batch_size)
       sizes.push_back({.micro_batch_size = plan.micro_batch_size});
-    (alone ? sizes.back().alone : sizes.back().busy) = spread_of(durations);
+    Spread& spread = alone ? sizes.back().alone : sizes.back().busy;
+    // F and STEP keep the times of the scenario's own form, which is measured first.
+    if (spread.samples == 0) spread = spread_of(durations);
   }
+  all.engine = std::move(measured.engine);
+  all.spread = std::max(all.spread, measured.spread);
+  if (!is_own_form) return;
   std::vector<Ns>& launches = alone ? all.alone_launches : all.busy_launches;
   for (const auto& [stage, times] : measured.samples.launches)
     launches.insert(launches.end(), times.begin(), times.end());
@@ -180,37 +189,35 @@ void gather(Gathered& all, const MeasurementPlan& plan, Measurement measured) {
     all.notes = std::move(measured.notes);
     all.peak_bytes = std::move(measured.peak_bytes);
   }
-  all.engine = std::move(measured.engine);
-  all.spread = std::max(all.spread, measured.spread);
 }
 
-/// Measures every size alone and busy, in ascending order of size.
+/// Measures every size alone and busy, in each form of backward passes, in ascending order of size.
 OrRunError<Gathered> gathered_of(const Scenario& scenario, const Program& like,
                                  const std::vector<std::int64_t>& sizes, const CalibrationOptions& options,
                                  const CalibrationRun& run) {
   Gathered all;
   const NeededKinds needed = needed_kinds(like);
+  const std::vector<BackwardForm> forms = forms_of(needed, options.kinds);
   for (const std::int64_t size : sizes) {
     for (const CalibrationLoad load : {CalibrationLoad::alone, CalibrationLoad::busy}) {
-      const MeasurementPlan plan{.load = load,
-                                 .backward = form_of(needed, options.kinds),
-                                 .recomputes = needed.recompute,
-                                 .micro_batch_size = size};
-      auto measured = measurement_of(scenario, like, plan, options, run);
-      if (!measured) return tl::unexpected(std::move(measured.error()));
-      gather(all, plan, *std::move(measured));
+      for (const BackwardForm form : forms) {
+        const MeasurementPlan plan{
+            .load = load, .backward = form, .recomputes = needed.recompute, .micro_batch_size = size};
+        auto measured = measurement_of(scenario, like, plan, options, run);
+        if (!measured) return tl::unexpected(std::move(measured.error()));
+        gather(all, plan, form == forms.front(), *std::move(measured));
+      }
     }
   }
   return all;
 }
 
-/// Fits a line through the medians of all sizes that were measured under this load.
+/// Fits a line through the means of all sizes that were measured under this load.
 Line line_over_sizes(const std::vector<KindAtSize>& sizes, Spread KindAtSize::* load) {
   std::vector<LinePoint> points;
   for (const KindAtSize& size : sizes) {
     if ((size.*load).samples == 0) continue;
-    points.push_back(
-        {static_cast<double>(size.micro_batch_size), static_cast<double>((size.*load).median_ns)});
+    points.push_back({static_cast<double>(size.micro_batch_size), static_cast<double>((size.*load).mean_ns)});
   }
   return fit_line(points);
 }
@@ -256,7 +263,7 @@ double KindCalibration::duration_ns(CalibrationLoad load, std::int64_t micro_bat
   for (const KindAtSize& size : sizes) {
     const Spread& spread = load == CalibrationLoad::alone ? size.alone : size.busy;
     if (size.micro_batch_size == micro_batch_size && spread.samples > 0)
-      return static_cast<double>(spread.median_ns);
+      return static_cast<double>(spread.mean_ns);
   }
   return line(load).at(static_cast<double>(micro_batch_size));
 }

@@ -56,7 +56,8 @@ tl::expected<Program, std::string> calibration_program(const Program& like, cons
 /// The set of kinds of actions that are measured in addition to F and STEP.
 enum class CalibrationKinds : std::uint8_t {
   needed,  // only the kinds that the scenario's program uses
-  all,     // B, I and W, so that the file serves schedules with whole and with split backward passes
+  all,     // B, I and W, so that the file serves schedules with whole and with split backward passes. B is
+           // measured in one program, and I and W in another.
 };
 template <>
 inline constexpr auto kEnumWords<CalibrationKinds> = std::to_array<EnumWord<CalibrationKinds>>(
@@ -89,11 +90,11 @@ struct KindAtSize {
 struct KindCalibration {
   ActionKind kind = ActionKind::forward;
   std::vector<KindAtSize> sizes{};  ///< sorted by microbatch size, smallest first
-  Line alone{};  ///< line through the medians in ns: a fixed overhead and a time per sample
+  Line alone{};                     ///< line through the means in ns: a fixed overhead and a time per sample
   Line busy{};
 
   const Line& line(CalibrationLoad load) const { return load == CalibrationLoad::alone ? alone : busy; }
-  /// Returns the duration for a microbatch size. If that size was measured, the duration is its median, and
+  /// Returns the duration for a microbatch size. If that size was measured, the duration is its mean, and
   /// otherwise the value of the fitted line.
   double duration_ns(CalibrationLoad load, std::int64_t micro_batch_size) const;
 };

@@ -116,7 +116,10 @@ Spread spread_of(std::vector<Ns> samples) {
   if (samples.empty()) return {};
   std::ranges::sort(samples);
   const std::size_t last = samples.size() - 1;
+  double mean = 0;
+  for (const Ns sample : samples) mean += static_cast<double>(sample) / static_cast<double>(samples.size());
   return {.median_ns = samples[last / 2],
+          .mean_ns = std::llround(mean),
           .middle_half_ns = samples[last - last / 4] - samples[last / 4],
           .samples = static_cast<std::int64_t>(samples.size())};
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Turns repeated measurements into figures: medians, their spread, and lines through points. It also extracts
-// the durations, launches and hops from one run of a calibration program.
+// Turns repeated measurements into figures: means, medians, their spread, and lines through points. It also
+// extracts the durations, launches and hops from one run of a calibration program.
 
 #include <compare>
 #include <cstdint>
@@ -13,9 +13,11 @@
 
 namespace penstock {
 
-/// The median and the spread of repeated measurements of one quantity.
+/// The mean, the median and the spread of repeated measurements of one quantity. A makespan is a sum of
+/// durations, and a sum of n durations has n times their mean, so predictions use the mean.
 struct Spread {
   Ns median_ns = 0;
+  Ns mean_ns = 0;
   Ns middle_half_ns = 0;  ///< third quartile minus first quartile of the samples
   std::int64_t samples = 0;
 

@@ -36,6 +36,10 @@ bool used_alone(const Calibration& calibration, ActionKind kind) {
 
 Cell duration_cell(const Spread& spread) {
   if (spread.samples == 0) return {"", {}};
+  return {format_duration(spread.mean_ns), static_cast<double>(spread.mean_ns)};
+}
+
+Cell median_cell(const Spread& spread) {
   return {format_duration(spread.median_ns), static_cast<double>(spread.median_ns)};
 }
 
@@ -84,7 +88,7 @@ Table link_table(const Calibration& calibration) {
       const bool first = &point == &link.points.front();
       table.rows.push_back({{first ? link.name : "", {}},
                             {format_bytes(point.bytes), static_cast<double>(point.bytes)},
-                            duration_cell(point.hop),
+                            median_cell(point.hop),
                             {format_percent(point.hop.relative()), point.hop.relative()},
                             {first ? format_duration(link.latency_ns) : "", {}},
                             {first ? rate_text(link) : "", {}},
@@ -101,7 +105,7 @@ std::string head(const Calibration& calibration) {
   const CalibrationOptions& options = calibration.options;
   return fmt::format(
       "{}: {} on {}, measured by {}\n"
-      "{} of each kind, size and load, after {} that do not count; medians. Spread: the middle half, at the\n"
+      "{} of each kind, size and load, after {} that do not count; means. Spread: the middle half, at the\n"
       "widest. Alone: one microbatch at a time (of a split backward, W runs beside the stage before it).\n"
       "Busy: all ranks at once, by 1F1B. The model has the {} times, for {} a microbatch.\n",
       shown_name(calibration.scenario),
@@ -113,8 +117,7 @@ std::string head(const Calibration& calibration) {
 std::string launch_line(const Calibration& calibration) {
   return fmt::format(
       "\nfrom one action's end to the next one's start: {} alone, {} busy (part of `overhead`)\n",
-      format_duration(calibration.alone_launch.median_ns),
-      format_duration(calibration.busy_launch.median_ns));
+      format_duration(calibration.alone_launch.mean_ns), format_duration(calibration.busy_launch.mean_ns));
 }
 
 std::string peak_line(const Calibration& calibration) {
@@ -127,7 +130,8 @@ std::string peak_line(const Calibration& calibration) {
 // --- JSON -----------------------------------------------------------------------------------------
 
 Json spread_json(const Spread& spread) {
-  return {{"median_ns", spread.median_ns},
+  return {{"mean_ns", spread.mean_ns},
+          {"median_ns", spread.median_ns},
           {"middle_half_ns", spread.middle_half_ns},
           {"samples", spread.samples}};
 }
