@@ -94,7 +94,7 @@ tl::expected<SelfTestAnswer, UserError> selftest() {
   ask_for_hardware_queues();
   SelfTestAnswer over_nccl;
 #ifdef PENSTOCK_HAS_NCCL
-  if (*devices > 1) {
+  if (devices->devices > 1) {
     const auto said = nccl_self_test();
     if (!said) return tl::unexpected(said.error());
     over_nccl.text = *said;
@@ -103,7 +103,7 @@ tl::expected<SelfTestAnswer, UserError> selftest() {
   const auto copies = self_test();
   if (!copies) return unavailable(copies.error());
 #ifdef PENSTOCK_HAS_NCCL
-  if (*devices == 1) {
+  if (devices->devices == 1) {
     const std::vector<DeviceCheck> checks = check_nccl_alone(0);
     over_nccl = {.text = to_text(checks), .all_right = all_right(checks)};
   }

@@ -94,6 +94,14 @@ void add_measuring_flags(Subcommand app, MeasuringFlags& flags, const MeasuredWo
       .range(1e-3, 1e7)
       .group(kGroup)
       .type_name("SECONDS");
+  add_choice(app, "--launch-order", flags.launch_order,
+             {.words = {"on", "off"},
+              .help = "nccl only: on lets NCCL's kernels of a rank start in the order of their launches; off "
+                      "(default) lets each start when it can",
+              .group = kGroup,
+              .type_name = "WORD"});
+  add_count(app, "--ranks-per-gpu", flags.ranks_per_gpu, 1,
+            "nccl only: a rehearsal in which N ranks share each GPU; needs NCCL 2.30 or newer");
 }
 
 RunOptions run_options(const MeasuringFlags& flags) {
@@ -101,7 +109,9 @@ RunOptions run_options(const MeasuringFlags& flags) {
           .repeats = flags.counted,
           .time_scale = flags.time_scale,
           .deadline = std::chrono::nanoseconds(std::llround(flags.deadline_seconds * 1e9)),
-          .memory = memory_to_take()};
+          .memory = memory_to_take(),
+          .launch_order = flags.launch_order == "on",
+          .ranks_per_gpu = flags.ranks_per_gpu};
 }
 
 tl::expected<std::optional<Result>, UserError> measure_by_backend(const Experiment& experiment,
@@ -109,6 +119,12 @@ tl::expected<std::optional<Result>, UserError> measure_by_backend(const Experime
                                                                   const RunOptions& options,
                                                                   const std::optional<ProcessPlace>& place,
                                                                   const Extensions& extensions) {
+  if (flags.backend != "nccl" && (options.launch_order || options.ranks_per_gpu > 1)) {
+    return bad_input(
+        fmt::format("--launch-order on and --ranks-per-gpu are for --backend nccl, not {}; leave "
+                    "them out",
+                    flags.backend));
+  }
   const PaceOfLinks pace = pace_of_links(experiment);
   const Jitter jitter{.fraction = flags.jitter, .seed = flags.seed};
   // GPU backends make their modules themselves, when they know the GPU of each worker.

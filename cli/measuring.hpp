@@ -30,6 +30,8 @@ struct MeasuringFlags {
   std::uint64_t seed = 1;
   double deadline_seconds = 0;  ///< 0 means that measure() chooses it.
   bool occupy = false;
+  std::string launch_order = "off";
+  std::int32_t ranks_per_gpu = 1;
 };
 
 /// The words in a command's help that depend on what it measures.
@@ -41,8 +43,9 @@ struct MeasuredWords {
   std::string counted;     ///< For example "runs that count".
 };
 
-/// Declares --backend, --occupy, --warmup, the flag for the count, --time-scale, --jitter, --seed and
-/// --deadline. The defaults are the present values of `flags`.
+/// Declares --backend, --occupy, --warmup, the flag for the count, --time-scale, --jitter, --seed,
+/// --deadline,
+/// --launch-order and --ranks-per-gpu. The defaults are the present values of `flags`.
 void add_measuring_flags(Subcommand app, MeasuringFlags& flags, const MeasuredWords& words);
 
 /// Returns the options of a run, with the warm-up and repeats of the flags.

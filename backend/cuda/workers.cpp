@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -186,10 +187,22 @@ CudaDevice device_of(std::int32_t number) {
           .memory_bytes = facts.totalGlobalMem};
 }
 
-/// Writes the number of GPUs or the error text to the pipe. Runs in the child.
+tl::expected<std::int32_t, std::string> least_sms_of(std::int32_t devices) {
+  int least = std::numeric_limits<int>::max();
+  for (std::int32_t device = 0; device < devices; ++device) {
+    int sms = 0;
+    const cudaError_t result = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+    if (result != cudaSuccess) return tl::unexpected(in_words(result, "cudaDeviceGetAttribute"));
+    least = std::min(least, sms);
+  }
+  return least;
+}
+
+/// Writes the number of GPUs and of SMs, such as "8 132", or the error text to the pipe. Runs in the child.
 void answer(int pipe_end) {
   const auto count = device_count();
-  const std::string words = count ? fmt::format("{}", *count) : count.error();
+  const auto sms = count.and_then(least_sms_of);
+  const std::string words = sms ? fmt::format("{} {}", *count, *sms) : sms.error();
   static_cast<void>(::write(pipe_end, words.data(), words.size()));
 }
 
@@ -215,7 +228,7 @@ tl::expected<std::vector<CudaDevice>, std::string> cuda_devices() {
   return devices;
 }
 
-tl::expected<std::int32_t, std::string> cuda_device_count_by_child() {
+tl::expected<CudaDeviceCount, std::string> cuda_device_count_by_child() {
   std::array<int, 2> ends{};
   if (pipe(ends.data()) != 0) return tl::unexpected(std::string("cannot make a pipe"));
   const pid_t child = fork();
@@ -230,7 +243,10 @@ tl::expected<std::int32_t, std::string> cuda_device_count_by_child() {
   close(ends[0]);
   // The child is reaped here, so that no other code takes it for a rank's process that has ended.
   while (child > 0 && waitpid(child, nullptr, 0) < 0 && errno == EINTR) continue;
-  if (const auto count = number_of_text<std::int32_t>(words)) return *count;
+  const std::size_t space = words.find(' ');
+  const auto devices = number_of_text<std::int32_t>(words.substr(0, space));
+  const auto sms = number_of_text<std::int32_t>(space == std::string::npos ? "" : words.substr(space + 1));
+  if (devices && sms) return CudaDeviceCount{.devices = *devices, .least_sms = *sms};
   return tl::unexpected(words.empty() ? "the process that looked for GPUs died" : words);
 }
 

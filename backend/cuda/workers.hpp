@@ -73,8 +73,13 @@ struct CudaDevice {
 /// Starts CUDA in this process, which must therefore not fork afterwards.
 tl::expected<std::vector<CudaDevice>, std::string> cuda_devices();
 
-/// Returns the number of devices. A child process counts them, so this process may still fork. Error: like
+struct CudaDeviceCount {
+  std::int32_t devices = 0;    ///< number of devices, at least 1
+  std::int32_t least_sms = 0;  ///< smallest number of SMs of a device
+};
+
+/// Counts the devices and their SMs. A child process counts them, so this process may still fork. Error: like
 /// cuda_devices(). Requires that this process has no other threads.
-tl::expected<std::int32_t, std::string> cuda_device_count_by_child();
+tl::expected<CudaDeviceCount, std::string> cuda_device_count_by_child();
 
 }  // namespace penstock

@@ -38,6 +38,10 @@ struct RunOptions {
   /// The memory of this machine that all processes of a run may use together. If it is absent, memory is not
   /// checked.
   std::optional<Bytes> memory{};
+  /// True if NCCL's kernels of a rank start in the order of their launches. Only for the backend `nccl`.
+  bool launch_order = false;
+  /// The number of consecutive ranks that share one GPU, >= 1. Only for the backend `nccl`.
+  std::int32_t ranks_per_gpu = 1;
 };
 
 /// A function that returns how long each message of a flat program takes on the links of the experiment's

@@ -80,13 +80,16 @@ std::string new_unique_id() {
 }
 
 Communicator::Communicator(CommunicatorPlan plan, std::int32_t rank, const std::string& unique_id,
-                           const WaitLimits& limits)
+                           const WaitLimits& limits, std::int32_t max_ctas)
     : plan_(std::move(plan)), rank_(rank), own_number_(number_of(rank)), limits_(limits) {
   ncclUniqueId id{};
   if (unique_id.size() != sizeof(id.internal)) throw std::logic_error("not a unique id of NCCL");
   std::memcpy(id.internal, unique_id.data(), unique_id.size());
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
+  // Without launch order, receives that wait for their peers hold SMs. The limit leaves SMs for the rank's
+  // own work (most_resident_ctas()).
+  config.maxCTAs = max_ctas;
   const ncclResult_t result =
       ncclCommInitRankConfig(&handle_, static_cast<int>(plan_.ranks.size()), id, own_number_, &config);
   try {
@@ -198,6 +201,16 @@ std::vector<CommunicatorPlan> communicators_of(const FlatProgram& flat) {
   plans.reserve(ordered.size());
   for (auto& [use, plan] : ordered) plans.push_back(std::move(plan));
   return plans;
+}
+
+std::int32_t most_resident_ctas(const FlatProgram& flat, std::int32_t ranks_per_gpu) {
+  std::map<std::int32_t, std::int32_t> communicators;  // by GPU
+  for (const CommunicatorPlan& plan : communicators_of(flat)) {
+    for (const std::int32_t rank : plan.ranks) ++communicators[rank / ranks_per_gpu];
+  }
+  std::int32_t most = 0;
+  for (const auto& [gpu, count] : communicators) most = std::max(most, count * most_ctas(ranks_per_gpu));
+  return most;
 }
 
 std::string to_text(const CommunicatorPlan& plan) {

@@ -57,13 +57,27 @@ class NcclError : public std::runtime_error {
 /// Returns the bytes of a new ncclUniqueId. Needs no GPU. Throws NcclError.
 std::string new_unique_id();
 
+/// The largest number of CTAs of one NCCL kernel, if a GPU has one rank. Each CTA takes an SM while the
+/// kernel runs, also while it waits for a peer.
+inline constexpr std::int32_t kMostCtas = 4;
+
+/// Returns the largest number of CTAs of each communicator if several ranks share a GPU. All ranks of the GPU
+/// together then use about as many as one rank alone.
+constexpr std::int32_t most_ctas(std::int32_t ranks_per_gpu) {
+  return ranks_per_gpu < kMostCtas ? kMostCtas / ranks_per_gpu : 1;
+}
+
+/// Returns the largest number of CTAs that NCCL's kernels can hold at once on one GPU: for the ranks of that
+/// GPU, one kernel for each of their communicators. Returns the largest number over all GPUs.
+std::int32_t most_resident_ctas(const FlatProgram& flat, std::int32_t ranks_per_gpu);
+
 /// One communicator of this rank. Only one thread may call its functions.
 class Communicator {
  public:
   /// Opens the communicator on the current device. All ranks of the plan must do this, with the same
-  /// `unique_id`. Throws NcclError, Stopped, or std::runtime_error after the deadline.
+  /// `unique_id` and `max_ctas`. Throws NcclError, Stopped, or std::runtime_error after the deadline.
   Communicator(CommunicatorPlan plan, std::int32_t rank, const std::string& unique_id,
-               const WaitLimits& limits);
+               const WaitLimits& limits, std::int32_t max_ctas = kMostCtas);
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
   /// Aborts the communicator unless close() was called.

@@ -5,6 +5,7 @@
 
 #include "backend/nccl/nccl_run.hpp"
 
+#include <nccl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -36,6 +37,7 @@
 #include "backend/executor/executor.hpp"
 #include "backend/executor/measured_run.hpp"
 #include "backend/executor/module_family.hpp"
+#include "backend/nccl/communicator.hpp"
 #include "backend/nccl/nccl_transport.hpp"
 #include "backend/nccl/rendezvous.hpp"
 #include "backend/nccl/session.hpp"
@@ -113,7 +115,9 @@ class NcclRun {
       store_.port = socket->port();
       socket_ = *std::move(socket);
     }
-    prepare_nccl_environment(store_.address);
+    prepare_nccl_environment({.address = store_.address,
+                              .launch_order = run_.options.launch_order,
+                              .shares_gpus = run_.options.ranks_per_gpu > 1});
     ask_for_hardware_queues();
     const ProcessExecution execution = process_execution();
     return place_ ? execute_as_rank(execution, place_->process) : execute_in_processes(execution);
@@ -148,7 +152,7 @@ class NcclRun {
   }
 
   RankHardware& hardware(std::int32_t rank) {
-    const std::int32_t device = place_ ? place_->device : rank;
+    const std::int32_t device = (place_ ? place_->device : rank) / run_.options.ranks_per_gpu;
     auto& of_rank = hardware_[static_cast<std::size_t>(rank)];
     if (of_rank == nullptr) {
       of_rank = std::make_unique<RankHardware>(device, rank, run_.flat.rank_count, make_);
@@ -175,6 +179,7 @@ class NcclRun {
                                                        .codec = hardware(rank).codec(),
                                                        .store = store,
                                                        .stopped = stopped,
+                                                       .max_ctas = most_ctas(run_.options.ranks_per_gpu),
                                                        .deadline = kStepOfStart});
     agree_on_layouts(rank, *session);
     session->make_ready();
@@ -224,20 +229,76 @@ class NcclRun {
   std::vector<std::unique_ptr<RankHardware>> hardware_;  // by rank; null for ranks of other processes
 };
 
-/// Returns why this machine has too few GPUs, or nothing if it has enough.
-std::optional<std::string> lack_of_devices(std::int32_t ranks, const std::optional<NcclPlace>& place) {
-  const auto devices = cuda_device_count_by_child();
-  if (!devices) return devices.error();
-  if (place && place->device >= *devices) {
+/// Returns why the machine has too few GPUs, or nothing if it has enough.
+std::optional<std::string> lack_of_devices(std::int32_t devices, std::int32_t ranks,
+                                           std::int32_t ranks_per_gpu,
+                                           const std::optional<NcclPlace>& place) {
+  if (place && place->device / ranks_per_gpu >= devices) {
     return fmt::format("this process is number {} on its host, which has {}; start as many as there are GPUs",
-                       place->device, format_count(*devices, "GPU"));
+                       place->device, format_count(devices, "GPU"));
   }
-  if (!place && ranks > *devices) {
+  const std::int32_t needed = (ranks + ranks_per_gpu - 1) / ranks_per_gpu;
+  if (!place && needed > devices) {
+    if (ranks_per_gpu > 1) {
+      return fmt::format("{}, {} on each GPU, need {}, this machine has {}", format_count(ranks, "rank"),
+                         ranks_per_gpu, format_count(needed, "GPU"), devices);
+    }
     return fmt::format(
         "{} need as many GPUs, this machine has {}; --backend cuda-local cuts one GPU into workers",
-        format_count(ranks, "rank"), *devices);
+        format_count(ranks, "rank"), devices);
   }
   return std::nullopt;
+}
+
+// The first NCCL that allows several ranks on a GPU (NCCL_MULTI_RANK_GPU_ENABLE).
+constexpr int kLeastVersionForSharing = 23000;
+
+int nccl_version() {
+  int version = 0;
+  static_cast<void>(ncclGetVersion(&version));
+  return version;
+}
+
+std::string version_in_words(int version) {
+  return fmt::format("NCCL {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+/// Returns why NCCL cannot place several ranks on a GPU, or nothing if it can or need not.
+std::optional<std::string> lack_of_sharing(std::int32_t ranks_per_gpu) {
+  const int version = nccl_version();
+  if (ranks_per_gpu == 1 || version >= kLeastVersionForSharing) return std::nullopt;
+  return fmt::format("--ranks-per-gpu {} needs NCCL 2.30.0 or newer, this is {}", ranks_per_gpu,
+                     version_in_words(version));
+}
+
+/// Returns why kernels that wait for their peers could fill a GPU, or nothing if they cannot. Without launch
+/// order, each communicator may have a kernel on the GPU that waits, and each of its CTAs holds an SM. If all
+/// together hold at most half of the SMs, then every other kernel can start.
+std::optional<std::string> lack_of_sms(const FlatProgram& flat, const RunOptions& options, std::int32_t sms) {
+  const std::int32_t ctas = most_resident_ctas(flat, options.ranks_per_gpu);
+  if (options.launch_order || 2 * ctas <= sms) return std::nullopt;
+  const std::int32_t each = most_ctas(options.ranks_per_gpu);
+  return fmt::format(
+      "nccl: one GPU has {} ends of communicators with {} CTAs each. They can hold {} of its {} SMs while "
+      "they "
+      "wait, which is more than half; --launch-order on starts kernels in the order of their launches "
+      "instead",
+      ctas / each, each, ctas, sms);
+}
+
+/// Returns the notes on the settings of NCCL, on which the times depend.
+std::vector<std::string> nccl_notes(const RunOptions& options) {
+  std::vector<std::string> notes;
+  notes.push_back(fmt::format(
+      "{}: at most {} for each communicator, launch order {}", version_in_words(nccl_version()),
+      format_count(most_ctas(options.ranks_per_gpu), "CTA"), options.launch_order ? "on" : "off"));
+  if (options.ranks_per_gpu > 1) {
+    notes.push_back(fmt::format(
+        "a rehearsal: {} processes share each GPU and all of its SMs, so times show what NCCL does "
+        "and not what as many GPUs would take",
+        options.ranks_per_gpu));
+  }
+  return notes;
 }
 
 /// Adds the cause to the error if the ranks launched operations in an order that hangs. A waiting rank does
@@ -294,22 +355,30 @@ tl::expected<std::optional<Result>, UserError> run_on_nccl(const Experiment& exp
                                                            const std::optional<NcclPlace>& place) {
   auto channels = declared_channels(experiment.channels, kTransport);
   if (!channels) return user_error(ErrorKind::check_failed, channels.error());
-  channels->launch_order = starts_in_launch_order();
+  channels->launch_order = options.launch_order;
   if (const auto hang = find_hang(experiment.program, *channels, experiment.costs)) {
     return user_error(ErrorKind::check_failed, hang->message);
   }
   const std::int32_t ranks = experiment.program.rank_count();
-  if (const auto lack = lack_of_devices(ranks, place)) return unavailable(*lack);
+  const auto machine = cuda_device_count_by_child();
+  if (!machine) return unavailable(machine.error());
+  if (const auto lack = lack_of_devices(machine->devices, ranks, options.ranks_per_gpu, place))
+    return unavailable(*lack);
+  if (const auto lack = lack_of_sharing(options.ranks_per_gpu)) return unavailable(*lack);
   // These modules have no GPU. They are made only to read the family's description.
   const auto description = make(std::vector<std::optional<CudaPlace>>(static_cast<std::size_t>(ranks)));
   if (!description) return unavailable(description.error());
-  auto result =
-      measure(experiment, pace, options, *description->family,
-              {.engine = "nccl",
-               .transport = kTransport,
-               .channels = *channels,
-               .execute = [&](const PreparedRun& run) { return NcclRun(run, make, place).execute(); }});
+  auto result = measure(
+      experiment, pace, options, *description->family,
+      {.engine = "nccl",
+       .transport = kTransport,
+       .channels = *channels,
+       .execute = [&](const PreparedRun& run) { return NcclRun(run, make, place).execute(); },
+       .refusal = [&](const FlatProgram& flat) { return lack_of_sms(flat, options, machine->least_sms); }});
   if (!result) return tl::unexpected(with_launch_order(std::move(result.error()), experiment, *channels));
+  if (*result) {
+    for (std::string& note : nccl_notes(options)) (*result)->notes.push_back(std::move(note));
+  }
   return result;
 }
 

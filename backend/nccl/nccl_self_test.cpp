@@ -202,8 +202,8 @@ tl::expected<std::string, UserError> nccl_self_test() {
   const auto missing = [](std::string why) { return user_error(ErrorKind::not_available, std::move(why)); };
   const auto devices = cuda_device_count_by_child();
   if (!devices) return missing(devices.error());
-  if (*devices < 2) return missing("it needs two GPUs or more, this machine has one");
-  const auto experiment = nccl_self_test_experiment(*devices);
+  if (devices->devices < 2) return missing("it needs two GPUs or more, this machine has one");
+  const auto experiment = nccl_self_test_experiment(devices->devices);
   if (!experiment) return user_error(ErrorKind::run_failed, experiment.error());
   const auto result = run_on_nccl(
       *experiment, [](const FlatProgram&) { return LinkPace{}; }, {.warmup = 2, .repeats = 5},
@@ -217,7 +217,7 @@ tl::expected<std::string, UserError> nccl_self_test() {
     return user_error(ErrorKind::run_failed, fmt::format("the ranks sent {} bytes and were asked to send {}",
                                                          sent_bytes(**result), asked));
   }
-  return fmt::format("NCCL: 1f1b on {} took {}, {} without links\n", format_count(*devices, "rank"),
+  return fmt::format("NCCL: 1f1b on {} took {}, {} without links\n", format_count(devices->devices, "rank"),
                      format_duration((*result)->makespan_ns), format_duration(ideal_ns(*experiment)));
 }
 

@@ -22,7 +22,6 @@
 #include <set>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -219,7 +218,7 @@ void NcclSession::open(const CommunicatorPlan& plan, std::size_t number) {
     id = store_.get(key, limits(),
                     fmt::format("rank {} for communicator {}", plan.ranks.front(), to_text(plan)));
   }
-  auto communicator = std::make_unique<Communicator>(plan, parts_.rank, id, limits());
+  auto communicator = std::make_unique<Communicator>(plan, parts_.rank, id, limits(), parts_.max_ctas);
   lines_.emplace(plan, Line{.stream = CudaStream(parts_.device, CudaStream::Priority::high),
                             .turns = 0,
                             .slots = {},
@@ -309,18 +308,15 @@ void NcclSession::abort() {
   aborting_.reset();
 }
 
-void prepare_nccl_environment(const std::string& address) {
+void prepare_nccl_environment(const NcclEnvironment& wanted) {
+  const bool is_loopback = wanted.address.starts_with("127.") || wanted.address == "localhost";
   // setenv() is safe here, because no other thread runs yet. POSIX declares setenv() in <cstdlib>.
   // NOLINTBEGIN(concurrency-mt-unsafe,misc-include-cleaner)
-  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
-  if (address.starts_with("127.") || address == "localhost") setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+  // The launch order must be the one that the program was checked for, so a variable of the user is replaced.
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", wanted.launch_order ? "1" : "0", 1);
+  if (is_loopback) setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+  if (wanted.shares_gpus) setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
   // NOLINTEND(concurrency-mt-unsafe,misc-include-cleaner)
-}
-
-bool starts_in_launch_order() {
-  const char* asked =
-      std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");  // NOLINT(concurrency-mt-unsafe): nobody sets it
-  return asked == nullptr || std::string_view(asked) != "0";
 }
 
 // Publishes the layouts of tensors. Each flow's layout is published once, under a key that names the flow,

@@ -78,7 +78,8 @@ struct NcclSessionParts {
   std::int32_t device = 0;
   const DeviceCodec* codec = nullptr;  ///< codec of the payloads; null if all payloads are null
   RendezvousPlace store;
-  std::function<bool()> stopped;  ///< returns true if another rank has failed
+  std::function<bool()> stopped;      ///< returns true if another rank has failed
+  std::int32_t max_ctas = kMostCtas;  ///< largest number of CTAs of each communicator
   /// The time limit of each step of the start, such as opening a communicator or sending the first message.
   std::chrono::nanoseconds deadline = std::chrono::seconds(30);
 };
@@ -156,12 +157,14 @@ class NcclSession {
   std::shared_ptr<Aborting> aborting_;  // state of an abort; null before abort()
 };
 
-/// Sets environment variables of NCCL. NCCL then starts operations of several communicators in the order of
-/// the calls. If `address` is the loopback address, NCCL uses only the loopback interface. Must be called
-/// before NCCL starts.
-void prepare_nccl_environment(const std::string& address);
+/// The settings that NCCL reads from the environment.
+struct NcclEnvironment {
+  std::string address;  ///< address of the store; on the loopback address, NCCL uses only that interface
+  bool launch_order = false;  ///< true if each kernel starts only after all kernels launched before it
+  bool shares_gpus = false;   ///< true if several ranks share a GPU
+};
 
-/// Returns true if NCCL's environment makes each kernel start only after all kernels launched before it.
-bool starts_in_launch_order();
+/// Sets environment variables of NCCL. Must be called before NCCL starts.
+void prepare_nccl_environment(const NcclEnvironment& wanted);
 
 }  // namespace penstock

@@ -129,7 +129,7 @@ TEST(CudaDevices, AChildCountsTheSameDevices) {
   const auto devices = cuda_devices();
   ASSERT_EQ(count.has_value(), devices.has_value());
   if (count) {
-    EXPECT_EQ(*count, static_cast<std::int32_t>(devices->size()));
+    EXPECT_EQ(count->devices, static_cast<std::int32_t>(devices->size()));
   } else {
     EXPECT_EQ(count.error(), devices.error());
   }

@@ -43,8 +43,9 @@ Stream* Devices::new_stream(int device, std::vector<int> sms) {
   auto stream = std::make_unique<Stream>();
   stream->slot = world().scheduler.new_slot();
   stream->device = device;
+  stream->process = this_thread->process;
   stream->sms = std::move(sms);
-  stream->connection = least_shared_connection(streams_of(device));
+  stream->connection = least_shared_connection(streams_of(device, stream->process));
   streams_.push_back(std::move(stream));
   return streams_.back().get();
 }
@@ -68,7 +69,7 @@ void Devices::give(Stream& stream, std::unique_ptr<Operation> operation) {
   operation->given_by = this_thread->slot;
   operation->given = this_thread->clock;
   this_thread->clock.tick(this_thread->slot);
-  connections_[{stream.device, stream.connection}].push_back(operation->number);
+  connections_[{stream.device, stream.process, stream.connection}].push_back(operation->number);
   stream.queue.push_back(std::move(operation));
   ++stream.given;
   start_what_can();
@@ -76,7 +77,8 @@ void Devices::give(Stream& stream, std::unique_ptr<Operation> operation) {
 
 bool Devices::may_start(const Stream& stream, const Operation& operation) const {
   if (operation.waits_for != nullptr && !operation.waits_for->passed) return false;
-  if (connections_.at({stream.device, stream.connection}).front() != operation.number) return false;
+  if (connections_.at({stream.device, stream.process, stream.connection}).front() != operation.number)
+    return false;
   return !operation.may_start || operation.may_start();
 }
 
@@ -103,7 +105,7 @@ bool Devices::start(Stream& stream) {
   Operation& operation = *stream.queue.front();
   if (!may_start(stream, operation)) return false;
   operation.has_started = true;
-  connections_[{stream.device, stream.connection}].pop_front();
+  connections_[{stream.device, stream.process, stream.connection}].pop_front();
   stream.clock.join(operation.given);
   if (operation.waits_for != nullptr) stream.clock.join(operation.waits_for->clock);
   stream.clock.tick(stream.slot);
@@ -144,17 +146,17 @@ bool Devices::is_idle(int device) const {
       streams_, [device](const auto& stream) { return stream->device != device || stream->queue.empty(); });
 }
 
-std::vector<Stream*> Devices::streams_of(int device) const {
+std::vector<Stream*> Devices::streams_of(int device, int process) const {
   std::vector<Stream*> found;
   for (const auto& stream : streams_) {
-    if (stream->device == device) found.push_back(stream.get());
+    if (stream->device == device && stream->process == process) found.push_back(stream.get());
   }
   return found;
 }
 
 void Devices::wait_for_device(int device, const char* why) {
   std::vector<std::pair<Stream*, std::uint64_t>> given;
-  for (Stream* stream : streams_of(device)) given.emplace_back(stream, stream->given);
+  for (Stream* stream : streams_of(device, this_thread->process)) given.emplace_back(stream, stream->given);
   const auto has_ended = [&] {
     return std::ranges::all_of(given, [](const auto& one) { return one.first->ended >= one.second; });
   };
@@ -164,9 +166,9 @@ void Devices::wait_for_device(int device, const char* why) {
 }
 
 /// Then memory of the device may not be had or given back, where the seed takes the driver at its worst.
-bool Devices::waits_for_peer(int device) const {
-  return std::ranges::any_of(streams_, [device](const auto& stream) {
-    if (stream->device != device || stream->queue.empty()) return false;
+bool Devices::waits_for_peer(int device, int process) const {
+  return std::ranges::any_of(streams_of(device, process), [](const Stream* stream) {
+    if (stream->queue.empty()) return false;
     const Operation& head = *stream->queue.front();
     return head.has_started && !head.is_running;
   });

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "tests/backend/standin/memory.hpp"
@@ -50,6 +51,7 @@ struct Operation {
 struct Stream {
   std::size_t slot = 0;  ///< of its clock, and its name in reports
   int device = 0;
+  int process = 0;  ///< number of its process among those that share the device
   std::vector<int> sms;
   std::size_t connection = 0;  ///< hardware queue
   std::deque<std::unique_ptr<Operation>> queue;
@@ -75,8 +77,8 @@ class Devices {
   /// Until all that the device has been given so far has ended, or `limit` holds.
   void wait_for_device(int device, const char* why);
   /// Some started operation of the device waits for a peer.
-  bool waits_for_peer(int device) const;
-  std::vector<Stream*> streams_of(int device) const;
+  bool waits_for_peer(int device, int process) const;
+  std::vector<Stream*> streams_of(int device, int process) const;
   std::uint64_t ended() const { return ended_; }
 
   /// Each stream's head, for a hang.
@@ -94,8 +96,8 @@ class Devices {
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::unique_ptr<Event>> events_;
   std::map<std::pair<std::size_t, int>, Stream*> defaults_;  // by thread and device
-  std::map<std::pair<int, std::size_t>, std::deque<std::uint64_t>>
-      connections_;  // not started yet, by number
+  std::map<std::tuple<int, int, std::size_t>, std::deque<std::uint64_t>>
+      connections_;  // operations that have not started, by device, process and hardware queue
   std::uint64_t numbers_ = 0;
   std::uint64_t ended_ = 0;
   bool busy_ = false;

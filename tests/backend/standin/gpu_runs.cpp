@@ -27,15 +27,16 @@ namespace {
 
 GpuRun gpu_run(const tl::expected<std::optional<Result>, UserError>& measured) {
   if (!measured) return {.error = measured.error().message, .timeline = {}};
-  return {.error = "", .timeline = (*measured)->timeline};
+  return {.error = "", .timeline = (*measured)->timeline, .notes = (*measured)->notes};
 }
 
 }  // namespace
 
 GpuRun run_over_nccl(const Experiment& experiment, const MakeCudaModules& make, std::int32_t runs,
-                     std::chrono::nanoseconds deadline) {
-  return gpu_run(run_on_nccl(experiment, free_links, {.warmup = runs - 1, .repeats = 1, .deadline = deadline},
-                             make, std::nullopt));
+                     RunOptions options) {
+  options.warmup = runs - 1;
+  options.repeats = 1;
+  return gpu_run(run_on_nccl(experiment, free_links, options, make, std::nullopt));
 }
 
 GpuRun run_over_copies(const Experiment& experiment, const MakeCudaModules& make, std::int32_t runs,

@@ -4,8 +4,10 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "backend/cuda/local_run.hpp"
+#include "backend/executor/measured_run.hpp"
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/action.hpp"
@@ -22,11 +24,13 @@ namespace penstock {
 struct GpuRun {
   std::string error;  ///< empty: it ended well
   Timeline timeline;  ///< of the last run
+  std::vector<std::string> notes{};
 };
 
-/// `runs` times by the product's run_on_nccl(), whose processes are threads here (ranks_as_threads.cpp).
+/// Runs the experiment `runs` times with the product's run_on_nccl(), whose processes are threads here
+/// (replaced_calls.cpp). Of `options`, the numbers of runs are replaced.
 GpuRun run_over_nccl(const Experiment& experiment, const MakeCudaModules& make, std::int32_t runs,
-                     std::chrono::nanoseconds deadline = std::chrono::seconds(10));
+                     RunOptions options = {.deadline = std::chrono::seconds(10)});
 
 /// The same by run_on_cuda_local(), on links that take no time.
 GpuRun run_over_copies(const Experiment& experiment, const MakeCudaModules& make, std::int32_t runs,

@@ -150,7 +150,7 @@ ncclResult_t collective(const char* name, int kind, const void* from, void* to, 
 extern "C" {
 
 ncclResult_t ncclGetVersion(int* version) {
-  *version = NCCL_VERSION_CODE;
+  *version = world().setting.nccl_version;
   return ncclSuccess;
 }
 
@@ -166,6 +166,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int size, ncclUniqueId i
                                     ncclConfig_t* config) {
   if (const ncclResult_t result = enter("ncclCommInitRankConfig"); result != ncclSuccess) return result;
   if (config == nullptr || config->blocking != 0) world().defect("a communicator that blocks its thread");
+  if (config == nullptr || config->maxCTAs < 1 || config->maxCTAs > 4)
+    world().defect("a communicator whose kernels may take more than 4 SMs");
   Communicator* made = world().nccl.join(id.internal, size, rank, standin::this_thread->device);
   *handle = reinterpret_cast<ncclComm_t>(made);
   if (world().has_mutant("communicators never open")) made->settled = [] { return false; };

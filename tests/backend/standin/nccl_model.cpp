@@ -12,7 +12,9 @@
 #include "tests/backend/standin/nccl_model.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -91,7 +93,21 @@ void carry_out_gather(const Part& part, const Meeting& meeting) {
   }
 }
 
-bool launch_order_is_on() { return world().setting.launch_order; }
+bool is_on(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && std::string_view(value) == "1";
+}
+
+/// NCCL reads its environment when the first communicator opens.
+bool launch_order_is_on() {
+  static const bool is_ordered = is_on("NCCL_LAUNCH_ORDER_IMPLICIT");
+  return is_ordered || world().setting.past_the_checker;
+}
+
+/// The first NCCL that allows several ranks on a device is 2.30.
+bool ranks_may_share_devices() {
+  return world().setting.nccl_version >= 23000 && is_on("NCCL_MULTI_RANK_GPU_ENABLE");
+}
 
 }  // namespace
 
@@ -109,7 +125,7 @@ Communicator* NcclModel::join(const std::string& id, int size, int rank, int dev
     clique->members.resize(static_cast<std::size_t>(size));
   }
   for (const Communicator* other : clique->members) {
-    if (other != nullptr && other->device == device) {
+    if (other != nullptr && other->device == device && !ranks_may_share_devices()) {
       world().defect("two ranks of a communicator on one device");
     }
   }
@@ -149,10 +165,10 @@ void NcclModel::connect(Communicator& communicator, int kind, int from, int to, 
   };
 }
 
-/// Whether all that were launched before it on the device have started.
-bool NcclModel::may_start(int device, const std::shared_ptr<Launch>& launch) {
+/// Returns true if all operations that its process launched before it on the device have started.
+bool NcclModel::may_start(const Stream& stream, const std::shared_ptr<Launch>& launch) {
   if (!launch_order_is_on()) return true;
-  auto& before = launched_[device];
+  auto& before = launched_[{stream.device, stream.process}];
   while (!before.empty() && before.front()->started) before.pop_front();
   for (const auto& other : before) {
     if (other == launch) return true;
@@ -164,7 +180,7 @@ bool NcclModel::may_start(int device, const std::shared_ptr<Launch>& launch) {
 void NcclModel::launch(Stream& stream, const std::vector<std::pair<std::shared_ptr<Part>, Meeting*>>& parts) {
   const auto launch =
       std::make_shared<Launch>(Launch{.name = parts.front().first->name, .stream = stream.slot});
-  launched_[stream.device].push_back(launch);
+  launched_[{stream.device, stream.process}].push_back(launch);
   Communicator& communicator = *parts.front().first->communicator;
   std::uint64_t& digest = digests_[stream.device];
   for (const auto& [part, meeting] : parts) {
@@ -187,7 +203,7 @@ void NcclModel::launch(Stream& stream, const std::vector<std::pair<std::shared_p
     if (part->to != nullptr)
       operation->accesses.push_back({part->to, name == "ncclAllGather" ? all : bytes, true});
   }
-  operation->may_start = [this, device = stream.device, launch] { return may_start(device, launch); };
+  operation->may_start = [this, &stream, launch] { return may_start(stream, launch); };
   operation->started = [launch, parts, &stream] {
     launch->started = true;
     for (const auto& [part, meeting] : parts) {
@@ -243,10 +259,10 @@ std::uint64_t NcclModel::launch_digest() const {
 
 std::string NcclModel::launches() const {
   std::string text;
-  for (const auto& [device, launches] : launched_) {
+  for (const auto& [place, launches] : launched_) {
     for (const auto& launch : launches) {
       if (launch->started) continue;
-      text += fmt::format("\n  device {}: {} on stream {} has been launched and has not started", device,
+      text += fmt::format("\n  device {}: {} on stream {} has been launched and has not started", place.first,
                           launch->name, launch->stream);
     }
   }

@@ -88,12 +88,13 @@ class NcclModel {
     std::size_t stream;
     bool started = false;
   };
-  bool may_start(int device, const std::shared_ptr<Launch>& launch);
+  bool may_start(const Stream& stream, const std::shared_ptr<Launch>& launch);
 
   std::map<std::string, std::unique_ptr<Clique>> cliques_;
   std::vector<std::unique_ptr<Communicator>> communicators_;
-  std::map<int, std::deque<std::shared_ptr<Launch>>> launched_;  // by device, in launch order
-  std::map<int, std::uint64_t> digests_;                         // of the same
+  std::map<std::pair<int, int>, std::deque<std::shared_ptr<Launch>>>
+      launched_;                          // by device and process, in launch order
+  std::map<int, std::uint64_t> digests_;  // of the same
   std::uint64_t ids_ = 0;
 };
 

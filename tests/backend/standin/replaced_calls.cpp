@@ -40,6 +40,13 @@ namespace {
 
 using Runs = tl::expected<std::vector<ExecutedRun>, ExecutionError>;
 
+/// Makes the rank's device and its process on that device current.
+void use_device_of(std::int32_t rank) {
+  const std::int32_t sharing = standin::world().setting.ranks_per_device;
+  if (standin::this_thread != nullptr) standin::this_thread->process = rank % sharing;
+  use_device(rank / sharing);
+}
+
 /// Passes each call to its rank's transport, in threads that have the rank's device.
 class RankedTransport : public Transport {
  public:
@@ -78,7 +85,7 @@ class RankedTransport : public Transport {
 
  private:
   Transport& at(std::int32_t rank) {
-    use_device(rank);
+    use_device_of(rank);
     return *of_ranks_[index(rank)].transport;
   }
   const FlatProgram& flat_;
@@ -114,7 +121,7 @@ class Ranks {
     for (std::int32_t rank = 0; rank < execution_.flat.rank_count; ++rank) {
       threads.emplace_back([this, &does, rank] {
         try {
-          use_device(rank);
+          use_device_of(rank);
           does(rank);
         } catch (const Stopped&) {
           fail("stopped");

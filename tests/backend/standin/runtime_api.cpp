@@ -85,7 +85,9 @@ bool is_pageable(const void* memory) { return !world().memory.knows(memory); }
 void wait_for_resident_kernels(const char* call) {
   if (world().scheduler.random(2) == 0) return;
   const int device = this_thread->device;
-  world().scheduler.wait_until(call, [device] { return !world().devices.waits_for_peer(device); });
+  world().scheduler.wait_until(call, [device, process = this_thread->process] {
+    return !world().devices.waits_for_peer(device, process);
+  });
 }
 
 cudaError_t allocate(const char* call, Memory::Kind kind, void** memory, std::size_t bytes) {

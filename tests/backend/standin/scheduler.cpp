@@ -250,6 +250,7 @@ int Scheduler::create(pthread_t* thread, const pthread_attr_t* attributes, void*
   child.function = function;
   child.argument = argument;
   child.timed = world().is_timed;
+  child.process = this_thread->process;
   child.clock = this_thread->clock;
   child.clock.tick(child.slot);
   this_thread->clock.tick(this_thread->slot);

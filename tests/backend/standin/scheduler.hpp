@@ -36,7 +36,8 @@ struct HostThread {
   Ns leap = 0;
   bool timed = false;  // it was started inside execute()
   VectorClock clock;
-  int device = 0;  // the current one, and CUDA's last error
+  int process = 0;  // number of its process among those that share its device
+  int device = 0;   // the current one, and CUDA's last error
   int last_error = 0;
 
   sem_t turn{};

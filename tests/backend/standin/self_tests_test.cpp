@@ -122,13 +122,13 @@ TEST(StandInSelfTest, WithoutDevicesThereIsNothingToCheck) {
 TEST(StandInSelfTest, DevicesAreCountedByAChildUnlessCudaHasStartedHere) {
   const Verdict before = controlled({.seed = 1, .devices = 3}, [] {
     const auto count = cuda_device_count_by_child();
-    return count ? std::to_string(*count) : count.error();
+    return count ? fmt::format("{} with {}", count->devices, count->least_sms) : count.error();
   });
-  EXPECT_EQ(before.answer, "3");
+  EXPECT_EQ(before.answer, "3 with 132");
   const Verdict after = controlled({.seed = 1, .devices = 3}, [] {
     static_cast<void>(cuda_devices());
     const auto count = cuda_device_count_by_child();
-    return count ? std::to_string(*count) : count.error();
+    return count ? fmt::format("{} with {}", count->devices, count->least_sms) : count.error();
   });
   EXPECT_THAT(after.answer, testing::HasSubstr("cudaErrorInitializationError"));
 }
@@ -148,6 +148,39 @@ TEST(StandInNcclRun, AsManyDevicesAsRanksAreNeeded) {
       .process = {.rank = 1, .coordinator = {}}, .device = 2, .agent_store = {}, .store_prefix = ""};
   EXPECT_THAT(controlled({.devices = 2}, [&] { return said_of(experiment, third); }).answer,
               testing::HasSubstr("this process is number 2 on its host, which has 2 GPUs"));
+}
+
+TEST(StandInNcclRun, RanksThatShareAGpuNeedANewNcclAndEnoughGpus) {
+  const auto said_with = [](std::int32_t ranks_per_gpu, const standin::Setting& setting) {
+    return controlled(setting,
+                      [&] {
+                        const Experiment experiment = gpu_experiment("1f1b", 4, 4);
+                        return run_over_nccl(experiment, occupying(experiment), 1,
+                                             {.ranks_per_gpu = ranks_per_gpu})
+                            .error;
+                      })
+        .answer;
+  };
+  EXPECT_EQ(said_with(4, {.nccl_version = 22809}),
+            "nccl: --ranks-per-gpu 4 needs NCCL 2.30.0 or newer, this is NCCL 2.28.9");
+  EXPECT_EQ(said_with(2, {}), "nccl: 4 ranks, 2 on each GPU, need 2 GPUs, this machine has 1");
+}
+
+// Kernels that wait for their peers hold SMs. Rank 1 of three has four communicators of 4 CTAs.
+TEST(StandInNcclRun, CommunicatorsThatCouldHoldMoreThanHalfOfTheSmsAreRefused) {
+  const Experiment experiment = gpu_experiment("1f1b", 3, 4);
+  const auto said_with = [&](int sms, const RunOptions& options) {
+    return controlled({.devices = 3, .sms = sms},
+                      [&] { return run_over_nccl(experiment, occupying(experiment), 1, options).error; })
+        .answer;
+  };
+  EXPECT_EQ(said_with(32, {}), "");
+  EXPECT_EQ(
+      said_with(31, {}),
+      "nccl: one GPU has 4 ends of communicators with 4 CTAs each. They can hold 16 of its 31 SMs while "
+      "they wait, which is more than half; --launch-order on starts kernels in the order of their "
+      "launches instead");
+  EXPECT_EQ(said_with(31, {.launch_order = true}), "");
 }
 
 TEST(StandInNcclRun, ALaunchersOneProcessRunsAPipelineOfOneStage) {

@@ -30,8 +30,9 @@ struct Setting {
   int capability = 9;  ///< of compute
   int nccl_error = 2;  ///< what the call of NCCL that fails returns: ncclSystemError
   Fault fault{};
-  bool launch_order = true;       ///< NCCL_LAUNCH_ORDER_IMPLICIT=1
-  bool past_the_checker = false;  ///< the environment says 0 even so
+  bool past_the_checker = false;  ///< NCCL starts kernels in launch order, whatever its environment says
+  int ranks_per_device = 1;       ///< consecutive ranks that share a device
+  int nccl_version = 23007;       ///< version that NCCL reports
   std::string mutant{};           ///< what is broken on purpose, by its name in mutants_test.cpp
   double most_seconds = 600;      ///< virtual; a run beyond it hangs
 };

@@ -62,7 +62,6 @@ void stay_on_this_processor() {
 /// counted as leaks before.
 [[noreturn]] void run_in_child(const Setting& setting, const std::function<std::string()>& run) {
   stay_on_this_processor();
-  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", setting.launch_order && !setting.past_the_checker ? "1" : "0", 1);
   World all(setting);
   current = &all;
   scheduler = &all.scheduler;

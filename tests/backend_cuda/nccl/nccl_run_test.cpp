@@ -83,7 +83,7 @@ TEST(NcclFailure, EveryRankEndsWithAnErrorThatNamesRankAndPeer) {
        .deadline = seconds(10),
        .patience = seconds(30),
        .transport = [&](std::int32_t rank, const std::function<bool()>& stopped) -> MakeRankTransport {
-         prepare_nccl_environment("127.0.0.1");
+         prepare_nccl_environment({.address = "127.0.0.1"});
          RendezvousPlace store{.port = socket->port()};
          if (rank == 0) store.socket = socket->release();
          socket.reset();
@@ -128,7 +128,8 @@ const WaitLimits kLimits{.stopped = {}, .deadline = std::chrono::seconds(30)};
 // First, because it forks: this process must not have started CUDA before.
 TEST(NcclGpu, ARunOnSeveralGpusHasEverySpan) {
   const auto count = cuda_device_count_by_child();
-  if (!count || *count < 2) GTEST_SKIP() << (count ? "one GPU: NCCL takes one a rank" : count.error());
+  if (!count || count->devices < 2)
+    GTEST_SKIP() << (count ? "one GPU: NCCL takes one a rank" : count.error());
   const Experiment experiment = uniform_experiment("1f1b", {.stages = 2, .microbatches = 4},
                                                    {.forward_ns = 5'000'000, .backward_ns = 10'000'000});
   const auto result = run_on_nccl(

@@ -53,7 +53,7 @@ class StandInProcesses : public testing::TestWithParam<Case> {};
 TEST_P(StandInProcesses, TrainAsTheyMust) {
   const Experiment experiment = traced_experiment(GetParam().schedule, GetParam().shape, kForwardNs);
   const std::ptrdiff_t files_before = open_files();
-  const GpuRun run = run_over_nccl(experiment, traced(experiment), 2, kDeadline);
+  const GpuRun run = run_over_nccl(experiment, traced(experiment), 2, {.deadline = kDeadline});
   EXPECT_EQ(run.error, "");
   EXPECT_FALSE(has_children());
   EXPECT_EQ(open_files(), files_before);
@@ -62,10 +62,19 @@ TEST_P(StandInProcesses, TrainAsTheyMust) {
             0.98 * static_cast<double>(makespan_ns(experiment)));
 }
 
+TEST(StandInProcesses, ThatShareOneDeviceTrainAsTheyMust) {
+  setenv("PENSTOCK_STANDIN_DEVICES", "1", 1);
+  const Experiment experiment = traced_experiment("1f1b", {.stages = 4, .microbatches = 8}, kForwardNs);
+  EXPECT_EQ(
+      run_over_nccl(experiment, traced(experiment), 2, {.deadline = kDeadline, .ranks_per_gpu = 4}).error,
+      "");
+  unsetenv("PENSTOCK_STANDIN_DEVICES");
+}
+
 /// More than a socket takes at once.
 TEST(StandInProcesses, SendMessagesOfMebibytes) {
   const Experiment experiment = gpu_experiment("1f1b", 2, 4, Bytes{8} << 20);
-  EXPECT_EQ(run_over_nccl(experiment, occupying(experiment), 1, kDeadline).error, "");
+  EXPECT_EQ(run_over_nccl(experiment, occupying(experiment), 1, {.deadline = kDeadline}).error, "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Schedules, StandInProcesses, testing::ValuesIn(cases()),
@@ -113,7 +122,7 @@ std::string error_with(const Experiment& experiment, const Mishap& mishap) {
   standin::set_mishap(mishap);
   const std::ptrdiff_t files_before = open_files();
   const auto begin = steady_clock::now();
-  const GpuRun run = run_over_nccl(experiment, traced(experiment), 1, deadline_with(mishap));
+  const GpuRun run = run_over_nccl(experiment, traced(experiment), 1, {.deadline = deadline_with(mishap)});
   standin::set_mishap({});
   EXPECT_LT(steady_clock::now() - begin, 2 * deadline_with(mishap) + kMostAfterIt);
   EXPECT_FALSE(has_children());

@@ -55,7 +55,7 @@ ncclResult_t give_transfer(const char* name, const Part& part, int peer, ncclCom
 extern "C" {
 
 ncclResult_t ncclGetVersion(int* version) {
-  *version = NCCL_VERSION_CODE;
+  *version = 23007;
   return ncclSuccess;
 }
 
