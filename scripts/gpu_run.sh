@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Tries Penstock on one GPU, within a limit, from a folder that scripts/gpu_pack.sh made:
 #   OUT=FOLDER [LIMIT=540] [STEPS=REGEX] BUNDLE/gpu_run.sh
+# With an NCCL of 2.30 or newer in BUNDLE/nccl/libnccl.so.2, ranks also share the GPU over NCCL (a rehearsal).
 # Steps come in the order of their worth. Each has a time limit of its own: one that fails or is late costs its own time
 # alone. A line for each step goes to $OUT/summary.txt, and after each step $OUT/all.tar holds all that was written.
 # Exit: 0 when every step that was begun has ended with 0 or 77 (skipped); 1 otherwise.
@@ -16,7 +17,7 @@ mkdir -p "$OUT"
 OUT=$(cd "$OUT" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export PENSTOCK BACKEND REPEATS PYTHONUNBUFFERED=1
+export PENSTOCK BACKEND REPEATS PYTHONUNBUFFERED=1 BUNDLE=$bundle PREFIX="" SCALE=3 EACH=60
 export PATH=$bundle/bin:$PATH
 torch=$(python3 -c 'import os, torch; print(os.path.dirname(torch.__file__))' 2>/dev/null || true)
 libraries=$bundle/lib:/usr/local/cuda/lib64
@@ -47,13 +48,14 @@ step() {
   keep
 }
 
-# Predicts and executes one schedule with forwards of 3 ms on free links, and compares action by action.
+# Predicts and executes one schedule on free links, and compares action by action: SCHEDULE K M V [FLAG...]. Forwards
+# take $SCALE ms.
 compared() {
-  local schedule=$1 ranks=$2 microbatches=$3 chunks=$4 name=$1-K$2
+  local schedule=$1 ranks=$2 microbatches=$3 chunks=$4 name=$PREFIX$1-K$2
   local shape=(--schedule "$schedule" --pp-size "$ranks" --num-microbatches "$microbatches" --virtual-stages "$chunks")
   "$PENSTOCK" simulate "${shape[@]}" --timeline --quiet -o "predicted-$name.json" >"$name.txt" 2>&1 &&
-    "$PENSTOCK" run "${shape[@]}" --backend "$BACKEND" --warmup 1 --repeats "$REPEATS" --time-scale 3 \
-      --timeline --quiet -o "measured-$name.json" >>"$name.txt" 2>&1 &&
+    timeout -k 5 "$EACH" "$PENSTOCK" run "${shape[@]}" --backend "$BACKEND" --warmup 1 --repeats "$REPEATS" \
+      --time-scale "$SCALE" "${@:5}" --timeline --quiet -o "measured-$name.json" >>"$name.txt" 2>&1 &&
     "$PENSTOCK" compare "predicted-$name.json" "measured-$name.json" --quiet -o "$name.json" >>"$name.txt" 2>&1
   local status=$? line
   line=$(grep -m1 "^iteration time" "$name.txt" || tail -n 1 "$name.txt")
@@ -70,7 +72,73 @@ all_compared() {
   done
   return $status
 }
-export -f compared all_compared
+
+# Prints the mean loss of a network after two iterations: SCENARIO BACKEND [FLAG...].
+loss() {
+  timeout -k 5 "$EACH" "$PENSTOCK" run "$1" --backend "$2" --warmup 0 --repeats 1 --iterations 2 "${@:3}" 2>&1 |
+    tee -a "loss-$2.txt" | sed -n 's/.*mean loss of [0-9]* microbatches: //p'
+}
+
+# Compares the loss of a network over NCCL with the loss over copies: NAME SCENARIO K [FLAG...].
+same_loss() {
+  local copies nccl
+  copies=$(loss "$2" cuda-local "${@:4}")
+  nccl=$(loss "$2" nccl --ranks-per-gpu "$3" "${@:4}")
+  printf '%-28s loss %s over NCCL, %s over copies\n' "$1" "${nccl:-none}" "${copies:-none}"
+  python3 -c 'import sys; a, b = map(float, sys.argv[1:]); sys.exit(abs(a - b) > 1e-5 * abs(b))' \
+    "${nccl:-nan}" "${copies:-0}"
+}
+
+# Runs schedules over NCCL with all ranks on one GPU. Uses the first of four settings with which two ranks work: MPS
+# lets the processes run at the same time; without it the GPU gives each a slice of time, so forwards take longer here.
+rehearsal() {
+  [[ -e $BUNDLE/nccl/libnccl.so.2 ]] || { echo "skipped: no nccl/libnccl.so.2 in the bundle"; return 77; }
+  export LD_LIBRARY_PATH=$BUNDLE/nccl:$LD_LIBRARY_PATH NCCL_DEBUG=WARN BACKEND=nccl PREFIX=nccl- EACH=30
+  local setting found="" status=0 row
+  for setting in mps alone no-p2p sockets; do
+    SCALE=30
+    case $setting in
+      mps)
+        export CUDA_MPS_PIPE_DIRECTORY=$PWD/mps CUDA_MPS_LOG_DIRECTORY=$PWD/mps-log SCALE=3
+        mkdir -p "$CUDA_MPS_PIPE_DIRECTORY" "$CUDA_MPS_LOG_DIRECTORY"
+        if ! timeout 10 nvidia-cuda-mps-control -d; then
+          echo "no MPS on this machine"
+          unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+          continue
+        fi ;;
+      no-p2p) export NCCL_P2P_DISABLE=1 ;;
+      sockets) export NCCL_SHM_DISABLE=1 ;;
+    esac
+    export SCALE
+    compared 1f1b 2 4 1 --ranks-per-gpu 2 || status=1
+    if [[ -e measured-nccl-1f1b-K2.json ]]; then
+      found=$setting
+      break
+    fi
+    status=0
+    mkdir -p "failed-$setting" && mv nccl-*.txt "failed-$setting"
+    tail -n 25 "failed-$setting"/*.txt
+    if [[ $setting == mps ]]; then
+      echo quit | timeout 10 nvidia-cuda-mps-control
+      unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+    fi
+  done
+  echo "setting: ${found:-none works}"
+  [[ -n $found ]] || return 1
+  for row in "gpipe 2 4 1" "zb-h1 2 4 1" "interleaved 2 4 2" "1f1b 4 8 1" "gpipe 4 8 1" "zb-h1 4 8 1" "interleaved 4 8 2"; do
+    # shellcheck disable=SC2086
+    compared $row --ranks-per-gpu "$(cut -d" " -f2 <<<"$row")" || status=1
+  done
+  # With launch order a receive waits for the producer of an earlier send, which no prediction includes.
+  PREFIX=nccl-ordered- compared interleaved 4 8 2 --ranks-per-gpu 4 --launch-order on
+  same_loss pipeline "$BUNDLE/gpu-mlp.yaml" 4 || status=1
+  same_loss fully-sharded "$BUNDLE/gpu-mlp.yaml" 4 --pp-size 2 --data-parallel 2 --sharding 3 || status=1
+  grep -h "NCCL WARN" ./*.txt | sort | uniq -c | sort -rn | head -n 5
+  [[ $found != mps ]] || echo quit | timeout 10 nvidia-cuda-mps-control
+  echo "setting: $found; status $status"
+  return $status
+}
+export -f compared all_compared loss same_loss rehearsal
 
 rows() {
   local ranks=$1 name chunks
@@ -93,9 +161,11 @@ for file in "$bundle"/gpu-*.yaml; do
   name=$(basename "$file" .yaml)
   step "30-$name" 70 '
     file='"$file"' name='"$name"'
-    "$PENSTOCK" calibrate "$file" --backend "$BACKEND" --kinds all --warmup 3 --samples 8 --sizes 1,2,3 -o "$name-costs.yaml" || exit 1
     status=0
     for schedule in 1f1b gpipe zb-h1; do
+      # One file has exact times of B, or of I and W: gpipe takes the file of 1f1b.
+      [[ $schedule == gpipe ]] || "$PENSTOCK" calibrate "$file" --schedule $schedule --backend "$BACKEND" --warmup 3 \
+        --samples 8 --sizes 1,2,3 -o "$name-costs.yaml" || exit 1
       "$PENSTOCK" simulate "$file" --schedule $schedule --set model="$PWD/$name-costs.yaml" --set cluster="$PWD/$name-costs.yaml" \
           --timeline --quiet -o "predicted-$name-$schedule.json" &&
         "$PENSTOCK" run "$file" --schedule $schedule --backend "$BACKEND" --repeats 5 --timeline --quiet \
@@ -104,6 +174,7 @@ for file in "$bundle"/gpu-*.yaml; do
     done
     exit $status'
 done
+step 35-nccl-rehearsal 240 rehearsal
 step 40-torch 60 'python3 "'"$bundle"'/gpu_torch_baseline.py"'
 step 60-memcheck 60 'compute-sanitizer --tool memcheck --error-exitcode 9 penstock-cuda run --schedule 1f1b --pp-size 2 \
   --num-microbatches 2 --backend cuda-local --warmup 0 --repeats 1'

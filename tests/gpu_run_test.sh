@@ -9,6 +9,7 @@ cp "$source/scripts/gpu_run.sh" "$scratch/bundle/"
 program() { printf '#!/usr/bin/env bash\n%s\n' "$2" >"$scratch/bundle/bin/$1" && chmod +x "$scratch/bundle/bin/$1"; }
 program penstock 'case $1 in
   selftest) echo "timer: WRONG"; exit 1 ;;
+  run) for word; do [[ $word != --iterations ]] || echo "note: mean loss of 16 microbatches: 0.5"; done ;;&
   compare) echo "iteration time   33.000 ms   33.100 ms   -0.30 %   5.00 %  ok" ;;
   *) while (($# > 0)); do if [[ $1 == -o ]]; then echo "of $0" >"$2"; fi; shift; done ;;
 esac'
@@ -33,6 +34,18 @@ expect '^20-validation +exit +137 '
 expect '^took .*; 3 steps failed$'
 tar -xOf "$scratch/out/all.tar" ./validation.md | grep -q 'a row' || fail "the killed step's rows are lost"
 [[ $(tar -xOf "$scratch/out/all.tar" ./10-schedules-K4.log | wc -l) == 23 ]] || fail "expected 23 schedules"
+
+# Ranks share a GPU only with an NCCL in the bundle, and first without MPS where there is none.
+rm -rf "$scratch/out"
+OUT=$scratch/out STEPS='35' "$scratch/bundle/gpu_run.sh" >/dev/null
+expect '^35-nccl-rehearsal +exit +77 .* skipped: no nccl/libnccl.so.2 in the bundle$'
+mkdir "$scratch/bundle/nccl" && touch "$scratch/bundle/nccl/libnccl.so.2"
+program nvidia-cuda-mps-control 'exit 1'
+OUT=$scratch/out STEPS='35' "$scratch/bundle/gpu_run.sh" >/dev/null || fail "the rehearsal failed"
+expect '^35-nccl-rehearsal +exit +0 .* setting: alone; status 0$'
+log=$(tar -xOf "$scratch/out/all.tar" ./35-nccl-rehearsal.log)
+[[ $(grep -c -- '-K[24] .* -0.30 %' <<<"$log") == 9 ]] || fail "expected nine rows over NCCL"
+grep -q '^fully-sharded .* loss 0.5 over NCCL, 0.5 over copies$' <<<"$log" || fail "expected the losses of both backends"
 
 # Where no time is left a step is not begun, and says so.
 rm -rf "$scratch/out"
