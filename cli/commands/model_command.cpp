@@ -71,8 +71,19 @@ constexpr std::int64_t kWeightBytes = 2;  // the bytes of a weight in bf16
 
 /// Returns the common name of the layers of one kind, such as "dense layer" or "expert layer, window 4096".
 std::string name_of(const LayerKind& kind) {
-  const std::string_view part = kind.has_experts ? "expert layer" : "dense layer";
-  return kind.window == 0 ? std::string(part) : fmt::format("{}, window {}", part, kind.window);
+  std::string name = kind.has_experts ? "expert layer" : "dense layer";
+  // A layer without attention, or without a feed-forward part, is named by what it has.
+  if (!kind.has_feed_forward) name = kind.has_recurrence ? "recurrent layer" : "attention layer";
+  if (!kind.has_feed_forward && !kind.has_attention && !kind.has_recurrence) name = "linear layer";
+  if (kind.parts() == 0) name = "empty layer";
+  if (kind.has_feed_forward && kind.has_recurrence)
+    name += kind.has_attention ? ", recurrent beside attention" : ", recurrent";
+  if (kind.has_feed_forward && !kind.has_attention && !kind.has_recurrence) name += " without attention";
+  if (kind.heads) name += fmt::format(", {} of {} heads", kind.heads->kv_heads, kind.heads->heads);
+  if (kind.feed_forward > 0) name += fmt::format(", width {}", kind.feed_forward);
+  if (kind.selected > 0) name += fmt::format(", {} keys", kind.selected);
+  if (kind.window > 0) name += fmt::format(", window {}", kind.window);
+  return name;
 }
 
 /// Returns the layers with their parameters, but without times. The list has the embedding, each kind of
@@ -107,7 +118,7 @@ void price(std::vector<LayerAccount>& layers, const Workload& work) {
   layers[next].kept_bytes = 0;
   layers[next++].terms = head_terms(work, kernels);
   if (work.model.multi_token == 0) return;
-  layers[next].kept_bytes = kept_bytes(work, work.model.layers.back());
+  layers[next].kept_bytes = kept_bytes(work, prediction_kind(work.model));
   layers[next].terms = multi_token_terms(work, kernels);
 }
 

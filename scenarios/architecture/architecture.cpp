@@ -5,6 +5,8 @@
 //   attention      h (a + 2g) d + a d h                      grouped-query (arXiv:2305.13245)
 //                  h q + q a (n + r)  or  h a (n + r)        latent (arXiv:2405.04434, section 2.1): queries,
 //                  + h (c + r) + c a (n + v) + a v h         and keys and values; q, c ranks, n, r, v dims
+//   recurrent      h (2k + 2v + ..) + v h                    keys and values of all heads, a gate
+//   indexer        q i + h (j + n)                           n heads of width j, i = n j (DeepSeek-V3.2)
 //   feed-forward   3 h f gated (arXiv:2002.05202), else 2 h f
 //   experts        h E + E 3 h e + 3 h s
 //
@@ -17,6 +19,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "topology/size_arithmetic.hpp"
@@ -46,6 +49,20 @@ Wide only_if(bool has, Wide count) { return has ? count : 0; }
 /// Returns the parameters of one norm, including the biases of LayerNorm.
 Wide norm(const Architecture& model) { return only_if(model.layer_norm, model.hidden) + model.hidden; }
 
+/// Returns the weights that project the gate of attention from the hidden values.
+Wide gate_matrix(const Architecture& model, std::int64_t value_dim) {
+  const Wide heads = static_cast<Wide>(model.hidden) * model.heads;
+  switch (model.attention_gate) {
+    case AttentionGate::none:
+      return 0;
+    case AttentionGate::per_head:
+      return heads;
+    case AttentionGate::per_value:
+      return heads * value_dim;
+  }
+  return 0;
+}
+
 /// Returns the weights of latent attention: the projections to the narrow ranks, and from these to each head.
 /// All heads share the rotary part of keys (r), so it is projected directly from h.
 Weights latent_attention(const Architecture& model, const LatentAttention& latent) {
@@ -56,7 +73,8 @@ Weights latent_attention(const Architecture& model, const LatentAttention& laten
   const Wide query = latent.query_rank > 0 ? latent.query_rank * (hidden + queries)
                                            : hidden * queries;  // q = 0 means a single projection
   return {.matrices = query + hidden * narrow + latent.kv_rank * keys_and_values +
-                      static_cast<Wide>(model.heads) * latent.value_dim * hidden,
+                      static_cast<Wide>(model.heads) * latent.value_dim * hidden +
+                      gate_matrix(model, latent.value_dim),
           .vectors = latent.query_rank + latent.kv_rank +  // norms of the narrow projections
                      only_if(model.query_key_value_bias, latent.query_rank + narrow) +
                      only_if(model.output_bias, hidden)};
@@ -67,24 +85,53 @@ Weights attention(const Architecture& model) {
   const Wide hidden = model.hidden;
   const Wide queries = static_cast<Wide>(model.heads) * model.head_dim;
   const Wide keys = static_cast<Wide>(model.kv_heads) * model.head_dim;
+  const Wide values = static_cast<Wide>(model.kv_heads) * model.head_value_dim();
+  const Wide results = static_cast<Wide>(model.heads) * model.head_value_dim();
   // The norm of queries and keys has separate weights for every head, or one set for all heads.
   const Wide normed = model.wide_query_key_norm ? queries + keys : 2 * static_cast<Wide>(model.head_dim);
-  return {.matrices = hidden * (queries + 2 * keys) + queries * hidden,
-          .vectors = only_if(model.query_key_value_bias, queries + 2 * keys) +
+  return {.matrices = hidden * (queries + keys + values) + results * hidden +
+                      gate_matrix(model, model.head_value_dim()),
+          .vectors = only_if(model.query_key_value_bias, queries + keys + values) +
                      only_if(model.output_bias, hidden) + only_if(model.query_key_norm, normed) +
                      only_if(model.attention_sinks, model.heads)};
 }
 
-/// Returns the weights of a feed-forward part. If the inner width is 0 (no shared expert), only biases
-/// remain.
-Weights feed_forward(const Architecture& model, Wide inner, bool has_biases) {
+/// Returns the weights of a recurrence. The convolution and the decays count as vectors.
+Weights recurrent(const Architecture& model) {
+  const RecurrentMixer& recurrence = *model.recurrence;
+  const Wide hidden = model.hidden;
+  const Wide keys = recurrence.keys();
+  const Wide values = recurrence.values();
+  const Wide taps = recurrence.taps + (recurrence.convolution_bias ? 1 : 0);
+  return {.matrices = hidden * recurrence.input_columns() + recurrence.gate_rank * values +
+                      recurrence.decay_rank * keys + values * hidden,
+          .vectors = taps * recurrence.convolved() +
+                     static_cast<Wide>(recurrence.head_vectors) * recurrence.value_heads +
+                     only_if(recurrence.decay_rank > 0, keys) + recurrence.norm_weights +
+                     only_if(recurrence.projection_bias, recurrence.input_columns() + hidden)};
+}
+
+/// Returns the weights of an indexer: queries from the narrow queries of latent attention, one key with a
+/// LayerNorm, and a weight for each head.
+Weights indexer(const Architecture& model) {
+  const Indexer& indexer = *model.indexer;
+  const bool is_narrow = model.latent && model.latent->query_rank > 0;
+  const Wide from = is_narrow ? model.latent->query_rank : model.hidden;
+  return {.matrices = from * indexer.heads * indexer.head_dim +
+                      static_cast<Wide>(model.hidden) * (indexer.head_dim + indexer.heads),
+          .vectors = 2 * static_cast<Wide>(indexer.head_dim)};
+}
+
+/// Returns the weights of a feed-forward part on rows of `width` values. If the inner width is 0 (no shared
+/// expert), only biases remain.
+Weights feed_forward(const Architecture& model, Wide width, Wide inner, bool has_biases) {
   const Wide widened = model.gated ? 2 * inner : inner;
-  return {.matrices = model.hidden * (widened + inner),
-          .vectors = only_if(has_biases, widened + model.hidden)};
+  return {.matrices = width * (widened + inner), .vectors = only_if(has_biases, widened + width)};
 }
 
 Weights expert(const Architecture& model) {
-  return feed_forward(model, model.experts->inner, model.experts->biases);
+  const Experts& experts = *model.experts;
+  return feed_forward(model, model.expert_width(), experts.inner, experts.biases);
 }
 
 /// Returns the weights of a layer of experts without the routed experts: the router and the shared experts.
@@ -93,15 +140,25 @@ Weights beside_experts(const Architecture& model) {
   const Weights router{.matrices = static_cast<Wide>(model.hidden) * experts.count,
                        .vectors = only_if(experts.router_bias, experts.count)};
   const Weights gate{.matrices = only_if(experts.shared_gate, model.hidden)};
-  return router + gate + feed_forward(model, experts.shared_inner, false);
+  const Weights narrowing{.matrices = 2 * static_cast<Wide>(model.hidden) * experts.latent,
+                          .vectors = only_if(experts.latent_norm, experts.latent)};
+  return router + gate + narrowing + feed_forward(model, model.hidden, experts.shared_inner, false);
 }
 
 /// Returns the weights of a layer, counting `expert_count` of its experts.
-Weights layer(const Architecture& model, const LayerKind& kind, Wide expert_count) {
-  const Weights norms{.vectors = model.norms_per_layer * norm(model)};
-  const Weights attended = attention(model) + norms;
-  if (!kind.has_experts) return attended + feed_forward(model, model.feed_forward, model.feed_forward_bias);
-  return attended + beside_experts(model) + expert_count * expert(model);
+Weights layer(const Architecture& all, const LayerKind& kind, Wide expert_count) {
+  // Most kinds have the model's sizes, so the model is copied only for the others.
+  const std::optional<Architecture> own =
+      has_own_sizes(kind) ? std::optional(sized_for(all, kind)) : std::nullopt;
+  const Architecture& model = own ? *own : all;
+  Weights sum{.matrices = kind.linear_parts * static_cast<Wide>(model.hidden) * model.hidden,
+              .vectors = model.norms_per_layer * norm(model)};
+  if (kind.has_attention) sum = sum + attention(model);
+  if (kind.has_recurrence) sum = sum + recurrent(model);
+  if (kind.has_indexer) sum = sum + indexer(model);
+  if (!kind.has_feed_forward) return sum;
+  if (kind.has_experts) return sum + beside_experts(model) + expert_count * expert(model);
+  return sum + feed_forward(model, model.hidden, model.feed_forward, model.feed_forward_bias);
 }
 
 Wide layer_weights(const Architecture& model, const LayerKind& kind) {
@@ -135,18 +192,53 @@ Wide model_weights(const Architecture& model) {
   return sum;
 }
 
+/// Returns the multiplications of one score: the width of queries and keys, plus the width of the values.
+std::int64_t score_width(const Architecture& model, const LayerKind& kind) {
+  if (model.latent) return model.latent->content_dim + model.latent->rotary_dim + model.latent->value_dim;
+  if (kind.heads) return kind.heads->key_dim + kind.heads->value_dim;
+  return model.head_dim + model.head_value_dim();
+}
+
 /// Returns the operations of the forward pass of one layer.
 double layer_flops(const Architecture& model, const LayerKind& kind, std::int64_t sequence) {
   const Wide matrices = layer(model, kind, kind.has_experts ? model.experts->per_token : 0).matrices;
-  // The operations of one score: the width of queries and keys, plus the width of the values.
-  const std::int64_t dims =
-      model.latent ? model.latent->content_dim + model.latent->rotary_dim + model.latent->value_dim
-                   : 2 * model.head_dim;
-  return 2 * static_cast<double>(matrices) * static_cast<double>(sequence) +
-         2 * static_cast<double>(model.heads) * static_cast<double>(dims) * attention_scores(kind, sequence);
+  double operations = 2 * static_cast<double>(matrices) * static_cast<double>(sequence);
+  if (kind.has_recurrence)
+    operations += recurrence_operations(*model.recurrence) * static_cast<double>(sequence);
+  if (kind.has_indexer) {
+    // Before it selects keys, the indexer scores all pairs.
+    const double width = static_cast<double>(model.indexer->heads) * as_double(model.indexer->head_dim);
+    operations += 2 * width * attention_scores({}, sequence);
+  }
+  if (!kind.has_attention) return operations;
+  const std::int64_t heads = kind.heads ? kind.heads->heads : model.heads;
+  return operations +
+         2 * as_double(heads) * as_double(score_width(model, kind)) * attention_scores(kind, sequence);
 }
 
 }  // namespace
+
+bool has_own_sizes(const LayerKind& kind) { return kind.heads || kind.feed_forward > 0 || kind.parts() != 2; }
+
+Architecture sized_for(Architecture model, const LayerKind& kind) {
+  if (kind.heads) {
+    model.heads = kind.heads->heads;
+    model.kv_heads = kind.heads->kv_heads;
+    model.head_dim = kind.heads->key_dim;
+    model.value_dim = kind.heads->value_dim;
+    model.attention_sinks = kind.heads->sinks;
+  }
+  if (kind.feed_forward > 0) model.feed_forward = kind.feed_forward;
+  // A layer of one part has half of the norms, rounded up.
+  model.norms_per_layer = (model.norms_per_layer * kind.parts() + 1) / 2;
+  return model;
+}
+
+LayerKind prediction_kind(const Architecture& model) {
+  const auto is_whole = [](const LayerKind& kind) { return kind.has_attention && kind.has_feed_forward; };
+  const auto last = std::find_if(model.layers.rbegin(), model.layers.rend(), is_whole);
+  return last == model.layers.rend() ? LayerKind{.has_experts = model.experts.has_value()} : *last;
+}
 
 std::int64_t layer_parameters(const Architecture& model, const LayerKind& kind) {
   return saturated(layer_weights(model, kind));
@@ -161,7 +253,7 @@ std::int64_t embedding_parameters(const Architecture& model) { return saturated(
 std::int64_t head_parameters(const Architecture& model) { return saturated(head_weights(model)); }
 
 std::int64_t multi_token_parameters(const Architecture& model) {
-  return saturated(layer_weights(model, model.layers.back()) + multi_token_projection(model) +
+  return saturated(layer_weights(model, prediction_kind(model)) + multi_token_projection(model) +
                    3 * norm(model));
 }
 
@@ -192,8 +284,22 @@ std::vector<LayerGroup> layer_groups(const Architecture& model) {
 double attention_scores(const LayerKind& kind, std::int64_t sequence) {
   // On average, a causal query sees half of the sequence. With a window it sees at most `window` keys, so a
   // window of half the sequence or more has no effect.
+  const double tokens = as_double(sequence);
+  if (kind.selected > 0 && kind.selected < sequence)
+    return as_double(kind.selected) * (tokens - as_double(kind.selected) / 2);
   const std::int64_t seen = kind.window > 0 ? std::min(sequence, 2 * kind.window) : sequence;
-  return static_cast<double>(sequence) * static_cast<double>(seen) / 2;
+  return tokens * as_double(seen) / 2;
+}
+
+double recurrence_operations(const RecurrentMixer& recurrence) {
+  const double chunk = as_double(recurrence.chunk);
+  const double key = as_double(recurrence.key_dim);
+  const double value = as_double(recurrence.value_dim);
+  const double heads = as_double(recurrence.value_heads);
+  const double scores = 2 * chunk * key * as_double(recurrence.key_heads);
+  const double plain = scores + heads * (2 * chunk * value + 4 * key * value);
+  if (!recurrence.delta_rule) return plain;
+  return plain + 2 * scores + heads * (2 * chunk * value + chunk * chunk + 2 * key * value);
 }
 
 double flops_per_sample(const Architecture& model, std::int64_t sequence) {
@@ -205,7 +311,7 @@ double flops_per_sample(const Architecture& model, std::int64_t sequence) {
       2 * static_cast<double>(multi_token_projection(model)) * static_cast<double>(sequence);
   if (model.multi_token > 0) {
     forward += static_cast<double>(model.multi_token) *
-               (layer_flops(model, model.layers.back(), sequence) + projection + head);
+               (layer_flops(model, prediction_kind(model), sequence) + projection + head);
   }
   return 3 * forward;
 }

@@ -3,6 +3,7 @@
 // operations of one training sample. read/load_architecture.hpp reads it from a Hugging Face config.json or
 // from sizes. scenarios/pricing computes its cost on a device.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -43,16 +44,113 @@ struct Experts {
   bool biases = false;
   /// True if one more projection computes a factor for the output of the shared experts.
   bool shared_gate = false;
+  /// The width of the rows that experts receive; 0 means the hidden width. If it is narrower, one projection
+  /// of the layer narrows each token before its experts, and one widens their sum (Nemotron 3).
+  std::int64_t latent = 0;
+  /// True if a norm follows the sum of the experts' narrow rows.
+  bool latent_norm = false;
 
   friend bool operator==(const Experts&, const Experts&) = default;
 };
 
-/// The properties in which the layers of one model may differ.
+/// A mixer that passes a state of fixed size from token to token. Each head has a matrix of key_dim x
+/// value_dim values, to which every token adds its value under its key. Models differ in what else they
+/// project and learn:
+///
+///   linear attention (arXiv:2501.08313)    a gate
+///   Mamba-2 (arXiv:2405.21060)             a gate, a decay for each head
+///   gated delta rule (arXiv:2412.06464)    a gate, a decay and a strength for each head
+///   Kimi delta attention (2510.26692)      a gate and a decay for each value of a key, each by a narrow
+///                                          projection, and a strength for each head
+struct RecurrentMixer {
+  /// The heads of keys. Each token has one key to write the state and one to read it (B and C of Mamba-2).
+  std::int64_t key_heads = 1;
+  std::int64_t key_dim = 1;
+  std::int64_t value_heads = 1;
+  std::int64_t value_dim = 1;
+  /// The taps of the causal convolution over keys and values; 0 means none.
+  std::int64_t taps = 0;
+  bool convolution_bias = false;
+  /// True if the input and output projections have biases.
+  bool projection_bias = false;
+  /// The values that the input projection computes for each value head beside its gate and its value.
+  std::int64_t head_inputs = 0;
+  /// The learned values of each value head, such as its decay.
+  std::int64_t head_vectors = 0;
+  /// The rank of the two projections that compute the gate; 0 means one projection of full rank.
+  std::int64_t gate_rank = 0;
+  /// The rank of the two projections that compute a decay for each value of a key; 0 means no such decay.
+  std::int64_t decay_rank = 0;
+  /// The weights of the norm before the output projection.
+  std::int64_t norm_weights = 0;
+  /// True if a token first subtracts what the state already returns for its key.
+  bool delta_rule = false;
+  /// The tokens that the published kernels process at a time.
+  std::int64_t chunk = 64;
+
+  std::int64_t keys() const { return key_heads * key_dim; }
+  std::int64_t values() const { return value_heads * value_dim; }
+  /// Returns the width that the convolution has: keys to write, keys to read, and values.
+  std::int64_t convolved() const { return 2 * keys() + values(); }
+  /// Returns the columns of the input projection, including those to the narrow ranks.
+  std::int64_t input_columns() const {
+    const std::int64_t gate = gate_rank > 0 ? gate_rank : values();
+    return convolved() + gate + decay_rank + head_inputs * value_heads;
+  }
+
+  friend bool operator==(const RecurrentMixer&, const RecurrentMixer&) = default;
+};
+
+/// A small attention that selects the keys to which each query attends (DeepSeek-V3.2, section 2.1). All its
+/// heads share one key.
+struct Indexer {
+  std::int64_t heads = 1;
+  std::int64_t head_dim = 1;
+
+  friend bool operator==(const Indexer&, const Indexer&) = default;
+};
+
+/// The gate on the result of attention.
+enum class AttentionGate : std::uint8_t { none, per_head, per_value };
+
+/// The heads of a layer's attention, if they differ from those of the model.
+struct OwnHeads {
+  std::int64_t heads = 1;
+  std::int64_t kv_heads = 1;
+  std::int64_t key_dim = 1;
+  std::int64_t value_dim = 1;
+  bool sinks = false;
+
+  friend bool operator==(const OwnHeads&, const OwnHeads&) = default;
+};
+
+/// The properties in which the layers of one model may differ. A usual layer has attention and a feed-forward
+/// part. Other layers have only one of them, or none.
 struct LayerKind {
   /// True for a layer of experts instead of a dense feed-forward part.
   bool has_experts = false;
   /// The number of tokens that a query can see (sliding attention); 0 means all earlier tokens.
   std::int64_t window = 0;
+  bool has_attention = true;
+  /// True if the layer has the model's recurrence, usually instead of attention.
+  bool has_recurrence = false;
+  /// True if the layer has a feed-forward part, dense or with experts.
+  bool has_feed_forward = true;
+  /// True if the layer has an indexer of its own.
+  bool has_indexer = false;
+  /// The number of keys that an indexer selects for each query; 0 means all.
+  std::int64_t selected = 0;
+  /// The number of parts that are only one matrix of hidden x hidden values.
+  std::int64_t linear_parts = 0;
+  /// The heads of this layer; absent if it has those of the model.
+  std::optional<OwnHeads> heads{};
+  /// The inner width of this layer's dense feed-forward part; 0 means that of the model.
+  std::int64_t feed_forward = 0;
+
+  /// Returns the number of parts that have a norm and a residual add: 2 for a usual layer.
+  std::int64_t parts() const {
+    return (has_attention || has_recurrence ? 1 : 0) + (has_feed_forward ? 1 : 0) + linear_parts;
+  }
 
   friend bool operator==(const LayerKind&, const LayerKind&) = default;
 };
@@ -68,6 +166,8 @@ struct Architecture {
   std::int64_t kv_heads = 1;
   /// The width of a head. The product heads x head_dim may differ from hidden.
   std::int64_t head_dim = 1;
+  /// The width of a head's value; 0 means head_dim.
+  std::int64_t value_dim = 0;
   /// The inner width of a dense feed-forward part.
   std::int64_t feed_forward = 1;
   std::int64_t vocabulary = 1;
@@ -96,6 +196,11 @@ struct Architecture {
   /// side, and 4 if a norm also follows each part.
   std::int64_t norms_per_layer = 2;
   std::optional<LatentAttention> latent{};
+  AttentionGate attention_gate = AttentionGate::none;
+  /// The recurrence; present if at least one layer has it.
+  std::optional<RecurrentMixer> recurrence{};
+  /// The indexer; present if at least one layer has one.
+  std::optional<Indexer> indexer{};
   /// The experts; present if at least one layer has experts.
   std::optional<Experts> experts{};
   /// The layers in order; at least one.
@@ -103,8 +208,21 @@ struct Architecture {
   /// The number of multi-token-prediction layers that are trained. No parameter count includes them.
   std::int64_t multi_token = 0;
 
+  /// Returns the width of a head's value.
+  std::int64_t head_value_dim() const { return value_dim > 0 ? value_dim : head_dim; }
+  /// Returns the width of the rows that experts receive. Requires experts.
+  std::int64_t expert_width() const { return experts->latent > 0 ? experts->latent : hidden; }
+
   friend bool operator==(const Architecture&, const Architecture&) = default;
 };
+
+/// Returns true if layers of the kind have other sizes or fewer parts than the model states.
+bool has_own_sizes(const LayerKind& kind);
+/// Returns the model with the heads, widths and norms of one kind of layer.
+Architecture sized_for(Architecture model, const LayerKind& kind);
+/// Returns the kind of a multi-token-prediction layer. It is the last layer that has attention and a
+/// feed-forward part, or such a layer without experts if the model has none.
+LayerKind prediction_kind(const Architecture& model);
 
 /// The largest parameter count of the functions below is 2^63 - 1.
 
@@ -117,8 +235,8 @@ std::int64_t embedding_parameters(const Architecture& model);
 /// Returns the parameters of the final norm and the head's bias. If the head is not tied, it also counts the
 /// head's weights.
 std::int64_t head_parameters(const Architecture& model);
-/// Returns the parameters of one multi-token-prediction layer: a layer like the last one, three norms, and a
-/// projection from 2h to h. It shares embedding and head with the model. Requires at least one layer.
+/// Returns the parameters of one multi-token-prediction layer: a layer of prediction_kind(), three norms, and
+/// a projection from 2h to h. It shares embedding and head with the model.
 std::int64_t multi_token_parameters(const Architecture& model);
 
 /// Returns the published number of parameters: all layers, the embedding and the head. It does not include
@@ -127,6 +245,9 @@ std::int64_t parameters(const Architecture& model);
 /// Returns the parameters that process one token. These are all parameters except the experts to which the
 /// token is not routed.
 std::int64_t active_parameters(const Architecture& model);
+
+/// The largest number of kinds of layers in a model that is priced.
+inline constexpr std::size_t kMostLayerKinds = 256;
 
 /// The layers of one kind. They need not be adjacent.
 struct LayerGroup {
@@ -139,8 +260,15 @@ struct LayerGroup {
 std::vector<LayerGroup> layer_groups(const Architecture& model);
 
 /// Returns the number of (query, key) pairs that causal attention scores in a sequence: sequence^2 / 2, or
-/// sequence x min(sequence, 2 window) / 2 with a window.
+/// sequence x min(sequence, 2 window) / 2 with a window. If an indexer selects s keys, it is s x sequence -
+/// s^2 / 2, because the first s queries see fewer keys.
 double attention_scores(const LayerKind& kind, std::int64_t sequence);
+
+/// Returns the operations of a recurrence for one token, without its projections. A chunk of C tokens scores
+/// its own pairs and reads and writes the state once: 2 C (k + v) + 4 k v for each head with keys of k and
+/// values of v. Heads that share a key share its scores. The delta rule scores keys with keys, solves a
+/// triangular system of C x C, and reads the state once more: 2 C (2 k + v) + C^2 + 2 k v in addition.
+double recurrence_operations(const RecurrentMixer& recurrence);
 
 /// Returns the operations of forward and backward for one sample if nothing is computed twice. They are three
 /// times the operations of matrix products and causal attention in the forward pass. The head counts, but the

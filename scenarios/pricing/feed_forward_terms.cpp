@@ -59,7 +59,7 @@ void add_dense(TermWriter& terms, double inner) {
 double exchange_seconds(const TermWriter& terms, double rows) {
   const Workload& work = terms.work();
   const Experts& experts = *work.model.experts;
-  const double hidden = as_double(work.model.hidden);
+  const double hidden = as_double(work.model.expert_width());
   if (work.parallel.expert <= 1) return 0;
   if (is_on_nvlink(work.parallel, work.ranks, DeviceGroup::expert, work.device)) {
     return group_seconds(work, terms.kernels(), DeviceGroup::expert, GroupOperation::all_to_all,
@@ -84,7 +84,7 @@ bool add_own_products(TermWriter& terms, double groups, double rows) {
   const Workload& work = terms.work();
   // The table's products have 16 bits.
   if (work.precision != GemmPrecision::bf16) return false;
-  const double hidden = as_double(work.model.hidden);
+  const double hidden = as_double(work.model.expert_width());
   const double inner = as_double(work.model.experts->inner);
   const double first = (work.model.gated ? 2 : 1) * inner;
   auto fc1 = terms.own_products("experts fc1", groups, {.m = rows, .n = first, .k = hidden});
@@ -103,13 +103,14 @@ void add_grouped_products(TermWriter& terms, double rows) {
   const Experts& experts = *work.model.experts;
   const double local = as_double(experts.count) / work.parallel.expert;
   const double projections = work.model.gated ? 3 : 2;
-  const double parameters = local * projections * as_double(work.model.hidden * experts.inner);
+  const double parameters = local * projections * as_double(work.model.expert_width() * experts.inner);
   // A device sends a whole number of rows to each expert.
   const double sent_rows = std::ceil(rows / as_double(experts.count));
   if (add_own_products(terms, local, sent_rows * work.parallel.expert)) return;
   const double rows_per_expert = rows / local;
   const double padding = std::ceil(rows_per_expert / kRowsPadding) * kRowsPadding / rows_per_expert;
-  const double operations = 2 * rows * projections * as_double(work.model.hidden * experts.inner) * padding;
+  const double operations =
+      2 * rows * projections * as_double(work.model.expert_width() * experts.inner) * padding;
   const double compute_s = std::max(
       operations / (kGroupedEfficiency * peak_flops(work.device, work.precision)) * sustained_factor(work),
       terms.peak_seconds(work.precision, operations));
@@ -134,10 +135,14 @@ void add_experts(TermWriter& terms) {
   terms.gemm("router", {.m = tokens, .n = as_double(experts.count), .k = hidden}, GemmPrecision::bf16);
   terms.memory("routing", kRouterBytes * tokens * as_double(experts.count),
                kRouterBytes * tokens * as_double(experts.count), 1);
-  const double permute = 4 * kPermutePart * 4 * rows * hidden;
+  const double permute = 4 * kPermutePart * 4 * rows * as_double(work.model.expert_width());
   terms.memory("permutation", permute, permute, 2);
   const double exchange_s = work.device.collectives * exchange_seconds(terms, rows);
   terms.collective("exchange", 2 * exchange_s, 2 * exchange_s);
+  if (experts.latent > 0) {
+    terms.gemm("narrow rows", {.m = tokens, .n = as_double(experts.latent), .k = hidden});
+    terms.gemm("wide rows", {.m = tokens, .n = hidden, .k = as_double(experts.latent)});
+  }
   // The activation function is priced only for routed rows, and not for the shared expert.
   add_grouped_products(terms, rows);
   add_activation(terms, rows * as_double(experts.inner));

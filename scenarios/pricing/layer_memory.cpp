@@ -7,6 +7,7 @@
 //   queries, keys, values and the result    4 a d + 4 g d          / t
 //   inputs of their norms, if any           2 a d + 2 g d          / t
 //   attention's log-sum-exp                 4 a                    / t
+//   recurrence instead of attention         kept_of_recurrence()   / t
 //   feed-forward                            6 f (not gated: 4 f)   / t: fc1's output and fc2's input
 //
 // If f = 4 h, a block with LayerNorm and dropouts holds 34 h (Korthikanti et al., MLSys'23, table 2, without
@@ -44,13 +45,24 @@ double norm_parameters(const Architecture& model) {
 /// Returns the weights of a layer that every device of a tensor group holds in full.
 double replicated_parameters(const Architecture& model, const LayerKind& kind) {
   double replicated = as_double(model.norms_per_layer) * norm_parameters(model);
-  if (model.query_key_norm) replicated += as_double(2 * model.head_dim);
+  if (kind.has_attention && model.query_key_norm) replicated += as_double(2 * model.head_dim);
   // All heads share the projections to the narrow ranks, so every device holds them. Only the projections
   // from these ranks are divided by head.
-  if (model.latent) {
+  if (kind.has_attention && model.latent) {
     const LatentAttention& latent = *model.latent;
     replicated += as_double(model.hidden * (latent.query_rank + latent.kv_rank + latent.rotary_dim) +
                             latent.query_rank + latent.kv_rank);
+  }
+  // Every device holds the whole indexer, because all heads attend to the same keys.
+  if (kind.has_indexer) {
+    const Indexer& indexer = *model.indexer;
+    const bool is_narrow = model.latent && model.latent->query_rank > 0;
+    replicated +=
+        as_double((is_narrow ? model.latent->query_rank : model.hidden) * indexer.heads * indexer.head_dim +
+                  (model.hidden + 2) * indexer.head_dim + model.hidden * indexer.heads);
+  }
+  if (kind.has_recurrence) {
+    replicated += as_double(model.hidden * (model.recurrence->gate_rank + model.recurrence->decay_rank));
   }
   // Every device holds the router, because it chooses experts for its own tokens.
   if (kind.has_experts) {
@@ -61,11 +73,11 @@ double replicated_parameters(const Architecture& model, const LayerKind& kind) {
 
 /// Returns the weights of copied key heads. They are copied if a tensor group has more devices than key
 /// heads.
-double copied_key_heads(const Workload& work) {
-  if (work.model.latent) return 0;
+double copied_key_heads(const Workload& work, const LayerKind& kind) {
+  if (work.model.latent || !kind.has_attention) return 0;
   const double missing = work.parallel.tensor - as_double(work.model.kv_heads);
-  // The factor 2 counts the weights of keys and of values.
-  return std::max(0.0, missing) * 2 * as_double(work.model.head_dim * work.model.hidden);
+  const std::int64_t of_head = work.model.head_dim + work.model.head_value_dim();
+  return std::max(0.0, missing) * as_double(of_head * work.model.hidden);
 }
 
 double padded_vocabulary(const Workload& work) {
@@ -80,6 +92,21 @@ double expert_rows(const Workload& work) {
   return work.tokens() * as_double(work.model.experts->per_token) / sequence_ways(work.parallel);
 }
 
+/// Returns the bytes that the gate of attention holds for a token: the gate, and the gated result beside the
+/// result.
+double kept_of_gate(const Architecture& model, double value_dim) {
+  const double heads = as_double(model.heads);
+  switch (model.attention_gate) {
+    case AttentionGate::none:
+      return 0;
+    case AttentionGate::per_head:
+      return kValueBytes * heads * (1 + value_dim);
+    case AttentionGate::per_value:
+      return 2 * kValueBytes * heads * value_dim;
+  }
+  return 0;
+}
+
 /// Returns the bytes that attention holds for a token on one device. With latent attention, every device
 /// holds the narrow queries, keys and values before and after their norms. It also holds the values of each
 /// of its heads.
@@ -91,15 +118,45 @@ double kept_of_attention(const Workload& work) {
     const LatentAttention& latent = *model.latent;
     const double narrow = 2 * as_double(2 * latent.query_rank + 2 * latent.kv_rank + latent.rotary_dim);
     const double key_dim = as_double(latent.content_dim + latent.rotary_dim);
-    return narrow + (4 * heads * key_dim + 4 * heads * as_double(latent.value_dim) + 4 * heads) / t;
+    const double value_dim = as_double(latent.value_dim);
+    return narrow +
+           (4 * heads * key_dim + 4 * heads * value_dim + 4 * heads + kept_of_gate(model, value_dim)) / t;
   }
   const double dim = as_double(model.head_dim);
-  const double normed = model.query_key_norm ? 2 * (heads + as_double(model.kv_heads)) * dim : 0;
+  const double value_dim = as_double(model.head_value_dim());
+  const double kv_heads = as_double(model.kv_heads);
+  const double normed = model.query_key_norm ? 2 * (heads + kv_heads) * dim : 0;
   const double exchanged =
       work.parallel.context > 1 && work.parallel.context_exchange == ContextExchange::all_to_all
           ? 2 * heads * dim
           : 0;
-  return (4 * heads * dim + 4 * as_double(model.kv_heads) * dim + 4 * heads + normed + exchanged) / t;
+  return (2 * (heads + kv_heads) * (dim + value_dim) + 4 * heads + normed + exchanged +
+          kept_of_gate(model, value_dim)) /
+         t;
+}
+
+/// Returns the bytes that a recurrence holds for a token on one device: the columns of its input projection,
+/// its result before and after the gated norm, and 4 bytes for each value of a head. The delta rule also
+/// holds the convolution's result and the solution of each chunk's triangular system. Other kernels compute
+/// the convolution again (mamba_split_conv1d_scan_combined).
+double kept_of_recurrence(const Workload& work) {
+  const RecurrentMixer& recurrence = *work.model.recurrence;
+  const double heads = as_double(recurrence.value_heads);
+  const double of_delta =
+      recurrence.delta_rule ? 2 * as_double(recurrence.convolved()) + 2 * as_double(recurrence.chunk) * heads
+                            : 0;
+  const double decays = recurrence.decay_rank > 0 ? 4 * as_double(recurrence.keys()) : 0;
+  return (2 * as_double(recurrence.input_columns()) + 4 * as_double(recurrence.values()) +
+          4 * as_double(recurrence.head_inputs) * heads + of_delta + decays) /
+         work.parallel.tensor;
+}
+
+/// Returns the bytes that an indexer holds for a token: its queries, its key, the weights of its heads, and
+/// the numbers of the selected keys in 4 bytes each.
+double kept_of_indexer(const Workload& work, const LayerKind& kind) {
+  const Indexer& indexer = *work.model.indexer;
+  return 2 * as_double(indexer.heads * indexer.head_dim + indexer.head_dim + indexer.heads) +
+         4 * as_double(std::min(kind.selected, work.sequence));
 }
 
 /// Returns the bytes of fc1's output for a token. If fc1 is gated, gate and value count together.
@@ -126,7 +183,7 @@ double kept_of_experts(const Workload& work) {
   // grouped products save no bytes.
   const double grouped = work.recompute == LayerRecompute::mlp ? first_product_bytes(work.model, inner) : 0;
   const double routed = kept_of_feed_forward(work, inner) + grouped;
-  return expert_rows(work) * (2 * as_double(work.model.hidden) + routed) +
+  return expert_rows(work) * (2 * as_double(work.model.expert_width()) + routed) +
          work.tokens() * as_double(experts.count) * 8 + work.tokens() * kept_of_feed_forward(work, shared);
 }
 
@@ -134,11 +191,13 @@ double kept_of_experts(const Workload& work) {
 
 // --- parameters -----------------------------------------------------------------------------------------
 
-DeviceParameters layer_device_parameters(const Workload& work, const LayerKind& kind) {
-  const double experts = as_double(expert_parameters(work.model, kind));
+DeviceParameters layer_device_parameters(const Workload& given, const LayerKind& kind) {
+  const LayerWorkload sized(given, kind);
+  const Workload& work = *sized;
+  const double experts = as_double(expert_parameters(given.model, kind));
   const double replicated = replicated_parameters(work.model, kind);
-  const double shared = as_double(layer_parameters(work.model, kind)) - experts - replicated;
-  return {.dense = replicated + (shared + copied_key_heads(work)) / work.parallel.tensor,
+  const double shared = as_double(layer_parameters(given.model, kind)) - experts - replicated;
+  return {.dense = replicated + (shared + copied_key_heads(work, kind)) / work.parallel.tensor,
           .expert = experts / work.parallel.expert};
 }
 
@@ -158,7 +217,7 @@ DeviceParameters head_device_parameters(const Workload& work, bool beside_embedd
 }
 
 DeviceParameters multi_token_device_parameters(const Workload& work) {
-  DeviceParameters parameters = layer_device_parameters(work, work.model.layers.back());
+  DeviceParameters parameters = layer_device_parameters(work, prediction_kind(work.model));
   const double hidden = as_double(work.model.hidden);
   // In addition to its layer, it has a projection from 2h to h, and three norms.
   parameters.dense += 2 * hidden * hidden / work.parallel.tensor + 3 * norm_parameters(work.model);
@@ -179,7 +238,9 @@ LayerNorms norms_around(const Architecture& model) {
   return {.before = before, .behind = model.norms_per_layer - before};
 }
 
-double kept_bytes(const Workload& work, const LayerKind& kind) {
+double kept_bytes(const Workload& given, const LayerKind& kind) {
+  const LayerWorkload sized(given, kind);
+  const Workload& work = *sized;
   const Architecture& model = work.model;
   const double hidden = as_double(model.hidden);
   const double ways = sequence_ways(work.parallel);
@@ -190,9 +251,13 @@ double kept_bytes(const Workload& work, const LayerKind& kind) {
   // the output is only added.
   const double before = as_double(norms.before) * (work.recompute == LayerRecompute::norm ? 2 : 4);
   const double around = (before + 2 * as_double(norms.behind)) * hidden / ways;
-  if (kind.has_experts) return tokens * (around + kept_of_attention(work)) + kept_of_experts(work);
+  double mixed = kind.has_attention ? kept_of_attention(work) : 0;
+  if (kind.has_recurrence) mixed += kept_of_recurrence(work);
+  if (kind.has_indexer) mixed += kept_of_indexer(work, kind);
+  if (kind.has_experts) return tokens * (around + mixed) + kept_of_experts(work);
+  if (!kind.has_feed_forward) return tokens * (around + mixed);
   const double inner = as_double(model.feed_forward) / work.parallel.tensor;
-  if (model.layer_norm && !model.gated && !model.latent) {
+  if (model.layer_norm && !model.gated && !model.latent && !has_own_sizes(kind)) {
     // The tensor-parallel parts do not include 10 h: the inputs of both parts and of their norms, and 2 h of
     // dropout masks. They do include 8 h of attention and 4 f. If f = 4 h and each head has its own keys, the
     // sum is the paper's 34 h.
@@ -200,7 +265,7 @@ double kept_bytes(const Workload& work, const LayerKind& kind) {
     return tokens *
            (around + 2 * hidden / ways + inside / work.parallel.tensor + kept_of_feed_forward(work, inner));
   }
-  return tokens * (around + kept_of_attention(work) + kept_of_feed_forward(work, inner));
+  return tokens * (around + mixed + kept_of_feed_forward(work, inner));
 }
 
 double recomputed_bytes(const Workload& work, const LayerKind& kind) {
@@ -209,11 +274,19 @@ double recomputed_bytes(const Workload& work, const LayerKind& kind) {
   return kept_bytes(without, kind) - kept_bytes(work, kind);
 }
 
-WeightShapes weight_shapes(const Workload& work, const LayerKind& kind) {
+WeightShapes weight_shapes(const Workload& given, const LayerKind& kind) {
+  const LayerWorkload sized(given, kind);
+  const Workload& work = *sized;
   const Architecture& model = work.model;
   const std::int64_t t = work.parallel.tensor;
   WeightShapes shapes;
-  if (model.latent) {
+  if (kind.has_recurrence) {
+    const RecurrentMixer& recurrence = *model.recurrence;
+    shapes.emplace(recurrence.input_columns() / t, model.hidden);
+    shapes.emplace(model.hidden, recurrence.values() / t);
+  }
+  if (kind.linear_parts > 0) shapes.emplace(model.hidden / t, model.hidden);
+  if (kind.has_attention && model.latent) {
     const LatentAttention& latent = *model.latent;
     const std::int64_t key_dim = latent.content_dim + latent.rotary_dim;
     if (latent.query_rank > 0) shapes.emplace(latent.query_rank, model.hidden);
@@ -221,20 +294,23 @@ WeightShapes weight_shapes(const Workload& work, const LayerKind& kind) {
     shapes.emplace(latent.kv_rank + latent.rotary_dim, model.hidden);
     shapes.emplace(model.heads * (latent.content_dim + latent.value_dim) / t, latent.kv_rank);
     shapes.emplace(model.hidden, model.heads * latent.value_dim / t);
-  } else {
+  } else if (kind.has_attention) {
     const std::int64_t kv_heads = std::max(model.kv_heads, t);
-    shapes.emplace((model.heads + 2 * kv_heads) * model.head_dim / t, model.hidden);
-    shapes.emplace(model.hidden, model.heads * model.head_dim / t);
+    const std::int64_t value_dim = model.head_value_dim();
+    shapes.emplace((model.heads * model.head_dim + kv_heads * (model.head_dim + value_dim)) / t,
+                   model.hidden);
+    shapes.emplace(model.hidden, model.heads * value_dim / t);
   }
-  const auto add_feed_forward = [&](std::int64_t inner) {
-    shapes.emplace((model.gated ? 2 : 1) * inner, model.hidden);
-    shapes.emplace(model.hidden, inner);
+  if (!kind.has_feed_forward) return shapes;
+  const auto add_feed_forward = [&](std::int64_t width, std::int64_t inner) {
+    shapes.emplace((model.gated ? 2 : 1) * inner, width);
+    shapes.emplace(width, inner);
   };
   if (!kind.has_experts) {
-    add_feed_forward(model.feed_forward / t);
+    add_feed_forward(model.hidden, model.feed_forward / t);
   } else {
-    add_feed_forward(model.experts->inner);
-    if (model.experts->shared_inner > 0) add_feed_forward(model.experts->shared_inner / t);
+    add_feed_forward(model.expert_width(), model.experts->inner);
+    if (model.experts->shared_inner > 0) add_feed_forward(model.hidden, model.experts->shared_inner / t);
   }
   return shapes;
 }
@@ -245,7 +321,9 @@ double placeholder_bytes(const WeightShapes& shapes) {
   return bytes;
 }
 
-double layer_transient_bytes(const Workload& work, const LayerKind& kind) {
+double layer_transient_bytes(const Workload& given, const LayerKind& kind) {
+  const LayerWorkload sized(given, kind);
+  const Workload& work = *sized;
   const double hidden = as_double(work.model.hidden);
   const double t = work.parallel.tensor;
   const double edge = kValueBytes * work.tokens() * hidden / t;
@@ -253,11 +331,14 @@ double layer_transient_bytes(const Workload& work, const LayerKind& kind) {
   // their rows are permuted.
   double bytes = edge;
   if (kind.has_experts) {
-    bytes += expert_rows(work) * (4 * as_double(work.model.experts->inner) + 8 * hidden);
-  } else {
+    bytes += expert_rows(work) *
+             (4 * as_double(work.model.experts->inner) + 8 * as_double(work.model.expert_width()));
+  } else if (kind.has_feed_forward) {
     bytes += 4 * as_double(work.model.feed_forward) * work.tokens() / t;
+  } else if (kind.has_recurrence) {
+    bytes += 2 * as_double(work.model.recurrence->input_columns()) * work.tokens() / t;
   }
-  return bytes + recomputed_at_once(work, kind);
+  return bytes + recomputed_at_once(given, kind);
 }
 
 double recomputed_at_once(const Workload& work, const LayerKind& kind) {

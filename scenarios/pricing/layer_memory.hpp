@@ -25,7 +25,7 @@ struct DeviceParameters {
 };
 
 /// Returns the parameters of one layer on one device.
-DeviceParameters layer_device_parameters(const Workload& work, const LayerKind& kind);
+DeviceParameters layer_device_parameters(const Workload& given, const LayerKind& kind);
 /// Returns the parameters of the embedding on one device.
 DeviceParameters embedding_device_parameters(const Workload& work);
 /// Returns the parameters of the head and the final norm. If a tied head is on another rank than the
@@ -45,7 +45,7 @@ struct LayerNorms {
 LayerNorms norms_around(const Architecture& model);
 
 /// Returns the bytes that one layer holds from F to B for one microbatch.
-double kept_bytes(const Workload& work, const LayerKind& kind);
+double kept_bytes(const Workload& given, const LayerKind& kind);
 /// Returns the bytes of a layer that the backward pass recomputes for one microbatch. W reads these bytes in
 /// addition to kept_bytes().
 double recomputed_bytes(const Workload& work, const LayerKind& kind);
@@ -53,14 +53,14 @@ double recomputed_bytes(const Workload& work, const LayerKind& kind);
 /// The shapes (rows, columns) of weights on one device.
 using WeightShapes = std::set<std::pair<std::int64_t, std::int64_t>>;
 /// Returns the weight shapes of a layer's products. The router does not count.
-WeightShapes weight_shapes(const Workload& work, const LayerKind& kind);
+WeightShapes weight_shapes(const Workload& given, const LayerKind& kind);
 /// Returns the bytes of Transformer Engine's placeholders, with 2 bytes for each value. Transformer Engine
 /// holds an empty gradient for each distinct shape, because the product itself accumulates the real
 /// gradients.
 double placeholder_bytes(const WeightShapes& shapes);
 
 /// Returns the bytes that the kernels of a layer hold only while they run.
-double layer_transient_bytes(const Workload& work, const LayerKind& kind);
+double layer_transient_bytes(const Workload& given, const LayerKind& kind);
 /// Returns the part of layer_transient_bytes() that consists of recomputed activations.
 double recomputed_at_once(const Workload& work, const LayerKind& kind);
 /// Returns the bytes that the head holds only while it runs: logits, their gradient, the gradient of its

@@ -94,10 +94,10 @@ class LayoutSpeller {
 
   Text letter() {
     const char c = text_[at_];
-    if (std::string_view("EtmL|,").find(c) == std::string_view::npos) return fault("one of E t m L | ( )");
+    if (std::string_view("EtmL|, ").find(c) == std::string_view::npos) return fault("one of E t m L | ( )");
     ++at_;
-    // A comma only separates letters and has no other meaning.
-    return c == ',' ? std::string() : std::string(1, c);
+    // A comma or a blank only separates letters and has no other meaning.
+    return c == ',' || c == ' ' ? std::string() : std::string(1, c);
   }
 
   /// Returns the n of "*n", or 1 if there is no repetition. The n may be 0.
@@ -123,32 +123,74 @@ std::vector<std::string> stages_of(std::string_view layout) {
   return stages;
 }
 
+/// Returns the numbers of the stages that have the letter, counted from 0.
+std::vector<std::size_t> stages_with(const std::vector<std::string>& stages, char letter) {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    if (stages[i].find(letter) != std::string::npos) found.push_back(i);
+  }
+  return found;
+}
+
+/// Returns the rule of Megatron-LM that a layout breaks, or nothing. The embedding comes first and the loss
+/// last. Layers of multi-token prediction read the results of all other layers, so they are behind them.
+std::optional<std::string> layout_fault(const std::vector<std::string>& stages) {
+  const auto embedding = stages_with(stages, 'E');
+  if (embedding != std::vector<std::size_t>{0} || stages.front().rfind('E') != 0)
+    return "expected E once, at the front of the first stage";
+  const auto losses = stages_with(stages, 'L');
+  if (losses.size() > 1) {
+    return fmt::format(
+        "expected L once, at the end of the last stage, got it on the stages {}; one stage computes the "
+        "loss, "
+        "and all layers are before it",
+        fmt::join(losses, " and "));
+  }
+  if (losses != std::vector<std::size_t>{stages.size() - 1} ||
+      stages.back().find('L') + 1 != stages.back().size())
+    return "expected L once, at the end of the last stage";
+  const auto predictions = stages_with(stages, 'm');
+  if (predictions.size() > 1) {
+    return fmt::format(
+        "expected the multi-token-prediction layers (m) on one stage, got them on the stages {}; each of "
+        "them "
+        "reads the result of the one before, and Megatron-LM runs them together",
+        fmt::join(predictions, " and "));
+  }
+  if (predictions.empty()) return std::nullopt;
+  const std::size_t stage = predictions.front();
+  const auto layers = stages_with(stages, 't');
+  const bool is_in_front =
+      stages[stage].rfind('t') != std::string::npos && stages[stage].rfind('t') > stages[stage].find('m');
+  if (is_in_front || (!layers.empty() && layers.back() > stage)) {
+    return fmt::format(
+        "expected the multi-token-prediction layers (m) behind all layers (t), which they read, got them on "
+        "stage {} before a layer",
+        stage);
+  }
+  return std::nullopt;
+}
+
 tl::expected<LayerSplit, std::string> parse_layout(std::string_view text) {
   const auto spelt = LayoutSpeller(text).all();
   if (!spelt) return tl::unexpected(spelt.error());
   const std::vector<std::string> stages = stages_of(*spelt);
+  if (const auto fault = layout_fault(stages))
+    return tl::unexpected(fmt::format("layout \"{}\": {}", text, *fault));
   LayerSplit split{.rule = LayerSplit::Rule::listed};
-  for (std::size_t i = 0; i < stages.size(); ++i) {
-    const auto count = [&](char c) { return std::ranges::count(stages[i], c); };
-    const bool is_first = i == 0;
-    const bool is_last = i + 1 == stages.size();
-    if (count('E') != (is_first ? 1 : 0) || (is_first && stages[i].front() != 'E')) {
-      return tl::unexpected(
-          fmt::format("layout \"{}\": expected E once, at the front of the first stage", text));
-    }
-    if (count('L') != (is_last ? 1 : 0) || (is_last && stages[i].back() != 'L')) {
-      return tl::unexpected(
-          fmt::format("layout \"{}\": expected L once, at the end of the last stage", text));
-    }
-    if (count('m') > 0 && !is_last) {
-      return tl::unexpected(fmt::format(
-          "layout \"{}\": expected multi-token-prediction layers (m) on the last stage, got stage {}", text,
-          i));
-    }
-    // Embedding, head and multi-token-prediction layers are priced separately.
-    split.counts.push_back(count('t'));
+  // Embedding and head are priced separately, so only layers count.
+  for (const std::string& stage : stages) split.counts.push_back(std::ranges::count(stage, 't'));
+  if (const auto predictions = stages_with(stages, 'm'); !predictions.empty()) {
+    split.predictions = std::ranges::count(stages[predictions.front()], 'm');
+    split.prediction_stage = static_cast<std::int32_t>(predictions.front());
   }
   return split;
+}
+
+/// Returns "t*3" for three equal letters, "t" for one, and nothing for none.
+std::string repeated(char letter, std::int64_t count) {
+  if (count == 0) return "";
+  return count == 1 ? std::string(1, letter) : fmt::format("{}*{}", letter, count);
 }
 
 }  // namespace
@@ -166,10 +208,23 @@ tl::expected<LayerSplit, std::string> parse_layer_split(std::string_view text) {
 }
 
 std::string to_text(const LayerSplit& split) {
+  if (split.prediction_stage) return layout_of(split, split.predictions);
   if (split.rule == LayerSplit::Rule::listed) return fmt::format("[{}]", fmt::join(split.counts, ", "));
   const auto named = std::ranges::find(kSplitRules, split.rule, &NamedRule::second);
   return named == kSplitRules.end() ? "even, or balanced where the layers do not divide"
                                     : std::string(named->first);
+}
+
+std::string layout_of(const LayerSplit& split, std::int64_t predictions) {
+  std::vector<std::string> stages;
+  const std::size_t of_predictions =
+      split.prediction_stage ? static_cast<std::size_t>(*split.prediction_stage) : split.counts.size() - 1;
+  for (std::size_t i = 0; i < split.counts.size(); ++i) {
+    stages.push_back((i == 0 ? "E" : "") + repeated('t', split.counts[i]) +
+                     (i == of_predictions ? repeated('m', predictions) : "") +
+                     (i + 1 == split.counts.size() ? "L" : ""));
+  }
+  return fmt::format("{}", fmt::join(stages, "|"));
 }
 
 LayerSplit::Rule rule_in_force(const LayerSplit& split, std::int64_t layers, std::int32_t stages) {
@@ -407,7 +462,8 @@ LayerTimes layer_times(const Workload& work, const LayerPrices& prices) {
   times.head = seconds_of(head.times);
   // Work that is deferred to the end of the step does not belong to a microbatch.
   if (work.deferred_head) times.head -= head.times.backward_weight_s;
-  for (const LayerPrice& layer : head.multi_token) times.head += seconds_of(layer.times);
+  for (const LayerPrice& layer : head.multi_token)
+    times.head += seconds_of(layer.times) + seconds_of(head.times);
   return times;
 }
 

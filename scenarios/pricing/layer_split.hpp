@@ -27,17 +27,24 @@ struct LayerSplit {
   Rule rule = Rule::unstated;
   /// The number of layers of each stage, for Rule::listed.
   std::vector<std::int64_t> counts{};
+  /// The number of multi-token-prediction layers in a layout, and their stage. Without them the last stage
+  /// has those of the model.
+  std::int64_t predictions = 0;
+  std::optional<std::int32_t> prediction_stage{};
 
   friend bool operator==(const LayerSplit&, const LayerSplit&) = default;
 };
 
 /// Reads "even", "ends-one-less", "balanced", or a Megatron layout such as "Et*3|(tt|)*30,t*2L". In a layout
-/// '|' separates stages, and commas have no meaning. E is the embedding, t a layer, m a
+/// '|' separates stages, and commas and blanks have no meaning. E is the embedding, t a layer, m a
 /// multi-token-prediction layer, and L the loss. "x*n" and "(..)*n" mean repetition. Error: a text that is
-/// none of these.
+/// none of these, with the rule of Megatron-LM that a layout breaks.
 tl::expected<LayerSplit, std::string> parse_layer_split(std::string_view text);
-/// Returns the rule or the list as a scenario states it.
+/// Returns the rule, the list, or the layout with multi-token-prediction layers as a scenario states it.
 std::string to_text(const LayerSplit& split);
+/// Returns a listed split in Megatron-LM's notation with this number of multi-token-prediction layers: [3, 4,
+/// 3] is "Et*3|t*4|t*3L".
+std::string layout_of(const LayerSplit& split, std::int64_t predictions);
 
 /// Returns the rule that applies to this number of layers and stages. It is the stated rule. If none is
 /// stated, it is `even` if the number of stages divides the layers, and `balanced` otherwise.

@@ -42,7 +42,8 @@ namespace {
 constexpr double kBackwardAttentionOperations = 2.5;
 /// The rate of the backward pass as a share of the forward rate.
 constexpr double kBackwardAttentionRate = 0.85;
-/// The share of the peak that attention reaches if no table has measured attention.
+/// The share of the peak that attention reaches if no table has measured attention. It also applies to
+/// indexers, selected keys and recurrences, which no table has.
 constexpr double kPlainAttentionEfficiency = 0.5;
 /// The head dimension whose measured rate is used for latent attention. No table has kernels in which queries
 /// and keys are wider than values.
@@ -99,10 +100,12 @@ void add_attention_products(TermWriter& terms) {
     terms.gemm("projection", {.m = tokens, .n = hidden, .k = heads * as_double(latent.value_dim) / t});
     return;
   }
-  const double dim = as_double(model.head_dim);
+  const double key_dim = as_double(model.head_dim);
+  const double value_dim = as_double(model.head_value_dim());
   const double kv_heads = std::max(as_double(model.kv_heads), t);  // each device has at least one key head
-  terms.gemm("qkv", {.m = tokens, .n = (heads + 2 * kv_heads) * dim / t, .k = hidden});
-  terms.gemm("projection", {.m = tokens, .n = hidden, .k = heads * dim / t});
+  terms.gemm("qkv",
+             {.m = tokens, .n = (heads * key_dim + kv_heads * (key_dim + value_dim)) / t, .k = hidden});
+  terms.gemm("projection", {.m = tokens, .n = hidden, .k = heads * value_dim / t});
 }
 
 /// The width of the query and key of a head, and the width of its value and output.
@@ -111,7 +114,7 @@ struct HeadWidths {
   double value;
 };
 HeadWidths head_widths(const Architecture& model) {
-  if (!model.latent) return {.key = as_double(model.head_dim), .value = as_double(model.head_dim)};
+  if (!model.latent) return {.key = as_double(model.head_dim), .value = as_double(model.head_value_dim())};
   return {.key = as_double(model.latent->content_dim + model.latent->rotary_dim),
           .value = as_double(model.latent->value_dim)};
 }
@@ -135,6 +138,65 @@ std::pair<double, double> attention_seconds(const TermWriter& terms, const Layer
   const double peak = work.device.bf16_flops_per_second;
   const double rate = std::min(peak, measured.value_or(kPlainAttentionEfficiency * peak));
   return {operations / rate, kBackwardAttentionOperations * operations / (kBackwardAttentionRate * rate)};
+}
+
+/// Returns the seconds of attention whose keys an indexer selects. Kernels for selected keys load the narrow
+/// latents, which all heads share, so a score has 2 kv_rank + rotary_dim multiplications instead of the
+/// widths of a head. For short sequences masked attention on all keys is faster (DeepSeek-V3.2, section 2.1).
+std::pair<double, double> selected_attention_seconds(const TermWriter& terms, const LayerKind& kind) {
+  const Workload& work = terms.work();
+  LayerKind without = kind;
+  without.selected = 0;
+  const auto masked = attention_seconds(terms, without);
+  if (kind.selected >= work.sequence) return masked;
+  const DeviceHeads heads = device_heads(work);
+  const auto [key_dim, value_dim] = head_widths(work.model);
+  const double width = work.model.latent
+                           ? as_double(2 * work.model.latent->kv_rank + work.model.latent->rotary_dim)
+                           : key_dim + value_dim;
+  const double operations = 2 * width * heads.heads * as_double(work.micro_batch_size) *
+                            attention_scores(kind, work.sequence) * heads.share;
+  const double forward_s = operations / (kPlainAttentionEfficiency * work.device.bf16_flops_per_second);
+  return std::min(masked, {forward_s, kBackwardAttentionOperations / kBackwardAttentionRate * forward_s});
+}
+
+/// Adds an indexer: its projections, the scores of all pairs, and the choice of keys. Each device of a tensor
+/// group has the whole indexer. The loss of the indexer uses only the selected keys, so its two products of
+/// the backward pass have only their scores. The choice reads and writes one value of 4 bytes for each score.
+void add_indexer(TermWriter& terms, const LayerKind& kind) {
+  const Workload& work = terms.work();
+  const Architecture& model = work.model;
+  const Indexer& indexer = *model.indexer;
+  const double tokens = work.tokens();
+  const double width = as_double(indexer.heads * indexer.head_dim);
+  const bool is_narrow = model.latent && model.latent->query_rank > 0;
+  terms.gemm("indexer queries",
+             {.m = tokens, .n = width, .k = as_double(is_narrow ? model.latent->query_rank : model.hidden)});
+  terms.gemm("indexer keys",
+             {.m = tokens, .n = as_double(indexer.head_dim + indexer.heads), .k = as_double(model.hidden)});
+  const double samples = as_double(work.micro_batch_size) / work.parallel.context;
+  const double all = samples * attention_scores({}, work.sequence);
+  const double selected = samples * attention_scores(kind, work.sequence);
+  const double rate = kPlainAttentionEfficiency * work.device.bf16_flops_per_second;
+  terms.add({.name = "indexer scores",
+             .kind = TermKind::attention,
+             .forward = 2 * width * all / rate,
+             .backward_input = 2 * 2 * width * selected / rate});
+  terms.memory("choice of keys", 2 * 4 * all, 0, 1);
+}
+
+/// Adds the product and the kernel of the gate on attention's result. The kernel reads the gate and the
+/// result and writes one value; the backward pass reads three values and writes two.
+void add_attention_gate(TermWriter& terms) {
+  const Workload& work = terms.work();
+  const Architecture& model = work.model;
+  if (model.attention_gate == AttentionGate::none) return;
+  const double t = work.parallel.tensor;
+  const double heads = as_double(model.heads) / t;
+  const double values = heads * head_widths(model).value;
+  const double columns = model.attention_gate == AttentionGate::per_head ? heads : values;
+  terms.gemm("gate", {.m = work.tokens(), .n = columns, .k = as_double(model.hidden)});
+  terms.memory("gated attention", 2 * 3 * work.tokens() * values, 2 * 5 * work.tokens() * values, 1);
 }
 
 /// Adds the exposed part of the exchange between the parts of a sequence. Latent attention sends the full
@@ -174,7 +236,10 @@ void add_attention(TermWriter& terms, const LayerKind& kind) {
   const Workload& work = terms.work();
   const Architecture& model = work.model;
   add_attention_products(terms);
-  const auto [forward_s, backward_s] = attention_seconds(terms, kind);
+  add_attention_gate(terms);
+  if (kind.has_indexer) add_indexer(terms, kind);
+  const auto [forward_s, backward_s] =
+      kind.selected > 0 ? selected_attention_seconds(terms, kind) : attention_seconds(terms, kind);
   // Attention has no weights and thus no part in W, so its whole backward pass belongs to I.
   terms.add(
       {.name = "attention", .kind = TermKind::attention, .forward = forward_s, .backward_input = backward_s});
@@ -185,6 +250,61 @@ void add_attention(TermWriter& terms, const LayerKind& kind) {
                    : as_double((model.heads + 2 * model.kv_heads) * model.head_dim);
   const double bytes = 4 * work.tokens() * rotated / work.parallel.tensor;
   terms.memory("rotary positions", bytes, bytes, 1);
+}
+
+// --- recurrences ------------------------------------------------------------------------------------------
+
+// A recurrence runs on chunks of tokens, one kernel after the other, so the times of its operations and of
+// its bytes add up:
+//
+//   projection -> convolution -> scores in a chunk -> states of chunks -> outputs -> gated norm -> projection
+//
+// The kernels read keys and values three times (scores, states, outputs) and write the values once. They
+// write and read the state of each chunk in 4 bytes a value. The backward pass computes states again and has
+// two products for each of the forward pass. No table has measured these kernels.
+
+/// Adds the exchange that gives each device of a context group all tokens of some heads, and back. Kernels
+/// need whole sequences, so it is an all-to-all for both kinds of ContextExchange (Megatron-LM's Mamba
+/// mixer).
+void add_recurrence_exchange(TermWriter& terms, const RecurrentMixer& recurrence) {
+  const Workload& work = terms.work();
+  if (work.parallel.context <= 1) return;
+  const double bytes =
+      2 * work.tokens() * as_double(recurrence.input_columns() + recurrence.values()) / work.parallel.tensor;
+  const double seconds = work.device.collectives * group_seconds(work, terms.kernels(), DeviceGroup::context,
+                                                                 GroupOperation::all_to_all, bytes);
+  terms.collective("heads for tokens", seconds, seconds);
+}
+
+void add_recurrence(TermWriter& terms) {
+  const Workload& work = terms.work();
+  const RecurrentMixer& recurrence = *work.model.recurrence;
+  const double t = work.parallel.tensor;
+  const double tokens = work.tokens();
+  const double hidden = as_double(work.model.hidden);
+  const double keys = as_double(recurrence.keys()) / t;
+  const double values = as_double(recurrence.values()) / t;
+  const double convolved = as_double(recurrence.convolved()) / t;
+  const double narrow = as_double(recurrence.gate_rank + recurrence.decay_rank);
+  // Each device of a tensor group computes the narrow projections in full.
+  terms.gemm("recurrent input",
+             {.m = tokens, .n = (as_double(recurrence.input_columns()) - narrow) / t + narrow, .k = hidden});
+  terms.gemm("recurrent gate", {.m = tokens, .n = values, .k = as_double(recurrence.gate_rank)});
+  terms.gemm("recurrent decay", {.m = tokens, .n = keys, .k = as_double(recurrence.decay_rank)});
+  if (recurrence.taps > 0) terms.memory("convolution", 4 * tokens * convolved, 6 * tokens * convolved, 1);
+  const double operations = tokens * recurrence_operations(recurrence) / t;
+  const double rate = kPlainAttentionEfficiency * work.device.bf16_flops_per_second;
+  terms.add({.name = "recurrence",
+             .kind = TermKind::attention,
+             .forward = operations / rate,
+             .backward_input = 2 * operations / rate});
+  const double states = values * as_double(recurrence.key_dim) / as_double(recurrence.chunk);
+  const double read = 3 * 2 * convolved + 2 * values;
+  const double stored = 2 * 4 * states;
+  terms.memory("states", tokens * (read + stored), tokens * (2 * read + 2 * stored), 3);
+  terms.memory("gated norm", 2 * 3 * tokens * values, 2 * 5 * tokens * values, 1);
+  terms.gemm("recurrent output", {.m = tokens, .n = hidden, .k = values});
+  add_recurrence_exchange(terms, recurrence);
 }
 
 // --- norms, adds and collectives --------------------------------------------------------------------------
@@ -210,16 +330,17 @@ void add_attention_norms(TermWriter& terms) {
   }
 }
 
-void add_norms(TermWriter& terms) {
+void add_norms(TermWriter& terms, const LayerKind& kind) {
   const Workload& work = terms.work();
   const double ways = work.parallel.sequence_parallel ? work.parallel.tensor : 1;
   const double values = work.tokens() * as_double(work.model.hidden) / ways;
   const LayerNorms norms = norms_around(work.model);
   add_norms_of(terms, "norms", as_double(norms.before) * values, norms.before);
   add_norms_of(terms, "norms behind", as_double(norms.behind) * values, norms.behind);
-  add_attention_norms(terms);
-  // A layer has two adds, even if both parts have the same input. An add reads two values and writes one.
-  terms.memory("residual adds", 2 * values * 6, 2 * values * 4, 2);
+  if (kind.has_attention) add_attention_norms(terms);
+  // Each part has an add, even if both parts have the same input. An add reads two values and writes one.
+  const auto parts = static_cast<int>(kind.parts());
+  if (parts > 0) terms.memory("residual adds", parts * values * 6, parts * values * 4, parts);
 }
 
 /// Adds the collectives of tensor parallelism. They run before and after both parts of a dense layer. In a
@@ -229,7 +350,7 @@ void add_tensor_collectives(TermWriter& terms, const LayerKind& kind) {
   const Workload& work = terms.work();
   const Parallel& parallel = work.parallel;
   if (parallel.tensor <= 1) return;
-  const double parts = kind.has_experts ? 1 : 2;
+  const auto parts = as_double(kind.parts() - (kind.has_experts ? 1 : 0));
   const double bytes = 2 * work.tokens() * as_double(work.model.hidden);
   const auto seconds = [&](GroupOperation operation) {
     return group_seconds(work, terms.kernels(), DeviceGroup::tensor, operation, bytes);
@@ -287,11 +408,17 @@ void add_host_floor(std::vector<Term>& terms, double layer_s) {
 
 }  // namespace
 
-std::vector<Term> layer_terms(const Workload& work, const KernelTables& kernels, const LayerKind& kind) {
+std::vector<Term> layer_terms(const Workload& given, const KernelTables& kernels, const LayerKind& kind) {
+  const LayerWorkload sized(given, kind);
+  const Workload& work = *sized;
   TermWriter writer(work, kernels);
-  add_attention(writer, kind);
-  add_feed_forward(writer, kind);
-  add_norms(writer);
+  if (kind.has_attention) add_attention(writer, kind);
+  if (kind.has_recurrence) add_recurrence(writer);
+  const double hidden = as_double(work.model.hidden);
+  for (std::int64_t i = 0; i < kind.linear_parts; ++i)
+    writer.gemm("linear part", {.m = work.tokens(), .n = hidden / work.parallel.tensor, .k = hidden});
+  if (kind.has_feed_forward) add_feed_forward(writer, kind);
+  add_norms(writer, kind);
   add_tensor_collectives(writer, kind);
   std::vector<Term> terms = writer.take();
   // A second writer is needed, because recomputation is derived from the first writer's terms.
@@ -300,7 +427,7 @@ std::vector<Term> layer_terms(const Workload& work, const KernelTables& kernels,
   std::ranges::move(again.take(), std::back_inserter(terms));
   // The host limits only the layer's own kernels, so the exchanges of copies come after this limit.
   add_host_floor(terms, work.host_layer_seconds);
-  add_copies_terms(terms, work, kernels, layer_device_parameters(work, kind));
+  add_copies_terms(terms, work, kernels, layer_device_parameters(given, kind));
   return terms;
 }
 
@@ -324,13 +451,18 @@ std::vector<Term> head_terms(const Workload& work, const KernelTables& kernels) 
   return terms;
 }
 
-std::vector<Term> multi_token_terms(const Workload& work, const KernelTables& kernels) {
-  std::vector<Term> terms = layer_terms(work, kernels, work.model.layers.back());
+std::vector<Term> prediction_terms(const Workload& work, const KernelTables& kernels) {
+  std::vector<Term> terms = layer_terms(work, kernels, prediction_kind(work.model));
   TermWriter projection(work, kernels);
   const double hidden = as_double(work.model.hidden);
   projection.gemm("mtp projection",
                   {.m = work.tokens(), .n = hidden / work.parallel.tensor, .k = 2 * hidden});
   std::ranges::move(projection.take(), std::back_inserter(terms));
+  return terms;
+}
+
+std::vector<Term> multi_token_terms(const Workload& work, const KernelTables& kernels) {
+  std::vector<Term> terms = prediction_terms(work, kernels);
   std::ranges::move(head_terms(work, kernels), std::back_inserter(terms));
   return terms;
 }

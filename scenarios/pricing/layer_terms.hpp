@@ -49,12 +49,14 @@ struct Term {
 };
 
 /// Returns the terms of one layer of the given kind.
-std::vector<Term> layer_terms(const Workload& work, const KernelTables& kernels, const LayerKind& kind);
+std::vector<Term> layer_terms(const Workload& given, const KernelTables& kernels, const LayerKind& kind);
 /// Returns the terms of the embedding, which are only the communication among copies of its weights
 /// (collectives.hpp).
 std::vector<Term> embedding_terms(const Workload& work, const KernelTables& kernels);
 /// Returns the terms of the head: its product and the loss.
 std::vector<Term> head_terms(const Workload& work, const KernelTables& kernels);
+/// Returns the terms of one multi-token-prediction layer with its projection, but without its head.
+std::vector<Term> prediction_terms(const Workload& work, const KernelTables& kernels);
 /// Returns the terms of one multi-token-prediction layer with its projection and its head.
 std::vector<Term> multi_token_terms(const Workload& work, const KernelTables& kernels);
 

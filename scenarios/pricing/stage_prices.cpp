@@ -78,7 +78,8 @@ void add_embedding(StagePrice& stage, const EmbeddingPrice& embedding, bool is_a
 
 void add_head(StagePrice& stage, const Workload& work, const HeadPrice& head, bool beside_embedding,
               bool is_alone) {
-  for (const LayerPrice& layer : head.multi_token) add_layer(stage, layer, is_alone);
+  // Each layer of multi-token prediction has a head of its own, wherever the layer is.
+  for (std::size_t i = 0; i < head.multi_token.size(); ++i) add_times(stage, head.times);
   add_times(stage, head.times);
   stage.last_compute = head.times.compute();
   if (work.deferred_head) put_off(stage, work, head.times);
@@ -133,6 +134,8 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
   std::vector<LayerPrices::Kinds> kinds(static_cast<std::size_t>(std::ranges::max(rank_of_stage)) + 1);
   const std::vector<std::int64_t> parts = parts_of_ranks(layers, rank_of_stage, kinds.size());
   std::vector<DeviceParameters> ends(stages);
+  const auto prediction_stage =
+      work.prediction_stage ? static_cast<std::size_t>(*work.prediction_stage) : stages - 1;
   std::size_t next = 0;
   for (std::size_t i = 0; i < stages; ++i) {
     StagePrice& stage = prices[i];
@@ -141,13 +144,19 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
       add_layer(stage, layer_prices.of_layer(next), is_alone);
       kinds[index(rank_of_stage[i])].set(layer_prices.kind_of_layer(next));
     }
+    if (i == prediction_stage) {
+      for (const LayerPrice& layer : layer_prices.head().multi_token) add_layer(stage, layer, is_alone);
+    }
     // A single stage has both the embedding and the head.
     const double before = stage.parameters.dense;
     if (i == 0) add_embedding(stage, layer_prices.embedding(), is_alone);
     if (i + 1 == stages) {
       add_head(stage, work, layer_prices.head(), rank_of_stage.front() == rank_of_stage.back(), is_alone);
     } else {
-      stage.edge_bytes = 2 * work.tokens() * static_cast<double>(work.model.hidden) / work.parallel.tensor;
+      // From the stage of multi-token prediction on, the results of its layers go to the head as well.
+      const auto results = static_cast<double>(i >= prediction_stage ? 1 + work.model.multi_token : 1);
+      stage.edge_bytes =
+          results * 2 * work.tokens() * static_cast<double>(work.model.hidden) / work.parallel.tensor;
     }
     ends[i].dense = stage.parameters.dense - before;
   }
@@ -207,10 +216,12 @@ HeadPrice head_of(const Workload& work, const KernelTables& kernels) {
                  .parameters = alone,
                  .beside_embedding = head_device_parameters(work, true)};
   if (work.model.multi_token == 0) return head;
-  // A layer of multi-token prediction needs no more transient memory than the last layer or the head.
-  const LayerPrice one{.times = times_of(multi_token_terms(work, kernels)),
-                       .kept_bytes = kept_bytes(work, work.model.layers.back()),
-                       .recomputed_bytes = recomputed_bytes(work, work.model.layers.back()),
+  const LayerKind kind = prediction_kind(work.model);
+  const LayerPrice one{.times = times_of(prediction_terms(work, kernels)),
+                       .kept_bytes = kept_bytes(work, kind),
+                       .recomputed_bytes = recomputed_bytes(work, kind),
+                       .transient_bytes = layer_transient_bytes(work, kind),
+                       .recomputed_at_once = recomputed_at_once(work, kind),
                        .parameters = multi_token_device_parameters(work)};
   head.multi_token.assign(static_cast<std::size_t>(work.model.multi_token), one);
   return head;
@@ -226,8 +237,9 @@ LayerPrices::LayerPrices(const Workload& work, const KernelTables& kernels)
     const auto found = std::ranges::find(known, kind);
     kind_of_layer_.push_back(static_cast<std::size_t>(found - known.begin()));
     if (found != known.end()) continue;
-    // Kinds is a set of kMostKinds bits.
-    if (known.size() == kMostKinds) throw std::logic_error("a model of more kinds of layers than are priced");
+    // Kinds is a set of kMostLayerKinds bits.
+    if (known.size() == kMostLayerKinds)
+      throw std::logic_error("a model of more kinds of layers than are priced");
     known.push_back(kind);
     kinds_.push_back({.price = price_of(work, kernels, kind), .shapes = weight_shapes(work, kind)});
   }

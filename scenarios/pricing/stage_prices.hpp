@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/collectives.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_memory.hpp"
@@ -77,7 +78,8 @@ struct HeadPrice {
   /// The parameters of the head if its rank also holds the embedding. A tied head uses the embedding's
   /// matrix.
   DeviceParameters beside_embedding;
-  /// The prices of the layers of multi-token prediction.
+  /// The prices of the layers of multi-token prediction, without their heads. Each has a head like the
+  /// model's, on the last stage.
   std::vector<LayerPrice> multi_token{};
 };
 
@@ -86,11 +88,9 @@ struct HeadPrice {
 /// 3).
 class LayerPrices {
  public:
-  /// The largest number of kinds of layers in a model.
-  static constexpr std::size_t kMostKinds = 64;
-  using Kinds = std::bitset<kMostKinds>;
+  using Kinds = std::bitset<kMostLayerKinds>;
 
-  /// Prices all layers. Requires a model of at most kMostKinds kinds of layers.
+  /// Prices all layers. Requires a model of at most kMostLayerKinds kinds of layers.
   LayerPrices(const Workload& work, const KernelTables& kernels);
 
   /// Returns the price of a layer. Layers of the model are numbered from 0.

@@ -224,20 +224,51 @@ Fault undivided(std::string_view divisor_name, std::int64_t divisor, std::string
                      divisor);
 }
 
+/// Returns the fault of tensor parallelism with these heads of attention.
+Fault heads_fault(std::int64_t t, std::int64_t heads, std::int64_t kv_heads) {
+  if (auto fault = undivided("parallel.tensor", t, "the attention heads", heads)) return fault;
+  // Each device has the same number of key heads, or each key head has copies on the same number of devices.
+  if (t % std::min(t, kv_heads) == 0 && kv_heads % std::min(t, kv_heads) == 0) return std::nullopt;
+  return fmt::format("parallel.tensor: expected a divisor or a multiple of the key heads, {}, got {}",
+                     kv_heads, t);
+}
+
+/// Returns the fault of tensor and context parallelism with a recurrence, whose heads they divide.
+Fault recurrence_fault(const Workload& work) {
+  const RecurrentMixer& recurrence = *work.model.recurrence;
+  const std::int64_t ways = std::int64_t{work.parallel.tensor} * work.parallel.context;
+  if (auto fault =
+          undivided("parallel.tensor x context", ways, "the recurrent heads", recurrence.value_heads))
+    return fault;
+  return undivided("parallel.tensor x context", ways, "the recurrent key heads", recurrence.key_heads);
+}
+
+/// Returns the fault of tensor parallelism with the sizes of a layer.
+Fault layer_fault(const Workload& work, const LayerKind& kind) {
+  const std::int64_t t = work.parallel.tensor;
+  if (kind.has_attention && kind.heads) {
+    if (auto fault = heads_fault(t, kind.heads->heads, kind.heads->kv_heads)) return fault;
+  }
+  if (kind.feed_forward == 0) return std::nullopt;
+  return undivided("parallel.tensor", t, "the feed-forward width of a layer", kind.feed_forward);
+}
+
 Fault model_fault(const Workload& work) {
   const Architecture& model = work.model;
   const Parallel& parallel = work.parallel;
   const std::int64_t t = parallel.tensor;
   const std::int64_t c = parallel.context;
-  if (auto fault = undivided("parallel.tensor", t, "the attention heads", model.heads)) return fault;
-  // Each device has the same number of key heads, or each key head has copies on the same number of devices.
-  if (t % std::min(t, model.kv_heads) != 0 || model.kv_heads % std::min(t, model.kv_heads) != 0) {
-    return fmt::format("parallel.tensor: expected a divisor or a multiple of the key heads, {}, got {}",
-                       model.kv_heads, t);
+  if (auto fault = heads_fault(t, model.heads, model.kv_heads)) return fault;
+  if (model.recurrence) {
+    if (auto fault = recurrence_fault(work)) return fault;
   }
-  // Tensor parallelism does not divide experts. If all layers have experts, the width of dense layers need
-  // not be stated.
-  const bool has_dense = !std::ranges::all_of(model.layers, &LayerKind::has_experts);
+  for (const LayerKind& kind : model.layers) {
+    if (auto fault = layer_fault(work, kind)) return fault;
+  }
+  // Tensor parallelism does not divide experts. If no layer has a dense part, its width need not be stated.
+  const bool has_dense = std::ranges::any_of(model.layers, [](const LayerKind& kind) {
+    return kind.has_feed_forward && !kind.has_experts && kind.feed_forward == 0;
+  });
   if (has_dense) {
     if (auto fault = undivided("parallel.tensor", t, "the feed-forward width", model.feed_forward))
       return fault;

@@ -156,11 +156,30 @@ struct Workload {
   double host_layer_seconds = 0;
   /// True if the head's weight gradient is computed once, at the end of the step.
   bool deferred_head = false;
+  /// The model stage of the multi-token-prediction layers; absent if it is the last stage.
+  std::optional<std::int32_t> prediction_stage{};
 
   friend bool operator==(const Workload&, const Workload&) = default;
 
   /// Returns the number of tokens of a microbatch on one device of a rank.
   double tokens() const { return static_cast<double>(micro_batch_size * sequence) / parallel.context; }
+};
+
+/// A workload for layers of one kind. Its model has the sizes of these layers. It refers to the given
+/// workload if they have no sizes of their own, so that workload must outlive this object.
+class LayerWorkload {
+ public:
+  LayerWorkload(const Workload& work, const LayerKind& kind) : given_(&work) {
+    if (!has_own_sizes(kind)) return;
+    own_ = work;
+    own_->model = sized_for(work.model, kind);
+  }
+
+  const Workload& operator*() const { return own_ ? *own_ : *given_; }
+
+ private:
+  const Workload* given_;
+  std::optional<Workload> own_;
 };
 
 /// Returns the dense operations a second of the device at a precision, or 0 if the device lacks it.

@@ -1,8 +1,8 @@
 #pragma once
 // A Hugging Face config.json on its way to an Architecture. HuggingFaceConfig remembers what was asked of it,
 // so that no key is passed over unseen. A row of the families says what their configurations leave out.
-// huggingface_config.cpp, huggingface_families.cpp and huggingface_model.cpp implement this header.
-// load_architecture.cpp uses it.
+// huggingface_config.cpp, huggingface_families.cpp, huggingface_layers.cpp and huggingface_model.cpp
+// implement this header. load_architecture.cpp uses it.
 
 #include <cstddef>
 #include <cstdint>
@@ -54,6 +54,8 @@ class HuggingFaceConfig {
   std::string word(const KeyNames& names);
   /// Returns whole numbers, or an empty list if the key is absent.
   std::vector<std::int64_t> numbers(std::string_view key, Range range);
+  /// Returns the words of a list, or an empty list if the key is absent.
+  std::vector<std::string> words(const KeyNames& names);
   /// Marks the keys as read, because they have no effect on this model.
   void know(const KeyNames& names);
 
@@ -63,6 +65,8 @@ class HuggingFaceConfig {
   std::vector<UnpricedKey> unpriced() const;
   /// Returns unread keys that are switched on and do not hint at structure.
   std::vector<std::string> unknown() const;
+  /// Returns the keys of parts beside the text model, such as "vision_config".
+  std::vector<std::string> other_parts() const;
 
   const Node& root() const { return root_; }
   /// Notes a problem at `node`, the value of `key`. The second form notes it at the value of `names`, or at
@@ -103,6 +107,10 @@ bool is_without_price(std::string_view key);
 /// "vision_config".
 bool hints_at_structure(std::string_view key);
 
+/// Returns true for keys of a part that handles images or sound beside the text model, such as
+/// "vision_config". Such a part is in no count.
+bool is_other_part(std::string_view key);
+
 // The properties of model families that their configurations do not state. Used by load_architecture.hpp.
 
 /// The weights of the norm of queries and keys, if a model has this norm.
@@ -132,6 +140,7 @@ struct HuggingFaceFamily {
   bool query_key_norm = false;
   QueryKeyNorm query_key_norm_kind = QueryKeyNorm::per_head;
   bool attention_sinks = false;
+  AttentionGate attention_gate = AttentionGate::none;
   bool router_bias = false;
   bool expert_bias = false;
   bool shared_gate = false;
@@ -142,6 +151,14 @@ struct HuggingFaceFamily {
   bool windows_by_switch = false;
   /// Every n-th layer sees all tokens. With 0, no layer does if there is a window.
   std::int64_t full_every = 0;
+  /// Every n-th layer has attention if the model has a recurrence. With 0, lists must say which.
+  std::int64_t attention_every = 0;
+  /// True if every layer has attention and the recurrence side by side.
+  bool recurrence_beside = false;
+  /// True if a layer has only one part: attention, the recurrence, or a feed-forward part.
+  bool one_part_layers = false;
+  /// True if the shared experts are the feed-forward part of a model without routed experts.
+  bool shared_when_dense = false;
   /// True if both parts of a layer share a norm under `use_parallel_residual`.
   bool one_norm_beside = false;
   std::int64_t head_dim = 0;  ///< 0 means hidden / heads
@@ -154,12 +171,24 @@ struct HuggingFaceFamily {
 /// `.`.
 const HuggingFaceFamily* find_family(std::string_view model_type);
 
-// Finds which layers of a configuration have experts, and which have an attention window.
+// Finds what the layers of a configuration have: experts, an attention window, a recurrence, own sizes.
 
-/// Returns the kinds of `layers` layers. No layer has experts if the model has none. Types of layers without
-/// attention become unpriced keys of `config`. A list of another length is a problem.
+/// Returns the kinds of the layers of `model`. The model has everything else but its layers; only their
+/// number counts. Types of layers that the model has no sizes for become unpriced keys of `config`. A list of
+/// another length is a problem.
 std::vector<LayerKind> layer_kinds_of(HuggingFaceConfig& config, const HuggingFaceFamily& family,
-                                      std::size_t layers, bool has_experts);
+                                      const Architecture& model);
+
+/// Returns the number of entries of the list or pattern that names the part of each layer, or nothing if the
+/// configuration has none.
+std::optional<std::int64_t> listed_layers(HuggingFaceConfig& config);
+
+/// Returns the recurrence of the model, or nothing if it has none. Reads the sizes of Mamba-2, the gated
+/// delta rule, Kimi delta attention and linear attention. `model` must have its heads.
+std::optional<RecurrentMixer> recurrence_of(HuggingFaceConfig& config, const Architecture& model);
+
+/// Returns the layers that `block_configs` describes one by one, or an empty list if the key is absent.
+std::vector<LayerKind> layers_by_block(HuggingFaceConfig& config, const Architecture& model);
 
 // Turns the keys of a configuration into an Architecture. Used by load_architecture.hpp.
 

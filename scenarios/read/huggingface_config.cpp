@@ -158,6 +158,16 @@ std::vector<std::int64_t> HuggingFaceConfig::numbers(std::string_view key, Range
   return numbers;
 }
 
+std::vector<std::string> HuggingFaceConfig::words(const KeyNames& names) {
+  const Node* value = find(names);
+  if (value == nullptr) return {};
+  if (value->kind != Node::Kind::list)
+    complain(*value, names.front(), fmt::format("expected a list of words, got {}", describe(*value)));
+  std::vector<std::string> words;
+  for (const Node& item : value->items) words.push_back(item.text);
+  return words;
+}
+
 void HuggingFaceConfig::add_unpriced(const Node& node, std::string_view key, std::string_view detail) {
   noted_.push_back(
       {.place = &node, .key = std::string(key), .description = fmt::format("{} ({})", key, detail)});
@@ -171,6 +181,7 @@ std::vector<HuggingFaceConfig::Unread> HuggingFaceConfig::unread() const {
     for (const Node::Entry& entry : mapping->entries) {
       const std::string& key = entry.key.text;
       if (read_.contains(key) || is_off(entry.value) || is_without_price(key)) continue;
+      if (entry.value.kind == Node::Kind::mapping && is_other_part(key)) continue;
       // A mapping describes a part of the model. Single values next to a text model only describe how the
       // parts are combined, so they do not count.
       const bool is_outer = mapping == &root_ && !nested_key_.empty();
@@ -199,6 +210,15 @@ std::vector<std::string> HuggingFaceConfig::unknown() const {
   return keys;
 }
 
+std::vector<std::string> HuggingFaceConfig::other_parts() const {
+  std::vector<std::string> parts;
+  for (const Node::Entry& entry : root_.entries) {
+    const bool is_part = entry.value.kind == Node::Kind::mapping && !is_off(entry.value);
+    if (is_part && is_other_part(entry.key.text)) parts.push_back(entry.key.text);
+  }
+  return parts;
+}
+
 void HuggingFaceConfig::complain(const Node& node, std::string_view key, std::string_view text) const {
   problem_->note(node, key, text);
 }
@@ -215,14 +235,15 @@ void HuggingFaceConfig::complain(const KeyNames& names, std::string_view text) {
 namespace {
 
 constexpr auto kEndings = std::to_array<std::string_view>(
-    {"_id",    "_ids",   "_token",   "_tokens", "_token_index", "_eps",         "_epsilon", "dropout",
-     "_pdrop", "_prob",  "_coef",    "_coeff",  "_std",         "_theta",       "_scaling", "_scaling_factor",
-     "_range", "_dtype", "_version", "_path",   "_penalty",     "_softcapping", "_beta",    "_alpha",
-     "_init"});
+    {"_id",      "_ids",        "_token",      "_tokens",         "_token_index", "_eps",
+     "_epsilon", "dropout",     "_pdrop",      "_prob",           "_coef",        "_coeff",
+     "_std",     "_theta",      "_scaling",    "_scaling_factor", "_range",       "_dtype",
+     "_version", "_path",       "_penalty",    "_softcapping",    "_beta",        "_alpha",
+     "_init",    "_multiplier", "_multipliers"});
 
-constexpr auto kBeginnings =
-    std::to_array<std::string_view>({"_", "rope_", "rotary_", "summary_", "output_", "router_aux_",
-                                     "router_z_", "return_dict", "initializer_"});
+constexpr auto kBeginnings = std::to_array<std::string_view>(
+    {"_", "rope_", "rotary_", "summary_", "output_", "router_aux_", "router_z_", "return_dict",
+     "initializer_", "mtp_", "time_step_", "layernorm_full_", "layernorm_linear_", "layernorm_mlp_"});
 
 constexpr auto kWithoutPrice = std::to_array<std::string_view>(
     {// storage and loading of weights
@@ -257,7 +278,12 @@ constexpr auto kWithoutPrice = std::to_array<std::string_view>(
      "offset_alibi", "sliding_window_size", "bias_dropout_fusion", "shared_moe_mode", "compression_ratio",
      "moe_capacity_factor", "use_gated_activation", "layer_switch", "use_parallel_block",
      "use_parallel_embedding", "order_of_interleaved_layers", "use_embedding_sharing",
-     "transformers.js_config", "generation_config", "rms_norm",
+     "transformers.js_config", "generation_config", "rms_norm", "residual_in_fp32",
+     "rescale_prenorm_residual", "num_logits_to_keep", "mamba_hidden_act", "mamba_norm_before_gate",
+     "mamba_dt_min", "mamba_dt_max", "mamba_dt_limit", "mamba_dt_init_floor", "moe_shared_expert_overlap",
+     "indexer_rope_interleave", "attention_value_scale", "mla_use_nope", "moe_router_activation_func",
+     "moe_renormalize", "full_attn_alpha_factor", "linear_attn_alpha_factor", "mlp_alpha_factor", "postnorm",
+     "use_grouped_topk", "init_method", "normalization_function",
      // multi-token prediction, which has a price only if a scenario requests it
      "num_nextn_predict_layers", "num_mtp_modules", "use_mtp", "mtp_transformer_layers", "num_mtp_layers",
      "mtp_loss_weight"});
@@ -277,6 +303,11 @@ constexpr auto kStructureWords = std::to_array<std::string_view>(
      "sparse",      "speech",      "ssm",          "state",      "tower",      "video",       "vision",
      "visual",      "vit",         "width",        "pattern",    "period"});
 
+/// The words in keys of parts beside the text model.
+constexpr auto kOtherPartWords =
+    std::to_array<std::string_view>({"vision", "visual", "vit", "sam", "image", "video", "audio", "speech",
+                                     "sound", "projector", "talker", "code2wav", "tts"});
+
 template <std::size_t count>
 bool holds(const std::array<std::string_view, count>& words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
@@ -291,14 +322,23 @@ bool is_without_price(std::string_view key) {
          std::ranges::any_of(kBeginnings, begins);
 }
 
+namespace {
+
 // Words are compared as a whole: "mamba_dim" contains the word "dim", but "dimension" does not.
-bool hints_at_structure(std::string_view key) {
+template <std::size_t count>
+bool has_word_of(const std::array<std::string_view, count>& words, std::string_view key) {
   while (!key.empty()) {
     const std::size_t end = std::min(key.find('_'), key.size());
-    if (holds(kStructureWords, key.substr(0, end))) return true;
+    if (holds(words, key.substr(0, end))) return true;
     key.remove_prefix(std::min(end + 1, key.size()));
   }
   return false;
 }
+
+}  // namespace
+
+bool hints_at_structure(std::string_view key) { return has_word_of(kStructureWords, key); }
+
+bool is_other_part(std::string_view key) { return has_word_of(kOtherPartWords, key); }
 
 }  // namespace penstock

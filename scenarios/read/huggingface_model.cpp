@@ -40,8 +40,10 @@ void read_sizes(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   Architecture& model = reading.model;
   model.hidden = config.required({"hidden_size", "n_embd", "n_embed"}, kModelSize);
-  model.layers.resize(
-      static_cast<std::size_t>(config.required({"num_hidden_layers", "n_layer", "num_layers"}, kModelCount)));
+  // A list of the parts of all layers may stand without their number.
+  const KeyNames count_names = {"num_hidden_layers", "n_layer", "num_layers"};
+  const auto listed = config.find(count_names) == nullptr ? listed_layers(config) : std::nullopt;
+  model.layers.resize(static_cast<std::size_t>(listed ? *listed : config.required(count_names, kModelCount)));
   model.heads = required_or(reading, {"num_attention_heads", "n_head"}, reading.family.heads);
   model.vocabulary = required_or(reading, {"vocab_size"}, reading.family.vocabulary);
   if (reading.family.learned_positions) {
@@ -83,6 +85,7 @@ void read_heads(Reading& reading) {
                     fmt::format("expected a number that divides num_attention_heads, {}, got {}", model.heads,
                                 model.kv_heads));
   }
+  model.value_dim = config.size_if_any({"v_head_dim"}, kModelSize).value_or(0);
 }
 
 /// Reads latent attention, which a model has if its keys and values have a rank. Then all heads have their
@@ -104,6 +107,26 @@ void read_latent_attention(Reading& reading) {
   model.head_dim = model.latent->content_dim + model.latent->rotary_dim;
 }
 
+/// Reads the gate of attention. Qwen3-Next's family has it without a key.
+void read_attention_gate(Reading& reading) {
+  const auto per_value = reading.config.flag({"attn_output_gate", "mla_use_output_gate"});
+  reading.model.attention_gate = reading.family.attention_gate;
+  if (per_value) reading.model.attention_gate = *per_value ? AttentionGate::per_value : AttentionGate::none;
+  if (reading.config.flag({"use_head_wise_attn_gate"}).value_or(false))
+    reading.model.attention_gate = AttentionGate::per_head;
+}
+
+/// Reads the indexer that selects the keys of each query. A model has one if its heads are stated.
+void read_indexer(Reading& reading) {
+  HuggingFaceConfig& config = reading.config;
+  const auto heads = config.size_if_any({"index_n_heads"}, kModelSize);
+  const auto dim = config.size_if_any({"index_head_dim"}, kModelSize);
+  if (!heads) return;
+  reading.model.indexer =
+      Indexer{.heads = *heads, .head_dim = dim ? *dim : config.required({"index_head_dim"}, kModelSize)};
+  if (!config.has("index_topk")) config.required({"index_topk"}, kModelSize);
+}
+
 // --- experts --------------------------------------------------------------------------------------------
 
 /// Returns the inner width of the shared experts. `inner` is the width of a routed expert.
@@ -112,14 +135,14 @@ std::int64_t shared_inner_of(Reading& reading, std::int64_t inner) {
   const auto count =
       config.size_if_any({"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"}, kModelCount);
   const auto one = config.size_if_any({"moe_shared_expert_intermediate_size"}, kModelSize);
-  const auto all =
-      config.size_if_any({"shared_expert_intermediate_size", "shared_intermediate_size"}, kModelSize);
+  const auto all = config.size_if_any(
+      {"shared_expert_intermediate_size", "shared_intermediate_size", "share_expert_dim"}, kModelSize);
   if (count) return *count * one.value_or(inner);
   return all.value_or(0);
 }
 
 void read_groups(HuggingFaceConfig& config, Experts& experts) {
-  experts.groups = config.size_if_any({"n_group"}, kModelCount).value_or(1);
+  experts.groups = config.size_if_any({"n_group", "num_expert_group"}, kModelCount).value_or(1);
   experts.groups_per_token = config.size_if_any({"topk_group"}, kModelCount).value_or(experts.groups);
   if (experts.count % experts.groups != 0 || experts.groups_per_token > experts.groups) {
     config.complain(
@@ -142,6 +165,8 @@ std::optional<Experts> experts_of(Reading& reading, const std::optional<std::int
       config.size_if_any({"moe_intermediate_size", "expert_intermediate_size"}, kModelSize);
   const std::int64_t inner = own_width.value_or(width.value_or(1));
   const std::int64_t shared_inner = shared_inner_of(reading, inner);
+  const auto latent = config.size_if_any({"moe_latent_size", "routed_expert_hidden_size"}, kModelSize);
+  const bool has_latent_norm = config.flag({"latent_moe_use_norm"}).value_or(false);
   const bool corrects_scores = config.word({"topk_method"}) == "noaux_tc";
   const bool has_router_bias =
       config.flag({"moe_router_enable_expert_bias", "use_routing_bias", "moe_use_aux_free"}).value_or(false);
@@ -155,7 +180,9 @@ std::optional<Experts> experts_of(Reading& reading, const std::optional<std::int
                   .shared_inner = shared_inner,
                   .router_bias = reading.family.router_bias || corrects_scores || has_router_bias,
                   .biases = reading.family.expert_bias,
-                  .shared_gate = reading.family.shared_gate && shared_inner > 0};
+                  .shared_gate = reading.family.shared_gate && shared_inner > 0,
+                  .latent = latent.value_or(0),
+                  .latent_norm = latent && has_latent_norm};
   if (experts.per_token > experts.count) {
     config.complain(kPerToken, fmt::format("expected at most the {} experts that there are, got {}",
                                            experts.count, experts.per_token));
@@ -177,6 +204,10 @@ void read_feed_forward(Reading& reading) {
   if (model.experts && dense_width) model.experts->shared_inner = model.experts->inner;
   const std::int64_t of_family = model.gated ? 0 : 4 * model.hidden;
   model.feed_forward = dense_width ? *dense_width : width.value_or(of_family);
+  if (!model.experts && reading.family.shared_when_dense) {
+    const auto shared = config.size_if_any({"shared_intermediate_size"}, kModelSize);
+    model.feed_forward = shared.value_or(model.feed_forward);
+  }
 }
 
 // --- norms, biases, the head ----------------------------------------------------------------------------
@@ -210,7 +241,6 @@ void read_norms(Reading& reading) {
       model.query_key_norm &&
       (reading.family.query_key_norm_kind == QueryKeyNorm::wide || reach == "per_layer");
   model.embedding_norm = reading.family.embedding_norm;
-  model.attention_sinks = reading.family.attention_sinks;
 }
 
 /// Reads the biases. The most specific key decides: first that for queries, keys and values, then that for
@@ -261,11 +291,6 @@ void note_structures(Reading& reading) {
     const Node* value = config.find({key});
     if (value != nullptr && !is_off(*value)) config.add_unpriced(*value, key, value->text);
   }
-  if (const Node* types = config.find({"attn_type_list"})) {
-    const auto is_full = [](const Node& item) { return item.text == "1"; };
-    if (!std::ranges::all_of(types->items, is_full))
-      config.add_unpriced(*types, "attn_type_list", "linear attention");
-  }
   for (const std::string_view key : {"do_layer_norm_before", "layer_norm_elementwise_affine"}) {
     const Node* value = config.find({key});
     if (value != nullptr && is_off(*value)) config.add_unpriced(*value, key, "false");
@@ -280,15 +305,35 @@ void note_structures(Reading& reading) {
   }
 }
 
-/// Reads the kinds of the layers. Removes the experts if no layer has them. Requires a width if a layer is
-/// dense.
-void read_layers(Reading& reading) {
+/// Removes the recurrence if no layer has it. If no list says so, the layers that have it are not known.
+void note_unused_recurrence(Reading& reading) {
+  HuggingFaceConfig& config = reading.config;
   Architecture& model = reading.model;
-  model.layers =
-      layer_kinds_of(reading.config, reading.family, model.layers.size(), model.experts.has_value());
+  if (!model.recurrence || std::ranges::any_of(model.layers, &LayerKind::has_recurrence)) return;
+  model.recurrence.reset();
+  const KeyNames sizes = {"mamba_num_heads", "mamba_n_heads", "linear_num_value_heads", "linear_attn_config"};
+  for (const std::string_view key : sizes) {
+    if (const Node* value = config.find({key}); value != nullptr && !listed_layers(config))
+      config.add_unpriced(*value, key, "no key says which layers have it");
+  }
+}
+
+/// Reads the kinds of the layers. Removes experts, indexer and recurrence if no layer has them. Requires a
+/// width if a layer is dense.
+void read_layers(Reading& reading) {
+  HuggingFaceConfig& config = reading.config;
+  Architecture& model = reading.model;
+  model.attention_sinks =
+      config.flag({"add_full_attention_sink_bias"}).value_or(reading.family.attention_sinks);
+  model.recurrence = recurrence_of(config, model);
+  model.layers = layer_kinds_of(config, reading.family, model);
   if (!std::ranges::any_of(model.layers, &LayerKind::has_experts)) model.experts.reset();
+  if (!std::ranges::any_of(model.layers, &LayerKind::has_indexer)) model.indexer.reset();
+  note_unused_recurrence(reading);
   if (model.feed_forward > 0) return;
-  const bool is_needed = !std::ranges::all_of(model.layers, &LayerKind::has_experts);
+  const bool is_needed = std::ranges::any_of(model.layers, [](const LayerKind& kind) {
+    return kind.has_feed_forward && !kind.has_experts && kind.feed_forward == 0;
+  });
   // If every layer has experts, the width is not used and is set to 1.
   model.feed_forward = is_needed ? reading.config.required({"intermediate_size", "n_inner"}, kModelSize) : 1;
 }
@@ -302,6 +347,8 @@ Architecture architecture_of(HuggingFaceConfig& config, const HuggingFaceFamily&
   read_activation(reading);
   read_latent_attention(reading);
   if (!model.latent) read_heads(reading);
+  read_attention_gate(reading);
+  read_indexer(reading);
   read_feed_forward(reading);
   read_layers(reading);
   read_norms(reading);

@@ -63,6 +63,12 @@ struct TellingKeys {
 };
 
 constexpr auto kTellingKeys = std::to_array<TellingKeys>({
+    {{"mamba_num_heads", "hybrid_override_pattern"}, "nemotron_h"},
+    {{"mamba_num_heads", "layers_block_type"}, "nemotron_h"},
+    {{"linear_num_value_heads", "linear_key_head_dim"}, "qwen3_next"},
+    {{"linear_attn_config", "kv_lora_rank"}, "kimi_linear"},
+    {{"block_configs", "num_attention_heads"}, "nemotron-nas"},
+    {{"index_topk", "kv_lora_rank"}, "deepseek_v32"},
     {{"n_embd", "rotary_dim"}, "gptj"},
     {{"n_embd", "multi_query"}, "gpt_bigcode"},
     {{"n_embd", "n_positions"}, "gpt2"},
@@ -127,14 +133,36 @@ void refuse_unpriced(const HuggingFaceConfig& config, Problem& problem) {
                   fmt::join(descriptions, ", "), fmt::join(keys, ", "), fmt::join(keys, " --ignore ")));
 }
 
+/// Returns true if a key that is ignored may describe the layers. Without it their count may be wrong.
+bool may_change_layers(std::string_view key) { return !is_without_price(key) && !is_other_part(key); }
+
+/// Returns the note about ignored keys. The parameters of all layers are in doubt, and only those of the
+/// embedding and the head are not.
+std::string note_of_ignored(std::string_view name, const ArchitecturePart& part) {
+  std::string note =
+      fmt::format("{} is priced as if it had no {} (ignore)", name, fmt::join(part.ignored, ", "));
+  if (std::ranges::none_of(part.ignored, may_change_layers)) return note;
+  const Architecture& model = part.architecture;
+  std::int64_t in_layers = 0;
+  for (const LayerGroup& group : layer_groups(model))
+    in_layers += group.count * layer_parameters(model, group.kind);
+  const std::int64_t all = parameters(model);
+  return fmt::format(
+      "{}: the layers may differ, and they have {:.0f} % of the {:.4g} million parameters, so the count may "
+      "be "
+      "off by that much or, if layers lack parameters, by more",
+      note, 100 * static_cast<double>(in_layers) / static_cast<double>(all), static_cast<double>(all) / 1e6);
+}
+
 std::vector<std::string> notes_of(const HuggingFaceConfig& config, const ArchitecturePart& part,
                                   std::string_view by_keys) {
   const std::string& name = config.root().source->name;
   const std::string& type = part.architecture.family;
   std::vector<std::string> notes;
-  if (!part.ignored.empty()) {
-    notes.push_back(
-        fmt::format("{} is priced as if it had no {} (ignore)", name, fmt::join(part.ignored, ", ")));
+  if (!part.ignored.empty()) notes.push_back(note_of_ignored(name, part));
+  if (const std::vector<std::string> others = config.other_parts(); !others.empty()) {
+    notes.push_back(fmt::format("{}: only the text model is counted and priced, without {}", name,
+                                fmt::join(others, ", ")));
   }
   if (!type.empty() && find_family(type) == nullptr) {
     notes.push_back(fmt::format("{}: the model type {} is not known: read by its keys, as a model like {}",
@@ -159,11 +187,15 @@ ArchitecturePart read_config(Node root, std::vector<std::string> ignored, Proble
   note_family(config, family, type);
   ArchitecturePart part{.architecture = architecture_of(config, family), .ignored = std::move(ignored)};
   part.architecture.family = type;
+  if (layer_groups(part.architecture).size() > kMostLayerKinds)
+    config.complain(config.root(), "",
+                    fmt::format("expected at most {} kinds of layers, got more", kMostLayerKinds));
   if (!of_config.found()) refuse_too_large(part.architecture, config.root(), "", of_config);
   // This error comes first, because a structure without a price often causes errors about missing sizes.
   refuse_unpriced(config, problem);
   problem.note(of_config);
-  part.notes = notes_of(config, part, by_keys);
+  // Counts of a model with faults may overflow or miss parts.
+  if (!problem.found()) part.notes = notes_of(config, part, by_keys);
   return part;
 }
 

@@ -501,6 +501,7 @@ std::optional<DeviceModel> device_model_of(const Node& document, const DeviceMod
   on_devices.work =
       workload_of(*parts.model.architecture, named->type, parts.parallel.degrees, parts.training);
   on_devices.split = parts.schedule.layer_split.value_or(LayerSplit{});
+  on_devices.work.prediction_stage = on_devices.split.prediction_stage;
   on_devices.kernels = named->kernels;
   on_devices.devices = named->device_count();
   on_devices.copies = parts.parallel.data;

@@ -473,10 +473,13 @@ std::vector<KeyGroup> model_keys() {
       {.path = "model",
        .form = "`huggingface: FILE`",
        .about =
-           "Dense models, shared key heads, experts, latent attention and windows of the families in "
-           "scenarios/read/huggingface_families.cpp; other types are read by their keys. A key that names a "
-           "structure without a price (state-space layers, vision towers) is an error unless `ignore` has "
-           "it, and every output then says so. `penstock model config.json` counts the parameters.\n\n"
+           "Dense models, shared key heads, experts, latent attention, windows, linear attention, Mamba-2, "
+           "indexers of sparse attention, and sizes by layer, of the families in "
+           "scenarios/read/huggingface_families.cpp; other types are read by their keys. Of a model with "
+           "parts for images or sound, only the text model counts, and a note says so. A key that names a "
+           "structure without a price (cross-attention, learned activations) is an error unless `ignore` has "
+           "it. Every output then says so, and how far the count may be off. `penstock model config.json` "
+           "counts the parameters.\n\n"
            "On a `cluster.device` the model is priced from measured kernels and takes `sequence`. Elsewhere "
            "only a GPT-2 of any size is priced, as `transformer` is, with `efficiency` and its other keys "
            "that are no sizes.",

@@ -84,18 +84,11 @@ bool has_own_options(const LaunchedRun& run, bool takes_group_size) {
 
 // --- Megatron-LM ------------------------------------------------------------------------------------------
 
-/// Returns the layers of stages in Megatron's notation: [3, 4, 3] is "Et*3|t*4|t*3L". The embedding is at the
-/// start. The layers of multi-token prediction and the loss are at the end.
+/// Returns the layers of stages in Megatron's notation.
 std::string megatron_layout(const LaunchedRun& run) {
-  std::vector<std::string> stages;
-  for (const std::int64_t count : layers_of_stages(run)) {
-    const std::string_view first = stages.empty() ? "E" : "";
-    stages.push_back(count == 0 ? std::string(first) : fmt::format("{}t*{}", first, count));
-  }
-  if (const std::int64_t more = run.work.model.multi_token; more > 0)
-    stages.back() += more == 1 ? "m" : fmt::format("m*{}", more);
-  stages.back().push_back('L');
-  return fmt::format("{}", fmt::join(stages, "|"));
+  LayerSplit split = split_of(run);
+  split.counts = layers_of_stages(run);
+  return layout_of(split, run.work.model.multi_token);
 }
 
 std::string megatron_lacks_context(const LaunchedRun& run) {

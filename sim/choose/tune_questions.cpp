@@ -212,7 +212,9 @@ LayerSplit split_of(const Scenario& run) {
   const ScheduleInfo* schedule = find_schedule(run.schedule);
   const auto layers = static_cast<std::int64_t>(model.work.model.layers.size());
   const std::int32_t stages = run.shape.stages * chunks_of(*schedule, run.shape);
-  return {.rule = rule_in_force(model.split, layers, stages), .counts = model.split.counts};
+  LayerSplit split = model.split;
+  split.rule = rule_in_force(split, layers, stages);
+  return split;
 }
 
 /// Returns the samples of a step. The file of measured runs states all three factors.

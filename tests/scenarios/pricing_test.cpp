@@ -757,6 +757,27 @@ TEST(LevelLayers, RanksOfSeveralStagesAreLevelAndBounded) {
   EXPECT_TRUE(level_layers(ten, interleaved, std::vector<std::int64_t>{2, 7}).empty());
 }
 
+// The layer of multi-token prediction moves to its stage, its head stays with the loss, and the edge between
+// them carries its result beside the model's.
+TEST(StagePrice, OfMultiTokenPredictionIsOnItsOwnStage) {
+  Workload work = workload_on("h100", "deepseek-v3", 4096);
+  work.model.layers.resize(6);
+  work.model.multi_token = 1;
+  work.ranks = 4;
+  const std::vector<std::int64_t> layers = {3, 3, 0, 0};
+  const std::vector<std::int32_t> ranks = {0, 1, 2, 3};
+  const auto together = price_stages(work, kernels_of(work), layers, ranks);
+  work.prediction_stage = 2;
+  const auto apart = price_stages(work, kernels_of(work), layers, ranks);
+  EXPECT_EQ(together[2].forward_s, 0);
+  EXPECT_NEAR(apart[2].forward_s + apart[3].forward_s, together[3].forward_s, 1e-12);
+  EXPECT_NEAR(apart[3].forward_s, 2 * total_of(head_terms(work, kernels_of(work))).forward, 1e-12);
+  EXPECT_EQ(apart[2].kept_bytes, together[3].kept_bytes);
+  EXPECT_EQ(apart[2].parameters.total() + apart[3].parameters.total(), together[3].parameters.total());
+  EXPECT_EQ(apart[2].edge_bytes, 2 * together[2].edge_bytes);
+  EXPECT_EQ(apart[1].edge_bytes, together[1].edge_bytes);
+}
+
 // --- layouts ----------------------------------------------------------------------------------------------
 
 std::vector<std::int64_t> layers_of(std::string_view rule, std::int64_t layers, std::int32_t stages) {
@@ -768,6 +789,41 @@ TEST(LayerSplit, Rules) {
   EXPECT_EQ(layers_of("ends-one-less", 6, 4), (std::vector<std::int64_t>{1, 2, 2, 1}));
   EXPECT_EQ(layers_of("ends-one-less", 126, 128).front(), 0);  // embedding and head alone
   EXPECT_EQ(layers_of("Et*3|(tt|)*2,|tmL", 8, 5), (std::vector<std::int64_t>{3, 2, 2, 0, 1}));
+  EXPECT_EQ(layers_of("E|t*3 | (tt|)*2 L", 7, 5), (std::vector<std::int64_t>{0, 3, 2, 2, 0}));
+}
+
+// DeepSeek-V3 has 61 layers and one of multi-token prediction, on 32 or 16 stages.
+TEST(LayerSplit, MayGiveMultiTokenPredictionAStageOfItsOwn) {
+  const LayerSplit own = parse_layer_split("Et|(tt|)*30m|L").value();
+  EXPECT_EQ(own.counts.size(), 33);
+  EXPECT_EQ(own.predictions, 1);
+  EXPECT_EQ(own.prediction_stage, 31);
+  const LayerSplit beside_layers = parse_layer_split("Et*3|(t*4|)*14,ttm|L").value();
+  EXPECT_EQ(beside_layers.counts.back(), 0);
+  EXPECT_EQ(beside_layers.prediction_stage, 15);
+  EXPECT_EQ(parse_layer_split("Et|tm*2L").value().predictions, 2);
+  for (const char* layout : {"Et*3|t*4|m|L", "Et|t*2mL", "E|t|t*3m*2|L"}) {
+    const LayerSplit split = parse_layer_split(layout).value();
+    EXPECT_EQ(to_text(split), layout);
+    EXPECT_EQ(parse_layer_split(to_text(split)).value(), split);
+  }
+}
+
+TEST(LayerSplit, ThatMegatronCannotRunIsAnErrorWithItsReason) {
+  EXPECT_EQ(
+      parse_layer_split("Et|tL|tL").error(),
+      "layout \"Et|tL|tL\": expected L once, at the end of the last stage, got it on the stages 1 and 2; "
+      "one stage computes the loss, and all layers are before it");
+  EXPECT_EQ(parse_layer_split("Et|tL|t").error(),
+            "layout \"Et|tL|t\": expected L once, at the end of the last stage");
+  EXPECT_EQ(
+      parse_layer_split("Et|m|mL").error(),
+      "layout \"Et|m|mL\": expected the multi-token-prediction layers (m) on one stage, got them on the "
+      "stages 1 and 2; each of them reads the result of the one before, and Megatron-LM runs them together");
+  EXPECT_EQ(
+      parse_layer_split("Et|m|tL").error(),
+      "layout \"Et|m|tL\": expected the multi-token-prediction layers (m) behind all layers (t), which they "
+      "read, got them on stage 1 before a layer");
 }
 
 TEST(LayerSplit, WhatDoesNotDivideOrIsNoLayoutIsAnError) {
