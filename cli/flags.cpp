@@ -54,7 +54,8 @@ void add_choice(Subcommand app, const std::string& name, std::string& value, con
 void add_input_file(Subcommand app, std::string& file) {
   app.add_option(
          "INPUT", file,
-         "a scenario (.yaml, .yml, .json) or a program (.psched, PyTorch's .csv); without it the flags of "
+         "a scenario (.yaml, .yml, .json) or a program (.psched, PyTorch's .csv), or - for standard input; "
+         "without it the flags of "
          "\"Schedule\" say everything: a rank's share of the model takes F = I = W = 1 ms a sample and B = 2 "
          "ms, "
          "links are free")

@@ -20,6 +20,7 @@
 #include "cli/outcome.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/document.hpp"
 #include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
@@ -153,7 +154,7 @@ tl::expected<std::vector<Override>, UserError> scenario_overrides(const InputFla
   auto overrides = overrides_of(flags.settings);
   if (!overrides) return tl::unexpected(overrides.error());
   if (!flags.dialect.empty()) {
-    if (!has_file_suffix(flags.file, ".csv")) {
+    if (!has_file_suffix(flags.file, ".csv") && flags.file != kStandardInput) {
       return bad_input(fmt::format("--dialect goes with a .csv of PyTorch{}; leave the flag out",
                                    flags.file.empty() ? "" : fmt::format(", not with {}", flags.file)));
     }

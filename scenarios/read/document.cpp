@@ -10,7 +10,9 @@
 #include <filesystem>
 #include <fstream>
 #include <ios>
+#include <iostream>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -392,30 +394,62 @@ std::string document_to_yaml(const Node& document) {
   return fmt::format("{}{}\n", looks_like_a_mark ? "---\n" : "", text);
 }
 
+namespace {
+
+/// The largest number of bytes of a text file.
+constexpr std::uintmax_t kLargestText = 64U << 20U;
+
+/// Returns the rest of a stream, or its first bytes if it has more than kLargestText. A pipe has no size and
+/// a file may grow, so the stream is read in blocks.
+std::string blocks_of(std::istream& stream) {
+  std::string text;
+  std::vector<char> block(1U << 16U);
+  while (text.size() <= kLargestText &&
+         (stream.read(block.data(), static_cast<std::streamsize>(block.size())) || stream.gcount() > 0))
+    text.append(block.data(), static_cast<std::size_t>(stream.gcount()));
+  return text;
+}
+
+/// The text that replaces standard input for this thread, or nothing.
+std::optional<std::string_view>& replaced_standard_input() {
+  thread_local std::optional<std::string_view> text;
+  return text;
+}
+
+std::string text_of_standard_input() {
+  if (replaced_standard_input()) return std::string(*replaced_standard_input());
+  static const std::string text = blocks_of(std::cin);
+  return text;
+}
+
+}  // namespace
+
+StandardInputText::StandardInputText(std::string_view text) { replaced_standard_input() = text; }
+StandardInputText::~StandardInputText() { replaced_standard_input().reset(); }
+
 tl::expected<std::string, std::string> read_text_file(const std::filesystem::path& path,
                                                       std::string_view name) {
-  constexpr std::uintmax_t kLargest = 64U << 20U;
   // A user may pass the text of a whole file as its name, so the message shows only the beginning.
   constexpr std::size_t kLongestName = 255;
   const auto failed = [&](std::string_view why) {
     const std::string_view line = name.substr(0, std::min(name.find('\n'), kLongestName));
     return tl::unexpected(fmt::format("{}{}: {}", line, line.size() < name.size() ? "..." : "", why));
   };
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (status.type() == std::filesystem::file_type::not_found) return failed("the file does not exist");
-  if (error) return failed(fmt::format("the file cannot be read: {}", error.message()));
-  if (std::filesystem::is_directory(status)) return failed("expected a file, got a directory");
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) return failed("the file cannot be read: check its permissions");
   std::string text;
-  // The file is read in blocks, because a pipe has no size and a file may grow.
-  std::vector<char> block(1U << 16U);
-  while (stream.read(block.data(), static_cast<std::streamsize>(block.size())) || stream.gcount() > 0) {
-    text.append(block.data(), static_cast<std::size_t>(stream.gcount()));
-    if (text.size() > kLargest) return failed("the file is larger than 64 MiB");
+  if (path == kStandardInput) {
+    text = text_of_standard_input();
+  } else {
+    std::error_code error;
+    const std::filesystem::file_status status = std::filesystem::status(path, error);
+    if (status.type() == std::filesystem::file_type::not_found) return failed("the file does not exist");
+    if (error) return failed(fmt::format("the file cannot be read: {}", error.message()));
+    if (std::filesystem::is_directory(status)) return failed("expected a file, got a directory");
+    std::ifstream stream(path, std::ios::binary);
+    if (!stream) return failed("the file cannot be read: check its permissions");
+    text = blocks_of(stream);
+    if (stream.bad()) return failed("the file cannot be read");
   }
-  if (stream.bad()) return failed("the file cannot be read");
+  if (text.size() > kLargestText) return failed("the file is larger than 64 MiB");
   if (const std::string_view form = binary_form(text); !form.empty())
     return failed(fmt::format("expected text, got {}", form));
   return std::string(without_byte_order_mark(text));

@@ -69,7 +69,21 @@ tl::expected<Node, std::string> parse_document(std::string_view text,
 /// Returns the document as YAML text. The text reads back as the same tree, but without places and comments.
 std::string document_to_yaml(const Node& document);
 
-/// Returns the content of a file without a byte order mark. Errors: the file does not exist, is a directory,
+/// The file name that means standard input.
+inline constexpr std::string_view kStandardInput = "-";
+
+/// Replaces the text of standard input for the calling thread while the object exists. A program that calls
+/// Penstock as a library passes texts in this way, without files. `text` must outlive the object.
+class StandardInputText {
+ public:
+  explicit StandardInputText(std::string_view text);
+  ~StandardInputText();
+  StandardInputText(const StandardInputText&) = delete;
+  StandardInputText& operator=(const StandardInputText&) = delete;
+};
+
+/// Returns the content of a file without a byte order mark. If `path` is kStandardInput, it reads standard
+/// input to its end; later calls return the same text. Errors: the file does not exist, is a directory,
 /// cannot be read, is larger than 64 MiB, or is not text. The message begins with `name`.
 tl::expected<std::string, std::string> read_text_file(const std::filesystem::path& path,
                                                       std::string_view name);

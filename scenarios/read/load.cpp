@@ -34,6 +34,7 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
 
 namespace penstock {
 
@@ -350,10 +351,13 @@ tl::expected<std::string, std::string> edited_scenario(const std::filesystem::pa
 tl::expected<Scenario, std::string> load_scenario_or_program(const std::filesystem::path& path,
                                                              std::span<const Override> overrides) {
   const std::string name = path.string();
-  if (!names_program(name)) return load_scenario(path, overrides);
-  // This read only checks the file. Its error must not mention a scenario, because the user did not write
-  // one.
-  if (const auto text = read_text_file(path, name); !text) return tl::unexpected(text.error());
+  const bool is_standard_input = name == kStandardInput;
+  if (!names_program(name) && !is_standard_input) return load_scenario(path, overrides);
+  // For a program file, this read only checks the file. Its error must not mention a scenario, because the
+  // user did not write one.
+  const auto text = read_text_file(path, name);
+  if (!text) return tl::unexpected(text.error());
+  if (is_standard_input && !is_program_text(*text)) return load_scenario(path, overrides);
   auto scenario =
       parse_scenario(fmt::format("schedule: {{program: {}}}", scalar_to_yaml(name)), "", "", overrides);
   if (scenario) scenario->file = name;
@@ -371,6 +375,12 @@ bool has_file_suffix(std::string_view name, std::string_view suffix) {
 
 bool names_program(std::string_view file) {
   return has_file_suffix(file, ".psched") || has_file_suffix(file, ".csv");
+}
+
+bool is_program_text(std::string_view text) {
+  if (text.starts_with(kProgramHeader)) return true;
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && text[first] != '{' && text.find(':') == std::string_view::npos;
 }
 
 }  // namespace penstock

@@ -33,8 +33,8 @@ tl::expected<std::string, std::string> edited_scenario(const std::filesystem::pa
 
 // Reads a program file as an experiment with unit costs and free links, which --set can change.
 
-/// Reads the scenario in the file at `path`, or a program file as a scenario. Errors: the errors of
-/// load_scenario().
+/// Reads the scenario in the file at `path`, or a program file as a scenario. If `path` is "-", standard
+/// input has either of them, and its content decides which. Errors: the errors of load_scenario().
 tl::expected<Scenario, std::string> load_scenario_or_program(const std::filesystem::path& path,
                                                              std::span<const Override> overrides = {});
 
@@ -45,5 +45,9 @@ bool has_file_suffix(std::string_view name, std::string_view suffix);
 
 /// Returns true for names of program files, which end in .psched or .csv.
 bool names_program(std::string_view file);
+
+/// Returns true if a text from standard input is a program: it begins like a .psched file, or it has no
+/// colon, as PyTorch's .csv. A scenario is a mapping, so it has a colon unless it is empty or `{}`.
+bool is_program_text(std::string_view text);
 
 }  // namespace penstock

@@ -319,20 +319,21 @@ std::optional<ImportedCsv> read_program(const MappingReader& reader, Problem& pr
   const auto name = reader.word("program");
   if (!name) return std::nullopt;
   const NamedFile file = named_file(*reader.find("program"));
-  const bool is_csv = has_file_suffix(*name, ".csv");
-  if (!names_program(*name)) {
+  const bool is_standard_input = *name == kStandardInput;
+  if (!names_program(*name) && !is_standard_input) {
     reader.complain("program", fmt::format("expected a .psched or .csv file, got \"{}\"", *name));
-    return std::nullopt;
-  }
-  const auto dialect = read_dialect(reader);
-  if (dialect && !is_csv) {
-    reader.complain("dialect",
-                    fmt::format("goes with a .csv of PyTorch, not with \"{}\"; leave it out", *name));
     return std::nullopt;
   }
   const auto text = read_text_file(file.path, file.name);
   if (!text) {
     reader.complain("program", text.error());
+    return std::nullopt;
+  }
+  const bool is_csv = is_standard_input ? !text->starts_with(kProgramHeader) : has_file_suffix(*name, ".csv");
+  const auto dialect = read_dialect(reader);
+  if (dialect && !is_csv) {
+    reader.complain("dialect",
+                    fmt::format("goes with a .csv of PyTorch, not with \"{}\"; leave it out", *name));
     return std::nullopt;
   }
   // A .csv may need corrections before it is a program. The notes list them.

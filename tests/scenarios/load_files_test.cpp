@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "scenarios/model/model.hpp"
+#include "scenarios/read/document.hpp"
 #include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
@@ -203,6 +204,27 @@ TEST_F(ProgramFile, IsReadInTheDialectThatIsStated) {
   const auto misread = load_scenario_or_program(old);
   ASSERT_FALSE(misread);
   EXPECT_NE(misread.error().find("`--dialect torch-2.5`"), std::string::npos) << misread.error();
+}
+
+TEST(StandardInputFile, HoldsAScenarioOrAProgram) {
+  const Program program = *generate("zb-h1", {.stages = 2, .microbatches = 3});
+  for (const std::string& text : {to_text(program), *to_pytorch_csv(program)}) {
+    const StandardInputText input(text);
+    EXPECT_EQ(loaded("-").ranks, program.ranks) << text;
+  }
+  for (const std::string text : {"schedule: {name: zb-h1, stages: 2, microbatches: 3}\n", "{}", ""}) {
+    const StandardInputText input(text);
+    const auto scenario = load_scenario_or_program("-");
+    ASSERT_EQ(scenario.has_value(), !text.empty()) << text;
+    if (scenario) EXPECT_EQ(scenario->schedule, text == "{}" ? "" : "zb-h1");
+  }
+}
+
+TEST(StandardInputFile, IsNamedByADashInErrors) {
+  const StandardInputText input("schedule:\n  stagse: 2\n");
+  const auto scenario = load_scenario_or_program("-");
+  ASSERT_FALSE(scenario);
+  EXPECT_EQ(scenario.error().substr(0, 6), "-:2:3:") << scenario.error();
 }
 
 TEST(FileSuffix, StandsAtTheEnd) {
