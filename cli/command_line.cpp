@@ -270,38 +270,45 @@ std::vector<Command> add_commands(CLI::App& root, const Invocation& invocation) 
           schedules_command(root)};
 }
 
-ExitCode refuse(const std::string& message, Arguments typed) {
-  write_stderr(with_names_shown(message, typed));
-  return ExitCode::bad_input;
-}
-
 /// Parses the arguments. Returns nothing if a command should run. Otherwise help, version or an error was
 /// printed, and the exit code is returned.
 std::optional<ExitCode> parse(CLI::App& root, Arguments typed) {
-  // These checks run before CLI11, because CLI11 has no messages for these errors.
-  const std::vector<std::string> translated = in_our_names(root, typed);
-  std::vector<const char*> arguments;
-  arguments.reserve(translated.size());
-  for (const std::string& argument : translated) arguments.push_back(argument.c_str());
-  if (const auto flag = flag_without_value(arguments); !flag.empty()) {
-    write_stderr(fmt::format("penstock: {}: expected a value after \"=\", got nothing", shown_name(flag)));
+  const auto refuse = [typed](const std::string& message) {
+    write_stderr(with_names_shown(message, typed));
     return ExitCode::bad_input;
-  }
+  };
   try {
-    root.parse(static_cast<int>(arguments.size()), arguments.data());
+    if (const auto parsed = parse_arguments(root, typed); !parsed) return refuse(parsed.error().message);
   } catch (const CLI::CallForHelp&) {
     const std::string unknown = unknown_command_in_help(root, typed);
-    return unknown.empty() ? print(root.help()) : refuse(unknown, typed);
+    return unknown.empty() ? print(root.help()) : refuse(unknown);
   } catch (const CLI::CallForVersion& version) {
     return print(version.what());
-  } catch (const CLI::ParseError& error) {
-    return refuse(message_of(root, error), typed);
   }
-  if (const std::string fault = empty_value(root); !fault.empty()) return refuse(fault, typed);
   return std::nullopt;
 }
 
 }  // namespace
+
+tl::expected<void, UserError> parse_arguments(CLI::App& root, std::span<const char* const> arguments) {
+  // These checks run before CLI11, because CLI11 has no messages for these errors.
+  const std::vector<std::string> translated = in_our_names(root, arguments);
+  std::vector<const char*> pointers;
+  pointers.reserve(translated.size());
+  for (const std::string& argument : translated) pointers.push_back(argument.c_str());
+  if (const auto flag = flag_without_value(pointers); !flag.empty())
+    return bad_input(
+        fmt::format("penstock: {}: expected a value after \"=\", got nothing", shown_name(flag)));
+  try {
+    root.parse(static_cast<int>(pointers.size()), pointers.data());
+  } catch (const CLI::Success&) {
+    throw;  // help or version, which the caller prints
+  } catch (const CLI::ParseError& error) {
+    return bad_input(message_of(root, error));
+  }
+  if (std::string fault = empty_value(root); !fault.empty()) return bad_input(std::move(fault));
+  return {};
+}
 
 ExitCode run_command_line(int argc, const char* const* argv, Extensions extensions) {
   const Invocation invocation{.arguments = {argv, argv + argc}, .extensions = std::move(extensions)};

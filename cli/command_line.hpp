@@ -1,10 +1,23 @@
 #pragma once
 // Parses the arguments and runs the subcommand. This is the whole program except main().
 
+#include <span>
+
+#include <tl/expected.hpp>
+
 #include "cli/extensions.hpp"
 #include "cli/outcome.hpp"
 
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
+class App;
+}
+
 namespace penstock {
+
+/// Parses arguments that begin with the program's name. Translates other programs' flags first. The error is
+/// the message for the user, with a suggestion if a name is misspelt. Throws CLI::Success if the arguments
+/// ask for help or the version.
+tl::expected<void, UserError> parse_arguments(CLI::App& root, std::span<const char* const> arguments);
 
 /// Runs the command line and returns the exit code. Answers go to standard output and messages to stderr. It
 /// throws only if penstock itself has a fault.

@@ -213,6 +213,17 @@ ChannelVerdict check_channels(const Experiment& experiment) {
   return verdict;
 }
 
+tl::expected<ChannelVerdict, UserError> verdict_of(const Scenario& scenario) {
+  const auto experiment = prepare(scenario);
+  if (experiment) return check_channels(*experiment);
+  if (experiment.error().kind == ErrorKind::bad_input) return tl::unexpected(experiment.error());
+  return ChannelVerdict{.name = scenario.file.empty() ? scenario.schedule : scenario.file,
+                        .error = experiment.error().message,
+                        .channels = scenario.channels,
+                        .schedule = {},
+                        .digest = {}};
+}
+
 std::string to_text(const ChannelVerdict& verdict, const VerdictOptions& options) {
   const std::string smallest = options.smallest ? smallest_to_text(verdict) : "";
   if (!verdict.valid()) return fmt::format("invalid: {}\n{}", verdict.error, smallest);

@@ -8,10 +8,13 @@
 #include <string>
 #include <vector>
 
+#include <tl/expected.hpp>
+
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/crossed_messages.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/check/weight_versions.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
@@ -69,6 +72,9 @@ struct ChannelVerdict {
 
 /// Checks the program under all channel models, with the capacity and the eager size of the experiment.
 ChannelVerdict check_channels(const Experiment& experiment);
+/// Prepares the scenario and checks its program. An invalid program is a verdict; any other reason why the
+/// scenario cannot be prepared is an error.
+tl::expected<ChannelVerdict, UserError> verdict_of(const Scenario& scenario);
 
 /// The options for the parts that are printed after the verdicts.
 struct VerdictOptions {

