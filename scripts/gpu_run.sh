@@ -73,10 +73,13 @@ all_compared() {
   return $status
 }
 
-# Prints the mean loss of a network after two iterations: SCENARIO BACKEND [FLAG...].
+# Prints the mean loss of a network after two iterations: SCENARIO BACKEND [FLAG...]. Partitions of cuda-local are
+# apart only without MPS.
 loss() {
-  timeout -k 5 "$EACH" "$PENSTOCK" run "$1" --backend "$2" --warmup 0 --repeats 1 --iterations 2 "${@:3}" 2>&1 |
-    tee -a "loss-$2.txt" | sed -n 's/.*mean loss of [0-9]* microbatches: //p'
+  local without=()
+  [[ $2 != cuda-local ]] || without=(env -u CUDA_MPS_PIPE_DIRECTORY -u CUDA_MPS_LOG_DIRECTORY)
+  "${without[@]}" timeout -k 5 "$EACH" "$PENSTOCK" run "$1" --backend "$2" --warmup 0 --repeats 1 --iterations 2 \
+    "${@:3}" 2>&1 | tee -a "loss-$2.txt" | sed -n 's/.*mean loss of [0-9]* microbatches: //p'
 }
 
 # Compares the loss of a network over NCCL with the loss over copies: NAME SCENARIO K [FLAG...].
@@ -86,7 +89,53 @@ same_loss() {
   nccl=$(loss "$2" nccl --ranks-per-gpu "$3" "${@:4}")
   printf '%-28s loss %s over NCCL, %s over copies\n' "$1" "${nccl:-none}" "${copies:-none}"
   python3 -c 'import sys; a, b = map(float, sys.argv[1:]); sys.exit(abs(a - b) > 1e-5 * abs(b))' \
-    "${nccl:-nan}" "${copies:-0}"
+    "${nccl:-nan}" "${copies:-0}" || { tail -n 3 loss-*.txt; return 1; }
+}
+
+stop_mps() {
+  [[ -n ${CUDA_MPS_PIPE_DIRECTORY:-} ]] || return 0
+  echo quit | timeout 10 nvidia-cuda-mps-control
+  unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+}
+
+# Prints what may explain that a rank cannot use the GPU.
+diagnosis() {
+  ulimit -a
+  free -m
+  nvidia-smi --query-gpu=memory.used,memory.total,compute_mode --format=csv
+  dmesg 2>/dev/null | tail -n 5
+  [[ -z ${CUDA_MPS_LOG_DIRECTORY:-} ]] || tail -n 8 "$CUDA_MPS_LOG_DIRECTORY/server.log"
+}
+
+# Runs schedules with four ranks over NCCL. Uses the first number of hardware queues a rank with which 1F1B works under
+# MPS, whose clients share those of the GPU; runs without MPS if none works.
+four_ranks() {
+  local queues found="" status=0 row
+  for queues in ${CUDA_MPS_PIPE_DIRECTORY:+8 4 2 1} alone; do
+    if [[ $queues == alone ]]; then
+      stop_mps
+      unset CUDA_DEVICE_MAX_CONNECTIONS
+      SCALE=30
+    else
+      export CUDA_DEVICE_MAX_CONNECTIONS=$queues
+    fi
+    status=0
+    compared 1f1b 4 8 1 --ranks-per-gpu 4 || status=1
+    if [[ -e measured-nccl-1f1b-K4.json ]]; then
+      found=$queues
+      break
+    fi
+    diagnosis >"failed-nccl-K4-$queues.txt" 2>&1
+    tail -n 30 "failed-nccl-K4-$queues.txt"
+  done
+  echo "queues of each of four ranks: ${found:-none works}"
+  [[ -n $found ]] || return 1
+  for row in "gpipe 4 8 1" "zb-h1 4 8 1" "interleaved 4 8 2"; do
+    # shellcheck disable=SC2086
+    compared $row --ranks-per-gpu 4 || status=1
+  done
+  PREFIX=nccl-ordered- compared interleaved 4 8 2 --ranks-per-gpu 4 --launch-order on
+  return $status
 }
 
 # Runs schedules over NCCL with all ranks on one GPU. Uses the first of four settings with which two ranks work: MPS
@@ -118,27 +167,25 @@ rehearsal() {
     status=0
     mkdir -p "failed-$setting" && mv nccl-*.txt "failed-$setting"
     tail -n 25 "failed-$setting"/*.txt
-    if [[ $setting == mps ]]; then
-      echo quit | timeout 10 nvidia-cuda-mps-control
-      unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
-    fi
+    stop_mps
   done
   echo "setting: ${found:-none works}"
   [[ -n $found ]] || return 1
-  for row in "gpipe 2 4 1" "zb-h1 2 4 1" "interleaved 2 4 2" "1f1b 4 8 1" "gpipe 4 8 1" "zb-h1 4 8 1" "interleaved 4 8 2"; do
+  for row in "gpipe 2 4 1" "zb-h1 2 4 1" "interleaved 2 4 2"; do
     # shellcheck disable=SC2086
-    compared $row --ranks-per-gpu "$(cut -d" " -f2 <<<"$row")" || status=1
+    compared $row --ranks-per-gpu 2 || status=1
   done
   # With launch order a receive waits for the producer of an earlier send, which no prediction includes.
-  PREFIX=nccl-ordered- compared interleaved 4 8 2 --ranks-per-gpu 4 --launch-order on
-  same_loss pipeline "$BUNDLE/gpu-mlp.yaml" 4 || status=1
-  same_loss fully-sharded "$BUNDLE/gpu-mlp.yaml" 4 --pp-size 2 --data-parallel 2 --sharding 3 || status=1
+  PREFIX=nccl-ordered- compared interleaved 2 4 2 --ranks-per-gpu 2 --launch-order on
+  same_loss pipeline "$BUNDLE/gpu-mlp.yaml" 2 --pp-size 2 || status=1
+  same_loss fully-sharded "$BUNDLE/gpu-mlp.yaml" 2 --pp-size 1 --data-parallel 2 --sharding 3 || status=1
+  four_ranks || status=1
   grep -h "NCCL WARN" ./*.txt | sort | uniq -c | sort -rn | head -n 5
-  [[ $found != mps ]] || echo quit | timeout 10 nvidia-cuda-mps-control
+  stop_mps
   echo "setting: $found; status $status"
   return $status
 }
-export -f compared all_compared loss same_loss rehearsal
+export -f compared all_compared loss same_loss stop_mps diagnosis four_ranks rehearsal
 
 rows() {
   local ranks=$1 name chunks
@@ -153,7 +200,8 @@ rows() {
 
 step 00-machine 15 'nvidia-smi; uname -r; ldd "$(command -v penstock-cuda)" | grep "not found"; penstock-cuda --version'
 step 01-selftest 60 '"$PENSTOCK" selftest'
-step 02-device-tests 90 'backend_cuda_tests --gtest_brief=1 --gtest_filter=-*SeveralGpus*:GpuExecutable*'
+# A test starts the program anew by its path.
+step 02-device-tests 90 '"$(command -v backend_cuda_tests)" --gtest_brief=1 --gtest_filter=-*SeveralGpus*:GpuExecutable*'
 step 10-schedules-K4 110 "all_compared $(rows 4)"
 step 11-schedules-K2-K8 40 'all_compared "1f1b 2 4 1" "zb-h1 2 4 1" "1f1b 8 16 1" "interleaved 8 16 2"'
 step 20-validation 150 'gpu_validation --quick -o validation.md'

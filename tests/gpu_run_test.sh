@@ -44,8 +44,28 @@ program nvidia-cuda-mps-control 'exit 1'
 OUT=$scratch/out STEPS='35' "$scratch/bundle/gpu_run.sh" >/dev/null || fail "the rehearsal failed"
 expect '^35-nccl-rehearsal +exit +0 .* setting: alone; status 0$'
 log=$(tar -xOf "$scratch/out/all.tar" ./35-nccl-rehearsal.log)
-[[ $(grep -c -- '-K[24] .* -0.30 %' <<<"$log") == 9 ]] || fail "expected nine rows over NCCL"
+[[ $(grep -c -- '-K[24] .* -0.30 %' <<<"$log") == 10 ]] || fail "expected ten rows over NCCL"
 grep -q '^fully-sharded .* loss 0.5 over NCCL, 0.5 over copies$' <<<"$log" || fail "expected the losses of both backends"
+grep -q '^queues of each of four ranks: alone$' <<<"$log" || fail "expected four ranks without MPS"
+
+# Under MPS, four ranks take the first number of queues with which they work, and copies run without MPS.
+rm -rf "$scratch/out"
+program nvidia-cuda-mps-control ':'
+program penstock 'case $1 in
+  run)
+    [[ "$*" != *"--pp-size 4"* || ${CUDA_DEVICE_MAX_CONNECTIONS:-32} -le 4 ]] || { echo "rank 3: out of memory"; exit 4; }
+    [[ "$*" != *cuda-local* || -z ${CUDA_MPS_PIPE_DIRECTORY:-} ]] || { echo "partitions share SMs"; exit 4; }
+    [[ "$*" != *--iterations* ]] || echo "note: mean loss of 16 microbatches: 0.5" ;;&
+  compare) echo "iteration time   33.000 ms   33.100 ms   -0.30 %   5.00 %  ok" ;;
+  *) while (($# > 0)); do if [[ $1 == -o ]]; then echo "of $0" >"$2"; fi; shift; done ;;
+esac'
+OUT=$scratch/out STEPS='35' "$scratch/bundle/gpu_run.sh" >/dev/null || fail "the rehearsal under MPS failed"
+expect '^35-nccl-rehearsal +exit +0 .* setting: mps; status 0$'
+log=$(tar -xOf "$scratch/out/all.tar" ./35-nccl-rehearsal.log)
+grep -q '^queues of each of four ranks: 4$' <<<"$log" || fail "expected four queues a rank"
+grep -q '^nccl-1f1b-K4 .* rank 3: out of memory$' <<<"$log" || fail "expected the failure with eight queues"
+tar -tf "$scratch/out/all.tar" | grep -q 'failed-nccl-K4-8.txt' || fail "expected a diagnosis"
+grep -q '^pipeline .* loss 0.5 over NCCL, 0.5 over copies$' <<<"$log" || fail "expected the losses of both backends"
 
 # Where no time is left a step is not begun, and says so.
 rm -rf "$scratch/out"
