@@ -2,10 +2,14 @@
 
 #include <driver_types.h>
 
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <tl/expected.hpp>
 
 #include "backend/cuda/green_contexts.hpp"
 #include "backend/cuda/self_test.hpp"
@@ -123,16 +127,24 @@ TEST(CudaDevices, WithoutAGpuTheReasonIsTheDrivers) {
   EXPECT_THAT(devices.error(), testing::StartsWith("no GPU can be used: cudaGetDeviceCount: cudaError"));
 }
 
+std::string words_of(const tl::expected<std::int32_t, std::string>& devices) {
+  return devices ? std::to_string(*devices) + " devices" : devices.error();
+}
+
+// A child cannot use CUDA if its parent has started it, and the tests above start it where a GPU is. A death
+// test in the thread-safe style runs its statement in a new process of this program.
 TEST(CudaDevices, AChildCountsTheSameDevices) {
-  // First the child: this process must not have started CUDA when it forks.
-  const auto count = cuda_device_count_by_child();
-  const auto devices = cuda_devices();
-  ASSERT_EQ(count.has_value(), devices.has_value());
-  if (count) {
-    EXPECT_EQ(count->devices, static_cast<std::int32_t>(devices->size()));
-  } else {
-    EXPECT_EQ(count.error(), devices.error());
-  }
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        const std::string by_child = words_of(
+            cuda_device_count_by_child().map([](const CudaDeviceCount& count) { return count.devices; }));
+        const std::string here = words_of(cuda_devices().map(
+            [](const auto& devices) { return static_cast<std::int32_t>(devices.size()); }));
+        std::cerr << "the child: " << by_child << "; this process: " << here;
+        std::exit(by_child == here ? 0 : 1);  // NOLINT(concurrency-mt-unsafe): no other thread runs
+      },
+      testing::ExitedWithCode(0), "the child: .+; this process: .+");
 }
 
 TEST(GreenContexts, WithoutADriverTheMissingFunctionIsNamed) {
