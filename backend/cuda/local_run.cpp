@@ -12,6 +12,7 @@
 #include <exception>
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -37,6 +38,7 @@ namespace penstock {
 namespace {
 
 constexpr std::string_view kTransport = "cuda-streams";
+constexpr std::int32_t kQueuesOfGpu = 32;  // the most that CUDA gives a process
 
 /// Returns true if the scenario gives any message a time in addition to the time of its copy.
 bool emulates_links(const LinkPace& pace) {
@@ -143,10 +145,11 @@ tl::expected<std::optional<Result>, UserError> run_on_workers(const Experiment& 
   });
 }
 
-void ask_for_hardware_queues() {
+void ask_for_hardware_queues(std::int32_t processes_per_gpu) {
+  const std::int32_t queues = std::max(1, kQueuesOfGpu / processes_per_gpu);
   // No other thread runs yet. POSIX declares setenv() in <cstdlib>.
   // NOLINTBEGIN(concurrency-mt-unsafe,misc-include-cleaner)
-  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", std::to_string(queues).c_str(), 0);
   // NOLINTEND(concurrency-mt-unsafe,misc-include-cleaner)
 }
 

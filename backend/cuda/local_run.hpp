@@ -2,6 +2,7 @@
 // The `cuda-local` backend. The ranks are threads of this process. They share one GPU that is divided into
 // one partition for each rank, or each rank has its own GPU.
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -45,7 +46,9 @@ tl::expected<std::optional<Result>, UserError> run_on_workers(const Experiment& 
                                                               const CudaWorkers& workers,
                                                               const MakeCudaModules& make);
 
-/// Requests a separate hardware queue for each stream from CUDA, up to 32. Must be called before CUDA starts.
-void ask_for_hardware_queues();
+/// Requests a separate hardware queue for each stream from CUDA, up to 32 for all processes on one GPU. More
+/// would not fit under MPS: on an H100 the fourth process with 32 queues got cudaErrorMemoryAllocation. Keeps
+/// a CUDA_DEVICE_MAX_CONNECTIONS that the user has set. Must be called before CUDA starts.
+void ask_for_hardware_queues(std::int32_t processes_per_gpu = 1);
 
 }  // namespace penstock

@@ -118,7 +118,7 @@ class NcclRun {
     prepare_nccl_environment({.address = store_.address,
                               .launch_order = run_.options.launch_order,
                               .shares_gpus = run_.options.ranks_per_gpu > 1});
-    ask_for_hardware_queues();
+    ask_for_hardware_queues(run_.options.ranks_per_gpu);
     const ProcessExecution execution = process_execution();
     return place_ ? execute_as_rank(execution, place_->process) : execute_in_processes(execution);
   }

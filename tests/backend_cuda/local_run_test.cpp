@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <set>
@@ -85,6 +86,30 @@ TEST(CudaLocal, TheTransportsDeclareDirectedChannelsWithoutBounds) {
     EXPECT_EQ(std::exchange(channels.launch_order, false), name == std::string("nccl"));
     EXPECT_EQ(channels, ChannelOptions{.model = ChannelModel::directed}) << name;
   }
+}
+
+TEST(CudaLocal, ProcessesOnOneGpuShareItsHardwareQueues) {
+  // The test begins before CUDA reads the variable or long after, so other tests do not see its values.
+  constexpr const char* kVariable = "CUDA_DEVICE_MAX_CONNECTIONS";
+  // NOLINTBEGIN(concurrency-mt-unsafe): no other thread runs
+  const char* found = std::getenv(kVariable);
+  const std::string before = found == nullptr ? "" : found;
+  const auto asked = [&](std::int32_t processes) {
+    ask_for_hardware_queues(processes);
+    return std::string(std::getenv(kVariable));
+  };
+  for (const auto& [processes, queues] : {std::pair{1, "32"}, {2, "16"}, {4, "8"}, {64, "1"}}) {
+    unsetenv(kVariable);
+    EXPECT_EQ(asked(processes), queues);
+  }
+  setenv(kVariable, "5", 1);
+  EXPECT_EQ(asked(4), "5") << "the user's value stays";
+  if (before.empty()) {
+    unsetenv(kVariable);
+  } else {
+    setenv(kVariable, before.c_str(), 1);
+  }
+  // NOLINTEND(concurrency-mt-unsafe)
 }
 
 TEST(CudaOccupyFamily, RanksWithoutAPlaceGetNoModules) {
