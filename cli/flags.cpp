@@ -211,7 +211,10 @@ void add_output_flags(Subcommand app, OutputFlags& flags, const std::string& suf
 tl::expected<ChannelOptions, UserError> with_flags(ChannelOptions channels, const ChannelFlags& flags) {
   // --transport is applied first, so that the other flags can change single settings of the transport.
   if (const TransportInfo* transport = find_transport(flags.transport); transport != nullptr) {
+    // Launch order is a setting of NCCL that a scenario asks for, so it holds for a stated transport as well.
+    const bool launch_order = channels.launch_order;
     channels = transport->channels;
+    channels.launch_order |= launch_order;
   }
   channels.model = enum_of_text<ChannelModel>(flags.channel).value_or(channels.model);
   channels.blocking |= flags.blocking;  // The flag has no value, so it can only switch blocking on.

@@ -350,11 +350,13 @@ tl::expected<std::optional<NcclPlace>, std::string> nccl_place(const Environment
 }
 
 tl::expected<std::optional<Result>, UserError> run_on_nccl(const Experiment& experiment,
-                                                           const PaceOfLinks& pace, const RunOptions& options,
+                                                           const PaceOfLinks& pace, const RunOptions& asked,
                                                            const MakeCudaModules& make,
                                                            const std::optional<NcclPlace>& place) {
   auto channels = declared_channels(experiment.channels, kTransport);
   if (!channels) return user_error(ErrorKind::check_failed, channels.error());
+  RunOptions options = asked;
+  options.launch_order |= experiment.channels.launch_order;
   channels->launch_order = options.launch_order;
   if (const auto hang = find_hang(experiment.program, *channels, experiment.costs)) {
     return user_error(ErrorKind::check_failed, hang->message);

@@ -23,7 +23,7 @@ constexpr std::array kTransports = {
                   .channels = {.model = ChannelModel::directed}},
     TransportInfo{.name = "nccl",
                   .summary = "a process a GPU, a communicator a directed pair",
-                  .channels = {.model = ChannelModel::directed, .launch_order = true}},
+                  .channels = {.model = ChannelModel::directed}},
 };
 
 }  // namespace

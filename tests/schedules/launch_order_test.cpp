@@ -57,7 +57,7 @@ TEST(LaunchOrder, BothEnginesRefuseWhatHangs) {
   for (const Engine engine : {Engine::critical_path, Engine::event}) {
     experiment.channels = kFree;
     EXPECT_TRUE(run_engine(experiment, engine));
-    experiment.channels = find_transport("nccl")->channels;
+    experiment.channels = kOrdered;
     const auto run = run_engine(experiment, engine);
     ASSERT_FALSE(run);
     EXPECT_EQ(run.error().message, hang_of(program, kOrdered)->message);

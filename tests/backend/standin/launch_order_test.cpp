@@ -54,6 +54,13 @@ TEST(StandInLaunchOrder, WhatHangsIsRefused) {
               testing::HasSubstr("0SEND_F3 waits for 0RECV_B2 on rank 0, position 8, launched before it"));
 }
 
+TEST(StandInLaunchOrder, WhatHangsIsRefusedAlsoWhereTheScenarioAsksForTheOrder) {
+  Experiment experiment = held_back_experiment();
+  experiment.channels.launch_order = true;
+  const Verdict verdict = run(experiment, {});
+  EXPECT_THAT(verdict.answer, testing::StartsWith("hangs under directed channels, in launch order; "));
+}
+
 TEST(StandInLaunchOrder, PastTheCheckerItEndsWithRankActionPeerAndWhatIsInTheWay) {
   const Verdict verdict = run(held_back_experiment(), {.past_the_checker = true});
   EXPECT_THAT(verdict.answer,
