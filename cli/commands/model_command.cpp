@@ -81,7 +81,9 @@ std::string name_of(const LayerKind& kind) {
   if (kind.has_feed_forward && !kind.has_attention && !kind.has_recurrence) name += " without attention";
   if (kind.heads) name += fmt::format(", {} of {} heads", kind.heads->kv_heads, kind.heads->heads);
   if (kind.feed_forward > 0) name += fmt::format(", width {}", kind.feed_forward);
-  if (kind.selected > 0) name += fmt::format(", {} keys", kind.selected);
+  if (kind.selected > 0) {
+    name += fmt::format(", {} keys{}", kind.selected, kind.has_indexer ? "" : " of an earlier indexer");
+  }
   if (kind.window > 0) name += fmt::format(", window {}", kind.window);
   return name;
 }

@@ -85,7 +85,8 @@ Weights attention(const Architecture& model) {
   const Wide hidden = model.hidden;
   const Wide queries = static_cast<Wide>(model.heads) * model.head_dim;
   const Wide keys = static_cast<Wide>(model.kv_heads) * model.head_dim;
-  const Wide values = static_cast<Wide>(model.kv_heads) * model.head_value_dim();
+  const Wide values =
+      only_if(!model.shares_values, static_cast<Wide>(model.kv_heads) * model.head_value_dim());
   const Wide results = static_cast<Wide>(model.heads) * model.head_value_dim();
   // The norm of queries and keys has separate weights for every head, or one set for all heads.
   const Wide normed = model.wide_query_key_norm ? queries + keys : 2 * static_cast<Wide>(model.head_dim);
@@ -227,6 +228,7 @@ Architecture sized_for(Architecture model, const LayerKind& kind) {
     model.head_dim = kind.heads->key_dim;
     model.value_dim = kind.heads->value_dim;
     model.attention_sinks = kind.heads->sinks;
+    model.shares_values = kind.heads->shares_values;
   }
   if (kind.feed_forward > 0) model.feed_forward = kind.feed_forward;
   // A layer of one part has half of the norms, rounded up.

@@ -120,6 +120,8 @@ struct OwnHeads {
   std::int64_t key_dim = 1;
   std::int64_t value_dim = 1;
   bool sinks = false;
+  /// True if keys also serve as values, so that values have no projection.
+  bool shares_values = false;
 
   friend bool operator==(const OwnHeads&, const OwnHeads&) = default;
 };
@@ -168,6 +170,8 @@ struct Architecture {
   std::int64_t head_dim = 1;
   /// The width of a head's value; 0 means head_dim.
   std::int64_t value_dim = 0;
+  /// True if keys also serve as values, so that values have no projection.
+  bool shares_values = false;
   /// The inner width of a dense feed-forward part.
   std::int64_t feed_forward = 1;
   std::int64_t vocabulary = 1;

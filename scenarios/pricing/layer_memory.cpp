@@ -76,7 +76,8 @@ double replicated_parameters(const Architecture& model, const LayerKind& kind) {
 double copied_key_heads(const Workload& work, const LayerKind& kind) {
   if (work.model.latent || !kind.has_attention) return 0;
   const double missing = work.parallel.tensor - as_double(work.model.kv_heads);
-  const std::int64_t of_head = work.model.head_dim + work.model.head_value_dim();
+  const std::int64_t value_dim = work.model.shares_values ? 0 : work.model.head_value_dim();
+  const std::int64_t of_head = work.model.head_dim + value_dim;
   return std::max(0.0, missing) * as_double(of_head * work.model.hidden);
 }
 
@@ -297,8 +298,8 @@ WeightShapes weight_shapes(const Workload& given, const LayerKind& kind) {
   } else if (kind.has_attention) {
     const std::int64_t kv_heads = std::max(model.kv_heads, t);
     const std::int64_t value_dim = model.head_value_dim();
-    shapes.emplace((model.heads * model.head_dim + kv_heads * (model.head_dim + value_dim)) / t,
-                   model.hidden);
+    const std::int64_t kv_dim = model.head_dim + (model.shares_values ? 0 : value_dim);
+    shapes.emplace((model.heads * model.head_dim + kv_heads * kv_dim) / t, model.hidden);
     shapes.emplace(model.hidden, model.heads * value_dim / t);
   }
   if (!kind.has_feed_forward) return shapes;

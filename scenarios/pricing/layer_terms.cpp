@@ -103,8 +103,8 @@ void add_attention_products(TermWriter& terms) {
   const double key_dim = as_double(model.head_dim);
   const double value_dim = as_double(model.head_value_dim());
   const double kv_heads = std::max(as_double(model.kv_heads), t);  // each device has at least one key head
-  terms.gemm("qkv",
-             {.m = tokens, .n = (heads * key_dim + kv_heads * (key_dim + value_dim)) / t, .k = hidden});
+  const double kv_dim = key_dim + (model.shares_values ? 0 : value_dim);
+  terms.gemm("qkv", {.m = tokens, .n = (heads * key_dim + kv_heads * kv_dim) / t, .k = hidden});
   terms.gemm("projection", {.m = tokens, .n = hidden, .k = heads * value_dim / t});
 }
 

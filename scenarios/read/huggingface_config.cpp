@@ -283,7 +283,8 @@ constexpr auto kWithoutPrice = std::to_array<std::string_view>(
      "mamba_dt_min", "mamba_dt_max", "mamba_dt_limit", "mamba_dt_init_floor", "moe_shared_expert_overlap",
      "indexer_rope_interleave", "attention_value_scale", "mla_use_nope", "moe_router_activation_func",
      "moe_renormalize", "full_attn_alpha_factor", "linear_attn_alpha_factor", "mlp_alpha_factor", "postnorm",
-     "use_grouped_topk", "init_method", "normalization_function",
+     "mamba_use_mlp", "mlp_expansion_factor", "linear_allow_neg_eigval", "use_grouped_topk", "init_method",
+     "normalization_function",
      // multi-token prediction, which has a price only if a scenario requests it
      "num_nextn_predict_layers", "num_mtp_modules", "use_mtp", "mtp_transformer_layers", "num_mtp_layers",
      "mtp_loss_weight"});

@@ -174,9 +174,9 @@ std::vector<LayerKind> layers_by_type(const LayerReading& reading, const LayerTy
   std::vector<LayerKind> kinds(layers);
   const Node& place = *reading.config.find({listed.key});
   if (listed.types.size() != layers) {
-    reading.config.complain(
-        place, listed.key,
-        fmt::format("expected the types of the {} layers, got {} of them", layers, listed.types.size()));
+    reading.config.complain(place, listed.key,
+                            fmt::format("expected a list of the types of the {} layers, got {} of them",
+                                        layers, listed.types.size()));
     return kinds;
   }
   std::vector<std::string> others;
@@ -326,10 +326,14 @@ HeadsByWindow heads_by_window(HuggingFaceConfig& config, const Architecture& mod
     return answer;
   };
   const bool has_sinks = sinks.value_or(model.attention_sinks);
-  return {.sliding = read("swa_num_attention_heads", "swa_num_key_value_heads", "swa_head_dim",
-                          "swa_v_head_dim", has_sinks != model.attention_sinks, has_sinks),
-          .full = read("num_global_attention_heads", "num_global_key_value_heads", "global_head_dim",
-                       "global_v_head_dim", false, model.attention_sinks)};
+  HeadsByWindow answer{.sliding = read("swa_num_attention_heads", "swa_num_key_value_heads", "swa_head_dim",
+                                       "swa_v_head_dim", has_sinks != model.attention_sinks, has_sinks),
+                       .full = read("num_global_attention_heads", "num_global_key_value_heads",
+                                    "global_head_dim", "global_v_head_dim", false, model.attention_sinks)};
+  // Gemma 4 states this for all layers, but only those without a window have it.
+  const bool shares_values = config.flag({"attention_k_eq_v"}).value_or(false);
+  if (answer.full) answer.full->shares_values = shares_values;
+  return answer;
 }
 
 /// Returns one switch for each layer: whether it has an indexer of its own. Other layers use the keys that

@@ -284,6 +284,22 @@ void read_activation(Reading& reading) {
   }
 }
 
+/// Marks sizes as read that have no effect because the structure that they describe is switched off.
+void know_sizes_without_effect(HuggingFaceConfig& config) {
+  const auto is_switched_off = [&](std::string_view key) {
+    const Node* value = config.find({key});
+    return value == nullptr || is_off(*value);
+  };
+  if (!config.has("hidden_size_per_layer_input")) return;
+  // Gemma 4's larger models have no embedding for each layer.
+  if (is_switched_off("hidden_size_per_layer_input")) {
+    config.know({"vocab_size_per_layer_input"});
+  } else {
+    config.add_unpriced(*config.find({"hidden_size_per_layer_input"}), "hidden_size_per_layer_input",
+                        "an embedding for each layer");
+  }
+}
+
 /// Notes structures that cannot be priced although their key names do not hint at structure.
 void note_structures(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
@@ -355,6 +371,7 @@ Architecture architecture_of(HuggingFaceConfig& config, const HuggingFaceFamily&
   read_biases(reading);
   model.tied = config.flag({"tie_word_embeddings"}).value_or(family.tied);
   note_structures(reading);
+  know_sizes_without_effect(config);
   return model;
 }
 
