@@ -38,6 +38,9 @@ struct DeviceModel {
   /// determines `work.parallel.sharding`, unless the schedule states the sharding.
   std::optional<bool> distributed_optimizer{};
   bool states_order = false;  ///< true if the scenario states `work.parallel.order`
+  /// The tokens of a sample of each microbatch; the list repeats up to M. If it is empty, all have
+  /// `work.sequence`, and otherwise `work.sequence` is the longest.
+  std::vector<std::int64_t> sequences{};
 
   friend bool operator==(const DeviceModel&, const DeviceModel&) = default;
 };

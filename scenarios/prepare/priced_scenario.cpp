@@ -4,9 +4,11 @@
 
 #include "scenarios/prepare/priced_scenario.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +20,7 @@
 #include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
+#include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/balanced_split.hpp"
 #include "scenarios/prepare/cut.hpp"
@@ -119,11 +122,12 @@ std::string prices_note(const LayerSplit& split, const Workload& work) {
   const DeviceType& device = work.device;
   return fmt::format(
       "priced with sequence {}, precision {}, {} bytes a gradient, {} bytes a parameter for the optimizer, "
-      "recompute {}, layer_split {}, sequence_parallel {}, tensor_overlap {}, data_overlap {}{}, "
+      "recompute {}{}, layer_split {}, sequence_parallel {}, tensor_overlap {}, data_overlap {}{}, "
       "sharding {}{}, sustained {}, collectives {}, step_fraction {}",
       work.sequence, to_text(work.precision), work.gradient_bytes, work.optimizer_bytes,
-      to_text(work.recompute), to_text(split), on_or_off(parallel.sequence_parallel),
-      on_or_off(parallel.tensor_overlap), on_or_off(parallel.data_overlap),
+      to_text(work.recompute), work.recompute == LayerRecompute::full ? to_text(work.recomputed_layers) : "",
+      to_text(split), on_or_off(parallel.sequence_parallel), on_or_off(parallel.tensor_overlap),
+      on_or_off(parallel.data_overlap),
       parallel.data_overlap ? fmt::format(" (buckets of {})", parallel.bucket_size) : "", parallel.sharding,
       parallel.sharding > 1 ? fmt::format(" (gather {})", to_text(parallel.gather)) : "",
       sustained_factor(work), device.collectives, device.step_fraction);
@@ -199,6 +203,78 @@ tl::expected<std::vector<std::int64_t>, std::string> layers_by_stage(const Devic
 
 }  // namespace
 
+namespace {
+
+/// Returns the costs of a copy with the sequences of one microbatch.
+tl::expected<CostTable, std::string> costs_of_sequence(const DevicePrices& prices, std::int64_t sequence) {
+  Workload work = prices.work;
+  work.sequence = sequence;
+  if (const auto fault = fault_of(work))
+    return tl::unexpected(fmt::format("{} (microbatches of sequence {})", *fault, sequence));
+  return copy_costs(work, *prices.kernels, prices.layers, prices.rank_of_stage, prices.microbatches);
+}
+
+/// Sets the figures of each microbatch from those of all of them. The figure itself becomes the mean.
+template <typename Value>
+void set_by_microbatch(PerStage<Value>& figure, const std::vector<PerStage<Value>>& microbatches) {
+  figure.place = "sequence";
+  figure.by_microbatch.assign(figure.values.size(), {});
+  for (std::size_t stage = 0; stage < figure.values.size(); ++stage) {
+    Wide sum = 0;
+    for (const PerStage<Value>& microbatch : microbatches) {
+      figure.by_microbatch[stage].push_back(microbatch.values[stage]);
+      sum += microbatch.values[stage];
+    }
+    figure.values[stage] = static_cast<Value>(sum / static_cast<Wide>(microbatches.size()));
+  }
+}
+
+/// Returns the figures of the stages if microbatches have sequences of different lengths. Each microbatch is
+/// priced by itself. The step is that of the last one, beside whose backward pass gradients are reduced.
+tl::expected<StageFigures, std::string> figures_by_sequence(const DevicePrices& prices,
+                                                            const std::vector<std::int64_t>& sequences) {
+  const auto most = static_cast<std::size_t>(prices.microbatches);
+  const std::size_t count = std::min(sequences.size(), most);
+  std::map<std::int64_t, StageFigures> known;
+  std::vector<const StageFigures*> microbatches;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto [figures, fresh] = known.try_emplace(sequences[i]);
+    if (fresh) {
+      PENSTOCK_ASSIGN_OR_RETURN(const CostTable costs, costs_of_sequence(prices, sequences[i]));
+      figures->second = figures_of_stages(costs);
+    }
+    microbatches.push_back(&figures->second);
+  }
+  StageFigures mean = *microbatches[(most - 1) % count];
+  for (const auto figure :
+       {&StageFigures::forward, &StageFigures::backward_input, &StageFigures::backward_weight,
+        &StageFigures::kept, &StageFigures::recomputed, &StageFigures::recomputed_at_once,
+        &StageFigures::transient, &StageFigures::activation}) {
+    std::vector<PerStage<std::int64_t>> of_microbatches;
+    for (const StageFigures* microbatch : microbatches) of_microbatches.push_back(microbatch->*figure);
+    set_by_microbatch(mean.*figure, of_microbatches);
+  }
+  return mean;
+}
+
+/// Returns the figures of the model for the mean of these sequences.
+TrainedModel trained_on(const Workload& work, const std::vector<std::int64_t>& sequences, std::size_t most) {
+  TrainedModel trained = trained_by(work);
+  const std::size_t count = std::min(sequences.size(), most);
+  if (count == 0) return trained;
+  trained.flops_per_sample = 0;
+  std::int64_t tokens = 0;
+  for (std::size_t i = 0; i < most; ++i) {
+    tokens += sequences[i % count];
+    trained.flops_per_sample +=
+        flops_per_sample(work.model, sequences[i % count]) / static_cast<double>(most);
+  }
+  trained.tokens_per_sample = tokens / static_cast<std::int64_t>(most);
+  return trained;
+}
+
+}  // namespace
+
 tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const ScheduleInForce& in_force,
                                                       const Program& placed) {
   const auto model = std::get<DeviceModel>(copy.scenario.model);
@@ -219,17 +295,27 @@ tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const Schedu
   if (auto& price = priced.cluster.price_per_device_hour)
     *price *= work.parallel.devices_per_rank() * static_cast<double>(work.parallel.data);
   priced.model = figures_of_stages(*costs);
+  DevicePrices prices{.settled = {},
+                      .work = work,
+                      .kernels = model.kernels,
+                      .layers = *layers,
+                      .rank_of_stage = ranks,
+                      .microbatches = microbatches};
+  if (!model.sequences.empty()) {
+    PENSTOCK_ASSIGN_OR_RETURN(priced.model, figures_by_sequence(prices, model.sequences));
+  }
   priced.batch = in_force.stated;
   // The stages were priced for exactly this microbatch size, so no figure is scaled later.
   priced.batch.own_micro_batch_size = work.micro_batch_size;
   for (std::string& note : device_notes(work, model.split, *layers)) priced.notes.push_back(std::move(note));
-  return DevicePrices{
-      .settled = {.scenario = std::move(priced), .copies = work.parallel.data, .trained = trained_by(work)},
-      .work = work,
-      .kernels = model.kernels,
-      .layers = *std::move(layers),
-      .rank_of_stage = std::move(ranks),
-      .microbatches = microbatches};
+  if (!model.sequences.empty()) {
+    priced.notes.push_back(
+        fmt::format("each microbatch is priced at its own sequence: [{}]", fmt::join(model.sequences, ", ")));
+  }
+  prices.settled = {.scenario = std::move(priced),
+                    .copies = work.parallel.data,
+                    .trained = trained_on(work, model.sequences, static_cast<std::size_t>(microbatches))};
+  return prices;
 }
 
 tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenario) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <stdexcept>
@@ -55,6 +56,62 @@ void add_layer(StagePrice& stage, const LayerPrice& layer, bool is_alone) {
   stage.recomputed_bytes += layer.recomputed_bytes;
   add_transient(stage, layer, layer.recomputed_at_once, is_alone);
   stage.parameters += layer.parameters;
+}
+
+// Full recomputation of some layers only (Megatron-LM's --recompute-method). In a stage of 8 layers, r is
+// recomputed and . is not:
+//
+//   block 3      r r r . . . . .     each r stores its input
+//   uniform 4    r r r r r r r r     the first of 4 stores its input; their activations come back together
+
+/// Returns true if full recomputation does not treat all layers alike.
+bool is_partial(const Workload& work) {
+  return work.recompute == LayerRecompute::full &&
+         work.recomputed_layers.method != RecomputedLayers::Method::all;
+}
+
+/// The place of a layer: its number in the model, and its position in a stage of so many layers.
+struct LayerPlace {
+  std::size_t layer;
+  std::int64_t position;
+  std::int64_t of;
+};
+
+/// Returns the price of a layer in a group of layers that are recomputed together. The first layer of a group
+/// stores the input of all of them, and its backward pass comes last. From the recomputation on, the device
+/// holds the activations of the whole group.
+LayerPrice price_in_group(const LayerPrices& prices, std::int64_t group, const LayerPlace& place) {
+  LayerPrice price = prices.of_layer(place.layer);
+  if (place.position % group != 0) {
+    price.recomputed_bytes += price.kept_bytes;
+    price.kept_bytes = 0;
+    return price;
+  }
+  for (std::int64_t next = 1; next < std::min(group, place.of - place.position); ++next) {
+    const double others = prices.of_layer(place.layer + static_cast<std::size_t>(next)).recomputed_at_once;
+    price.transient_bytes += others;
+    price.recomputed_at_once += others;
+  }
+  return price;
+}
+
+/// Returns the price of a layer where only some layers are recomputed.
+LayerPrice partial_price(const Workload& work, const LayerPrices& prices, const LayerPlace& place) {
+  const RecomputedLayers& recomputed = work.recomputed_layers;
+  switch (recomputed.method) {
+    case RecomputedLayers::Method::all:
+      break;
+    case RecomputedLayers::Method::uniform:
+      return price_in_group(prices, recomputed.count, place);
+    case RecomputedLayers::Method::block:
+      if (place.position >= recomputed.count) return prices.of_plain_layer(place.layer);
+      break;
+    case RecomputedLayers::Method::listed:
+      if (!std::ranges::binary_search(recomputed.layers, static_cast<std::int64_t>(place.layer)))
+        return prices.of_plain_layer(place.layer);
+      break;
+  }
+  return prices.of_layer(place.layer);
 }
 
 /// Moves the head's weight gradient to the end of the step (Megatron-LM's defer_embedding_wgrad_compute).
@@ -141,7 +198,12 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
     StagePrice& stage = prices[i];
     const bool is_alone = parts[index(rank_of_stage[i])] == 1;
     for (std::int64_t n = 0; n < layers[i]; ++n, ++next) {
-      add_layer(stage, layer_prices.of_layer(next), is_alone);
+      if (is_partial(work)) {
+        add_layer(stage, partial_price(work, layer_prices, {.layer = next, .position = n, .of = layers[i]}),
+                  is_alone);
+      } else {
+        add_layer(stage, layer_prices.of_layer(next), is_alone);
+      }
       kinds[index(rank_of_stage[i])].set(layer_prices.kind_of_layer(next));
     }
     if (i == prediction_stage) {
@@ -232,6 +294,11 @@ HeadPrice head_of(const Workload& work, const KernelTables& kernels) {
 LayerPrices::LayerPrices(const Workload& work, const KernelTables& kernels)
     : embedding_(embedding_of(work, kernels)), head_(head_of(work, kernels)) {
   std::vector<LayerKind> known;
+  std::optional<Workload> plain;
+  if (is_partial(work)) {
+    plain = work;
+    plain->recompute = LayerRecompute::none;
+  }
   kind_of_layer_.reserve(work.model.layers.size());
   for (const LayerKind& kind : work.model.layers) {
     const auto found = std::ranges::find(known, kind);
@@ -242,6 +309,7 @@ LayerPrices::LayerPrices(const Workload& work, const KernelTables& kernels)
       throw std::logic_error("a model of more kinds of layers than are priced");
     known.push_back(kind);
     kinds_.push_back({.price = price_of(work, kernels, kind), .shapes = weight_shapes(work, kind)});
+    if (plain) plain_.push_back(price_of(*plain, kernels, kind));
   }
 }
 

@@ -95,6 +95,9 @@ class LayerPrices {
 
   /// Returns the price of a layer. Layers of the model are numbered from 0.
   const LayerPrice& of_layer(std::size_t layer) const { return kinds_[kind_of_layer_[layer]].price; }
+  /// Returns the price of a layer if it recomputes nothing. Requires that only some layers are recomputed
+  /// (Workload::recomputed_layers).
+  const LayerPrice& of_plain_layer(std::size_t layer) const { return plain_[kind_of_layer_[layer]]; }
   std::size_t kind_of_layer(std::size_t layer) const { return kind_of_layer_[layer]; }
   const EmbeddingPrice& embedding() const { return embedding_; }
   const HeadPrice& head() const { return head_; }
@@ -108,6 +111,7 @@ class LayerPrices {
     WeightShapes shapes;
   };
   std::vector<Kind> kinds_;
+  std::vector<LayerPrice> plain_;  ///< by kind; empty if all layers are alike
   std::vector<std::size_t> kind_of_layer_;
   EmbeddingPrice embedding_;
   HeadPrice head_;

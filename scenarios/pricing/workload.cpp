@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
@@ -20,6 +21,20 @@
 #include "topology/device_types.hpp"
 
 namespace penstock {
+
+std::string to_text(const RecomputedLayers& layers) {
+  switch (layers.method) {
+    case RecomputedLayers::Method::all:
+      return "";
+    case RecomputedLayers::Method::block:
+      return fmt::format(" of the first {} layers of each stage", layers.count);
+    case RecomputedLayers::Method::uniform:
+      return fmt::format(" with one input for {} layers", layers.count);
+    case RecomputedLayers::Method::listed:
+      return fmt::format(" of the layers {}", fmt::join(layers.layers, ", "));
+  }
+  return "";
+}
 
 double peak_flops(const DeviceType& device, GemmPrecision precision) {
   switch (precision) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
@@ -132,6 +133,25 @@ inline constexpr auto kEnumWords<LayerRecompute> =
                                              {LayerRecompute::mlp, "mlp"},
                                              {LayerRecompute::full, "full"}});
 
+/// The layers that full recomputation applies to (Megatron-LM's --recompute-method and
+/// --recompute-num-layers).
+struct RecomputedLayers {
+  enum class Method : std::uint8_t {
+    all,      // every layer
+    block,    // the first `count` layers of each model stage
+    uniform,  // every layer, but only one input is stored for each group of `count` layers
+    listed,   // the layers `layers` of the model
+  };
+  Method method = Method::all;
+  std::int64_t count = 1;
+  /// The numbers of layers, counted from 0, in ascending order.
+  std::vector<std::int64_t> layers{};
+
+  friend bool operator==(const RecomputedLayers&, const RecomputedLayers&) = default;
+};
+/// Returns a text for notes, such as " of the first 3 layers of each stage", or an empty text for all layers.
+std::string to_text(const RecomputedLayers& layers);
+
 /// One training step without its schedule. Prices require degrees that divide the sizes of the model, and
 /// fault_of() checks this.
 struct Workload {
@@ -145,6 +165,8 @@ struct Workload {
   DeviceType device;
   GemmPrecision precision = GemmPrecision::bf16;
   LayerRecompute recompute = LayerRecompute::none;
+  /// The layers of LayerRecompute::full. Other recomputation applies to all layers.
+  RecomputedLayers recomputed_layers{};
   /// The bytes of the gradient of one parameter.
   std::int32_t gradient_bytes = 4;
   /// The bytes of the optimizer state of one parameter. Adam needs 12, with a copy of the weight in 4 bytes.

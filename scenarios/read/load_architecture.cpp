@@ -217,6 +217,11 @@ std::optional<Node> parse_config(std::string_view text, const NamedFile& file, P
 
 // --- changes by the scenario or by flags ------------------------------------------------------------------
 
+/// Returns true if the lengths of sequences are stated by microbatch.
+bool is_by_microbatch(const Node* sequence) {
+  return sequence != nullptr && sequence->kind == Node::Kind::mapping;
+}
+
 /// Returns the keys to ignore. The value is one key or a list of keys.
 std::vector<std::string> ignored_keys(const MappingReader& wishes) {
   const Node* value = wishes.find("ignore");
@@ -238,7 +243,15 @@ std::optional<ArchitecturePart> part_of(std::string_view text, const NamedFile& 
   // The first layers remain, because dense layers of a model with experts are usually the first ones.
   model.layers.resize(static_cast<std::size_t>(layers.value_or(most_layers)));
   model.multi_token = wishes.integer("multi_token").value_or(0);
-  part.sequence = wishes.integer("sequence", {.least = 1, .most = most_tokens});
+  if (const Node* sequence = wishes.find("sequence"); is_by_microbatch(sequence)) {
+    part.sequences = read_sequences(*sequence, wishes.path_of("sequence"), problem);
+    if (!part.sequences.empty()) part.sequence = std::ranges::max(part.sequences);
+    if (part.sequence.value_or(0) > most_tokens)
+      wishes.complain("sequence",
+                      fmt::format("expected at most {} tokens, which have positions", most_tokens));
+  } else {
+    part.sequence = wishes.integer("sequence", {.least = 1, .most = most_tokens});
+  }
   if (problem.count() > before) return std::nullopt;
   return part;
 }
@@ -287,6 +300,24 @@ Node model_of(const ArchitectureRequest& request) {
 }
 
 }  // namespace
+
+std::vector<std::int64_t> read_sequences(const Node& node, std::string_view path, Problem& problem) {
+  static constexpr std::array kKeys = {
+      Key{.name = "microbatches", .kind = KeyKind::integer, .range = kModelSize, .values = KeyValues::list}};
+  const std::size_t before = problem.count();
+  const MappingReader reader(node, std::string(path), kKeys, problem);
+  if (problem.count() > before) return {};
+  const Node* list = reader.find("microbatches");
+  if (list == nullptr || list->kind != Node::Kind::list || list->items.empty()) {
+    problem.note(node, path,
+                 "expected {microbatches: [..]} with the tokens of each "
+                 "microbatch's samples");
+    return {};
+  }
+  const std::vector<std::int32_t> tokens = reader.integers("microbatches");
+  if (problem.count() > before) return {};
+  return {tokens.begin(), tokens.end()};
+}
 
 std::optional<ArchitecturePart> read_architecture(const MappingReader& model, Problem& problem) {
   const Node& node = *model.find("huggingface");
@@ -486,7 +517,11 @@ std::optional<ArchitecturePart> read_architecture_sizes(const Node& transformer,
   if (problem.count() > before) return std::nullopt;
   refuse_keys_without_device(reader);
   Architecture model{.family = "transformer"};
-  const std::int64_t sequence = reader.required_integer("sequence");
+  const Node* stated = reader.find("sequence");
+  std::vector<std::int64_t> sequences;
+  if (is_by_microbatch(stated)) sequences = read_sequences(*stated, "model.transformer.sequence", problem);
+  const std::int64_t sequence =
+      sequences.empty() ? reader.required_integer("sequence") : std::ranges::max(sequences);
   model.hidden = reader.required_integer("hidden");
   model.vocabulary = reader.required_integer("vocabulary");
   model.feed_forward = reader.integer("feed_forward").value_or(4 * model.hidden);
@@ -497,7 +532,8 @@ std::optional<ArchitecturePart> read_architecture_sizes(const Node& transformer,
   model.multi_token = reader.integer("multi_token").value_or(0);
   refuse_too_large(model, transformer, "model.transformer", problem);
   if (problem.count() > before) return std::nullopt;
-  return ArchitecturePart{.architecture = std::move(model), .sequence = sequence};
+  return ArchitecturePart{
+      .architecture = std::move(model), .sequence = sequence, .sequences = std::move(sequences)};
 }
 
 }  // namespace penstock

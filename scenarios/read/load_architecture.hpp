@@ -22,8 +22,11 @@ namespace penstock {
 /// A model that was read, with notes about it.
 struct ArchitecturePart {
   Architecture architecture;
-  std::optional<std::int64_t> sequence{};  ///< the length of a sequence, if it is stated
-  std::vector<std::string> ignored{};      ///< the keys that the user chose to ignore
+  /// The length of a sequence, if it is stated. If microbatches differ, it is the longest.
+  std::optional<std::int64_t> sequence{};
+  /// The length of the sequences of each microbatch; empty if all are equal.
+  std::vector<std::int64_t> sequences{};
+  std::vector<std::string> ignored{};  ///< the keys that the user chose to ignore
   std::vector<std::string> notes{};
 };
 
@@ -78,6 +81,10 @@ TransformerPart read_transformer(const Node& node, const ClusterSpec& cluster, P
 /// Reads `model.huggingface: FILE`. The config.json gives the sizes, and `model` gives the other keys of a
 /// transformer.
 TransformerPart read_huggingface(const MappingReader& model, const ClusterSpec& cluster, Problem& problem);
+
+/// Reads `{microbatches: [8192, 4096, ..]}`, the tokens of a sample of each microbatch. Notes a problem at
+/// `path` if it is anything else. Returns an empty list after a problem.
+std::vector<std::int64_t> read_sequences(const Node& node, std::string_view path, Problem& problem);
 
 /// Returns all keys of `model.transformer`.
 std::span<const Key> keys_of_transformer();

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -447,6 +448,7 @@ void refuse_without_devices(const Node& document, const ModelPart& model, const 
   refuse(schedule.layer_split.has_value(), "schedule", "layer_split");
   refuse(training.device_precision.has_value(), "training", "precision");
   refuse(training.recompute.has_value(), "training", "recompute");
+  refuse(!training.sequences.empty(), "training", "sequence");
   refuse(training.gradient_bytes.has_value(), "training", "gradient_bytes");
   refuse(training.deferred_head.has_value(), "training", "deferred_head");
   refuse(training.host_layer_ns.has_value(), "training", "host_layer");
@@ -456,7 +458,13 @@ void refuse_without_devices(const Node& document, const ModelPart& model, const 
 /// Adds an error for each key that a model on named devices lacks or must not have.
 void check_parts(const Node& document, const ModelPart& model, const TrainingPart& training,
                  Problem& problem) {
-  if (!model.architecture->sequence) {
+  const std::vector<std::int64_t>& recomputed = training.recomputed_layers.layers;
+  const auto layers = std::ssize(model.architecture->architecture.layers);
+  if (!recomputed.empty() && recomputed.back() >= layers) {
+    problem.note(*document.find("training")->find("recompute"), "training.recompute",
+                 fmt::format("expected layers from 0 to {}, got {}", layers - 1, recomputed.back()));
+  }
+  if (!model.architecture->sequence && training.sequences.empty()) {
     problem.note(*document.find("model"), "model.sequence",
                  "expected the tokens of a sample, such as 8192, got nothing");
   }
@@ -477,6 +485,7 @@ Workload workload_of(const ArchitecturePart& architecture, const DeviceType& dev
   work.device = device;
   work.precision = training.device_precision.value_or(GemmPrecision::bf16);
   work.recompute = training.recompute.value_or(LayerRecompute::none);
+  work.recomputed_layers = training.recomputed_layers;
   work.gradient_bytes = training.gradient_bytes.value_or(4);
   work.optimizer_bytes = optimizer_bytes(training.optimizer.value_or(Optimizer::adam));
   work.deferred_head = training.deferred_head.value_or(false);
@@ -484,6 +493,11 @@ Workload workload_of(const ArchitecturePart& architecture, const DeviceType& dev
   if (training.expert_layer_ns)
     work.unexplained_expert_seconds = static_cast<double>(*training.expert_layer_ns) * kSecondsPerNanosecond;
   return work;
+}
+
+/// Returns the tokens of a sample of each microbatch. A list under `training:` takes precedence.
+const std::vector<std::int64_t>& sequences_of(const DeviceModelParts& parts) {
+  return parts.training.sequences.empty() ? parts.model.architecture->sequences : parts.training.sequences;
 }
 
 }  // namespace
@@ -502,6 +516,8 @@ std::optional<DeviceModel> device_model_of(const Node& document, const DeviceMod
       workload_of(*parts.model.architecture, named->type, parts.parallel.degrees, parts.training);
   on_devices.split = parts.schedule.layer_split.value_or(LayerSplit{});
   on_devices.work.prediction_stage = on_devices.split.prediction_stage;
+  on_devices.sequences = sequences_of(parts);
+  if (!on_devices.sequences.empty()) on_devices.work.sequence = std::ranges::max(on_devices.sequences);
   on_devices.kernels = named->kernels;
   on_devices.devices = named->device_count();
   on_devices.copies = parts.parallel.data;

@@ -22,6 +22,7 @@
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/fields.hpp"
+#include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/schema.hpp"
@@ -88,11 +89,24 @@ constexpr auto kTrainingFields = std::to_array<Field<TrainingPart>>({
                                       .kind = KeyKind::integer,
                                       .meaning = "How often the minibatch is repeated.",
                                       .usual = "1"}),
-    field<&TrainingPart::recompute>(
+    unbound<TrainingPart>(
         {.name = "recompute",
-         .kind = KeyKind::word,
-         .meaning = "What each layer computes again in its backward pass. On named devices only.",
-         .usual = "none"}),
+         .kind = KeyKind::other,
+         .meaning =
+             "What each layer computes again in its backward pass, or which layers do so in full. On named "
+             "devices only.",
+         .usual = "none",
+         .form = "none, selective, norm, activation, mlp, full, or `{full: 3}`",
+         .schema = R"({"anyOf": [{"enum": ["none", "selective", "norm", "activation", "mlp", "full"]}, )"
+                   R"({"type": "object"}]})"}),
+    unbound<TrainingPart>(
+        {.name = "sequence",
+         .kind = KeyKind::other,
+         .meaning = "Tokens of a sample of each microbatch, in the place of the model's `sequence`. The list "
+                    "repeats up to M. On named devices only.",
+         .usual = "the model's",
+         .form = "`{microbatches: [8192, 4096]}`",
+         .schema = R"({"type": "object"})"}),
     unbound<TrainingPart>({.name = "gradient_bytes",
                            .kind = KeyKind::word,
                            .meaning = "Bytes of the gradient of one parameter. On named devices only.",
@@ -273,6 +287,58 @@ Partition read_cuts(const Node& node, const LayerGraph* graph, Problem& problem)
   return partition;
 }
 
+constexpr std::array<Word, 2> kMethodWords = {"block", "uniform"};
+constexpr auto kRecomputeKeys =
+    std::to_array<Key>({{.name = "full", .kind = KeyKind::other, .range = kModelCount},
+                        {.name = "block", .kind = KeyKind::integer, .range = kModelCount},
+                        {.name = "uniform", .kind = KeyKind::integer, .range = kModelCount},
+                        {.name = "method", .kind = KeyKind::word, .words = kMethodWords},
+                        {.name = "num_layers", .kind = KeyKind::integer, .range = kModelCount}});
+
+/// Reads `{full: N}`, `{full: [..]}`, `{block: N}`, `{uniform: N}`, or Megatron-LM's `{method: block,
+/// num_layers: N}`.
+RecomputedLayers read_recomputed_layers(const Node& node, Problem& problem) {
+  using Method = RecomputedLayers::Method;
+  const MappingReader reader(node, "training.recompute", kRecomputeKeys, problem);
+  if (problem.found()) return {};
+  const Node* full = reader.find("full");
+  if (node.entries.size() == 1 && full != nullptr && full->kind == Node::Kind::list) {
+    RecomputedLayers answer{.method = Method::listed};
+    for (const std::int32_t layer : reader.integers("full", {.least = 0, .most = kModelCount.most}))
+      answer.layers.push_back(layer);
+    std::ranges::sort(answer.layers);
+    return answer;
+  }
+  const bool is_uniform = reader.has("uniform") || reader.choice_word("method") == "uniform";
+  std::vector<std::string_view> counts;
+  for (const std::string_view key : {"full", "block", "uniform", "num_layers"}) {
+    if (reader.has(key)) counts.push_back(key);
+  }
+  const std::size_t methods = reader.has("method") ? 1 : 0;
+  const bool names_itself = reader.has("block") || reader.has("uniform");
+  if (counts.size() != 1 || node.entries.size() != counts.size() + methods || (names_itself && methods > 0) ||
+      (reader.has("num_layers") && methods == 0)) {
+    problem.note(node, "training.recompute",
+                 "expected one of full, block and uniform, such as {full: 3} for the first 3 layers of each "
+                 "stage, or {method: block, num_layers: 3}");
+    return {};
+  }
+  return {.method = is_uniform ? Method::uniform : Method::block,
+          .count = reader.required_integer(counts.front(), kModelCount)};
+}
+
+/// Reads `recompute:`, which is a word or a mapping.
+void read_recompute(const MappingReader& reader, TrainingPart& training, Problem& problem) {
+  const Node* node = reader.find("recompute");
+  if (node == nullptr) return;
+  if (node->kind == Node::Kind::mapping) {
+    training.recompute = LayerRecompute::full;
+    training.recomputed_layers = read_recomputed_layers(*node, problem);
+    return;
+  }
+  training.recompute = reader.choice<LayerRecompute>("recompute");
+}
+
 }  // namespace
 
 TrainingPart read_training(const Node& node, Problem& problem) {
@@ -286,6 +352,9 @@ TrainingPart read_training(const Node& node, Problem& problem) {
   if (const auto versions = reader.choice_word("weight_versions"))
     training.clones_versions = versions == "cloned";
   if (const auto bytes = reader.choice_word("gradient_bytes")) training.gradient_bytes = bytes == "2" ? 2 : 4;
+  read_recompute(reader, training, problem);
+  if (const Node* sequence = reader.find("sequence"))
+    training.sequences = read_sequences(*sequence, "training.sequence", problem);
   training.failures = read_failures(reader, problem);
   return training;
 }
@@ -335,6 +404,9 @@ std::vector<KeyGroup> training_keys() {
            "scale linearly from it; `step`, `overhead`, `weights`, `gradients` and `optimizer_state` do "
            "not. A size from a flag or a sweep wins over the file's; the figure that only the file gives "
            "then follows.\n\n"
+           "`recompute: {full: 3}` recomputes the first 3 layers of each stage in full and `{full: [0, 7]}` "
+           "these layers of the model. `{uniform: 4}` recomputes all layers and stores one input for 4 of "
+           "them. Megatron-LM's `{method: block, num_layers: 3}` is read, too.\n\n"
            "mixed: the model's bytes are values of 2 bytes, and the optimizer has a copy of the weights "
            "and its state in 4 bytes (with Adam 2 + 2 + 12 bytes a parameter, as ZeRO counts). "
            "mixed-full-gradients has gradients of 4 bytes (2 + 4 + 12), as Megatron-LM has it.",

@@ -96,6 +96,9 @@ struct TrainingPart {
   std::optional<bool> clones_versions{};
   std::optional<GemmPrecision> device_precision{};  ///< one of bf16, fp8 and fp4
   std::optional<LayerRecompute> recompute{};
+  RecomputedLayers recomputed_layers{};  ///< the layers of LayerRecompute::full
+  /// The tokens of a sample of each microbatch; empty if they are not stated by microbatch.
+  std::vector<std::int64_t> sequences{};
   std::optional<std::int32_t> gradient_bytes{};  ///< bytes of a parameter's gradient, 2 or 4
   std::optional<bool> deferred_head{};  ///< true to compute the head's weight gradient at the end of the step
   std::optional<Ns> expert_layer_ns{};  ///< the time of a layer of experts beyond the known terms

@@ -161,6 +161,20 @@ Arguments megatron_layer_split(const LaunchedRun& run) {
   return arguments;
 }
 
+/// Returns true if full recomputation applies to a list of layers.
+bool has_listed_layers(const LaunchedRun& run) {
+  return run.work.recompute == LayerRecompute::full &&
+         run.work.recomputed_layers.method == RecomputedLayers::Method::listed;
+}
+
+/// Returns the arguments of full recomputation. Megatron-LM has none for a list of layers, which
+/// megatron_lacks() refuses.
+Arguments megatron_full_recompute(const RecomputedLayers& layers) {
+  const bool is_block = layers.method == RecomputedLayers::Method::block;
+  return {fmt::format("--recompute-granularity full --recompute-method {}", is_block ? "block" : "uniform"),
+          fmt::format("--recompute-num-layers {}", layers.count)};
+}
+
 Arguments megatron_recompute(const LaunchedRun& run) {
   switch (run.work.recompute) {
     case LayerRecompute::none:
@@ -173,7 +187,7 @@ Arguments megatron_recompute(const LaunchedRun& run) {
     case LayerRecompute::mlp:
       return {"--recompute-granularity selective --recompute-modules mlp"};
     case LayerRecompute::full:
-      return {"--recompute-granularity full --recompute-method uniform", "--recompute-num-layers 1"};
+      return megatron_full_recompute(run.work.recomputed_layers);
   }
   return {};
 }
@@ -576,12 +590,18 @@ constexpr std::array<LaunchAssumption, 16> kAssumptions = {{
      .torchtitan = {lacks_nothing, torchtitan_batch}},
     {.name = "recomputation",
      .megatron = {[](const LaunchedRun& run) -> std::string {
+                    if (has_listed_layers(run))
+                      return "it cannot recompute a list of layers; state a number of layers";
                     if (run.work.recompute != LayerRecompute::activation) return "";
                     return "it recomputes only the activation of experts; take another --recompute";
                   },
                   megatron_recompute},
      .torchtitan = {[](const LaunchedRun& run) -> std::string {
                       const LayerRecompute recompute = run.work.recompute;
+                      const bool is_partial = recompute == LayerRecompute::full &&
+                                              run.work.recomputed_layers != RecomputedLayers{};
+                      if (is_partial)
+                        return "it recomputes all layers in full or none; take --recompute none,full";
                       if (recompute == LayerRecompute::none || recompute == LayerRecompute::full) return "";
                       return "its selective checkpoints recompute more than a part of each layer; take "
                              "--recompute none,full";

@@ -406,6 +406,12 @@ tl::expected<std::vector<Configuration>, std::string> tuning_space(const TuneReq
         std::string("tune: expected a model on named devices: model.huggingface, model.sequence and "
                     "cluster.device, or --model, --sequence and --device"));
   }
+  if (!std::get<DeviceModel>(request.base.model).sequences.empty()) {
+    return tl::unexpected(
+        std::string("tune: expected one sequence for all microbatches, because "
+                    "the number of microbatches is one "
+                    "of the choices; state a single number"));
+  }
   auto schedules = schedules_of(request);
   if (!schedules) return tl::unexpected(schedules.error());
   Space space(request, *std::move(schedules));

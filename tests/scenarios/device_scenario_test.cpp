@@ -1,6 +1,7 @@
 // Transformers run on named devices, from a scenario's text to an experiment. Names of devices that are
 // not known get a hint.
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "scenarios/read/input_hints.hpp"
 #include "scenarios/read/load.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "tests/test_files.hpp"
 
 namespace penstock {
@@ -150,6 +152,116 @@ TEST(DeviceScenario, TheHeadsWeightGradientMayWaitForTheEndOfTheStep) {
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
+
+// --- recomputation of some layers
+// ---------------------------------------------------------------------------
+
+// Stages of 20 layers.
+StageCost middle_stage_with(const std::string& what) {
+  return experiment_of(kLlama, {{.key = "training.recompute", .value = what}}).costs.stages[1];
+}
+
+// r of 20 layers recompute their forward pass and store 2 T h / t bytes; the others store what they store
+// without recomputation.
+TEST(PartialRecomputation, OfTheFirstLayersLiesBetweenNoneAndFull) {
+  const StageCost none = middle_stage_with("none");
+  const StageCost full = middle_stage_with("full");
+  const StageCost half = middle_stage_with("{full: 10}");
+  EXPECT_NEAR(static_cast<double>(half.backward_ns),
+              static_cast<double>(none.backward_ns + full.backward_ns) / 2, 1);
+  EXPECT_NEAR(static_cast<double>(half.kept), static_cast<double>(none.kept + full.kept) / 2, 1);
+  EXPECT_EQ(half.forward_ns, none.forward_ns);
+  EXPECT_EQ(half.transient, full.transient) << "one layer is computed again at a time";
+  EXPECT_EQ(middle_stage_with("{block: 10}"), half);
+  EXPECT_EQ(middle_stage_with("{full: 20}"), full);
+  EXPECT_EQ(middle_stage_with("{full: 99}"), full) << "more than the stage has";
+}
+
+TEST(PartialRecomputation, OfListedLayersTouchesTheirStagesAlone) {
+  const Experiment experiment =
+      experiment_of(kLlama, {{.key = "training.recompute", .value = "{full: [20, 0, 21]}"}});
+  const Experiment none = experiment_of(kLlama);
+  const auto again_ns = [&](std::size_t stage) {
+    return experiment.costs.stages[stage].backward_ns - none.costs.stages[stage].backward_ns;
+  };
+  EXPECT_GT(again_ns(0), 0);
+  EXPECT_NEAR(static_cast<double>(again_ns(1)), 2.0 * static_cast<double>(again_ns(0)), 2);
+  EXPECT_EQ(again_ns(2), 0);
+  EXPECT_EQ(experiment.costs.stages[2].kept, none.costs.stages[2].kept);
+}
+
+// Groups of 4 layers: 5 stored inputs in the place of 20, and the activations of 4 layers at once.
+TEST(PartialRecomputation, OfGroupsStoresOneInputForEach) {
+  const StageCost none = middle_stage_with("none");
+  const StageCost full = middle_stage_with("full");
+  const StageCost groups = middle_stage_with("{uniform: 4}");
+  EXPECT_EQ(groups.backward_ns, full.backward_ns);
+  EXPECT_EQ(groups.kept, full.kept / 4);
+  const Bytes layer = none.kept / 20;
+  EXPECT_EQ(groups.transient - full.transient, 3 * layer);
+  EXPECT_EQ(groups.kept + groups.recomputed, none.kept);
+  EXPECT_EQ(middle_stage_with("{uniform: 1}"), full);
+}
+
+TEST(PartialRecomputation, OfLayersThatTheModelLacksIsAnError) {
+  const auto fault = [](const std::string& what) {
+    return fault_of(kLlama, {{.key = "training.recompute", .value = what}});
+  };
+  EXPECT_THAT(fault("{full: [80]}"), HasSubstr("training.recompute: expected layers from 0 to 79, got 80"));
+  EXPECT_THAT(fault("{full: 0}"), HasSubstr("training.recompute.full: expected a whole number from 1 to"));
+  EXPECT_THAT(fault("{full: 1, uniform: 2}"), HasSubstr("expected one of full, block and uniform"));
+  EXPECT_THAT(fault("{fully: 1}"), HasSubstr("did you mean full?"));
+}
+
+// --- sequences by microbatch
+// --------------------------------------------------------------------------------
+
+TEST(SequencesByMicrobatch, PriceEachMicrobatchAtItsOwn) {
+  const std::vector<Override> lengths = {
+      {.key = "training.sequence", .value = "{microbatches: [8192, 2048]}"}};
+  const Experiment mixed = experiment_of(kLlama, lengths);
+  const Experiment longest = experiment_of(kLlama);
+  const Experiment shortest = experiment_of(kLlama, {{.key = "model.sequence", .value = "2048"}});
+  ASSERT_EQ(mixed.costs.microbatches.size(), 2);
+  for (std::size_t stage = 0; stage < 4; ++stage) {
+    const StageCost& first = mixed.costs.microbatches[0].stages[stage];
+    const StageCost& second = mixed.costs.microbatches[1].stages[stage];
+    EXPECT_EQ(first.forward_ns, longest.costs.stages[stage].forward_ns);
+    EXPECT_EQ(first.backward_ns, longest.costs.stages[stage].backward_ns);
+    EXPECT_EQ(first.kept, longest.costs.stages[stage].kept);
+    EXPECT_EQ(second.forward_ns, shortest.costs.stages[stage].forward_ns);
+    EXPECT_EQ(second.backward_weight_ns, shortest.costs.stages[stage].backward_weight_ns);
+    EXPECT_EQ(second.transient, shortest.costs.stages[stage].transient);
+  }
+  EXPECT_EQ(mixed.costs.microbatches[1].edges.front(), shortest.costs.edges.front());
+  EXPECT_EQ(mixed.costs.stages[0].step_ns, shortest.costs.stages[0].step_ns)
+      << "the last microbatch is short";
+  EXPECT_EQ(mixed.trained->tokens_per_sample, (8192 + 2048) / 2);
+  EXPECT_NEAR(mixed.trained->flops_per_sample,
+              (longest.trained->flops_per_sample + shortest.trained->flops_per_sample) / 2, 1e6);
+}
+
+TEST(SequencesByMicrobatch, MayStandInTheModel) {
+  const std::string text = R"(
+model: {huggingface: llama-3.1-70b.json, sequence: {microbatches: [8192, 2048]}}
+cluster: {device: h100-sxm, nodes: 8}
+parallel: {tensor: 8}
+schedule: {name: 1f1b, stages: 4}
+training: {global_batch_size: 128}
+)";
+  const Experiment in_training =
+      experiment_of(kLlama, {{.key = "training.sequence", .value = "{microbatches: [8192, 2048]}"}});
+  EXPECT_EQ(experiment_of(text).costs, in_training.costs);
+}
+
+TEST(SequencesByMicrobatch, MustEachDivideAndBeGivenInAList) {
+  const auto fault = [](const std::string& value) {
+    return fault_of(kLlama, {{.key = "training.sequence", .value = value}});
+  };
+  EXPECT_THAT(fault("{microbatches: [8192, 2049]}"), HasSubstr("got 8 (microbatches of sequence 2049)"));
+  EXPECT_THAT(fault("{microbatches: 8192}"), HasSubstr("expected {microbatches: [..]}"));
+  EXPECT_THAT(fault("{microbatches: [8192, 0]}"), HasSubstr("expected a whole number from 1 to"));
+}
 
 TEST(DeviceNames, WhatNvidiaSmiPrintsIsTheDevice) {
   EXPECT_EQ(
