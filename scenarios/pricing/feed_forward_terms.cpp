@@ -5,10 +5,9 @@
 //   router -> permute -> all-to-all -> experts' products, grouped -> all-to-all -> unpermute
 //                                                                    beside the shared expert
 //
-// Grouped products pad the rows of each expert to a multiple of 128 and reach half of the peak, unless
-// reading the weights takes longer. Weight gradients have few rows for each expert, so reading and writing
-// the sums may take longer than the operations. layer_terms.cpp prices the rest of a layer. Tested by
-// pricing_test.cpp.
+// Grouped products reach the measured rates of their rows (GroupedRates), unless reading the weights takes
+// longer. Weight gradients have few rows for each expert, so reading and writing the sums may take longer
+// than the operations. layer_terms.cpp prices the rest of a layer. Tested by pricing_test.cpp.
 
 #include <algorithm>
 #include <cmath>
@@ -24,8 +23,6 @@
 namespace penstock {
 namespace {
 
-constexpr double kGroupedEfficiency = 0.5;  // the share of the peak that grouped products reach
-constexpr double kRowsPadding = 128;  // the rows of a tile; the last tile of an expert may be almost empty
 /// The share of the bytes of all rows that a permutation moves.
 constexpr double kPermutePart = 0.75;
 constexpr double kRouterBytes = 24;  // the bytes moved for a token and an expert: scores, softmax, choice
@@ -79,49 +76,29 @@ double exchange_seconds(const TermWriter& terms, double rows) {
          static_cast<double>(work.device.link_latency_ns) * 1e-9;
 }
 
-/// Adds the experts' products from the machine's own table and returns true if the table has them.
-bool add_own_products(TermWriter& terms, double groups, double rows) {
-  const Workload& work = terms.work();
-  // The table's products have 16 bits.
-  if (work.precision != GemmPrecision::bf16) return false;
-  const double hidden = as_double(work.model.expert_width());
-  const double inner = as_double(work.model.experts->inner);
-  const double first = (work.model.gated ? 2 : 1) * inner;
-  auto fc1 = terms.own_products("experts fc1", groups, {.m = rows, .n = first, .k = hidden});
-  auto fc2 = terms.own_products("experts fc2", groups, {.m = rows, .n = hidden, .k = inner});
-  // Measured and modelled times must not be mixed, so the table is used only if it has both products.
-  if (!fc1 || !fc2) return false;
-  terms.add(*std::move(fc1));
-  terms.add(*std::move(fc2));
-  return true;
-}
-
-/// Adds the products of a device's experts for `rows` rows in total: 2 or 3 projections, each once forward
-/// and twice backward. All experts get equally many rows, as with a balanced router.
+/// Adds the products of a device's experts for `rows` rows in total. All experts get equally many rows, as
+/// with a balanced router.
 void add_grouped_products(TermWriter& terms, double rows) {
   const Workload& work = terms.work();
   const Experts& experts = *work.model.experts;
+  const double hidden = as_double(work.model.expert_width());
+  const double inner = as_double(experts.inner);
   const double local = as_double(experts.count) / work.parallel.expert;
-  const double projections = work.model.gated ? 3 : 2;
-  const double parameters = local * projections * as_double(work.model.expert_width() * experts.inner);
-  // A device sends a whole number of rows to each expert.
-  const double sent_rows = std::ceil(rows / as_double(experts.count));
-  if (add_own_products(terms, local, sent_rows * work.parallel.expert)) return;
-  const double rows_per_expert = rows / local;
-  const double padding = std::ceil(rows_per_expert / kRowsPadding) * kRowsPadding / rows_per_expert;
-  const double operations =
-      2 * rows * projections * as_double(work.model.expert_width() * experts.inner) * padding;
-  const double compute_s = std::max(
-      operations / (kGroupedEfficiency * peak_flops(work.device, work.precision)) * sustained_factor(work),
-      terms.peak_seconds(work.precision, operations));
-  const double forward_s = std::max(compute_s, terms.memory_seconds(2 * parameters));
-  // With few rows for each expert, the sums of all weights are read and written for only few operations.
-  const double weight_s = std::max(compute_s, terms.memory_seconds(2 * work.gradient_bytes * parameters));
-  terms.add({.name = "experts",
-             .kind = TermKind::gemm,
-             .forward = forward_s,
-             .backward_input = forward_s,
-             .backward_weight = weight_s});
+  const double first = (work.model.gated ? 2 : 1) * inner;
+  // A machine's own table has products of 16 bits, and a device sends a whole number of rows to each expert.
+  if (work.precision == GemmPrecision::bf16) {
+    const double sent = std::ceil(rows / as_double(experts.count)) * work.parallel.expert;
+    auto fc1 = terms.own_products("experts fc1", local, {.m = sent, .n = first, .k = hidden});
+    auto fc2 = terms.own_products("experts fc2", local, {.m = sent, .n = hidden, .k = inner});
+    // Measured and modelled times must not be mixed, so the table is used only if it has both products.
+    if (fc1 && fc2) {
+      terms.add(*std::move(fc1));
+      terms.add(*std::move(fc2));
+      return;
+    }
+  }
+  terms.grouped("experts fc1", local, {.m = rows / local, .n = first, .k = hidden});
+  terms.grouped("experts fc2", local, {.m = rows / local, .n = hidden, .k = inner});
 }
 
 void add_experts(TermWriter& terms) {

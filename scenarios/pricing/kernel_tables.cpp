@@ -10,6 +10,8 @@
 //  * The time of a collective is interpolated linearly in logarithms between two sizes. Above the largest
 //    size its bandwidth applies. A group of n uses the largest measured group of m <= n, times
 //    ((n-1)/n) / ((m-1)/m), the ratio of the parts of a tensor that a device receives from others.
+//  * The rates of grouped products are shares of the peak. They come from one machine of B200, and other
+//    devices take the same shares of their own peaks (GroupedRates).
 //  * If a scenario states a device that is s times as fast, the rates of products and attention are
 //    multiplied by s. The time of a collective's smallest measured message is latency and does not change.
 //    The additional time of larger messages is divided by s.
@@ -57,18 +59,6 @@ constexpr double kMilli = 1e-3;
 constexpr double kLeastPart = 0.25;
 constexpr double kHalfBytes = 2;
 constexpr double kMostInGroup = 1 << 20;  // devices of a group
-
-double value_bytes(GemmPrecision precision) {
-  switch (precision) {
-    case GemmPrecision::bf16:
-      return 2;
-    case GemmPrecision::fp8:
-      return 1;
-    case GemmPrecision::fp4:
-      return 0.5;
-  }
-  return 2;
-}
 
 /// The limits of a figure in a table. They prevent products that overflow and quotients that become 0.
 constexpr double kLeastOfACell = 1e-30;
@@ -138,6 +128,18 @@ void set_link_speed(std::map<double, double>& times, double speed) {
 }
 
 }  // namespace
+
+double value_bytes(GemmPrecision precision) {
+  switch (precision) {
+    case GemmPrecision::bf16:
+      return 2;
+    case GemmPrecision::fp8:
+      return 1;
+    case GemmPrecision::fp4:
+      return 0.5;
+  }
+  return 2;
+}
 
 // --- reading --------------------------------------------------------------------------------------------
 
@@ -336,8 +338,19 @@ const DeviceType& measured_device(std::string_view kernels) {
   return *std::ranges::find(device_types(), kernels, &DeviceType::kernels);
 }
 
+/// Returns the rates of grouped products. Only one machine of B200 was measured. Its products ran in long
+/// runs, so the device's sustained factor is taken out. All devices take the same shares of their own peak.
+GroupedRates read_grouped() {
+  static constexpr std::string_view kFile = "products_B200.csv";
+  const auto products = ProductTable::parse(text_of(kFile));
+  if (!products) throw std::logic_error(fmt::format("{}:{}", kFile, products.error()));
+  const DeviceType& measured = measured_device("B200");
+  return products->grouped_rates(measured.bf16_flops_per_second / measured.sustained);
+}
+
 std::shared_ptr<const KernelTables> read_tables(const std::string& kernels) {
   auto tables = std::make_shared<KernelTables>();
+  tables->set_grouped(read_grouped());
   // The models come first, because reading a table needs their constants to subtract the quantising.
   set_models(*tables, kernels);
   const DeviceRates rates = rates_of(measured_device(kernels), GemmPrecision::bf16);

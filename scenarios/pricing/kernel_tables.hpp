@@ -30,6 +30,9 @@ inline constexpr auto kEnumWords<GemmPrecision> = std::to_array<EnumWord<GemmPre
     {{GemmPrecision::bf16, "bf16"}, {GemmPrecision::fp8, "fp8"}, {GemmPrecision::fp4, "fp4"}});
 inline constexpr std::size_t kGemmPrecisionCount = kEnumWords<GemmPrecision>.size();
 
+/// Returns the bytes of one value.
+double value_bytes(GemmPrecision precision);
+
 /// The shape of causal attention over `batch` sequences.
 struct AttentionShape {
   double head_dim = 128;
@@ -93,6 +96,10 @@ class KernelTables {
                                            double bytes) const;
 
   const ProductTable& products() const { return products_; }
+  /// Returns the rates of grouped products in a burst. They are empty if no table has any.
+  const GroupedRates& grouped() const { return grouped_; }
+  /// Sets the rates of grouped products, as shares of the peak of any device.
+  void set_grouped(GroupedRates rates) { grouped_ = std::move(rates); }
   bool has_gemms(GemmPrecision precision) const { return !gemms_[index_of(precision)].empty(); }
 
  private:
@@ -108,6 +115,7 @@ class KernelTables {
 
   std::array<LogGrid<3>, kGemmPrecisionCount> gemms_;  // operations a second by m, n, k
   ProductTable products_;
+  GroupedRates grouped_;
   std::array<std::optional<GemmConstants>, kGemmPrecisionCount> models_;
   std::vector<AttentionGrid> attention_;
   std::array<std::map<std::int32_t, std::map<double, double>>, kGroupOperationCount>

@@ -110,6 +110,24 @@ GemmShape shape_of(Product product, const GemmShape& forward) {
   return forward;
 }
 
+namespace {
+
+/// Returns the forward shape that belongs to the shape of one of the three products.
+GemmShape forward_of(Product product, const GemmShape& shape) {
+  const auto [m, n, k] = shape;
+  switch (product) {
+    case Product::forward:
+      return shape;
+    case Product::input_gradient:
+      return {.m = m, .n = k, .k = n};
+    case Product::weight_gradient:
+      return {.m = k, .n = m, .k = n};
+  }
+  return shape;
+}
+
+}  // namespace
+
 tl::expected<ProductTable, std::string> ProductTable::parse(std::string_view text) {
   static constexpr std::array<std::string_view, 6> kColumns = {"product", "groups", "m", "n", "k", "us"};
   const auto table = CsvTable::parse(text, kColumns);
@@ -153,6 +171,20 @@ std::optional<double> ProductTable::seconds(Product product, double groups, cons
 std::size_t ProductTable::size() const {
   return std::accumulate(seconds_.begin(), seconds_.end(), std::size_t{0},
                          [](std::size_t sum, const auto& one) { return sum + one.size(); });
+}
+
+GroupedRates ProductTable::grouped_rates(double flops_per_second) const {
+  GroupedRates rates;
+  for (std::size_t i = 0; i < kProductCount; ++i) {
+    for (const auto& [key, seconds] : seconds_[i]) {
+      const auto [groups, m, n, k] = key;
+      if (groups <= 1) continue;
+      const GemmShape shape{.m = m, .n = n, .k = k};
+      const auto product = static_cast<Product>(i);
+      rates.add(product, forward_of(product, shape), groups * shape.flops() / (seconds * flops_per_second));
+    }
+  }
+  return rates;
 }
 
 // The rates of kernels are interpolated by size. They are smooth functions of logarithms, so linear
@@ -263,5 +295,28 @@ void LogGrid<Axes>::scale(double factor) {
 template class LogGrid<1>;
 template class LogGrid<2>;
 template class LogGrid<3>;
+
+// Grouped products multiply the rows of each expert by the expert's own weights. With few rows a group reads
+// its weights for little work, so its rate is a fraction of what a single product of all rows reaches:
+//
+//   rows of a group (3072 x 5120)      154   308   616  1232  2460
+//   forward on a B200, of its peak    0.20  0.37  0.47  0.48  0.49
+//
+// Tested by kernel_tables_test.cpp.
+
+void GroupedRates::add(Product product, const GemmShape& forward, double share) {
+  curves_[static_cast<std::size_t>(product)][{forward.n, forward.k}][{forward.m}] = share;
+}
+
+double GroupedRates::share(Product product, const GemmShape& forward) const {
+  const auto& curves = curves_[static_cast<std::size_t>(product)];
+  const auto distance = [&](const auto& curve) {
+    const auto [n, k] = curve.first;
+    return square_distance<2>({std::log(n), std::log(k)}, {std::log(forward.n), std::log(forward.k)});
+  };
+  const Curve& nearest = std::ranges::min_element(curves, {}, distance)->second;
+  const double least = nearest.begin()->first.front();
+  return LogGrid<1>(nearest).at({forward.m}) * std::min(1.0, forward.m / least);
+}
 
 }  // namespace penstock

@@ -80,6 +80,8 @@ inline constexpr std::size_t kProductCount = kEnumWords<Product>.size();
 /// X[m, k] W[k, n].
 GemmShape shape_of(Product product, const GemmShape& forward);
 
+class GroupedRates;
+
 /// The measured products of one machine.
 class ProductTable {
  public:
@@ -90,6 +92,9 @@ class ProductTable {
 
   /// Returns the seconds of the product with exactly this shape, or nothing if it was not measured.
   std::optional<double> seconds(Product product, double groups, const GemmShape& shape) const;
+
+  /// Returns the rates of the products that ran in groups, for a device with this peak rate.
+  GroupedRates grouped_rates(double flops_per_second) const;
 
   bool empty() const { return size() == 0; }
   std::size_t size() const;
@@ -129,5 +134,26 @@ class LogGrid {
 extern template class LogGrid<1>;
 extern template class LogGrid<2>;
 extern template class LogGrid<3>;
+
+/// The rates of products that run in groups, as the experts of a layer do. A rate depends on the product, on
+/// the rows of a group and on the shape of a weight.
+class GroupedRates {
+ public:
+  /// Adds a measured rate, as a share of the device's peak. `forward` is the forward product of one group, in
+  /// all three roles.
+  void add(Product product, const GemmShape& forward, double share);
+
+  /// Returns the share of the peak that the product reaches. The nearest measured weight is used, and its
+  /// rates are interpolated in the logarithm of the rows. Groups with fewer rows than measured take as long
+  /// as the smallest measured groups. Requires !empty().
+  double share(Product product, const GemmShape& forward) const;
+
+  bool empty() const { return curves_.front().empty(); }
+
+ private:
+  using Curve = std::map<std::array<double, 1>, double>;  // rows of a group -> share of the peak
+  std::array<std::map<std::array<double, 2>, Curve>, kProductCount>
+      curves_;  // by n and k of the forward product
+};
 
 }  // namespace penstock

@@ -489,6 +489,8 @@ namespace {
 
 /// The share of the peak that a product reaches if there is neither a table nor a model.
 constexpr double kPlainEfficiency = 0.70;
+/// The share of the peak that grouped products reach without a table.
+constexpr double kPlainGroupedEfficiency = 0.5;
 /// The bytes that casting one element of a product's input moves in the forward pass: 2 are read, and 1 is
 /// written twice. Half of the time is hidden.
 constexpr double kForwardCastBytes = 4 * 0.5;
@@ -533,13 +535,36 @@ void TermWriter::gemm(std::string_view name, const GemmShape& shape, GemmPrecisi
        .forward = seconds(Product::forward),
        .backward_input = seconds(Product::input_gradient),
        .backward_weight = seconds(Product::weight_gradient)});
-  if (precision != GemmPrecision::bf16) {
-    add({.name = fmt::format("{} cast", name),
-         .kind = TermKind::cast,
-         .forward = memory_seconds(m * k * kForwardCastBytes),
-         .backward_input = memory_seconds(m * n * kBackwardCastBytes)});
-  }
+  cast(name, m * k, m * n, precision);
   accumulate(name, n * k);
+}
+
+void TermWriter::cast(std::string_view name, double inputs, double outputs, GemmPrecision precision) {
+  if (precision == GemmPrecision::bf16) return;
+  add({.name = fmt::format("{} cast", name),
+       .kind = TermKind::cast,
+       .forward = memory_seconds(inputs * kForwardCastBytes),
+       .backward_input = memory_seconds(outputs * kBackwardCastBytes)});
+}
+
+void TermWriter::grouped(std::string_view name, double groups, const GemmShape& forward) {
+  const auto [m, n, k] = forward;
+  const double operations = groups * forward.flops();
+  const double peak_s = peak_seconds(work_.precision, operations);
+  const GroupedRates& rates = kernels_.grouped();
+  const auto seconds = [&](Product product, double least_bytes) {
+    const double share = rates.empty() ? kPlainGroupedEfficiency : rates.share(product, forward);
+    return std::max({sustained_factor(work_) * peak_s / share, memory_seconds(least_bytes), peak_s});
+  };
+  const double weights = groups * n * k;
+  // Both passes read all weights. The sums of weight gradients are read and written.
+  const double read = value_bytes(work_.precision) * weights;
+  add({.name = std::string(name),
+       .kind = TermKind::gemm,
+       .forward = seconds(Product::forward, read),
+       .backward_input = seconds(Product::input_gradient, read),
+       .backward_weight = seconds(Product::weight_gradient, 2 * work_.gradient_bytes * weights)});
+  cast(name, groups * m * k, groups * m * n, work_.precision);
 }
 
 std::optional<Term> TermWriter::own_products(std::string_view name, double groups,

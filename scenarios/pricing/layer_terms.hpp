@@ -75,6 +75,9 @@ class TermWriter {
   /// casts and the accumulation of the weight gradient.
   void gemm(std::string_view name, const GemmShape& shape) { gemm(name, shape, work_.precision); }
   void gemm(std::string_view name, const GemmShape& shape, GemmPrecision precision);
+  /// Adds `groups` products that run at once, each of the shape `forward`, with their casts. The kernel of a
+  /// weight gradient adds it to its sum.
+  void grouped(std::string_view name, double groups, const GemmShape& forward);
   /// Adds the accumulation of a weight gradient with `parameters` values.
   void accumulate(std::string_view name, double parameters);
   /// Adds memory-bound kernels: `kernels` in each direction, which together move the given bytes.
@@ -97,6 +100,8 @@ class TermWriter {
   std::vector<Term> take() { return std::move(terms_); }
 
  private:
+  /// Adds the casts of the input and of the output's gradient, if the precision has fewer than 16 bits.
+  void cast(std::string_view name, double inputs, double outputs, GemmPrecision precision);
   double burst_seconds(GemmPrecision precision, const GemmShape& shape) const;
 
   const Workload& work_;

@@ -249,6 +249,28 @@ TEST(ProductTable, SaysWhichLineIsWrong) {
             "1: expected a column \"product\", got " + std::string(200, 'x') + "...");
 }
 
+// 20 groups of 100 and of 400 rows, in 1 ms and in 2 ms: a quarter and half of a peak of 400 TFLOP/s.
+TEST(GroupedRates, FallWithTheRowsOfAGroup) {
+  const GroupedRates rates = ProductTable::parse(
+                                 "product,groups,m,n,k,us\n"
+                                 "forward,20,100,5000,5000,1000\n"
+                                 "forward,20,400,5000,5000,2000\n"
+                                 "weight-gradient,20,5000,5000,400,4000\n"
+                                 "forward,1,400,5000,5000,1\n")
+                                 .value()
+                                 .grouped_rates(400e12);
+  const auto share = [&](double rows, double wide = 5000) {
+    return rates.share(Product::forward, {.m = rows, .n = wide, .k = 5000});
+  };
+  EXPECT_NEAR(share(100), 0.25, 1e-12);
+  EXPECT_NEAR(share(400), 0.5, 1e-12);
+  EXPECT_NEAR(share(200), std::sqrt(0.25 * 0.5), 1e-12) << "halfway in logarithms";
+  EXPECT_NEAR(share(1'000'000), 0.5, 1e-12);
+  EXPECT_NEAR(share(50), 0.125, 1e-12) << "as long as 100 rows";
+  EXPECT_NEAR(share(100, 700), 0.25, 1e-12) << "the nearest weight";
+  EXPECT_NEAR(rates.share(Product::weight_gradient, {.m = 400, .n = 5000, .k = 5000}), 0.25, 1e-12);
+}
+
 TEST(OwnProducts, TakeNoFactorAndHoldTheirAddition) {
   const Workload work = workload_on("b200-sxm", "llama-3.1-70b", 4096);
   KernelTables tables = *built_in_kernels(work.device);
