@@ -63,10 +63,11 @@ Ns pair_duration_ns(const CostTable& costs, const Action& first, const Action& s
   // The pair's two kernels share one device. Both stages may state the pair's duration, and the larger one is
   // used.
   const Ns stated = std::max(one.overlapped_pair_ns, other.overlapped_pair_ns);
-  // If both durations are negative, neither stage states one, and the pair takes the sum of its two
-  // durations.
   if (stated >= 0) return stated;
-  return duration_ns(one, first.kind) + duration_ns(other, second.kind);
+  // What a pair hides is known for two passes of one stage. Of two stages, the smaller value holds for both:
+  // neither the exchanges nor the computation of the pair can be shorter.
+  const Ns sum = duration_ns(one, first.kind) + duration_ns(other, second.kind);
+  return std::max<Ns>(0, sum - std::min(one.pair_hidden_ns, other.pair_hidden_ns));
 }
 
 Ns group_duration_ns(const CostTable& costs, std::span<const Action> group) {

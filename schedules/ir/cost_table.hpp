@@ -26,6 +26,8 @@ struct StageCost {
   Ns step_ns = 0;
   /// The duration of an overlapped pair with an action on this stage. -1 means the sum of both durations.
   Ns overlapped_pair_ns = -1;
+  /// The time by which an overlapped pair of F and B of this stage is shorter than the sum of both.
+  Ns pair_hidden_ns = 0;
   /// The activations that the rank stores from F to B, or to I and W.
   Bytes kept = 0;
   /// The part of `kept` that I releases. W releases the rest.
@@ -116,7 +118,7 @@ struct CostTable {
 /// for other kinds.
 Ns duration_ns(const StageCost& cost, ActionKind kind);
 /// Returns the duration of an overlapped pair. It is the larger overlapped_pair_ns of the two stages. If
-/// neither stage states one, it is the sum of both durations.
+/// neither stage states one, it is the sum of both durations without the smaller pair_hidden_ns.
 Ns pair_duration_ns(const CostTable& costs, const Action& first, const Action& second);
 /// Returns the duration of a group of overlapped compute actions. One action has its own duration. Two
 /// actions have pair_duration_ns(). More actions have the sum of their durations.

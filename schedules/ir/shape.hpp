@@ -160,6 +160,9 @@ struct Shape {
   std::optional<std::int32_t> sharding{};
   /// How often the ranks of a stage exchange the parts that sharding 2 and 3 distribute.
   Gather gather = Gather::microbatch;
+  /// True if each F and B of the steady state are an overlapped pair, so that the exchange of experts in one
+  /// runs beside the computation of the other. A scenario states it as `parallel.expert_overlap`.
+  bool expert_overlap = false;
 
   // Only the schedules that compare costs read these fields: zb-1p, zb-2p, zb-v, v-half, v-min, 1f1b-v.
   /// The costs of all stages of the model. If they are absent, F, I and W take equally long.

@@ -138,6 +138,23 @@ tl::expected<void, std::string> check_counts(const ScheduleInfo& schedule, const
   return {};
 }
 
+/// Rejects expert_overlap for a schedule in which a pair of F and B would wait for itself, or which has no
+/// such pairs.
+tl::expected<void, std::string> check_expert_overlap(const ScheduleInfo& schedule, const Shape& shape) {
+  if (!shape.expert_overlap) return {};
+  if (shape.checkpoint != Checkpoint::never) {
+    return tl::unexpected(std::string(
+        "parallel.expert_overlap: a pair of F and B has no place for R; leave schedule.checkpoint out"));
+  }
+  const std::string_view name = schedule.name;
+  if (name == "interleaved" || name == "dualpipe" || name == "dualpipe-v") return {};
+  if (name == "1f1b" && shape.stages == 1 && shape.warmup.empty()) return {};
+  return tl::unexpected(
+      fmt::format("parallel.expert_overlap: {} on {} ranks has no pairs of F and B that can overlap; take "
+                  "interleaved, dualpipe, dualpipe-v, or 1f1b on one rank",
+                  name, shape.stages));
+}
+
 /// Rejects options that the schedule does not have. With several copies of the pipeline, `replica_sync` and
 /// `reduction` are always allowed.
 tl::expected<void, std::string> check_options(const ScheduleInfo& schedule, const Shape& shape) {
@@ -224,9 +241,10 @@ tl::expected<void, std::string> check_stored_size(const Shape& shape) {
 }
 
 tl::expected<void, std::string> check_given(const ScheduleInfo& schedule, const Shape& shape) {
-  return check_options(schedule, shape).and_then([&] { return check_copies(schedule, shape); }).and_then([&] {
-    return check_counts(schedule, shape);
-  });
+  return check_options(schedule, shape)
+      .and_then([&] { return check_expert_overlap(schedule, shape); })
+      .and_then([&] { return check_copies(schedule, shape); })
+      .and_then([&] { return check_counts(schedule, shape); });
 }
 
 tl::expected<AskedSchedule, std::string> asked_schedule(std::string_view name, const Shape& shape) {

@@ -38,7 +38,7 @@ bool divides(const Shape& shape) { return shape.microbatches % shape.stages == 0
 bool is_plain(const Shape& shape) {
   return shape.checkpoint == Checkpoint::never && shape.warmup.empty() && shape.replicas.empty() &&
          shape.iterations == 1 && !shape.costs && shape.memory_limit.empty() && shape.transfer_ns.empty() &&
-         shape.group_size == 0;
+         shape.group_size == 0 && !shape.expert_overlap;
 }
 
 Idle one_rank_at_a_time(const Shape& shape) { return 3 * others(shape) * shape.microbatches; }

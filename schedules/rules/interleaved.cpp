@@ -130,7 +130,14 @@ tl::expected<std::int32_t, std::string> pytorch_group(std::string_view schedule,
 //   rank 1       1F0 1F1 3F0 3B0 3F1 3B1 1B0 1B1
 //
 // Without `group_size`, the groups are PyTorch's rounds: R = max(1, M / K) rounds of g = M / R microbatches,
-// and M must be a multiple of R. `group_size` is Megatron's microbatch_group_size_per_vp_stage (Megatron-LM,
+// and M must be a multiple of R. With expert_overlap each F of the steady state and the B behind it are one
+// overlapped pair. A pair waits for the inputs of both, so each rank runs one more forward before its first
+// backward (Megatron-LM's combined_1f1b):
+//
+//   rank 0   0F0 0F1 2F0 2F1         2B0 2B1 0B0 0B1
+//   rank 1       1F0 1F1 3F0 3F1&3B0 3B1 1B0 1B1
+//
+// `group_size` is Megatron's microbatch_group_size_per_vp_stage (Megatron-LM,
 // commit d98e8a64). It requires g >= K, and a smaller last group must have at least K microbatches. With
 // `group_size`, one group of M < K microbatches is also possible. If g = K and M is a multiple of K, both
 // rules are the same.
@@ -176,10 +183,11 @@ tl::expected<std::int32_t, std::string> group_of(const Shape& shape) {
 
 /// Returns a rank's runs from visit `from` to visit `to`. Visit k runs the k-th forward and the (k -
 /// warmup)-th backward, if they exist. Within a group and chunk, both have consecutive microbatches. A run
-/// ends where a group or chunk ends for the forward or the backward. Requires that `to` is such an end, the
+/// ends where a group or chunk ends for the forward or the backward. If `in_pairs` is true, a forward and the
+/// backward of the same visit are an overlapped pair. Requires that `to` is such an end, the
 /// end of the warm-up or the end of the list.
 std::vector<ActionRun> runs_between(const VirtualOrder& order, std::int32_t rank, std::int64_t warmup,
-                                    std::int64_t from, std::int64_t to) {
+                                    bool in_pairs, std::int64_t from, std::int64_t to) {
   std::vector<ActionRun> runs;
   for (std::int64_t k = from; k < to; k += runs.back().count) {
     ActionRun run{.pattern = {}, .count = std::numeric_limits<std::int32_t>::max(), .step = 1};
@@ -190,6 +198,7 @@ std::vector<ActionRun> runs_between(const VirtualOrder& order, std::int32_t rank
     if (k < warmup) {
       run.count = static_cast<std::int32_t>(std::min<std::int64_t>(run.count, warmup - k));
     } else {
+      if (in_pairs && k < order.size()) run.pattern.back().action.overlaps_next = true;
       run.pattern.push_back({.action = order.kth_backward(ActionKind::backward, rank, k - warmup)});
       run.count = std::min(run.count, order.rest_of_chunk(k - warmup));
     }
@@ -203,19 +212,21 @@ std::vector<ActionRun> runs_between(const VirtualOrder& order, std::int32_t rank
 ///   0 .. warmup            only forwards, about v groups
 ///   warmup .. + n periods  n times: a group's forwards through all chunks, and a group's backwards
 ///   .. size + warmup       forwards of a smaller last group, and the remaining backwards
-ActionLoops list_of_rank(const VirtualOrder& order, std::int32_t rank, std::int64_t warmup) {
+ActionLoops list_of_rank(const VirtualOrder& order, std::int32_t rank, std::int64_t warmup, bool in_pairs) {
   const std::int64_t steady = std::max<std::int64_t>(0, order.all_whole_groups() - warmup);
   const std::int64_t repetitions = steady / order.period();
   const std::int64_t behind = warmup + repetitions * order.period();
   const std::size_t runs_of_a_group = 4 * index(order.period() / order.group());
-  ActionLoops list = folded(runs_between(order, rank, warmup, 0, warmup), runs_of_a_group);
+  const auto runs = [&](std::int64_t from, std::int64_t to) {
+    return runs_between(order, rank, warmup, in_pairs, from, to);
+  };
+  ActionLoops list = folded(runs(0, warmup), runs_of_a_group);
   if (repetitions > 0) {
-    list.append({.runs = runs_between(order, rank, warmup, warmup, warmup + order.period()),
+    list.append({.runs = runs(warmup, warmup + order.period()),
                  .count = static_cast<std::int32_t>(repetitions),
                  .step = order.group()});
   }
-  const std::vector<ActionRun> rest = runs_between(order, rank, warmup, behind, order.size() + warmup);
-  const ActionLoops drain = folded(rest, runs_of_a_group);
+  const ActionLoops drain = folded(runs(behind, order.size() + warmup), runs_of_a_group);
   for (const RunLoop& loop : drain.loops()) list.append(loop);
   return list;
 }
@@ -232,10 +243,10 @@ GeneratedLoops interleaved_loops(const Shape& shape) {
   RolledProgram rolled = with_empty_loops(looped_program("interleaved", shape));
   const VirtualOrder order(shape, *group);
   for (std::int32_t rank = 0; rank < shape.stages; ++rank) {
-    const std::int64_t warmup =
-        std::min(order.size(), std::int64_t{shape.virtual_stages - 1} * order.group() +
-                                   2 * std::int64_t{shape.stages - 1 - rank});
-    rolled.lists[index(rank)] = list_of_rank(order, rank, warmup);
+    const std::int64_t warmup = std::min(
+        order.size(), std::int64_t{shape.virtual_stages - 1} * order.group() +
+                          2 * std::int64_t{shape.stages - 1 - rank} + (shape.expert_overlap ? 1 : 0));
+    rolled.lists[index(rank)] = list_of_rank(order, rank, warmup, shape.expert_overlap);
   }
   append_steps(rolled);
   return rolled;

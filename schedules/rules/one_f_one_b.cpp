@@ -31,13 +31,15 @@ namespace penstock {
 //   rank 2         F0 B0 F1 B1 F2 B2 F3 B3
 //
 // The option `warmup` states another number of warm-up forwards for each stage. More forwards hide the
-// latency of links but need more memory.
+// latency of links but need more memory. With expert_overlap, which only a single stage takes, F1 and B0 are
+// an overlapped pair, and so on: F0 F1&B0 F2&B1 F3&B2 B3.
 
 GeneratedLoops one_f_one_b_loops(const Shape& shape) {
   RolledProgram rolled = with_empty_loops(looped_program("1f1b", shape));
   std::int32_t previous = shape.microbatches;
   for (std::int32_t stage = 0; stage < shape.stages; ++stage) {
-    const std::int32_t stated = warmup_of(shape, stage, shape.stages - 1 - stage);
+    const std::int32_t usual = shape.stages - 1 - stage + (shape.expert_overlap ? 1 : 0);
+    const std::int32_t stated = warmup_of(shape, stage, usual);
     const std::int32_t warmup = std::min(stated, shape.microbatches);
     // If a stage had more warm-up forwards than the previous stage, both would wait for each other. The
     // previous stage runs its next forward only after a backward, and this backward waits for this stage.
@@ -50,7 +52,9 @@ GeneratedLoops one_f_one_b_loops(const Shape& shape) {
     previous = warmup;
     ActionLoops& list = rolled.lists[index(stage)];
     list.repeat({forward(stage, 0)}, warmup);
-    list.repeat({forward(stage, warmup), backward(stage, 0)}, shape.microbatches - warmup);
+    Action next = forward(stage, warmup);
+    next.overlaps_next = shape.expert_overlap;
+    list.repeat({next, backward(stage, 0)}, shape.microbatches - warmup);
     list.repeat({backward(stage, shape.microbatches - warmup)}, warmup);
   }
   append_steps(rolled);

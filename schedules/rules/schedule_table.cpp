@@ -30,7 +30,8 @@ std::int64_t all_microbatches(const Shape& shape, std::int32_t) { return shape.m
 
 /// Returns the peak of 1F1B: the warm-up and the one forward that runs before the first backward.
 std::int64_t one_f_one_b_peak(const Shape& shape, std::int32_t rank) {
-  return std::min(shape.microbatches, warmup_of(shape, rank, shape.stages - 1 - rank) + 1);
+  const std::int32_t ahead = shape.expert_overlap ? 1 : 0;
+  return std::min(shape.microbatches, warmup_of(shape, rank, shape.stages - 1 - rank + ahead) + 1);
 }
 
 std::int64_t stages_of_one_microbatch(const Shape& shape, std::int32_t) { return shape.stages; }
@@ -85,7 +86,8 @@ std::int32_t group_size(const Shape& shape) {
 std::int64_t interleaved_peak(const Shape& shape, std::int32_t rank) {
   const std::int64_t group = group_size(shape);
   return std::min(all_chunks_of_all_microbatches(shape, rank),
-                  (shape.virtual_stages - 1) * group + std::int64_t{2} * (shape.stages - 1 - rank) + 1);
+                  (shape.virtual_stages - 1) * group + std::int64_t{2} * (shape.stages - 1 - rank) + 1 +
+                      (shape.expert_overlap ? 1 : 0));
 }
 
 std::int64_t interleaved_zero_bubble_peak(const Shape& shape, std::int32_t rank) {

@@ -1,20 +1,27 @@
 // Schedules over several stages a rank: groups of microbatches, which shapes are refused, and schedules
 // whose microbatches enter the pipeline at both ends.
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
+#include "schedules/check/validate.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
 #include "tests/test_files.hpp"
 
@@ -36,6 +43,41 @@ TEST(Interleaved, GroupSizeOrdersTheVisitsAsMegatronDoes) {
       generate("interleaved", {.stages = 2, .microbatches = 5, .virtual_stages = 2, .group_size = 3});
   ASSERT_TRUE(program) << program.error();
   EXPECT_EQ(forwards_of(*program, 0), "0F0 0F1 0F2 2F0 2F1 2F2 0F3 0F4 2F3 2F4");
+}
+
+// F and B of a pair wait for each other's inputs, but no rank idles between its first and its last pair.
+TEST(Interleaved, OverlappedPairsFollowEachOther) {
+  for (const auto& [k, v, m] : {std::tuple{2, 2, 8}, {4, 2, 16}, {4, 3, 12}, {8, 2, 24}, {1, 2, 4}}) {
+    SCOPED_TRACE(k);
+    const Shape shape{.stages = k, .microbatches = m, .virtual_stages = v, .expert_overlap = true};
+    const Program program = generate("interleaved", shape).value();
+    EXPECT_TRUE(validate(program));
+    const Program lowered = lower(program).value();
+    const FlatProgram flat = flatten(lowered, unit_costs(lowered), {.channels = {}});
+    WalkDurations ones{.compute = std::vector<Ns>(flat.ops.size(), 0), .hold = {}, .latency = {}};
+    for (std::size_t p = 0; p < flat.ops.size(); ++p) {
+      if (flat.ops[p] == FlatOp::compute && flat.actions[p].kind != ActionKind::step) ones.compute[p] = 1;
+    }
+    const auto times = walk(flat, ones, {});
+    ASSERT_TRUE(times);
+    for (std::int32_t rank = 0; rank < k; ++rank) {
+      std::vector<Ns> starts;
+      for (std::size_t p = 0; p < flat.ops.size(); ++p) {
+        if (flat.rank_of(static_cast<std::int32_t>(p)) == rank && flat.actions[p].overlaps_next)
+          starts.push_back(times->start[p]);
+      }
+      ASSERT_GT(starts.size(), 1U);
+      EXPECT_EQ(starts.back() - starts.front(), std::ssize(starts) - 1);
+    }
+  }
+}
+
+TEST(OneFOneB, PairsOnOneRank) {
+  const Program program = generate("1f1b", {.stages = 1, .microbatches = 4, .expert_overlap = true}).value();
+  EXPECT_TRUE(validate(program));
+  std::string text;
+  for (const Action& action : program.ranks[0]) text += to_text(action) + (action.overlaps_next ? "&" : " ");
+  EXPECT_EQ(text, "0F0 0F1&0B0 0F2&0B1 0F3&0B2 0B3 0STEP ");
 }
 
 TEST(Interleaved, GroupSizeKIsPyTorchsOrderWhereMIsAMultipleOfK) {

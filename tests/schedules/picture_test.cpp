@@ -129,6 +129,13 @@ rank 2         F0 B0 F1 B1 F2 B2 F3 B3 F4 B4
 rank 0   0F0 0F1 2F0 2F1     2B0     2B1 0B0 0B1
 rank 1       1F0 1F1 3F0 3B0 3F1 3B1 1B0 1B1
 )"},
+      {"interleaved",
+       "interleaved.cpp",
+       {.stages = 2, .microbatches = 2, .virtual_stages = 2, .expert_overlap = true},
+       R"(
+rank 0   0F0 0F1 2F0 2F1         2B0 2B1 0B0 0B1
+rank 1       1F0 1F1 3F0 3F1&3B0 3B1 1B0 1B1
+)"},
       {"zb-h1",
        "zero_bubble.cpp",
        {.stages = 3, .microbatches = 4},
