@@ -41,8 +41,9 @@ struct DeviceType {
   /// Bytes of the memory that the driver reserves, plus kReservedBesideAllocator.
   std::int64_t reserved_bytes = 0;
   /// The time of a matrix product in a training step divided by its time in a short burst. Lower clocks and
-  /// power limits cause the difference. `sustained` is for bf16 and fp8, and `sustained_fp4` is for fp4.
+  /// power limits cause the difference. Each precision has its own factor; `sustained` is for bf16.
   double sustained = 1;
+  double sustained_fp8 = 1;
   double sustained_fp4 = 1;
   /// The fraction of the memory's rate that elementwise kernels reach.
   double memory_efficiency = 0.8;

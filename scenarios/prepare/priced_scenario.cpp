@@ -73,13 +73,18 @@ PerStage<Value> figures_by_stage(const CostTable& costs, Value StageCost::* figu
 
 }  // namespace
 
-StageFigures figures_of_stages(const CostTable& costs) {
+StageFigures figures_of_stages(const CostTable& costs, Ns overhead_ns) {
   StageFigures figures;
   figures.forward = figures_by_stage(costs, &StageCost::forward_ns);
   figures.backward_input = figures_by_stage(costs, &StageCost::backward_input_ns);
   figures.backward_weight = figures_by_stage(costs, &StageCost::backward_weight_ns);
+  for (PerStage<Ns>* times : {&figures.forward, &figures.backward_input, &figures.backward_weight}) {
+    for (Ns& time : times->values) time -= overhead_ns;
+  }
+  if (overhead_ns > 0) figures.overhead = {.values = {overhead_ns}, .is_list = false, .place = "model"};
   figures.step = figures_by_stage(costs, &StageCost::step_ns);
   figures.kept = figures_by_stage(costs, &StageCost::kept);
+  figures.released_by_input = figures_by_stage(costs, &StageCost::released_by_input);
   figures.recomputed = figures_by_stage(costs, &StageCost::recomputed);
   figures.recomputed_at_once = figures_by_stage(costs, &StageCost::recomputed_at_once);
   figures.weights = figures_by_stage(costs, &StageCost::weights);
@@ -122,15 +127,18 @@ std::string prices_note(const LayerSplit& split, const Workload& work) {
   const DeviceType& device = work.device;
   return fmt::format(
       "priced with sequence {}, precision {}, {} bytes a gradient, {} bytes a parameter for the optimizer, "
-      "recompute {}{}, layer_split {}, sequence_parallel {}, tensor_overlap {}, data_overlap {}{}, "
-      "sharding {}{}, sustained {}, collectives {}, step_fraction {}",
+      "recompute {}{}, framework {}, layer_split {}, sequence_parallel {}, tensor_overlap {}, data_overlap "
+      "{}{}, "
+      "sharding {}{}, sustained {}, collectives {}, step_fraction {}, action_overhead {:.4g} ms, "
+      "step_overhead {:.4g} ms",
       work.sequence, to_text(work.precision), work.gradient_bytes, work.optimizer_bytes,
       to_text(work.recompute), work.recompute == LayerRecompute::full ? to_text(work.recomputed_layers) : "",
-      to_text(split), on_or_off(parallel.sequence_parallel), on_or_off(parallel.tensor_overlap),
-      on_or_off(parallel.data_overlap),
+      to_text(work.framework), to_text(split), on_or_off(parallel.sequence_parallel),
+      on_or_off(parallel.tensor_overlap), on_or_off(parallel.data_overlap),
       parallel.data_overlap ? fmt::format(" (buckets of {})", parallel.bucket_size) : "", parallel.sharding,
       parallel.sharding > 1 ? fmt::format(" (gather {})", to_text(parallel.gather)) : "",
-      sustained_factor(work), device.collectives, device.step_fraction);
+      sustained_factor(work), device.collectives, device.step_fraction, work.action_seconds * 1e3,
+      work.step_seconds * 1e3);
 }
 
 /// Returns a note on the number of layers of each stage, and on the reason for a balanced split.
@@ -241,15 +249,15 @@ tl::expected<StageFigures, std::string> figures_by_sequence(const DevicePrices& 
     const auto [figures, fresh] = known.try_emplace(sequences[i]);
     if (fresh) {
       PENSTOCK_ASSIGN_OR_RETURN(const CostTable costs, costs_of_sequence(prices, sequences[i]));
-      figures->second = figures_of_stages(costs);
+      figures->second = figures_of_stages(costs, action_ns(prices.work.action_seconds));
     }
     microbatches.push_back(&figures->second);
   }
   StageFigures mean = *microbatches[(most - 1) % count];
   for (const auto figure :
        {&StageFigures::forward, &StageFigures::backward_input, &StageFigures::backward_weight,
-        &StageFigures::kept, &StageFigures::recomputed, &StageFigures::recomputed_at_once,
-        &StageFigures::transient, &StageFigures::activation}) {
+        &StageFigures::kept, &StageFigures::released_by_input, &StageFigures::recomputed,
+        &StageFigures::recomputed_at_once, &StageFigures::transient, &StageFigures::activation}) {
     std::vector<PerStage<std::int64_t>> of_microbatches;
     for (const StageFigures* microbatch : microbatches) of_microbatches.push_back(microbatch->*figure);
     set_by_microbatch(mean.*figure, of_microbatches);
@@ -294,7 +302,7 @@ tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const Schedu
   // A rank represents its devices in all copies, so its price is the price of all of them.
   if (auto& price = priced.cluster.price_per_device_hour)
     *price *= work.parallel.devices_per_rank() * static_cast<double>(work.parallel.data);
-  priced.model = figures_of_stages(*costs);
+  priced.model = figures_of_stages(*costs, action_ns(work.action_seconds));
   DevicePrices prices{.settled = {},
                       .work = work,
                       .kernels = model.kernels,

@@ -41,8 +41,9 @@ tl::expected<SettledScenario, std::string> settle(OneCopy copy, const ScheduleIn
 
 // --- device figures --------------------------------------------------------------------------------------
 
-/// Returns stage figures that are equal to the costs in `costs`. Requires that the stages form a chain.
-StageFigures figures_of_stages(const CostTable& costs);
+/// Returns stage figures that are equal to the costs in `costs`. `overhead_ns` is the part of each F, B, I
+/// and W that is an overhead. Requires that the stages form a chain.
+StageFigures figures_of_stages(const CostTable& costs, Ns overhead_ns);
 
 // --- device notes ----------------------------------------------------------------------------------------
 

@@ -160,7 +160,8 @@ Bytes least_peak_bytes(const CostTable& costs, const RankOutline& rank) {
     Bytes held = transient_bytes(cost(index(moment.running)), moment.kind);
     for (std::size_t stage = 0; stage < rank.stages.size(); ++stage) {
       held += moment.live[stage] * cost(stage).kept;
-      held += moment.waiting[stage] * cost(stage).recomputed;
+      // A microbatch between I and W holds the recomputed bytes in place of those that I has released.
+      held += moment.waiting[stage] * (cost(stage).recomputed - cost(stage).released_by_input);
       if (moment.gradients[stage]) held += cost(stage).gradients;
     }
     most = std::max(most, held);

@@ -30,6 +30,11 @@ std::optional<std::string> chain_fault(std::span<const StagePrice> prices, const
 CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::int32_t> rank_of_stage,
                       const RankStep& step, std::int64_t microbatches);
 
+/// Returns the seconds that each action takes beside its kernels if a scenario states none.
+double usual_action_seconds(Framework framework);
+/// Returns the time that chain_costs() adds to each F, B, I and W (Workload::action_seconds).
+Ns action_ns(double action_seconds);
+
 /// Returns the links over which the workload's stages send activations and gradients.
 UniformCluster links_between_stages(const Workload& work);
 

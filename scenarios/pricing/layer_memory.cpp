@@ -9,11 +9,13 @@
 //   attention's log-sum-exp                 4 a                    / t
 //   recurrence instead of attention         kept_of_recurrence()   / t
 //   feed-forward                            6 f (not gated: 4 f)   / t: fc1's output and fc2's input
+//   scores of unfused attention             5 a seq                / t: softmax, dropout and its mask
 //
-// If f = 4 h, a block with LayerNorm and dropouts holds 34 h (Korthikanti et al., MLSys'23, table 2, without
-// the attention core). If B is split, W needs the inputs of products and the gradients of their outputs.
-// Together they have as many bytes as before, so I releases nothing. Recomputation changes only the bytes
-// from F to I. From I to W a layer holds the same bytes as without recomputation. Tested by pricing_test.cpp.
+// If f = 4 h, a block with LayerNorm and dropouts holds 34 h + 5 a seq (Korthikanti et al., MLSys'23, table
+// 2). Fused attention has no scores. If B is split, W needs the inputs of products and the gradients of their
+// outputs. Together they have as many bytes as before, so I releases only scores (Qi et al., ICLR'24, table
+// 1). Recomputation changes only the bytes from F to I. From I to W a layer holds the same bytes as without
+// recomputation. Tested by pricing_test.cpp.
 
 #include "scenarios/pricing/layer_memory.hpp"
 
@@ -160,6 +162,24 @@ double kept_of_indexer(const Workload& work, const LayerKind& kind) {
          4 * as_double(std::min(kind.selected, work.sequence));
 }
 
+/// The bytes for each score that a layer with unfused attention holds: the softmax and the output of dropout
+/// in 2 bytes each, and a mask.
+constexpr double kHeldScoreBytes = 5;
+/// The bytes of the gradients of both for each score, while the backward pass of a layer runs.
+constexpr double kScoreGradientBytes = 4;
+
+/// Returns the scores of a layer on one device. It is 0 if the layer has no attention, or if a fused kernel
+/// never stores them.
+double stored_scores(const Workload& work, const LayerKind& kind) {
+  if (!kind.has_attention || traits_of(work.framework).fused_attention) return 0;
+  return work.tokens() * as_double(work.model.heads * work.sequence) / work.parallel.tensor;
+}
+
+/// Returns true if the backward pass computes the scores again.
+bool recomputes_scores(LayerRecompute recompute) {
+  return recompute == LayerRecompute::selective || recompute == LayerRecompute::full;
+}
+
 /// Returns the bytes of fc1's output for a token. If fc1 is gated, gate and value count together.
 double first_product_bytes(const Architecture& model, double inner) {
   return (model.gated ? 2 : 1) * kValueBytes * inner;
@@ -239,7 +259,14 @@ LayerNorms norms_around(const Architecture& model) {
   return {.before = before, .behind = model.norms_per_layer - before};
 }
 
-double kept_bytes(const Workload& given, const LayerKind& kind) {
+double released_by_input(const Workload& work, const LayerKind& kind) {
+  return recomputes_scores(work.recompute) ? 0 : kHeldScoreBytes * stored_scores(work, kind);
+}
+
+namespace {
+
+/// Returns the bytes that a layer holds from F to B, except scores.
+double kept_beside_scores(const Workload& given, const LayerKind& kind) {
   const LayerWorkload sized(given, kind);
   const Workload& work = *sized;
   const Architecture& model = work.model;
@@ -269,10 +296,16 @@ double kept_bytes(const Workload& given, const LayerKind& kind) {
   return tokens * (around + mixed + kept_of_feed_forward(work, inner));
 }
 
+}  // namespace
+
+double kept_bytes(const Workload& work, const LayerKind& kind) {
+  return kept_beside_scores(work, kind) + released_by_input(work, kind);
+}
+
 double recomputed_bytes(const Workload& work, const LayerKind& kind) {
   Workload without = work;
   without.recompute = LayerRecompute::none;
-  return kept_bytes(without, kind) - kept_bytes(work, kind);
+  return kept_beside_scores(without, kind) - kept_beside_scores(work, kind);
 }
 
 WeightShapes weight_shapes(const Workload& given, const LayerKind& kind) {
@@ -339,14 +372,15 @@ double layer_transient_bytes(const Workload& given, const LayerKind& kind) {
   } else if (kind.has_recurrence) {
     bytes += 2 * as_double(work.model.recurrence->input_columns()) * work.tokens() / t;
   }
-  return bytes + recomputed_at_once(given, kind);
+  const double of_score = kScoreGradientBytes + (recomputes_scores(work.recompute) ? kHeldScoreBytes : 0);
+  return bytes + of_score * stored_scores(work, kind) + recomputed_at_once(given, kind);
 }
 
 double recomputed_at_once(const Workload& work, const LayerKind& kind) {
   if (work.recompute != LayerRecompute::full) return 0;
   Workload without = work;
   without.recompute = LayerRecompute::none;
-  return kept_bytes(without, kind);
+  return kept_beside_scores(without, kind);
 }
 
 double head_transient_bytes(const Workload& work) {
@@ -355,7 +389,8 @@ double head_transient_bytes(const Workload& work) {
   const double tokens = work.tokens();
   const double vocabulary = padded_vocabulary(work);
   // In addition to its share, each device of a tensor group holds the whole input and its gradient.
-  return (2 * tokens * vocabulary + 2 * vocabulary * hidden + 8 * tokens * hidden) / t +
+  const double logit_bytes = traits_of(work.framework).logit_bytes;
+  return (logit_bytes * tokens * vocabulary + 2 * vocabulary * hidden + 8 * tokens * hidden) / t +
          (t > 1 ? 4 * tokens * hidden : 0);
 }
 

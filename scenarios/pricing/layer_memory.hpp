@@ -45,9 +45,12 @@ struct LayerNorms {
 LayerNorms norms_around(const Architecture& model);
 
 /// Returns the bytes that one layer holds from F to B for one microbatch.
-double kept_bytes(const Workload& given, const LayerKind& kind);
-/// Returns the bytes of a layer that the backward pass recomputes for one microbatch. W reads these bytes in
-/// addition to kept_bytes().
+double kept_bytes(const Workload& work, const LayerKind& kind);
+/// Returns the part of kept_bytes() that I releases. It consists of scores and their dropout, which W does
+/// not read. It is 0 with fused attention.
+double released_by_input(const Workload& work, const LayerKind& kind);
+/// Returns the bytes of a layer that the backward pass recomputes for one microbatch and that W reads. They
+/// are not in kept_bytes().
 double recomputed_bytes(const Workload& work, const LayerKind& kind);
 
 /// The shapes (rows, columns) of weights on one device.

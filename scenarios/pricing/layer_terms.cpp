@@ -48,9 +48,41 @@ constexpr double kPlainAttentionEfficiency = 0.5;
 /// The head dimension whose measured rate is used for latent attention. No table has kernels in which queries
 /// and keys are wider than values.
 constexpr double kLatentHeadDim = 128;
-/// The bytes that the fused loss moves for each logit.
-constexpr double kLossForwardBytes = 6;
-constexpr double kLossBackwardBytes = 4;
+// The kernels around each step of a ring, as Transformer Engine runs them (AttnFuncWithCPAndKVP2P). Devices
+// hold the sequence in 2c parts, of which each has an early and a late one. In all steps but the first, a
+// device uses either only its late queries, or only the early half of the received keys and values. So on
+// average a step uses three quarters of the values, and it copies a half of them in half of the cases.
+
+/// The bytes that merging partial results moves for each value: 0.75 x (2 read twice, 2 written).
+constexpr double kMergedBytes = 0.75 * 6;
+/// The bytes that copying the used half moves for each value: 0.5 x 0.5 x (2 read, 2 written).
+constexpr double kCopiedHalfBytes = 0.5 * 0.5 * 4;
+/// The bytes that joining the gradients of keys and values moves for each value: 0.75 x (2 read, 2 written).
+constexpr double kJoinedBytes = 0.75 * 4;
+/// The kernels of a step: a copy, the merge of sums of exponentials, and the merge of outputs.
+constexpr double kForwardRingKernels = 3;
+/// The kernels of a step: copies of queries, outputs and their gradients, or of keys and values (2 on
+/// average), the merge of the queries' gradient, and the joining and merging of that of keys and values.
+constexpr double kBackwardRingKernels = 5;
+// The zero-bubble paper (Qi et al., ICLR'24, table 5) has the times of F, I and W on A100 without fused
+// attention. In ms for one layer:
+//
+//   model     F    I    W
+//   1.5B     6.2  6.0  3.1
+//   6.2B     7.4  7.4  5.0
+//   14.6B    3.8  3.7  2.7
+//   28.3B    5.2  5.1  3.9
+//
+// These W take no longer than their products, so such software hides the accumulation of weight gradients.
+
+/// The bytes that unfused attention moves for each score. Forward, the first product writes scores (2),
+/// softmax reads and writes (4), dropout reads and writes with a mask (5), and the second product reads (2).
+constexpr double kScoreForwardBytes = 13;
+/// Backward, one product writes gradients (2), dropout reads and writes with a mask (5), softmax reads two
+/// values and writes one (6), and a product reads (2).
+constexpr double kScoreBackwardBytes = 15;
+/// The kernels of unfused attention between its products: softmax and dropout.
+constexpr int kScoreKernels = 2;
 /// The share of the forward pass in the host's time. The backward pass launches about twice as many kernels.
 constexpr double kHostForwardPart = 1.0 / 3;
 
@@ -119,35 +151,77 @@ HeadWidths head_widths(const Architecture& model) {
           .value = as_double(model.latent->value_dim)};
 }
 
-/// Returns the forward and backward seconds of attention: scores, softmax and the weighted sum of values.
-std::pair<double, double> attention_seconds(const TermWriter& terms, const LayerKind& kind) {
+/// The seconds of attention in both passes. With a ring each pass consists of `steps` equal steps.
+struct AttentionSeconds {
+  double forward = 0;
+  double backward = 0;
+  double steps = 1;
+};
+
+/// Returns the number of steps in which a device computes attention. A ring computes with the keys of one
+/// part of the sequence at a time.
+double attention_steps(const Parallel& parallel) {
+  return parallel.context_exchange == ContextExchange::ring ? parallel.context : 1;
+}
+
+/// Returns the seconds of attention: scores, softmax and the weighted sum of values.
+AttentionSeconds attention_seconds(const TermWriter& terms, const LayerKind& kind) {
   const Workload& work = terms.work();
   const Architecture& model = work.model;
   const DeviceHeads heads = device_heads(work);
   const auto [key_dim, value_dim] = head_widths(model);
+  const double steps = attention_steps(work.parallel);
   // A score needs one multiplication and one addition for each element of the key. The weighted sum needs the
   // same for each element of the value.
   const double operations = 2 * (key_dim + value_dim) * heads.heads * as_double(work.micro_batch_size) *
                             attention_scores(kind, work.sequence) * heads.share;
+  // A step of a ring has s^2 / 2 scores for s of its device's tokens, like causal attention on s tokens. So
+  // it runs at the rate of this shorter sequence.
   const auto measured =
       terms.kernels().attention_rate({.head_dim = model.latent ? kLatentHeadDim : key_dim,
                                       .heads = heads.heads,
                                       .kv_heads = model.latent ? heads.heads : heads.kv_heads,
                                       .batch = as_double(work.micro_batch_size),
-                                      .sequence = as_double(work.sequence)});
+                                      .sequence = as_double(work.sequence) / steps});
   const double peak = work.device.bf16_flops_per_second;
   const double rate = std::min(peak, measured.value_or(kPlainAttentionEfficiency * peak));
-  return {operations / rate, kBackwardAttentionOperations * operations / (kBackwardAttentionRate * rate)};
+  return {.forward = operations / rate,
+          .backward = kBackwardAttentionOperations * operations / (kBackwardAttentionRate * rate),
+          .steps = steps};
+}
+
+/// Adds the small kernels around a ring's steps: copies of the half that a step uses, and merges of the
+/// partial results. The forward pass merges outputs and their sums of exponentials, and the backward pass
+/// merges the gradients of queries, keys and values. Keys' and values' gradients are first put together.
+void add_ring_kernels(TermWriter& terms, double steps) {
+  const Workload& work = terms.work();
+  const auto [key_dim, value_dim] = head_widths(work.model);
+  const double heads = as_double(work.model.heads);
+  const double keys_and_values =
+      std::max(as_double(work.model.kv_heads), as_double(work.parallel.tensor)) * (key_dim + value_dim);
+  const double queries = heads * key_dim;
+  const double outputs = heads * value_dim;
+  const double forward = kMergedBytes * outputs + kCopiedHalfBytes * (queries + keys_and_values);
+  const double backward = kMergedBytes * (queries + keys_and_values) + kJoinedBytes * keys_and_values +
+                          kCopiedHalfBytes * (queries + 2 * outputs + keys_and_values);
+  const double tokens = steps * work.tokens() / work.parallel.tensor;
+  const auto launch_s = [&](double kernels) {
+    return steps * kernels * as_double(work.device.launch_ns) * kSecondsPerNanosecond;
+  };
+  terms.add({.name = "around ring steps",
+             .kind = TermKind::memory,
+             .forward = terms.memory_seconds(tokens * forward) + launch_s(kForwardRingKernels),
+             .backward_input = terms.memory_seconds(tokens * backward) + launch_s(kBackwardRingKernels)});
 }
 
 /// Returns the seconds of attention whose keys an indexer selects. Kernels for selected keys load the narrow
 /// latents, which all heads share, so a score has 2 kv_rank + rotary_dim multiplications instead of the
 /// widths of a head. For short sequences masked attention on all keys is faster (DeepSeek-V3.2, section 2.1).
-std::pair<double, double> selected_attention_seconds(const TermWriter& terms, const LayerKind& kind) {
+AttentionSeconds selected_attention_seconds(const TermWriter& terms, const LayerKind& kind) {
   const Workload& work = terms.work();
   LayerKind without = kind;
   without.selected = 0;
-  const auto masked = attention_seconds(terms, without);
+  const AttentionSeconds masked = attention_seconds(terms, without);
   if (kind.selected >= work.sequence) return masked;
   const DeviceHeads heads = device_heads(work);
   const auto [key_dim, value_dim] = head_widths(work.model);
@@ -157,7 +231,10 @@ std::pair<double, double> selected_attention_seconds(const TermWriter& terms, co
   const double operations = 2 * width * heads.heads * as_double(work.micro_batch_size) *
                             attention_scores(kind, work.sequence) * heads.share;
   const double forward_s = operations / (kPlainAttentionEfficiency * work.device.bf16_flops_per_second);
-  return std::min(masked, {forward_s, kBackwardAttentionOperations / kBackwardAttentionRate * forward_s});
+  if (masked.forward <= forward_s) return masked;
+  return {.forward = forward_s,
+          .backward = kBackwardAttentionOperations / kBackwardAttentionRate * forward_s,
+          .steps = masked.steps};
 }
 
 /// Adds an indexer: its projections, the scores of all pairs, and the choice of keys. Each device of a tensor
@@ -202,7 +279,7 @@ void add_attention_gate(TermWriter& terms) {
 /// Adds the exposed part of the exchange between the parts of a sequence. Latent attention sends the full
 /// keys and values of every head, like Transformer Engine (AttnFuncWithCPAndKVP2P). Transformer Engine has
 /// only a proposal to send the smaller latents (pull request 2064).
-void add_context_exchange(TermWriter& terms, double forward_s, double backward_s) {
+void add_context_exchange(TermWriter& terms, const AttentionSeconds& attention) {
   const Workload& work = terms.work();
   const Parallel& parallel = work.parallel;
   if (parallel.context <= 1) return;
@@ -220,16 +297,47 @@ void add_context_exchange(TermWriter& terms, double forward_s, double backward_s
     terms.collective("heads for tokens", seconds, seconds);
     return;
   }
-  // Keys and values of 2 bytes are passed on to all other parts of the sequence.
-  const double bytes =
-      2 * work.tokens() * as_double(work.model.kv_heads) * each_token / t * (parallel.context - 1);
-  const double ring_s =
+  // Keys and values of 2 bytes go to the next device while attention runs on them. This happens in all steps
+  // but the last. In the backward pass the gradients of keys and values go along.
+  const double bytes = 2 * work.tokens() * as_double(work.model.kv_heads) * each_token / t;
+  const double sent_s =
       bytes / group_bytes_per_second(parallel, work.ranks, DeviceGroup::context, work.device);
   const double latency_s = as_double(work.device.link_latency_ns) * kSecondsPerNanosecond;
-  // Attention on one part hides the transfer of the next part. In the backward pass the ring also carries the
-  // gradients of keys and values.
-  terms.collective("keys round the ring", std::max(0.0, ring_s - forward_s) + latency_s,
-                   std::max(0.0, 2 * ring_s - backward_s) + latency_s);
+  const auto exposed = [&](double exchange_s, double pass_s) {
+    return (attention.steps - 1) * std::max(0.0, exchange_s + latency_s - pass_s / attention.steps);
+  };
+  terms.collective("keys round the ring", exposed(sent_s, attention.forward),
+                   exposed(2 * sent_s, attention.backward));
+  add_ring_kernels(terms, attention.steps);
+}
+
+/// Adds attention of separate kernels. Its products compute all scores, also those that the causal mask
+/// discards. The backward pass has four products. Without weights, all of it belongs to I.
+void add_unfused_attention(TermWriter& terms) {
+  const Workload& work = terms.work();
+  const auto [key_dim, value_dim] = head_widths(work.model);
+  const double rows = work.tokens() * as_double(work.model.heads) / work.parallel.tensor;
+  const double sequence = as_double(work.sequence);
+  const double products_s =
+      terms.product_seconds(GemmPrecision::bf16, {.m = rows, .n = sequence, .k = key_dim}) +
+      terms.product_seconds(GemmPrecision::bf16, {.m = rows, .n = value_dim, .k = sequence});
+  terms.add({.name = "attention",
+             .kind = TermKind::attention,
+             .forward = products_s,
+             .backward_input = 2 * products_s});
+  const double scores = rows * sequence;
+  terms.memory("scores", kScoreForwardBytes * scores, kScoreBackwardBytes * scores, kScoreKernels);
+}
+
+void add_fused_attention(TermWriter& terms, const LayerKind& kind) {
+  const AttentionSeconds attention =
+      kind.selected > 0 ? selected_attention_seconds(terms, kind) : attention_seconds(terms, kind);
+  // Attention has no weights and thus no part in W, so its whole backward pass belongs to I.
+  terms.add({.name = "attention",
+             .kind = TermKind::attention,
+             .forward = attention.forward,
+             .backward_input = attention.backward});
+  add_context_exchange(terms, attention);
 }
 
 void add_attention(TermWriter& terms, const LayerKind& kind) {
@@ -238,12 +346,11 @@ void add_attention(TermWriter& terms, const LayerKind& kind) {
   add_attention_products(terms);
   add_attention_gate(terms);
   if (kind.has_indexer) add_indexer(terms, kind);
-  const auto [forward_s, backward_s] =
-      kind.selected > 0 ? selected_attention_seconds(terms, kind) : attention_seconds(terms, kind);
-  // Attention has no weights and thus no part in W, so its whole backward pass belongs to I.
-  terms.add(
-      {.name = "attention", .kind = TermKind::attention, .forward = forward_s, .backward_input = backward_s});
-  add_context_exchange(terms, forward_s, backward_s);
+  if (traits_of(work.framework).fused_attention) {
+    add_fused_attention(terms, kind);
+  } else {
+    add_unfused_attention(terms);
+  }
   if (model.positions > 0) return;  // learned positions are added once, before the layers
   const double rotated =
       model.latent ? as_double(3 * model.heads * (model.latent->content_dim + model.latent->rotary_dim))
@@ -340,7 +447,9 @@ void add_norms(TermWriter& terms, const LayerKind& kind) {
   if (kind.has_attention) add_attention_norms(terms);
   // Each part has an add, even if both parts have the same input. An add reads two values and writes one.
   const auto parts = static_cast<int>(kind.parts());
-  if (parts > 0) terms.memory("residual adds", parts * values * 6, parts * values * 4, parts);
+  const double mask = traits_of(work.framework).mask_bytes;
+  if (parts > 0)
+    terms.memory("residual adds", parts * values * (6 + mask), parts * values * (4 + mask), parts);
 }
 
 /// Adds the collectives of tensor parallelism. They run before and after both parts of a dense layer. In a
@@ -371,11 +480,14 @@ void add_tensor_collectives(TermWriter& terms, const LayerKind& kind) {
 /// Adds the recomputed `forward` terms to the backward pass. Full recomputation also repeats collectives.
 void add_recomputation(TermWriter& terms, const std::vector<Term>& forward) {
   const LayerRecompute recompute = terms.work().recompute;
+  const bool fused = traits_of(terms.work().framework).fused_attention;
   const auto is_again = [&](std::string_view name) {
     switch (recompute) {
       case LayerRecompute::none:
-      case LayerRecompute::selective:
         return false;
+      case LayerRecompute::selective:
+        // A fused kernel always recomputes its scores, and the backward term contains this.
+        return !fused && (name == "attention" || name == "scores");
       case LayerRecompute::norm:
         return name == "norms";
       case LayerRecompute::activation:
@@ -445,7 +557,8 @@ std::vector<Term> head_terms(const Workload& work, const KernelTables& kernels) 
   writer.gemm("head", {.m = work.tokens(), .n = vocabulary, .k = as_double(work.model.hidden)},
               GemmPrecision::bf16);
   const double logits = work.tokens() * vocabulary;
-  writer.memory("loss", kLossForwardBytes * logits, kLossBackwardBytes * logits, 1);
+  const FrameworkTraits traits = traits_of(work.framework);
+  writer.memory("loss", traits.loss_forward_bytes * logits, traits.loss_backward_bytes * logits, 1);
   std::vector<Term> terms = writer.take();
   add_copies_terms(terms, work, kernels, head_device_parameters(work, false));
   return terms;
@@ -497,7 +610,8 @@ constexpr double kForwardCastBytes = 4 * 0.5;
 /// The bytes that casting one element of the output's gradient moves: 2 are read, and 1 is written twice,
 /// once transposed. No time is hidden.
 constexpr double kBackwardCastBytes = 4;
-/// The share of the accumulation's reads and writes that the product does not hide.
+/// The share of the accumulation's reads and writes that the product does not hide. Older software hides all
+/// of them (see kScoreForwardBytes).
 constexpr double kAccumulatePart = 0.4;
 
 }  // namespace
@@ -510,6 +624,11 @@ double TermWriter::burst_seconds(GemmPrecision precision, const GemmShape& shape
   const DeviceRates rates = rates_of(work_.device, precision);
   const auto measured = kernels_.gemm_seconds(precision, shape, rates);
   return measured.value_or(shape.flops() / (kPlainEfficiency * rates.flops_per_second));
+}
+
+double TermWriter::product_seconds(GemmPrecision precision, const GemmShape& shape) const {
+  const double sustained = work_.device.*sustained_of(precision);
+  return std::max(sustained * burst_seconds(precision, shape), peak_seconds(precision, shape.flops()));
 }
 
 double TermWriter::peak_seconds(GemmPrecision precision, double operations) const {
@@ -525,11 +644,7 @@ void TermWriter::gemm(std::string_view name, const GemmShape& shape, GemmPrecisi
     }
   }
   const auto [m, n, k] = shape;
-  // The sustained factor applies to products of every precision, because the power limit slows all of them.
-  const auto seconds = [&](Product product) {
-    return std::max(sustained_factor(work_) * burst_seconds(precision, shape_of(product, shape)),
-                    peak_seconds(precision, shape.flops()));
-  };
+  const auto seconds = [&](Product product) { return product_seconds(precision, shape_of(product, shape)); };
   add({.name = std::string(name),
        .kind = TermKind::gemm,
        .forward = seconds(Product::forward),
@@ -586,6 +701,7 @@ std::optional<Term> TermWriter::own_products(std::string_view name, double group
 }
 
 void TermWriter::accumulate(std::string_view name, double parameters) {
+  if (!traits_of(work_.framework).fused_attention) return;
   add({.name = fmt::format("{} accumulation", name),
        .kind = TermKind::accumulate,
        .backward_weight = memory_seconds(kAccumulatePart * 2 * work_.gradient_bytes * parameters)});

@@ -92,6 +92,8 @@ class TermWriter {
 
   /// Returns the seconds that elementwise kernels need to move these bytes.
   double memory_seconds(double bytes) const;
+  /// Returns the seconds of a product at the device's sustained rate, and not above the device's peak.
+  double product_seconds(GemmPrecision precision, const GemmShape& shape) const;
   /// Returns the seconds of these operations at the device's peak. No product is faster.
   double peak_seconds(GemmPrecision precision, double operations) const;
 

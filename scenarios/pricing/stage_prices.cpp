@@ -53,6 +53,7 @@ void add_layer(StagePrice& stage, const LayerPrice& layer, bool is_alone) {
   add_times(stage, layer.times);
   stage.last_compute = layer.times.compute();
   stage.kept_bytes += layer.kept_bytes;
+  stage.released_by_input += layer.released_by_input;
   stage.recomputed_bytes += layer.recomputed_bytes;
   add_transient(stage, layer, layer.recomputed_at_once, is_alone);
   stage.parameters += layer.parameters;
@@ -196,6 +197,7 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
   std::size_t next = 0;
   for (std::size_t i = 0; i < stages; ++i) {
     StagePrice& stage = prices[i];
+    stage.action_seconds = work.action_seconds;
     const bool is_alone = parts[index(rank_of_stage[i])] == 1;
     for (std::int64_t n = 0; n < layers[i]; ++n, ++next) {
       if (is_partial(work)) {
@@ -254,6 +256,7 @@ LayerPrice price_of(const Workload& work, const KernelTables& kernels, const Lay
   const DeviceParameters parameters = layer_device_parameters(work, kind);
   return {.times = times_of(layer_terms(work, kernels, kind)),
           .kept_bytes = kept_bytes(work, kind),
+          .released_by_input = released_by_input(work, kind),
           .recomputed_bytes = recomputed_bytes(work, kind),
           .transient_bytes = layer_transient_bytes(work, kind) + whole_layer_bytes(work, parameters),
           .recomputed_at_once = recomputed_at_once(work, kind),
@@ -281,6 +284,7 @@ HeadPrice head_of(const Workload& work, const KernelTables& kernels) {
   const LayerKind kind = prediction_kind(work.model);
   const LayerPrice one{.times = times_of(prediction_terms(work, kernels)),
                        .kept_bytes = kept_bytes(work, kind),
+                       .released_by_input = released_by_input(work, kind),
                        .recomputed_bytes = recomputed_bytes(work, kind),
                        .transient_bytes = layer_transient_bytes(work, kind),
                        .recomputed_at_once = recomputed_at_once(work, kind),
@@ -308,7 +312,9 @@ LayerPrices::LayerPrices(const Workload& work, const KernelTables& kernels)
     if (known.size() == kMostLayerKinds)
       throw std::logic_error("a model of more kinds of layers than are priced");
     known.push_back(kind);
-    kinds_.push_back({.price = price_of(work, kernels, kind), .shapes = weight_shapes(work, kind)});
+    const bool holds_placeholders = traits_of(work.framework).holds_placeholders;
+    kinds_.push_back({.price = price_of(work, kernels, kind),
+                      .shapes = holds_placeholders ? weight_shapes(work, kind) : WeightShapes{}});
     if (plain) plain_.push_back(price_of(*plain, kernels, kind));
   }
 }
@@ -428,7 +434,8 @@ RankStep longest_step(const Workload& work, const KernelTables& kernels, std::sp
     const double optimizer_s = optimizer_seconds(work, parameters);
     const RankStep step{
         .reduction_s = reduction_seconds(work, kernels, parameters.held, parameters.beside, parameters.shown),
-        .optimizer_s = optimizer_s};
+        .optimizer_s = optimizer_s,
+        .other_s = work.step_seconds};
     if (step.total_s() > longest.total_s()) longest = step;
   }
   return longest;

@@ -46,6 +46,8 @@ struct PassTimes {
 struct LayerPrice {
   PassTimes times;
   double kept_bytes = 0;
+  /// The part of kept_bytes that I releases.
+  double released_by_input = 0;
   /// The additional bytes that a device holds from I to W.
   double recomputed_bytes = 0;
   double transient_bytes = 0;
@@ -128,7 +130,11 @@ struct StagePrice {
   ComputeSeconds compute;
   /// The part of `compute` that belongs to the stage's last layer, or to the head.
   ComputeSeconds last_compute;
+  /// The seconds that each F, B, I and W takes in addition.
+  double action_seconds = 0;
   double kept_bytes = 0;
+  /// The part of kept_bytes that I releases.
+  double released_by_input = 0;
   /// The additional bytes that a device holds from I to W.
   double recomputed_bytes = 0;
   double transient_bytes = 0;
@@ -166,7 +172,9 @@ struct RankStep {
   /// The exposed seconds of reducing gradients and gathering weights.
   double reduction_s = 0;
   double optimizer_s = 0;
-  double total_s() const { return reduction_s + optimizer_s; }
+  /// The stated seconds of a step that no other part has (Workload::step_seconds).
+  double other_s = 0;
+  double total_s() const { return reduction_s + optimizer_s + other_s; }
 };
 
 /// Returns the exposed seconds of reducing gradients and gathering weights on a rank with these parameters.

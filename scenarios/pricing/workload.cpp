@@ -54,9 +54,41 @@ DeviceRates rates_of(const DeviceType& device, GemmPrecision precision) {
           .multiprocessors = static_cast<double>(device.multiprocessors)};
 }
 
-double sustained_factor(const Workload& work) {
-  return work.precision == GemmPrecision::fp4 ? work.device.sustained_fp4 : work.device.sustained;
+// A fused loss reads the logits twice and writes their gradient. PyTorch's loss casts the logits, computes
+// the logarithm of their softmax in 32 bits, and casts its gradient. The steps of the zero-bubble paper leave
+// no time for an unfused loss on the last stage, although all logits are held in 32 bits.
+
+FrameworkTraits traits_of(Framework framework) {
+  switch (framework) {
+    case Framework::megatron_te:
+      return {};
+    case Framework::torchtitan:
+      return {.loss_forward_bytes = 16,
+              .loss_backward_bytes = 22,
+              .logit_bytes = 12,  // the saved logarithms, two gradients of 4 bytes each
+              .holds_placeholders = false};
+    case Framework::megatron_2021:
+      return {.fused_attention = false,
+              .mask_bytes = 1,
+              .logit_bytes = 10,  // the logits in 2 and 4 bytes, and their exponentials
+              .holds_placeholders = false};
+  }
+  return {};
 }
+
+double DeviceType::* sustained_of(GemmPrecision precision) {
+  switch (precision) {
+    case GemmPrecision::bf16:
+      return &DeviceType::sustained;
+    case GemmPrecision::fp8:
+      return &DeviceType::sustained_fp8;
+    case GemmPrecision::fp4:
+      return &DeviceType::sustained_fp4;
+  }
+  return &DeviceType::sustained;
+}
+
+double sustained_factor(const Workload& work) { return work.device.*sustained_of(work.precision); }
 
 // Devices are numbered in one of two orders. The order decides which groups stay on one NVLink domain. Device
 // t of T in its tensor group, c of C in its context group, p of P stages and d of D copies has this number:
@@ -316,6 +348,12 @@ Fault model_fault(const Workload& work) {
                    std::int64_t{parallel.tensor} * parallel.context * parallel.data);
 }
 
+Fault framework_fault(const Workload& work) {
+  if (traits_of(work.framework).fused_attention || work.parallel.context == 1) return std::nullopt;
+  return fmt::format("parallel.context: {} has no context parallelism, expected 1, got {}",
+                     to_text(work.framework), work.parallel.context);
+}
+
 Fault precision_fault(const Workload& work) {
   const bool has = work.precision == GemmPrecision::bf16 ||
                    (work.precision == GemmPrecision::fp8 && work.device.fp8_flops_per_second > 0) ||
@@ -343,6 +381,7 @@ Fault peak_fault(const Workload& work) {
 
 std::optional<std::string> fault_of(const Workload& work) {
   if (auto fault = model_fault(work)) return fault;
+  if (auto fault = framework_fault(work)) return fault;
   if (auto fault = precision_fault(work)) return fault;
   return peak_fault(work);
 }

@@ -115,7 +115,8 @@ std::int64_t device_count(const Parallel& parallel, std::int32_t ranks);
 /// The part of a layer that its backward pass computes again instead of storing its activations.
 enum class LayerRecompute : std::uint8_t {
   none,
-  // Attention without its projections. A fused kernel does this always, so times and bytes do not change.
+  // Attention without its projections. A fused kernel does this always, so times and bytes change only in
+  // frameworks without fused attention.
   selective,
   norm,        // the outputs of both norms
   activation,  // the output of the feed-forward's activation
@@ -152,6 +153,35 @@ struct RecomputedLayers {
 /// Returns a text for notes, such as " of the first 3 layers of each stage", or an empty text for all layers.
 std::string to_text(const RecomputedLayers& layers);
 
+/// The software that trains a model. It decides which kernels are fused and what is held in memory.
+enum class Framework : std::uint8_t {
+  megatron_te,    // Megatron-LM or NeMo with Transformer Engine: fused attention, loss and dropout
+  torchtitan,     // PyTorch with FSDP: fused attention, and a loss in 32 bits
+  megatron_2021,  // Megatron-LM before fused attention: it stores scores and dropout masks
+};
+template <>
+inline constexpr auto kEnumWords<Framework> =
+    std::to_array<EnumWord<Framework>>({{Framework::megatron_te, "megatron-te"},
+                                        {Framework::torchtitan, "torchtitan"},
+                                        {Framework::megatron_2021, "megatron-2021"}});
+
+/// The properties in which frameworks differ.
+struct FrameworkTraits {
+  /// True if attention is one kernel, which stores no scores.
+  bool fused_attention = true;
+  /// The bytes that dropout masks move for each value of the residual adds, in each pass.
+  double mask_bytes = 0;
+  /// The bytes that the loss moves for each logit.
+  double loss_forward_bytes = 6;
+  double loss_backward_bytes = 4;
+  /// The bytes that the head holds for each logit while it runs.
+  double logit_bytes = 2;
+  /// True if the framework holds an empty gradient for each shape of weights (Transformer Engine).
+  bool holds_placeholders = true;
+};
+/// Returns the properties of a framework.
+FrameworkTraits traits_of(Framework framework);
+
 /// One training step without its schedule. Prices require degrees that divide the sizes of the model, and
 /// fault_of() checks this.
 struct Workload {
@@ -180,6 +210,12 @@ struct Workload {
   bool deferred_head = false;
   /// The model stage of the multi-token-prediction layers; absent if it is the last stage.
   std::optional<std::int32_t> prediction_stage{};
+  Framework framework = Framework::megatron_te;
+  /// The seconds that each F, B, I and W takes in addition to its kernels: calls of messages, and the switch
+  /// between chunks and microbatches.
+  double action_seconds = 0;
+  /// The seconds that each step takes in addition: data, logging, and the start of the first kernels.
+  double step_seconds = 0;
 
   friend bool operator==(const Workload&, const Workload&) = default;
 
@@ -208,8 +244,10 @@ class LayerWorkload {
 double peak_flops(const DeviceType& device, GemmPrecision precision);
 /// Returns the rates of the device that GemmConstants' model of products needs.
 DeviceRates rates_of(const DeviceType& device, GemmPrecision precision);
-/// Returns the device's sustained factor for the workload's precision. It also applies to products of other
-/// precisions in the run, because its cause is the power limit.
+/// Returns the member with the sustained factor of a precision.
+double DeviceType::* sustained_of(GemmPrecision precision);
+/// Returns the device's sustained factor for the workload's precision. The head's product and routers always
+/// have 16 bits, and thus the factor of bf16.
 double sustained_factor(const Workload& work);
 
 /// Returns the message for the first fault of a workload, or nothing if there is none. A fault is a size that

@@ -23,6 +23,7 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
+#include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/input_hints.hpp"
@@ -188,7 +189,9 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.shape = parts.schedule.shape;
   scenario.shape.stages = parts.schedule.stages.value_or(default_stages(parts));
   scenario.shape.iterations = parts.training.iterations.value_or(1);
-  scenario.shape.gather = parts.parallel.gather.value_or(scenario.shape.gather);
+  // In a pipeline torchtitan holds gathered weights until the step ends (reshard_after_forward: default).
+  const bool gathers_once = parts.training.framework == Framework::torchtitan && scenario.shape.stages > 1;
+  scenario.shape.gather = parts.parallel.gather.value_or(gathers_once ? Gather::step : scenario.shape.gather);
   scenario.schedule = parts.schedule.name;
   // Lists by stage determine the number of stages, and so the number of chunks.
   scenario.states_chunks = parts.schedule.states_chunks || longest_list(parts) > 0;

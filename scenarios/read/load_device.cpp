@@ -21,6 +21,7 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
+#include "scenarios/pricing/chain_costs.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/kernel_times.hpp"
 #include "scenarios/pricing/layer_split.hpp"
@@ -73,7 +74,11 @@ constexpr std::array kDeviceClusterKeys = {
     Key{.name = "reserve",
         .kind = KeyKind::bytes,
         .meaning = "Bytes of each device's memory that no plan may use: for the driver, CUDA, NCCL and gaps.",
-        .usual = "the driver's part and 3 GiB; 0 for stages, layers and profiles"},
+        .usual = "the driver's part and device_overhead; 0 for stages, layers and profiles"},
+    Key{.name = "device_overhead",
+        .kind = KeyKind::bytes,
+        .meaning = "Memory of a device that a run takes outside the allocator: CUDA context, NCCL, cuBLAS.",
+        .usual = "3 GiB"},
     Key{.name = "nvlink",
         .kind = KeyKind::speed,
         .meaning = "Bandwidth of a device's NVLink, each way.",
@@ -248,6 +253,20 @@ double peak_rate(const MappingReader& reader, Word key, double usual) {
   return usual;
 }
 
+/// Reserves the stated memory outside the allocator in place of the usual one. A stated reserve includes it.
+void read_device_overhead(const MappingReader& reader, DeviceType& type) {
+  const auto overhead = reader.bytes("device_overhead");
+  if (!overhead) return;
+  const auto reserve = reader.bytes("reserve");
+  if (reserve && *reserve < *overhead) {
+    reader.complain("device_overhead",
+                    fmt::format("expected at most cluster.reserve, {} B, which includes it, "
+                                "got {} B",
+                                *reserve, *overhead));
+  }
+  type.reserved_bytes += *overhead - kReservedBesideAllocator;
+}
+
 /// Returns the device with the constants that the scenario states in the place of the device's own.
 DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   type.bf16_flops_per_second = peak_rate(reader, "flops", type.bf16_flops_per_second);
@@ -262,6 +281,7 @@ DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
     // Stated memory is the part that the driver gives to programs, so nothing is reserved for the driver.
     type.reserved_bytes = kReservedBesideAllocator;
   }
+  read_device_overhead(reader, type);
   const std::optional<std::int64_t> limit =
       type.memory_bytes > 0 ? std::optional(type.memory_bytes) : std::nullopt;
   type.reserved_bytes = read_reserve(reader, limit).value_or(type.reserved_bytes);
@@ -271,7 +291,7 @@ DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
       static_cast<std::int32_t>(reader.integer("devices_per_node").value_or(type.devices_per_node));
   type.sustained = number(reader, "sustained", type.sustained, kMostFactor);
   // A stated factor applies to all precisions.
-  if (reader.has("sustained")) type.sustained_fp4 = type.sustained;
+  if (reader.has("sustained")) type.sustained_fp8 = type.sustained_fp4 = type.sustained;
   type.collectives = number(reader, "collectives", type.collectives, kMostFactor);
   type.step_fraction = number(reader, "step_fraction", type.step_fraction, 1);
   type.memory_efficiency = number(reader, "memory_efficiency", type.memory_efficiency, 1);
@@ -453,6 +473,9 @@ void refuse_without_devices(const Node& document, const ModelPart& model, const 
   refuse(training.deferred_head.has_value(), "training", "deferred_head");
   refuse(training.host_layer_ns.has_value(), "training", "host_layer");
   refuse(training.expert_layer_ns.has_value(), "training", "expert_layer");
+  refuse(training.framework.has_value(), "training", "framework");
+  refuse(training.action_overhead_ns.has_value(), "training", "action_overhead");
+  refuse(training.step_overhead_ns.has_value(), "training", "step_overhead");
 }
 
 /// Adds an error for each key that a model on named devices lacks or must not have.
@@ -489,7 +512,14 @@ Workload workload_of(const ArchitecturePart& architecture, const DeviceType& dev
   work.gradient_bytes = training.gradient_bytes.value_or(4);
   work.optimizer_bytes = optimizer_bytes(training.optimizer.value_or(Optimizer::adam));
   work.deferred_head = training.deferred_head.value_or(false);
-  work.host_layer_seconds = static_cast<double>(training.host_layer_ns.value_or(0)) * kSecondsPerNanosecond;
+  const auto seconds = [](std::optional<Ns> time) {
+    return static_cast<double>(time.value_or(0)) * kSecondsPerNanosecond;
+  };
+  work.host_layer_seconds = seconds(training.host_layer_ns);
+  work.framework = training.framework.value_or(Framework::megatron_te);
+  work.action_seconds = training.action_overhead_ns ? seconds(training.action_overhead_ns)
+                                                    : usual_action_seconds(work.framework);
+  work.step_seconds = seconds(training.step_overhead_ns);
   if (training.expert_layer_ns)
     work.unexplained_expert_seconds = static_cast<double>(*training.expert_layer_ns) * kSecondsPerNanosecond;
   return work;

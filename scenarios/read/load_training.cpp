@@ -123,6 +123,24 @@ constexpr auto kTrainingFields = std::to_array<Field<TrainingPart>>({
          .kind = KeyKind::duration,
          .meaning = "Time of a layer of experts that no known term explains. On named devices only.",
          .usual = "0"}),
+    field<&TrainingPart::framework>(
+        {.name = "framework",
+         .kind = KeyKind::word,
+         .meaning = "The software, which decides what is fused and what is stored. On named devices only.",
+         .usual = "megatron-te"}),
+    field<&TrainingPart::action_overhead_ns>(
+        {.name = "action_overhead",
+         .kind = KeyKind::duration,
+         .meaning = "Time of each F, B, I and W beside its kernels, such as the calls of messages. On named "
+                    "devices only.",
+         .usual = "0.1 ms; 1.2 ms with megatron-2021"}),
+    field<&TrainingPart::step_overhead_ns>(
+        {.name = "step_overhead",
+         .kind = KeyKind::duration,
+         .meaning =
+             "Time of each step that no known part explains: data, logging, launches. On named devices "
+             "only.",
+         .usual = "0"}),
     field<&TrainingPart::deferred_head>(
         {.name = "deferred_head",
          .kind = KeyKind::flag,

@@ -103,6 +103,9 @@ struct TrainingPart {
   std::optional<bool> deferred_head{};  ///< true to compute the head's weight gradient at the end of the step
   std::optional<Ns> expert_layer_ns{};  ///< the time of a layer of experts beyond the known terms
   std::optional<Ns> host_layer_ns{};    ///< the least time of a layer's forward + backward on the host
+  std::optional<Framework> framework{};
+  std::optional<Ns> action_overhead_ns{};  ///< the time of each F, B, I and W beside its kernels
+  std::optional<Ns> step_overhead_ns{};    ///< the time of each step beside all known parts
   std::optional<FailureRates> failures{};
 };
 TrainingPart read_training(const Node& node, Problem& problem);

@@ -94,6 +94,7 @@ constexpr std::array<std::pair<std::string_view, Change>, 4> kFigures = {
      {"sustained rate",
       [](DeviceType& device, double factor) {
         device.sustained /= factor;
+        device.sustained_fp8 /= factor;
         device.sustained_fp4 /= factor;
       }},
      {"network bandwidth",

@@ -1,7 +1,6 @@
 // Reads measured runs and turns each row into the scenario that its cells describe. Some settings have no
-// column and are the same for all rows: sequence parallelism with tensor parallelism, Adam, fused attention
-// and loss. measured_iterations.cpp reads the other format, in which rows give a model by its sizes. Tests:
-// tests/sim/measured_runs_test.cpp.
+// column and are the same for all rows: Adam, and what the framework does not decide. measured_iterations.cpp
+// reads the other format, in which rows give a model by its sizes. Tests: tests/sim/measured_runs_test.cpp.
 
 #include "sim/hold/measured_runs.hpp"
 
@@ -25,6 +24,7 @@
 
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/model.hpp"
+#include "scenarios/pricing/chain_costs.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/workload.hpp"
@@ -154,6 +154,7 @@ Parallel parallel_of(RowReader& row) {
   if (row.has("context_exchange"))
     parallel.context_exchange = row.choice<ContextExchange>("context_exchange");
   if (row.has("order")) parallel.order = row.choice<PlacementOrder>("order");
+  parallel.sequence_parallel = row.flag_or("sequence_parallel", parallel.sequence_parallel);
   return parallel;
 }
 
@@ -173,6 +174,8 @@ DeviceModel model_of(RowReader& row, const DeviceType& device, const KernelsOf& 
   model.work.device = device;
   model.work.precision = row.choice<GemmPrecision>("precision");
   model.work.recompute = row.choice<LayerRecompute>("recompute");
+  if (row.has("framework")) model.work.framework = row.choice<Framework>("framework");
+  model.work.action_seconds = usual_action_seconds(model.work.framework);
   model.work.gradient_bytes = row.small_or("gradient_bytes", 4);
   if (model.work.gradient_bytes != 2 && model.work.gradient_bytes != 4)
     row.expected("gradient_bytes", "2 or 4");
@@ -211,6 +214,11 @@ tl::expected<MeasuredRun, RowFault> run_of(RowReader& row, Architectures& archit
     row.expected("device", fmt::format("one of {}", device_type_names()));
     return tl::unexpected(RowFault{.text = row.fault(), .leaves_out = true});
   }
+  if (row.has("framework") && !enum_of_text<Framework>(row.text("framework"))) {
+    row.expected("framework",
+                 fmt::format("one of {}, which are priced", fmt::join(words_of<Framework>(), ", ")));
+    return tl::unexpected(RowFault{.text = row.fault(), .leaves_out = true});
+  }
   DeviceModel model = model_of(row, *device, kernels_of);
   MeasuredRun run{.id = id_of(row),
                   .source = row.text("source"),
@@ -226,6 +234,9 @@ tl::expected<MeasuredRun, RowFault> run_of(RowReader& row, Architectures& archit
   scenario.shape.stages = row.small("stages");
   scenario.shape.virtual_stages = row.small_or("virtual_stages", 1);
   scenario.shape.sharding = sharding_of(row);
+  // In a pipeline torchtitan holds gathered weights until the step ends (reshard_after_forward: default).
+  if (model.work.framework == Framework::torchtitan && scenario.shape.stages > 1)
+    scenario.shape.gather = Gather::step;
   scenario.batch.micro_batch_size = row.count("micro_batch_size");
   scenario.batch.microbatches = row.count("microbatches");
   // After a fault, the values are placeholders, from which no scenario must be built.

@@ -58,9 +58,11 @@ using KernelsOf = std::function<std::shared_ptr<const KernelTables>(const Device
 /// The next columns are optional. If a column or its cell is missing, the value in brackets is used: id (its
 /// line), release (none), virtual_stages (1), context (1), context_exchange (ring), expert (1), data (as many
 /// copies as fit on `devices`), layers (all), layer_split (even), tensor_overlap and data_overlap (yes),
-/// gradient_bytes (4), peak_gib (not measured), order (the default order), sharding (1).
-/// Other columns are stored unchanged. Rows with an unknown device or without a priced model are left out.
-/// Errors: "FILE:LINE: COLUMN: expected .., got .."; the reason of the first row if all rows are left out.
+/// gradient_bytes (4), peak_gib (not measured), order (the default order), sharding (1), framework
+/// (megatron-te), sequence_parallel (yes).
+/// Other columns are stored unchanged. Rows with an unknown device or framework, or without a priced model,
+/// are left out. Errors: "FILE:LINE: COLUMN: expected .., got .."; the reason of the first row if all rows
+/// are left out.
 tl::expected<MeasuredRuns, std::string> read_measured_runs(const std::string& file,
                                                            const KernelsOf& kernels_of = built_in_kernels);
 

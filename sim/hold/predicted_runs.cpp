@@ -254,14 +254,15 @@ namespace {
 
 constexpr double kSecondsPerMillisecond = 1e-3;
 
-/// Returns the workload with other constants. `sustained` is set for every precision, because a workload uses
-/// only one.
+/// Returns the workload with other constants. `sustained` is set for the workload's precision alone, so the
+/// head of a run in fp8 has the device's factor for bf16.
 Workload with_constants(Workload work, const DeviceConstants& constants) {
-  work.device.sustained = constants.sustained;
-  work.device.sustained_fp4 = constants.sustained;
+  work.device.*sustained_of(work.precision) = constants.sustained;
   work.device.collectives = constants.collectives;
   work.device.step_fraction = constants.step_fraction;
   work.unexplained_expert_seconds = constants.expert_layer_ms * kSecondsPerMillisecond;
+  work.action_seconds = constants.action_ms * kSecondsPerMillisecond;
+  work.step_seconds = constants.step_ms * kSecondsPerMillisecond;
   return work;
 }
 
@@ -272,7 +273,9 @@ DeviceConstants own_constants(const Scenario& scenario) {
   return {.sustained = sustained_factor(work),
           .collectives = work.device.collectives,
           .step_fraction = work.device.step_fraction,
-          .expert_layer_ms = work.unexplained_expert_seconds / kSecondsPerMillisecond};
+          .expert_layer_ms = work.unexplained_expert_seconds / kSecondsPerMillisecond,
+          .action_ms = work.action_seconds / kSecondsPerMillisecond,
+          .step_ms = work.step_seconds / kSecondsPerMillisecond};
 }
 
 tl::expected<RunPrices, std::string> RunPrices::make(const Scenario& scenario) {
@@ -306,7 +309,7 @@ double RunPrices::step_seconds(const DeviceConstants& constants) const {
 // Finds the constants with which predicted steps are closest to the measured ones.
 //
 // The effect of a constant is a column with d log(predicted) / d log(constant) for each run. Constants are
-// examined in the order sustained, collectives, step_fraction, expert_layer. A constant is fitted if the part
+// examined in the order of kConstants, which begins with sustained. A constant is fitted if the part
 // of its column that earlier columns do not explain is larger than the scatter of measurements. Then BOBYQA
 // (Powell, 2009; NLopt), which needs no derivatives, solves
 //
@@ -316,6 +319,9 @@ double RunPrices::step_seconds(const DeviceConstants& constants) const {
 
 namespace {
 
+/// Smallest effect on a run that counts as larger than scatter, per 100 % change of the constant or per
+/// `step`.
+constexpr double kLeastEffect = 0.01;
 struct Constant {
   const char* name;
   double DeviceConstants::* value;
@@ -324,19 +330,24 @@ struct Constant {
   /// Absolute change of a constant that may be 0, to measure its effect. If it is 0, the change is relative
   /// (kNudge).
   double step = 0;
+  double least_effect = kLeastEffect;
 };
-constexpr std::array<Constant, 4> kConstants = {{
+constexpr std::array<Constant, 6> kConstants = {{
     {.name = "sustained", .value = &DeviceConstants::sustained, .least = 0.9, .most = 1.6},
     {.name = "collectives", .value = &DeviceConstants::collectives, .least = 1, .most = 2.2},
     {.name = "step_fraction", .value = &DeviceConstants::step_fraction, .least = 0, .most = 0.35},
+    // Only rows with other numbers of actions in equal work show the time of an action.
+    {.name = "action_overhead",
+     .value = &DeviceConstants::action_ms,
+     .least = 0,
+     .most = 3,
+     .least_effect = 3 * kLeastEffect},
+    {.name = "step_overhead", .value = &DeviceConstants::step_ms, .least = 0, .most = 200, .step = 10},
     {.name = "expert_layer", .value = &DeviceConstants::expert_layer_ms, .least = 0, .most = 5, .step = 1},
 }};
 /// Relative change of a constant to measure its effect. It is small compared with the bounds, but much larger
 /// than the rounding of a step to nanoseconds.
 constexpr double kNudge = 0.05;
-/// Smallest effect on a run that counts as larger than scatter, per 100 % change of the constant or per
-/// `step`.
-constexpr double kLeastEffect = 0.01;
 /// Relative tolerance of the constants. They are printed with four digits.
 constexpr double kTolerance = 1e-6;
 constexpr int kMostEvaluations = 200;
@@ -384,9 +395,9 @@ std::vector<Constant> identifiable_constants(std::span<const TimedRun> runs, con
   for (const Constant& constant : candidates) {
     Column column = beside(effect_of(runs, prior, constant), basis);
     const double length = std::sqrt(product(column, column));
-    // kLeastEffect is the effect on one run. The length of a column grows with the square root of the number
+    // A least effect is that on one run. The length of a column grows with the square root of the number
     // of runs.
-    if (length < kLeastEffect * std::sqrt(static_cast<double>(runs.size()))) continue;
+    if (length < constant.least_effect * std::sqrt(static_cast<double>(runs.size()))) continue;
     for (double& entry : column) entry /= length;
     basis.push_back(std::move(column));
     identifiable.push_back(constant);

@@ -30,6 +30,10 @@ struct DeviceConstants {
   double step_fraction = 0;  ///< part of the gradients' reduction over the network that adds to the step
   /// Milliseconds of a layer of experts, for both passes, that no known term explains.
   double expert_layer_ms = 0;
+  /// Milliseconds of each F, B, I and W beside its kernels (Workload::action_seconds).
+  double action_ms = 0;
+  /// Milliseconds of each step that no known part explains (Workload::step_seconds).
+  double step_ms = 0;
 
   friend bool operator==(const DeviceConstants&, const DeviceConstants&) = default;
 };
@@ -67,9 +71,10 @@ struct FittedConstants {
 };
 
 /// Fits constants by least squares of log(predicted / measured). The bounds are 0.9 to 1.6 for `sustained`, 1
-/// to 2.2 for `collectives`, 0 to 0.35 for `step_fraction` and 0 to 5 ms for `expert_layer_ms`. A constant
-/// stays at its value of `prior` if no run depends on it. It also stays there if its effect cannot be
-/// separated from that of earlier constants. Without runs nothing is fitted.
+/// to 2.2 for `collectives`, 0 to 0.35 for `step_fraction`, 0 to 3 ms for `action_ms`, 0 to 200 ms for
+/// `step_ms` and 0 to 5 ms for `expert_layer_ms`. A constant stays at its value of `prior` if no run depends
+/// on it. It also stays there if its effect cannot be separated from that of earlier constants. Without runs
+/// nothing is fitted.
 FittedConstants fit_constants(std::span<const TimedRun> runs, const DeviceConstants& prior);
 
 /// Like fit_constants(), but fits only `expert_layer_ms`. The other constants stay at their values of

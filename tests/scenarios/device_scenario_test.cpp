@@ -62,7 +62,8 @@ TEST(DeviceScenario, StagesAreEvenButForTheEnds) {
   EXPECT_EQ(stages[0].forward_ns, stages[1].forward_ns);
   EXPECT_EQ(stages[1].forward_ns, stages[2].forward_ns);
   EXPECT_GT(stages[3].forward_ns, stages[2].forward_ns) << "the head is behind the last layer";
-  EXPECT_EQ(stages[1].backward_ns, stages[1].backward_input_ns + stages[1].backward_weight_ns);
+  EXPECT_EQ(stages[1].backward_ns, stages[1].backward_input_ns + stages[1].backward_weight_ns - 100'000)
+      << "I and W begin twice, with 0.1 ms each";
   // An edge carries 2 T h / t bytes.
   EXPECT_EQ(experiment.costs.edges.front().activation, 2 * 8192 * 8192 / 8);
   for (const StageCost& stage : stages) EXPECT_EQ(stage.step_ns, stages.front().step_ns) << "in lock-step";
@@ -145,6 +146,64 @@ TEST(DeviceScenario, TheHeadsWeightGradientMayWaitForTheEndOfTheStep) {
   EXPECT_EQ(after.transient - before.transient, kOfOne * usual.program.microbatches);
   for (std::size_t stage = 0; stage + 1 < usual.costs.stages.size(); ++stage)
     EXPECT_EQ(deferred.costs.stages[stage], usual.costs.stages[stage]);
+}
+
+// Each F, B, I and W begins with the overhead. B begins once, and I and W twice.
+TEST(DeviceScenario, EveryActionTakesTheStatedOverhead) {
+  const Experiment usual = experiment_of(kLlama, {{.key = "training.action_overhead", .value = "0"}});
+  const Experiment slow = experiment_of(kLlama, {{.key = "training.action_overhead", .value = "1 ms"},
+                                                 {.key = "training.step_overhead", .value = "20 ms"}});
+  for (std::size_t stage = 0; stage < usual.costs.stages.size(); ++stage) {
+    const StageCost& before = usual.costs.stages[stage];
+    const StageCost& after = slow.costs.stages[stage];
+    EXPECT_EQ(after.forward_ns, before.forward_ns + 1'000'000);
+    EXPECT_EQ(after.backward_ns, before.backward_ns + 1'000'000);
+    EXPECT_EQ(after.backward_input_ns, before.backward_input_ns + 1'000'000);
+    EXPECT_EQ(after.backward_weight_ns, before.backward_weight_ns + 1'000'000);
+    EXPECT_EQ(after.step_ns, before.step_ns + 20'000'000);
+    EXPECT_EQ(after.kept, before.kept);
+  }
+}
+
+// Scores stay from F to I only.
+TEST(DeviceScenario, AFrameworkDecidesWhatIsStored) {
+  const Experiment fused = experiment_of(kLlama);
+  const Experiment unfused = experiment_of(kLlama, {{.key = "training.framework", .value = "megatron-2021"}});
+  const StageCost& before = fused.costs.stages[1];
+  const StageCost& after = unfused.costs.stages[1];
+  constexpr Bytes kScores = Bytes{20} * 5 * 8192 * 64 * 8192 / 8;  // 20 layers, 64 heads on 8 devices
+  EXPECT_EQ(after.kept - before.kept, kScores);
+  EXPECT_EQ(after.released_by_input, kScores);
+  EXPECT_EQ(before.released_by_input, 0);
+  EXPECT_GT(after.forward_ns, before.forward_ns);
+}
+
+TEST(DeviceScenario, AnUnknownFrameworkIsToldWhichArePriced) {
+  const std::string fault = fault_of(kLlama, {{.key = "training.framework", .value = "megatron"}});
+  EXPECT_THAT(fault, testing::HasSubstr("megatron-te"));
+  EXPECT_THAT(fault, testing::HasSubstr("torchtitan"));
+  EXPECT_THAT(fault, testing::HasSubstr("megatron-2021"));
+  EXPECT_EQ(fault_of(kLlama, {{.key = "training.framework", .value = "megatron-2021"},
+                              {.key = "parallel.context", .value = "2"}}),
+            "a.yaml: parallel.context: megatron-2021 has no context parallelism, expected 1, got 2");
+}
+
+// The driver of an H100 keeps 361 MiB of 80 GiB, and the allocator does not see 3 GiB unless the scenario
+// says how much.
+TEST(DeviceScenario, TheReserveHoldsWhatTheAllocatorDoesNotSee) {
+  const auto reserved = [](const std::vector<Override>& overrides) {
+    return experiment_of(kLlama, overrides).cluster.devices().front().reserved_bytes;
+  };
+  constexpr Bytes kGiB = Bytes{1} << 30;
+  constexpr Bytes kDriver = Bytes{361} << 20;
+  EXPECT_EQ(reserved({}), kDriver + 3 * kGiB);
+  EXPECT_EQ(reserved({{.key = "cluster.device_overhead", .value = "6 GiB"}}), kDriver + 6 * kGiB);
+  EXPECT_EQ(reserved({{.key = "cluster.device_overhead", .value = "6 GiB"},
+                      {.key = "cluster.reserve", .value = "7 GiB"}}),
+            7 * kGiB);
+  EXPECT_THAT(fault_of(kLlama, {{.key = "cluster.device_overhead", .value = "8 GiB"},
+                                {.key = "cluster.reserve", .value = "7 GiB"}}),
+              testing::HasSubstr("expected at most cluster.reserve"));
 }
 
 // What is said of devices that are not known: the one that was meant, a relative, or how to write one's own.

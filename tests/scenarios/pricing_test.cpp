@@ -71,6 +71,43 @@ TEST(LayerMemory, AGptsBlockKeepsWhatItsWidthsSay) {
   EXPECT_NEAR(kept_bytes(work, {}), (34 + 16 - 4.0 * 95 / 96) * kTokensByHidden, 1);
 }
 
+// Korthikanti et al., table 2, for one device: 34 h + 5 a s bytes a token. Selective recomputation saves the
+// scores, and I releases them (Qi et al., table 1).
+TEST(LayerMemory, UnfusedAttentionStoresScores) {
+  Workload work = workload_on("a100", "gpt3-175b", 2048);
+  const double fused = kept_bytes(work, {});
+  const double fused_transient = layer_transient_bytes(work, {});
+  EXPECT_EQ(released_by_input(work), 0);
+  work.framework = Framework::megatron_2021;
+  const double scores = 2048.0 * 96 * 2048;
+  EXPECT_DOUBLE_EQ(kept_bytes(work, {}), 2048.0 * (34 * 12288 + 5 * 96 * 2048));
+  EXPECT_DOUBLE_EQ(released_by_input(work), 5 * scores);
+  EXPECT_DOUBLE_EQ(layer_transient_bytes(work, {}), fused_transient + 4 * scores);
+  EXPECT_EQ(recomputed_bytes(work, {}), 0);
+  work.recompute = LayerRecompute::selective;
+  EXPECT_DOUBLE_EQ(kept_bytes(work, {}), fused);
+  EXPECT_EQ(released_by_input(work), 0);
+  EXPECT_EQ(recomputed_bytes(work, {}), 0) << "W reads no scores";
+  EXPECT_DOUBLE_EQ(layer_transient_bytes(work, {}), fused_transient + 9 * scores);
+  work.recompute = LayerRecompute::full;
+  EXPECT_DOUBLE_EQ(kept_bytes(work, {}), 2.0 * 2048 * 12288);
+  EXPECT_DOUBLE_EQ(recomputed_bytes(work, {}), fused - kept_bytes(work, {}));
+  work.parallel.tensor = 8;
+  work.recompute = LayerRecompute::none;
+  EXPECT_DOUBLE_EQ(kept_bytes(work, {}), 2048.0 * (34 * 12288 + 5 * 96 * 2048) / 8);
+}
+
+// Logits in 2 bytes; unfused in 2 and 4 with their exponentials; in PyTorch as logarithms with two gradients.
+TEST(LayerMemory, AnUnfusedLossHoldsLogitsInFourBytes) {
+  Workload work = workload_on("h100", "llama-3.1-8b", 8192);
+  const double fused = head_transient_bytes(work);
+  const double logits = 8192.0 * 128256;
+  work.framework = Framework::megatron_2021;
+  EXPECT_DOUBLE_EQ(head_transient_bytes(work), fused + 8 * logits);
+  work.framework = Framework::torchtitan;
+  EXPECT_DOUBLE_EQ(head_transient_bytes(work), fused + 10 * logits);
+}
+
 TEST(LayerMemory, BetweenIAndWRecomputationSavesNothing) {
   for (const char* model : {"llama-3.1-70b", "gpt3-175b", "mixtral-8x7b"}) {
     Workload work = workload_on("h100", model, 4096);
@@ -234,6 +271,57 @@ const Term* term_of(const std::vector<Term>& terms, std::string_view name) {
   return found == terms.end() ? nullptr : &*found;
 }
 
+// 13 bytes a score forward and 15 backward, and a mask at both adds. The products compute all scores.
+TEST(LayerTerms, UnfusedAttentionReadsAndWritesItsScores) {
+  Workload work = workload_on("a100", "gpt3-175b", 2048);
+  const std::vector<Term> fused = layer_terms(work, kernels_of(work), {});
+  work.framework = Framework::megatron_2021;
+  const std::vector<Term> unfused = layer_terms(work, kernels_of(work), {});
+  const double bytes_a_second = work.device.memory_efficiency * work.device.memory_bytes_per_second;
+  const double scores = 2048.0 * 96 * 2048;
+  EXPECT_EQ(term_of(fused, "scores"), nullptr);
+  EXPECT_DOUBLE_EQ(term_of(unfused, "scores")->forward, 13 * scores / bytes_a_second + 4e-6);
+  EXPECT_DOUBLE_EQ(term_of(unfused, "scores")->backward_input, 15 * scores / bytes_a_second + 4e-6);
+  EXPECT_EQ(term_of(unfused, "scores")->backward_weight, 0);
+  EXPECT_DOUBLE_EQ(term_of(unfused, "attention")->backward(), 2 * term_of(unfused, "attention")->forward);
+  EXPECT_GT(term_of(unfused, "attention")->forward, 4 * scores * 128 / work.device.bf16_flops_per_second);
+  EXPECT_NEAR(term_of(unfused, "residual adds")->forward - term_of(fused, "residual adds")->forward,
+              2 * 2048.0 * 12288 / bytes_a_second, 1e-12);
+  work.recompute = LayerRecompute::selective;
+  const std::vector<Term> again = layer_terms(work, kernels_of(work), {});
+  EXPECT_DOUBLE_EQ(term_of(again, "recomputation")->backward_input,
+                   term_of(unfused, "attention")->forward + term_of(unfused, "scores")->forward);
+}
+
+TEST(LayerTerms, TheLossIsThatOfTheFramework) {
+  Workload work = workload_on("a100", "gpt3-175b", 2048);
+  const double logits = 2048.0 * static_cast<double>(work.model.vocabulary);
+  const double bytes_a_second = work.device.memory_efficiency * work.device.memory_bytes_per_second;
+  const auto loss = [&](Framework framework) {
+    work.framework = framework;
+    return *term_of(head_terms(work, kernels_of(work)), "loss");
+  };
+  EXPECT_DOUBLE_EQ(loss(Framework::megatron_te).forward, 6 * logits / bytes_a_second + 2e-6);
+  EXPECT_DOUBLE_EQ(loss(Framework::torchtitan).forward, 16 * logits / bytes_a_second + 2e-6);
+  EXPECT_DOUBLE_EQ(loss(Framework::torchtitan).backward(), 22 * logits / bytes_a_second + 2e-6);
+}
+
+// The head's product has 16 bits in every run.
+TEST(LayerTerms, ProductsAreSlowedByTheFactorOfTheirPrecision) {
+  Workload work = workload_on("h100", "llama-3.1-70b", 8192);
+  work.precision = GemmPrecision::fp8;
+  const auto head_s = [&] { return head_terms(work, kernels_of(work)).front().forward; };
+  const auto layer_s = [&] { return forward_of(work, TermKind::gemm); };
+  const double usual_head_s = head_s();
+  const double usual_layer_s = layer_s();
+  work.device.sustained_fp8 *= 1.1;
+  EXPECT_EQ(head_s(), usual_head_s);
+  EXPECT_NEAR(layer_s(), 1.1 * usual_layer_s, 1e-9);
+  work.device.sustained *= 1.1;
+  EXPECT_NEAR(head_s(), 1.1 * usual_head_s, 1e-9);
+  EXPECT_NEAR(layer_s(), 1.1 * usual_layer_s, 1e-9);
+}
+
 // 4 bytes a value forward and a launch of 2 us each, 8 backward. Gemma 2 and 3 have one more behind each
 // part, Qwen3, Gemma 3 and OLMo 2 those of queries and keys, Falcon and Cohere one for both parts.
 TEST(LayerTerms, NormsAreThoseOfTheConfiguration) {
@@ -279,14 +367,63 @@ TEST(LayerTerms, LatentAttentionsKeysAndValuesGoRoundInTheirOwnWidths) {
   };
   const double latency_s = static_cast<double>(work.device.link_latency_ns) * 1e-9;
   const double attention_s = exchanged_s("attention");
-  const double bytes = 2 * 16.0 * 128 * (192 + 128) * 15;
+  const double bytes = 2 * 16.0 * 128 * (192 + 128);
   const double card = work.device.link_bytes_per_second(false);
-  // Eight of the sixteen devices are in a node.
-  EXPECT_NEAR(exchanged_s("keys round the ring"), bytes / (8 * card) - attention_s + latency_s, 1e-12);
+  // Eight of the sixteen devices are in a node. Of the sixteen steps, the last one sends nothing.
+  EXPECT_NEAR(exchanged_s("keys round the ring"), 15 * (bytes / (8 * card) + latency_s - attention_s / 16),
+              1e-12);
   work.parallel.context_exchange = ContextExchange::all_to_all;
   EXPECT_NEAR(exchanged_s("heads for tokens"),
               work.device.collectives * (2 * 16.0 * 2 * 128 * (192 + 128) * 8 / 16 / card + latency_s),
               1e-12);
+}
+
+// Device 1 of 2 holds the second and the third of four parts of a sequence:
+//
+//   step 1   queries 2 3 on keys 2 3, causal        step 2   queries 2 3 on keys 1 of the other device
+//
+// Each step has as many scores as causal attention on half of the sequence, and its kernel is as slow.
+TEST(LayerTerms, ARingRunsAttentionInAsManyStepsAsItHasDevices) {
+  for (const std::int32_t context : {2, 4, 8}) {
+    Workload ring = workload_on("h100", "llama-3.1-8b", 8192);
+    ring.parallel.context = context;
+    const Workload part = workload_on("h100", "llama-3.1-8b", 8192 / context);
+    const auto attention = [](const Workload& work) {
+      return *term_of(layer_terms(work, kernels_of(work), {}), "attention");
+    };
+    EXPECT_DOUBLE_EQ(attention(ring).forward, context * attention(part).forward);
+    EXPECT_DOUBLE_EQ(attention(ring).backward_input, context * attention(part).backward_input);
+    const Workload whole = workload_on("h100", "llama-3.1-8b", 8192);
+    EXPECT_GT(attention(ring).forward * context, attention(whole).forward) << "shorter kernels are slower";
+  }
+}
+
+// 4096 tokens a device, 32 heads of 128 and 8 of keys, 2 steps. Forward 4.5 bytes a value of the outputs, 1
+// of queries, keys and values. Backward 4.5 + 1 of queries, 2 of outputs, 4.5 + 3 + 1 of keys and values.
+TEST(LayerTerms, ARingCopiesAndMergesAroundItsSteps) {
+  Workload work = workload_on("h100", "llama-3.1-8b", 8192);
+  const auto around = [&] { return layer_terms(work, kernels_of(work), {}); };
+  EXPECT_EQ(term_of(around(), "around ring steps"), nullptr);
+  work.parallel.context = 2;
+  const std::vector<Term> terms = around();
+  const double bytes_a_second = work.device.memory_efficiency * work.device.memory_bytes_per_second;
+  const double heads = 32 * 128;
+  const double keys_and_values = 2 * 8 * 128;
+  EXPECT_DOUBLE_EQ(term_of(terms, "around ring steps")->forward,
+                   2 * 4096 * (4.5 * heads + heads + keys_and_values) / bytes_a_second + 2 * 3 * 2e-6);
+  EXPECT_DOUBLE_EQ(term_of(terms, "around ring steps")->backward(),
+                   2 * 4096 * (7.5 * heads + 8.5 * keys_and_values) / bytes_a_second + 2 * 5 * 2e-6);
+  work.parallel.context_exchange = ContextExchange::all_to_all;
+  EXPECT_EQ(term_of(around(), "around ring steps"), nullptr);
+}
+
+TEST(LayerTerms, AStepOfTheRingHidesAFastExchange) {
+  Workload work = workload_on("h100", "llama-3.1-8b", 8192);
+  work.parallel.context = 4;
+  const auto exchange = [&] { return layer_terms(work, kernels_of(work), {}); };
+  EXPECT_EQ(term_of(exchange(), "keys round the ring"), nullptr);
+  work.device.nvlink_bytes_per_second /= 100;
+  EXPECT_GT(term_of(exchange(), "keys round the ring")->forward, 0);
 }
 
 TEST(LayerTerms, TheHostIsNeverFasterThanItsFloor) {
@@ -573,7 +710,7 @@ TEST(Peak, NoFactorMakesADeviceFasterThanItIs) {
       Workload work = workload_on("h100", model, 4096);
       work.precision = precision;
       const double usual = part_of_peak(work, kernels_of(work));
-      work.device.sustained = 0.01;
+      work.device.*sustained_of(precision) = 0.01;
       work.unexplained_expert_seconds = 0;
       const double fastest = part_of_peak(work, kernels_of(work));
       EXPECT_GT(fastest, usual);

@@ -17,14 +17,17 @@
 #include <variant>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/pricing/iteration_costs.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/load_fitted.hpp"
+#include "schedules/ir/shape.hpp"
 #include "sim/hold/fit_iterations.hpp"
 #include "sim/hold/measured_runs.hpp"
 #include "sim/hold/predicted_runs.hpp"
@@ -174,6 +177,38 @@ TEST(MeasuredRuns, PlansThatDifferAreInTheMeasuredOrder) {
   EXPECT_GE(pairs, 10);
 }
 
+/// Returns the rows of a file of the library whose id contains `part_of_id`.
+MeasuredRuns rows_of(const std::string& file, const std::string& part_of_id) {
+  MeasuredRuns rows = read_measured_runs(source_path("scenarios/library/runs/" + file)).value();
+  std::erase_if(rows.runs,
+                [&](const MeasuredRun& run) { return run.id.find(part_of_id) == std::string::npos; });
+  return rows;
+}
+
+// 64 to 2 048 H100: a ring of 2 with 4 stages took 11.0 s, no ring with 8 stages 9.9 s.
+TEST(MeasuredRuns, ARingIsNotFasterThanTwiceTheStages) {
+  const MeasuredRuns rows = rows_of("more_training_steps.csv", "llama3.1-70b");
+  const RunsReport report = predict_runs(rows, nullptr, {}).value();
+  std::map<std::pair<std::int64_t, std::int32_t>, double> seconds;  // by devices and context
+  for (std::size_t i = 0; i < rows.runs.size(); ++i) {
+    const auto& model = std::get<DeviceModel>(rows.runs[i].scenario.model);
+    if (model.work.precision == GemmPrecision::fp8)
+      seconds[{model.devices, model.work.parallel.context}] = report.rows[i].predicted_seconds;
+  }
+  for (const std::int64_t devices : {64, 128, 256, 512, 1024, 2048}) {
+    EXPECT_GT(seconds.at({devices, 2}), seconds.at({devices, 1})) << devices;
+  }
+}
+
+// Scores, dropout masks and the unfused loss are what these rows have and later software does not.
+TEST(MeasuredRuns, OldMegatronsRowsAreThoseOfItsKernels) {
+  const MeasuredRuns rows = rows_of("more_training_steps.csv", "zb-t4");
+  ASSERT_EQ(rows.runs.size(), 24);
+  const RunsReport report = predict_runs(rows, nullptr, {}).value();
+  EXPECT_LT(report.all->mape, 0.06);
+  EXPECT_LT(report.all_memory->mape, 0.08);
+}
+
 // --- fitting ----------------------------------------------------------------------------------------------
 
 /// Runs whose "measured" steps are predictions with constants that the fit does not know.
@@ -200,6 +235,27 @@ TEST(FitConstants, FindsThemAgain) {
   EXPECT_NEAR(fit.constants.sustained, 1.22, 2e-3);
   EXPECT_NEAR(fit.constants.collectives, 1.8, 2e-2);
   EXPECT_EQ(fit.constants.step_fraction, 0.3) << "on one node nothing depends on it";
+}
+
+// Rows with other numbers of chunks tell the time of an action, if the framework has such a time.
+TEST(FitConstants, FindsTheTimeOfAnAction) {
+  const Invented made = invented(rows_of("more_training_steps.csv", "zb-t4-1.5B"),
+                                 {.sustained = 1.1, .collectives = 1.35, .action_ms = 0.7});
+  const FittedConstants fit =
+      fit_constants(made.runs, {.sustained = 1, .collectives = 1.35, .action_ms = 1.2});
+  EXPECT_EQ(fit.fitted, (std::vector<std::string>{"sustained", "action_overhead"}));
+  EXPECT_NEAR(fit.constants.sustained, 1.1, 1e-2);
+  EXPECT_NEAR(fit.constants.action_ms, 0.7, 3e-2);
+}
+
+// A step of one microbatch takes a tenth of a second, so 30 ms beside it are seen.
+TEST(FitConstants, FindsTheTimeThatAStepHasBesideItsParts) {
+  MeasuredRuns rows = those_of("simumax:llama3_70b_l12_tp4");
+  rows.runs.front().scenario.batch.microbatches = 1;
+  const Invented made = invented(rows, {.sustained = 1.3, .collectives = 1.35, .step_ms = 30});
+  const FittedConstants fit = fit_constants(made.runs, {.sustained = 1.38, .collectives = 1.35});
+  EXPECT_THAT(fit.fitted, testing::Contains("step_overhead"));
+  EXPECT_NEAR(fit.constants.step_ms, 30, 3);
 }
 
 // Two rows of one configuration tell one constant, whatever else their times depend on.
@@ -309,6 +365,36 @@ TEST(MeasuredRunsFile, LeavesOutRowsThatNothingCanPredict) {
   EXPECT_EQ(runs.left_out[1].line, 3);
   EXPECT_EQ(runs.left_out[1].id, "line 3");
   EXPECT_EQ(runs.runs.front().id, "line 4");
+}
+
+// The framework decides what is stored. A row of a framework without prices is left out.
+TEST(MeasuredRunsFile, HasAColumnOfFrameworks) {
+  const auto rows_with = [](const std::string& framework) {
+    return parse_measured_runs(
+        "source,model,device,devices,micro_batch_size,microbatches,sequence,precision,recompute,tensor,"
+        "stages,"
+        "schedule,step_seconds,framework,sequence_parallel\n"
+        "s,llama-3.1-8b,h100,8,1,1,4096,bf16,none,1,1,1f1b,7.5,megatron-2021,no\n"
+        "s,llama-3.1-8b,h100,8,1,2,4096,bf16,none,1,2,1f1b,7.5,torchtitan,\n"
+        "s,llama-3.1-8b,h100,8,1,1,4096,bf16,none,1,1,1f1b,7.5," +
+            framework + ",\n",
+        "rows.csv", [](const std::string& model) {
+          return read_text_file(source_path("scenarios/library/models/" + model + ".json"), model);
+        });
+  };
+  const auto work_of = [](const MeasuredRun& run) { return std::get<DeviceModel>(run.scenario.model).work; };
+  const MeasuredRuns known = rows_with("").value();
+  EXPECT_EQ(work_of(known.runs[0]).framework, Framework::megatron_2021);
+  EXPECT_FALSE(work_of(known.runs[0]).parallel.sequence_parallel);
+  EXPECT_EQ(work_of(known.runs[1]).framework, Framework::torchtitan);
+  EXPECT_EQ(known.runs[1].scenario.shape.gather, Gather::step) << "in a pipeline weights stay gathered";
+  EXPECT_EQ(work_of(known.runs[2]).framework, Framework::megatron_te);
+  EXPECT_TRUE(work_of(known.runs[2]).parallel.sequence_parallel);
+  const MeasuredRuns partly = rows_with("jax").value();
+  ASSERT_EQ(partly.left_out.size(), 1);
+  EXPECT_EQ(
+      partly.left_out[0].why,
+      "4: framework: expected one of megatron-te, torchtitan, megatron-2021, which are priced, got \"jax\"");
 }
 
 TEST(MeasuredRunsFile, RefusesDevicesThatCopiesDoNotFill) {
