@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -68,8 +69,6 @@ std::string layers_text(const TuneRequest& request, const TunedConfiguration& tu
 }
 
 // Makes the tables of an answer. Each row is a configuration with its figures and its distance from the best.
-// Configurations whose differences have no effect share one row, and a sentence says how many are hidden.
-// JSON contains all of them.
 
 namespace {
 
@@ -93,15 +92,6 @@ std::string cost_text(const TuneReport& report, std::size_t number) {
   return gain < 0 ? fmt::format("{:.1f} % slower", -100 * gain) : fmt::format("{:.1f} % faster", 100 * gain);
 }
 
-/// Returns true if two rows have the same figures and differ only in recomputation or in the rule that
-/// divides the layers. For example, with fused attention, selective recomputation has nothing to recompute.
-bool is_twin(const TunedConfiguration& a, const TunedConfiguration& b) {
-  Configuration plain = b.configuration;
-  plain.recompute = a.configuration.recompute;
-  plain.layer_split = a.configuration.layer_split;
-  return plain == a.configuration && a.step_ns == b.step_ns && a.peak_bytes == b.peak_bytes;
-}
-
 }  // namespace
 
 std::string gib(Bytes bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / kBytesPerGibibyte); }
@@ -111,31 +101,10 @@ std::string missing_text(const TuneAnswer& answer, const TunedConfiguration& tun
   return fmt::format("does not fit by {} GiB", gib(tuned.peak_bytes - usable));
 }
 
-ShownConfigurations shown_configurations(const TuneAnswer& answer) {
-  const auto& candidates = answer.report.candidates;
-  ShownConfigurations shown;
-  for (std::size_t number = 0; number < candidates.size(); ++number) {
-    const bool has_twin = std::ranges::any_of(
-        shown.numbers, [&](std::size_t other) { return is_twin(candidates[other], candidates[number]); });
-    if (has_twin) {
-      ++shown.twins;
-    } else if (shown.numbers.size() < answer.top) {
-      shown.numbers.push_back(number);
-    } else {
-      break;
-    }
-  }
-  return shown;
-}
-
-std::string twins_text(const ShownConfigurations& shown) {
-  if (shown.twins == 0) return "";
-  return fmt::format(
-      "{} left out: {} from a row above only in recompute and in no figure (fused attention stores nothing "
-      "that selective recomputation could recompute)",
-      format_count(static_cast<std::int64_t>(shown.twins), "configuration") +
-          (shown.twins == 1 ? " is" : " are"),
-      shown.twins == 1 ? "it differs" : "they differ");
+std::vector<std::size_t> shown_configurations(const TuneAnswer& answer) {
+  std::vector<std::size_t> numbers(std::min(answer.top, answer.report.candidates.size()));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
 }
 
 Table configurations_table(const TuneAnswer& answer, const std::vector<std::size_t>& numbers) {

@@ -48,19 +48,8 @@ std::string layers_text(const TuneRequest& request, const TunedConfiguration& tu
 // Makes the tables of an answer of `penstock tune`. Tables number configurations from 1, and the best one
 // comes first.
 
-/// The configurations that the tables list.
-struct ShownConfigurations {
-  /// the indices of the candidates, from 0; the best candidate comes first
-  std::vector<std::size_t> numbers;
-  /// The number of candidates left out among these. A candidate is left out if an earlier candidate has the
-  /// same figures.
-  std::size_t twins = 0;
-};
-
-/// Returns the first `answer.top` candidates that differ from each other in an option that has an effect.
-ShownConfigurations shown_configurations(const TuneAnswer& answer);
-/// Returns one sentence about how many candidates are left out and why. It is empty if none is left out.
-std::string twins_text(const ShownConfigurations& shown);
+/// Returns the indices of the candidates that the tables list: the first `answer.top`, the best first.
+std::vector<std::size_t> shown_configurations(const TuneAnswer& answer);
 
 /// Returns a table with one row per candidate in `numbers`: its configuration, its figures, and its distance
 /// from the best one.

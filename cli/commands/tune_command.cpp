@@ -120,8 +120,9 @@ tl::expected<TuneAnswer, UserError> answer_of(const TuneFlags& flags, TuneReques
     answer.report.notes.push_back(fmt::format("interrupted: before {}", before));
   };
   // The lambdas copy their data, because abandoned work may continue after this function returns.
-  answer.accuracy =
-      done_unless(options.stopped, [report = answer.report] { return accuracy_groups(report); });
+  answer.accuracy = done_unless(options.stopped, [request = answer.request, report = answer.report] {
+    return accuracy_groups(request, report);
+  });
   if (!answer.accuracy) note_interrupt("it was known which candidates are as good as the best");
   if (answer.request.launcher) {
     auto overlap =

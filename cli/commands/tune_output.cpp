@@ -4,6 +4,7 @@
 #include "cli/commands/tune_output.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -28,7 +29,6 @@
 #include "sim/choose/configuration.hpp"
 #include "sim/choose/tune.hpp"
 #include "sim/choose/tune_questions.hpp"
-#include "sim/hold/predicted_runs.hpp"
 #include "text/escaping.hpp"
 #include "topology/size_arithmetic.hpp"
 
@@ -76,18 +76,18 @@ std::string best_text(const TuneAnswer& answer) {
                      usable ? " of " + gib(*usable) : "", usable ? " usable" : "");
 }
 
-/// Returns a sentence about the rows that are as fast as the best within the accuracy of predictions. It is
-/// empty after an interrupt.
+/// Returns a sentence about the rows that are as fast as the best within the accuracy of predictions, and one
+/// about the nearest measured run. They are empty after an interrupt.
 std::string accuracy_text(const TuneAnswer& answer, const std::vector<std::size_t>& rows) {
   if (!answer.accuracy) return {};
   const auto as_good =
       std::ranges::count_if(rows, [&](std::size_t number) { return answer.accuracy->groups[number] == 0; });
-  const RatioSpread& spread = answer.accuracy->spread;
+  const PairSpread& spread = answer.accuracy->spread;
   return fmt::format(
-      "{} of the {} listed cannot be distinguished from the best: errors of predictions differ by {:.1f} % "
-      "among {} "
-      "measured steps in {} groups of one model on one site's devices, and they are within twice that\n",
-      as_good - 1, rows.size() - 1, 100 * spread.deviation, spread.rows, spread.groups);
+      "{} of the {} listed cannot be distinguished from the best: predicted ratios of two configurations of "
+      "one measured job are wrong by {:.1f} % ({} pairs, {} jobs), and theirs are within twice that\n{}\n",
+      as_good - 1, rows.size() - 1, 100 * std::expm1(spread.deviation), spread.pairs, spread.jobs,
+      nearest_text(answer.accuracy->nearest));
 }
 
 /// Draws speed over memory, with a dot for each candidate. A line connects the candidates that no other beats
@@ -124,15 +124,14 @@ Chart front_chart(const TuneAnswer& answer) {
 
 std::string tune_text(const TuneAnswer& answer, std::size_t width) {
   const TuneReport& report = answer.report;
-  const ShownConfigurations shown = shown_configurations(answer);
-  const std::string twins = twins_text(shown);
+  const std::vector<std::size_t> shown = shown_configurations(answer);
   std::string text = fmt::format("{}\n{}\n", question_text(answer), effort_text(answer));
   for (const LeftOut& one : report.left_out) text += left_out_text(one) + '\n';
-  text += fmt::format(
-      "\n{}\n{}\n{}{}\nNot beaten in time and memory\n{}\nWhat each choice costs\n{}", best_text(answer),
-      accuracy_text(answer, shown.numbers), table_to_text(configurations_table(answer, shown.numbers), width),
-      twins.empty() ? "" : twins + '\n', table_to_text(configurations_table(answer, report.front), width),
-      table_to_text(choices_table(answer), width));
+  text += fmt::format("\n{}\n{}\n{}\nNot beaten in time and memory\n{}\nWhat each choice costs\n{}",
+                      best_text(answer), accuracy_text(answer, shown),
+                      table_to_text(configurations_table(answer, shown), width),
+                      table_to_text(configurations_table(answer, report.front), width),
+                      table_to_text(choices_table(answer), width));
   if (!answer.sensitivity.empty()) {
     text += fmt::format("\nOn machines with one figure changed\n{}",
                         table_to_text(sensitivity_table(answer), width));
@@ -143,7 +142,7 @@ std::string tune_text(const TuneAnswer& answer, std::size_t width) {
 }
 
 std::string tune_html(const TuneAnswer& answer) {
-  const ShownConfigurations shown = shown_configurations(answer);
+  const std::vector<std::size_t> shown = shown_configurations(answer);
   HtmlPage page;
   page.title = "Configurations by what they take";
   page.body = fmt::format("<p>{}</p>\n<p class=\"note\">{}</p>\n{}\n", xml_escaped(question_text(answer)),
@@ -154,9 +153,9 @@ std::string tune_html(const TuneAnswer& answer) {
   page.body += fmt::format(
       "<h2>Configurations</h2>\n<input class=\"filter\" size=\"60\" placeholder=\"rows with: zb-v pp=4 "
       "fits=yes\"/>\n<div class=\"scroll\">\n{}</div>\n",
-      table_to_html(configurations_table(answer, shown.numbers)));
-  if (const std::string twins = twins_text(shown); !twins.empty())
-    page.body += fmt::format("<p class=\"note\">{}</p>\n", xml_escaped(twins));
+      table_to_html(configurations_table(answer, shown)));
+  if (answer.accuracy)
+    page.body += fmt::format("<p class=\"note\">{}</p>\n", xml_escaped(accuracy_text(answer, shown)));
   page.body +=
       table_section("Not beaten in time and memory", configurations_table(answer, answer.report.front));
   page.body += table_section("What each choice costs", choices_table(answer));
@@ -253,9 +252,17 @@ std::string tune_json(const TuneAnswer& answer) {
     if (answer.accuracy) document["candidates"].back()["group"] = answer.accuracy->groups[i];
   }
   if (answer.accuracy) {
-    const RatioSpread& spread = answer.accuracy->spread;
+    const PairSpread& spread = answer.accuracy->spread;
     document["ratio_error"] = {
-        {"deviation", spread.deviation}, {"rows", spread.rows}, {"groups", spread.groups}};
+        {"deviation", spread.deviation}, {"pairs", spread.pairs}, {"jobs", spread.jobs}};
+    const NearestRun& nearest = answer.accuracy->nearest;
+    document["nearest_measured"] = {{"id", nearest.id},
+                                    {"device", nearest.device},
+                                    {"model", nearest.model},
+                                    {"precision", nearest.precision},
+                                    {"devices", nearest.devices},
+                                    {"error", nearest.error},
+                                    {"none", nearest.none.empty() ? Json(nullptr) : Json(nearest.none)}};
   }
   document["front"] = report.front;
   document["choices"] = Json::array();
@@ -288,7 +295,7 @@ std::string tune_csv(const TuneAnswer& answer) {
     text += fmt::format("{}\n", fmt::join(fields, ","));
   };
   std::vector<std::string> fields;
-  for (const std::size_t number : shown_configurations(answer).numbers) {
+  for (const std::size_t number : shown_configurations(answer)) {
     const Json object = candidate_json(answer, answer.report.candidates[number]);
     fields.clear();
     if (text.empty()) {

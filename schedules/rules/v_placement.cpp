@@ -176,14 +176,15 @@ Generated zb_v(const Shape& shape) {
   const std::int64_t activations = 2 * std::int64_t{shape.stages};
   auto costs = order_costs(shape, program, activations);
   if (!costs) return tl::unexpected(costs.error());
-  std::vector<OrderChoice> choices = orders_on_a_v(shape);
   if (shape.memory_limit.empty()) {
     costs =
         counting_activations(*costs, std::vector<Bytes>(static_cast<std::size_t>(shape.stages), activations));
-    choices.resize(1);
     // Without a limit, the pattern determines how much memory a rank needs.
-    return searched(best_followed(std::move(program), *costs, choices), *costs, shape);
+    const std::vector<OrderChoice> pattern{
+        {.order = fixed_pattern(shape), .options = options_with_weights()}};
+    return searched(best_followed(std::move(program), *costs, pattern), *costs, shape);
   }
+  const std::vector<OrderChoice> choices = orders_on_a_v(shape);
   const auto known = [&](const OrderCosts& within, Ns longest) {
     std::vector<std::vector<std::vector<Action>>> orders;
     if (auto lists = best_followed(within, choices, longest)) orders.push_back(*std::move(lists));

@@ -15,7 +15,6 @@
 #include "scenarios/prepare/schedule_outline.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
 #include "scenarios/pricing/workload.hpp"
-#include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "sim/choose/configuration.hpp"
 #include "sim/choose/quick_bounds.hpp"

@@ -24,7 +24,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <span>
 #include <vector>
 
 #include "scenarios/prepare/schedule_outline.hpp"

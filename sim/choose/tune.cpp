@@ -22,6 +22,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <queue>
 #include <string>
@@ -63,10 +64,6 @@ namespace {
 constexpr std::size_t kFirstRound = 8;
 constexpr std::size_t kLargestRound = 512;
 constexpr std::size_t kMeasuredAtOnce = 4;
-
-/// Number of configurations that may have equal figures and differ only in recomputation and in the rule of
-/// the layer split. There are three kinds of recomputation and two rules.
-constexpr std::size_t kMostAlike = 6;
 
 /// Returns the bytes that a configuration may use of a device, or the largest `Bytes` if its memory is
 /// unlimited.
@@ -125,7 +122,7 @@ class TuneSearch {
     report_.left_out = std::move(runnable->left_out);
     if (auto bounded = find_bounds(runnable->configurations); !bounded) return failure(bounded.error());
     // This must follow find_bounds(), which numbers the values.
-    KnownWorth known(std::max(kMostAlike * options_.top, pool_size()), usable_, values_.count());
+    KnownWorth known(std::max(most_alike() * options_.top, pool_size()), usable_, values_.count());
     if (auto priced = price_first(known); !priced) return failure(priced.error());
     if (auto done = run(known); !done) return failure(done.error());
     report_.space = space->size();
@@ -181,11 +178,16 @@ class TuneSearch {
     return {};
   }
 
-  /// Prices candidates until it is known whether enough of them may fit. Without pruning, prices all.
+  /// Prices candidates until it is known whether enough of them may fit. Those with the lowest bounds of
+  /// memory come first. Without pruning, prices all.
   tl::expected<void, std::string> price_first(KnownWorth& known) {
+    std::vector<std::size_t> smallest_first(candidates_.size());
+    std::iota(smallest_first.begin(), smallest_first.end(), 0);
+    std::ranges::stable_sort(smallest_first, {}, [&](std::size_t n) { return candidates_[n].least.bytes; });
     std::size_t fitting = 0;
-    for (Candidate& candidate : candidates_) {
-      if (options_.prune && (fitting == known.top() || !known.fits(candidate.least.bytes))) continue;
+    for (const std::size_t number : smallest_first) {
+      Candidate& candidate = candidates_[number];
+      if (options_.prune && (fitting == known.top() || !known.fits(candidate.least.bytes))) break;
       if (auto bounded = price(candidate); !bounded) return bounded;
       if (known.fits(candidate.least.bytes)) ++fitting;
     }
@@ -324,9 +326,14 @@ class TuneSearch {
     complete(listed, pool);
     if (listed.empty()) return tl::unexpected(nothing_runs(report_.left_out));
     std::map<std::size_t, std::size_t> place;  // index in the report for each listed candidate
-    for (const std::size_t number : listed) {
-      place[number] = report_.candidates.size();
-      report_.candidates.push_back(tuned(number));
+    for (std::size_t i = 0; i < listed.size(); ++i) {
+      // The report has the first of several candidates with the same layers and figures.
+      if (const auto twin = twin_before(listed, i)) {
+        place[listed[i]] = place.at(*twin);
+        continue;
+      }
+      place[listed[i]] = report_.candidates.size();
+      report_.candidates.push_back(tuned(listed[i]));
     }
     report_.notes = notes_of(listed.front());
     if (const std::int32_t iterations = request_.base.shape.iterations; iterations > 1) {
@@ -340,7 +347,7 @@ class TuneSearch {
           fmt::format("interrupted: {} of {} configurations are decided", decided_, candidates_.size()));
     }
     for (const std::size_t number : front_of(listed)) report_.front.push_back(place.at(number));
-    add_choices(listed);
+    add_choices(listed, place);
     return std::move(report_);
   }
 
@@ -362,7 +369,7 @@ class TuneSearch {
   std::size_t count_of_first(const std::vector<std::size_t>& sorted, std::size_t top) const {
     std::size_t different = 0;
     for (std::size_t i = 0; i < sorted.size(); ++i) {
-      if (!has_twin_before(sorted, i) && ++different > top) return i;
+      if (!twin_before(sorted, i) && ++different > top) return i;
     }
     return sorted.size();
   }
@@ -407,8 +414,11 @@ class TuneSearch {
     return front;
   }
 
+  /// Returns how many configurations may have the same layers by different rules, and equal figures.
+  std::size_t most_alike() const { return request_.layer_splits.size(); }
+
   /// Returns the size of the pool. It has room for the number of different candidates that are refined.
-  std::size_t pool_size() const { return kMostAlike * options_.refined; }
+  std::size_t pool_size() const { return most_alike() * options_.refined; }
 
   /// Refines candidates until next_to_refine() finds no more. Orders are searched as in simulate() if the
   /// schedule searches its order, and balanced layers become those that simulate() finds. Afterwards the pool
@@ -435,7 +445,7 @@ class TuneSearch {
     std::size_t searching = 0;
     for (std::size_t i = 0; i < pool.size(); ++i) {
       const std::size_t number = pool[i];
-      if (!has_twin_before(pool, i)) {
+      if (!twin_before(pool, i)) {
         ++different;
         if (weighs_costs(number)) ++searching;
       }
@@ -447,19 +457,19 @@ class TuneSearch {
     return std::nullopt;
   }
 
-  /// Returns whether an earlier candidate has the same figures and differs only in recomputation or in the
-  /// rule of the layer split. In a sorted list, all candidates between the two have the same figures.
-  bool has_twin_before(const std::vector<std::size_t>& sorted, std::size_t i) const {
+  /// Returns the first earlier candidate that has the same figures and differs only in the rule of the layer
+  /// split, or nothing. In a sorted list, all candidates between the two have the same figures.
+  std::optional<std::size_t> twin_before(const std::vector<std::size_t>& sorted, std::size_t i) const {
     const Candidate& own = candidates_[sorted[i]];
+    std::optional<std::size_t> twin;
     while (i-- > 0) {
       const Candidate& other = candidates_[sorted[i]];
-      if (other.step_ns != own.step_ns || other.peak_bytes != own.peak_bytes) return false;
+      if (other.step_ns != own.step_ns || other.peak_bytes != own.peak_bytes) break;
       Configuration alike = other.configuration;
-      alike.recompute = own.configuration.recompute;
       alike.layer_split = own.configuration.layer_split;
-      if (alike == own.configuration) return true;
+      if (alike == own.configuration) twin = sorted[i];
     }
-    return false;
+    return twin;
   }
 
   /// Adds the first candidates of the pool to the list, because refinement may have moved some of them up.
@@ -561,8 +571,9 @@ class TuneSearch {
   }
 
   /// Adds each value of each choice, in ascending order, with the best configuration for the value. The name
-  /// of the value comes from the first candidate that has it.
-  void add_choices(const std::vector<std::size_t>& listed) {
+  /// of the value comes from the first candidate that has it. `place` has the index in the report of each
+  /// listed candidate.
+  void add_choices(const std::vector<std::size_t>& listed, const std::map<std::size_t, std::size_t>& place) {
     using ChoiceAndCode = std::pair<std::size_t, std::int64_t>;
     std::map<ChoiceAndCode, std::pair<std::uint16_t, std::string>> named;
     for (const Candidate& candidate : candidates_) {
@@ -575,24 +586,27 @@ class TuneSearch {
     }
     for (const auto& [choice, value] : named) {
       ChoiceCost cost{.choice = kChoices[choice.first], .value = value.second, .best = {}, .faster = {}};
-      set_best_of_value(cost, value.first, listed);
+      set_best_of_value(cost, value.first, listed, place);
       report_.choices.push_back(std::move(cost));
     }
   }
 
   /// Finds the best candidates of a value in the sorted list: the first that fits, and the first that does
   /// not fit if it is faster.
-  void set_best_of_value(ChoiceCost& cost, std::uint16_t value,
-                         const std::vector<std::size_t>& listed) const {
+  void set_best_of_value(ChoiceCost& cost, std::uint16_t value, const std::vector<std::size_t>& listed,
+                         const std::map<std::size_t, std::size_t>& place) const {
+    std::optional<std::size_t> fitting;
     std::optional<std::size_t> other;
-    for (std::size_t place = 0; place < listed.size(); ++place) {
-      const Candidate& candidate = candidates_[listed[place]];
+    for (const std::size_t number : listed) {
+      const Candidate& candidate = candidates_[number];
       if (std::ranges::find(candidate.values, value) == candidate.values.end()) continue;
-      auto& first = *candidate.peak_bytes <= usable_ ? cost.best : other;
-      if (!first) first = place;
+      auto& first = *candidate.peak_bytes <= usable_ ? fitting : other;
+      if (!first) first = number;
     }
-    const auto time_at = [&](std::size_t place) { return time_of(candidates_[listed[place]]); };
-    if (other && (!cost.best || time_at(*other) < time_at(*cost.best))) cost.faster = other;
+    if (fitting) cost.best = place.at(*fitting);
+    const bool is_faster =
+        other && (!fitting || time_of(candidates_[*other]) < time_of(candidates_[*fitting]));
+    if (is_faster) cost.faster = place.at(*other);
   }
 
   const TuneRequest& request_;

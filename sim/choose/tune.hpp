@@ -50,9 +50,9 @@ struct TuneReport {
   std::optional<Bytes> usable;       ///< part of `capacity` that a configuration may use
   std::vector<LeftOut> left_out;     ///< configurations that were not timed because they cannot run
   /// The listed configurations: the first `top` different ones, the front, and those to which `choices`
-  /// refers. Configurations that differ only in recomputation count as one. The best is first: configurations
-  /// that fit, then by tokens per second and device, then by memory, then by their members. The first
-  /// candidate is the same for every `top`.
+  /// refers. Configurations with the same layers and figures by different rules are listed once. The best is
+  /// first: configurations that fit, then by tokens per second and device, then by memory, then by their
+  /// members. The first candidate is the same for every `top`.
   std::vector<TunedConfiguration> candidates;
   /// Indices of candidates such that no other candidate is better in both time and memory. The fastest is
   /// first.
@@ -70,7 +70,7 @@ struct TuneOptions {
   /// Number of configurations that are refined. If layers are balanced, they are moved between stages while
   /// that makes the step faster. If the schedule searches its order, the order is searched for the true
   /// costs. This is also done for others whose bounds are below the best. Configurations with equal
-  /// figures that differ only in recomputation or layer split rule count as one.
+  /// figures that differ only in the rule of the layer split count as one.
   std::size_t refined = 10;
   bool prune = true;  ///< false: every configuration is timed, with the same answer
   TuneProgress progress{};

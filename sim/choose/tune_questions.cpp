@@ -1,11 +1,15 @@
 // Answers further questions about a search (tune.cpp): accuracy_groups(), sensitivity() and against_best().
 //
-// accuracy_groups() finds candidates that predictions cannot distinguish. If all configurations of a model on
-// a machine share an error, such as that of its clocks, the error changes no order. Only the difference
-// between errors does. A group starts with its best candidate. It holds all candidates with tokens per second
-// within two standard deviations of the best:
+// accuracy_groups() finds candidates that predictions cannot distinguish. If all configurations of a job
+// share an error, such as that of its clocks, the error changes no order. Only the error of a ratio does. It
+// is known where several configurations of one job were measured. Repeats of one configuration say nothing
+// about it, so their mean counts once:
 //
-//     |log(rate / rate of the first)| <= 2 deviation
+//     d = log(predicted_i / predicted_j) - log(measured_i / measured_j),  deviation^2 = mean of d^2 of all
+//     pairs
+//
+// A group starts with its best candidate. It holds all candidates with tokens per second within two
+// deviations of the best. Tests: tests/sim/tune_accuracy_test.cpp.
 
 #include "sim/choose/tune_questions.hpp"
 
@@ -16,13 +20,17 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -30,6 +38,7 @@
 #include <tl/expected.hpp>
 
 #include "report/result/result.hpp"
+#include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/workload.hpp"
@@ -49,18 +58,170 @@ namespace penstock {
 
 namespace {
 
-/// Returns the spread of errors of the library's measured steps. It changes no prediction.
-RatioSpread library_spread() {
-  const MeasuredRuns runs = library_runs();
-  const auto predicted = predict_runs(runs, nullptr, nullptr);
+std::int64_t global_batch(const Scenario& run);
+
+bool has_experts(const MeasuredRun& run) {
+  return std::get<DeviceModel>(run.scenario.model).work.model.experts.has_value();
+}
+
+/// Returns true if two runs of one job measured the same configuration.
+bool is_repeat(const Scenario& a, const Scenario& b) {
+  const auto& one = std::get<DeviceModel>(a.model);
+  const auto& other = std::get<DeviceModel>(b.model);
+  return one.work == other.work && one.split == other.split && one.copies == other.copies &&
+         a.schedule == b.schedule && a.shape == b.shape &&
+         a.batch.micro_batch_size == b.batch.micro_batch_size;
+}
+
+/// A configuration that was measured, perhaps several times.
+struct MeasuredConfiguration {
+  std::size_t run = 0;  ///< index of the first of its runs
+  double log_seconds = 0;
+  std::size_t repeats = 0;
+
+  double mean_log_seconds() const { return log_seconds / static_cast<double>(repeats); }
+};
+
+/// What all configurations of a job have in common.
+using Job = std::tuple<std::string, std::string, std::string, std::string, std::int64_t, std::int64_t,
+                       std::int64_t, std::size_t>;
+
+Job job_of(const MeasuredRun& run) {
+  const auto& model = std::get<DeviceModel>(run.scenario.model);
+  return {run.source,
+          run.model,
+          run.device,
+          run.precision,
+          model.devices,
+          model.work.sequence,
+          global_batch(run.scenario),
+          model.work.model.layers.size()};
+}
+
+/// Returns the configurations of each job that has at least two.
+std::vector<std::vector<MeasuredConfiguration>> jobs_with_pairs(const MeasuredRuns& runs, bool experts) {
+  std::map<Job, std::vector<MeasuredConfiguration>> jobs;
+  for (std::size_t i = 0; i < runs.runs.size(); ++i) {
+    const MeasuredRun& run = runs.runs[i];
+    if (has_experts(run) != experts) continue;
+    std::vector<MeasuredConfiguration>& known = jobs[job_of(run)];
+    auto own = std::ranges::find_if(known, [&](const MeasuredConfiguration& one) {
+      return is_repeat(runs.runs[one.run].scenario, run.scenario);
+    });
+    if (own == known.end()) own = known.insert(known.end(), {.run = i});
+    own->log_seconds += std::log(run.step_seconds);
+    ++own->repeats;
+  }
+  std::vector<std::vector<MeasuredConfiguration>> with_pairs;
+  for (auto& [job, configurations] : jobs) {
+    if (configurations.size() > 1) with_pairs.push_back(std::move(configurations));
+  }
+  return with_pairs;
+}
+
+/// Returns the predicted steps of some runs in seconds, with the devices' own constants.
+std::vector<double> predicted_seconds(const MeasuredRuns& runs, const std::vector<std::size_t>& asked) {
+  MeasuredRuns some{.header = runs.header, .runs = {}};
+  for (const std::size_t number : asked) some.runs.push_back(runs.runs[number]);
+  const auto predicted = predict_runs(some, nullptr, nullptr);
   if (!predicted) throw std::logic_error(predicted.error());
-  return ratio_spread(runs, *predicted);
+  std::vector<double> seconds;
+  for (const PredictedRun& row : predicted->rows) seconds.push_back(row.predicted_seconds);
+  return seconds;
+}
+
+bool is_fully_sharded(const Scenario& run) {
+  const auto& model = std::get<DeviceModel>(run.model);
+  return run.shape.sharding.value_or(model.work.parallel.sharding) == 3;
+}
+
+/// Returns how much a run differs from the best configuration. The most important difference comes first.
+std::tuple<bool, bool, bool, double, bool, double> distance_of(const MeasuredRun& run,
+                                                               const TuneRequest& request,
+                                                               const Configuration& best) {
+  const Workload& work = model_of(request).work;
+  const DeviceModel& model = std::get<DeviceModel>(run.scenario.model);
+  const auto doublings = [](double a, double b) { return std::abs(std::log2(a / b)); };
+  const double larger = doublings(static_cast<double>(parameters(model.work.model)),
+                                  static_cast<double>(parameters(work.model)));
+  // Among models of nearly the same size, one that is sharded in the same way is nearer.
+  return {run.device != work.device.name,
+          run.precision != to_text(work.precision),
+          has_experts(run) != work.model.experts.has_value(),
+          std::round(larger),
+          is_fully_sharded(run.scenario) != (best.sharding == 3),
+          doublings(static_cast<double>(model.devices), static_cast<double>(device_count(best)))};
+}
+
+std::size_t nearest_number(const MeasuredRuns& runs, const TuneRequest& request, const Configuration& best) {
+  const auto nearest = std::ranges::min_element(
+      runs.runs, {}, [&](const MeasuredRun& run) { return distance_of(run, request, best); });
+  return static_cast<std::size_t>(nearest - runs.runs.begin());
+}
+
+NearestRun nearest_run(const MeasuredRun& run, const TuneRequest& request, double predicted_seconds) {
+  const Workload& work = model_of(request).work;
+  // Rows without an id have their line in place of it.
+  NearestRun nearest{
+      .id = run.id.starts_with(run.source) ? run.id : fmt::format("{}, {}", run.source, run.id),
+      .device = run.device,
+      .model = model_name(run.model),
+      .precision = run.precision,
+      .devices = std::get<DeviceModel>(run.scenario.model).devices,
+      .error = predicted_seconds / run.step_seconds - 1};
+  if (run.device != work.device.name) {
+    nearest.none = work.device.name;
+  } else if (run.precision != to_text(work.precision)) {
+    nearest.none = fmt::format("{} on {}", to_text(work.precision), work.device.name);
+  } else if (has_experts(run) != work.model.experts.has_value()) {
+    nearest.none = fmt::format("{} on {} {} experts", to_text(work.precision), work.device.name,
+                               has_experts(run) ? "without" : "with");
+  }
+  return nearest;
+}
+
+/// Returns the deviation of pairs. `predicted` has the seconds of all configurations, job by job.
+PairSpread spread_of(const std::vector<std::vector<MeasuredConfiguration>>& jobs,
+                     std::span<const double> predicted) {
+  PairSpread spread{.jobs = jobs.size()};
+  double squares = 0;
+  std::size_t begin = 0;
+  for (const std::vector<MeasuredConfiguration>& job : jobs) {
+    const auto error = [&](std::size_t i) {
+      return std::log(predicted[begin + i]) - job[i].mean_log_seconds();
+    };
+    for (std::size_t i = 0; i < job.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        squares += (error(i) - error(j)) * (error(i) - error(j));
+        ++spread.pairs;
+      }
+    }
+    begin += job.size();
+  }
+  if (spread.pairs > 0) spread.deviation = std::sqrt(squares / static_cast<double>(spread.pairs));
+  return spread;
 }
 
 }  // namespace
 
-AccuracyGroups accuracy_groups(const TuneReport& report) {
-  AccuracyGroups answer{.spread = library_spread(), .groups = {}};
+std::string nearest_text(const NearestRun& nearest) {
+  return fmt::format("nearest measured run: {}, {}, {}, {} devices: {:+.1f} % ({}){}", nearest.device,
+                     nearest.model, nearest.precision, nearest.devices, 100 * nearest.error, nearest.id,
+                     nearest.none.empty() ? "" : fmt::format("; {}: none", nearest.none));
+}
+
+AccuracyGroups accuracy_groups(const TuneRequest& request, const TuneReport& report) {
+  const MeasuredRuns runs = all_library_runs();
+  const auto jobs = jobs_with_pairs(runs, model_of(request).work.model.experts.has_value());
+  std::vector<std::size_t> asked;
+  for (const auto& job : jobs)
+    std::ranges::transform(job, std::back_inserter(asked), &MeasuredConfiguration::run);
+  // The nearest run is predicted together with the pairs, after all of them.
+  asked.push_back(nearest_number(runs, request, report.candidates.front().configuration));
+  const std::vector<double> seconds = predicted_seconds(runs, asked);
+  AccuracyGroups answer{.spread = spread_of(jobs, seconds),
+                        .nearest = nearest_run(runs.runs[asked.back()], request, seconds.back()),
+                        .groups = {}};
   std::size_t first = 0;
   for (std::size_t i = 0; i < report.candidates.size(); ++i) {
     const TunedConfiguration& best = report.candidates[first];
@@ -263,6 +424,7 @@ PlacementOrder order_in_space(const Scenario& run) {
 
 /// Returns the run's configuration as the space contains it. A choice without effect has the space's only
 /// value, such as the exchange of one device, the schedule of one stage, or the sharding without copies.
+/// Selective recomputation has no effect, because kernels of attention are fused.
 Configuration configuration_of(const Scenario& run, const TuneRequest& request) {
   const DeviceModel& model = std::get<DeviceModel>(run.model);
   const Parallel& parallel = model.work.parallel;
@@ -282,7 +444,8 @@ Configuration configuration_of(const Scenario& run, const TuneRequest& request) 
               run.shape.stages == 1 ? 0 : static_cast<std::size_t>(split - request.layer_splits.begin()),
           .micro_batch_size = static_cast<std::int32_t>(*run.batch.micro_batch_size),
           .microbatches = static_cast<std::int32_t>(*run.batch.microbatches),
-          .recompute = model.work.recompute,
+          .recompute =
+              model.work.recompute == LayerRecompute::selective ? LayerRecompute::none : model.work.recompute,
           .sharding = has_copies ? run.shape.sharding.value_or(parallel.sharding) : 0};
 }
 

@@ -3,6 +3,7 @@
 // another machine changes the answer, and what measured configurations lose against the best one.
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -16,20 +17,44 @@
 #include "sim/choose/configuration.hpp"
 #include "sim/choose/tune.hpp"
 #include "sim/hold/measured_runs.hpp"
-#include "sim/hold/predicted_runs.hpp"
 
 namespace penstock {
 
-/// The groups of candidates. Rates within a group differ by at most twice the spread of errors.
+/// How far predicted ratios of two configurations are from measured ones. A job has one source, model,
+/// device, precision, number of devices, sequence and batch. A pair is two configurations of one job.
+struct PairSpread {
+  /// Root of the mean square, over all pairs, of log(predicted ratio / measured ratio).
+  double deviation = 0;
+  std::size_t pairs = 0;
+  std::size_t jobs = 0;  ///< number of jobs with at least one pair
+};
+
+/// The measured run that is most like a question, and the error of its prediction.
+struct NearestRun {
+  std::string id;
+  std::string device;
+  std::string model;
+  std::string precision;
+  std::int64_t devices = 0;
+  double error = 0;  ///< predicted / measured - 1
+  /// The part of the question that no measured run has, such as "bf16 on h100-sxm"; empty if there is a run.
+  std::string none{};
+};
+/// Returns the run in words: "nearest measured run: h100-sxm, llama-3.1-70b, fp8, 64 devices: +3.4 % (ID)".
+std::string nearest_text(const NearestRun& nearest);
+
+/// The groups of candidates. Rates within a group differ by at most twice the deviation of pairs.
 struct AccuracyGroups {
-  /// Spread of errors among the library's measured steps, with the devices' own constants.
-  RatioSpread spread;
+  /// Errors of ratios among the library's measured pairs, with the devices' own constants. Models with
+  /// experts have the pairs of such models, and other models the pairs of the others.
+  PairSpread spread;
+  NearestRun nearest;
   /// group of each candidate: 0 for the best and all that are as good, then 1, 2, ...
   std::vector<std::size_t> groups;
 };
 
-/// Groups the report's candidates. A group has only candidates that fit, or only candidates that do not.
-AccuracyGroups accuracy_groups(const TuneReport& report);
+/// Groups the candidates of a report, which must be that of the request.
+AccuracyGroups accuracy_groups(const TuneRequest& request, const TuneReport& report);
 
 // Finds the best configurations for machines that differ in one figure from the requested machine. Also finds
 // the loss of the requested machine's best configuration on them. `penstock tune --sensitivity` prints both.

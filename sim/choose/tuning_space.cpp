@@ -232,6 +232,10 @@ class Space {
       reach(Step::batched);
       for (const LayerRecompute recompute : kRecomputes) {
         if (!allows(choices_.recompute, recompute)) continue;
+        // Kernels of attention are fused on all named devices. They store nothing that selective
+        // recomputation could compute again, so it is priced as none.
+        const bool is_none = recompute == LayerRecompute::selective;
+        if (is_none && allows(choices_.recompute, LayerRecompute::none)) continue;
         now_.recompute = recompute;
         for (const std::int32_t sharding : kShardings) {
           if (!allows(choices_.sharding, sharding)) continue;

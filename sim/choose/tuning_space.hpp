@@ -32,6 +32,7 @@ namespace penstock {
 ///     a listed layout has as many stages;
 ///     the schedule takes (stages, virtual stages, M);
 ///     sharding is 0, or another where weights have copies;
+///     recompute is not selective if none is allowed, because fused attention makes them equal;
 ///
 /// and the request's choices allow it. If the request has a launcher, the launcher must be able to run the
 /// configuration as it is priced (launchers.hpp). Configurations with the same meaning are listed once: a

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -315,15 +316,26 @@ std::string_view text_named(std::string_view name) {
   return text->text;
 }
 
-}  // namespace
-
-MeasuredRuns library_runs() {
-  auto runs = parse_measured_runs(text_named("training_steps"), "training_steps.csv",
+MeasuredRuns runs_named(std::string_view name) {
+  auto runs = parse_measured_runs(text_named(name), fmt::format("{}.csv", name),
                                   [](const std::string& model) -> tl::expected<std::string, std::string> {
                                     return std::string(text_named(model_name(model)));
                                   });
   if (!runs) throw std::logic_error(runs.error());
   return *std::move(runs);
+}
+
+}  // namespace
+
+MeasuredRuns library_runs() { return runs_named("training_steps"); }
+
+MeasuredRuns all_library_runs() {
+  MeasuredRuns all = library_runs();
+  for (const std::string_view name : {"more_training_steps", "sharded_training_steps"}) {
+    MeasuredRuns more = runs_named(name);
+    std::ranges::move(more.runs, std::back_inserter(all.runs));
+  }
+  return all;
 }
 
 }  // namespace penstock

@@ -77,5 +77,7 @@ tl::expected<MeasuredRuns, std::string> parse_measured_runs(std::string_view tex
 
 /// Returns the runs of training_steps.csv.
 MeasuredRuns library_runs();
+/// Returns the runs of all files of training steps.
+MeasuredRuns all_library_runs();
 
 }  // namespace penstock

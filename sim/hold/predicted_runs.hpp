@@ -182,18 +182,4 @@ class ErrorsByGroup {
   std::vector<std::pair<std::string, GroupErrors>> groups_;
 };
 
-// The accuracy of ratios of predictions, measured by the spread of errors among configurations of one model
-// on one site's devices. If all configurations share an error, it cancels in a ratio.
-
-struct RatioSpread {
-  /// Standard deviation of log(predicted / measured) around the mean of its group, pooled over all groups of
-  /// at least two rows.
-  double deviation = 0;
-  std::size_t rows = 0;    ///< number of rows in groups of at least two rows
-  std::size_t groups = 0;  ///< number of those groups; each has one source, device, precision and model
-};
-
-/// Computes the spread. `report` must be the result of predict_runs() for `runs`.
-RatioSpread ratio_spread(const MeasuredRuns& runs, const RunsReport& report);
-
 }  // namespace penstock

@@ -103,8 +103,7 @@ std::set<Configuration> slow_space(const TuneRequest& request) {
               of.microbatches =
                   static_cast<std::int32_t>(request.global_batch_size) / of.micro_batch_size / of.data;
               for (const auto exchange : {ContextExchange::ring, ContextExchange::all_to_all}) {
-                for (const auto recompute :
-                     {LayerRecompute::none, LayerRecompute::selective, LayerRecompute::full}) {
+                for (const auto recompute : {LayerRecompute::none, LayerRecompute::full}) {
                   for_each({0, 1, 2, 3}, of.sharding, [&] {
                     of.context_exchange = exchange;
                     of.recompute = recompute;

@@ -23,6 +23,7 @@
 #include "report/result/result.hpp"
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/model.hpp"
+#include "scenarios/prepare/schedule_outline.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/load.hpp"
@@ -163,26 +164,51 @@ TEST(Tuning, FiguresAreThoseOfSimulate) {
   }
 }
 
-/// Selective recomputation of fused attention is none: such configurations do not count among those asked
-/// for.
-TEST(Tuning, TheFirstOnesDifferInMoreThanHowTheyRecompute) {
-  TuneRequest request = tune_request(kTunedLlama, 16);
-  request.choices.recompute = {LayerRecompute::none, LayerRecompute::selective};
+// Rules may divide layers equally, such as even and balanced. The report lists such a configuration once.
+TEST(Tuning, NoTwoCandidatesAreTheSame) {
+  const TuneRequest request = tune_request(kTunedLlama, 16);
   const auto report = tune(request, {.top = 25});
   ASSERT_TRUE(report) << report.error().message;
-  std::vector<Configuration> different;
-  std::size_t twins = 0;
-  for (const TunedConfiguration& tuned : report->candidates) {
-    Configuration plain = tuned.configuration;
-    plain.recompute = LayerRecompute::none;
-    if (std::ranges::find(different, plain) == different.end()) {
-      different.push_back(plain);
-    } else {
-      ++twins;
+  EXPECT_GE(report->candidates.size(), 25U);
+  for (std::size_t i = 0; i < report->candidates.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const TunedConfiguration& one = report->candidates[i];
+      const TunedConfiguration& other = report->candidates[j];
+      Configuration alike = one.configuration;
+      alike.layer_split = other.configuration.layer_split;
+      EXPECT_FALSE(alike == other.configuration && one.step_ns == other.step_ns &&
+                   one.peak_bytes == other.peak_bytes)
+          << j << " " << i;
     }
   }
-  EXPECT_GE(different.size(), 25U);
-  EXPECT_GT(twins, 0U);
+  // A value of a listed twin refers to the candidate that stands for it.
+  for (const ChoiceCost& choice : report->choices) {
+    EXPECT_LT(choice.best.value_or(0), report->candidates.size()) << choice.choice << " " << choice.value;
+  }
+}
+
+TEST(Tuning, SelectiveRecomputationIsListedOnlyIfNoneIsNot) {
+  for (const std::string_view scenario : {kTunedLlama, kTunedMixtral}) {
+    TuneRequest none = tune_request(scenario, 16);
+    none.choices.recompute = {LayerRecompute::none};
+    TuneRequest both = none;
+    both.choices.recompute.push_back(LayerRecompute::selective);
+    TuneRequest selective = none;
+    selective.choices.recompute = {LayerRecompute::selective};
+    const auto space = tuning_space(none);
+    ASSERT_TRUE(space) << space.error();
+    EXPECT_EQ(tuning_space(both), space);
+    EXPECT_EQ(tuning_space(selective)->size(), space->size());
+    // The two may count as one only while they have the same price.
+    ConfigurationPrices prices(none);
+    ProgramLibrary programs(none);
+    for (Configuration of : *space) {
+      const ScheduleOutline& outline = **programs.outline(of);
+      const PricedConfiguration plain = prices.of(of, outline);
+      of.recompute = LayerRecompute::selective;
+      ASSERT_EQ(prices.of(of, outline), plain);
+    }
+  }
 }
 
 /// Programs whose times only a walk through lowered lists tells, and actions that overlap.

@@ -1,0 +1,308 @@
+// Pairs of configurations of which one cannot be worse than the other, whatever the prices are: with more
+// bandwidth, less recomputation, more copies that share state, and so on. Configurations are drawn at random
+// from spaces of `tune`. Their orders are fixed and their layers are divided by count, so a shorter action
+// cannot make a step longer.
+//
+// With sharding 3 the reduction of a step hides behind computation beside which a gather already runs. Less
+// computation then hides less, so such a step may become longer, by a few per cent at most.
+//
+// PENSTOCK_METAMORPHIC=1500 sim_tests --gtest_filter='Metamorphic.*' draws 1500 pairs of each relation.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include "report/result/result.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
+#include "sim/choose/configuration.hpp"
+#include "sim/choose/tuning_space.hpp"
+#include "sim/runs/plan_run.hpp"
+#include "sim/runs/simulate.hpp"
+#include "tests/sim/tune_request.hpp"
+#include "topology/device_types.hpp"
+
+namespace penstock {
+namespace {
+
+/// Pairs of each relation in a plain run: together about a thousand, in a second.
+constexpr std::size_t kPairs = 80;
+/// Costs are rounded to nanoseconds, so a better configuration may seem longer by this part.
+constexpr double kRounding = 1e-6;
+constexpr double kOfFullSharding = 0.04;
+
+std::size_t pair_count() {
+  const char* asked = std::getenv("PENSTOCK_METAMORPHIC");
+  return asked == nullptr ? kPairs : static_cast<std::size_t>(std::stoul(asked));
+}
+
+struct Drawn {
+  const TuneRequest* request = nullptr;
+  Configuration configuration;
+
+  Scenario scenario() const { return scenario_of(*request, configuration); }
+  const Workload& work() const { return model_of(*request).work; }
+  std::string name() const {
+    return fmt::format("{} of {} layers on {} x {}, batch {}: {}", work().model.family,
+                       work().model.layers.size(), configuration.nodes, work().device.name,
+                       request->global_batch_size, fmt::join(choice_texts(*request, configuration), " "));
+  }
+};
+
+struct PredictedStep {
+  Ns step_ns = 0;
+  Bytes peak_bytes = 0;
+};
+
+PredictedStep predicted_step(const Scenario& scenario) {
+  const SimulateOptions options{.memory = {.samples = false},
+                                .steady = SteadyState::skip,
+                                .timeline = TimelineKept::none,
+                                .figures = WantedFigures::of_rows};
+  const auto result = simulate_scenario(scenario, options);
+  if (!result) {
+    ADD_FAILURE() << result.error().message;
+    return {};
+  }
+  return {.step_ns = result->makespan_ns, .peak_bytes = highest_peak_bytes(*result)};
+}
+
+/// Spaces of several models, devices and batches.
+class Spaces {
+ public:
+  Spaces() {
+    const std::vector<std::tuple<std::string, std::int64_t, std::int64_t>> models = {
+        {"llama-3.1-70b.json", 8, 4096}, {"llama-3.1-405b.json", 16, 8192}, {"mixtral-8x22b.json", 8, 4096},
+        {"qwen3-30b-a3b.json", 8, 4096}, {"gpt3-175b.json", 12, 2048},
+    };
+    for (const auto& [model, layers, sequence] : models) {
+      for (const std::string_view device : {"a100-sxm", "h100-sxm", "b200-sxm"}) {
+        for (const std::int32_t nodes : {1, 2, 4}) {
+          const std::string scenario = fmt::format(
+              "model: {{huggingface: {}, sequence: {}, layers: {}}}\ncluster: {{device: {}, nodes: {}}}\n",
+              model, sequence, layers, device, nodes);
+          TuneRequest request = tune_request(scenario, 16 * nodes);
+          request.schedules = {"1f1b", "interleaved", "gpipe"};
+          request.layer_splits = {{.rule = LayerSplit::Rule::even},
+                                  {.rule = LayerSplit::Rule::ends_one_less}};
+          if (auto space = tuning_space(request)) {
+            spaces_.emplace_back(std::move(request), *std::move(space));
+          }
+        }
+      }
+    }
+  }
+
+  Drawn draw(std::mt19937_64& random) const {
+    const auto& [request, space] = spaces_[random() % spaces_.size()];
+    return {.request = &request, .configuration = space[random() % space.size()]};
+  }
+
+ private:
+  std::vector<std::pair<TuneRequest, std::vector<Configuration>>> spaces_;
+};
+
+Workload& work_of(Scenario& scenario) { return std::get<DeviceModel>(scenario.model).work; }
+
+/// Two scenarios of which the second cannot be worse.
+struct Pair {
+  Scenario worse;
+  Scenario better;
+};
+
+struct Relation {
+  std::string_view name;
+  /// Returns the pair of a drawn configuration, or nothing if the relation says nothing about it.
+  std::function<std::optional<Pair>(const Drawn&)> pair_of;
+  bool in_time = true;
+  bool in_memory = false;
+};
+
+/// Returns a relation that holds for every configuration. `change` makes it better.
+Relation always_better(std::string_view name, void (*change)(Workload&)) {
+  return {.name = name, .pair_of = [change](const Drawn& drawn) -> std::optional<Pair> {
+            Pair pair{.worse = drawn.scenario(), .better = drawn.scenario()};
+            change(work_of(pair.better));
+            return pair;
+          }};
+}
+
+std::int64_t layers_of_stage(const Drawn& drawn) {
+  const Configuration& of = drawn.configuration;
+  return std::ssize(drawn.work().model.layers) / (std::int64_t{of.stages} * of.virtual_stages);
+}
+
+std::vector<Relation> relations() {
+  std::vector<Relation> all = {
+      always_better("twice the bandwidth of the network",
+                    [](Workload& work) { work.device.network_bytes_per_second *= 2; }),
+      always_better("twice the bandwidth of NVLink",
+                    [](Workload& work) { work.device.nvlink_bytes_per_second *= 2; }),
+      always_better("half the latency", [](Workload& work) { work.device.link_latency_ns /= 2; }),
+      always_better("faster products", [](Workload& work) { work.device.sustained *= 0.9; }),
+      always_better("faster collectives", [](Workload& work) { work.device.collectives *= 0.9; }),
+  };
+  all.push_back({.name = "overlap of the exchange between copies", .pair_of = [](const Drawn& drawn) {
+                   Pair pair{.worse = drawn.scenario(), .better = drawn.scenario()};
+                   work_of(pair.worse).parallel.data_overlap = false;
+                   work_of(pair.better).parallel.data_overlap = true;
+                   return std::optional(std::move(pair));
+                 }});
+  all.push_back({.name = "overlap of tensor collectives", .pair_of = [](const Drawn& drawn) {
+                   Pair pair{.worse = drawn.scenario(), .better = drawn.scenario()};
+                   work_of(pair.worse).parallel.tensor_overlap = false;
+                   work_of(pair.better).parallel.tensor_overlap = true;
+                   return std::optional(std::move(pair));
+                 }});
+  all.push_back({.name = "no recomputation", .pair_of = [](const Drawn& drawn) {
+                   Drawn none = drawn;
+                   Drawn full = drawn;
+                   none.configuration.recompute = LayerRecompute::none;
+                   full.configuration.recompute = LayerRecompute::full;
+                   return std::optional(Pair{.worse = full.scenario(), .better = none.scenario()});
+                 }});
+  all.push_back({.name = "full recomputation in memory",
+                 .pair_of = [](const Drawn& drawn) -> std::optional<Pair> {
+                   Drawn none = drawn;
+                   Drawn full = drawn;
+                   none.configuration.recompute = LayerRecompute::none;
+                   full.configuration.recompute = LayerRecompute::full;
+                   // A stage of one layer that holds one microbatch computes all of it again at once.
+                   if (layers_of_stage(drawn) < 2) return std::nullopt;
+                   return Pair{.worse = none.scenario(), .better = full.scenario()};
+                 },
+                 .in_time = false,
+                 .in_memory = true});
+  // Copies that also share gradients or weights hold those of a whole layer while it runs, which may be more
+  // than they save.
+  all.push_back({.name = "shared optimizer state in memory",
+                 .pair_of = [](const Drawn& drawn) -> std::optional<Pair> {
+                   if (drawn.configuration.data * drawn.configuration.context == 1) return std::nullopt;
+                   Drawn none = drawn;
+                   Drawn shared = drawn;
+                   none.configuration.sharding = 0;
+                   shared.configuration.sharding = 1;
+                   return Pair{.worse = none.scenario(), .better = shared.scenario()};
+                 },
+                 .in_time = false,
+                 .in_memory = true});
+  all.push_back({.name = "fp8 in place of bf16", .pair_of = [](const Drawn& drawn) -> std::optional<Pair> {
+                   if (drawn.work().device.fp8_flops_per_second <= 0) return std::nullopt;
+                   Pair pair{.worse = drawn.scenario(), .better = drawn.scenario()};
+                   work_of(pair.better).precision = GemmPrecision::fp8;
+                   return pair;
+                 }});
+  all.push_back({.name = "twice the memory",
+                 .pair_of =
+                     [](const Drawn& drawn) {
+                       Pair pair{.worse = drawn.scenario(), .better = drawn.scenario()};
+                       work_of(pair.better).device.memory_bytes *= 2;
+                       return std::optional(std::move(pair));
+                     },
+                 .in_memory = true});
+  all.push_back({.name = "half the microbatches in time and memory",
+                 .pair_of = [](const Drawn& drawn) -> std::optional<Pair> {
+                   const Configuration& of = drawn.configuration;
+                   // The smaller number must keep the pipeline full, and whole groups of interleaved ranks.
+                   if (of.microbatches % 2 != 0 || of.microbatches / 2 % of.stages != 0) return std::nullopt;
+                   Pair pair{.worse = drawn.scenario(), .better = drawn.scenario()};
+                   pair.better.batch.global_batch_size = *pair.better.batch.global_batch_size / 2;
+                   return pair;
+                 },
+                 .in_memory = true});
+  return all;
+}
+
+/// Returns what is wrong with a pair, or an empty text.
+std::string violation_of(const Relation& relation, const Drawn& drawn, const Pair& pair) {
+  const PredictedStep worse = predicted_step(pair.worse);
+  const PredictedStep better = predicted_step(pair.better);
+  const double tolerance = drawn.configuration.sharding == 3 ? kOfFullSharding : kRounding;
+  const bool is_longer = relation.in_time && static_cast<double>(better.step_ns) >
+                                                 (1 + tolerance) * static_cast<double>(worse.step_ns);
+  const bool is_larger = relation.in_memory && better.peak_bytes > worse.peak_bytes;
+  if (!is_longer && !is_larger) return {};
+  return fmt::format("{}: {}: {:.6f} s, {} bytes -> {:.6f} s, {} bytes", relation.name, drawn.name(),
+                     1e-9 * static_cast<double>(worse.step_ns), worse.peak_bytes,
+                     1e-9 * static_cast<double>(better.step_ns), better.peak_bytes);
+}
+
+TEST(Metamorphic, NoPairIsTheWrongWayRound) {
+  const Spaces spaces;
+  std::mt19937_64 random(20261127);
+  for (const Relation& relation : relations()) {
+    std::size_t compared = 0;
+    std::vector<std::string> violations;
+    for (std::size_t drawn_count = 0; compared < pair_count() && drawn_count < 20 * pair_count();
+         ++drawn_count) {
+      const Drawn drawn = spaces.draw(random);
+      const auto pair = relation.pair_of(drawn);
+      if (!pair) continue;
+      ++compared;
+      if (auto text = violation_of(relation, drawn, *pair); !text.empty())
+        violations.push_back(std::move(text));
+    }
+    EXPECT_EQ(compared, pair_count()) << relation.name;
+    EXPECT_TRUE(violations.empty()) << violations.size() << " of " << compared << "\n"
+                                    << fmt::format("{}", fmt::join(violations, "\n"));
+  }
+}
+
+/// With twice the copies, nodes and batch, each device has the same work, and the exchange between copies is
+/// larger. A step then takes as long or longer. If copies already exchange over the network, it takes half as
+/// long again at most: the exchange sends (n - 1) / n of the gradients, and n goes from 2 at least to 4.
+TEST(Metamorphic, TwiceTheCopiesTakeHardlyLonger) {
+  const Spaces spaces;
+  std::mt19937_64 random(7);
+  std::vector<std::string> violations;
+  std::size_t compared = 0;
+  for (std::size_t drawn_count = 0; compared < 4 * pair_count() && drawn_count < 100 * pair_count();
+       ++drawn_count) {
+    const Drawn drawn = spaces.draw(random);
+    const Configuration& of = drawn.configuration;
+    // Copies that are next to each other use NVLink, and more of them may not.
+    if (of.data < 2 || of.nodes < 2 || of.order != PlacementOrder::tp_cp_ep_pp_dp) continue;
+    // Experts without copies have no exchange, and would have one with twice the copies.
+    if (of.tensor * of.context * of.data < 2 * of.expert) continue;
+    TuneRequest twice = *drawn.request;
+    twice.global_batch_size *= 2;
+    twice.base.cluster.named->nodes *= 2;
+    Drawn larger{.request = &twice, .configuration = of};
+    larger.configuration.nodes *= 2;
+    larger.configuration.data *= 2;
+    ++compared;
+    const PredictedStep one = predicted_step(drawn.scenario());
+    const PredictedStep two = predicted_step(larger.scenario());
+    const double ratio = static_cast<double>(two.step_ns) / static_cast<double>(one.step_ns);
+    // Optimizer states that copies share become smaller, so that a step may be shorter by their update. The
+    // limit has some room for latencies.
+    if (ratio < 0.95 || ratio > 1.55 || two.peak_bytes > one.peak_bytes) {
+      violations.push_back(fmt::format("{}: {:.3f} times as long, {} -> {} bytes", drawn.name(), ratio,
+                                       one.peak_bytes, two.peak_bytes));
+    }
+  }
+  EXPECT_GT(compared, pair_count());
+  EXPECT_TRUE(violations.empty()) << violations.size() << " of " << compared << "\n"
+                                  << fmt::format("{}", fmt::join(violations, "\n"));
+}
+
+}  // namespace
+}  // namespace penstock
