@@ -117,8 +117,8 @@ Table groups_table(const RunsReport& report) {
 /// the constants of the device are used unchanged.
 Table constants_table(const RunsReport& report) {
   Table table;
-  table.columns = {"source",        "device",          "precision", "release", "sustained", "collectives",
-                   "step fraction", "expert layer ms", "action ms", "step ms", "from"};
+  table.columns = {"source",        "device",        "precision", "release", "sustained", "collectives",
+                   "step fraction", "expert factor", "action ms", "step ms", "from"};
   for (const GroupConstants& group : report.constants) {
     const DeviceConstants& constants = group.constants;
     const std::string from = group.rows == 0
@@ -131,7 +131,7 @@ Table constants_table(const RunsReport& report) {
                           {fmt::format("{:.4f}", constants.sustained), constants.sustained},
                           {fmt::format("{:.4f}", constants.collectives), constants.collectives},
                           {fmt::format("{:.4f}", constants.step_fraction), constants.step_fraction},
-                          {fmt::format("{:.2f}", constants.expert_layer_ms), constants.expert_layer_ms},
+                          {fmt::format("{:.4f}", constants.expert_factor), constants.expert_factor},
                           {fmt::format("{:.2f}", constants.action_ms), constants.action_ms},
                           {fmt::format("{:.1f}", constants.step_ms), constants.step_ms},
                           {from, std::nullopt}});
@@ -232,7 +232,7 @@ std::string runs_json(const RunsReport& report) {
                                      {"sustained", group.constants.sustained},
                                      {"collectives", group.constants.collectives},
                                      {"step_fraction", group.constants.step_fraction},
-                                     {"expert_layer_ms", group.constants.expert_layer_ms},
+                                     {"expert_factor", group.constants.expert_factor},
                                      {"action_ms", group.constants.action_ms},
                                      {"step_ms", group.constants.step_ms},
                                      {"rows", group.rows},
@@ -462,8 +462,7 @@ Command runs_command(CLI::App& root) {
          "--fit", flags->fit,
          "fit constants a source, device and precision on this file's rows, in place of the devices' "
          "own, where the rows show them: sustained rate of products, collectives that nothing hides, "
-         "exposed part of the reduction, time beside an action and a step, unexplained time of a layer "
-         "of experts")
+         "exposed part of the reduction, time beside an action and a step, slowdown of layers of experts")
       .type_name("FILE");
   app.add_option(
          "--costs", flags->costs,

@@ -114,6 +114,7 @@ struct StageFigures {
   PerStage<Ns> backward_weight;
   PerStage<Ns> recompute;        ///< the default is `forward`
   PerStage<Ns> overlapped_pair;  ///< the default is the sum of the times of both passes
+  PerStage<Ns> pair_hidden;      ///< subtracted from the sum of a pair's passes; the default is 0
   PerStage<Ns> step;             ///< the default is 0; the time does not depend on the microbatch size
   PerStage<Ns> overhead;         ///< added once to each F, B, I, W and R, for any microbatch size
   PerStage<Bytes> activation;    ///< sent forward over each outgoing edge of the stage
@@ -142,15 +143,25 @@ struct StageFigures {
 };
 
 /// All figures of a stage.
-inline constexpr std::array kStageFigures = {&StageFigures::forward,        &StageFigures::backward,
-                                             &StageFigures::backward_input, &StageFigures::backward_weight,
-                                             &StageFigures::recompute,      &StageFigures::overlapped_pair,
-                                             &StageFigures::step,           &StageFigures::overhead,
-                                             &StageFigures::activation,     &StageFigures::gradient,
-                                             &StageFigures::kept,           &StageFigures::released_by_input,
-                                             &StageFigures::recomputed,     &StageFigures::recomputed_at_once,
-                                             &StageFigures::input,          &StageFigures::weights,
-                                             &StageFigures::gradients,      &StageFigures::optimizer_state,
+inline constexpr std::array kStageFigures = {&StageFigures::forward,
+                                             &StageFigures::backward,
+                                             &StageFigures::backward_input,
+                                             &StageFigures::backward_weight,
+                                             &StageFigures::recompute,
+                                             &StageFigures::overlapped_pair,
+                                             &StageFigures::pair_hidden,
+                                             &StageFigures::step,
+                                             &StageFigures::overhead,
+                                             &StageFigures::activation,
+                                             &StageFigures::gradient,
+                                             &StageFigures::kept,
+                                             &StageFigures::released_by_input,
+                                             &StageFigures::recomputed,
+                                             &StageFigures::recomputed_at_once,
+                                             &StageFigures::input,
+                                             &StageFigures::weights,
+                                             &StageFigures::gradients,
+                                             &StageFigures::optimizer_state,
                                              &StageFigures::transient};
 
 /// One layer of a model. Its costs are those of the microbatch size that the file states.

@@ -47,22 +47,26 @@ std::string length_error(const PerStage<Value>& figures, std::string_view key, s
 
 /// Returns an error message for the first list of a wrong length, or an empty text if all lengths are right.
 std::string first_length_error(const StageFigures& figures, std::int32_t stages) {
-  for (const std::string& error :
-       {length_error(figures.forward, "forward", stages), length_error(figures.backward, "backward", stages),
-        length_error(figures.backward_input, "backward_input", stages),
-        length_error(figures.backward_weight, "backward_weight", stages),
-        length_error(figures.recompute, "recompute", stages),
-        length_error(figures.overlapped_pair, "overlapped_pair", stages),
-        length_error(figures.step, "step", stages), length_error(figures.overhead, "overhead", stages),
-        length_error(figures.activation, "activation", stages),
-        length_error(figures.gradient, "gradient", stages), length_error(figures.kept, "kept", stages),
-        length_error(figures.released_by_input, "released_by_input", stages),
-        length_error(figures.recomputed, "recomputed", stages),
-        length_error(figures.recomputed_at_once, "recomputed_at_once", stages),
-        length_error(figures.input, "input", stages), length_error(figures.weights, "weights", stages),
-        length_error(figures.gradients, "gradients", stages),
-        length_error(figures.optimizer_state, "optimizer_state", stages),
-        length_error(figures.transient, "transient", stages)}) {
+  for (const std::string& error : {length_error(figures.forward, "forward", stages),
+                                   length_error(figures.backward, "backward", stages),
+                                   length_error(figures.backward_input, "backward_input", stages),
+                                   length_error(figures.backward_weight, "backward_weight", stages),
+                                   length_error(figures.recompute, "recompute", stages),
+                                   length_error(figures.overlapped_pair, "overlapped_pair", stages),
+                                   length_error(figures.pair_hidden, "pair_hidden", stages),
+                                   length_error(figures.step, "step", stages),
+                                   length_error(figures.overhead, "overhead", stages),
+                                   length_error(figures.activation, "activation", stages),
+                                   length_error(figures.gradient, "gradient", stages),
+                                   length_error(figures.kept, "kept", stages),
+                                   length_error(figures.released_by_input, "released_by_input", stages),
+                                   length_error(figures.recomputed, "recomputed", stages),
+                                   length_error(figures.recomputed_at_once, "recomputed_at_once", stages),
+                                   length_error(figures.input, "input", stages),
+                                   length_error(figures.weights, "weights", stages),
+                                   length_error(figures.gradients, "gradients", stages),
+                                   length_error(figures.optimizer_state, "optimizer_state", stages),
+                                   length_error(figures.transient, "transient", stages)}) {
     if (!error.empty()) return error;
   }
   return "";
@@ -115,6 +119,7 @@ tl::expected<UnscaledStage, std::string> unscaled(const StageFigures& figures,
   cost.step_ns = figures.step.of(stage, 0);
   // The value -1 means that the time is not stated. An engine then adds up the two parts of a pair.
   cost.overlapped_pair_ns = figures.overlapped_pair.of(stage, -1);
+  cost.pair_hidden_ns = figures.pair_hidden.of(stage, 0);
   cost.kept = figures.kept.of(stage, 0);
   cost.released_by_input = figures.released_by_input.of(stage, 0);
   cost.recomputed = figures.recomputed.of(stage, 0);

@@ -82,6 +82,7 @@ StageFigures figures_of_stages(const CostTable& costs, Ns overhead_ns) {
     for (Ns& time : times->values) time -= overhead_ns;
   }
   if (overhead_ns > 0) figures.overhead = {.values = {overhead_ns}, .is_list = false, .place = "model"};
+  figures.pair_hidden = figures_by_stage(costs, &StageCost::pair_hidden_ns);
   figures.step = figures_by_stage(costs, &StageCost::step_ns);
   figures.kept = figures_by_stage(costs, &StageCost::kept);
   figures.released_by_input = figures_by_stage(costs, &StageCost::released_by_input);
@@ -141,6 +142,21 @@ std::string prices_note(const LayerSplit& split, const Workload& work) {
       work.step_seconds * 1e3);
 }
 
+/// Returns a note on the experts of a model: their exchange, the software that it speaks of, and the source
+/// of their products' rates.
+std::string experts_note(const Workload& work) {
+  const Parallel& parallel = work.parallel;
+  const bool is_measured = work.device.kernels == "B200" && work.precision == GemmPrecision::bf16;
+  return fmt::format(
+      "experts: dispatch {}{}, exchange {} another microbatch; computation takes {:.4g} x its kernels "
+      "(training.expert_factor), where Megatron Bridge took 1.2 to 1.5 x in releases 26.02 to 26.04 and 0.9 "
+      "x "
+      "from 26.06 on; grouped products have rates of a B200 in bf16{}",
+      to_text(parallel.expert_dispatch), parallel.fp8_dispatch ? " in 8 bits" : "",
+      parallel.expert_overlap ? "beside" : "not beside", work.expert_factor,
+      is_measured ? "" : ", as the same shares of this device's peak");
+}
+
 /// Returns a note on the number of layers of each stage, and on the reason for a balanced split.
 std::string layers_note(const LayerSplit& split, const Workload& work, std::span<const std::int64_t> layers) {
   const std::string reason =
@@ -173,6 +189,7 @@ std::vector<std::string> device_notes(const Workload& work, const LayerSplit& sp
         "the head's weight gradient is computed at the end of the step, from what all microbatches leave "
         "(training.deferred_head)");
   }
+  if (work.model.experts) notes.push_back(experts_note(work));
   if (work.model.experts && work.unexplained_expert_seconds > 0) {
     notes.push_back(fmt::format(
         "each layer of experts has {:.4g} ms both ways that no known kernel explains (training.expert_layer)",

@@ -86,6 +86,7 @@ StageCost scaled(const UnscaledStage& stage, Scaler& scale) {
     const Ns first = scale.with_overhead(scale(cost.overlapped_pair_ns), overhead);
     cost.overlapped_pair_ns = scale.with_overhead(first, overhead);
   }
+  cost.pair_hidden_ns = scale(cost.pair_hidden_ns);
   cost.kept = scale(cost.kept);
   cost.released_by_input = scale(cost.released_by_input);
   cost.recomputed = scale(cost.recomputed);
@@ -176,6 +177,7 @@ StageCost bucket_of(const StageCost& stage, std::int32_t i, std::int32_t n) {
   // W is computed from B and I, because separate rounding could break their sum.
   bucket.backward_weight_ns = bucket.backward_ns - bucket.backward_input_ns;
   bucket.recompute_ns = part(stage.recompute_ns, i, n);
+  bucket.pair_hidden_ns = part(stage.pair_hidden_ns, i, n);
   bucket.step_ns = part(stage.step_ns, i, n);
   bucket.kept = part(stage.kept, i, n);
   bucket.released_by_input = std::min(part(stage.released_by_input, i, n), bucket.kept);

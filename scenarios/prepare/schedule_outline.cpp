@@ -127,6 +127,7 @@ ScheduleOutline outline_of(const Program& program) {
   for (const std::vector<Action>& list : program.ranks) {
     outline.splits_backward |=
         std::ranges::find(list, ActionKind::backward_weight, &Action::kind) != list.end();
+    outline.overlaps_pairs |= std::ranges::any_of(list, &Action::overlaps_next);
   }
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
     outline.ranks[rank].moments = fullest_moments(outline.ranks[rank].stages, program.ranks[rank]);

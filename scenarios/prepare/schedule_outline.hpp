@@ -36,6 +36,7 @@ struct RankOutline {
 struct ScheduleOutline {
   std::vector<std::int32_t> rank_of_stage;
   bool splits_backward = false;
+  bool overlaps_pairs = false;  ///< true if some F and B are an overlapped pair
   std::vector<RankOutline> ranks{};
   std::int32_t units = 0;  ///< the microbatches or slices of the outlined program
 };

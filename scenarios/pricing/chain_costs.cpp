@@ -97,6 +97,7 @@ CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::i
     cost.backward_weight_ns = nanoseconds(price.backward_weight_s) + each;
     // The parts are rounded first, so that B computes exactly as long as I and W together.
     cost.backward_ns = cost.backward_input_ns + cost.backward_weight_ns - each;
+    cost.pair_hidden_ns = nanoseconds(price.pair_hidden_s);
     // The step of a rank is divided among the stages that it updates. The deferred work of a stage is added
     // to its part.
     cost.step_ns = nanoseconds(step.total_s()) / std::ranges::count(rank_of_stage, rank_of_stage[i]) +

@@ -2,8 +2,12 @@
 // gated. A layer of experts routes each of the T/t tokens of a device to k experts. After the exchange all
 // E/e experts of a device have equally many rows:
 //
-//   router -> permute -> all-to-all -> experts' products, grouped -> all-to-all -> unpermute
-//                                                                    beside the shared expert
+//   router -> permute -> dispatch -> experts' products, grouped -> combine -> unpermute
+//                                                                  beside the shared expert
+//
+// Dispatch and combine are exchanges between the devices of an expert group. An all-to-all sends a token once
+// for each of its k experts. DeepEP and Hybrid-EP send it once to each device that needs it, and once to each
+// other NVLink domain: (n - 1) (1 - (1 - 1/n)^k) of n places, if experts are drawn at random.
 //
 // Grouped products reach the measured rates of their rows (GroupedRates), unless reading the weights takes
 // longer. Weight gradients have few rows for each expert, so reading and writing the sums may take longer
@@ -52,28 +56,44 @@ void add_dense(TermWriter& terms, double inner) {
   terms.gemm("fc2", {.m = work.tokens(), .n = hidden, .k = inner / t});
 }
 
-/// Returns the seconds of one exchange between the devices of an expert group.
-double exchange_seconds(const TermWriter& terms, double rows) {
-  const Workload& work = terms.work();
+/// Returns the expected number of `places` that have one of `choices` experts, if experts are drawn at
+/// random.
+double reached_places(double places, double choices) {
+  return places * (1 - std::pow(1 - 1 / places, choices));
+}
+
+/// Returns the seconds of one exchange that sends a token once to each other place that needs it. Between
+/// NVLink domains it uses the network card of each device. At the same time NVLink carries the token to the
+/// devices of its experts, from their own domain or from the device at which it arrived.
+double deduplicated_seconds(const Workload& work, double token_bytes) {
   const Experts& experts = *work.model.experts;
-  const double hidden = as_double(work.model.expert_width());
+  const Parallel& parallel = work.parallel;
+  const auto chosen = as_double(experts.per_token);
+  const auto devices = static_cast<double>(group_size(parallel, work.ranks, DeviceGroup::expert));
+  const auto domains =
+      static_cast<double>(group_domains(parallel, work.ranks, DeviceGroup::expert, work.device));
+  const double in_domain = devices / domains;
+  // A router that first chooses groups of experts, each on one domain, reaches at most one domain for each.
+  const double most_domains =
+      experts.groups > 1 ? std::min(domains, as_double(experts.groups_per_token)) : domains;
+  // A token's own copy is not sent.
+  const double outside = std::min(reached_places(domains, chosen), most_domains) * (domains - 1) / domains;
+  const double inside =
+      reached_places(most_domains * in_domain, chosen) * std::max(0.0, in_domain - 1) / in_domain;
+  return std::max(token_bytes * outside / work.device.link_bytes_per_second(false),
+                  token_bytes * inside / work.device.link_bytes_per_second(true)) +
+         static_cast<double>(work.device.link_latency_ns) * kSecondsPerNanosecond;
+}
+
+/// Returns the seconds of one exchange between the devices of an expert group, for values of `value_bytes`.
+double exchange_seconds(const TermWriter& terms, double rows, double value_bytes) {
+  const Workload& work = terms.work();
   if (work.parallel.expert <= 1) return 0;
-  if (is_on_nvlink(work.parallel, work.ranks, DeviceGroup::expert, work.device)) {
-    return group_seconds(work, terms.kernels(), DeviceGroup::expert, GroupOperation::all_to_all,
-                         2 * rows * hidden);
-  }
-  // A token is sent only once to each other node, even if several of its experts are there.
-  const auto nodes =
-      static_cast<double>(group_domains(work.parallel, work.ranks, DeviceGroup::expert, work.device));
-  // This is the expected number of nodes if experts are drawn at random.
-  const double reached = nodes * (1 - std::pow(1 - 1 / nodes, as_double(experts.per_token)));
-  // A router that first chooses groups of experts, each on one node, reaches at most one node for each group.
-  const double distinct =
-      experts.groups > 1 ? std::min(reached, as_double(experts.groups_per_token)) : reached;
-  const double tokens = rows / as_double(experts.per_token);
-  // Tokens for experts on the same node do not use the network. Each device has its own network card.
-  return 2 * tokens * distinct * (nodes - 1) / nodes * hidden / work.device.link_bytes_per_second(false) +
-         static_cast<double>(work.device.link_latency_ns) * 1e-9;
+  const double bytes = value_bytes * rows * as_double(work.model.expert_width());
+  if (work.parallel.expert_dispatch != ExpertDispatch::alltoall)
+    return deduplicated_seconds(work, bytes / as_double(work.model.experts->per_token));
+  return work.device.collectives *
+         group_seconds(work, terms.kernels(), DeviceGroup::expert, GroupOperation::all_to_all, bytes);
 }
 
 /// Adds the products of a device's experts for `rows` rows in total. All experts get equally many rows, as
@@ -114,15 +134,22 @@ void add_experts(TermWriter& terms) {
                kRouterBytes * tokens * as_double(experts.count), 1);
   const double permute = 4 * kPermutePart * 4 * rows * as_double(work.model.expert_width());
   terms.memory("permutation", permute, permute, 2);
-  const double exchange_s = work.device.collectives * exchange_seconds(terms, rows);
-  terms.collective("exchange", 2 * exchange_s, 2 * exchange_s);
   if (experts.latent > 0) {
     terms.gemm("narrow rows", {.m = tokens, .n = as_double(experts.latent), .k = hidden});
     terms.gemm("wide rows", {.m = tokens, .n = hidden, .k = as_double(experts.latent)});
   }
+  const double exchange_s = exchange_seconds(terms, rows, 2);
+  // Results and gradients are always sent in 16 bits, so 8 bits shorten only the forward dispatch.
+  const double dispatch_s = work.parallel.fp8_dispatch ? exchange_seconds(terms, rows, 1) : exchange_s;
+  terms.begin(LayerPart::dispatch);
+  terms.collective("dispatch", dispatch_s, exchange_s);
+  terms.begin(LayerPart::experts);
   // The activation function is priced only for routed rows, and not for the shared expert.
   add_grouped_products(terms, rows);
   add_activation(terms, rows * as_double(experts.inner));
+  terms.begin(LayerPart::combine);
+  terms.collective("combine", exchange_s, exchange_s);
+  terms.begin(LayerPart::attention);
   if (experts.shared_inner > 0) add_dense(terms, as_double(experts.shared_inner));
   if (work.unexplained_expert_seconds <= 0) return;
   // The forward pass usually takes a third of a layer's time, so it gets a third of the unexplained time.

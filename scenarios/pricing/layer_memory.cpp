@@ -122,8 +122,9 @@ double kept_of_attention(const Workload& work) {
     const double narrow = 2 * as_double(2 * latent.query_rank + 2 * latent.kv_rank + latent.rotary_dim);
     const double key_dim = as_double(latent.content_dim + latent.rotary_dim);
     const double value_dim = as_double(latent.value_dim);
-    return narrow +
-           (4 * heads * key_dim + 4 * heads * value_dim + 4 * heads + kept_of_gate(model, value_dim)) / t;
+    const double result = 2 * heads * value_dim + 4 * heads + kept_of_gate(model, value_dim);
+    if (work.recompute.has(RecomputedPart::mla_up_proj)) return narrow + result / t;
+    return narrow + (4 * heads * key_dim + 2 * heads * value_dim + result) / t;
   }
   const double dim = as_double(model.head_dim);
   const double value_dim = as_double(model.head_value_dim());
@@ -177,7 +178,7 @@ double stored_scores(const Workload& work, const LayerKind& kind) {
 
 /// Returns true if the backward pass computes the scores again.
 bool recomputes_scores(LayerRecompute recompute) {
-  return recompute == LayerRecompute::selective || recompute == LayerRecompute::full;
+  return recompute.has(RecomputedPart::selective) || recompute.has(RecomputedPart::full);
 }
 
 /// Returns the bytes of fc1's output for a token. If fc1 is gated, gate and value count together.
@@ -189,8 +190,8 @@ double first_product_bytes(const Architecture& model, double inner) {
 /// is the number of columns on this device.
 double kept_of_feed_forward(const Workload& work, double inner) {
   double values = first_product_bytes(work.model, inner) + kValueBytes * inner;
-  if (work.recompute == LayerRecompute::activation) values -= kValueBytes * inner;
-  if (work.recompute == LayerRecompute::mlp) values -= first_product_bytes(work.model, inner);
+  if (work.recompute.has(RecomputedPart::activation)) values -= kValueBytes * inner;
+  if (work.recompute.has(RecomputedPart::mlp)) values -= first_product_bytes(work.model, inner);
   return values;
 }
 
@@ -198,14 +199,19 @@ double kept_of_feed_forward(const Workload& work, double inner) {
 /// scores and probabilities of all experts (4 bytes each), and the part of the shared expert.
 double kept_of_experts(const Workload& work) {
   const Experts& experts = *work.model.experts;
+  const LayerRecompute recompute = work.recompute;
+  if (recompute.has(RecomputedPart::moe)) return 0;  // its input is the output of a norm, which counts there
   const double inner = as_double(experts.inner);
   const double shared = as_double(experts.shared_inner) / work.parallel.tensor;
   // The option `mlp` recomputes only the dense part and not the grouped products (layer_terms.cpp), so
   // grouped products save no bytes.
-  const double grouped = work.recompute == LayerRecompute::mlp ? first_product_bytes(work.model, inner) : 0;
-  const double routed = kept_of_feed_forward(work, inner) + grouped;
+  const bool drops_activation =
+      recompute.has(RecomputedPart::activation) || recompute.has(RecomputedPart::moe_act);
+  const double routed = first_product_bytes(work.model, inner) + (drops_activation ? 0 : kValueBytes * inner);
+  const double of_shared =
+      recompute.has(RecomputedPart::shared_experts) ? 0 : kept_of_feed_forward(work, shared);
   return expert_rows(work) * (2 * as_double(work.model.expert_width()) + routed) +
-         work.tokens() * as_double(experts.count) * 8 + work.tokens() * kept_of_feed_forward(work, shared);
+         work.tokens() * as_double(experts.count) * 8 + work.tokens() * of_shared;
 }
 
 }  // namespace
@@ -273,11 +279,11 @@ double kept_beside_scores(const Workload& given, const LayerKind& kind) {
   const double hidden = as_double(model.hidden);
   const double ways = sequence_ways(work.parallel);
   const double tokens = work.tokens();
-  if (work.recompute == LayerRecompute::full) return tokens * kValueBytes * hidden / ways;
+  if (work.recompute.has(RecomputedPart::full)) return tokens * kValueBytes * hidden / ways;
   const LayerNorms norms = norms_around(model);
   // A norm holds its input and its output, because its output is a product's input. For a norm after a part,
   // the output is only added.
-  const double before = as_double(norms.before) * (work.recompute == LayerRecompute::norm ? 2 : 4);
+  const double before = as_double(norms.before) * (work.recompute.has(RecomputedPart::norm) ? 2 : 4);
   const double around = (before + 2 * as_double(norms.behind)) * hidden / ways;
   double mixed = kind.has_attention ? kept_of_attention(work) : 0;
   if (kind.has_recurrence) mixed += kept_of_recurrence(work);
@@ -377,10 +383,10 @@ double layer_transient_bytes(const Workload& given, const LayerKind& kind) {
 }
 
 double recomputed_at_once(const Workload& work, const LayerKind& kind) {
-  if (work.recompute != LayerRecompute::full) return 0;
   Workload without = work;
   without.recompute = LayerRecompute::none;
-  return kept_beside_scores(without, kind);
+  if (work.recompute.has(RecomputedPart::full)) return kept_beside_scores(without, kind);
+  return kind.has_experts && work.recompute.has(RecomputedPart::moe) ? kept_of_experts(without) : 0;
 }
 
 double head_transient_bytes(const Workload& work) {

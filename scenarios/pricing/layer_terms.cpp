@@ -477,34 +477,56 @@ void add_tensor_collectives(TermWriter& terms, const LayerKind& kind) {
                    parts * exposed * (2 * gather_s + scatter_s));
 }
 
-/// Adds the recomputed `forward` terms to the backward pass. Full recomputation also repeats collectives.
-void add_recomputation(TermWriter& terms, const std::vector<Term>& forward) {
-  const LayerRecompute recompute = terms.work().recompute;
-  const bool fused = traits_of(terms.work().framework).fused_attention;
-  const auto is_again = [&](std::string_view name) {
-    switch (recompute) {
-      case LayerRecompute::none:
-        return false;
-      case LayerRecompute::selective:
-        // A fused kernel always recomputes its scores, and the backward term contains this.
-        return !fused && (name == "attention" || name == "scores");
-      case LayerRecompute::norm:
-        return name == "norms";
-      case LayerRecompute::activation:
-        return name == "activation";
-      case LayerRecompute::mlp:
-        return name == "fc1";
-      case LayerRecompute::full:
-        return true;
-    }
-    return false;
+/// Returns true if the backward pass computes the term again. A product's cast has the name of the product
+/// and the word "cast".
+bool is_recomputed(const Workload& work, const LayerKind& kind, const Term& term) {
+  using enum RecomputedPart;
+  const LayerRecompute recompute = work.recompute;
+  const std::string_view name = term.name;
+  const auto is_product = [name](std::string_view product) {
+    return name == product || (name.starts_with(product) && name.ends_with(" cast"));
   };
+  if (recompute.has(full)) return true;
+  // A fused kernel always recomputes its scores, and the backward term contains this.
+  const bool is_core = name == "attention" || name == "scores";
+  if (is_core && recompute.has(selective)) return !traits_of(work.framework).fused_attention;
+  if (recompute.has(norm) && name == "norms") return true;
+  if (name == "activation" && (recompute.has(activation) || (kind.has_experts && recompute.has(moe_act)))) {
+    return true;
+  }
+  if (recompute.has(mlp) && name == "fc1") return true;
+  if (recompute.has(mla_up_proj) && work.model.latent &&
+      (is_product("queries") || is_product("keys and values") || name == "rotary positions")) {
+    return true;
+  }
+  if (!kind.has_experts) return false;
+  const bool is_shared = is_product("fc1") || is_product("fc2");
+  if (is_shared) return recompute.has(shared_experts) || recompute.has(moe);
+  const bool is_routed =
+      term.part != LayerPart::attention || name == "router" || name == "routing" || name == "permutation";
+  return is_routed && recompute.has(moe);
+}
+
+/// Adds the recomputed `forward` terms to the backward pass. Recomputation of whole parts also repeats their
+/// collectives.
+void add_recomputation(TermWriter& terms, const std::vector<Term>& forward, const LayerKind& kind) {
+  const Workload& work = terms.work();
   double seconds = 0;
   for (const Term& term : forward) {
-    if (is_again(term.name)) seconds += term.forward;
+    if (is_recomputed(work, kind, term)) seconds += term.forward;
   }
   if (seconds > 0) {
     terms.add({.name = "recomputation", .kind = TermKind::gemm, .backward_input = seconds});
+  }
+}
+
+/// Multiplies the time of all computation by a factor. Exchanges between devices keep their time.
+void scale_computation(std::vector<Term>& terms, double factor) {
+  for (Term& term : terms) {
+    if (term.kind == TermKind::collective) continue;
+    term.forward *= factor;
+    term.backward_input *= factor;
+    term.backward_weight *= factor;
   }
 }
 
@@ -535,8 +557,9 @@ std::vector<Term> layer_terms(const Workload& given, const KernelTables& kernels
   std::vector<Term> terms = writer.take();
   // A second writer is needed, because recomputation is derived from the first writer's terms.
   TermWriter again(work, kernels);
-  add_recomputation(again, terms);
+  add_recomputation(again, terms, kind);
   std::ranges::move(again.take(), std::back_inserter(terms));
+  if (kind.has_experts) scale_computation(terms, work.expert_factor);
   // The host limits only the layer's own kernels, so the exchanges of copies come after this limit.
   add_host_floor(terms, work.host_layer_seconds);
   add_copies_terms(terms, work, kernels, layer_device_parameters(given, kind));

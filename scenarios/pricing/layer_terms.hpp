@@ -3,6 +3,7 @@
 // stage are the sums of its terms.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -37,6 +38,15 @@ inline constexpr auto kEnumWords<TermKind> =
                                        {TermKind::collective, "collective"},
                                        {TermKind::host, "host"}});
 
+/// The parts of a layer, in the order of its forward pass. A layer without experts has only the first.
+enum class LayerPart : std::uint8_t {
+  attention,  // everything before the tokens leave for their experts, and the shared expert
+  dispatch,   // the exchange that sends tokens to their experts
+  experts,
+  combine,  // the exchange that sends the results back
+};
+inline constexpr std::size_t kLayerPartCount = 4;
+
 /// The seconds of one term for one microbatch. The backward pass has two parts, as in schedules that split
 /// it: B = input + weight.
 struct Term {
@@ -45,6 +55,7 @@ struct Term {
   double forward = 0;
   double backward_input = 0;
   double backward_weight = 0;
+  LayerPart part = LayerPart::attention;
   double backward() const { return backward_input + backward_weight; }
 };
 
@@ -84,7 +95,13 @@ class TermWriter {
   void memory(std::string_view name, double forward_bytes, double backward_bytes, int kernels);
   /// Adds the exposed seconds of a collective in the forward and in the backward pass.
   void collective(std::string_view name, double forward_seconds, double backward_seconds);
-  void add(Term term) { terms_.push_back(std::move(term)); }
+  /// Adds a term to the current part of the layer.
+  void add(Term term) {
+    term.part = part_;
+    terms_.push_back(std::move(term));
+  }
+  /// Sets the part of the layer to which the next terms belong.
+  void begin(LayerPart part) { part_ = part; }
 
   /// Returns the term of `groups` simultaneous 16-bit products from the machine's own table. Returns nothing
   /// if the table lacks one of the three products.
@@ -108,6 +125,7 @@ class TermWriter {
 
   const Workload& work_;
   const KernelTables& kernels_;
+  LayerPart part_ = LayerPart::attention;
   std::vector<Term> terms_;
 };
 

@@ -19,6 +19,7 @@
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_memory.hpp"
 #include "scenarios/pricing/layer_terms.hpp"
+#include "scenarios/pricing/pair_walk.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "schedules/ir/index.hpp"
 #include "topology/device_types.hpp"
@@ -159,6 +160,30 @@ void add_static_bytes(StagePrice& stage, const Workload& work, const DeviceParam
   stage.optimizer_bytes = work.optimizer_bytes * stage.updated_parameters;
 }
 
+/// The layers of a stage, from `begin` to before `end`.
+struct LayerRange {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+/// Returns the seconds that an overlapped pair of a stage's F and B hides. Only exchanges of experts can be
+/// hidden. The head computes after the layers in F, and before them in B.
+double hidden_in_pair(const Workload& work, const LayerPrices& prices, const LayerRange& range,
+                      bool has_head) {
+  if (!work.model.experts || work.parallel.expert <= 1) return 0;
+  std::vector<LayerPasses> passes;
+  passes.reserve(range.end - range.begin + 1);
+  for (std::size_t layer = range.begin; layer < range.end; ++layer)
+    passes.push_back(prices.of_layer(layer).passes);
+  if (std::ranges::none_of(passes, &LayerPasses::exchanges)) return 0;
+  if (has_head) {
+    passes.push_back(prices.head().passes);
+    // Work that is deferred to the end of the step cannot hide an exchange.
+    if (work.deferred_head) passes.back().weight = {};
+  }
+  return hidden_seconds(passes);
+}
+
 /// Returns the bytes of placeholders for gradients on each rank. They depend on the rank's kinds of layers.
 /// Adjacent ranks mostly have the same kinds, so the previous result is reused.
 std::vector<double> placeholder_bytes(const LayerPrices& prices, std::span<const LayerPrices::Kinds> kinds) {
@@ -213,6 +238,9 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
     }
     // A single stage has both the embedding and the head.
     const double before = stage.parameters.dense;
+    stage.pair_hidden_s =
+        hidden_in_pair(work, layer_prices, {.begin = next - static_cast<std::size_t>(layers[i]), .end = next},
+                       i + 1 == stages);
     if (i == 0) add_embedding(stage, layer_prices.embedding(), is_alone);
     if (i + 1 == stages) {
       add_head(stage, work, layer_prices.head(), rank_of_stage.front() == rank_of_stage.back(), is_alone);
@@ -254,7 +282,9 @@ PassTimes times_of(const std::vector<Term>& terms) {
 
 LayerPrice price_of(const Workload& work, const KernelTables& kernels, const LayerKind& kind) {
   const DeviceParameters parameters = layer_device_parameters(work, kind);
-  return {.times = times_of(layer_terms(work, kernels, kind)),
+  const std::vector<Term> terms = layer_terms(work, kernels, kind);
+  return {.times = times_of(terms),
+          .passes = passes_of(terms),
           .kept_bytes = kept_bytes(work, kind),
           .released_by_input = released_by_input(work, kind),
           .recomputed_bytes = recomputed_bytes(work, kind),
@@ -275,7 +305,9 @@ EmbeddingPrice embedding_of(const Workload& work, const KernelTables& kernels) {
 
 HeadPrice head_of(const Workload& work, const KernelTables& kernels) {
   const DeviceParameters alone = head_device_parameters(work, false);
-  HeadPrice head{.times = times_of(head_terms(work, kernels)),
+  const std::vector<Term> terms = head_terms(work, kernels);
+  HeadPrice head{.times = times_of(terms),
+                 .passes = passes_of(terms),
                  .transient_bytes = head_transient_bytes(work) + whole_layer_bytes(work, alone),
                  .next_weight_bytes = whole_weight_bytes(work, alone),
                  .parameters = alone,

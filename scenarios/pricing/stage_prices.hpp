@@ -12,6 +12,7 @@
 #include "scenarios/pricing/collectives.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_memory.hpp"
+#include "scenarios/pricing/pair_walk.hpp"
 #include "scenarios/pricing/workload.hpp"
 
 namespace penstock {
@@ -45,6 +46,7 @@ struct PassTimes {
 /// The price of one layer.
 struct LayerPrice {
   PassTimes times;
+  LayerPasses passes{};
   double kept_bytes = 0;
   /// The part of kept_bytes that I releases.
   double released_by_input = 0;
@@ -72,6 +74,7 @@ struct EmbeddingPrice {
 struct HeadPrice {
   /// The times of the product and the loss.
   PassTimes times;
+  LayerPasses passes{};
   double transient_bytes = 0;
   /// The additional bytes if another part's weights are gathered at the same time, as for a layer.
   double next_weight_bytes = 0;
@@ -124,6 +127,8 @@ struct StagePrice {
   double forward_s = 0;
   double backward_input_s = 0;
   double backward_weight_s = 0;
+  /// The seconds that an overlapped pair of F and B hides.
+  double pair_hidden_s = 0;
   /// The part of these times in which the device waits for exchanges between copies.
   ShownCollectives shown;
   /// The computation in these times.

@@ -256,6 +256,44 @@ std::int64_t device_count(const Parallel& parallel, std::int32_t ranks) {
   return std::int64_t{parallel.devices_per_rank()} * ranks * parallel.data;
 }
 
+// Recomputation is a set of parts of a layer, written as in Megatron-LM's --recompute-modules.
+
+std::string to_text(LayerRecompute recompute) {
+  std::vector<std::string_view> words;
+  for (const auto& [part, word] : kEnumWords<RecomputedPart>) {
+    if (recompute.has(part)) words.push_back(word);
+  }
+  return words.empty() ? "none" : fmt::format("{}", fmt::join(words, "+"));
+}
+
+tl::expected<LayerRecompute, std::string> parse_recompute(std::string_view text) {
+  constexpr std::string_view kSeparators = "+,;| ";
+  LayerRecompute recompute;
+  std::size_t count = 0;
+  bool is_none = false;
+  for (std::size_t at = text.find_first_not_of(kSeparators); at != std::string_view::npos;) {
+    const std::size_t end = std::min(text.find_first_of(kSeparators, at), text.size());
+    const std::string_view word = text.substr(at, end - at);
+    const auto part = word == "core_attn"   ? RecomputedPart::selective
+                      : word == "layernorm" ? RecomputedPart::norm
+                                            : enum_of_text<RecomputedPart>(word);
+    if (part) recompute.add(*part);
+    if (!part && word != "none") {
+      return tl::unexpected(fmt::format("expected none, or some of {}, joined by +, got \"{}\"",
+                                        fmt::join(words_of<RecomputedPart>(), ", "), text));
+    }
+    is_none = is_none || word == "none";
+    ++count;
+    at = text.find_first_not_of(kSeparators, end);
+  }
+  if (count > 1 && (is_none || recompute.has(RecomputedPart::full))) {
+    return tl::unexpected(fmt::format("expected {} alone, got \"{}\"; leave the other words out",
+                                      is_none ? "none" : "full", text));
+  }
+  if (count > 0) return recompute;
+  return tl::unexpected(std::string("expected what each layer recomputes, such as none, got \"\""));
+}
+
 // A workload must be divisible as stated. Tensor parallelism divides attention heads and feed-forward
 // columns, and with sequence parallelism also tokens. Context parallelism divides tokens or heads. Expert
 // parallelism divides experts.

@@ -2,11 +2,15 @@
 // The input of prices: a model with its training, its devices and its degrees of parallelism.
 
 #include <array>
+#include <compare>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <tl/expected.hpp>
 
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
@@ -35,12 +39,29 @@ template <>
 inline constexpr auto kEnumWords<ContextExchange> = std::to_array<EnumWord<ContextExchange>>(
     {{ContextExchange::ring, "ring"}, {ContextExchange::all_to_all, "all-to-all"}});
 
+/// The software that sends the rows of tokens to their experts.
+enum class ExpertDispatch : std::uint8_t {
+  alltoall,  // an all-to-all that sends a token once for each of its experts
+  deepep,    // DeepEP, which sends a token once to each device and node that needs it
+  hybridep,  // Hybrid-EP, which does the same within and between NVLink domains
+};
+template <>
+inline constexpr auto kEnumWords<ExpertDispatch> =
+    std::to_array<EnumWord<ExpertDispatch>>({{ExpertDispatch::alltoall, "alltoall"},
+                                             {ExpertDispatch::deepep, "deepep"},
+                                             {ExpertDispatch::hybridep, "hybridep"}});
+
 /// The degrees of parallelism. All are at least 1, and tensor x context x data is a multiple of expert.
 struct Parallel {
   std::int32_t tensor = 1;
   std::int32_t context = 1;
   ContextExchange context_exchange = ContextExchange::ring;
   std::int32_t expert = 1;
+  ExpertDispatch expert_dispatch = ExpertDispatch::alltoall;
+  /// True if the forward pass sends tokens to experts in 8 bits.
+  bool fp8_dispatch = false;
+  /// True if the exchange of experts runs beside another microbatch's computation.
+  bool expert_overlap = false;
   /// The number of copies of the pipeline.
   std::int32_t data = 1;
   PlacementOrder order = PlacementOrder::tp_cp_ep_dp_pp;
@@ -112,27 +133,70 @@ bool orders_differ(Parallel parallel, std::int32_t ranks, const DeviceType& devi
 /// Returns the number of devices of all copies of a pipeline of `ranks` ranks.
 std::int64_t device_count(const Parallel& parallel, std::int32_t ranks);
 
-/// The part of a layer that its backward pass computes again instead of storing its activations.
-enum class LayerRecompute : std::uint8_t {
-  none,
+/// A part of a layer that its backward pass can compute again instead of storing its activations.
+enum class RecomputedPart : std::uint8_t {
   // Attention without its projections. A fused kernel does this always, so times and bytes change only in
   // frameworks without fused attention.
   selective,
-  norm,        // the outputs of both norms
-  activation,  // the output of the feed-forward's activation
-  mlp,         // the first product of a dense feed-forward part or of a shared expert
-  full,        // everything except the layer's input
+  norm,            // the outputs of both norms
+  activation,      // the output of the feed-forward's activation
+  mlp,             // the first product of a dense feed-forward part or of a shared expert
+  mla_up_proj,     // the queries, keys and values that latent attention makes from its latents
+  moe_act,         // the output of the experts' activation
+  shared_experts,  // the whole shared expert
+  moe,             // the whole feed-forward part of a layer of experts, with its exchange
+  full,            // everything except the layer's input
 };
 /// The words of training.recompute in scenarios. They follow Megatron-LM's --recompute-granularity and
 /// --recompute-modules, and the tables of SimuMax.
 template <>
-inline constexpr auto kEnumWords<LayerRecompute> =
-    std::to_array<EnumWord<LayerRecompute>>({{LayerRecompute::none, "none"},
-                                             {LayerRecompute::selective, "selective"},
-                                             {LayerRecompute::norm, "norm"},
-                                             {LayerRecompute::activation, "activation"},
-                                             {LayerRecompute::mlp, "mlp"},
-                                             {LayerRecompute::full, "full"}});
+inline constexpr auto kEnumWords<RecomputedPart> =
+    std::to_array<EnumWord<RecomputedPart>>({{RecomputedPart::selective, "selective"},
+                                             {RecomputedPart::norm, "norm"},
+                                             {RecomputedPart::activation, "activation"},
+                                             {RecomputedPart::mlp, "mlp"},
+                                             {RecomputedPart::mla_up_proj, "mla_up_proj"},
+                                             {RecomputedPart::moe_act, "moe_act"},
+                                             {RecomputedPart::shared_experts, "shared_experts"},
+                                             {RecomputedPart::moe, "moe"},
+                                             {RecomputedPart::full, "full"}});
+
+/// The parts of a layer that its backward pass computes again.
+class LayerRecompute {
+ public:
+  static const LayerRecompute none;
+  static const LayerRecompute selective;
+  static const LayerRecompute norm;
+  static const LayerRecompute activation;
+  static const LayerRecompute mlp;
+  static const LayerRecompute full;
+
+  constexpr LayerRecompute() = default;
+  constexpr LayerRecompute(std::initializer_list<RecomputedPart> parts) {
+    for (const RecomputedPart part : parts) add(part);
+  }
+
+  constexpr void add(RecomputedPart part) { parts_ |= bit(part); }
+  constexpr bool has(RecomputedPart part) const { return (parts_ & bit(part)) != 0; }
+
+  friend constexpr auto operator<=>(const LayerRecompute&, const LayerRecompute&) = default;
+
+ private:
+  static constexpr std::uint32_t bit(RecomputedPart part) { return 1U << static_cast<unsigned>(part); }
+  std::uint32_t parts_ = 0;
+};
+inline constexpr LayerRecompute LayerRecompute::none{};
+inline constexpr LayerRecompute LayerRecompute::selective{RecomputedPart::selective};
+inline constexpr LayerRecompute LayerRecompute::norm{RecomputedPart::norm};
+inline constexpr LayerRecompute LayerRecompute::activation{RecomputedPart::activation};
+inline constexpr LayerRecompute LayerRecompute::mlp{RecomputedPart::mlp};
+inline constexpr LayerRecompute LayerRecompute::full{RecomputedPart::full};
+
+/// Returns the words of all parts, such as "mla_up_proj+mlp", or "none".
+std::string to_text(LayerRecompute recompute);
+/// Reads words that are separated by plus signs, commas, semicolons or spaces. Megatron-LM's names core_attn
+/// and layernorm stand for selective and norm. Error: the words that exist.
+tl::expected<LayerRecompute, std::string> parse_recompute(std::string_view text);
 
 /// The layers that full recomputation applies to (Megatron-LM's --recompute-method and
 /// --recompute-num-layers).
@@ -201,6 +265,9 @@ struct Workload {
   std::int32_t gradient_bytes = 4;
   /// The bytes of the optimizer state of one parameter. Adam needs 12, with a copy of the weight in 4 bytes.
   std::int32_t optimizer_bytes = 12;
+  /// The time of the computation in a layer of experts, divided by the time of its kernels alone. It depends
+  /// on the release of the software: on its graphs, its fused kernels and the gaps between them.
+  double expert_factor = 1;
   /// The seconds of both passes of a layer of experts that no term explains. They depend on the device and on
   /// the release of the software. The value is 0 unless the scenario states it or it was fitted.
   double unexplained_expert_seconds = 0;

@@ -192,6 +192,7 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   // In a pipeline torchtitan holds gathered weights until the step ends (reshard_after_forward: default).
   const bool gathers_once = parts.training.framework == Framework::torchtitan && scenario.shape.stages > 1;
   scenario.shape.gather = parts.parallel.gather.value_or(gathers_once ? Gather::step : scenario.shape.gather);
+  scenario.shape.expert_overlap = parts.parallel.degrees.expert_overlap;
   scenario.schedule = parts.schedule.name;
   // Lists by stage determine the number of stages, and so the number of chunks.
   scenario.states_chunks = parts.schedule.states_chunks || longest_list(parts) > 0;

@@ -174,6 +174,25 @@ constexpr auto kParallelFields = std::to_array<Field<ParallelPart>>({
                                                       .meaning = "Devices that share the experts of a layer.",
                                                       .usual = "1",
                                                       .range = kParallelDegree}),
+    field<&ParallelPart::degrees, &Parallel::expert_dispatch>(
+        {.name = "expert_dispatch",
+         .kind = KeyKind::word,
+         .meaning =
+             "How tokens reach their experts: an all-to-all sends a token once for each expert, DeepEP "
+             "and Hybrid-EP once to each device and node.",
+         .usual = "alltoall"}),
+    field<&ParallelPart::degrees, &Parallel::fp8_dispatch>(
+        {.name = "fp8_dispatch",
+         .kind = KeyKind::flag,
+         .meaning = "Tokens go to their experts in 8 bits; results and gradients come back in 16.",
+         .usual = "false"}),
+    field<&ParallelPart::degrees, &Parallel::expert_overlap>(
+        {.name = "expert_overlap",
+         .kind = KeyKind::flag,
+         .meaning =
+             "The exchange of experts runs beside another microbatch's computation: each F and B of the "
+             "steady state are one overlapped pair.",
+         .usual = "false"}),
     field<&ParallelPart::data>({.name = "data",
                                 .kind = KeyKind::integer,
                                 .meaning = "Copies of the whole pipeline, of which one is simulated.",
@@ -472,6 +491,7 @@ void refuse_without_devices(const Node& document, const ModelPart& model, const 
   refuse(training.gradient_bytes.has_value(), "training", "gradient_bytes");
   refuse(training.deferred_head.has_value(), "training", "deferred_head");
   refuse(training.host_layer_ns.has_value(), "training", "host_layer");
+  refuse(training.expert_factor.has_value(), "training", "expert_factor");
   refuse(training.expert_layer_ns.has_value(), "training", "expert_layer");
   refuse(training.framework.has_value(), "training", "framework");
   refuse(training.action_overhead_ns.has_value(), "training", "action_overhead");
@@ -520,6 +540,7 @@ Workload workload_of(const ArchitecturePart& architecture, const DeviceType& dev
   work.action_seconds = training.action_overhead_ns ? seconds(training.action_overhead_ns)
                                                     : usual_action_seconds(work.framework);
   work.step_seconds = seconds(training.step_overhead_ns);
+  work.expert_factor = training.expert_factor.value_or(1);
   if (training.expert_layer_ns)
     work.unexplained_expert_seconds = static_cast<double>(*training.expert_layer_ns) * kSecondsPerNanosecond;
   return work;

@@ -155,6 +155,8 @@ constexpr auto kStageFields = std::to_array<Field<StageFigures>>({
     time<&Stages::recompute>("recompute", "forward", "Time of R."),
     time<&Stages::overlapped_pair>("overlapped_pair", "the sum of its parts",
                                    "Time of an overlapped pair of F and B."),
+    time<&Stages::pair_hidden>("pair_hidden", "0",
+                               "Time by which an overlapped pair is shorter than the sum of its parts."),
     fixed(time<&Stages::step>("step", "0", "Time of STEP, which does not scale with the microbatch.")),
     fixed(
         time<&Stages::overhead>("overhead", "0", "Added once to each F, B, I, W and R; it does not scale.")),

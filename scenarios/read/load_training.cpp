@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
@@ -93,12 +94,12 @@ constexpr auto kTrainingFields = std::to_array<Field<TrainingPart>>({
         {.name = "recompute",
          .kind = KeyKind::other,
          .meaning =
-             "What each layer computes again in its backward pass, or which layers do so in full. On named "
-             "devices only.",
+             "Parts of a layer that its backward pass computes again, by Megatron-LM's names, or the layers "
+             "that do so in full. On named devices only.",
          .usual = "none",
-         .form = "none, selective, norm, activation, mlp, full, or `{full: 3}`",
-         .schema = R"({"anyOf": [{"enum": ["none", "selective", "norm", "activation", "mlp", "full"]}, )"
-                   R"({"type": "object"}]})"}),
+         .form = "`none`, `full`, `{full: 3}`, or one or a list of `selective` (`core_attn`), `norm` "
+                 "(`layernorm`), `activation`, `mlp`, `mla_up_proj`, `moe_act`, `shared_experts`, `moe`",
+         .schema = R"({"type": ["string", "array", "object"], "items": {"type": "string"}})"}),
     unbound<TrainingPart>(
         {.name = "sequence",
          .kind = KeyKind::other,
@@ -118,6 +119,13 @@ constexpr auto kTrainingFields = std::to_array<Field<TrainingPart>>({
          .meaning =
              "Least time that the host needs for a layer, forward and backward. On named devices only.",
          .usual = "0"}),
+    field<&TrainingPart::expert_factor>(
+        {.name = "expert_factor",
+         .kind = KeyKind::factor,
+         .meaning = "Time of the computation in a layer of experts over the time of its kernels alone, which "
+                    "depends on the release of the software. On named devices only.",
+         .usual = "1",
+         .range = {.least = 0, .most = 100}}),
     field<&TrainingPart::expert_layer_ns>(
         {.name = "expert_layer",
          .kind = KeyKind::duration,
@@ -345,16 +353,35 @@ RecomputedLayers read_recomputed_layers(const Node& node, Problem& problem) {
           .count = reader.required_integer(counts.front(), kModelCount)};
 }
 
-/// Reads `recompute:`, which is a word or a mapping.
+/// Reads the parts of `recompute:`, a word, words that are joined by +, or a list of words.
+std::optional<LayerRecompute> read_recomputed_parts(const MappingReader& reader) {
+  const Node* node = reader.find("recompute");
+  if (node == nullptr) return std::nullopt;
+  std::string text;
+  if (node->kind == Node::Kind::list) {
+    const auto words = reader.words("recompute");
+    if (!words) return std::nullopt;
+    text = words->empty() ? "none" : fmt::format("{}", fmt::join(*words, "+"));
+  } else {
+    const auto word = reader.word("recompute");
+    if (!word) return std::nullopt;
+    text = *word;
+  }
+  const auto recompute = parse_recompute(text);
+  if (recompute) return *recompute;
+  reader.complain("recompute", recompute.error());
+  return std::nullopt;
+}
+
+/// Reads `recompute:`, which names parts of all layers, or is a mapping that names layers.
 void read_recompute(const MappingReader& reader, TrainingPart& training, Problem& problem) {
   const Node* node = reader.find("recompute");
-  if (node == nullptr) return;
-  if (node->kind == Node::Kind::mapping) {
+  if (node != nullptr && node->kind == Node::Kind::mapping) {
     training.recompute = LayerRecompute::full;
     training.recomputed_layers = read_recomputed_layers(*node, problem);
     return;
   }
-  training.recompute = reader.choice<LayerRecompute>("recompute");
+  training.recompute = read_recomputed_parts(reader);
 }
 
 }  // namespace

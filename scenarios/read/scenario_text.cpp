@@ -289,6 +289,7 @@ std::string stages_to_yaml(const StageFigures& figures, std::int64_t batch) {
   text += figure_line("backward_weight", figures.backward_weight, duration_text);
   text += figure_line("recompute", figures.recompute, duration_text);
   text += figure_line("overlapped_pair", figures.overlapped_pair, duration_text);
+  text += figure_line("pair_hidden", figures.pair_hidden, duration_text);
   text += figure_line("step", figures.step, duration_text);
   text += figure_line("overhead", figures.overhead, duration_text);
   text += byte_line_unless_0("activation", figures.activation);

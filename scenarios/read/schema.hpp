@@ -101,8 +101,9 @@ struct TrainingPart {
   std::vector<std::int64_t> sequences{};
   std::optional<std::int32_t> gradient_bytes{};  ///< bytes of a parameter's gradient, 2 or 4
   std::optional<bool> deferred_head{};  ///< true to compute the head's weight gradient at the end of the step
-  std::optional<Ns> expert_layer_ns{};  ///< the time of a layer of experts beyond the known terms
-  std::optional<Ns> host_layer_ns{};    ///< the least time of a layer's forward + backward on the host
+  std::optional<double> expert_factor{};  ///< the time of experts' layers over the time of their kernels
+  std::optional<Ns> expert_layer_ns{};    ///< the time of a layer of experts beyond the known terms
+  std::optional<Ns> host_layer_ns{};      ///< the least time of a layer's forward + backward on the host
   std::optional<Framework> framework{};
   std::optional<Ns> action_overhead_ns{};  ///< the time of each F, B, I and W beside its kernels
   std::optional<Ns> step_overhead_ns{};    ///< the time of each step beside all known parts

@@ -176,6 +176,17 @@ ChoiceTexts choice_texts(const TuneRequest& request, const Configuration& of) {
           fmt::to_string(of.sharding)};
 }
 
+namespace {
+
+/// Returns a number that differs between different sets of recomputed parts.
+std::int64_t recompute_code(LayerRecompute recompute) {
+  std::int64_t code = 0;
+  for (const auto& [part, word] : kEnumWords<RecomputedPart>) code = 2 * code + (recompute.has(part) ? 1 : 0);
+  return code;
+}
+
+}  // namespace
+
 // The search compares values as numbers, which is faster than as text. Texts are made only for printed
 // configurations.
 ChoiceCodes choice_codes(const Configuration& of) {
@@ -190,7 +201,7 @@ ChoiceCodes choice_codes(const Configuration& of) {
           std::distance(schedule_table().data(), find_schedule(of.schedule)),
           static_cast<std::int64_t>(of.layer_split),
           of.micro_batch_size,
-          static_cast<std::int64_t>(of.recompute),
+          recompute_code(of.recompute),
           of.sharding};
 }
 

@@ -283,6 +283,10 @@ Ns step_bound(const PricedConfiguration& priced, const ScheduleOutline& outline,
     const StageCost& cost = priced.costs.stages[index(stage)];
     needed += cost.forward_ns + (outline.splits_backward ? cost.backward_input_ns : cost.backward_ns);
     work += cost.forward_ns + cost.backward_ns;
+    if (!outline.overlaps_pairs) continue;
+    // Each F and B of the stage is in at most one pair, and a pair hides no more than this.
+    needed -= cost.pair_hidden_ns;
+    work -= cost.pair_hidden_ns;
   }
   const std::size_t earliest = index(rank.stages.front());
   const Ns back =

@@ -176,20 +176,50 @@ Arguments megatron_full_recompute(const RecomputedLayers& layers) {
 }
 
 Arguments megatron_recompute(const LaunchedRun& run) {
-  switch (run.work.recompute) {
-    case LayerRecompute::none:
-    case LayerRecompute::activation:
-      return {};
-    case LayerRecompute::selective:
-      return {"--recompute-granularity selective"};
-    case LayerRecompute::norm:
-      return {"--recompute-granularity selective --recompute-modules layernorm"};
-    case LayerRecompute::mlp:
-      return {"--recompute-granularity selective --recompute-modules mlp"};
-    case LayerRecompute::full:
-      return megatron_full_recompute(run.work.recomputed_layers);
+  using enum RecomputedPart;
+  const LayerRecompute recompute = run.work.recompute;
+  if (recompute == LayerRecompute::none) return {};
+  if (recompute.has(full)) return megatron_full_recompute(run.work.recomputed_layers);
+  constexpr std::array<std::pair<RecomputedPart, std::string_view>, 7> kModules = {
+      {{selective, "core_attn"},
+       {norm, "layernorm"},
+       {mlp, "mlp"},
+       {mla_up_proj, "mla_up_proj"},
+       {moe_act, "moe_act"},
+       {shared_experts, "shared_experts"},
+       {moe, "moe"}}};
+  std::vector<std::string_view> modules;
+  for (const auto& [part, module] : kModules) {
+    if (recompute.has(part)) modules.push_back(module);
   }
-  return {};
+  if (modules.empty()) return {};
+  // Without a list it recomputes core_attn.
+  if (recompute == LayerRecompute::selective) return {"--recompute-granularity selective"};
+  return {fmt::format("--recompute-granularity selective --recompute-modules {}", fmt::join(modules, " "))};
+}
+
+/// Returns the degrees with the usual exchange of experts.
+Parallel with_plain_exchange(Parallel degrees) {
+  const Parallel usual;
+  degrees.expert_dispatch = usual.expert_dispatch;
+  degrees.fp8_dispatch = usual.fp8_dispatch;
+  degrees.expert_overlap = usual.expert_overlap;
+  return degrees;
+}
+
+Arguments megatron_expert_exchange(const LaunchedRun& run) {
+  if (!run.work.model.experts) return {};
+  const Parallel& degrees = degrees_of(run);
+  Arguments arguments;
+  if (degrees.expert_dispatch == ExpertDispatch::deepep)
+    arguments.emplace_back("--moe-token-dispatcher-type flex --moe-enable-deepep");
+  if (degrees.expert_dispatch == ExpertDispatch::hybridep)
+    arguments.emplace_back("--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend hybridep");
+  if (degrees.expert_dispatch == ExpertDispatch::alltoall)
+    arguments.emplace_back("--moe-token-dispatcher-type alltoall");
+  if (degrees.expert_overlap)
+    arguments.emplace_back("--overlap-moe-expert-parallel-comm --delay-wgrad-compute");
+  return arguments;
 }
 
 std::string megatron_lacks_sharding(const LaunchedRun& run) {
@@ -477,7 +507,7 @@ std::vector<std::string> torchtitan_comments(const LaunchedRun& run) {
 // --- the table --------------------------------------------------------------------------------------------
 
 // The rows are in the order in which arguments are written.
-constexpr std::array<LaunchAssumption, 16> kAssumptions = {{
+constexpr std::array<LaunchAssumption, 17> kAssumptions = {{
     {.name = "tensor parallelism",
      .megatron = {lacks_nothing,
                   [](const LaunchedRun& run) -> Arguments {
@@ -561,6 +591,19 @@ constexpr std::array<LaunchAssumption, 16> kAssumptions = {{
                                       "--parallelism.expert_tensor_parallel_degree 1",
                                       run.of.expert)};
                     }}},
+    {.name = "exchange of experts",
+     .megatron = {[](const LaunchedRun& run) -> std::string {
+                    if (!run.work.model.experts || !degrees_of(run).fp8_dispatch) return "";
+                    return "its dispatchers send tokens in 16 bits; take parallel.fp8_dispatch: false";
+                  },
+                  megatron_expert_exchange},
+     .torchtitan = {[](const LaunchedRun& run) -> std::string {
+                      if (!run.work.model.experts || degrees_of(run) == with_plain_exchange(degrees_of(run)))
+                        return "";
+                      return "its experts exchange tokens of 16 bits by an all-to-all beside nothing; leave "
+                             "parallel.expert_dispatch, fp8_dispatch and expert_overlap out";
+                    },
+                    says_nothing}},
     {.name = "order of devices",
      .megatron = {megatron_lacks_order,
                   [](const LaunchedRun& run) -> Arguments {
@@ -590,9 +633,9 @@ constexpr std::array<LaunchAssumption, 16> kAssumptions = {{
      .torchtitan = {lacks_nothing, torchtitan_batch}},
     {.name = "recomputation",
      .megatron = {[](const LaunchedRun& run) -> std::string {
-                    if (has_listed_layers(run))
-                      return "it cannot recompute a list of layers; state a number of layers";
-                    if (run.work.recompute != LayerRecompute::activation) return "";
+                   if (has_listed_layers(run))
+                     return "it cannot recompute a list of layers; state a number of layers";
+                   if (!run.work.recompute.has(RecomputedPart::activation)) return "";
                     return "it recomputes only the activation of experts; take another --recompute";
                   },
                   megatron_recompute},

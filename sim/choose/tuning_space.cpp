@@ -41,6 +41,8 @@ namespace penstock {
 namespace {
 
 constexpr std::int32_t kMostMicrobatchSamples = 16;
+/// The recomputation that is tried. Fused attention stores nothing that `selective` could recompute, so it is
+/// tried only if the user names it.
 constexpr std::array kRecomputes = {LayerRecompute::none, LayerRecompute::selective, LayerRecompute::full};
 constexpr std::array kExchanges = {ContextExchange::ring, ContextExchange::all_to_all};
 constexpr std::array kOrders = {PlacementOrder::tp_cp_ep_dp_pp, PlacementOrder::tp_cp_ep_pp_dp};
@@ -232,9 +234,10 @@ class Space {
       reach(Step::batched);
       for (const LayerRecompute recompute : kRecomputes) {
         if (!allows(choices_.recompute, recompute)) continue;
-        // Kernels of attention are fused on all named devices. They store nothing that selective
-        // recomputation could compute again, so it is priced as none.
-        const bool is_none = recompute == LayerRecompute::selective;
+        // A fused kernel of attention stores nothing that selective recomputation could compute again, so it
+        // is priced as none.
+        const bool is_none =
+            recompute == LayerRecompute::selective && traits_of(work_.framework).fused_attention;
         if (is_none && allows(choices_.recompute, LayerRecompute::none)) continue;
         now_.recompute = recompute;
         for (const std::int32_t sharding : kShardings) {

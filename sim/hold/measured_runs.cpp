@@ -156,6 +156,9 @@ Parallel parallel_of(RowReader& row) {
     parallel.context_exchange = row.choice<ContextExchange>("context_exchange");
   if (row.has("order")) parallel.order = row.choice<PlacementOrder>("order");
   parallel.sequence_parallel = row.flag_or("sequence_parallel", parallel.sequence_parallel);
+  if (row.has("expert_dispatch")) parallel.expert_dispatch = row.choice<ExpertDispatch>("expert_dispatch");
+  parallel.fp8_dispatch = row.flag_or("fp8_dispatch", false);
+  parallel.expert_overlap = row.flag_or("expert_overlap", false);
   return parallel;
 }
 
@@ -174,7 +177,11 @@ DeviceModel model_of(RowReader& row, const DeviceType& device, const KernelsOf& 
   model.work.parallel = parallel_of(row);
   model.work.device = device;
   model.work.precision = row.choice<GemmPrecision>("precision");
-  model.work.recompute = row.choice<LayerRecompute>("recompute");
+  if (const auto recompute = parse_recompute(row.text("recompute"))) {
+    model.work.recompute = *recompute;
+  } else {
+    row.refuse("recompute", recompute.error());
+  }
   if (row.has("framework")) model.work.framework = row.choice<Framework>("framework");
   model.work.action_seconds = usual_action_seconds(model.work.framework);
   model.work.gradient_bytes = row.small_or("gradient_bytes", 4);
@@ -238,6 +245,7 @@ tl::expected<MeasuredRun, RowFault> run_of(RowReader& row, Architectures& archit
   // In a pipeline torchtitan holds gathered weights until the step ends (reshard_after_forward: default).
   if (model.work.framework == Framework::torchtitan && scenario.shape.stages > 1)
     scenario.shape.gather = Gather::step;
+  scenario.shape.expert_overlap = model.work.parallel.expert_overlap;
   scenario.batch.micro_batch_size = row.count("micro_batch_size");
   scenario.batch.microbatches = row.count("microbatches");
   // After a fault, the values are placeholders, from which no scenario must be built.

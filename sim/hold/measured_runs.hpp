@@ -59,7 +59,7 @@ using KernelsOf = std::function<std::shared_ptr<const KernelTables>(const Device
 /// line), release (none), virtual_stages (1), context (1), context_exchange (ring), expert (1), data (as many
 /// copies as fit on `devices`), layers (all), layer_split (even), tensor_overlap and data_overlap (yes),
 /// gradient_bytes (4), peak_gib (not measured), order (the default order), sharding (1), framework
-/// (megatron-te), sequence_parallel (yes).
+/// (megatron-te), sequence_parallel (yes), expert_dispatch (alltoall), fp8_dispatch and expert_overlap (no).
 /// Other columns are stored unchanged. Rows with an unknown device or framework, or without a priced model,
 /// are left out. Errors: "FILE:LINE: COLUMN: expected .., got .."; the reason of the first row if all rows
 /// are left out.

@@ -159,9 +159,10 @@ GroupConstants constants_of_site(const Site& site, const DeviceConstants& own, c
   std::vector<TimedRun> dense;
   if (site.experts)
     dense = fit_rows.of({.source = site.source, .device = site.device, .precision = site.precision});
-  FittedConstants fit = fit_constants(dense.empty() ? rows : dense, own);
-  if (!dense.empty()) {
-    FittedConstants with_experts = fit_expert_layer(rows, fit.constants);
+  FittedConstants fit{.constants = own, .fitted = {}};
+  if (!site.experts || !dense.empty()) fit = fit_constants(site.experts ? dense : rows, own);
+  if (site.experts) {
+    FittedConstants with_experts = fit_experts(rows, fit.constants, dense.empty());
     fit.constants = with_experts.constants;
     std::ranges::move(with_experts.fitted, std::back_inserter(fit.fitted));
   }
@@ -258,7 +259,7 @@ Workload with_constants(Workload work, const DeviceConstants& constants) {
   work.device.*sustained_of(work.precision) = constants.sustained;
   work.device.collectives = constants.collectives;
   work.device.step_fraction = constants.step_fraction;
-  work.unexplained_expert_seconds = constants.expert_layer_ms * kSecondsPerMillisecond;
+  work.expert_factor = constants.expert_factor;
   work.action_seconds = constants.action_ms * kSecondsPerMillisecond;
   work.step_seconds = constants.step_ms * kSecondsPerMillisecond;
   return work;
@@ -271,7 +272,7 @@ DeviceConstants own_constants(const Scenario& scenario) {
   return {.sustained = sustained_factor(work),
           .collectives = work.device.collectives,
           .step_fraction = work.device.step_fraction,
-          .expert_layer_ms = work.unexplained_expert_seconds / kSecondsPerMillisecond,
+          .expert_factor = work.expert_factor,
           .action_ms = work.action_seconds / kSecondsPerMillisecond,
           .step_ms = work.step_seconds / kSecondsPerMillisecond};
 }
@@ -307,8 +308,9 @@ double RunPrices::step_seconds(const DeviceConstants& constants) const {
 // Finds the constants with which predicted steps are closest to the measured ones.
 //
 // The effect of a constant is a column with d log(predicted) / d log(constant) for each run. Constants are
-// examined in the order of kConstants, which begins with sustained. A constant is fitted if the part
-// of its column that earlier columns do not explain is larger than the scatter of measurements. Then BOBYQA
+// examined in the order of kConstants, which begins with sustained; for rows with experts in the order
+// expert_factor, collectives. A constant is fitted if the part of its column that earlier columns do not
+// explain is larger than the scatter of measurements. Then BOBYQA
 // (Powell, 2009; NLopt), which needs no derivatives, solves
 //
 //     minimise  sum over runs of log(predicted(constants) / measured)^2   within the bounds
@@ -330,9 +332,11 @@ struct Constant {
   double step = 0;
   double least_effect = kLeastEffect;
 };
-constexpr std::array<Constant, 6> kConstants = {{
+constexpr Constant kCollectives{
+    .name = "collectives", .value = &DeviceConstants::collectives, .least = 1, .most = 2.2};
+constexpr std::array<Constant, 5> kConstants = {{
     {.name = "sustained", .value = &DeviceConstants::sustained, .least = 0.9, .most = 1.6},
-    {.name = "collectives", .value = &DeviceConstants::collectives, .least = 1, .most = 2.2},
+    kCollectives,
     {.name = "step_fraction", .value = &DeviceConstants::step_fraction, .least = 0, .most = 0.35},
     // Only rows with other numbers of actions in equal work show the time of an action.
     {.name = "action_overhead",
@@ -341,8 +345,10 @@ constexpr std::array<Constant, 6> kConstants = {{
      .most = 3,
      .least_effect = 3 * kLeastEffect},
     {.name = "step_overhead", .value = &DeviceConstants::step_ms, .least = 0, .most = 200, .step = 10},
-    {.name = "expert_layer", .value = &DeviceConstants::expert_layer_ms, .least = 0, .most = 5, .step = 1},
 }};
+// Below 0.8, products that reach 0.8 of the peak would exceed it.
+constexpr Constant kExpertFactor{
+    .name = "expert_factor", .value = &DeviceConstants::expert_factor, .least = 0.8, .most = 2};
 /// Relative change of a constant to measure its effect. It is small compared with the bounds, but much larger
 /// than the rounding of a step to nanoseconds.
 constexpr double kNudge = 0.05;
@@ -421,7 +427,7 @@ double squares(std::span<const TimedRun> runs, const DeviceConstants& constants)
 FittedConstants fitted_constants(std::span<const TimedRun> runs, const DeviceConstants& prior,
                                  std::span<const Constant> candidates) {
   FittedConstants fit{.constants = prior, .fitted = {}};
-  // Without runs all columns are empty, and no constant is fitted.
+  if (runs.empty()) return fit;
   const std::vector<Constant> identifiable = identifiable_constants(runs, prior, candidates);
   if (identifiable.empty()) return fit;
   nlopt::opt search(nlopt::LN_BOBYQA, static_cast<unsigned>(identifiable.size()));
@@ -463,8 +469,10 @@ FittedConstants fit_constants(std::span<const TimedRun> runs, const DeviceConsta
   return fitted_constants(runs, prior, kConstants);
 }
 
-FittedConstants fit_expert_layer(std::span<const TimedRun> runs, const DeviceConstants& prior) {
-  return fitted_constants(runs, prior, std::span(kConstants).last(1));
+FittedConstants fit_experts(std::span<const TimedRun> runs, const DeviceConstants& prior,
+                            bool with_collectives) {
+  const std::array candidates = {kExpertFactor, kCollectives};
+  return fitted_constants(runs, prior, std::span(candidates).first(with_collectives ? 2 : 1));
 }
 
 }  // namespace penstock

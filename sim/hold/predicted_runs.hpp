@@ -28,8 +28,8 @@ struct DeviceConstants {
   double sustained = 1;      ///< slowdown of matrix products (DeviceType::sustained)
   double collectives = 1;    ///< slowdown of collectives that are not overlapped
   double step_fraction = 0;  ///< part of the gradients' reduction over the network that adds to the step
-  /// Milliseconds of a layer of experts, for both passes, that no known term explains.
-  double expert_layer_ms = 0;
+  /// Slowdown of the computation in layers of experts by the software (Workload::expert_factor).
+  double expert_factor = 1;
   /// Milliseconds of each F, B, I and W beside its kernels (Workload::action_seconds).
   double action_ms = 0;
   /// Milliseconds of each step that no known part explains (Workload::step_seconds).
@@ -71,15 +71,15 @@ struct FittedConstants {
 };
 
 /// Fits constants by least squares of log(predicted / measured). The bounds are 0.9 to 1.6 for `sustained`, 1
-/// to 2.2 for `collectives`, 0 to 0.35 for `step_fraction`, 0 to 3 ms for `action_ms`, 0 to 200 ms for
-/// `step_ms` and 0 to 5 ms for `expert_layer_ms`. A constant stays at its value of `prior` if no run depends
-/// on it. It also stays there if its effect cannot be separated from that of earlier constants. Without runs
-/// nothing is fitted.
+/// to 2.2 for `collectives`, 0 to 0.35 for `step_fraction`, 0 to 3 ms for `action_ms` and 0 to 200 ms for
+/// `step_ms`. A constant stays at its value of `prior` if no run depends on it. It also stays there if its
+/// effect cannot be separated from that of earlier constants. Without runs nothing is fitted.
 FittedConstants fit_constants(std::span<const TimedRun> runs, const DeviceConstants& prior);
 
-/// Like fit_constants(), but fits only `expert_layer_ms`. The other constants stay at their values of
-/// `prior`.
-FittedConstants fit_expert_layer(std::span<const TimedRun> runs, const DeviceConstants& prior);
+/// Like fit_constants(), but for runs with experts: fits `expert_factor` within 0.8 to 2, and then
+/// `collectives` if `with_collectives` is true. The other constants stay at their values of `prior`.
+FittedConstants fit_experts(std::span<const TimedRun> runs, const DeviceConstants& prior,
+                            bool with_collectives);
 
 /// The prediction of one row of the file.
 struct PredictedRun {
@@ -128,10 +128,11 @@ struct RunsReport {
 
 /// Predicts every run of `runs`. If `fitted_on` is given, the constants of each source, device and precision
 /// are fitted on the matching rows in `fitted_on`. Rows with experts use the rows of their own release, or of
-/// all releases if there are none. If there are rows without experts, these determine all constants except
-/// `expert_layer_ms`. If no row matches, the device's own constants are used. `fitted_on` may be `&runs`.
-/// `progress` is called with the number of priced rows and of all rows. Error: a configuration cannot be
-/// prepared; the message names its id.
+/// all releases if there are none. Rows with experts determine `expert_factor`. If there are rows without
+/// experts, these determine the other constants, and otherwise only `collectives` is fitted. If no row
+/// matches, the device's own constants are used. `fitted_on` may be `&runs`. `progress` is called with the
+/// number of priced rows and of all rows. Error: a configuration cannot be prepared; the message names its
+/// id.
 tl::expected<RunsReport, std::string> predict_runs(
     const MeasuredRuns& runs, const MeasuredRuns* fitted_on,
     const std::function<void(std::size_t done, std::size_t all)>& progress);

@@ -1,6 +1,8 @@
 // Transformers run on named devices, from a scenario's text to an experiment. Names of devices that are
 // not known get a hint.
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -128,6 +130,51 @@ TEST(DeviceScenario, RunsUnderEverySchedule) {
       overrides.push_back({.key = "schedule.virtual_stages", .value = "2"});
     EXPECT_EQ(fault_of(kLlama, overrides), "no fault");
   }
+}
+
+constexpr std::string_view kPairedExperts = R"(
+model: {huggingface: deepseek-v3.json, sequence: 4096, layers: 14}
+cluster: {device: h100-sxm, nodes: 16}
+parallel: {expert: 32, expert_dispatch: deepep}
+schedule: {name: interleaved, stages: 4, virtual_stages: 2, microbatches: 16, layer_split: ends-one-less}
+training: {precision: fp8, recompute: [mla_up_proj, mlp]}
+)";
+
+TEST(ExpertOverlap, PairsOfFAndBHideExchanges) {
+  const Experiment plain = experiment_of(kPairedExperts);
+  const Experiment paired =
+      experiment_of(kPairedExperts, {{.key = "parallel.expert_overlap", .value = "true"}});
+  EXPECT_EQ(plain.costs, paired.costs) << "only the program says what overlaps";
+  const auto pairs_of = [](const Experiment& experiment) {
+    return std::ranges::count_if(experiment.program.ranks[3], &Action::overlaps_next);
+  };
+  EXPECT_EQ(pairs_of(plain), 0);
+  EXPECT_EQ(pairs_of(paired), 2 * 16 - 5) << "all forwards but four of a group, and one";
+  const StageCost& middle = paired.costs.stages[3];
+  EXPECT_GT(middle.pair_hidden_ns, 0);
+  const std::array<Action, 2> pair = {{{.kind = ActionKind::forward, .stage = 3, .microbatch = 1},
+                                       {.kind = ActionKind::backward, .stage = 3, .microbatch = 0}}};
+  EXPECT_EQ(group_duration_ns(paired.costs, pair),
+            middle.forward_ns + middle.backward_ns - middle.pair_hidden_ns);
+}
+
+TEST(ExpertOverlap, IsRefusedWherePairsWouldWaitForThemselves) {
+  const auto fault = [](const char* name, const char* chunks) {
+    return fault_of(kPairedExperts, {{.key = "parallel.expert_overlap", .value = "true"},
+                                     {.key = "schedule.name", .value = name},
+                                     {.key = "schedule.virtual_stages", .value = chunks}});
+  };
+  EXPECT_EQ(fault("1f1b", "1"),
+            "a.yaml: parallel.expert_overlap: 1f1b on 4 ranks has no pairs of F and B that can overlap; take "
+            "interleaved, dualpipe, dualpipe-v, or 1f1b on one rank");
+  EXPECT_EQ(fault("interleaved", "2"), "no fault");
+}
+
+TEST(ExpertOverlap, WordsAreChecked) {
+  EXPECT_THAT(fault_of(kPairedExperts, {{.key = "parallel.expert_dispatch", .value = "deep"}}),
+              testing::HasSubstr("expected alltoall or deepep or hybridep"));
+  EXPECT_THAT(fault_of(kPairedExperts, {{.key = "training.recompute", .value = "mla"}}),
+              testing::HasSubstr("expected none, or some of selective, norm"));
 }
 
 // The last stage's backward pass is shorter by as much as its step is longer, microbatch by microbatch, and

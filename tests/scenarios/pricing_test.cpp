@@ -266,6 +266,51 @@ TEST(LayerTerms, WhatIsNotComputedAgainIsKept) {
   EXPECT_DOUBLE_EQ(bytes_of_dense - kept_bytes(dense, {}), 2.0 * 2 * 14336 * 4096);
 }
 
+TEST(Recompute, WordsAreMegatrons) {
+  using enum RecomputedPart;
+  EXPECT_EQ(parse_recompute("none").value(), LayerRecompute::none);
+  EXPECT_EQ(parse_recompute("core_attn").value(), LayerRecompute::selective);
+  EXPECT_EQ(parse_recompute("mla_up_proj+mlp").value(), (LayerRecompute{mlp, mla_up_proj}));
+  EXPECT_EQ(parse_recompute("moe_act, layernorm").value(), (LayerRecompute{norm, moe_act}));
+  EXPECT_EQ(to_text(LayerRecompute{mla_up_proj, mlp}), "mlp+mla_up_proj");
+  EXPECT_EQ(to_text(LayerRecompute{}), "none");
+  EXPECT_EQ(parse_recompute("moe full").error(),
+            "expected full alone, got \"moe full\"; leave the other words out");
+  EXPECT_EQ(parse_recompute("moe_acts").error(),
+            "expected none, or some of selective, norm, activation, mlp, mla_up_proj, moe_act, "
+            "shared_experts, moe, full, joined by +, got \"moe_acts\"");
+  EXPECT_FALSE(parse_recompute(" "));
+}
+
+// One sequence of DeepSeek-V3 on one device: 128 heads with queries and keys of 192 and values of 128.
+TEST(Recompute, PartsOfALayerOfExperts) {
+  using enum RecomputedPart;
+  Workload work = workload_on("b200", "deepseek-v3", 4096);
+  const LayerKind kind = work.model.layers.back();
+  const auto saved = [&](LayerRecompute recompute) {
+    Workload with = work;
+    with.recompute = recompute;
+    return kept_bytes(work, kind) - kept_bytes(with, kind);
+  };
+  EXPECT_DOUBLE_EQ(saved({mla_up_proj}), 4096.0 * 128 * (2 * 192 + 128) * 2);
+  EXPECT_DOUBLE_EQ(saved({moe_act}), 4096.0 * 8 * 2048 * 2);
+  EXPECT_DOUBLE_EQ(saved({shared_experts}), 4096.0 * 2048 * 3 * 2);
+  EXPECT_GT(saved({moe}), saved({moe_act}) + saved({shared_experts}));
+  EXPECT_DOUBLE_EQ(saved({moe, moe_act}), saved({moe}));
+  EXPECT_DOUBLE_EQ(saved({moe_act, mla_up_proj}), saved({moe_act}) + saved({mla_up_proj}));
+  const auto again_s = [&](LayerRecompute recompute) {
+    work.recompute = recompute;
+    const auto terms = layer_terms(work, kernels_of(work), kind);
+    const auto found = std::ranges::find(terms, "recomputation", &Term::name);
+    return found == terms.end() ? 0 : found->backward_input;
+  };
+  EXPECT_EQ(again_s({selective}), 0);
+  EXPECT_GT(again_s({mla_up_proj}), 0);
+  EXPECT_NEAR(again_s({mla_up_proj, moe_act}), again_s({mla_up_proj}) + again_s({moe_act}), 1e-12);
+  EXPECT_GT(again_s({moe}), 10 * again_s({moe_act}));
+  EXPECT_GT(again_s({full}), again_s({moe}) + again_s({mla_up_proj}));
+}
+
 const Term* term_of(const std::vector<Term>& terms, std::string_view name) {
   const auto found = std::ranges::find(terms, name, &Term::name);
   return found == terms.end() ? nullptr : &*found;
@@ -648,16 +693,15 @@ TEST(GroupedProducts, AreSlowForManySmallExpertsOnEveryDevice) {
   }
 }
 
-/// Seconds of the exchange of a layer of Mixtral's experts, each of eight copies with one of them.
+/// Seconds of a DeepEP exchange of a layer of Mixtral's experts, each of eight copies with one of them.
 double exchange_s(std::int32_t ranks, PlacementOrder order) {
   Workload work = workload_on("h100", "mixtral-8x7b", 4096);
   work.parallel.expert = 8;
   work.parallel.data = 8;
   work.parallel.order = order;
+  work.parallel.expert_dispatch = ExpertDispatch::deepep;
   work.ranks = ranks;
-  for (const Term& term : layer_terms(work, kernels_of(work), work.model.layers.front()))
-    if (term.name == "exchange") return term.forward;
-  return 0;
+  return term_of(layer_terms(work, kernels_of(work), work.model.layers.front()), "dispatch")->forward;
 }
 
 // A token's two experts are on 8 (1 - (7/8)^2) of eight nodes and on 2 (1 - (1/2)^2) of two; (n-1)/n of that
@@ -667,6 +711,52 @@ TEST(Placement, OfExpertsOverMoreNodesThanTheyNeedSendsMore) {
   const double on_eight = exchange_s(8, PlacementOrder::tp_cp_ep_pp_dp);
   EXPECT_NEAR(on_eight / on_two, 8 * (1 - 49.0 / 64) * 7 / 8 / (2 * (1 - 0.25) / 2), 0.01);
   EXPECT_LT(exchange_s(8, PlacementOrder::tp_cp_ep_dp_pp), on_two) << "neighbours on one NVLink";
+}
+
+/// The terms of a layer of Qwen3-30B's experts over 32 H100, four nodes.
+std::vector<Term> qwen_terms(ExpertDispatch dispatch, bool in_8_bits = false) {
+  Workload work = workload_on("h100", "qwen3-30b-a3b", 4096);
+  work.parallel.expert = work.parallel.data = 32;
+  work.parallel.expert_dispatch = dispatch;
+  work.parallel.fp8_dispatch = in_8_bits;
+  return layer_terms(work, kernels_of(work), work.model.layers.front());
+}
+
+// Each of a token's 8 rows leaves its node with probability 3/4. A token that is sent once leaves for
+// 4 (1 - (3/4)^8) 3/4 nodes.
+TEST(ExpertDispatch, SendsATokenOnceToEachNode) {
+  const double row_s = 2.0 * 4096 * 2048 / 40e9;
+  const double latency_s = 5e-6;
+  const std::vector<Term> all = qwen_terms(ExpertDispatch::alltoall);
+  EXPECT_NEAR(term_of(all, "dispatch")->forward, 1.35 * (8 * 0.75 * row_s + latency_s), 1e-9);
+  const std::vector<Term> once = qwen_terms(ExpertDispatch::deepep);
+  const double once_s = 4 * (1 - std::pow(0.75, 8)) * 0.75 * row_s + latency_s;
+  for (const char* name : {"dispatch", "combine"}) {
+    EXPECT_NEAR(term_of(once, name)->forward, once_s, 1e-9);
+    EXPECT_NEAR(term_of(once, name)->backward_input, once_s, 1e-9);
+  }
+  EXPECT_NEAR(term_of(qwen_terms(ExpertDispatch::hybridep), "combine")->forward, once_s, 1e-9);
+}
+
+TEST(ExpertDispatch, In8BitsHalvesOnlyTheWayToTheExperts) {
+  const std::vector<Term> in_16 = qwen_terms(ExpertDispatch::deepep);
+  const std::vector<Term> in_8 = qwen_terms(ExpertDispatch::deepep, true);
+  constexpr double kLatencySeconds = 5e-6;
+  EXPECT_NEAR(2 * (term_of(in_8, "dispatch")->forward - kLatencySeconds),
+              term_of(in_16, "dispatch")->forward - kLatencySeconds, 1e-9);
+  EXPECT_EQ(term_of(in_8, "dispatch")->backward_input, term_of(in_16, "dispatch")->backward_input);
+  EXPECT_EQ(term_of(in_8, "combine")->forward, term_of(in_16, "combine")->forward);
+}
+
+// Eight devices on one NVLink: of 8 experts a token meets 8 (1 - (7/8)^8) = 5.25 devices, 1/8 of them its
+// own.
+TEST(ExpertDispatch, SendsATokenOnceToEachDeviceOfANode) {
+  Workload work = workload_on("h100", "qwen3-30b-a3b", 4096);
+  work.parallel.expert = work.parallel.data = 8;
+  work.parallel.expert_dispatch = ExpertDispatch::deepep;
+  const auto terms = layer_terms(work, kernels_of(work), work.model.layers.front());
+  EXPECT_NEAR(term_of(terms, "dispatch")->forward,
+              8 * (1 - std::pow(7.0 / 8, 8)) * 7 / 8 * 2 * 4096 * 2048 / (0.75 * 450e9) + 5e-6, 1e-9);
 }
 
 // A configuration of experts alone may leave the width of dense layers out, which is 1 then.

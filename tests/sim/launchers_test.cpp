@@ -157,14 +157,25 @@ TEST(Launchers, AreToldOfEveryAssumptionOfAPriceOrLackIt) {
       expect_told(with_experts(launcher), flips);
     }
     expect_told(dense(launcher), flips_of_the_dense_one());
-    expect_told(with_experts(launcher), {{"experts", [](Asked& a) { a.of.expert = 1; }}});
+    expect_told(
+        with_experts(launcher),
+        {{"experts", [](Asked& a) { a.of.expert = 1; }},
+         {"DeepEP", [](Asked& a) { a.work().parallel.expert_dispatch = ExpertDispatch::deepep; }},
+         {"Hybrid-EP", [](Asked& a) { a.work().parallel.expert_dispatch = ExpertDispatch::hybridep; }},
+         {"dispatch in 8 bits", [](Asked& a) { a.work().parallel.fp8_dispatch = true; }},
+         {"hidden exchanges", [](Asked& a) { a.work().parallel.expert_overlap = true; }},
+         {"recomputed parts of experts",
+          [](Asked& a) { a.of.recompute = {RecomputedPart::moe_act, RecomputedPart::norm}; }}});
   }
 }
 
 // A degree or a switch more is a flip more above.
 TEST(Launchers, AreAskedForEveryMemberOfTheDegrees) {
-  const auto& [tensor, context, context_exchange, expert, data, order, sequence_parallel, tensor_overlap,
-               data_overlap, sharding, gather, bucket_size] = Parallel{};
+  const auto& [tensor, context, context_exchange, expert, expert_dispatch, fp8_dispatch, expert_overlap, data,
+               order, sequence_parallel, tensor_overlap, data_overlap, sharding, gather, bucket_size] =
+      Parallel{};
+  EXPECT_EQ(expert_dispatch, ExpertDispatch::alltoall);
+  EXPECT_FALSE(fp8_dispatch || expert_overlap);
   EXPECT_EQ(tensor + context + expert + data, 4);
   EXPECT_TRUE(sequence_parallel && tensor_overlap && data_overlap);
   EXPECT_EQ(sharding, 1);

@@ -13,14 +13,17 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "scenarios/model/model.hpp"
+#include "scenarios/prepare/experiment.hpp"
 #include "scenarios/pricing/iteration_costs.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/workload.hpp"
@@ -28,6 +31,7 @@
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/load_fitted.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "sim/hold/fit_iterations.hpp"
 #include "sim/hold/measured_runs.hpp"
 #include "sim/hold/predicted_runs.hpp"
@@ -96,9 +100,9 @@ TEST(MeasuredRuns, AMachinesOwnProductsPredictItsSteps) {
     EXPECT_NE(mape_of(report, rows), mape_of(without, rows)) << "the products tell";
 }
 
-// A layer of experts takes longer than its terms. One run of four microbatches tells by how much, and the
+// A layer of experts takes longer than its kernels. One run of four microbatches tells by how much, and the
 // dense runs of the machine tell the rest; judged on runs of 8 and 32 microbatches.
-TEST(MeasuredRuns, OneRunTellsTheUnexplainedTimeOfALayerOfExperts) {
+TEST(MeasuredRuns, OneRunTellsTheSoftwaresFactorOnExperts) {
   MeasuredRuns seen = those_of("simumax:llama");
   seen.runs.push_back(those_of("simumax:deepseekv2_tp1_ep8_pp1_dp8_l4_mbc4").runs.front());
   MeasuredRuns others = those_of("simumax:deepseek");
@@ -109,9 +113,45 @@ TEST(MeasuredRuns, OneRunTellsTheUnexplainedTimeOfALayerOfExperts) {
   ASSERT_EQ(report.constants.size(), 1);
   const GroupConstants& constants = report.constants.front();
   EXPECT_EQ(constants.release, "1.2");
-  EXPECT_EQ(constants.fitted, (std::vector<std::string>{"sustained", "collectives", "expert_layer"}));
-  EXPECT_GT(constants.constants.expert_layer_ms, 1);
-  EXPECT_GT(predict_runs(others, nullptr, {}).value().all->mape, 0.1) << "0 is the device's own";
+  EXPECT_EQ(constants.fitted, (std::vector<std::string>{"sustained", "collectives", "expert_factor"}));
+  EXPECT_GT(constants.constants.expert_factor, 1.1);
+  EXPECT_GT(predict_runs(others, nullptr, {}).value().all->mape, 0.1) << "1 is the device's own";
+}
+
+/// The rows of more_training_steps.csv with this device and model, of all releases.
+MeasuredRuns bridge_runs(std::string_view device, std::string_view model) {
+  MeasuredRuns runs =
+      read_measured_runs(source_path("scenarios/library/runs/more_training_steps.csv")).value();
+  std::erase_if(runs.runs, [&](const MeasuredRun& run) {
+    return run.source != "bridge-moe" || run.device != device || model_name(run.model) != model;
+  });
+  return runs;
+}
+
+// One row of each release, of a model of 30 B on 8 GPUs, tells the software's factor. A model of 235 B on 256
+// GPUs follows from it.
+TEST(MeasuredRuns, ExpertsOfOneModelTellTheReleaseForAnother) {
+  const MeasuredRuns small = bridge_runs("gb200", "qwen3-30b-a3b");
+  const MeasuredRuns large = bridge_runs("gb200", "qwen3-235b-a22b");
+  ASSERT_EQ(small.runs.size(), 7);
+  ASSERT_EQ(large.runs.size(), 7);
+  const RunsReport report = predict_runs(large, &small, {}).value();
+  EXPECT_LT(report.all->mape, 0.1);
+  for (const GroupConstants& constants : report.constants) {
+    SCOPED_TRACE(constants.release);
+    EXPECT_EQ(constants.fitted, std::vector<std::string>{"expert_factor"});
+    const bool has_whole_graphs = constants.release >= "26.06";
+    EXPECT_NEAR(constants.constants.expert_factor, has_whole_graphs ? 0.9 : 1.5, 0.1);
+  }
+}
+
+// Exchanges of 32 devices over the network take longer than the computation. Hidden behind it they took 20 s;
+// the sum would be 31 s.
+TEST(MeasuredRuns, OverlappedExchangesAreNotAddedUp) {
+  MeasuredRuns runs = bridge_runs("b200-sxm", "deepseek-v3");
+  std::erase_if(runs.runs, [](const MeasuredRun& run) { return !run.scenario.shape.expert_overlap; });
+  ASSERT_EQ(runs.runs.size(), 1);
+  EXPECT_NEAR(predict_runs(runs, nullptr, {}).value().rows.front().error, 0, 0.1);
 }
 
 TEST(MeasuredRuns, AReleaseWithoutRowsTakesThoseOfOthers) {
@@ -351,6 +391,35 @@ TEST(MeasuredRunsFile, NeedsNoColumnsWithUsualValues) {
   EXPECT_EQ(predict_runs(runs, nullptr, {}).value().classes.front().name, "fully sharded, network");
 }
 
+TEST(MeasuredRunsFile, ReadsHowExpertsExchangeAndWhatIsRecomputed) {
+  const MeasuredRuns runs =
+      parse_measured_runs(
+          "source,model,device,devices,micro_batch_size,microbatches,sequence,precision,recompute,tensor,"
+          "stages,virtual_stages,layer_split,schedule,step_seconds,expert,expert_dispatch,fp8_dispatch,"
+          "expert_overlap\n"
+          "s,deepseek-v3,b200-sxm,64,1,16,4096,fp8,mla_up_proj+moe_act,1,2,4,balanced,interleaved,9,32,"
+          "deepep,"
+          "yes,yes\n"
+          "s,deepseek-v3,b200-sxm,64,1,16,4096,fp8,core_attn,1,2,4,balanced,interleaved,9,32,,,\n",
+          "rows.csv",
+          [](const std::string& model) {
+            return read_text_file(source_path("scenarios/library/models/" + model + ".json"), model);
+          })
+          .value();
+  const auto work = [&](std::size_t row) -> const Workload& {
+    return std::get<DeviceModel>(runs.runs[row].scenario.model).work;
+  };
+  EXPECT_EQ(work(0).parallel.expert_dispatch, ExpertDispatch::deepep);
+  EXPECT_TRUE(work(0).parallel.fp8_dispatch);
+  EXPECT_TRUE(work(0).parallel.expert_overlap);
+  EXPECT_EQ(to_text(work(0).recompute), "mla_up_proj+moe_act");
+  EXPECT_EQ(work(1).parallel.expert_dispatch, ExpertDispatch::alltoall);
+  EXPECT_FALSE(work(1).parallel.expert_overlap);
+  EXPECT_EQ(work(1).recompute, LayerRecompute::selective);
+  const RunsReport report = predict_runs(runs, nullptr, {}).value();
+  EXPECT_LT(report.rows[0].predicted_seconds, 0.8 * report.rows[1].predicted_seconds);
+}
+
 TEST(MeasuredRunsFile, LeavesOutRowsThatNothingCanPredict) {
   const MeasuredRuns runs = short_runs(
                                 "s,llama-3.1-8b,h100 with 96 GB,8,1,1,4096,bf16,3,none,1,1,1f1b,7.5,\n"
@@ -411,6 +480,26 @@ std::map<std::string, std::size_t> classes_of_file(const std::string& name) {
   const RunsReport report = predict_runs(runs, nullptr, {}).value();
   for (const RunGroup& group : report.classes) sizes[group.name] = group.rows;
   return sizes;
+}
+
+// Under DualPipe every pair hides exchanges of experts, so a step is shorter than without what pairs hide.
+TEST(OverlappedPairs, LetDualPipeGain) {
+  for (const char* name : {"dualpipe", "dualpipe-v", "interleaved"}) {
+    SCOPED_TRACE(name);
+    const auto scenario = parse_scenario(
+        fmt::format("model: {{huggingface: deepseek-v3.json, sequence: 4096, layers: 19}}\n"
+                    "cluster: {{device: h100-sxm, nodes: 16}}\n"
+                    "parallel: {{expert: 32, expert_dispatch: deepep, expert_overlap: true}}\n"
+                    "schedule: {{name: {}, stages: 4, microbatches: 16, layer_split: balanced{}}}\n",
+                    name, std::string_view(name) == "interleaved" ? ", virtual_stages: 2" : ""),
+        "a.yaml", source_path("scenarios/library/models"));
+    ASSERT_TRUE(scenario) << scenario.error();
+    Experiment experiment = prepare(*scenario).value();
+    const Ns paired_ns = simulate(experiment, {}).value().makespan_ns;
+    for (StageCost& stage : experiment.costs.stages) stage.pair_hidden_ns = 0;
+    const Ns plain_ns = simulate(experiment, {}).value().makespan_ns;
+    EXPECT_LT(paired_ns, 0.95 * static_cast<double>(plain_ns));
+  }
 }
 
 TEST(MeasuredRuns, TheLibraryHasRowsOfEveryClass) {
