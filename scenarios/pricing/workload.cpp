@@ -11,9 +11,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <tl/expected.hpp>
 
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
