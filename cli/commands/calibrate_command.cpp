@@ -1,5 +1,5 @@
 // penstock calibrate: measures the costs of a scenario's actions and links. It writes them to a file that
-// scenarios can use.
+// scenarios can use. With --from-log it measures nothing, and calibrate_logs.cpp does the work.
 
 #include <algorithm>
 #include <memory>
@@ -16,6 +16,7 @@
 #include "backend/calibration/calibration_text.hpp"
 #include "backend/executor/measured_run.hpp"
 #include "backend/executor/module_family.hpp"
+#include "cli/commands/calibrate_logs.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/extensions.hpp"
 #include "cli/flags.hpp"
@@ -33,6 +34,7 @@ namespace {
 
 struct CalibrateFlags {
   InputFlags input;
+  LogFlags logs;
   OutputFlags output;
   MeasuringFlags measuring{.warmup = 5, .counted = 30};
   std::string sizes = "1,2,4";
@@ -83,6 +85,10 @@ tl::expected<CalibrationOptions, UserError> options_of(const CalibrateFlags& fla
 }
 
 Outcome run_calibrate(const CalibrateFlags& flags, const Invocation& invocation) {
+  if (!flags.logs.logs.empty()) return calibrate_from_logs(flags.logs, flags.input, flags.output);
+  if (!flags.logs.configs.empty())
+    return bad_input(
+        "--config states what a log does not say: add --from-log FILE, or name the scenario without a flag");
   if (auto known = check_output_files(flags.output.files, kCalibrateFiles, inputs_of(flags.input)); !known)
     return tl::unexpected(known.error());
   const auto options = options_of(flags);
@@ -141,21 +147,27 @@ Command calibrate_command(CLI::App& root, const Invocation& invocation) {
   Subcommand app(root, "calibrate", "Measure what actions and links cost; write a cost file.");
   const auto flags = std::make_shared<CalibrateFlags>();
   add_input_file(app, flags->input.file);
+  add_log_flags(app, flags->logs);
   add_shape_flags(app, flags->input);
+  add_model_flags(app, flags->input.model);
   add_calibration_flags(app, *flags);
   add_measuring_flags(app, flags->measuring,
                       {.processes = "",
                        .warmup = "actions of each kind and size that do not count",
                        .count_flag = "--samples",
                        .counted = "actions of each kind and size that count"});
-  add_output_flags(app, flags->output, ".yaml .json .txt");
+  add_output_flags(app, flags->output, ".yaml .json .txt .csv");
   app.footer(
       "It runs its own programs over the scenario's stages, never the program to be predicted.\n"
-      "A .yaml file has the parts model and cluster, which a scenario or --set takes by its name.\n\n"
+      "A .yaml file has the parts model and cluster, which a scenario or --set takes by its name.\n"
+      "With --from-log nothing is run. The first ten steps of a log do not count. A .csv file has a row of\n"
+      "`penstock runs` for each log, and a .yaml file has the cluster with the fitted constants.\n\n"
       "Examples:\n"
       "  penstock calibrate scenarios/library/gnmt-cluster-a.yaml --kinds all -o costs.yaml\n"
       "  penstock simulate scenarios/library/gnmt-cluster-a.yaml --set model=costs.yaml --set "
-      "cluster=costs.yaml --timeline -o predicted.json");
+      "cluster=costs.yaml --timeline -o predicted.json\n"
+      "  penstock calibrate --from-log tests/sim/logs/llama-8b-tensor-2.log --device h100-sxm -o "
+      "own_runs.csv");
   return {app, [flags, &invocation] { return run_calibrate(*flags, invocation); }};
 }
 

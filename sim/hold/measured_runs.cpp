@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <iterator>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -21,6 +23,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
 #include "scenarios/architecture/architecture.hpp"
@@ -38,6 +41,7 @@
 #include "text/csv_table.hpp"
 #include "text/numbers.hpp"
 #include "topology/device_types.hpp"
+#include "topology/size_arithmetic.hpp"
 
 namespace penstock {
 
@@ -108,6 +112,9 @@ class RowReader {
   std::string fault_;
 };
 
+/// Returns true if a cell has a config.json itself, and not the name of its file.
+bool is_text_of_model(std::string_view model) { return model.starts_with('{'); }
+
 /// Caches the architectures by file and number of layers, so that each is read once.
 class Architectures {
  public:
@@ -117,10 +124,10 @@ class Architectures {
   tl::expected<Architecture, std::string> of(const std::string& model, std::optional<std::int64_t> layers) {
     const auto key = std::pair(model, layers);
     if (const auto found = known_.find(key); found != known_.end()) return found->second;
-    auto text = text_of_(model);
+    auto text = is_text_of_model(model) ? model : text_of_(model);
     if (!text) return tl::unexpected(text.error());
     ArchitectureRequest request;
-    request.config = model;
+    request.config = is_text_of_model(model) ? model_name(model) : model;
     request.text = *std::move(text);
     request.layers = layers;
     const auto part = load_architecture(request);
@@ -142,6 +149,13 @@ std::int32_t copies_of(RowReader& row, const Parallel& parallel) {
   return static_cast<std::int32_t>(std::max<std::int64_t>(1, devices / one));
 }
 
+/// Returns the order of a row. Experts use the devices of other groups, so that an order has the same meaning
+/// without them.
+PlacementOrder order_of(RowReader& row) {
+  if (row.text("order") == "tp-cp-pp-dp") return PlacementOrder::tp_cp_ep_pp_dp;
+  return row.choice<PlacementOrder>("order");
+}
+
 /// Returns the parallelism of a row. Sequence parallelism has its default in Parallel.
 Parallel parallel_of(RowReader& row) {
   Parallel parallel{.tensor = row.small("tensor"),
@@ -154,7 +168,7 @@ Parallel parallel_of(RowReader& row) {
   parallel.data = row.has("data") ? row.small("data") : copies_of(row, parallel);
   if (row.has("context_exchange"))
     parallel.context_exchange = row.choice<ContextExchange>("context_exchange");
-  if (row.has("order")) parallel.order = row.choice<PlacementOrder>("order");
+  if (row.has("order")) parallel.order = order_of(row);
   parallel.sequence_parallel = row.flag_or("sequence_parallel", parallel.sequence_parallel);
   if (row.has("expert_dispatch")) parallel.expert_dispatch = row.choice<ExpertDispatch>("expert_dispatch");
   parallel.fp8_dispatch = row.flag_or("fp8_dispatch", false);
@@ -217,9 +231,10 @@ tl::expected<MeasuredRun, RowFault> run_of(RowReader& row, Architectures& archit
   if (find_schedule(row.text("schedule")) == nullptr)
     row.expected("schedule", "a schedule's name, as `penstock schedules` lists them");
   if (!row.fault().empty()) return fault();
-  const DeviceType* device = find_device_type(row.text("device"));
-  if (device == nullptr) {
-    row.expected("device", fmt::format("one of {}", device_type_names()));
+  const auto device = described_device(row.text("device"));
+  if (!device) {
+    row.expected("device",
+                 fmt::format("one of {}, or one with its memory as in \"h100 96 GB\"", device_type_names()));
     return tl::unexpected(RowFault{.text = row.fault(), .leaves_out = true});
   }
   if (row.has("framework") && !enum_of_text<Framework>(row.text("framework"))) {
@@ -227,7 +242,7 @@ tl::expected<MeasuredRun, RowFault> run_of(RowReader& row, Architectures& archit
                  fmt::format("one of {}, which are priced", fmt::join(words_of<Framework>(), ", ")));
     return tl::unexpected(RowFault{.text = row.fault(), .leaves_out = true});
   }
-  DeviceModel model = model_of(row, *device, kernels_of);
+  DeviceModel model = model_of(row, device->type, kernels_of);
   MeasuredRun run{.id = id_of(row),
                   .source = row.text("source"),
                   .model = row.text("model"),
@@ -269,9 +284,60 @@ std::filesystem::path model_file(const std::filesystem::path& directory, const s
   return is_name ? named : directory / model;
 }
 
+/// Returns true if two figures of a device describe the same product. Vendors and drivers count differently.
+bool is_same_size(double stated, double own) {
+  constexpr double kTolerance = 0.05;
+  return std::abs(stated / own - 1) <= kTolerance;
+}
+
+/// Changes the figure of a device that a number with a unit states. Returns false for an unknown unit. Powers
+/// ("500 W") change nothing, because no price depends on them.
+bool set_figure(DescribedDevice& device, double number, std::string_view unit) {
+  constexpr double kTera = 1e12;
+  constexpr double kGiga = 1e9;
+  DeviceType& type = device.type;
+  if (unit == "W") return true;
+  if (unit == "TB/s" || unit == "GB/s") {
+    type.memory_bytes_per_second = number * (unit == "TB/s" ? kTera : kGiga);
+    return true;
+  }
+  if (unit != "GB" && unit != "GiB") return false;
+  // A vendor's GB of memory is a GiB.
+  const double bytes = number * kBytesPerGibibyte;
+  if (is_same_size(bytes, static_cast<double>(type.memory_bytes))) return true;
+  type.memory_bytes = std::llround(bytes);
+  device.name += fmt::format(" {:g} GB", number);
+  return true;
+}
+
 }  // namespace
 
+std::optional<DescribedDevice> described_device(std::string_view text) {
+  std::istringstream words{std::string(text)};
+  std::string word;
+  words >> word;
+  if (word == "NVIDIA") words >> word;
+  const DeviceType* type = find_device_type(word);
+  if (type == nullptr) return std::nullopt;
+  DescribedDevice device{.type = *type, .name = type->name};
+  while (words >> word) {
+    const auto number = leading_number<double>(word);
+    // Words such as "with" and "HBM3" state no figure.
+    if (!number.value) continue;
+    std::string unit = word.substr(number.spelling.size());
+    if (unit.empty()) words >> unit;
+    if (!set_figure(device, *number.value, unit)) return std::nullopt;
+  }
+  return device;
+}
+
 std::string model_name(const std::string& file) {
+  if (is_text_of_model(file)) {
+    const auto config = nlohmann::json::parse(file, nullptr, false);
+    const bool is_named =
+        config.is_object() && config.contains("_name_or_path") && config["_name_or_path"].is_string();
+    return is_named ? config["_name_or_path"].get<std::string>() : "model";
+  }
   const std::size_t begin = file.rfind('/') + 1;  // npos + 1 wraps to 0 if there is no folder
   return file.substr(begin, file.rfind('.') - begin);
 }

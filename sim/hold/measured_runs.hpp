@@ -32,7 +32,17 @@ struct MeasuredRun {
   std::vector<std::string> cells{};  ///< all cells of the row in the file
 };
 
+/// A device with the memory that a text states.
+struct DescribedDevice {
+  DeviceType type;
+  std::string name;  ///< the device's name, with its memory if the text states another one than usual
+};
+/// Reads a device's name, which figures of its memory may follow: "h100 96 GB 2.4 TB/s", "NVIDIA H100 80GB
+/// HBM3". Other words and powers are ignored. Returns nothing for an unknown device or an unknown unit.
+std::optional<DescribedDevice> described_device(std::string_view text);
+
 /// Returns the name of a model's file without folder and suffix: "gpt3-175b" for "../models/gpt3-175b.json".
+/// If the text of a config.json stands in place of its name, returns the value of "_name_or_path" in it.
 std::string model_name(const std::string& file);
 
 /// A row that cannot be predicted, because its device is unknown or its model has no price.
@@ -52,9 +62,9 @@ struct MeasuredRuns {
 using KernelsOf = std::function<std::shared_ptr<const KernelTables>(const DeviceType& device)>;
 
 /// Reads a CSV file. It must have the columns source, model (a config.json with a path relative to the file,
-/// or the name of one in the folder `models` beside it), device, precision, devices, tensor, stages,
-/// micro_batch_size, microbatches (of one copy of the pipeline), sequence, schedule, recompute and
-/// step_seconds.
+/// the name of one in the folder `models` beside it, or its text), device (see described_device()),
+/// precision, devices, tensor, stages, micro_batch_size, microbatches (of one copy of the pipeline),
+/// sequence, schedule, recompute and step_seconds.
 /// The next columns are optional. If a column or its cell is missing, the value in brackets is used: id (its
 /// line), release (none), virtual_stages (1), context (1), context_exchange (ring), expert (1), data (as many
 /// copies as fit on `devices`), layers (all), layer_split (even), tensor_overlap and data_overlap (yes),

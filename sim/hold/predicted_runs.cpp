@@ -25,6 +25,8 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <Eigen/Dense>
+#include <boost/math/distributions/students_t.hpp>
 #include <nlopt.hpp>
 #include <tl/expected.hpp>
 
@@ -35,6 +37,7 @@
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "sim/engines/compile.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/engines/parallel_loop.hpp"
@@ -68,27 +71,6 @@ Site site_of(const MeasuredRun& run) {
           .release = experts ? run.release : ""};
 }
 
-/// The prices of each row. Several threads fill the elements.
-using AllPrices = std::vector<std::optional<tl::expected<RunPrices, std::string>>>;
-
-tl::expected<std::vector<RunPrices>, std::string> priced(const MeasuredRuns& runs,
-                                                         const std::function<void()>& one_done) {
-  AllPrices made(runs.runs.size());
-  parallel_loop(made.size(), [&](std::size_t i) {
-    made[i] = RunPrices::make(runs.runs[i].scenario);
-    one_done();
-  });
-  std::vector<RunPrices> prices;
-  for (std::size_t i = 0; i < made.size(); ++i) {
-    // The rows are examined in order. So the error of the first faulty row is returned, whichever thread
-    // ended first.
-    auto& one = made[i].value();
-    if (!one) return tl::unexpected(fmt::format("{}: {}", runs.runs[i].id, one.error()));
-    prices.push_back(*std::move(one));
-  }
-  return prices;
-}
-
 /// Returns whether two rows are the same measurement. If another file contains the row with the same id and
 /// step, its own step was used in the fit.
 bool is_same(const MeasuredRun& a, const MeasuredRun& b) {
@@ -104,7 +86,8 @@ std::vector<RunGroup> groups_of(const MeasuredRuns& runs, const std::vector<Pred
   return groups.groups();
 }
 
-/// Returns the class of a run. Predictions of one class use the same terms.
+}  // namespace
+
 std::string class_of(const MeasuredRun& run) {
   const auto& model = std::get<DeviceModel>(run.scenario.model);
   const bool has_stages = run.scenario.shape.stages > 1;
@@ -115,6 +98,8 @@ std::string class_of(const MeasuredRun& run) {
   return has_stages ? "dense, pipeline" : "dense, no pipeline, " + place;
 }
 
+namespace {
+
 std::vector<RunGroup> classes_of(const MeasuredRuns& runs, const std::vector<PredictedRun>& rows) {
   ErrorsByGroup classes;
   for (std::size_t i = 0; i < rows.size(); ++i) classes.add(class_of(runs.runs[i]), rows[i].error);
@@ -123,10 +108,21 @@ std::vector<RunGroup> classes_of(const MeasuredRuns& runs, const std::vector<Pre
   return named;
 }
 
+}  // namespace
+
+bool is_repeat(const MeasuredRun& a, const MeasuredRun& b) {
+  return a.scenario.model == b.scenario.model && a.scenario.schedule == b.scenario.schedule &&
+         a.scenario.shape == b.scenario.shape && a.scenario.batch == b.scenario.batch;
+}
+
+namespace {
+
 /// The rows on which constants may be fitted, with their prices.
 class FitRows {
  public:
-  FitRows(const MeasuredRuns* runs, const std::vector<RunPrices>& prices) : runs_(runs), prices_(prices) {}
+  /// Takes all rows, or none if `rows` is null. Repeats of `without` are left out.
+  explicit FitRows(const PricedRuns* rows, const MeasuredRun* without = nullptr)
+      : rows_(rows), without_(without) {}
 
   /// Returns the rows of a site. If the site is a release without rows, returns the rows of all releases.
   std::vector<TimedRun> of(const Site& site) const {
@@ -142,27 +138,40 @@ class FitRows {
   template <typename IsWanted>
   std::vector<TimedRun> those(const IsWanted& is_wanted) const {
     std::vector<TimedRun> rows;
-    for (std::size_t i = 0; runs_ != nullptr && i < runs_->runs.size(); ++i) {
-      if (is_wanted(site_of(runs_->runs[i])))
-        rows.push_back({.prices = &prices_[i], .measured_seconds = runs_->runs[i].step_seconds});
+    for (std::size_t i = 0; rows_ != nullptr && i < rows_->prices.size(); ++i) {
+      const MeasuredRun& run = rows_->runs->runs[i];
+      if (without_ != nullptr && is_repeat(run, *without_)) continue;
+      if (is_wanted(site_of(run)))
+        rows.push_back({.prices = &rows_->prices[i], .measured_seconds = run.step_seconds});
     }
     return rows;
   }
 
-  const MeasuredRuns* runs_;
-  const std::vector<RunPrices>& prices_;
+  const PricedRuns* rows_;
+  const MeasuredRun* without_;
 };
 
+std::vector<ConstantInterval> intervals_of(std::span<const TimedRun> runs, const FittedConstants& fit,
+                                           double scatter);
+
 /// Returns the constants of one site. If it has no rows, they are `own`, the device's constants.
-GroupConstants constants_of_site(const Site& site, const DeviceConstants& own, const FitRows& fit_rows) {
+/// `scatter` is that of predict_runs().
+GroupConstants constants_of_site(const Site& site, const DeviceConstants& own, const FitRows& fit_rows,
+                                 std::optional<double> scatter = std::nullopt) {
   const std::vector<TimedRun> rows = fit_rows.of(site);
   std::vector<TimedRun> dense;
   if (site.experts)
     dense = fit_rows.of({.source = site.source, .device = site.device, .precision = site.precision});
   FittedConstants fit{.constants = own, .fitted = {}};
-  if (!site.experts || !dense.empty()) fit = fit_constants(site.experts ? dense : rows, own);
+  std::vector<ConstantInterval> intervals;
+  if (!site.experts || !dense.empty()) {
+    const std::vector<TimedRun>& first = site.experts ? dense : rows;
+    fit = fit_constants(first, own);
+    if (scatter) intervals = intervals_of(first, fit, *scatter);
+  }
   if (site.experts) {
     FittedConstants with_experts = fit_experts(rows, fit.constants, dense.empty());
+    if (scatter) std::ranges::move(intervals_of(rows, with_experts, *scatter), std::back_inserter(intervals));
     fit.constants = with_experts.constants;
     std::ranges::move(with_experts.fitted, std::back_inserter(fit.fitted));
   }
@@ -172,22 +181,24 @@ GroupConstants constants_of_site(const Site& site, const DeviceConstants& own, c
           .release = site.release,
           .constants = fit.constants,
           .rows = rows.size() + dense.size(),
-          .fitted = std::move(fit.fitted)};
+          .fitted = std::move(fit.fitted),
+          .intervals = std::move(intervals)};
 }
 
 /// Returns the constants of each site of `runs`.
-std::map<Site, GroupConstants> constants_of(const MeasuredRuns& runs, const FitRows& fit_rows) {
+std::map<Site, GroupConstants> constants_of(const MeasuredRuns& runs, const FitRows& fit_rows,
+                                            std::optional<double> scatter) {
   std::map<Site, GroupConstants> constants;
   for (const MeasuredRun& run : runs.runs) {
     const Site site = site_of(run);
     if (!constants.contains(site))
-      constants[site] = constants_of_site(site, own_constants(run.scenario), fit_rows);
+      constants[site] = constants_of_site(site, own_constants(run.scenario), fit_rows, scatter);
   }
   return constants;
 }
 
 PredictedRun predicted(const MeasuredRun& run, const RunPrices& prices, const DeviceConstants& constants) {
-  PredictedRun row{.id = run.id, .measured_seconds = run.step_seconds};
+  PredictedRun row{.id = run.id, .measured_seconds = run.step_seconds, .constants = constants};
   row.predicted_seconds = prices.step_seconds(constants);
   row.error = row.predicted_seconds / row.measured_seconds - 1;
   if (run.peak_gib) {
@@ -200,6 +211,25 @@ PredictedRun predicted(const MeasuredRun& run, const RunPrices& prices, const De
 
 }  // namespace
 
+tl::expected<PricedRuns, std::string> price_runs(const MeasuredRuns& runs,
+                                                 const std::function<void()>& one_done) {
+  // Several threads fill the elements.
+  std::vector<std::optional<tl::expected<RunPrices, std::string>>> made(runs.runs.size());
+  parallel_loop(made.size(), [&](std::size_t i) {
+    made[i] = RunPrices::make(runs.runs[i].scenario);
+    one_done();
+  });
+  PricedRuns priced{.runs = &runs};
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    // The rows are examined in order. So the error of the first faulty row is returned, whichever thread
+    // ended first.
+    auto& one = made[i].value();
+    if (!one) return tl::unexpected(fmt::format("{}: {}", runs.runs[i].id, one.error()));
+    priced.prices.push_back(*std::move(one));
+  }
+  return priced;
+}
+
 tl::expected<RunsReport, std::string> predict_runs(
     const MeasuredRuns& runs, const MeasuredRuns* fitted_on,
     const std::function<void(std::size_t done, std::size_t all)>& progress) {
@@ -211,25 +241,28 @@ tl::expected<RunsReport, std::string> predict_runs(
     const std::size_t now = ++done;
     if (progress) progress(now, all);
   };
-  const auto prices = priced(runs, one_done);
-  if (!prices) return tl::unexpected(prices.error());
-  std::vector<RunPrices> fit_prices;
-  if (is_other) {
-    auto made = priced(*fitted_on, one_done);
-    if (!made) return tl::unexpected(made.error());
-    fit_prices = *std::move(made);
-  }
-  const std::map<Site, GroupConstants> constants =
-      constants_of(runs, FitRows(fitted_on, is_other ? fit_prices : *prices));
+  const auto priced = price_runs(runs, one_done);
+  if (!priced) return tl::unexpected(priced.error());
+  if (fitted_on == nullptr) return predict_runs(*priced, nullptr);
+  if (!is_other) return predict_runs(*priced, &*priced);
+  const auto fit_priced = price_runs(*fitted_on, one_done);
+  if (!fit_priced) return tl::unexpected(fit_priced.error());
+  return predict_runs(*priced, &*fit_priced);
+}
+
+RunsReport predict_runs(const PricedRuns& priced, const PricedRuns* fitted_on,
+                        std::optional<double> scatter) {
+  const MeasuredRuns& runs = *priced.runs;
+  const std::map<Site, GroupConstants> constants = constants_of(runs, FitRows(fitted_on), scatter);
   RunsReport report;
   GroupErrors errors;
   GroupErrors memory_errors;
   for (std::size_t i = 0; i < runs.runs.size(); ++i) {
     const MeasuredRun& run = runs.runs[i];
-    PredictedRun row = predicted(run, (*prices)[i], constants.at(site_of(run)).constants);
-    row.fitted = fitted_on != nullptr && std::ranges::any_of(fitted_on->runs, [&](const MeasuredRun& other) {
-                   return is_same(run, other);
-                 });
+    PredictedRun row = predicted(run, priced.prices[i], constants.at(site_of(run)).constants);
+    row.fitted = fitted_on != nullptr &&
+                 std::ranges::any_of(fitted_on->runs->runs,
+                                     [&](const MeasuredRun& other) { return is_same(run, other); });
     errors.add(row.error);
     if (row.memory_error) memory_errors.add(*row.memory_error);
     report.rows.push_back(std::move(row));
@@ -241,6 +274,18 @@ tl::expected<RunsReport, std::string> predict_runs(
   report.all = errors.named("all");
   if (!memory_errors.empty()) report.all_memory = memory_errors.named("memory");
   return report;
+}
+
+std::vector<LeftOutError> left_out_errors(const PricedRuns& runs) {
+  std::vector<LeftOutError> errors(runs.prices.size());
+  parallel_loop(errors.size(), [&](std::size_t i) {
+    const MeasuredRun& run = runs.runs->runs[i];
+    const GroupConstants fit =
+        constants_of_site(site_of(run), own_constants(run.scenario), FitRows(&runs, &run));
+    const double predicted = runs.prices[i].step_seconds(fit.constants);
+    errors[i] = {.log_error = std::log(predicted / run.step_seconds), .rows = fit.rows};
+  });
+  return errors;
 }
 
 // Times one configuration for many candidate constants. The constants change durations but never the program,
@@ -299,10 +344,24 @@ tl::expected<RunPrices, std::string> RunPrices::make(const Scenario& scenario) {
   return run;
 }
 
-double RunPrices::step_seconds(const DeviceConstants& constants) const {
+Workload RunPrices::workload(const DeviceConstants& constants) const {
+  return with_constants(prices_.work, constants);
+}
+
+CostTable RunPrices::costs(const DeviceConstants& constants) const {
+  CostTable costs = experiment_.costs;
+  set_times(costs, prices_, workload(constants));
+  return costs;
+}
+
+double RunPrices::step_seconds(const CostTable& costs) const {
   Experiment experiment = experiment_;
-  set_times(experiment.costs, prices_, with_constants(prices_.work, constants));
+  experiment.costs = costs;
   return static_cast<double>(makespan_ns(tape_, tape_costs(tape_, experiment))) * kSecondsPerNanosecond;
+}
+
+double RunPrices::step_seconds(const DeviceConstants& constants) const {
+  return step_seconds(costs(constants));
 }
 
 // Finds the constants with which predicted steps are closest to the measured ones.
@@ -461,6 +520,58 @@ FittedConstants fitted_constants(std::span<const TimedRun> runs, const DeviceCon
   search.optimize(values, error);
   fit.constants = with_values(prior, identifiable, values);
   return fit;
+}
+
+// The interval of a fitted constant follows from the linear model of the fit at its solution. Let J have a
+// row for each run and a column with d log(predicted) / d constant for each of the p fitted constants. Then
+//
+//     covariance = s^2 (J' J)^-1        s^2 = (sum of squared errors + 4 scatter^2) / (runs - p + 4)
+//
+// Few runs do not show how far errors scatter, and p runs leave no error at all. So the usual scatter counts
+// like the errors of four more runs.
+
+constexpr double kPriorRuns = 4;
+/// The part of a constant over which an effect is almost linear.
+constexpr double kSmallChange = 0.01;
+constexpr double kProbability = 0.95;
+
+std::vector<ConstantInterval> intervals_of(std::span<const TimedRun> runs, const FittedConstants& fit,
+                                           double scatter) {
+  std::vector<Constant> fitted;
+  for (const Constant& constant : kConstants) {
+    if (std::ranges::find(fit.fitted, constant.name) != fit.fitted.end()) fitted.push_back(constant);
+  }
+  if (fitted.empty()) return {};
+  Eigen::MatrixXd effects(std::ssize(runs), std::ssize(fitted));
+  for (std::size_t j = 0; j < fitted.size(); ++j) {
+    const Constant& constant = fitted[j];
+    // A constant of which the fit made 0 is changed by a part of its bounds.
+    const double change =
+        kSmallChange * std::max(std::abs(fit.constants.*constant.value), constant.most - constant.least);
+    DeviceConstants more = fit.constants;
+    more.*constant.value += change;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      const double effect =
+          std::log(runs[i].prices->step_seconds(more) / runs[i].prices->step_seconds(fit.constants));
+      effects(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(j)) = effect / change;
+    }
+  }
+  const double freedom = static_cast<double>(runs.size()) - static_cast<double>(fitted.size()) + kPriorRuns;
+  const double variance = (squares(runs, fit.constants) + kPriorRuns * scatter * scatter) / freedom;
+  const Eigen::MatrixXd covariance = variance * (effects.transpose() * effects).inverse();
+  const boost::math::students_t distribution(freedom);
+  const double quantile = boost::math::quantile(distribution, (1 + kProbability) / 2);
+  std::vector<ConstantInterval> intervals;
+  for (std::size_t j = 0; j < fitted.size(); ++j) {
+    const auto at = static_cast<Eigen::Index>(j);
+    const double half = quantile * std::sqrt(covariance(at, at));
+    const double value = fit.constants.*fitted[j].value;
+    intervals.push_back({.name = fitted[j].name,
+                         .value = value,
+                         .low = std::max(fitted[j].least, value - half),
+                         .high = std::min(fitted[j].most, value + half)});
+  }
+  return intervals;
 }
 
 }  // namespace

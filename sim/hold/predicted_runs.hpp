@@ -17,7 +17,9 @@
 
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/prepare/priced_scenario.hpp"
+#include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "sim/engines/tape.hpp"
 #include "sim/hold/measured_runs.hpp"
 
@@ -48,6 +50,13 @@ class RunPrices {
 
   /// Returns the seconds of one training step.
   double step_seconds(const DeviceConstants& constants) const;
+  /// Returns the seconds of one training step whose stages have these costs.
+  double step_seconds(const CostTable& costs) const;
+  /// Returns the costs of the stages for the constants.
+  CostTable costs(const DeviceConstants& constants) const;
+  /// Returns the workload with the constants in its device.
+  Workload workload(const DeviceConstants& constants) const;
+  const DevicePrices& device_prices() const { return prices_; }
   /// Returns the peak bytes of the fullest device. They do not depend on the constants.
   Bytes peak_bytes() const { return peak_bytes_; }
 
@@ -81,6 +90,14 @@ FittedConstants fit_constants(std::span<const TimedRun> runs, const DeviceConsta
 FittedConstants fit_experts(std::span<const TimedRun> runs, const DeviceConstants& prior,
                             bool with_collectives);
 
+/// A fitted constant, with the interval in which it lies with a probability of 95 %.
+struct ConstantInterval {
+  std::string name;
+  double value = 0;
+  double low = 0;
+  double high = 0;
+};
+
 /// The prediction of one row of the file.
 struct PredictedRun {
   std::string id;
@@ -90,7 +107,8 @@ struct PredictedRun {
   std::optional<double> measured_gib{};
   std::optional<double> predicted_gib{};  ///< absent if the memory was not measured
   std::optional<double> memory_error{};
-  bool fitted = false;  ///< true if the constants were fitted on this configuration, too
+  bool fitted = false;          ///< true if the constants were fitted on this configuration, too
+  DeviceConstants constants{};  ///< the constants of the prediction
 };
 
 /// The errors of a group of rows, for example those of one source, device and model.
@@ -110,8 +128,9 @@ struct GroupConstants {
   std::string precision;
   std::string release{};  ///< empty for rows without experts
   DeviceConstants constants;
-  std::size_t rows = 0;             ///< number of fitted rows; 0: constants are the device's own
-  std::vector<std::string> fitted;  ///< names of the constants that were fitted
+  std::size_t rows = 0;                       ///< number of fitted rows; 0: constants are the device's own
+  std::vector<std::string> fitted;            ///< names of the constants that were fitted
+  std::vector<ConstantInterval> intervals{};  ///< of these constants, if they were asked for
 };
 
 struct RunsReport {
@@ -125,6 +144,37 @@ struct RunsReport {
   std::optional<RunGroup> all;         ///< errors of all rows; absent without rows
   std::optional<RunGroup> all_memory;  ///< memory errors of the rows whose memory was measured
 };
+
+/// Returns whether two rows measure the same configuration, whatever release or time they have.
+bool is_repeat(const MeasuredRun& a, const MeasuredRun& b);
+
+/// Returns the class of a run. Predictions of one class use the same terms.
+std::string class_of(const MeasuredRun& run);
+
+/// Measured runs with a compiled program for each.
+struct PricedRuns {
+  const MeasuredRuns* runs = nullptr;  ///< must outlive this object
+  std::vector<RunPrices> prices{};     ///< one for each run
+};
+
+/// Prepares and compiles every run. `one_done` is called after each run, from any thread. Error: a
+/// configuration cannot be prepared; the message names its id.
+tl::expected<PricedRuns, std::string> price_runs(
+    const MeasuredRuns& runs, const std::function<void()>& one_done = [] {});
+
+/// Predicts every run like the function below. If `scatter` is given, the fitted constants get intervals.
+/// `scatter` is the usual deviation of log(predicted / measured) after a fit. It counts like the residuals of
+/// four more rows.
+RunsReport predict_runs(const PricedRuns& runs, const PricedRuns* fitted_on,
+                        std::optional<double> scatter = std::nullopt);
+
+/// The error of a run with constants that were fitted without it.
+struct LeftOutError {
+  double log_error = 0;  ///< log(predicted / measured)
+  std::size_t rows = 0;  ///< number of rows of the fit; 0: the constants are the device's own
+};
+/// Predicts each run with constants that are fitted on the other runs. Repeats of a run are left out with it.
+std::vector<LeftOutError> left_out_errors(const PricedRuns& runs);
 
 /// Predicts every run of `runs`. If `fitted_on` is given, the constants of each source, device and precision
 /// are fitted on the matching rows in `fitted_on`. Rows with experts use the rows of their own release, or of

@@ -259,11 +259,15 @@ std::string printed_by(const std::string& outcome) {
   return printed;
 }
 
-/// Runs the commands of a page one after the other in a folder that has `scenarios/` and the files that the
-/// page shows.
+/// Runs the commands of a page one after the other in a folder that has `scenarios/`, the logs of tests and
+/// the files that the page shows.
 class PageCommands : public testing::TestWithParam<fs::path> {
  protected:
-  PageCommands() { fs::create_directory_symlink(kCheckout / "scenarios", folder_.path() / "scenarios"); }
+  PageCommands() {
+    fs::create_directory_symlink(kCheckout / "scenarios", folder_.path() / "scenarios");
+    fs::create_directories(folder_.path() / "tests/sim");
+    fs::create_directory_symlink(kCheckout / "tests/sim/logs", folder_.path() / "tests/sim/logs");
+  }
 
   void run(const PageFile& file) const { folder_.write(file.name, file.text); }
 

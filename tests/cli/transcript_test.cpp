@@ -69,6 +69,8 @@ class HelpExamples : public testing::TestWithParam<const char*> {
  protected:
   HelpExamples() {
     fs::create_directory_symlink(fs::path(source_path()) / "scenarios", folder_.path() / "scenarios");
+    fs::create_directories(folder_.path() / "tests/sim");
+    fs::create_directory_symlink(source_path("tests/sim/logs"), folder_.path() / "tests/sim/logs");
   }
 
   /// The lines under "Examples:", up to a pipe into another program.
