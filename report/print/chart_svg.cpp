@@ -46,15 +46,20 @@ struct Frame {
   double height = 0;
   double x_low = 0;
   double x_high = 1;
+  double y_low = 0;
   double y_high = 1;
   AxisScale x_scale = AxisScale::linear;
+  AxisScale y_scale = AxisScale::linear;
 
   double x(double value) const {
     const double at = x_scale == AxisScale::log2 ? std::log2(value) : value;
     // If all points have the same x, they are drawn in the middle.
     return left + (x_high > x_low ? (at - x_low) / (x_high - x_low) : 0.5) * width;
   }
-  double y(double value) const { return top + height * (1 - value / y_high); }
+  double y(double value) const {
+    const double at = y_scale == AxisScale::log2 ? std::log2(value) : value;
+    return top + height * (1 - (y_high > y_low ? (at - y_low) / (y_high - y_low) : 0.5));
+  }
   double bottom() const { return top + height; }
 };
 
@@ -88,21 +93,23 @@ std::vector<double> y_ticks_of(double highest, AxisUnit unit) {
   return {};
 }
 
-/// Returns the ticks inside the frame. A logarithmic axis always has at least one tick.
-std::vector<double> x_ticks_of(const Frame& frame) {
+/// Returns the ticks of a logarithmic axis, whose range is in powers of two. It has at least one tick.
+std::vector<double> log_ticks(double low, double high) {
+  // The axis has a tick at each power of two. If these were more than ten, it has a tick at every n-th power.
+  const int step = std::max(1, static_cast<int>(std::ceil((high - low) / 10)));
+  const auto last = static_cast<int>(std::floor(high));
   std::vector<double> ticks;
-  if (frame.x_scale == AxisScale::log2) {
-    // The axis has a tick at each power of two. If these were more than ten, it has a tick at every n-th
-    // power.
-    const int step = std::max(1, static_cast<int>(std::ceil((frame.x_high - frame.x_low) / 10)));
-    const auto last = static_cast<int>(std::floor(frame.x_high));
-    for (int power = static_cast<int>(std::ceil(frame.x_low)); power <= last; power += step) {
-      ticks.push_back(std::exp2(power));
-    }
-    // If no power of two is in the frame, the axis still needs one number.
-    if (ticks.empty()) ticks.push_back(std::exp2(frame.x_low));
-    return ticks;
-  }
+  for (int power = static_cast<int>(std::ceil(low)); power <= last; power += step)
+    ticks.push_back(std::exp2(power));
+  // If no power of two is in the frame, the axis still needs one number.
+  if (ticks.empty()) ticks.push_back(std::exp2(low));
+  return ticks;
+}
+
+/// Returns the ticks inside the frame.
+std::vector<double> x_ticks_of(const Frame& frame) {
+  if (frame.x_scale == AxisScale::log2) return log_ticks(frame.x_low, frame.x_high);
+  std::vector<double> ticks;
   for (const double tick : value_ticks(frame.x_high, static_cast<int>(frame.width / 80) + 1)) {
     if (tick >= frame.x_low && tick <= frame.x_high * (1 + 1e-9)) ticks.push_back(tick);
   }
@@ -124,33 +131,61 @@ double highest_value(const Chart& chart) {
   return highest;
 }
 
+/// The lowest and the highest of some values. Without values, `low` is above `high`.
+struct ValueRange {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+  void include(double value) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+};
+
+/// Returns the range of one coordinate of all curves and areas.
+ValueRange range_of(const Chart& chart, double ChartPoint::* coordinate) {
+  ValueRange range;
+  for (const ChartCurve& curve : chart.curves) {
+    for (const ChartPoint& point : curve.points) {
+      if (is_drawable(point)) range.include(point.*coordinate);
+    }
+  }
+  for (const ChartArea& area : chart.areas) {
+    for (const ChartPoint& corner : area.corners) range.include(corner.*coordinate);
+  }
+  return range;
+}
+
 /// Sets the range of the x axis from the first to the last drawn x. On a logarithmic axis the range is in
 /// powers of two.
 void fit_x(Frame& frame, const Chart& chart) {
-  double low = std::numeric_limits<double>::infinity();
-  double high = -low;
-  const auto include = [&](double x) {
-    low = std::min(low, x);
-    high = std::max(high, x);
-  };
-  for (const ChartCurve& curve : chart.curves) {
-    for (const ChartPoint& point : curve.points) {
-      if (is_drawable(point)) include(point.x);
-    }
-  }
+  ValueRange range = range_of(chart, &ChartPoint::x);
   for (const ChartBand& band : chart.bands) {
-    for (const ChartStep& step : band.steps) include(step.x);
-    include(band.end_x);
+    for (const ChartStep& step : band.steps) range.include(step.x);
+    range.include(band.end_x);
   }
   // If there is no point to draw, the axis keeps its default range.
-  if (low > high) return;
-  frame.x_low = chart.x_scale == AxisScale::log2 ? std::log2(low) : low;
-  frame.x_high = chart.x_scale == AxisScale::log2 ? std::log2(high) : high;
+  if (range.low > range.high) return;
+  frame.x_low = chart.x_scale == AxisScale::log2 ? std::log2(range.low) : range.low;
+  frame.x_high = chart.x_scale == AxisScale::log2 ? std::log2(range.high) : range.high;
+}
+
+/// Sets the range of the y axis. The last tick of a linear axis is at least the highest value, so nothing is
+/// drawn above the frame.
+void fit_y(Frame& frame, const Chart& chart) {
+  if (chart.y_scale == AxisScale::linear) {
+    frame.y_high = y_ticks_of(highest_value(chart), chart.y_unit).back();
+    return;
+  }
+  const ValueRange range = range_of(chart, &ChartPoint::y);
+  if (range.low > range.high) return;
+  frame.y_low = std::log2(range.low);
+  frame.y_high = std::log2(range.high);
 }
 
 bool has_legend(const Chart& chart) {
   const auto labelled = [](const auto& series) { return !series.label.empty(); };
-  return std::ranges::any_of(chart.curves, labelled) || std::ranges::any_of(chart.bands, labelled);
+  return std::ranges::any_of(chart.curves, labelled) || std::ranges::any_of(chart.bands, labelled) ||
+         std::ranges::any_of(chart.areas, labelled);
 }
 
 /// Returns the frame of the plot: its place in the picture, and the values at its edges.
@@ -161,8 +196,8 @@ Frame frame_of(const Chart& chart) {
   frame.width = chart.width - kLeft - kRight - (has_legend(chart) ? kLegendWidth : 0);
   frame.height = chart.height - kTop - kTickHeight - (chart.x_label.empty() ? 0 : kXLabelHeight);
   frame.x_scale = chart.x_scale;
-  // The last tick is at least the highest value, so nothing is drawn above the frame.
-  frame.y_high = y_ticks_of(highest_value(chart), chart.y_unit).back();
+  frame.y_scale = chart.y_scale;
+  fit_y(frame, chart);
   fit_x(frame, chart);
   return frame;
 }
@@ -171,7 +206,9 @@ Frame frame_of(const Chart& chart) {
 /// has a name.
 std::string axes_svg(const Chart& chart, const Frame& frame) {
   std::string svg;
-  const std::vector<double> y_ticks = y_ticks_of(highest_value(chart), chart.y_unit);
+  const std::vector<double> y_ticks = chart.y_scale == AxisScale::log2
+                                          ? log_ticks(frame.y_low, frame.y_high)
+                                          : y_ticks_of(highest_value(chart), chart.y_unit);
   for (const double tick : y_ticks) {
     fmt::format_to(std::back_inserter(svg),
                    "<line x1=\"{0:.1f}\" x2=\"{1:.1f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"#dddddd\"/>"
@@ -220,6 +257,15 @@ std::string band_svg(const ChartBand& band, const Frame& frame) {
                      to_hex(band.colour), there, back, xml_escaped(band.label));
 }
 
+/// Returns the filled polygon of an area.
+std::string area_svg(const ChartArea& area, const Frame& frame) {
+  std::string points;
+  for (const ChartPoint& corner : area.corners)
+    fmt::format_to(std::back_inserter(points), "{:.2f},{:.2f} ", frame.x(corner.x), frame.y(corner.y));
+  return fmt::format("<polygon fill=\"{}\" points=\"{}\"><title>{}</title></polygon>\n", to_hex(area.colour),
+                     points, xml_escaped(area.label));
+}
+
 /// Returns a line through the points. Each point has a dot, and the tooltip of the dot shows its values.
 std::string curve_svg(const Chart& chart, const ChartCurve& curve, const Frame& frame) {
   std::string points;
@@ -257,6 +303,15 @@ std::string legend_svg(const Chart& chart, const Frame& frame) {
         x, y - 5, to_hex(band->colour), x + 21, y + 4, xml_escaped(band->label));
     y += kLegendPitch;
   }
+  for (const ChartArea& area : chart.areas) {
+    if (area.label.empty()) continue;
+    fmt::format_to(
+        std::back_inserter(svg),
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"16\" height=\"10\" fill=\"{}\"/><text x=\"{:.1f}\" "
+        "y=\"{:.1f}\">{}</text>\n",
+        x, y - 5, to_hex(area.colour), x + 21, y + 4, xml_escaped(area.label));
+    y += kLegendPitch;
+  }
   for (const ChartCurve& curve : chart.curves) {
     if (curve.label.empty()) continue;
     fmt::format_to(std::back_inserter(svg),
@@ -272,8 +327,9 @@ std::string legend_svg(const Chart& chart, const Frame& frame) {
 /// Returns the height of the picture. It is larger than the requested height if the legend needs more space.
 double height_of(const Chart& chart) {
   const auto labelled = [](const auto& series) { return !series.label.empty(); };
-  const auto lines =
-      std::ranges::count_if(chart.curves, labelled) + std::ranges::count_if(chart.bands, labelled);
+  const auto lines = std::ranges::count_if(chart.curves, labelled) +
+                     std::ranges::count_if(chart.bands, labelled) +
+                     std::ranges::count_if(chart.areas, labelled);
   return std::max<double>(chart.height, kTop + kLegendPitch * static_cast<double>(lines) + 10);
 }
 
@@ -290,6 +346,7 @@ std::string chart_to_svg(const Chart& chart) {
   svg += fmt::format("<text x=\"{}\" y=\"14\" font-size=\"12\" font-weight=\"bold\">{}</text>\n", 6,
                      xml_escaped(chart.title));
   svg += fmt::format("<text x=\"{}\" y=\"27\" fill=\"#555555\">{}</text>\n", 6, xml_escaped(chart.y_label));
+  for (const ChartArea& area : chart.areas) svg += area_svg(area, frame);
   svg += axes_svg(chart, frame);
   for (const ChartBand& band : chart.bands) svg += band_svg(band, frame);
   for (const ChartCurve& curve : chart.curves) svg += curve_svg(chart, curve, frame);

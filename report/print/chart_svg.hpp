@@ -45,6 +45,14 @@ struct ChartBand {
   double end_x = 0;
 };
 
+/// A filled polygon behind the curves, such as a tolerance around a line.
+struct ChartArea {
+  /// The name in the legend. If it is empty, the legend leaves the area out.
+  std::string label{};
+  Colour colour{};
+  std::vector<ChartPoint> corners{};  ///< in the order of the outline
+};
+
 /// The unit of the numbers on an axis.
 enum class AxisUnit : std::uint8_t { plain, percent, bytes, nanoseconds };
 enum class AxisScale : std::uint8_t { linear, log2 };
@@ -57,10 +65,13 @@ struct Chart {
   AxisUnit x_unit = AxisUnit::plain;
   AxisUnit y_unit = AxisUnit::plain;
   AxisScale x_scale = AxisScale::linear;  ///< the scale of the x axis; a log2 axis requires x > 0
+  /// The scale of the y axis. A log2 axis requires y > 0 and has no bands. It begins at the lowest value.
+  AxisScale y_scale = AxisScale::linear;
   std::int32_t width = 560;
   std::int32_t height = 300;
-  /// The smallest value that the y axis must reach. The axis begins at 0.
+  /// The smallest value that the y axis must reach. A linear axis begins at 0.
   double least_top = 0;
+  std::vector<ChartArea> areas;
   std::vector<ChartBand> bands;
   std::vector<ChartCurve> curves;
 };

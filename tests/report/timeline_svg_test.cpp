@@ -292,6 +292,27 @@ TEST(ChartSvg, HasNoNanWithoutPointsWithOnePointOrWithPointsThatAreNotFinite) {
   EXPECT_EQ(chart_to_svg(chart).find("inf"), std::string::npos);
 }
 
+// A factor of two has the same height everywhere, and an area is a polygon behind the curves.
+TEST(ChartSvg, ALogarithmicAxisHasTheSameDistanceForEachFactor) {
+  Chart chart;
+  chart.x_scale = AxisScale::log2;
+  chart.y_scale = AxisScale::log2;
+  chart.areas = {{.label = "10 %", .corners = {{1, 1}, {8, 8}, {8, 4}}}};
+  chart.curves = {{.label = "equal", .dots = true, .points = {{1, 1}, {2, 2}, {4, 4}, {8, 8}}}};
+  const std::string svg = chart_to_svg(chart);
+  EXPECT_EQ(markup_fault(svg), "");
+  EXPECT_LT(svg.find("<polygon"), svg.find("<circle"));
+  std::vector<double> heights;
+  for (std::size_t at = svg.find("cy=\""); at != std::string::npos; at = svg.find("cy=\"", at + 1))
+    heights.push_back(std::stod(svg.substr(at + 4)));
+  ASSERT_EQ(heights.size(), 4U);
+  for (std::size_t i = 1; i + 1 < heights.size(); ++i)
+    EXPECT_NEAR(heights[i - 1] - heights[i], heights[i] - heights[i + 1], 0.02);
+  EXPECT_GT(heights[0], heights[1]);
+  EXPECT_NE(svg.find("text-anchor=\"end\">4</text>"), std::string::npos) << "ticks are powers of two";
+  EXPECT_EQ(svg.find("text-anchor=\"end\">0</text>"), std::string::npos) << "the axis has no 0";
+}
+
 TEST(MemoryChart, ThinningKeepsThePeakAndTheLastSampleOfEachSlot) {
   std::vector<MemorySample> samples;
   for (Ns time = 0; time < 1000; ++time) samples.push_back({time, {time == 500 ? 99 : time % 7}});
