@@ -8,8 +8,10 @@
 #include "cli/commands/runs_command.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,6 +26,7 @@
 #include <tl/expected.hpp>
 
 #include "cli/commands/commands.hpp"
+#include "cli/commands/runs_explained.hpp"
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
@@ -37,10 +40,14 @@
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load_fitted.hpp"
+#include "schedules/ir/action.hpp"
+#include "sim/choose/best_claims.hpp"
 #include "sim/choose/tune_questions.hpp"
 #include "sim/hold/fit_iterations.hpp"
 #include "sim/hold/measured_runs.hpp"
 #include "sim/hold/predicted_runs.hpp"
+#include "sim/hold/run_accuracy.hpp"
+#include "sim/hold/step_parts.hpp"
 #include "text/escaping.hpp"
 #include "topology/device_types.hpp"
 #include "topology/size_arithmetic.hpp"
@@ -149,16 +156,33 @@ std::string csv_line(const std::vector<std::string>& cells) {
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
 /// The number of sources with different colours. Further sources use the same colours again.
-constexpr std::size_t kMostSources = 6;
+constexpr std::size_t kMostSources = 8;
+
+/// The tolerance around equal steps that the chart shows.
+constexpr double kBand = 0.1;
+
+/// Returns the corners of the area in which predictions differ from measurements by at most kBand.
+std::vector<ChartPoint> band_corners(double shortest, double longest) {
+  const double low = 1 - kBand;
+  const double high = 1 + kBand;
+  return {{.x = shortest, .y = shortest * low},
+          {.x = shortest, .y = shortest * high},
+          {.x = longest, .y = longest * high},
+          {.x = longest, .y = longest * low}};
+}
 
 /// Draws a dot for each row in the colour of its source, and a line where predictions equal measurements.
+/// Steps take from a tenth of a second to minutes, so both axes are logarithmic.
 Chart scatter(const MeasuredRuns& runs, const RunsReport& report) {
   Chart chart;
   chart.title = "Seconds of a step";
   chart.x_label = "measured";
   chart.y_label = "predicted";
+  chart.x_scale = AxisScale::log2;
+  chart.y_scale = AxisScale::log2;
   chart.width = 760;
-  chart.height = 420;
+  chart.height = 480;
+  double shortest = std::numeric_limits<double>::infinity();
   double longest = 0;
   std::vector<std::string> sources;
   for (std::size_t i = 0; i < report.rows.size(); ++i) {
@@ -173,11 +197,21 @@ Chart scatter(const MeasuredRuns& runs, const RunsReport& report) {
     dot.dots = true;
     dot.points = {{.x = row.measured_seconds, .y = row.predicted_seconds}};
     chart.curves.push_back(std::move(dot));
+    shortest = std::min({shortest, row.measured_seconds, row.predicted_seconds});
     longest = std::max({longest, row.measured_seconds, row.predicted_seconds});
   }
+  if (report.rows.empty()) return chart;
+  // Some space around the dots, so that none lies on an axis.
+  constexpr double kMargin = 1.15;
+  shortest /= kMargin;
+  longest *= kMargin;
+  constexpr Colour kGrey{.red = 226, .green = 232, .blue = 240};
+  chart.areas = {{.label = fmt::format("within {:.0f} %", 100 * kBand),
+                  .colour = kGrey,
+                  .corners = band_corners(shortest, longest)}};
   ChartCurve equal{.label = "equal"};
   equal.dashed = true;
-  equal.points = {{.x = 0, .y = 0}, {.x = longest, .y = longest}};
+  equal.points = {{.x = shortest, .y = shortest}, {.x = longest, .y = longest}};
   chart.curves.push_back(std::move(equal));
   return chart;
 }
@@ -187,8 +221,9 @@ Chart scatter(const MeasuredRuns& runs, const RunsReport& report) {
 std::string runs_html(const MeasuredRuns& runs, const RunsReport& report) {
   HtmlPage page;
   page.title = "Measured training steps beside predictions";
-  page.body = fmt::format("<p class=\"note\">Errors are predicted / measured - 1.</p>\n{}\n",
-                          chart_to_svg(scatter(runs, report)));
+  page.body = fmt::format(
+      "<p class=\"note\">Errors are predicted / measured - 1. Both axes are logarithmic.</p>\n{}\n",
+      chart_to_svg(scatter(runs, report)));
   page.body += table_section("Groups", groups_table(report));
   if (!report.classes.empty()) page.body += table_section("Classes", errors_table("class", report.classes));
   page.body += table_section("Constants", constants_table(report));
@@ -269,34 +304,73 @@ std::string costliest(const AgainstBest& row) {
 
 }  // namespace
 
-std::string against_best_text(const std::vector<AgainstBest>& rows, std::size_t width) {
+namespace {
+
+double seconds_of(Ns time_ns) { return static_cast<double>(time_ns) * kSecondsPerNanosecond; }
+
+/// Returns the part that a better configuration shortens most: "bubble -0.412 s of -0.530 s".
+std::string through_text(const AgainstBest& row, const BestClaim& claim) {
+  if (!row.best || row.step_ns <= row.best_ns) return "";
+  const auto part = static_cast<std::size_t>(claim.through);
+  return fmt::format("{} {:+.3f} s of {:+.3f} s", to_text(claim.through), claim.best[part] - claim.own[part],
+                     seconds_of(row.best_ns) - seconds_of(row.step_ns));
+}
+
+std::string longer_cell(const AgainstBest& row) {
+  if (!row.best) return "no answer in time";
+  if (!row.in_space) return "not in the space";
+  return fmt::format("{}{}", error_text(row.longer()), row.stopped ? " or more" : "");
+}
+
+}  // namespace
+
+std::string against_best_text(const std::vector<AgainstBest>& rows, const std::vector<BestClaim>& claims,
+                              std::size_t width) {
   Table table;
-  table.columns = {"run", "predicted s", "best s", "longer", "costs most", "the best has"};
-  for (const AgainstBest& row : rows) {
-    const double seconds = static_cast<double>(row.step_ns) * kSecondsPerNanosecond;
-    const double best = static_cast<double>(row.best_ns) * kSecondsPerNanosecond;
+  table.columns = {"run", "predicted s", "best s", "longer", "through", "costs most", "the best has"};
+  std::string notes;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const AgainstBest& row = rows[i];
+    const double seconds = seconds_of(row.step_ns);
+    const double best = seconds_of(row.best_ns);
     table.rows.push_back({{row.id, std::nullopt},
                           {fmt::format("{:.4f}", seconds), seconds},
                           {fmt::format("{:.4f}", best), best},
-                          {row.in_space ? error_text(row.longer()) : "not in the space", row.longer()},
+                          {longer_cell(row), row.longer()},
+                          {through_text(row, claims[i]), std::nullopt},
                           {costliest(row), std::nullopt},
                           {row.best_differs, std::nullopt}});
+    if (!claims[i].note.empty()) notes += fmt::format("{}: {}\n", shown_name(row.id), claims[i].note);
   }
-  return table_to_text(table, width);
+  return table_to_text(table, width) + (notes.empty() ? "" : '\n' + notes);
 }
 
-std::string against_best_json(const std::vector<AgainstBest>& rows) {
+std::string against_best_json(const std::vector<AgainstBest>& rows, const std::vector<BestClaim>& claims) {
   Json document = {{"schema_version", 1}, {"kind", "runs-against-best"}, {"rows", Json::array()}};
-  for (const AgainstBest& row : rows) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const AgainstBest& row = rows[i];
+    const BestClaim& claim = claims[i];
     Json values = Json::array();
     for (const ChosenValue& value : row.values)
       values.push_back({{"choice", value.choice}, {"value", value.value}, {"longer", or_null(value.longer)}});
+    Json parts = Json::array();
+    for (std::size_t part = 0; part < kStepParts; ++part) {
+      parts.push_back({{"name", words_of<StepPart>()[part]},
+                       {"seconds", claim.own[part]},
+                       {"best_seconds", claim.best[part]}});
+    }
     document["rows"].push_back({{"id", row.id},
                                 {"in_space", row.in_space},
-                                {"step_seconds", static_cast<double>(row.step_ns) * kSecondsPerNanosecond},
-                                {"best_seconds", static_cast<double>(row.best_ns) * kSecondsPerNanosecond},
+                                {"step_seconds", seconds_of(row.step_ns)},
+                                {"best_seconds", seconds_of(row.best_ns)},
                                 {"longer", row.longer()},
+                                {"stopped", row.stopped},
+                                {"through", to_text(claim.through)},
+                                {"best_measured", claim.is_best_measured},
+                                {"note", claim.note.empty() ? Json(nullptr) : Json(claim.note)},
+                                {"believable", claim.is_believable},
                                 {"best_differs", row.best_differs},
+                                {"parts", std::move(parts)},
                                 {"values", std::move(values)}});
   }
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
@@ -328,10 +402,14 @@ struct RunsFlags {
   std::string costs;
   std::vector<std::string> products;  // each of the form DEVICE=FILE
   bool best = false;
+  double best_seconds = 20;
+  bool explain = false;
+  bool pairs = false;
 };
 
 const std::vector<std::string_view> kRunsFiles = {".json", ".csv", ".html", ".txt"};
 const std::vector<std::string_view> kBestFiles = {".json", ".txt"};
+const std::vector<std::string_view> kExplainedFiles = {".json", ".csv", ".txt"};
 
 std::vector<FileArgument> inputs_of(const RunsFlags& flags) {
   std::vector<FileArgument> inputs = {
@@ -343,8 +421,9 @@ std::vector<FileArgument> inputs_of(const RunsFlags& flags) {
 
 /// Measured rows and their predictions.
 struct JudgedRuns {
-  MeasuredRuns runs;
+  std::shared_ptr<const MeasuredRuns> runs;
   RunsReport report;
+  PricedRuns priced{};  ///< no prices, if the costs were fitted to iterations
 };
 
 /// Returns the tables of devices. The user's files replace the built-in tables of matrix products. Returns an
@@ -378,21 +457,31 @@ tl::expected<KernelsOf, UserError> kernels_of(const std::vector<std::string>& pr
 tl::expected<JudgedRuns, UserError> by_devices(const RunsFlags& flags) {
   const auto kernels = kernels_of(flags.products);
   if (!kernels) return tl::unexpected(kernels.error());
-  auto runs = read_measured_runs(flags.runs, *kernels);
-  if (!runs) return bad_input(runs.error());
-  std::optional<MeasuredRuns> fitted_on;
-  // If the fit uses the same file, both are one object, so that each row is predicted only once.
+  auto read = read_measured_runs(flags.runs, *kernels);
+  if (!read) return bad_input(read.error());
+  JudgedRuns judged{.runs = std::make_shared<const MeasuredRuns>(*std::move(read)), .report = {}};
+  MeasuredRuns fitted_on;
+  // If the fit uses the same file, each row is priced only once.
   const bool is_other = !flags.fit.empty() && flags.fit != flags.runs;
   if (is_other) {
-    auto read = read_measured_runs(flags.fit, *kernels);
-    if (!read) return bad_input(read.error());
-    fitted_on = *std::move(read);
+    auto others = read_measured_runs(flags.fit, *kernels);
+    if (!others) return bad_input(others.error());
+    fitted_on = *std::move(others);
   }
   ProgressBar bar(!flags.output.quiet && stderr_is_terminal() ? ProgressDisplay::on : ProgressDisplay::off);
-  const MeasuredRuns* fit = flags.fit.empty() ? nullptr : is_other ? &*fitted_on : &*runs;
-  auto report = predict_runs(*runs, fit, [&](std::size_t done, std::size_t all) { bar.show(done, all); });
-  if (!report) return bad_input(report.error());
-  return JudgedRuns{.runs = *std::move(runs), .report = *std::move(report)};
+  std::atomic<std::size_t> done = 0;
+  const auto one_done = [&] { bar.show(++done, judged.runs->runs.size() + fitted_on.runs.size()); };
+  auto priced = price_runs(*judged.runs, one_done);
+  if (!priced) return bad_input(priced.error());
+  judged.priced = *std::move(priced);
+  if (is_other) {
+    const auto others = price_runs(fitted_on, one_done);
+    if (!others) return bad_input(others.error());
+    judged.report = predict_runs(judged.priced, &*others);
+  } else {
+    judged.report = predict_runs(judged.priced, flags.fit.empty() ? nullptr : &judged.priced);
+  }
+  return judged;
 }
 
 /// Predicts iterations of one machine, with costs that `penstock fit` wrote.
@@ -404,8 +493,9 @@ tl::expected<JudgedRuns, UserError> by_costs(const RunsFlags& flags) {
   if (!iterations) return bad_input(iterations.error());
   auto costs = load_iteration_costs(flags.costs, flags.costs);
   if (!costs) return bad_input(costs.error());
-  MeasuredRuns runs = runs_with(*iterations, std::make_shared<const IterationCosts>(*std::move(costs)));
-  auto report = predict_iterations(runs, std::vector<bool>(runs.runs.size(), false));
+  auto runs = std::make_shared<const MeasuredRuns>(
+      runs_with(*iterations, std::make_shared<const IterationCosts>(*std::move(costs))));
+  auto report = predict_iterations(*runs, std::vector<bool>(runs->runs.size(), false));
   if (!report) return bad_input(fmt::format("{}: {}", flags.runs, report.error()));
   return JudgedRuns{.runs = std::move(runs), .report = *std::move(report)};
 }
@@ -416,17 +506,58 @@ Outcome compare_with_best(const RunsFlags& flags) {
     return bad_input("runs: --best takes the devices' own constants: leave --fit and --costs out");
   if (auto known = check_output_files(flags.output.files, kBestFiles, inputs_of(flags)); !known)
     return tl::unexpected(known.error());
-  const auto kernels = kernels_of(flags.products);
-  if (!kernels) return tl::unexpected(kernels.error());
-  const auto runs = read_measured_runs(flags.runs, *kernels);
-  if (!runs) return bad_input(runs.error());
+  const auto judged = by_devices(flags);
+  if (!judged) return tl::unexpected(judged.error());
+  const MeasuredRuns& runs = *judged->runs;
   ProgressBar bar(!flags.output.quiet && stderr_is_terminal() ? ProgressDisplay::on : ProgressDisplay::off);
-  const auto rows = against_best(runs->runs, [&](std::size_t done, std::size_t all) { bar.show(done, all); });
+  const auto rows = against_best(
+      runs.runs, [&](std::size_t done, std::size_t all) { bar.show(done, all); }, flags.best_seconds);
   if (!rows) return bad_input(rows.error());
-  const std::vector<OutputForm> forms = {{".json", [&] { return against_best_json(*rows); }},
-                                         {".txt", [&] { return against_best_text(*rows, 0); }}};
+  const auto claims = best_claims(runs, judged->report, *rows);
+  if (!claims) return bad_input(claims.error());
+  const std::vector<OutputForm> forms = {{".json", [&] { return against_best_json(*rows, *claims); }},
+                                         {".txt", [&] { return against_best_text(*rows, *claims, 0); }}};
+  const std::string text = flags.output.json ? against_best_json(*rows, *claims)
+                                             : against_best_text(*rows, *claims, table_width());
+  if (auto written = write_answer(flags.output, forms, text); !written)
+    return tl::unexpected(written.error());
+  return ExitCode::ok;
+}
+
+/// Prints what explains the error of each row.
+Outcome explain(const RunsFlags& flags) {
+  if (!flags.costs.empty())
+    return bad_input("runs: --explain divides prices of devices into parts: leave --costs out");
+  if (auto known = check_output_files(flags.output.files, kExplainedFiles, inputs_of(flags)); !known)
+    return tl::unexpected(known.error());
+  const auto judged = by_devices(flags);
+  if (!judged) return tl::unexpected(judged.error());
+  const auto& [runs, report, priced] = *judged;
+  const std::vector<ExplainedRun> explained = explain_runs(priced, report);
+  const std::vector<OutputForm> forms = {
+      {".json", [&] { return explained_json(*runs, report, explained); }},
+      {".csv", [&] { return explained_csv(*runs, report, explained); }},
+      {".txt", [&] { return explained_text(*runs, report, explained, 0); }}};
+  const std::string text = flags.output.json ? explained_json(*runs, report, explained)
+                                             : explained_text(*runs, report, explained, table_width());
+  if (auto written = write_answer(flags.output, forms, text); !written)
+    return tl::unexpected(written.error());
+  return ExitCode::ok;
+}
+
+/// Prints which pairs of rows are predicted in the right order.
+Outcome compare_pairs(const RunsFlags& flags) {
+  if (!flags.costs.empty()) return bad_input("runs: --pairs compares runs on devices: leave --costs out");
+  if (auto known = check_output_files(flags.output.files, kBestFiles, inputs_of(flags)); !known)
+    return tl::unexpected(known.error());
+  const auto judged = by_devices(flags);
+  if (!judged) return tl::unexpected(judged.error());
+  const MeasuredRuns& runs = *judged->runs;
+  const std::vector<RunPair> pairs = run_pairs(runs, judged->report);
+  const std::vector<OutputForm> forms = {{".json", [&] { return pairs_json(runs, pairs); }},
+                                         {".txt", [&] { return pairs_text(runs, pairs, 0); }}};
   const std::string text =
-      flags.output.json ? against_best_json(*rows) : against_best_text(*rows, table_width());
+      flags.output.json ? pairs_json(runs, pairs) : pairs_text(runs, pairs, table_width());
   if (auto written = write_answer(flags.output, forms, text); !written)
     return tl::unexpected(written.error());
   return ExitCode::ok;
@@ -437,7 +568,8 @@ Outcome predict(const RunsFlags& flags) {
     return tl::unexpected(known.error());
   const auto judged = flags.costs.empty() ? by_devices(flags) : by_costs(flags);
   if (!judged) return tl::unexpected(judged.error());
-  const auto& [runs, report] = *judged;
+  const MeasuredRuns& runs = *judged->runs;
+  const RunsReport& report = judged->report;
   const std::vector<OutputForm> forms = {{".json", [&] { return runs_json(report); }},
                                          {".csv", [&] { return runs_csv(runs, report); }},
                                          {".html", [&] { return runs_html(runs, report); }},
@@ -472,19 +604,39 @@ Command runs_command(CLI::App& root) {
                  "matrix products as a machine of this device ran them in training, in place of the device's "
                  "tables and sustained rate where a shape is there; may be repeated")
       .type_name("DEVICE=FILE");
+  const Flag best = app.add_flag("--best", flags->best,
+                                 "for each run also the best that `penstock tune` finds for its model, "
+                                 "devices and batch, the part of the "
+                                 "step that it shortens, the cost of the run's own choices, and whether a "
+                                 "gain of over 5 % is believable");
+  app.add_option("--best-seconds", flags->best_seconds,
+                 "seconds after which --best stops the search for a run (default 20)")
+      .range(0.1, 86'400.0)
+      .type_name("SECONDS");
   app.add_flag(
-      "--best", flags->best,
-      "for each run also the best that `penstock tune` finds for its model, devices and batch, and the "
-      "cost of the run's own choices; takes seconds a run");
+         "--explain", flags->explain,
+         "for each run an interval of its step, the parts of the prediction, and the factor on each part "
+         "that would explain the error")
+      .excludes(best);
+  app.add_flag("--pairs", flags->pairs,
+               "how many pairs of runs of the same job, whose steps differ by over 3 %, are predicted in the "
+               "right order, and which are not")
+      .excludes(best);
   add_output_flags(app, flags->output, ".json .csv .html .txt");
   app.footer(
       "Examples:\n"
       "  penstock runs scenarios/library/runs/training_steps.csv\n"
       "  penstock runs scenarios/library/runs/training_steps.csv -o runs.html\n"
+      "  penstock runs scenarios/library/runs/training_steps.csv --explain\n"
+      "  penstock runs scenarios/library/runs/training_steps.csv --pairs\n"
       "  penstock runs scenarios/library/runs/training_steps.csv \\\n"
       "    --products b200-sxm=scenarios/library/kernels/products_B200.csv\n"
       "  penstock runs new.csv --fit scenarios/library/runs/training_steps.csv -o predicted.csv");
-  return {app, [flags] { return flags->best ? compare_with_best(*flags) : predict(*flags); }};
+  return {app, [flags] {
+            if (flags->best) return compare_with_best(*flags);
+            if (flags->explain) return explain(*flags);
+            return flags->pairs ? compare_pairs(*flags) : predict(*flags);
+          }};
 }
 
 }  // namespace penstock

@@ -10,6 +10,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "report/print/table.hpp"
+#include "sim/choose/best_claims.hpp"
 #include "sim/choose/tune_questions.hpp"
 #include "sim/hold/measured_runs.hpp"
 #include "sim/hold/predicted_runs.hpp"
@@ -37,10 +38,14 @@ std::string runs_csv(const MeasuredRuns& runs, const RunsReport& report);
 std::string runs_html(const MeasuredRuns& runs, const RunsReport& report);
 
 /// Returns a table that compares each run with the best configuration that tune() finds for its model and
-/// devices. It shows which values of the run cost most.
-std::string against_best_text(const std::vector<AgainstBest>& rows, std::size_t width);
+/// devices. It shows the part of the step that the best one shortens, and which values of the run cost most.
+/// A line below it says whether a large gain is believable. `claims` must be the result of best_claims() for
+/// `rows`.
+std::string against_best_text(const std::vector<AgainstBest>& rows, const std::vector<BestClaim>& claims,
+                              std::size_t width);
 /// Returns {schema_version, kind: "runs-against-best", rows: [{id, in_space, step_seconds, best_seconds,
-/// longer, best_differs, values: [{choice, value, longer}]}]}.
-std::string against_best_json(const std::vector<AgainstBest>& rows);
+/// longer, stopped, through, best_measured, note, believable, best_differs, parts: [{name, seconds,
+/// best_seconds}], values: [{choice, value, longer}]}]}.
+std::string against_best_json(const std::vector<AgainstBest>& rows, const std::vector<BestClaim>& claims);
 
 }  // namespace penstock

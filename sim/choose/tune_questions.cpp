@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -350,7 +351,8 @@ namespace {
 struct Answered {
   TuneRequest request;
   std::vector<Configuration> space;
-  TuneReport report;
+  TuneReport report;  ///< without candidates, if the search had no result within its time
+  bool stopped = false;
 };
 
 /// Returns the run's workload without the choices of a configuration. Only the placement and the overlaps
@@ -494,19 +496,30 @@ std::string differences(const Answered& answered, const Configuration& own, cons
 /// The requests so far, each with the result of its search. There are few, so a linear search is enough.
 class Questions {
  public:
+  explicit Questions(std::optional<double> seconds) : seconds_(seconds) {}
+
   tl::expected<const Answered*, std::string> answer(TuneRequest request) {
     for (const Answered& known : answered_) {
       if (asks_the_same(known.request, request)) return &known;
     }
     auto space = tuning_space(request);
     if (!space) return tl::unexpected(space.error());
-    auto report = tune(request, {.top = 1, .refined = 1});
-    if (!report) return tl::unexpected(report.error().message);
-    return &answered_.emplace_back(
-        Answered{.request = std::move(request), .space = *std::move(space), .report = *std::move(report)});
+    const auto start = std::chrono::steady_clock::now();
+    const auto is_late = [&] {
+      return seconds_ &&
+             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > *seconds_;
+    };
+    auto report = tune(request, {.top = 1, .refined = 1, .stopped = is_late});
+    // A search that was stopped before it had a result is an answer, too.
+    if (!report && !is_late()) return tl::unexpected(report.error().message);
+    return &answered_.emplace_back(Answered{.request = std::move(request),
+                                            .space = *std::move(space),
+                                            .report = report ? *std::move(report) : TuneReport{},
+                                            .stopped = is_late()});
   }
 
  private:
+  std::optional<double> seconds_;
   std::deque<Answered> answered_;  // a deque, because its elements do not move when it grows
 };
 
@@ -518,20 +531,27 @@ tl::expected<AgainstBest, std::string> compared(const MeasuredRun& run, Question
   const auto answered = questions.answer(*std::move(request));
   if (!answered) return tl::unexpected(answered.error());
   const Configuration own = configuration_of(run.scenario, (*answered)->request);
+  AgainstBest row{.id = run.id,
+                  .in_space = std::ranges::binary_search((*answered)->space, own),
+                  .step_ns = *step,
+                  .best_ns = *step,
+                  .stopped = (*answered)->stopped};
+  if ((*answered)->report.candidates.empty()) return row;
   const TunedConfiguration& best = (*answered)->report.candidates.front();
-  return AgainstBest{.id = run.id,
-                     .in_space = std::ranges::binary_search((*answered)->space, own),
-                     .step_ns = *step,
-                     .best_ns = best.step_ns,
-                     .best_differs = differences(**answered, own, best.configuration),
-                     .values = values_of(**answered, own)};
+  row.best_ns = best.step_ns;
+  row.best_differs = differences(**answered, own, best.configuration);
+  row.values = values_of(**answered, own);
+  row.best =
+      scenario_of(with_layers((*answered)->request, best.configuration, best.layers), best.configuration);
+  return row;
 }
 
 }  // namespace
 
 tl::expected<std::vector<AgainstBest>, std::string> against_best(std::span<const MeasuredRun> runs,
-                                                                 const AgainstBestProgress& progress) {
-  Questions questions;
+                                                                 const AgainstBestProgress& progress,
+                                                                 std::optional<double> seconds) {
+  Questions questions(seconds);
   std::vector<AgainstBest> all;
   for (const MeasuredRun& run : runs) {
     auto one = compared(run, questions);

@@ -13,6 +13,7 @@
 
 #include <tl/expected.hpp>
 
+#include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "sim/choose/configuration.hpp"
 #include "sim/choose/tune.hpp"
@@ -103,8 +104,11 @@ struct AgainstBest {
   bool in_space = false;  ///< tuning_space() has the configuration
   Ns step_ns = 0;
   Ns best_ns = 0;
-  std::string best_differs;  ///< the values in which the best one differs: "tensor 8, micro_batch_size 4"
-  std::vector<ChosenValue> values;  ///< the most costly value first
+  std::string best_differs{};  ///< the values in which the best one differs: "tensor 8, micro_batch_size 4"
+  std::vector<ChosenValue> values{};  ///< the most costly value first
+  /// The best configuration. Absent if the search had no result within its time.
+  std::optional<Scenario> best{};
+  bool stopped = false;  ///< true if the search ran out of time, so that a better configuration may exist
 
   double longer() const { return static_cast<double>(step_ns) / static_cast<double>(best_ns) - 1; }
 };
@@ -112,9 +116,11 @@ struct AgainstBest {
 /// A function that is called with the number of runs that are compared, and of all runs.
 using AgainstBestProgress = std::function<void(std::size_t done, std::size_t all)>;
 
-/// Compares each run, with the devices' own constants. Runs with the same question share one search. Errors:
-/// the errors of tune() and of simulate_scenario(), with the run's id in front.
-tl::expected<std::vector<AgainstBest>, std::string> against_best(std::span<const MeasuredRun> runs,
-                                                                 const AgainstBestProgress& progress = {});
+/// Compares each run, with the devices' own constants. Runs with the same question share one search, which
+/// stops after `seconds` if they are given. Errors: the errors of tune() and of simulate_scenario(), with the
+/// run's id in front.
+tl::expected<std::vector<AgainstBest>, std::string> against_best(
+    std::span<const MeasuredRun> runs, const AgainstBestProgress& progress = {},
+    std::optional<double> seconds = std::nullopt);
 
 }  // namespace penstock

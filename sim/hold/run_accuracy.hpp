@@ -1,0 +1,66 @@
+#pragma once
+// Says how far the predictions of measured runs can be trusted: an interval for each, the parts of each
+// error, and the pairs of configurations that are predicted in the right order.
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/hold/measured_runs.hpp"
+#include "sim/hold/predicted_runs.hpp"
+#include "sim/hold/step_parts.hpp"
+
+namespace penstock {
+
+/// The interval in which a measured step lies with a probability of 90 %.
+struct StepInterval {
+  double low = 0;
+  double high = 0;
+  std::size_t rows = 0;  ///< number of rows from whose errors the interval follows
+};
+
+/// Returns the interval of each run. It follows from the errors of the other runs of the same class. `errors`
+/// has log(predicted / measured) of each run, and the error of a run with fitted constants must be
+/// left_out_errors(). An interval is absent if there are fewer than three other runs.
+std::vector<std::optional<StepInterval>> step_intervals(const MeasuredRuns& runs, const RunsReport& report,
+                                                        std::span<const double> errors);
+
+/// The parts of a prediction, and what would explain its error.
+struct ExplainedRun {
+  StepSeconds parts{};
+  StepFactors factors{};
+  std::optional<StepInterval> interval{};
+};
+/// Explains each run. `report` must be the result of predict_runs() for `runs`. If its constants were fitted
+/// on these runs, the intervals follow from left_out_errors().
+std::vector<ExplainedRun> explain_runs(const PricedRuns& runs, const RunsReport& report);
+
+/// Two configurations of one job: the same source, model, layers, device, devices, precision, sequence and
+/// batch. Their measured steps differ by more than kLeastPairDifference.
+struct RunPair {
+  std::size_t faster = 0;  ///< index of the run with the shorter measured step
+  std::size_t slower = 0;
+  double measured = 0;   ///< measured seconds of the slower run over those of the faster one, minus 1
+  double predicted = 0;  ///< the same ratio of the predictions
+  /// Returns true if the predictions have the measured order. Equal predictions do not.
+  bool is_right() const { return predicted > 0; }
+};
+inline constexpr double kLeastPairDifference = 0.03;
+
+/// Returns all pairs in the order of their first runs. Repeats of one configuration are no pair.
+std::vector<RunPair> run_pairs(const MeasuredRuns& runs, const RunsReport& report);
+
+/// The number of pairs of one class or source.
+struct PairCount {
+  std::string name;
+  std::size_t pairs = 0;
+  std::size_t right = 0;
+};
+/// Counts pairs by class, in alphabetical order. A pair of two classes counts as "CLASS / CLASS".
+std::vector<PairCount> pairs_by_class(const MeasuredRuns& runs, std::span<const RunPair> pairs);
+/// Counts pairs by source, in alphabetical order.
+std::vector<PairCount> pairs_by_source(const MeasuredRuns& runs, std::span<const RunPair> pairs);
+
+}  // namespace penstock

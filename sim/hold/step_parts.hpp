@@ -1,0 +1,52 @@
+#pragma once
+// Divides a predicted step into parts, and finds the factor on each part that would explain an error.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "sim/hold/predicted_runs.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
+
+namespace penstock {
+
+/// The parts of a step on the rank that computes longest.
+enum class StepPart : std::uint8_t {
+  products,     // matrix products, also those that are computed again
+  attention,    // fused attention
+  memory,       // norms, activations, casts and other kernels that memory limits
+  collectives,  // transfers in tensor, context and expert groups that nothing hides
+  reduction,    // transfers between copies that nothing hides: gradients, and weights with ZeRO
+  bubble,       // waiting for other stages, if messages took no time
+  optimizer,    // the update of the weights
+  rest,         // the host, messages between stages, and unexplained time
+};
+template <>
+inline constexpr auto kEnumWords<StepPart> =
+    std::to_array<EnumWord<StepPart>>({{StepPart::products, "products"},
+                                       {StepPart::attention, "attention"},
+                                       {StepPart::memory, "memory"},
+                                       {StepPart::collectives, "collectives"},
+                                       {StepPart::reduction, "reduction"},
+                                       {StepPart::bubble, "bubble"},
+                                       {StepPart::optimizer, "optimizer"},
+                                       {StepPart::rest, "rest"}});
+inline constexpr std::size_t kStepParts = kEnumWords<StepPart>.size();
+
+/// Seconds of each part of a step. They add up to the step.
+using StepSeconds = std::array<double, kStepParts>;
+
+/// Divides the step that RunPrices::step_seconds() predicts.
+StepSeconds step_parts(const RunPrices& prices, const DeviceConstants& constants);
+
+/// A factor for each part, with which the prediction would equal the measurement if only this part changed. A
+/// factor is absent if none from 0 to 8 does it. A part of no time has none.
+using StepFactors = std::array<std::optional<double>, kStepParts>;
+
+/// Finds the factors. All ranks change, so that a factor on products also changes waiting times. The factors
+/// of the bubble and of the rest apply to their seconds in `parts`, which step_parts() returned.
+StepFactors explaining_factors(const RunPrices& prices, const DeviceConstants& constants,
+                               const StepSeconds& parts, double measured_seconds);
+
+}  // namespace penstock
