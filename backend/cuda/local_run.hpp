@@ -26,7 +26,8 @@ struct CudaModules {
   std::unique_ptr<DeviceCodec> codec{};  ///< null if all payloads are null
 };
 /// A function that makes the modules. It gets the place of each rank; places of ranks in other processes are
-/// absent. The workers outlive the modules. Error: the experiment needs something that is not available.
+/// absent. The workers outlive the modules. If all places are absent, the function must not start CUDA,
+/// because the caller may fork afterwards. Error: the experiment needs something that is not available.
 using MakeCudaModules = std::function<tl::expected<CudaModules, std::string>(
     const std::vector<std::optional<CudaPlace>>& places)>;
 

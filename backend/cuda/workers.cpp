@@ -202,7 +202,12 @@ tl::expected<std::int32_t, std::string> least_sms_of(std::int32_t devices) {
 void answer(int pipe_end) {
   const auto count = device_count();
   const auto sms = count.and_then(least_sms_of);
-  const std::string words = sms ? fmt::format("{} {}", *count, *sms) : sms.error();
+  std::string words = sms ? fmt::format("{} {}", *count, *sms) : sms.error();
+  if (words.find(cudaGetErrorName(cudaErrorInitializationError)) != std::string::npos) {
+    words +=
+        "; a forked process gets this error if its parent has started CUDA, which is a fault of penstock; "
+        "please report it if nvidia-smi lists the GPUs";
+  }
   static_cast<void>(::write(pipe_end, words.data(), words.size()));
 }
 

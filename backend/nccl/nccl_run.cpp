@@ -362,14 +362,16 @@ tl::expected<std::optional<Result>, UserError> run_on_nccl(const Experiment& exp
     return user_error(ErrorKind::check_failed, hang->message);
   }
   const std::int32_t ranks = experiment.program.rank_count();
+  // These modules have no GPU. They are made only to read the family's description.
+  const auto description = make(std::vector<std::optional<CudaPlace>>(static_cast<std::size_t>(ranks)));
+  if (!description) return unavailable(description.error());
+  // The GPUs are counted after `make`. If it has started CUDA in this process, this child fails as the ranks
+  // would, and the run ends here with that reason.
   const auto machine = cuda_device_count_by_child();
   if (!machine) return unavailable(machine.error());
   if (const auto lack = lack_of_devices(machine->devices, ranks, options.ranks_per_gpu, place))
     return unavailable(*lack);
   if (const auto lack = lack_of_sharing(options.ranks_per_gpu)) return unavailable(*lack);
-  // These modules have no GPU. They are made only to read the family's description.
-  const auto description = make(std::vector<std::optional<CudaPlace>>(static_cast<std::size_t>(ranks)));
-  if (!description) return unavailable(description.error());
   auto result = measure(
       experiment, pace, options, *description->family,
       {.engine = "nccl",

@@ -8,6 +8,7 @@
 
 #include <cublas_api.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -221,8 +222,10 @@ tl::expected<CudaModules, std::string> cuda_network(const Experiment& experiment
   auto cut = cut_network(experiment);
   if (!cut) return tl::unexpected(std::move(cut.error()));
   // LibTorch starts CUDA by itself only when it makes a tensor. Here a stream or a cuBLAS handle is used
-  // earlier, so CUDA must be started now.
-  at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
+  // earlier, so CUDA must be started now. A process without a place may fork ranks later. CUDA must not be
+  // started there, because it would fail in each child.
+  const bool uses_gpu = std::ranges::any_of(places, [](const auto& place) { return place.has_value(); });
+  if (uses_gpu) at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   return CudaModules{.family = std::make_unique<CudaNetworkFamily>(experiment, *std::move(cut), places),
                      .codec = std::make_unique<DeviceTensorCodec>()};
 }

@@ -17,7 +17,7 @@ namespace penstock::nn {
 
 /// Returns the family of modules and their codec. Requires experiment.network. The experiment must outlive
 /// the result. The weights, data and activations of a rank's modules are on its device. Ranks without a place
-/// get no modules. Error: cut_network() fails.
+/// get no modules. Starts CUDA in this process if any rank has a place. Error: cut_network() fails.
 tl::expected<CudaModules, std::string> cuda_network(const Experiment& experiment,
                                                     const std::vector<std::optional<CudaPlace>>& places);
 

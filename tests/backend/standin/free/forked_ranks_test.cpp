@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 #include <ostream>
 #include <random>
 #include <string>
@@ -15,6 +16,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "backend/cuda/local_run.hpp"
+#include "backend/cuda/workers.hpp"
 #include "schedules/ir/shape.hpp"
 #include "tests/backend/process_fixture.hpp"
 #include "tests/backend/standin/free/calls.hpp"
@@ -69,6 +72,25 @@ TEST(StandInProcesses, ThatShareOneDeviceTrainAsTheyMust) {
       run_over_nccl(experiment, traced(experiment), 2, {.deadline = kDeadline, .ranks_per_gpu = 4}).error,
       "");
   unsetenv("PENSTOCK_STANDIN_DEVICES");
+}
+
+// The run ends before it forks the ranks, and says why they could not use a device. A death test in the
+// thread-safe style runs its statement in a new process, so that no other test here starts CUDA before.
+TEST(StandInProcesses, AreRefusedIfTheirParentHasStartedCuda) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const Experiment experiment = traced_experiment("1f1b", {.stages = 2, .microbatches = 4}, kForwardNs);
+  const MakeCudaModules make = [&](const std::vector<std::optional<CudaPlace>>& places) {
+    EXPECT_TRUE(cuda_devices());
+    return traced(experiment)(places);
+  };
+  EXPECT_EXIT(
+      {
+        std::cerr << run_over_nccl(experiment, make, 1, {.deadline = kDeadline}).error;
+        std::exit(0);  // NOLINT(concurrency-mt-unsafe): no other thread runs
+      },
+      testing::ExitedWithCode(0),
+      "nccl: no GPU can be used: cudaGetDeviceCount: cudaErrorInitializationError.*; a forked process gets "
+      "this error if its parent has started CUDA");
 }
 
 /// More than a socket takes at once.
