@@ -2,6 +2,7 @@
 # Tries Penstock on one GPU, within a limit, from a folder that scripts/gpu_pack.sh made:
 #   OUT=FOLDER [LIMIT=540] [STEPS=REGEX] BUNDLE/gpu_run.sh
 # With an NCCL of 2.30 or newer in BUNDLE/nccl/libnccl.so.2, ranks also share the GPU over NCCL (a rehearsal).
+# The rehearsal begins with 1F1B of two ranks. PARTS says what follows; PARTS=losses takes about a minute.
 # Steps come in the order of their worth. Each has a time limit of its own: one that fails or is late costs its own time
 # alone. A line for each step goes to $OUT/summary.txt, and after each step $OUT/all.tar holds all that was written.
 # Exit: 0 when every step that was begun has ended with 0 or 77 (skipped); 1 otherwise.
@@ -13,11 +14,12 @@ STEPS=${STEPS:-.}
 PENSTOCK=${PENSTOCK:-penstock}
 BACKEND=${BACKEND:-cuda-local}
 REPEATS=${REPEATS:-3}
+PARTS=${PARTS:-schedules losses four-ranks}
 mkdir -p "$OUT"
 OUT=$(cd "$OUT" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export PENSTOCK BACKEND REPEATS PYTHONUNBUFFERED=1 BUNDLE=$bundle PREFIX="" SCALE=3 EACH=60
+export PENSTOCK BACKEND REPEATS PARTS PYTHONUNBUFFERED=1 BUNDLE=$bundle PREFIX="" SCALE=3 EACH=60
 export PATH=$bundle/bin:$PATH
 torch=$(python3 -c 'import os, torch; print(os.path.dirname(torch.__file__))' 2>/dev/null || true)
 libraries=$bundle/lib:/usr/local/cuda/lib64
@@ -88,8 +90,15 @@ same_loss() {
   copies=$(loss "$2" cuda-local "${@:4}")
   nccl=$(loss "$2" nccl --ranks-per-gpu "$3" "${@:4}")
   printf '%-28s loss %s over NCCL, %s over copies\n' "$1" "${nccl:-none}" "${copies:-none}"
-  python3 -c 'import sys; a, b = map(float, sys.argv[1:]); sys.exit(abs(a - b) > 1e-5 * abs(b))' \
-    "${nccl:-nan}" "${copies:-0}" || { tail -n 3 loss-*.txt; return 1; }
+  python3 -c 'import sys; a, b = map(float, sys.argv[1:]); sys.exit(not abs(a - b) <= 1e-5 * abs(b))' \
+    "${nccl:-nan}" "${copies:-nan}" || { tail -n 3 loss-*.txt; return 1; }
+}
+
+losses() {
+  local status=0
+  same_loss pipeline "$BUNDLE/gpu-mlp.yaml" 2 --pp-size 2 || status=1
+  same_loss fully-sharded "$BUNDLE/gpu-mlp.yaml" 2 --pp-size 1 --data-parallel 2 --sharding 3 || status=1
+  return $status
 }
 
 stop_mps() {
@@ -105,6 +114,18 @@ diagnosis() {
   nvidia-smi --query-gpu=memory.used,memory.total,compute_mode --format=csv
   dmesg 2>/dev/null | tail -n 5
   [[ -z ${CUDA_MPS_LOG_DIRECTORY:-} ]] || tail -n 8 "$CUDA_MPS_LOG_DIRECTORY/server.log"
+}
+
+# Runs schedules with two ranks over NCCL.
+two_ranks() {
+  local row status=0
+  for row in "gpipe 2 4 1" "zb-h1 2 4 1" "interleaved 2 4 2"; do
+    # shellcheck disable=SC2086
+    compared $row --ranks-per-gpu 2 || status=1
+  done
+  # With launch order a receive waits for the producer of an earlier send, which no prediction includes.
+  PREFIX=nccl-ordered- compared interleaved 2 4 2 --ranks-per-gpu 2 --launch-order on
+  return $status
 }
 
 # Runs schedules with four ranks over NCCL. Uses the first number of hardware queues a rank with which 1F1B works under
@@ -143,7 +164,7 @@ four_ranks() {
 rehearsal() {
   [[ -e $BUNDLE/nccl/libnccl.so.2 ]] || { echo "skipped: no nccl/libnccl.so.2 in the bundle"; return 77; }
   export LD_LIBRARY_PATH=$BUNDLE/nccl:$LD_LIBRARY_PATH NCCL_DEBUG=WARN BACKEND=nccl PREFIX=nccl- EACH=30
-  local setting found="" status=0 row
+  local setting found="" status=0
   for setting in mps alone no-p2p sockets; do
     SCALE=30
     case $setting in
@@ -171,21 +192,21 @@ rehearsal() {
   done
   echo "setting: ${found:-none works}"
   [[ -n $found ]] || return 1
-  for row in "gpipe 2 4 1" "zb-h1 2 4 1" "interleaved 2 4 2"; do
-    # shellcheck disable=SC2086
-    compared $row --ranks-per-gpu 2 || status=1
+  local part
+  for part in $PARTS; do
+    case $part in
+      schedules) two_ranks || status=1 ;;
+      losses) losses || status=1 ;;
+      four-ranks) four_ranks || status=1 ;;
+      *) echo "PARTS: expected schedules, losses or four-ranks, found $part"; status=1 ;;
+    esac
   done
-  # With launch order a receive waits for the producer of an earlier send, which no prediction includes.
-  PREFIX=nccl-ordered- compared interleaved 2 4 2 --ranks-per-gpu 2 --launch-order on
-  same_loss pipeline "$BUNDLE/gpu-mlp.yaml" 2 --pp-size 2 || status=1
-  same_loss fully-sharded "$BUNDLE/gpu-mlp.yaml" 2 --pp-size 1 --data-parallel 2 --sharding 3 || status=1
-  four_ranks || status=1
   grep -h "NCCL WARN" ./*.txt | sort | uniq -c | sort -rn | head -n 5
   stop_mps
   echo "setting: $found; status $status"
   return $status
 }
-export -f compared all_compared loss same_loss stop_mps diagnosis four_ranks rehearsal
+export -f compared all_compared loss same_loss losses stop_mps diagnosis two_ranks four_ranks rehearsal
 
 rows() {
   local ranks=$1 name chunks

@@ -48,6 +48,19 @@ log=$(tar -xOf "$scratch/out/all.tar" ./35-nccl-rehearsal.log)
 grep -q '^fully-sharded .* loss 0.5 over NCCL, 0.5 over copies$' <<<"$log" || fail "expected the losses of both backends"
 grep -q '^queues of each of four ranks: alone$' <<<"$log" || fail "expected four ranks without MPS"
 
+# A loss that is absent over NCCL fails the step. PARTS leaves out the other schedules.
+rm -rf "$scratch/out"
+cp "$scratch/bundle/bin/penstock" "$scratch/penstock"
+program penstock '[[ "$*" != *nccl*--iterations* ]] || { echo "rank 1: the start: cudaSetDevice"; exit 4; }
+exec '"$scratch"'/penstock "$@"'
+status=0
+OUT=$scratch/out STEPS='35' PARTS=losses "$scratch/bundle/gpu_run.sh" >/dev/null || status=$?
+((status == 1)) || fail "expected exit 1 without a loss over NCCL, found $status"
+expect '^35-nccl-rehearsal +exit +1 .* setting: alone; status 1$'
+log=$(tar -xOf "$scratch/out/all.tar" ./35-nccl-rehearsal.log)
+[[ $(grep -c ' loss none over NCCL, 0.5 over copies$' <<<"$log") == 2 ]] || fail "expected two losses that are absent"
+[[ $(grep -c -- '-K[24] ' <<<"$log") == 1 ]] || fail "expected one schedule with PARTS=losses"
+
 # Under MPS, four ranks take the first number of queues with which they work, and copies run without MPS.
 rm -rf "$scratch/out"
 program nvidia-cuda-mps-control ':'
@@ -64,7 +77,7 @@ expect '^35-nccl-rehearsal +exit +0 .* setting: mps; status 0$'
 log=$(tar -xOf "$scratch/out/all.tar" ./35-nccl-rehearsal.log)
 grep -q '^queues of each of four ranks: 4$' <<<"$log" || fail "expected four queues a rank"
 grep -q '^nccl-1f1b-K4 .* rank 3: out of memory$' <<<"$log" || fail "expected the failure with eight queues"
-tar -tf "$scratch/out/all.tar" | grep -q 'failed-nccl-K4-8.txt' || fail "expected a diagnosis"
+tar -tf "$scratch/out/all.tar" ./failed-nccl-K4-8.txt >/dev/null || fail "expected a diagnosis"
 grep -q '^pipeline .* loss 0.5 over NCCL, 0.5 over copies$' <<<"$log" || fail "expected the losses of both backends"
 
 # Where no time is left a step is not begun, and says so.
